@@ -1,0 +1,8 @@
+//! What is known: one ordered log of keyed records, and the blackboard on top of it.
+//!
+//! Invariants: nothing is acknowledged before it is durable; revisions only grow; nobody writes under another's prefix.
+//!
+//! In reading order:
+
+pub mod refusal;
+pub mod store;

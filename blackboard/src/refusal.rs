@@ -1,0 +1,35 @@
+//! The one place where a [`Problem`] becomes an HTTP answer, on every route of every service.
+
+use actix_web::{HttpResponse, ResponseError, http::StatusCode, http::header};
+use protocol::problem::Problem;
+use std::fmt;
+
+/// A problem, as a handler returns it.
+#[derive(Debug)]
+pub struct Refusal(pub Problem);
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl ResponseError for Refusal {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut answer = HttpResponse::build(self.status_code());
+        if let Some(wait) = self.0.retry_after {
+            answer.insert_header((header::RETRY_AFTER, wait.as_secs().max(1).to_string()));
+        }
+        answer.json(self.0.body())
+    }
+}

@@ -1,0 +1,139 @@
+//! Dotted keys that begin with their owner, and filters over them.
+
+use std::{fmt, sync::Arc};
+
+/// `owner.topic.token…`: at least two tokens. An id is one token, its dots escaped (`%2E`), so that a key can't be forged.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Arc<str>);
+
+/// A text as one token of a key: dots, percent signs and filter characters are escaped.
+fn escape(token: &str, into: &mut String) {
+    for c in token.chars() {
+        match c {
+            '.' => into.push_str("%2E"),
+            '%' => into.push_str("%25"),
+            '*' => into.push_str("%2A"),
+            '>' => into.push_str("%3E"),
+            '\0'..=' ' => into.push_str(&format!("%{:02X}", c as u32)),
+            c => into.push(c),
+        }
+    }
+}
+
+/// The text a token stands for.
+fn unescape(token: &str) -> String {
+    let mut text = String::with_capacity(token.len());
+    let mut rest = token;
+    while let Some(at) = rest.find('%') {
+        text.push_str(&rest[..at]);
+        let code = rest.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match code {
+            Some(byte) => text.push(char::from(byte)),
+            None => text.push('%'),
+        }
+        rest = rest.get(at + 3..).unwrap_or_default();
+    }
+    text + rest
+}
+
+impl Key {
+    /// The key of these tokens; each is escaped.
+    pub fn new<T: AsRef<str>>(tokens: &[T]) -> Self {
+        let mut text = String::with_capacity(tokens.iter().map(|t| t.as_ref().len() + 1).sum());
+        for (at, token) in tokens.iter().enumerate() {
+            if at > 0 {
+                text.push('.');
+            }
+            escape(token.as_ref(), &mut text);
+        }
+        Self(text.into())
+    }
+
+    /// A key as a store kept it.
+    pub fn stored(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The dotted text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its tokens, unescaped.
+    pub fn tokens(&self) -> Vec<String> {
+        self.0.split('.').map(unescape).collect()
+    }
+
+    /// The first token: who may write it.
+    pub fn owner(&self) -> &str {
+        self.0.split('.').next().unwrap_or_default()
+    }
+
+    /// The first two tokens, dotted: what kind of thing it holds, and whose.
+    pub fn topic(&self) -> &str {
+        let end = self.0.match_indices('.').nth(1).map_or(self.0.len(), |(at, _)| at);
+        &self.0[..end]
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which keys: one exactly, those with one more token (`…*`), or everything below (`…>`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Filter {
+    /// This key.
+    Exactly(Key),
+    /// This prefix and exactly one token more.
+    One(Key),
+    /// This prefix and at least one token more.
+    Below(Key),
+}
+
+impl Filter {
+    /// The prefix, or the whole key.
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Exactly(key) | Self::One(key) | Self::Below(key) => key,
+        }
+    }
+
+    /// Whether `key` is meant.
+    pub fn admits(&self, key: &Key) -> bool {
+        let below =
+            |prefix: &Key| key.as_str().strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        match self {
+            Self::Exactly(exact) => exact == key,
+            Self::One(prefix) => below(prefix).is_some_and(|rest| !rest.contains('.')),
+            Self::Below(prefix) => below(prefix).is_some(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_filter_admits_what_it_says() {
+        let key = Key::new(&["board", "signal", "task.claimed"]);
+        assert_eq!(key.as_str(), "board.signal.task%2Eclaimed");
+        let prefix = Key::new(&["board", "signal"]);
+        assert!(Filter::One(prefix.clone()).admits(&key) && Filter::Below(Key::new(&["board"])).admits(&key));
+        assert!(!Filter::One(Key::new(&["board"])).admits(&key) && !Filter::Below(key.clone()).admits(&key));
+        assert!(!Filter::Below(prefix).admits(&Key::new(&["board", "signalling", "x"])));
+    }
+
+    proptest! {
+        #[test]
+        fn tokens_survive_and_never_reach_into_another_key(tokens in proptest::collection::vec("[ -~]{1,12}", 2..5)) {
+            let key = Key::new(&tokens);
+            prop_assert_eq!(key.tokens(), tokens.clone());
+            prop_assert_eq!(key.as_str().matches('.').count(), tokens.len() - 1);
+        }
+    }
+}

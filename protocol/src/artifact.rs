@@ -1,0 +1,153 @@
+//! What work produces, in A2A's shapes (A2A §4.1.6, §4.1.7).
+
+use crate::ids::Digest;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One result of a task: named, in one or more parts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Artifact {
+    /// Unique within its task.
+    pub artifact_id: String,
+    /// For people: usually a file name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Its content; at least one part.
+    pub parts: Vec<Part>,
+    /// What the producer says about it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+impl Artifact {
+    /// An artifact of one text part whose id is its name.
+    pub fn text(name: &str, media_type: &str, text: impl Into<String>) -> Self {
+        let part = Part { media_type: Some(media_type.into()), ..Part::new(Content::Text(text.into())) };
+        Self {
+            artifact_id: name.into(),
+            name: Some(name.into()),
+            description: None,
+            parts: vec![part],
+            metadata: Map::new(),
+        }
+    }
+
+    /// All its text parts, one after the other.
+    pub fn as_text(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match &part.content {
+            Content::Text(text) => Some(text.as_str()),
+            Content::Data(_) | Content::Raw(_) | Content::Url(_) => None,
+        });
+        texts.collect()
+    }
+
+    /// Whether nobody could get anything out of it.
+    pub fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| match &part.content {
+            Content::Text(text) | Content::Raw(text) | Content::Url(text) => text.is_empty(),
+            Content::Data(data) => data.is_null(),
+        })
+    }
+}
+
+/// A piece of content with its type.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Part {
+    /// The content itself; exactly one kind.
+    #[serde(flatten)]
+    pub content: Content,
+    /// IANA media type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// A name for the content as a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    /// What the producer says about it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+impl Part {
+    /// A part with nothing but content.
+    pub fn new(content: Content) -> Self {
+        Self { content, media_type: None, filename: None, metadata: Map::new() }
+    }
+}
+
+/// The four kinds of content (A2A §4.1.6).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Content {
+    /// Text.
+    Text(String),
+    /// Any JSON value.
+    Data(Value),
+    /// Bytes, base64.
+    Raw(String),
+    /// Where the content lies.
+    Url(String),
+}
+
+/// Adds a chunk to a task's artifacts: `append` joins the parts to the artifact of the same id, else it replaces
+/// or is new (A2A §4.2.2).
+pub fn merge(artifacts: &mut Vec<Artifact>, chunk: Artifact, append: bool) {
+    match artifacts.iter_mut().find(|artifact| artifact.artifact_id == chunk.artifact_id) {
+        Some(artifact) if append => {
+            artifact.name = chunk.name.or_else(|| artifact.name.take());
+            artifact.description = chunk.description.or_else(|| artifact.description.take());
+            artifact.metadata.extend(chunk.metadata);
+            artifact.parts.extend(chunk.parts);
+        }
+        Some(artifact) => *artifact = chunk,
+        None => artifacts.push(chunk),
+    }
+}
+
+/// A reference to content that lies elsewhere: by digest, by name, or both.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "AnyRef", rename_all = "camelCase")]
+pub struct ArtifactRef {
+    /// A name somebody will know (`art-plan-001`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The digest under which `GET /a2a/artifacts/{sha256}` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Digest>,
+    /// IANA media type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// What else was said of it.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnyRef {
+    Name(String),
+    Full {
+        name: Option<String>,
+        sha256: Option<Digest>,
+        #[serde(rename = "mediaType")]
+        media_type: Option<String>,
+        #[serde(flatten)]
+        extra: Map<String, Value>,
+    },
+}
+
+impl From<AnyRef> for ArtifactRef {
+    fn from(any: AnyRef) -> Self {
+        match any {
+            AnyRef::Name(text) => match Digest::parse(&text) {
+                Ok(digest) => Self { name: None, sha256: Some(digest), media_type: None, extra: Map::new() },
+                Err(_) => Self { name: Some(text), sha256: None, media_type: None, extra: Map::new() },
+            },
+            AnyRef::Full { name, sha256, media_type, extra } => Self { name, sha256, media_type, extra },
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What an agent says of itself when it registers.
+
+use crate::{
+    bid::{Cost, Eta},
+    ids::{AgentId, Capability},
+    limits::Limits,
+};
+use serde::{Deserialize, Serialize};
+
+/// An agent's card: its identity, its skills, where it listens, and on what terms it works.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Card {
+    /// Its id in the mesh.
+    pub agent_id: AgentId,
+    /// One sentence for people.
+    #[serde(default)]
+    pub description: String,
+    /// Base URL: `{endpoint}/a2a/messages` takes its messages.
+    pub endpoint: String,
+    /// The version of the program that runs it.
+    #[serde(default)]
+    pub version: String,
+    /// What it can do.
+    #[serde(default)]
+    pub skills: Vec<Skill>,
+    /// Whether it takes requests that name no capability.
+    #[serde(default)]
+    pub open: bool,
+    /// Its terms.
+    #[serde(default)]
+    pub terms: Terms,
+    /// What it takes and how much.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// One thing an agent can do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Skill {
+    /// The capability.
+    pub id: Capability,
+    /// For people.
+    #[serde(default)]
+    pub description: String,
+    /// Further capabilities it counts as.
+    #[serde(default)]
+    pub tags: Vec<Capability>,
+    /// Media types it can answer in; empty means any.
+    #[serde(default)]
+    pub output_modes: Vec<String>,
+}
+
+/// On what terms an agent works: what its bids are made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Terms {
+    /// What a task costs.
+    pub cost: Cost,
+    /// How long a task takes.
+    pub eta: Eta,
+    /// Tasks at once; a bidder at its limit says `no-bid`.
+    pub max_parallel: u32,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { cost: Cost::default(), eta: Eta(60_000), max_parallel: 1 }
+    }
+}
+
+impl Card {
+    /// How well the card supports `capability`: 1 for a skill of that name, 0.8 for a tag, 0 for neither.
+    pub fn support(&self, capability: &Capability) -> f64 {
+        if self.skills.iter().any(|skill| skill.id == *capability) {
+            1.0
+        } else if self.skills.iter().any(|skill| skill.tags.contains(capability)) {
+            0.8
+        } else {
+            0.0
+        }
+    }
+
+    /// Whether an answer in one of `modes` can come from it; no modes means any will do.
+    pub fn answers_in(&self, capability: &Capability, modes: &[String]) -> bool {
+        let fits = |skill: &Skill| {
+            modes.is_empty()
+                || skill.output_modes.is_empty()
+                || skill.output_modes.iter().any(|mode| modes.contains(mode))
+        };
+        self.skills
+            .iter()
+            .any(|skill| (skill.id == *capability || skill.tags.contains(capability)) && fits(skill))
+    }
+}

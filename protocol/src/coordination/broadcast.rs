@@ -1,0 +1,11 @@
+//! A message becomes a signal.
+use super::{Effect, Event, Pattern};
+use serde::{Deserialize, Serialize};
+/// stub
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Broadcast {}
+impl Pattern for Broadcast {
+    fn on(&mut self, _: &Event) -> Vec<Effect> {
+        Vec::new()
+    }
+}

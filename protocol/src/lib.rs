@@ -1,0 +1,28 @@
+//! The words and the rules of the mesh: what agents say to each other, and what each does when it hears something.
+//!
+//! Nothing here does I/O, reads a clock, or draws a random number; time, chance and identities come in as arguments.
+//! That is why every rule can be tested by its properties and replayed from its journal.
+//!
+//! In reading order:
+
+pub mod ids;
+pub mod problem;
+pub mod time;
+
+pub mod json;
+pub mod limits;
+pub mod routes;
+pub mod trace;
+
+pub mod envelope;
+pub mod message;
+pub mod principal;
+pub mod signature;
+
+pub mod artifact;
+pub mod bid;
+pub mod card;
+pub mod signal;
+pub mod task;
+
+pub mod coordination;

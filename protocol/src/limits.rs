@@ -1,0 +1,96 @@
+//! Every limit, with its default. All are configurable and all are served at `/state` and in the card.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What a node takes, and for how long it waits (DESIGN §4). Bytes and milliseconds, as integers on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Limits {
+    /// A message's body, bytes. At most 1 MiB.
+    pub max_body_bytes: usize,
+    /// A signal's JSON, bytes.
+    pub max_signal_bytes: usize,
+    /// An artifact put by reference, bytes.
+    pub max_artifact_bytes: usize,
+    /// Nesting of arrays and objects.
+    pub max_depth: usize,
+    /// Agents a task may pass through.
+    pub max_hops: usize,
+    /// Conversations open at once, per agent; the next task is answered 503.
+    pub max_open_conversations: usize,
+    /// Requests in flight per node; the next is answered 503.
+    pub max_in_flight: usize,
+    /// Messages waiting for one recipient; the next is dead at once, with its reason.
+    pub max_outbox_per_peer: usize,
+    /// Requests a second for one principal (`user:local` has none); the next is answered 429.
+    pub max_rate_per_second: u32,
+    /// How long the sender of a message waits for its acknowledgement.
+    pub ack_ms: u64,
+    /// How long a request's head may take.
+    pub head_ms: u64,
+    /// How long a request's body may take.
+    pub body_ms: u64,
+    /// How long `Prefer: wait` may hold an answer.
+    pub max_wait_ms: u64,
+    /// How long one turn of a brain may take.
+    pub think_ms: u64,
+    /// How long an undelivered message lives.
+    pub message_life_ms: u64,
+    /// How long a message id is remembered; longer than a message lives.
+    pub dedup_ms: u64,
+    /// How long a finished task's record, result and award are kept.
+    pub keep_tasks_ms: u64,
+    /// How long a finished task's journal is kept.
+    pub keep_journals_ms: u64,
+    /// How many bytes of journals are kept; the oldest finished ones go first.
+    pub keep_journal_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const SECOND: u64 = 1_000;
+        const HOUR: u64 = 3_600 * SECOND;
+        Self {
+            max_body_bytes: 256 * 1024,
+            max_signal_bytes: 16 * 1024,
+            max_artifact_bytes: 8 * 1024 * 1024,
+            max_depth: 32,
+            max_hops: 16,
+            max_open_conversations: 10_000,
+            max_in_flight: 1_024,
+            max_outbox_per_peer: 10_000,
+            max_rate_per_second: 100,
+            ack_ms: 5 * SECOND,
+            head_ms: 5 * SECOND,
+            body_ms: 30 * SECOND,
+            max_wait_ms: 300 * SECOND,
+            think_ms: 120 * SECOND,
+            message_life_ms: 24 * HOUR,
+            dedup_ms: 25 * HOUR,
+            keep_tasks_ms: 14 * 24 * HOUR,
+            keep_journals_ms: 7 * 24 * HOUR,
+            keep_journal_bytes: 1 << 30,
+        }
+    }
+}
+
+impl Limits {
+    /// How long the sender of a message waits for its acknowledgement.
+    pub fn ack(&self) -> Duration {
+        Duration::from_millis(self.ack_ms)
+    }
+
+    /// How long one turn of a brain may take.
+    pub fn think(&self) -> Duration {
+        Duration::from_millis(self.think_ms)
+    }
+
+    /// How long an undelivered message lives.
+    pub fn message_life(&self) -> Duration {
+        Duration::from_millis(self.message_life_ms)
+    }
+}
+
+/// Content above this many bytes is stored once, by digest, and records refer to it.
+pub const INLINE_CONTENT_BYTES: usize = 16 * 1024;

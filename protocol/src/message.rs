@@ -1,0 +1,371 @@
+//! The closed list of messages and what each carries (DESIGN §4). Unknown members are tolerated and kept.
+
+use crate::{
+    artifact::{Artifact, ArtifactRef},
+    bid::{Cost, Eta, Share},
+    ids::{Capability, TaskId},
+    principal::Principal,
+    problem::{Problem, Reason},
+    signal::SignalType,
+    task::{Status, TaskSpec, TaskState},
+    time::WallTime,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident($payload:ty) = $wire:literal;)*) => {
+        /// A message's `type`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Kind { $($(#[$doc])* #[serde(rename = $wire)] $name,)* }
+
+        /// A message's content, typed by its [`Kind`].
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "type", content = "payload")]
+        pub enum Payload { $($(#[$doc])* #[serde(rename = $wire)] $name($payload),)* }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Kind] = &[$(Kind::$name,)*];
+
+            /// Its name on the wire.
+            pub fn wire(self) -> &'static str {
+                match self { $(Self::$name => $wire,)* }
+            }
+
+            /// The kind `text` names; the problem names the valid ones.
+            pub fn parse(text: &str) -> Result<Self, Problem> {
+                match text {
+                    $($wire => Ok(Self::$name),)*
+                    _ => {
+                        let valid: Vec<_> = Self::ALL.iter().map(|kind| kind.wire()).collect();
+                        let got: String = text.chars().take(80).collect();
+                        let message = format!("type must be one of {}; got {got:?}", valid.join(", "));
+                        Err(Problem::new(Reason::UnknownType, message))
+                    }
+                }
+            }
+        }
+
+        impl Payload {
+            /// Which kind of message this is the content of.
+            pub fn kind(&self) -> Kind {
+                match self { $(Self::$name(_) => Kind::$name,)* }
+            }
+
+            /// The typed content of a `kind` message; the problem names the member that is wrong.
+            pub fn parse(kind: Kind, members: Map<String, Value>) -> Result<Self, Problem> {
+                Ok(match kind { $(Kind::$name => Self::$name(typed(members)?),)* })
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Do this.
+    TaskRequest(TaskRequest) = "task-request";
+    /// This is how far it is.
+    TaskUpdate(TaskUpdate) = "task-update";
+    /// This is how it ended.
+    TaskResponse(TaskResponse) = "task-response";
+    /// Do it no more.
+    TaskCancel(TaskCancel) = "task-cancel";
+    /// What do you say to this?
+    HelpRequest(HelpRequest) = "help-request";
+    /// This.
+    HelpResponse(HelpResponse) = "help-response";
+    /// Tell everyone who wants to know.
+    Broadcast(Broadcast) = "broadcast";
+    /// Who can do this, and on what terms? (FIPA contract net)
+    Cfp(Cfp) = "cfp";
+    /// I can, on these.
+    Bid(Bid) = "bid";
+    /// I can't, or won't.
+    NoBid(NoBid) = "no-bid";
+    /// It is yours.
+    Award(Award) = "award";
+    /// I take it.
+    AwardAccept(AwardAccept) = "award-accept";
+    /// I don't.
+    AwardDecline(AwardDecline) = "award-decline";
+    /// It went to another.
+    Reject(Reject) = "reject";
+}
+
+impl Kind {
+    /// Whether it may be lost: nothing is written for it, and nobody sends it again (DESIGN §4).
+    pub fn is_best_effort(self) -> bool {
+        matches!(self, Self::Cfp | Self::Bid | Self::NoBid | Self::Reject)
+    }
+}
+
+fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem> {
+    serde_json::from_value(Value::Object(members))
+        .map_err(|error| Problem::new(Reason::InvalidField, format!("payload: {error}")))
+}
+
+/// Numbers a sender's updates of one task, from 1, without gaps.
+pub type Seq = u64;
+/// The revision of the claim under which work is done; grows with every new award.
+pub type Epoch = u64;
+
+macro_rules! payload {
+    ($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $(=> #[$fattr:meta])* $field:ident: $ty:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            $($(#[$fdoc])* $(#[$fattr])* pub $field: $ty,)*
+            /// Members nobody here knows, kept as they came.
+            #[serde(flatten)]
+            pub extra: Map<String, Value>,
+        }
+    };
+}
+
+payload! {
+    /// Asks for work.
+    TaskRequest {
+        /// What to do, in words.
+        description: String,
+        /// The caller's name for it; minted if absent.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        task_id: Option<TaskId>,
+        /// The ability it needs.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        capability: Option<Capability>,
+        /// What to do it with.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Value>,
+        /// References to content it starts from.
+        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<ArtifactRef>,
+        /// Content it starts from, inline; between agents.
+        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        inline_artifacts: Vec<Artifact>,
+        /// When it is of no use any more.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<WallTime>,
+        /// Media types the asker can use.
+        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        accepted_modes: Vec<String>,
+        /// Where the answer goes; an agent's must be its registered endpoint.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply_to: Option<String>,
+        /// The principal who asked first; believed from agents only.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        on_behalf_of: Option<Principal>,
+    }
+}
+
+payload! {
+    /// Reports progress.
+    TaskUpdate {
+        /// The task.
+        task_id: TaskId,
+        /// The sender's count.
+        seq: Seq,
+        /// The award it works under.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<Epoch>,
+        /// Where it stands.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<Status>,
+        /// A result, or a piece of one.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        artifact: Option<Artifact>,
+        /// Whether the piece joins what came before.
+        => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        append: bool,
+        /// Whether no piece follows.
+        => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        last_chunk: bool,
+    }
+}
+
+payload! {
+    /// Ends a task towards its asker.
+    TaskResponse {
+        /// The task.
+        task_id: TaskId,
+        /// The sender's count.
+        seq: Seq,
+        /// A terminal state.
+        state: TaskState,
+        /// The award it was done under.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<Epoch>,
+        /// All results.
+        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<Artifact>,
+        /// For people: a summary, or the reason.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    }
+}
+
+payload! {
+    /// Ends a task.
+    TaskCancel {
+        /// The task.
+        task_id: TaskId,
+        /// Why.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The award it ends; a later one is not touched.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<Epoch>,
+    }
+}
+
+payload! {
+    /// Asks a peer for its view; the asker goes on.
+    HelpRequest {
+        /// What it is about.
+        question: String,
+        /// Whose view is wanted.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        capability: Option<Capability>,
+        /// References to what the question is about.
+        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<ArtifactRef>,
+        /// What the question is about, inline; between agents.
+        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        inline_artifacts: Vec<Artifact>,
+        /// The task it belongs to.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        task_id: Option<TaskId>,
+        /// The principal who asked first; believed from agents only.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        on_behalf_of: Option<Principal>,
+    }
+}
+
+payload! {
+    /// Answers a help request: an answer, or why there is none.
+    HelpResponse {
+        /// The answer.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<String>,
+        /// Why there is none.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        declined: Option<String>,
+        /// What comes with it.
+        => #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<Artifact>,
+    }
+}
+
+payload! {
+    /// Puts a signal on the board.
+    Broadcast {
+        /// The signal's type.
+        signal: SignalType,
+        /// What it is about.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        subject: Option<String>,
+        /// Where the content lies.
+        => #[serde(default, skip_serializing_if = "Map::is_empty")]
+        refs: Map<String, Value>,
+        /// The task it belongs to.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        task_id: Option<TaskId>,
+        /// The capability it speaks to.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        capability: Option<Capability>,
+    }
+}
+
+payload! {
+    /// Calls for proposals.
+    Cfp {
+        /// The task.
+        task_id: TaskId,
+        /// The ability it needs.
+        capability: Capability,
+        /// What to do, in words.
+        description: String,
+        /// When the manager stops waiting, by the manager's clock.
+        bid_by: WallTime,
+        /// What a bid must respect: `deadline`, `maxCost`, `acceptedModes`.
+        => #[serde(default, skip_serializing_if = "Map::is_empty")]
+        constraints: Map<String, Value>,
+    }
+}
+
+payload! {
+    /// Offers to do it.
+    Bid {
+        /// The task.
+        task_id: TaskId,
+        /// What it would cost.
+        cost: Cost,
+        /// How long it would take.
+        eta: Eta,
+        /// How well the bidder thinks it fits; can lower, never raise, what its card supports.
+        => #[serde(default, rename = "capability_match", alias = "capabilityMatch", skip_serializing_if = "Option::is_none")]
+        capability_match: Option<Share>,
+        /// How busy the bidder is.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        load: Option<Share>,
+        /// How long the offer stands.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        valid_for_ms: Option<u64>,
+    }
+}
+
+payload! {
+    /// Says no.
+    NoBid {
+        /// The task.
+        task_id: TaskId,
+        /// Why.
+        reason: String,
+    }
+}
+
+payload! {
+    /// Gives the work away.
+    Award {
+        /// The task.
+        task_id: TaskId,
+        /// Names this award in everything that follows.
+        epoch: Epoch,
+        /// How long silence is taken for work.
+        lease_ms: u64,
+        /// All that is needed to do it.
+        task: TaskSpec,
+    }
+}
+
+payload! {
+    /// Takes an award.
+    AwardAccept {
+        /// The task.
+        task_id: TaskId,
+        /// The award.
+        epoch: Epoch,
+    }
+}
+
+payload! {
+    /// Hands an award back.
+    AwardDecline {
+        /// The task.
+        task_id: TaskId,
+        /// The award.
+        epoch: Epoch,
+        /// Why.
+        reason: String,
+    }
+}
+
+payload! {
+    /// Tells a bidder that it did not win.
+    Reject {
+        /// The task.
+        task_id: TaskId,
+        /// Why.
+        reason: String,
+    }
+}

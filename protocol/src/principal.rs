@@ -1,0 +1,56 @@
+//! Who speaks. Every request yields one principal; every lookup takes one (DESIGN §8).
+
+use crate::ids::{AgentId, BadId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Who a request was proven to come from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Principal {
+    /// An agent of the mesh, by its signature.
+    Agent(AgentId),
+    /// Whoever is not an agent; `local` is the user on this machine.
+    User(AgentId),
+}
+
+impl Principal {
+    /// The user on this machine, who needs no credential on loopback.
+    pub fn local_user() -> Self {
+        Self::User(AgentId::parse("local").unwrap_or_else(|_| unreachable!("`local` is an id")))
+    }
+
+    /// The agent, if it is one.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Agent(id) => Some(id),
+            Self::User(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent(id) => write!(f, "agent:{id}"),
+            Self::User(id) => write!(f, "user:{id}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Principal {
+    type Error = BadId;
+    fn try_from(text: String) -> Result<Self, BadId> {
+        match text.split_once(':') {
+            Some(("agent", id)) => AgentId::parse(id).map(Self::Agent),
+            Some(("user", id)) => AgentId::parse(id).map(Self::User),
+            _ => AgentId::parse(&text).map(Self::User),
+        }
+    }
+}
+
+impl From<Principal> for String {
+    fn from(principal: Principal) -> String {
+        principal.to_string()
+    }
+}

@@ -1,0 +1,169 @@
+//! What stands on the blackboard: short notices that refer to content, never carry it (RFC-005, seed 002).
+
+use crate::{
+    ids::{AgentId, Capability, TaskId},
+    time::WallTime,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// A signal's type: one of the closed list, or a custom one in a namespace of its own (`acme.build.started`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SignalType(String);
+
+/// The closed list (DESIGN §6).
+pub const SIGNAL_TYPES: [&str; 8] = [
+    "agent.joined",
+    "agent.left",
+    "task.available",
+    "task.claimed",
+    "task.complete",
+    "task.failed",
+    "artifact.produced",
+    "help.needed",
+];
+
+const RESERVED: [&str; 5] = ["agent", "task", "artifact", "help", "board"];
+
+/// A text that is no signal type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no signal type: use one of {list}, or two to six lower-case tokens in a namespace of your own, such as acme.build.started", list = SIGNAL_TYPES.join(", "))]
+pub struct BadSignalType(String);
+
+impl SignalType {
+    /// The type `text` names.
+    pub fn parse(text: &str) -> Result<Self, BadSignalType> {
+        let token = |t: &str| {
+            !t.is_empty()
+                && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+        };
+        let tokens = text.split('.').count();
+        let shaped = text.len() <= 64 && (2..=6).contains(&tokens) && text.split('.').all(token);
+        let custom = || !RESERVED.contains(&text.split('.').next().unwrap_or_default());
+        if SIGNAL_TYPES.contains(&text) || shaped && custom() {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(BadSignalType(text.chars().take(80).collect()))
+    }
+
+    /// The dotted text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether only the registry publishes it.
+    pub fn is_registrys(&self) -> bool {
+        self.0 == "agent.joined" || self.0 == "agent.left"
+    }
+}
+
+macro_rules! named {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        impl SignalType { $($(#[$doc])* pub fn $name() -> Self { Self($text.to_owned()) })* }
+    };
+}
+
+named! {
+    /// The registry: a peer is there.
+    agent_joined = "agent.joined";
+    /// The registry: a peer is gone.
+    agent_left = "agent.left";
+    /// Anyone: work to claim.
+    task_available = "task.available";
+    /// Whoever is accountable: somebody has it, nobody else need try.
+    task_claimed = "task.claimed";
+    /// Whoever is accountable: it is done.
+    task_complete = "task.complete";
+    /// Whoever is accountable: it will not be done.
+    task_failed = "task.failed";
+    /// An agent: there is something new to use.
+    artifact_produced = "artifact.produced";
+    /// An agent: it asks for help.
+    help_needed = "help.needed";
+}
+
+impl fmt::Display for SignalType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for SignalType {
+    type Error = BadSignalType;
+    fn try_from(text: String) -> Result<Self, BadSignalType> {
+        Self::parse(&text)
+    }
+}
+
+impl From<SignalType> for String {
+    fn from(signal: SignalType) -> String {
+        signal.0
+    }
+}
+
+/// A signal as it is published. `id` makes a repeat recognisable; the board answers it with the first revision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Signal {
+    /// The publisher's name for it, unique among the publisher's signals.
+    pub id: String,
+    /// What kind of thing happened.
+    #[serde(rename = "type")]
+    pub kind: SignalType,
+    /// Who says so.
+    pub from: AgentId,
+    /// What it is about: an agent, an artifact, anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The task it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// The capability it speaks to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capability: Option<Capability>,
+    /// Where the content lies.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub refs: Map<String, Value>,
+    /// When it happened, by the publisher's clock; order comes from the revision.
+    pub at: WallTime,
+}
+
+/// A signal as it stands on the board.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Posted {
+    /// Its place in the board's one order.
+    pub revision: u64,
+    /// The signal.
+    #[serde(flatten)]
+    pub signal: Signal,
+}
+
+/// Which signals a reader wants. All conditions hold at once; an empty one holds always.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Selector {
+    /// Types, each exact or with a `*` as its last token (`task.*`); any of them.
+    pub types: Vec<String>,
+    /// Capabilities; any of them. A signal that names none does not pass.
+    pub capabilities: Vec<Capability>,
+    /// One task.
+    pub task_id: Option<TaskId>,
+}
+
+impl Selector {
+    /// Whether the reader wants `signal`.
+    pub fn admits(&self, signal: &Signal) -> bool {
+        let kind = signal.kind.as_str();
+        let type_fits = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(prefix) => kind.starts_with(prefix),
+            None => kind == pattern,
+        };
+        let capability_fits = || signal.capability.as_ref().is_some_and(|c| self.capabilities.contains(c));
+        (self.types.is_empty() || self.types.iter().any(type_fits))
+            && (self.capabilities.is_empty() || capability_fits())
+            && self.task_id.as_ref().is_none_or(|task| signal.task_id.as_ref() == Some(task))
+    }
+}

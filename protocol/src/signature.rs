@@ -1,0 +1,1 @@
+//! HTTP message signatures (RFC 9421).
