@@ -54,6 +54,9 @@ pub enum What {
     Heard {
         /// Who was proven to have sent it.
         by: Principal,
+        /// The label of the message it answers, if it answers one of this conversation's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answers: Option<String>,
         /// The message.
         envelope: Box<Envelope>,
     },
@@ -166,6 +169,8 @@ pub struct Candidate {
 pub enum Effect {
     /// Send a message; its id is the effect's. → [`What::Told`] or [`What::Undelivered`].
     Tell(Tell),
+    /// Send a message again as it was, under its own id. → [`What::Told`] or [`What::Undelivered`], labelled `resend`.
+    Resend(Box<Envelope>),
     /// Run one turn of the brain. → [`What::Progress`]*, then [`What::Thought`] or [`What::ThoughtFailed`].
     Think {
         /// Counts this conversation's turns, from 1.

@@ -98,6 +98,24 @@ impl Accountable {
         std::iter::once(Effect::Update(update)).chain(told).collect()
     }
 
+    /// Tells the asker that the work goes on, though there is nothing to show.
+    pub fn sign_of_life(&mut self) -> Vec<Effect> {
+        let Some(asker) = self.asker.clone().filter(|_| !self.has_ended()) else { return Vec::new() };
+        self.seq += 1;
+        let task_id = self.spec.task_id.clone();
+        let payload = TaskUpdate {
+            task_id,
+            seq: self.seq,
+            epoch: asker.epoch,
+            status: None,
+            artifact: None,
+            append: false,
+            last_chunk: false,
+            extra: Map::new(),
+        };
+        vec![self.tell(&asker, "update", Payload::TaskUpdate(payload))]
+    }
+
     /// A change of state with a sentence about it.
     pub fn status(&mut self, state: TaskState, message: impl Into<String>) -> Vec<Effect> {
         self.update(Update::Status(Status::new(state, message)))

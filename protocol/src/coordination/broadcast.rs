@@ -1,11 +1,38 @@
-//! A message becomes a signal.
-use super::{Effect, Event, Pattern};
+//! A message becomes a signal on the board; whoever subscribes to it reacts (RFC-005, pattern 3).
+
+use super::{Announcement, Effect, Event, Outcome, Pattern, What};
+use crate::{
+    message,
+    task::{Status, TaskState},
+};
 use serde::{Deserialize, Serialize};
-/// stub
+
+/// One broadcast, from its message to its place on the board.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Broadcast {}
+#[serde(rename_all = "camelCase")]
+pub struct Broadcast {
+    signal: Announcement,
+    settled: bool,
+}
+
+impl Broadcast {
+    /// Takes the message's content.
+    pub fn new(message: message::Broadcast) -> Self {
+        let message::Broadcast { signal, subject, refs, task_id, capability, extra: _ } = message;
+        Self { signal: Announcement { kind: signal, subject, task_id, capability, refs }, settled: false }
+    }
+}
+
 impl Pattern for Broadcast {
-    fn on(&mut self, _: &Event) -> Vec<Effect> {
-        Vec::new()
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        match &event.what {
+            What::Started => vec![Effect::Publish { signal: self.signal.clone() }],
+            What::Published { revision } if !self.settled => {
+                self.settled = true;
+                let status = Status::new(TaskState::Completed, format!("on the board at revision {revision}"));
+                vec![Effect::Finish(Outcome { status, artifacts: Vec::new(), kept_word: Default::default() })]
+            }
+            _ => Vec::new(),
+        }
     }
 }

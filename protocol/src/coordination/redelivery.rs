@@ -1,11 +1,45 @@
-//! A message becomes a signal.
-use super::{Effect, Event, Pattern};
+//! A dead letter is sent again, as it was and under its own id: whoever had it already will know it.
+
+use super::{Effect, Event, Outcome, Pattern, What};
+use crate::{
+    envelope::Envelope,
+    task::{Status, TaskState},
+};
 use serde::{Deserialize, Serialize};
-/// stub
+
+/// One dead letter's second life.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Redelivery {}
+#[serde(rename_all = "camelCase")]
+pub struct Redelivery {
+    letter: Box<Envelope>,
+    settled: bool,
+}
+
+impl Redelivery {
+    /// Sends `letter` again.
+    pub fn new(letter: Envelope) -> Self {
+        Self { letter: Box::new(letter), settled: false }
+    }
+
+    fn settle(&mut self, state: TaskState, message: String) -> Vec<Effect> {
+        if std::mem::replace(&mut self.settled, true) {
+            return Vec::new();
+        }
+        vec![Effect::Finish(Outcome {
+            status: Status::new(state, message),
+            artifacts: Vec::new(),
+            kept_word: Default::default(),
+        })]
+    }
+}
+
 impl Pattern for Redelivery {
-    fn on(&mut self, _: &Event) -> Vec<Effect> {
-        Vec::new()
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        match &event.what {
+            What::Started => vec![Effect::Resend(self.letter.clone())],
+            What::Told { by, .. } => self.settle(TaskState::Completed, format!("delivered to {by}")),
+            What::Undelivered { message, .. } => self.settle(TaskState::Failed, message.clone()),
+            _ => Vec::new(),
+        }
     }
 }
