@@ -29,7 +29,8 @@ impl Pattern for Broadcast {
             What::Started => vec![Effect::Publish { signal: self.signal.clone() }],
             What::Published { revision } if !self.settled => {
                 self.settled = true;
-                let status = Status::new(TaskState::Completed, format!("on the board at revision {revision}"));
+                let status =
+                    Status::new(TaskState::Completed, format!("on the board at revision {revision}"));
                 vec![Effect::Finish(Outcome { status, artifacts: Vec::new(), kept_word: Default::default() })]
             }
             _ => Vec::new(),
