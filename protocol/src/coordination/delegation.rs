@@ -1,11 +1,297 @@
-//! A message becomes a signal.
-use super::{Effect, Event, Pattern};
+//! One agent does a task: it thinks, asks others when it must, thinks again with what came back, and ends it once
+//! (RFC-005, pattern 1).
+//!
+//! The asker is a user, a peer that delegates, or a manager that awarded the task; under an award every report names
+//! the award's epoch, and a sign of life keeps the lease.
+
+mod asked;
+
+use super::{Announcement, Effect, Event, Pattern, What, When, accountable::Accountable, thought};
+use crate::{
+    ids::AgentId,
+    message::{AwardAccept, AwardDecline, Payload},
+    principal::Principal,
+    task::TaskState,
+};
+use asked::Asked;
 use serde::{Deserialize, Serialize};
-/// stub
+use std::{collections::BTreeMap, time::Duration};
+use thought::{About, Progress, Prompt, TurnEnd};
+
+/// How long an agent waits for what it asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Patience {
+    /// For an answer to a help request.
+    pub help: Duration,
+    /// For the result of a delegated task.
+    pub delegate: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { help: Duration::from_secs(120), delegate: Duration::from_secs(3_600) }
+    }
+}
+
+/// The most turns one task may take; a brain that asks for ever is a failure.
+pub const MAX_TURNS: u32 = 64;
+
+/// The doer's side of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Delegation {}
-impl Pattern for Delegation {
-    fn on(&mut self, _: &Event) -> Vec<Effect> {
+#[serde(rename_all = "camelCase")]
+pub struct Delegation {
+    me: AgentId,
+    accountable: Accountable,
+    lease: Option<Duration>,
+    patience: Patience,
+    turn: u32,
+    is_thinking: bool,
+    asked: Asked,
+    declines: Option<String>,
+}
+
+impl Delegation {
+    /// `me` does it. `lease` is the award's, if it is done under one.
+    pub fn new(me: AgentId, accountable: Accountable, lease: Option<Duration>, patience: Patience) -> Self {
+        Self {
+            me,
+            accountable,
+            lease,
+            patience,
+            turn: 0,
+            is_thinking: false,
+            asked: Asked::default(),
+            declines: None,
+        }
+    }
+
+    /// `me` hands the award back, and says why.
+    pub fn declining(me: AgentId, accountable: Accountable, why: String) -> Self {
+        Self { declines: Some(why), ..Self::new(me, accountable, None, Patience::default()) }
+    }
+
+    /// Whether it is being done, and not handed back.
+    pub fn is_work(&self) -> bool {
+        self.declines.is_none() && !self.accountable.has_ended()
+    }
+
+    fn decline(&mut self, why: String) -> Vec<Effect> {
+        let task_id = self.accountable.spec.task_id.clone();
+        let told = self.accountable.asker.clone().map(|asker| {
+            let epoch = asker.epoch.unwrap_or_default();
+            let decline = AwardDecline { task_id, epoch, reason: why.clone(), extra: Default::default() };
+            Effect::Tell(super::Tell {
+                label: "decline".to_owned(),
+                to: crate::ids::Address::Agent(asker.agent),
+                conversation: asker.conversation,
+                in_reply_to: Some(asker.message),
+                path: Vec::new(),
+                expires: None,
+                payload: Payload::AwardDecline(decline),
+            })
+        });
+        self.accountable.asker = None;
+        self.accountable.announces = false;
+        let ended = self.accountable.finish(TaskState::Rejected, Some(why), BTreeMap::new());
+        told.into_iter().chain(ended).collect()
+    }
+
+    fn start(&mut self, event: &Event) -> Vec<Effect> {
+        if let Some(why) = self.declines.clone() {
+            return self.decline(why);
+        }
+        let mut effects = Vec::new();
+        if let Some((asker, epoch)) =
+            self.accountable.asker.as_ref().and_then(|asker| Some((asker, asker.epoch?)))
+        {
+            let accept = AwardAccept {
+                task_id: self.accountable.spec.task_id.clone(),
+                epoch,
+                extra: Default::default(),
+            };
+            effects.push(Effect::Tell(super::Tell {
+                label: "accept".to_owned(),
+                to: crate::ids::Address::Agent(asker.agent.clone()),
+                conversation: asker.conversation.clone(),
+                in_reply_to: Some(asker.message.clone()),
+                path: Vec::new(),
+                expires: None,
+                payload: Payload::AwardAccept(accept),
+            }));
+        }
+        effects.extend(self.renew(event));
+        if let Some(deadline) = self.accountable.spec.deadline {
+            effects.push(Effect::WakeAt { timer: "deadline".to_owned(), when: When::Wall(deadline) });
+        }
+        effects.extend(self.accountable.status(TaskState::Working, format!("{} is at it", self.me)));
+        effects.push(self.think());
+        effects
+    }
+
+    fn renew(&self, event: &Event) -> Option<Effect> {
+        let lease = self.lease?;
+        Some(Effect::WakeAt { timer: "renew".to_owned(), when: When::Node(event.at + lease / 3) })
+    }
+
+    fn think(&mut self) -> Effect {
+        self.turn += 1;
+        self.is_thinking = true;
+        let spec = &self.accountable.spec;
+        let about = About::Task {
+            task_id: spec.task_id.clone(),
+            description: spec.description.clone(),
+            capability: spec.capability.clone(),
+            input: spec.input.clone(),
+            artifacts: spec.artifacts.clone(),
+            deadline: spec.deadline,
+        };
+        let produced = self.accountable.artifacts().to_vec();
+        let prompt = Prompt { turn: self.turn, about, produced, answers: self.asked.take_replies() };
+        Effect::Think { turn: self.turn, prompt: Box::new(prompt), deadline: spec.deadline }
+    }
+
+    fn report(&mut self, updates: &[Progress]) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for update in updates {
+            match update.clone() {
+                Progress::Status { message } => {
+                    effects.extend(self.accountable.status(TaskState::Working, message))
+                }
+                Progress::Artifact { artifact, append, last_chunk } => {
+                    let update = super::Update::Artifact { artifact, append, last_chunk };
+                    effects.extend(self.accountable.update(update));
+                }
+                Progress::Signal { signal, subject, capability, refs } => {
+                    let task_id = Some(self.accountable.spec.task_id.clone());
+                    let signal = Announcement { kind: signal, subject, task_id, capability, refs };
+                    effects.push(Effect::Publish { signal });
+                }
+                ask @ (Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question { .. }) => {
+                    self.asked.note(ask);
+                }
+            }
+        }
+        effects
+    }
+
+    fn end_turn(&mut self, end: &TurnEnd, event: &Event) -> Vec<Effect> {
+        self.is_thinking = false;
+        match end {
+            TurnEnd::Done { message } => {
+                let has_message = message.as_ref().is_some_and(|text| !text.trim().is_empty());
+                let has_artifact = self.accountable.artifacts().iter().any(|artifact| !artifact.is_empty());
+                if has_message || has_artifact {
+                    self.finish(TaskState::Completed, message.clone())
+                } else {
+                    self.fail("done without a result: no artifact and no message".to_owned())
+                }
+            }
+            TurnEnd::Failed { reason } => self.fail(reason.clone()),
+            TurnEnd::Waiting if self.turn >= MAX_TURNS => {
+                self.fail(format!("asked for more than {MAX_TURNS} turns"))
+            }
+            TurnEnd::Waiting => {
+                let asks = self.asked.send(&self.accountable, &self.me, self.turn, &self.patience, event);
+                if self.asked.is_waiting() {
+                    return asks;
+                }
+                self.fail("the turn ended without a result and without a question".to_owned())
+            }
+        }
+    }
+
+    fn go_on(&mut self) -> Vec<Effect> {
+        if self.is_thinking || self.asked.is_waiting() || self.accountable.has_ended() {
+            return Vec::new();
+        }
+        let mut effects =
+            self.accountable.status(TaskState::Working, format!("{} goes on with what came back", self.me));
+        effects.push(self.think());
+        effects
+    }
+
+    fn fail(&mut self, reason: String) -> Vec<Effect> {
+        self.finish(TaskState::Failed, Some(reason))
+    }
+
+    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<Effect> {
+        if self.accountable.has_ended() {
+            return Vec::new();
+        }
+        let mut effects = Vec::new();
+        if std::mem::take(&mut self.is_thinking) {
+            effects.push(Effect::StopThinking);
+        }
+        effects.extend(self.asked.withdraw(message.as_deref().unwrap_or("no longer needed")));
+        effects.extend(self.accountable.finish(state, message, BTreeMap::new()));
+        effects
+    }
+
+    fn heard(&mut self, by: &Principal, answers: Option<&str>, payload: &Payload) -> Vec<Effect> {
+        if let Payload::TaskCancel(cancel) = payload {
+            let asker = self.accountable.asker.as_ref();
+            let is_asker = asker.is_some_and(|asker| by.agent() == Some(&asker.agent));
+            let is_this_award = cancel.epoch.is_none() || cancel.epoch == asker.and_then(|asker| asker.epoch);
+            if is_asker && is_this_award {
+                let reason = cancel.reason.clone().unwrap_or_else(|| "the asker cancelled it".to_owned());
+                return self.finish(TaskState::Canceled, Some(reason));
+            }
+            return Vec::new();
+        }
+        if self.asked.hear(by, answers, payload) {
+            return self.go_on();
+        }
         Vec::new()
     }
 }
+
+impl Pattern for Delegation {
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        if self.accountable.has_ended() {
+            return Vec::new();
+        }
+        match &event.what {
+            What::Started if self.turn == 0 => self.start(event),
+            What::Progress { turn, updates } if *turn == self.turn && self.is_thinking => {
+                self.report(updates)
+            }
+            What::Thought { turn, updates, end } if *turn == self.turn && self.is_thinking => {
+                let mut effects = self.report(updates);
+                effects.extend(self.end_turn(end, event));
+                effects
+            }
+            What::ThoughtFailed { turn, reason } if *turn == self.turn && self.is_thinking => {
+                self.is_thinking = false;
+                self.fail(reason.clone())
+            }
+            What::Heard { by, answers, envelope } => self.heard(by, answers.as_deref(), &envelope.payload),
+            What::Undelivered { label, message, .. } if self.asked.give_up(label, message) => self.go_on(),
+            What::Answered { text, .. } if self.asked.answer(text) => self.go_on(),
+            What::Woke { timer } if timer == "renew" => {
+                let mut effects = self.accountable.sign_of_life();
+                effects.extend(self.renew(event));
+                effects
+            }
+            What::Woke { timer } if timer == "deadline" => self.fail("its deadline passed".to_owned()),
+            What::Woke { timer } if self.asked.give_up(timer, "no answer in time") => self.go_on(),
+            What::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
+            What::Started
+            | What::Progress { .. }
+            | What::Thought { .. }
+            | What::ThoughtFailed { .. }
+            | What::Claimed { .. }
+            | What::ClaimLost { .. }
+            | What::ClaimExpired { .. }
+            | What::Woke { .. }
+            | What::Told { .. }
+            | What::Undelivered { .. }
+            | What::Published { .. }
+            | What::PeersFound { .. }
+            | What::Answered { .. } => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

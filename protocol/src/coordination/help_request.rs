@@ -1,11 +1,256 @@
-//! A message becomes a signal.
-use super::{Effect, Event, Pattern};
+//! One agent asks those who have a capability for their view; nobody is blocked, and what is not answered expires
+//! visibly (RFC-005, pattern 2).
+
+use super::{Candidate, Effect, Event, Outcome, Pattern, Tell, What, When, accountable::Asker, thought};
+use crate::{
+    artifact::Artifact,
+    ids::{Address, AgentId, Capability},
+    message::{self, HelpResponse, Payload},
+    task::{Status, TaskState},
+};
 use serde::{Deserialize, Serialize};
-/// stub
+use serde_json::Map;
+use std::{collections::BTreeMap, time::Duration};
+use thought::{About, Prompt, TurnEnd};
+
+/// The most peers asked at once.
+pub const FANOUT: usize = 3;
+
+/// One help request, from either side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HelpRequest {}
+#[serde(rename_all = "camelCase")]
+pub struct HelpRequest {
+    me: AgentId,
+    request: message::HelpRequest,
+    path: Vec<AgentId>,
+    asker: Option<Asker>,
+    side: Side,
+    produced: Vec<Artifact>,
+    settled: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Side {
+    /// Answers with its own brain.
+    Responder,
+    /// Asks those who can.
+    #[serde(rename_all = "camelCase")]
+    Asking { capability: Capability, window: Duration, asked: BTreeMap<AgentId, Option<HelpResponse>> },
+}
+
+impl HelpRequest {
+    /// `me` answers `asker`'s question itself.
+    pub fn answering(me: AgentId, request: message::HelpRequest, asker: Option<Asker>) -> Self {
+        Self {
+            me,
+            request,
+            path: Vec::new(),
+            asker,
+            side: Side::Responder,
+            produced: Vec::new(),
+            settled: false,
+        }
+    }
+
+    /// `me` asks others who have `capability`, for at most `window`, and hands their answers to `asker`.
+    pub fn asking(
+        me: AgentId,
+        request: message::HelpRequest,
+        asker: Option<Asker>,
+        path: Vec<AgentId>,
+        capability: Capability,
+        window: Duration,
+    ) -> Self {
+        let side = Side::Asking { capability, window, asked: BTreeMap::new() };
+        Self { me, request, path, asker, side, produced: Vec::new(), settled: false }
+    }
+
+    fn start(&mut self, event: &Event) -> Vec<Effect> {
+        match &self.side {
+            Side::Responder => {
+                let about = About::Help {
+                    question: self.request.question.clone(),
+                    capability: self.request.capability.clone(),
+                    artifacts: self.request.inline_artifacts.clone(),
+                };
+                let prompt = Prompt { turn: 1, about, produced: Vec::new(), answers: Vec::new() };
+                vec![Effect::Think { turn: 1, prompt: Box::new(prompt), deadline: None }]
+            }
+            Side::Asking { capability, window, .. } => vec![
+                Effect::FindPeers { label: "helpers".to_owned(), capability: capability.clone() },
+                Effect::WakeAt { timer: "window".to_owned(), when: When::Node(event.at + *window) },
+            ],
+        }
+    }
+
+    fn ask(&mut self, candidates: &[Candidate], event: &Event) -> Vec<Effect> {
+        let Side::Asking { capability, window, asked } = &mut self.side else { return Vec::new() };
+        if !asked.is_empty() {
+            return Vec::new();
+        }
+        let fits = |peer: &&Candidate| {
+            let id = &peer.card.agent_id;
+            peer.is_alive && peer.card.support(capability) > 0.0 && *id != self.me && !self.path.contains(id)
+        };
+        let mut peers: Vec<_> = candidates.iter().filter(fits).collect();
+        let rank =
+            |peer: &Candidate| (peer.card.support(capability), -f64::from(peer.running), peer.track_record);
+        peers.sort_by(|a, b| {
+            rank(b)
+                .partial_cmp(&rank(a))
+                .unwrap_or(std::cmp::Ordering::Equal)
+                .then_with(|| a.card.agent_id.cmp(&b.card.agent_id))
+        });
+        peers.truncate(FANOUT);
+        if peers.is_empty() {
+            let why = format!("nobody who is there has the capability {capability}");
+            return self.settle(None, Some(why), Vec::new());
+        }
+        let mut effects = Vec::new();
+        for peer in peers {
+            let id = peer.card.agent_id.clone();
+            effects.push(Effect::Tell(Tell {
+                label: format!("help:{id}"),
+                to: Address::Agent(id.clone()),
+                conversation: None,
+                in_reply_to: None,
+                path: self.path.clone(),
+                expires: Some(event.wall.plus(*window)),
+                payload: Payload::HelpRequest(self.request.clone()),
+            }));
+            asked.insert(id, None);
+        }
+        effects
+    }
+
+    fn hear(&mut self, from: &AgentId, response: HelpResponse) -> Vec<Effect> {
+        let Side::Asking { asked, .. } = &mut self.side else { return Vec::new() };
+        match asked.get_mut(from) {
+            Some(slot @ None) => *slot = Some(response),
+            Some(Some(_)) | None => return Vec::new(),
+        }
+        if asked.values().all(Option::is_some) { self.conclude() } else { Vec::new() }
+    }
+
+    fn conclude(&mut self) -> Vec<Effect> {
+        let Side::Asking { asked, .. } = &self.side else { return Vec::new() };
+        let answered: Vec<_> = asked.iter().filter_map(|(id, slot)| Some((id, slot.as_ref()?))).collect();
+        let answers: Vec<_> =
+            answered.iter().filter_map(|(id, response)| Some((*id, response.answer.clone()?))).collect();
+        let artifacts: Vec<_> =
+            answered.iter().flat_map(|(_, response)| response.artifacts.clone()).collect();
+        let text = match answers.as_slice() {
+            [] => None,
+            [(_, only)] => Some(only.clone()),
+            several => Some(
+                several.iter().map(|(id, text)| format!("{id}: {text}")).collect::<Vec<_>>().join("\n\n"),
+            ),
+        };
+        let declined = || {
+            let reasons = asked.iter().map(|(id, slot)| {
+                match slot.as_ref().and_then(|response| response.declined.clone()) {
+                    Some(reason) => format!("{id}: {reason}"),
+                    None => format!("{id}: no answer in time"),
+                }
+            });
+            let reasons: Vec<_> = reasons.collect();
+            if reasons.is_empty() { "no answer in time".to_owned() } else { reasons.join("; ") }
+        };
+        let declined = text.is_none().then(declined);
+        self.settle(text, declined, artifacts)
+    }
+
+    fn settle(
+        &mut self,
+        answer: Option<String>,
+        declined: Option<String>,
+        artifacts: Vec<Artifact>,
+    ) -> Vec<Effect> {
+        self.settled = true;
+        let state = if answer.is_some() { TaskState::Completed } else { TaskState::Failed };
+        let status = Status { state, message: answer.clone().or_else(|| declined.clone()) };
+        let mut effects = Vec::new();
+        if let Some(asker) = &self.asker {
+            let response = HelpResponse { answer, declined, artifacts: artifacts.clone(), extra: Map::new() };
+            effects.push(Effect::Tell(Tell {
+                label: "answer".to_owned(),
+                to: Address::Agent(asker.agent.clone()),
+                conversation: asker.conversation.clone(),
+                in_reply_to: Some(asker.message.clone()),
+                path: Vec::new(),
+                expires: None,
+                payload: Payload::HelpResponse(response),
+            }));
+        }
+        effects.push(Effect::Finish(Outcome { status, artifacts, kept_word: BTreeMap::new() }));
+        effects
+    }
+
+    fn keep(&mut self, updates: &[thought::Progress]) {
+        for update in updates {
+            if let thought::Progress::Artifact { artifact, append, .. } = update {
+                crate::artifact::merge(&mut self.produced, artifact.clone(), *append);
+            }
+        }
+    }
+
+    fn thought(&mut self, updates: &[thought::Progress], end: &TurnEnd) -> Vec<Effect> {
+        self.keep(updates);
+        let artifacts = std::mem::take(&mut self.produced);
+        match end {
+            TurnEnd::Done { message } if message.is_some() || !artifacts.is_empty() => {
+                let answer = message.clone().unwrap_or_else(|| "see the artifacts".to_owned());
+                self.settle(Some(answer), None, artifacts)
+            }
+            TurnEnd::Done { .. } => self.settle(None, Some("done without an answer".to_owned()), Vec::new()),
+            TurnEnd::Failed { reason } => self.settle(None, Some(reason.clone()), artifacts),
+            TurnEnd::Waiting => self.settle(None, Some("answering may not ask others".to_owned()), artifacts),
+        }
+    }
+}
+
 impl Pattern for HelpRequest {
-    fn on(&mut self, _: &Event) -> Vec<Effect> {
-        Vec::new()
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "any other event is late or foreign here and changes nothing"
+    )]
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        if self.settled {
+            return Vec::new();
+        }
+        let is_responder = matches!(self.side, Side::Responder);
+        match &event.what {
+            What::Started => self.start(event),
+            What::PeersFound { label, candidates } if label == "helpers" => self.ask(candidates, event),
+            What::Progress { turn: 1, updates } if is_responder => {
+                self.keep(updates);
+                Vec::new()
+            }
+            What::Thought { turn: 1, updates, end } if is_responder => self.thought(updates, end),
+            What::ThoughtFailed { reason, .. } if is_responder => {
+                self.settle(None, Some(reason.clone()), Vec::new())
+            }
+            What::Heard { by, envelope, .. } => match (&envelope.payload, by.agent()) {
+                (Payload::HelpResponse(response), Some(agent)) => self.hear(agent, response.clone()),
+                _ => Vec::new(),
+            },
+            What::Undelivered { label, message, .. } => match label.strip_prefix("help:").map(AgentId::parse)
+            {
+                Some(Ok(agent)) => {
+                    let declined = HelpResponse {
+                        answer: None,
+                        declined: Some(message.clone()),
+                        artifacts: Vec::new(),
+                        extra: Map::new(),
+                    };
+                    self.hear(&agent, declined)
+                }
+                _ => Vec::new(),
+            },
+            What::Woke { timer } if timer == "window" => self.conclude(),
+            What::Cancelled { reason, .. } => self.settle(None, Some(reason.clone()), Vec::new()),
+            _ => Vec::new(),
+        }
     }
 }

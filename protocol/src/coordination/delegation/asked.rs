@@ -1,0 +1,258 @@
+//! What a doer has asked of others, and what came back.
+
+use super::Patience;
+use crate::{
+    artifact::Artifact,
+    coordination::{
+        Announcement, Effect, Event, Tell, Update, When,
+        accountable::Accountable,
+        thought::{Progress, Reply},
+    },
+    ids::{Address, AgentId, Digest, TaskId},
+    message::{HelpRequest, Payload, TaskCancel, TaskRequest},
+    principal::Principal,
+    signal::SignalType,
+    task::{Status, TaskState},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+use std::time::Duration;
+
+/// The most things a brain may ask in one turn; more are refused, visibly.
+const MAX_ASKS: usize = 32;
+
+/// Everything asked in the turn that is waiting, in the order it was asked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Asked {
+    noted: Vec<Progress>,
+    open: Vec<Ask>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Ask {
+    id: String,
+    label: String,
+    kind: AskKind,
+    reply: Option<Reply>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum AskKind {
+    Help,
+    #[serde(rename_all = "camelCase")]
+    Delegate {
+        task: TaskId,
+        to: AgentId,
+    },
+    Question,
+}
+
+impl Asked {
+    /// Keeps what the brain asks until its turn ends.
+    pub(super) fn note(&mut self, ask: Progress) {
+        if self.noted.len() < MAX_ASKS {
+            self.noted.push(ask);
+        }
+    }
+
+    /// Whether something asked is still open.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.open.iter().any(|ask| ask.reply.is_none())
+    }
+
+    /// What came back, for the next turn.
+    pub(super) fn take_replies(&mut self) -> Vec<Reply> {
+        self.noted.clear();
+        std::mem::take(&mut self.open).into_iter().filter_map(|ask| ask.reply).collect()
+    }
+
+    /// Sends all that was noted.
+    pub(super) fn send(
+        &mut self,
+        accountable: &Accountable,
+        me: &AgentId,
+        turn: u32,
+        patience: &Patience,
+        event: &Event,
+    ) -> Vec<Effect> {
+        self.open.clear();
+        let mut effects = Vec::new();
+        let mut questions = Vec::new();
+        for (at, ask) in std::mem::take(&mut self.noted).into_iter().enumerate() {
+            let label = format!("ask:{turn}:{at}");
+            let mut tell = |to: Address, payload, wait: Duration| {
+                let path = accountable.spec.path.clone();
+                let expires = Some(event.wall.plus(wait));
+                effects.push(Effect::Tell(Tell {
+                    label: label.clone(),
+                    to,
+                    conversation: None,
+                    in_reply_to: None,
+                    path,
+                    expires,
+                    payload,
+                }));
+                effects.push(Effect::WakeAt { timer: label.clone(), when: When::Node(event.at + wait) });
+            };
+            let (id, kind) = match ask {
+                Progress::Help { id, capability, question, artifacts } => {
+                    let mut needed =
+                        Announcement::about(SignalType::help_needed(), &accountable.spec.task_id);
+                    needed.capability = Some(capability.clone());
+                    let request = HelpRequest {
+                        question,
+                        capability: Some(capability.clone()),
+                        artifacts: Vec::new(),
+                        inline_artifacts: chosen(accountable, &artifacts),
+                        task_id: Some(accountable.spec.task_id.clone()),
+                        on_behalf_of: Some(accountable.spec.root.clone()),
+                        extra: Map::new(),
+                    };
+                    tell(Address::Capability(capability), Payload::HelpRequest(request), patience.help);
+                    effects.push(Effect::Publish { signal: needed });
+                    (id, AskKind::Help)
+                }
+                Progress::Delegate { id, to, description, input, artifacts } => {
+                    let task = child_id(accountable, me, &label);
+                    let wait = accountable.spec.deadline.map_or(patience.delegate, |deadline| {
+                        event.wall.until(deadline).min(patience.delegate)
+                    });
+                    let (doer, capability) = match &to {
+                        Address::Agent(agent) => (agent.clone(), None),
+                        Address::Capability(capability) => (me.clone(), Some(capability.clone())),
+                    };
+                    let request = TaskRequest {
+                        description,
+                        task_id: Some(task.clone()),
+                        capability,
+                        input,
+                        artifacts: Vec::new(),
+                        inline_artifacts: chosen(accountable, &artifacts),
+                        deadline: Some(event.wall.plus(wait)),
+                        accepted_modes: Vec::new(),
+                        reply_to: None,
+                        on_behalf_of: Some(accountable.spec.root.clone()),
+                        extra: Map::new(),
+                    };
+                    tell(to, Payload::TaskRequest(request), wait);
+                    (id, AskKind::Delegate { task, to: doer })
+                }
+                Progress::Question { id, text } => {
+                    questions.push(text);
+                    (id, AskKind::Question)
+                }
+                Progress::Status { .. } | Progress::Artifact { .. } | Progress::Signal { .. } => continue,
+            };
+            self.open.push(Ask { id, label, kind, reply: None });
+        }
+        if !questions.is_empty() {
+            let question = questions.join("\n");
+            effects.push(Effect::AskHuman { question: question.clone() });
+            effects.push(Effect::Update(Update::Status(Status::new(TaskState::InputRequired, question))));
+        }
+        effects
+    }
+
+    /// Takes a peer's answer; whether it was one that was waited for.
+    pub(super) fn hear(&mut self, by: &Principal, answers: Option<&str>, payload: &Payload) -> bool {
+        let Some(agent) = by.agent() else { return false };
+        match payload {
+            Payload::HelpResponse(response) => {
+                let is_it =
+                    |ask: &Ask| matches!(ask.kind, AskKind::Help) && answers == Some(ask.label.as_str());
+                let text = response.answer.clone().or_else(|| response.declined.clone()).unwrap_or_default();
+                let reply =
+                    (response.answer.is_some(), Some(agent.clone()), text, response.artifacts.clone());
+                self.settle(is_it, reply)
+            }
+            Payload::TaskResponse(response) => {
+                let is_it = |ask: &Ask| match &ask.kind {
+                    AskKind::Delegate { task, to } => *task == response.task_id && to == agent,
+                    AskKind::Help | AskKind::Question => false,
+                };
+                let text = response.message.clone().unwrap_or_else(|| response.state.word().to_owned());
+                let reply = (
+                    response.state == TaskState::Completed,
+                    Some(agent.clone()),
+                    text,
+                    response.artifacts.clone(),
+                );
+                self.settle(is_it, reply)
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes the owner's answer for every open question.
+    pub(super) fn answer(&mut self, text: &str) -> bool {
+        let mut any = false;
+        while self
+            .settle(|ask| matches!(ask.kind, AskKind::Question), (true, None, text.to_owned(), Vec::new()))
+        {
+            any = true;
+        }
+        any
+    }
+
+    /// Gives up on what was asked under `label`.
+    pub(super) fn give_up(&mut self, label: &str, why: &str) -> bool {
+        self.settle(|ask| ask.label == label, (false, None, why.to_owned(), Vec::new()))
+    }
+
+    fn settle(
+        &mut self,
+        is_it: impl Fn(&Ask) -> bool,
+        reply: (bool, Option<AgentId>, String, Vec<Artifact>),
+    ) -> bool {
+        let (ok, from, text, artifacts) = reply;
+        let Some(ask) = self.open.iter_mut().find(|ask| ask.reply.is_none() && is_it(ask)) else {
+            return false;
+        };
+        ask.reply = Some(Reply { id: ask.id.clone(), ok, from, text, artifacts });
+        true
+    }
+
+    /// Tells whoever still works for this task that it is over.
+    pub(super) fn withdraw(&mut self, reason: &str) -> Vec<Effect> {
+        let open = std::mem::take(&mut self.open);
+        let children = open.into_iter().filter(|ask| ask.reply.is_none()).filter_map(|ask| match ask.kind {
+            AskKind::Delegate { task, to } => Some((task, to)),
+            AskKind::Help | AskKind::Question => None,
+        });
+        children
+            .map(|(task_id, to)| {
+                let cancel =
+                    TaskCancel { task_id, reason: Some(reason.to_owned()), epoch: None, extra: Map::new() };
+                Effect::Tell(Tell {
+                    label: "withdraw".to_owned(),
+                    to: Address::Agent(to),
+                    conversation: None,
+                    in_reply_to: None,
+                    path: Vec::new(),
+                    expires: None,
+                    payload: Payload::TaskCancel(cancel),
+                })
+            })
+            .collect()
+    }
+}
+
+/// The artifacts a brain named: of those produced so far, else of those given with the task.
+fn chosen(accountable: &Accountable, names: &[String]) -> Vec<Artifact> {
+    let all = accountable.artifacts().iter().chain(&accountable.spec.artifacts);
+    let named = |artifact: &&Artifact| names.contains(&artifact.artifact_id);
+    all.filter(named).cloned().collect()
+}
+
+/// A name for a child task that no other task of this agent has: the same ask gets the same name again.
+fn child_id(accountable: &Accountable, me: &AgentId, label: &str) -> TaskId {
+    let spec = &accountable.spec;
+    let epoch = accountable.asker.as_ref().and_then(|asker| asker.epoch);
+    let asker = accountable.asker.as_ref().map(|asker| asker.message.as_str()).unwrap_or_default();
+    let seed = format!("{}|{}|{}|{epoch:?}|{asker}|{:?}|{label}", spec.root, me, spec.task_id, spec.path);
+    let digest = Digest::of(seed.as_bytes()).to_string();
+    TaskId::parse(&format!("sub-{}", &digest[..20])).unwrap_or_else(|_| spec.task_id.clone())
+}
