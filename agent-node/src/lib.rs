@@ -1,1 +1,3 @@
 //! agent-node
+
+pub mod brain;

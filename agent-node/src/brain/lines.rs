@@ -1,0 +1,190 @@
+//! What a brain says, line by line: the reports of [`Progress`], then `{"type":"done"}` or `{"type":"failed"}`.
+
+use protocol::{
+    artifact::{Artifact, Content, Part},
+    coordination::thought::{Progress, TurnEnd},
+    json,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// One line of a brain.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// It goes on.
+    Progress(Progress),
+    /// It is over.
+    End(TurnEnd),
+}
+
+const TYPES: &str = "status, artifact, signal, help, delegate, question, done, failed";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", tag = "type")]
+enum End {
+    Done {
+        #[serde(default)]
+        message: Option<String>,
+    },
+    Failed {
+        reason: String,
+    },
+}
+
+/// An artifact of one part, without the ceremony of A2A's.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ShortArtifact {
+    #[serde(rename = "type")]
+    _type: Value,
+    name: String,
+    #[serde(default)]
+    artifact_id: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    media_type: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    data: Option<Value>,
+    #[serde(default)]
+    raw: Option<String>,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    append: bool,
+    #[serde(default)]
+    last_chunk: bool,
+}
+
+impl ShortArtifact {
+    fn into_progress(self) -> Result<Progress, String> {
+        let contents = [
+            self.text.map(Content::Text),
+            self.data.map(Content::Data),
+            self.raw.map(Content::Raw),
+            self.url.map(Content::Url),
+        ];
+        let mut contents = contents.into_iter().flatten();
+        let (Some(content), None) = (contents.next(), contents.next()) else {
+            return Err(
+                "an artifact needs exactly one of text, data, raw, url; or the full form in \"artifact\""
+                    .into(),
+            );
+        };
+        let part = Part { media_type: self.media_type, ..Part::new(content) };
+        let artifact = Artifact {
+            artifact_id: self.artifact_id.unwrap_or_else(|| self.name.clone()),
+            name: Some(self.name),
+            description: self.description,
+            parts: vec![part],
+            metadata: Map::new(),
+        };
+        Ok(Progress::Artifact { artifact, append: self.append, last_chunk: self.last_chunk })
+    }
+}
+
+/// What `line` says, or what is wrong with it.
+pub fn parse(line: &[u8]) -> Result<Said, String> {
+    let value = json::parse(line, json::MAX_DEPTH)
+        .map_err(|problem| format!("is no JSON: {problem}; it begins {:?}", beginning(line)))?;
+    said(value)
+}
+
+/// What a parsed line says, or what is wrong with it.
+pub fn said(value: Value) -> Result<Said, String> {
+    let kind = value.get("type").and_then(Value::as_str).map(str::to_owned);
+    let kind = kind.ok_or_else(|| format!("is no object with a \"type\" ({TYPES})"))?;
+    let wrong = |error: serde_json::Error| format!("{kind:?}: {error}");
+    match kind.as_str() {
+        "done" | "failed" => Ok(Said::End(match serde_json::from_value(value).map_err(wrong)? {
+            End::Done { message } => TurnEnd::Done { message },
+            End::Failed { reason } => TurnEnd::Failed { reason },
+        })),
+        "artifact" if value.get("artifact").is_none() => {
+            let short: ShortArtifact = serde_json::from_value(value).map_err(wrong)?;
+            short.into_progress().map(Said::Progress)
+        }
+        "status" | "artifact" | "signal" | "help" | "delegate" | "question" => {
+            serde_json::from_value(value).map(Said::Progress).map_err(wrong)
+        }
+        _ => Err(format!("unknown type {:?}; known are {TYPES}", beginning(kind.as_bytes()))),
+    }
+}
+
+/// Whether what was reported waits for an answer.
+pub fn asks(progress: &Progress) -> bool {
+    match progress {
+        Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question { .. } => true,
+        Progress::Status { .. } | Progress::Artifact { .. } | Progress::Signal { .. } => false,
+    }
+}
+
+fn beginning(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parsed(line: &str) -> Result<Said, String> {
+        parse(line.as_bytes())
+    }
+
+    #[test]
+    fn both_forms_of_an_artifact_say_the_same() {
+        let short =
+            parsed(r#"{"type":"artifact","name":"handler.rs","mediaType":"text/x-rust","text":"fn f() {}"}"#);
+        let full = parsed(
+            r#"{"type":"artifact","artifact":{"artifactId":"handler.rs","name":"handler.rs","parts":[{"text":"fn f() {}","mediaType":"text/x-rust"}]}}"#,
+        );
+        assert_eq!(short, full);
+        let artifact = Artifact::text("handler.rs", "text/x-rust", "fn f() {}");
+        let expected = Progress::Artifact { artifact, append: false, last_chunk: false };
+        assert_eq!(short, Ok(Said::Progress(expected)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, part) in [
+            ("hello", "is no JSON"),
+            ("[1]", "no object with a \"type\""),
+            (r#"{"type":"shout"}"#, "unknown type \"shout\"; known are status"),
+            (r#"{"type":"failed"}"#, "missing field `reason`"),
+            (r#"{"type":"artifact","name":"x"}"#, "exactly one of text"),
+            (r#"{"type":"artifact","name":"x","text":"a","txet":"b"}"#, "unknown field `txet`"),
+            (
+                r#"{"type":"delegate","id":"a","to":"capability:","description":"d"}"#,
+                "a capability must match",
+            ),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_report_survives_its_line() {
+        for line in [
+            r#"{"type":"status","message":"half way"}"#,
+            r#"{"type":"signal","signal":"help.needed"}"#,
+            r#"{"type":"help","id":"h1","capability":"code-review","question":"ok?","artifacts":["a"]}"#,
+            r#"{"type":"delegate","id":"d1","to":"capability:plan","description":"plan it","input":{"a":1}}"#,
+            r#"{"type":"question","id":"q1","text":"which one?"}"#,
+        ] {
+            let Ok(Said::Progress(progress)) = parsed(line) else { panic!("{line}") };
+            let again = serde_json::to_vec(&progress).unwrap();
+            assert_eq!(parse(&again), Ok(Said::Progress(progress)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_answered(line in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&line);
+        }
+    }
+}
