@@ -1,0 +1,211 @@
+//! Who signed a request, and whether it still counts.
+
+use super::{
+    ALGORITHM, Base, CONTENT_DIGEST, COVERED, COVERED_WITH_MESSAGE, LABEL, MESSAGE_ID, Parts, RECIPIENT,
+    Secret, content_digest, own_base,
+};
+use crate::{
+    ids::AgentId,
+    problem::{Problem, Reason},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use sfv::{Dictionary, FieldType, Item, List, ListEntry, Parser};
+
+/// How far a signature's `created` may lie from the verifier's clock, seconds.
+const WINDOW_S: u64 = 300;
+/// More labels than this in one request are not looked at.
+const MAX_LABELS: usize = 4;
+
+/// The headers of a request that carry its signature; several lines of one header joined by `, `.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Presented<'a> {
+    /// [`super::CONTENT_DIGEST`].
+    pub content_digest: Option<&'a str>,
+    /// [`super::SIGNATURE_INPUT`].
+    pub signature_input: Option<&'a str>,
+    /// [`super::SIGNATURE`].
+    pub signature: Option<&'a str>,
+}
+
+/// Checks signatures. The one place that knows which secret stands for which agent.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    current: Secret,
+    previous: Option<Secret>,
+    window_s: u64,
+}
+
+/// One signature, taken apart: who claims it, since when, over which base.
+struct Claim {
+    agent: AgentId,
+    created: u64,
+    expires: Option<u64>,
+    base: String,
+    tag: Vec<u8>,
+}
+
+impl Verifier {
+    /// Takes signatures under `current`, and under `previous` while a secret is being replaced.
+    pub fn new(current: Secret, previous: Option<Secret>) -> Self {
+        Self { current, previous, window_s: WINDOW_S }
+    }
+
+    /// The same with another tolerance for `created`, in seconds.
+    #[must_use]
+    pub fn with_window(self, window_s: u64) -> Self {
+        Self { window_s, ..self }
+    }
+
+    /// The agent that signed `parts`. 401 `unauthenticated` for none, a wrong one or one that covers too little; 401
+    /// `stale_signature` for a right one outside the window around `now` (Unix seconds). That `parts.recipient` is
+    /// served here is the caller's to check.
+    pub fn verify(&self, parts: &Parts<'_>, presented: &Presented<'_>, now: u64) -> Result<AgentId, Problem> {
+        let (Some(input), Some(signature)) = (presented.signature_input, presented.signature) else {
+            return Err(unauthenticated("a signature is Signature-Input and Signature"));
+        };
+        let Some(digest) = presented.content_digest else {
+            return Err(unauthenticated("a signed request has a Content-Digest"));
+        };
+        if [parts.method, parts.path_and_query, parts.recipient, parts.message_id.unwrap_or_default(), digest]
+            .iter()
+            .any(|value| value.bytes().any(|b| b.is_ascii_control()))
+        {
+            return Err(unauthenticated("a signed component holds a control character"));
+        }
+        if !digest_agrees(parts, digest) {
+            return Err(unauthenticated("Content-Digest is not the sha-256 of the body"));
+        }
+        if let Some(claim) = own_form(parts, digest, input, signature) {
+            return self.judge(claim, now);
+        }
+        self.any_form(parts, digest, input, signature, now)
+    }
+
+    fn judge(&self, claim: Claim, now: u64) -> Result<AgentId, Problem> {
+        let known = std::iter::once(&self.current).chain(&self.previous);
+        if !known.map(|secret| secret.has_signed(&claim.base, &claim.tag)).fold(false, |any, one| any | one) {
+            return Err(unauthenticated("the signature is not right"));
+        }
+        let window = self.window_s;
+        if claim.created.abs_diff(now) > window || claim.expires.is_some_and(|end| end < now) {
+            let message =
+                format!("signed at {}, it is {now} here; {window} s apart are taken", claim.created);
+            return Err(Problem::new(Reason::StaleSignature, message).with("now", now));
+        }
+        Ok(claim.agent)
+    }
+
+    /// Any form that RFC 9421 allows, under any label.
+    fn any_form(
+        &self,
+        parts: &Parts<'_>,
+        digest: &str,
+        input: &str,
+        signature: &str,
+        now: u64,
+    ) -> Result<AgentId, Problem> {
+        let inputs: Dictionary = parsed(input, "Signature-Input")?;
+        let signatures: Dictionary = parsed(signature, "Signature")?;
+        let mut verdict =
+            Err(unauthenticated("no signature is named in Signature-Input and Signature alike"));
+        for (label, entry) in inputs.iter().take(MAX_LABELS) {
+            let Some(ListEntry::Item(Item { bare_item, .. })) = signatures.get(label) else { continue };
+            let Some(tag) = bare_item.as_byte_sequence() else { continue };
+            verdict = claim_of(parts, digest, entry, tag).and_then(|claim| self.judge(claim, now));
+            if verdict.as_ref().map_or_else(|problem| problem.reason == Reason::StaleSignature, |_| true) {
+                break;
+            }
+        }
+        verdict
+    }
+}
+
+/// The form our own signer writes, told apart by comparing texts. Everything else, `None`, is for [`claim_of`].
+fn own_form(parts: &Parts<'_>, digest: &str, input: &str, signature: &str) -> Option<Claim> {
+    let covered = if parts.message_id.is_some() { COVERED_WITH_MESSAGE } else { COVERED };
+    let params = input.strip_prefix(LABEL)?;
+    let rest = params.strip_prefix(covered)?.strip_prefix(";created=")?;
+    let (created, rest) = rest.split_once(';')?;
+    let canonical = matches!(created.len(), 1..=15)
+        && created.bytes().all(|b| b.is_ascii_digit())
+        && (created == "0" || !created.starts_with('0'));
+    let (agent, rest) = rest.strip_prefix("keyid=\"")?.split_once('"')?;
+    if !canonical || rest != ";alg=\"hmac-sha256\"" {
+        return None;
+    }
+    let tag = signature.strip_prefix(LABEL)?.strip_prefix(':')?.strip_suffix(':')?;
+    Some(Claim {
+        agent: AgentId::parse(agent).ok()?,
+        created: created.parse().ok()?,
+        expires: None,
+        base: own_base(parts, digest, params),
+        tag: STANDARD.decode(tag).ok()?,
+    })
+}
+
+/// What one member of `Signature-Input` claims.
+fn claim_of(parts: &Parts<'_>, digest: &str, entry: &ListEntry, tag: &[u8]) -> Result<Claim, Problem> {
+    let ListEntry::InnerList(list) = entry else {
+        return Err(unauthenticated("Signature-Input lists the covered components"));
+    };
+    let mut base = Base::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for item in &list.items {
+        let name = item.bare_item.as_string().map(|name| name.as_str());
+        let Some(name) = name.filter(|name| item.params.is_empty() && !seen.contains(name)) else {
+            return Err(unauthenticated("a covered component is a name, once, without parameters"));
+        };
+        let value = if name == CONTENT_DIGEST { Some(digest) } else { parts.component(name) };
+        base.line(
+            name,
+            value.ok_or_else(|| unauthenticated("the signature covers what cannot be checked here"))?,
+        );
+        seen.push(name);
+    }
+    let message = parts.message_id.map(|_| MESSAGE_ID);
+    for needed in ["@method", "@path", "@query", CONTENT_DIGEST, RECIPIENT].into_iter().chain(message) {
+        if !seen.contains(&needed) {
+            return Err(unauthenticated(&format!("the signature must cover {needed}")));
+        }
+    }
+    let text = |name: &str| list.params.get(name).map(|value| value.as_string().map(|text| text.as_str()));
+    let time =
+        |name: &str| list.params.get(name).map(|value| u64::try_from(i64::from(value.as_integer()?)).ok());
+    if text("alg").is_some_and(|alg| alg != Some(ALGORITHM)) {
+        return Err(unauthenticated("the algorithm is hmac-sha256"));
+    }
+    let agent = text("keyid").flatten().and_then(|id| AgentId::parse(id).ok());
+    let created = time("created").flatten();
+    let (Some(agent), Some(created)) = (agent, created) else {
+        return Err(unauthenticated("a signature has created, and the agent id as keyid"));
+    };
+    let expires = match time("expires") {
+        None => None,
+        Some(Some(end)) => Some(end),
+        Some(None) => return Err(unauthenticated("expires is in Unix seconds")),
+    };
+    let params = List::from([entry.clone()]).serialize().unwrap_or_default();
+    Ok(Claim { agent, created, expires, base: base.end(&params), tag: tag.to_vec() })
+}
+
+fn digest_agrees(parts: &Parts<'_>, presented: &str) -> bool {
+    if presented == content_digest(&parts.digest) {
+        return true;
+    }
+    let Ok(digests) = Parser::new(presented).parse::<Dictionary>() else { return false };
+    match digests.get("sha-256") {
+        Some(ListEntry::Item(item)) => item.bare_item.as_byte_sequence() == Some(parts.digest.bytes()),
+        _ => false,
+    }
+}
+
+fn parsed(header: &str, name: &str) -> Result<Dictionary, Problem> {
+    Parser::new(header).parse().map_err(|_| unauthenticated(&format!("{name} is no structured field")))
+}
+
+fn unauthenticated(message: &str) -> Problem {
+    Problem::new(Reason::Unauthenticated, message)
+}
+
+#[cfg(test)]
+mod tests;
