@@ -6,3 +6,4 @@
 
 pub mod refusal;
 pub mod store;
+pub mod wire;

@@ -1,0 +1,123 @@
+use super::*;
+use protocol::{
+    ids::AgentId,
+    signature::{Presented, Secret, Verifier},
+};
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    thread,
+};
+
+/// Answers one request with `answer`, and hands out what it read of it.
+fn one_answer(answer: &'static [u8]) -> (String, thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let served = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        let mut chunk = [0; 4096];
+        while !request.ends_with(b"{}") && !request.ends_with(b"\r\n\r\n") {
+            let count = socket.read(&mut chunk).unwrap();
+            request.extend_from_slice(&chunk[..count]);
+        }
+        socket.write_all(answer).unwrap();
+        String::from_utf8(request).unwrap()
+    });
+    (url, served)
+}
+
+fn wire() -> Wire {
+    let signer = Signer::new(Secret::new(&[1; 32]).unwrap(), AgentId::parse("planner-01").unwrap());
+    let limits =
+        WireLimits { silence: Duration::from_millis(50), max_answer_bytes: 64, ..WireLimits::default() };
+    Wire::new(Some(signer), limits).unwrap()
+}
+
+fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
+    request
+        .lines()
+        .find_map(|line| line.split_once(": ").filter(|(n, _)| n.eq_ignore_ascii_case(name)))
+        .map(|l| l.1)
+}
+
+#[tokio::test]
+async fn a_request_proves_who_sends_it() {
+    let (url, served) = one_answer(b"HTTP/1.1 202 Accepted\r\ncontent-length: 12\r\n\r\n{\"got\":true}");
+    let url = format!("{url}/a2a/messages?x=1");
+    let call = Call::post(&url, "builder-01", Bytes::from_static(b"{}")).message_id("m-1");
+    let answer: serde_json::Value = wire().json(call).await.unwrap();
+    assert_eq!(answer["got"], true);
+
+    let request = served.join().unwrap();
+    let parts = Parts {
+        method: "POST",
+        path_and_query: "/a2a/messages?x=1",
+        recipient: header(&request, "mesh-recipient").unwrap(),
+        message_id: header(&request, "mesh-message-id"),
+        digest: Digest::of(b"{}"),
+    };
+    let presented = Presented {
+        content_digest: header(&request, "content-digest"),
+        signature_input: header(&request, "signature-input"),
+        signature: header(&request, "signature"),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let proven = Verifier::new(Secret::new(&[1; 32]).unwrap(), None).verify(&parts, &presented, now);
+    assert_eq!(proven.unwrap().as_str(), "planner-01");
+}
+
+#[tokio::test]
+async fn a_refusal_comes_back_as_what_it_was() {
+    let (url, _served) = one_answer(
+        b"HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 25\r\n\r\n{\"reasonCode\":\"draining\"}",
+    );
+    let problem = wire().bytes(Call::get(&url, "b")).await.unwrap_err();
+    assert_eq!((problem.reason, problem.retry_after), (Reason::Draining, Some(Duration::from_secs(7))));
+    assert!(!is_unreachable(&problem));
+}
+
+#[tokio::test]
+async fn nobody_there_late_and_too_long_are_told_apart() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{gone}/");
+    assert!(is_unreachable(&wire().bytes(Call::get(&url, "b")).await.unwrap_err()));
+
+    let registry = wire().unreachable_is(Reason::RegistryUnavailable);
+    assert_eq!(registry.bytes(Call::get(&url, "r")).await.unwrap_err().reason, Reason::RegistryUnavailable);
+
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    let late = wire().bytes(Call::get(&url, "b").within(Duration::from_millis(30))).await.unwrap_err();
+    assert_eq!(late.reason, Reason::GatewayTimeout);
+
+    let (url, _served) = one_answer(b"HTTP/1.1 200 OK\r\ncontent-length: 70\r\n\r\n0123456789012345678901234567890123456789012345678901234567890123456789");
+    assert!(wire().bytes(Call::get(&url, "b")).await.unwrap_err().message.contains("64 bytes"));
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed_and_no_header_can_be_smuggled() {
+    let (url, _served) =
+        one_answer(b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
+    assert_eq!(wire().send(Call::get(&url, "b")).await.unwrap().status(), 302);
+    let smuggled = Call::get("http://127.0.0.1:1/", "b\r\nx-admin: 1");
+    assert_eq!(wire().send(smuggled).await.unwrap_err().reason, Reason::InvalidField);
+}
+
+#[tokio::test]
+async fn a_stream_is_read_as_it_comes_and_cut_when_it_falls_silent() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        socket.read(&mut [0; 4096]).unwrap();
+        socket.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\nid: 1\n\r\n").unwrap();
+        let _ = wait.recv();
+    });
+    let mut events = Box::pin(wire().events(Call::get(&url, "board")).await.unwrap());
+    assert_eq!(events.next().await.unwrap().unwrap(), "id: 1\n");
+    assert_eq!(events.next().await.unwrap().unwrap_err().reason, Reason::GatewayTimeout);
+    assert!(events.next().await.is_none());
+    drop(done);
+}
