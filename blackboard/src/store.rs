@@ -1,8 +1,20 @@
 //! One ordered log of keyed records. Everything else, tasks, claims, signals, is a view of it (DESIGN §6).
 
 pub mod key;
+pub mod owned;
+
+pub mod memory;
+
+mod checksum;
+mod class;
+mod follow;
+mod tail;
+
+#[cfg(test)]
+mod conformance;
 
 pub use key::{Filter, Key};
+pub use owned::Owned;
 
 use bytes::Bytes;
 use std::{future::Future, pin::Pin, sync::Arc};
@@ -12,6 +24,9 @@ pub type Revision = u64;
 
 /// What comes back later.
 pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+/// The most records that one read brings.
+pub const MOST_READ: usize = 1_000;
 
 /// A store, shared.
 pub type Shared = Arc<dyn Store>;
@@ -42,7 +57,8 @@ pub trait Store: Send + Sync {
     /// Which life of the store this is: minted when it was created. A cursor of another generation means nothing here.
     fn generation(&self) -> String;
 
-    /// Follows `filter` from `after` on. Holds no more than a page in memory, however slowly it is read.
+    /// Follows `filter` from `after` on. Holds no more than a page in memory, however slowly it is read. What was
+    /// replaced or deleted before it was read is not shown, and a deletion itself never is.
     fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error>;
 
     /// Deletes log records of `filter` with a revision below `before`; state keys are never touched. Resolves to how many.
@@ -67,7 +83,8 @@ pub struct Batch {
     pub expectations: Vec<Expectation>,
 }
 
-/// One write. A key is either a log key or a state key, for good.
+/// One write. A topic (the first two tokens of a key, [`Key::topic`]) holds either log keys or state keys, for good: the
+/// first write decides.
 #[derive(Debug, Clone)]
 pub enum Write {
     /// Adds a record to a log key; all before it stay.

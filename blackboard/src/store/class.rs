@@ -1,0 +1,105 @@
+//! What a batch must be like before any backend looks at it, and which of the two classes a write belongs to.
+
+use super::{Batch, Error, Expectation, Filter, Key, Write};
+
+/// The longest key, in bytes.
+const LONGEST_KEY: usize = 1024;
+
+/// What a topic holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Every record stays until trimmed.
+    Log,
+    /// Only the latest record of a key.
+    State,
+}
+
+impl Class {
+    /// The class that `write` needs its topic to be of.
+    pub(super) fn of(write: &Write) -> Self {
+        match write {
+            Write::Append(..) => Self::Log,
+            Write::Put(..) | Write::Delete(_) => Self::State,
+        }
+    }
+
+    /// The refusal of a write of this class under `key`, whose topic is of the other.
+    pub(super) fn refusal(self, key: &Key) -> Error {
+        let (is, not) = match self {
+            Self::Log => ("state", "append to"),
+            Self::State => ("log", "put or delete"),
+        };
+        Error::Refused(format!("{} holds {is} keys: cannot {not} {key}", key.topic()))
+    }
+}
+
+impl Write {
+    /// The key that is written.
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Append(key, _) | Self::Put(key, _) | Self::Delete(key) => key,
+        }
+    }
+
+    /// How many bytes it carries, key and value.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Append(key, value) | Self::Put(key, value) => key.as_str().len() + value.len(),
+            Self::Delete(key) => key.as_str().len(),
+        }
+    }
+}
+
+impl Expectation {
+    /// The key it is about.
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Absent(key) | Self::At(key, _) => key,
+        }
+    }
+
+    /// Whether it holds for a key whose latest record has revision `actual` (0: there is none).
+    pub(super) fn check(&self, actual: super::Revision) -> Result<(), Error> {
+        let expected = match self {
+            Self::Absent(_) => 0,
+            Self::At(_, revision) => *revision,
+        };
+        if actual == expected { Ok(()) } else { Err(Error::Conflict { key: self.key().clone(), actual }) }
+    }
+}
+
+/// Refuses keys that no store takes, and a topic that is used as both classes at once.
+pub(super) fn check(batch: &Batch) -> Result<(), Error> {
+    for (at, write) in batch.writes.iter().enumerate() {
+        let key = write.key();
+        let text = key.as_str();
+        if text.len() > LONGEST_KEY {
+            return Err(Error::Refused(format!(
+                "a key has at most {LONGEST_KEY} bytes, this one {}",
+                text.len()
+            )));
+        }
+        if !text.contains('.') || text.split('.').any(str::is_empty) {
+            return Err(Error::Refused(format!(
+                "a key has at least two tokens, none of them empty: {key:?}"
+            )));
+        }
+        let class = Class::of(write);
+        if batch.writes[..at].iter().any(|w| Class::of(w) != class && w.key().topic() == key.topic()) {
+            return Err(class.refusal(key));
+        }
+    }
+    Ok(())
+}
+
+/// Whether keys of `topic` can pass `filter`.
+pub(super) fn touches(filter: &Filter, topic: &str) -> bool {
+    let prefix = filter.key();
+    if prefix.as_str().contains('.') {
+        return prefix.topic() == topic;
+    }
+    match filter {
+        Filter::Exactly(_) => false,
+        Filter::One(_) | Filter::Below(_) => topic.split('.').next() == Some(prefix.as_str()),
+    }
+}

@@ -1,0 +1,1 @@
+//! What every backend must keep, told once; a backend brings a way to open it.

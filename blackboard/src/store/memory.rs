@@ -1,0 +1,204 @@
+//! The reference backend: everything in memory, gone with the process.
+
+use super::class::{self, Class};
+use super::follow::{self, Page, Pages};
+use super::tail::Tail;
+use super::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Store, Watch, Write};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A new, empty store.
+pub fn new() -> Shared {
+    let tail = Arc::new(Tail::new(0));
+    Arc::new(Memory { tail, kept: Arc::default(), generation: uuid::Uuid::now_v7().simple().to_string() })
+}
+
+struct Memory {
+    tail: Arc<Tail>,
+    kept: Arc<Shelf>,
+    generation: String,
+}
+
+#[derive(Default)]
+struct Shelf(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    revision: Revision,
+    topics: BTreeMap<String, Topic>,
+    keys: HashMap<Key, BTreeSet<Revision>>,
+    /// Of a key or a topic: the highest revision that was trimmed from it.
+    floors: HashMap<Key, Revision>,
+}
+
+struct Topic {
+    class: Class,
+    records: BTreeMap<Revision, Record>,
+    floor: Revision,
+}
+
+impl Shelf {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn actual(&self, key: &Key) -> Revision {
+        self.keys.get(key).and_then(|revisions| revisions.last()).copied().unwrap_or_default()
+    }
+
+    fn latest(&self, key: &Key) -> Option<&Record> {
+        self.topics.get(key.topic())?.records.get(&self.actual(key))
+    }
+
+    fn check(&self, batch: &Batch) -> Result<(), Error> {
+        class::check(batch)?;
+        for write in &batch.writes {
+            let class = Class::of(write);
+            if self.topics.get(write.key().topic()).is_some_and(|topic| topic.class != class) {
+                return Err(class.refusal(write.key()));
+            }
+        }
+        batch.expectations.iter().try_for_each(|expected| expected.check(self.actual(expected.key())))
+    }
+
+    fn write(&mut self, write: Write) -> (Revision, Option<Record>) {
+        self.revision += 1;
+        let revision = self.revision;
+        let class = Class::of(&write);
+        let (key, value) = match write {
+            Write::Append(key, value) | Write::Put(key, value) => (key, Some(value)),
+            Write::Delete(key) => (key, None),
+        };
+        let topic = self.topics.entry(key.topic().to_owned()).or_insert_with(|| Topic {
+            class,
+            records: BTreeMap::new(),
+            floor: 0,
+        });
+        if class == Class::State {
+            for old in self.keys.remove(&key).unwrap_or_default() {
+                topic.records.remove(&old);
+            }
+        }
+        let record = value.map(|value| Record { revision, key: key.clone(), value });
+        if let Some(record) = &record {
+            topic.records.insert(revision, record.clone());
+            self.keys.entry(key).or_default().insert(revision);
+        }
+        (revision, record)
+    }
+
+    fn trim(&mut self, filter: &Filter, before: Revision) -> u64 {
+        let mut trimmed = 0;
+        for (name, topic) in &mut self.topics {
+            if topic.class == Class::State || !class::touches(filter, name) {
+                continue;
+            }
+            let old: Vec<(Revision, Key)> = topic
+                .records
+                .range(..before)
+                .filter(|(_, record)| filter.admits(&record.key))
+                .map(|(revision, record)| (*revision, record.key.clone()))
+                .collect();
+            trimmed += old.len() as u64;
+            for (revision, key) in old {
+                topic.records.remove(&revision);
+                topic.floor = topic.floor.max(revision);
+                let left = self.keys.get_mut(&key).is_some_and(|revisions| {
+                    revisions.remove(&revision);
+                    !revisions.is_empty()
+                });
+                if left {
+                    self.floors.insert(key, revision);
+                } else {
+                    self.keys.remove(&key);
+                    self.floors.remove(&key);
+                }
+            }
+        }
+        trimmed
+    }
+
+    fn floor(&self, filter: &Filter) -> Revision {
+        if let Filter::Exactly(key) = filter
+            && self.keys.contains_key(key)
+        {
+            return self.floors.get(key).copied().unwrap_or_default();
+        }
+        let touched = self.topics.iter().filter(|(name, _)| class::touches(filter, name));
+        touched.map(|(_, topic)| topic.floor).max().unwrap_or_default()
+    }
+
+    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Vec<Record> {
+        let above = after.saturating_add(1)..;
+        if let Filter::Exactly(key) = filter {
+            let Some(topic) = self.topics.get(key.topic()) else { return Vec::new() };
+            let revisions =
+                self.keys.get(key).into_iter().flat_map(|revisions| revisions.range(above.clone()));
+            return revisions
+                .filter_map(|revision| topic.records.get(revision))
+                .take(limit)
+                .cloned()
+                .collect();
+        }
+        let mut found = Vec::new();
+        for (_, topic) in self.topics.iter().filter(|(name, _)| class::touches(filter, name)) {
+            let admitted =
+                topic.records.range(above.clone()).filter(|(_, record)| filter.admits(&record.key));
+            found.extend(admitted.take(limit).map(|(_, record)| record.clone()));
+        }
+        found.sort_by_key(|record| record.revision);
+        found.truncate(limit);
+        found
+    }
+}
+
+impl Pages for Shelf {
+    fn page(&self, filter: &Filter, after: Revision, limit: usize, _bytes: usize) -> Result<Page, Error> {
+        let records = self.kept().read(filter, after, limit);
+        Ok(Page { complete: records.len() < limit, records })
+    }
+
+    fn reaches(&self, filter: &Filter, after: Revision) -> Result<(), Error> {
+        let floor = self.kept().floor(filter);
+        if after < floor { Err(Error::Trimmed { floor }) } else { Ok(()) }
+    }
+}
+
+impl Store for Memory {
+    fn commit(&self, _lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+        let mut kept = self.kept.kept();
+        let outcome = kept.check(&batch).map(|()| {
+            let written: Vec<_> = batch.writes.into_iter().map(|write| kept.write(write)).collect();
+            let revisions = written.iter().map(|(revision, _)| *revision).collect();
+            self.tail.publish(kept.revision, written.into_iter().filter_map(|(_, record)| record));
+            revisions
+        });
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
+        Ok(self.kept.kept().latest(key).cloned())
+    }
+
+    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
+        Ok(self.kept.kept().read(filter, after, limit.min(super::MOST_READ)))
+    }
+
+    fn head(&self) -> Revision {
+        self.tail.head()
+    }
+
+    fn generation(&self) -> String {
+        self.generation.clone()
+    }
+
+    fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
+        follow::watch(self.kept.clone(), self.tail.clone(), filter, after)
+    }
+
+    fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+        Box::pin(std::future::ready(Ok(self.kept.kept().trim(&filter, before))))
+    }
+}
