@@ -1,3 +1,4 @@
 //! agent-node
 
 pub mod brain;
+pub mod http;

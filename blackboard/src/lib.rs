@@ -5,5 +5,6 @@
 //! In reading order:
 
 pub mod refusal;
+pub mod resource;
 pub mod store;
 pub mod wire;

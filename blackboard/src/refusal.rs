@@ -30,6 +30,9 @@ impl ResponseError for Refusal {
         if let Some(wait) = self.0.retry_after {
             answer.insert_header((header::RETRY_AFTER, wait.as_secs().max(1).to_string()));
         }
+        if let Some((_, allow)) = self.0.metadata.iter().find(|(key, _)| *key == crate::resource::ALLOW) {
+            answer.insert_header((header::ALLOW, allow.as_str()));
+        }
         answer.json(self.0.body())
     }
 }

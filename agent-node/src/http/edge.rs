@@ -1,0 +1,166 @@
+//! What every request passes before any handler sees it (DESIGN §4, §8), cheap checks first: where it comes from, what
+//! it carries and how fast, who sends it, how often, and how many others are at it.
+//!
+//! Behind it a handler finds, in the request's extensions: the [`Principal`], the whole body as [`Bytes`] (which
+//! `web::ReqData<Bytes>` takes without the copy that `web::Bytes` makes), and the body's [`Digest`] if the request was
+//! signed.
+
+mod body;
+mod identity;
+mod in_flight;
+mod origin;
+mod rate;
+mod shape;
+
+pub use identity::Auth;
+pub use in_flight::stop_counting;
+
+use crate::http::server::Front;
+use actix_web::{
+    Error, HttpMessage,
+    dev::{Payload, Service, ServiceRequest, ServiceResponse, Transform},
+    http::Method,
+};
+use blackboard::refusal::Refusal;
+use bytes::Bytes;
+use futures_util::{FutureExt, future::LocalBoxFuture};
+use in_flight::Gate;
+use protocol::{
+    ids::Digest,
+    principal::Principal,
+    problem::{Problem, Reason},
+    routes,
+};
+use std::{
+    any::Any,
+    future::{Ready, ready},
+    panic::AssertUnwindSafe,
+    rc::Rc,
+    sync::Arc,
+};
+
+/// The edge of one node, shared by its workers.
+#[derive(Clone)]
+pub struct Edge(Arc<Shared>);
+
+struct Shared {
+    front: Front,
+    in_flight: Gate,
+    buffered: body::Budget,
+    rates: rate::Rates,
+}
+
+impl Edge {
+    /// The edge that `front` describes.
+    pub fn new(front: Front) -> Self {
+        Self(Arc::new(Shared {
+            in_flight: Gate::new(front.limits.max_in_flight),
+            buffered: body::Budget::new(front.max_buffered_bytes),
+            rates: rate::Rates::new(front.limits.max_rate_per_second),
+            front,
+        }))
+    }
+}
+
+impl<S, B> Transform<S, ServiceRequest> for Edge
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
+    B: 'static,
+{
+    type Response = ServiceResponse<B>;
+    type Error = Error;
+    type Transform = Checked<S>;
+    type InitError = ();
+    type Future = Ready<Result<Self::Transform, ()>>;
+
+    fn new_transform(&self, service: S) -> Self::Future {
+        let inner = Inner { service, shared: Arc::clone(&self.0), user: Principal::local_user() };
+        ready(Ok(Checked(Rc::new(inner))))
+    }
+}
+
+/// A worker's services behind the edge.
+pub struct Checked<S>(Rc<Inner<S>>);
+
+struct Inner<S> {
+    service: S,
+    shared: Arc<Shared>,
+    user: Principal,
+}
+
+impl<S, B> Service<ServiceRequest> for Checked<S>
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
+    B: 'static,
+{
+    type Response = ServiceResponse<B>;
+    type Error = Error;
+    type Future = LocalBoxFuture<'static, Result<ServiceResponse<B>, Error>>;
+
+    fn poll_ready(&self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Error>> {
+        self.0.service.poll_ready(cx)
+    }
+
+    fn call(&self, request: ServiceRequest) -> Self::Future {
+        let inner = Rc::clone(&self.0);
+        Box::pin(async move { inner.pass(request).await })
+    }
+}
+
+impl<S, B> Inner<S>
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
+{
+    async fn pass(&self, mut request: ServiceRequest) -> Result<ServiceResponse<B>, Error> {
+        let shared = &*self.shared;
+        let mut payload = request.take_payload();
+        let heard = async {
+            origin::check(&request, &shared.front.hosts)?;
+            let rules = body::Rules::for_request(&request, &payload, &shared.front)?;
+            let body = body::read(&mut payload, &rules, &shared.buffered).await?;
+            let who = identity::of(&request, &body.bytes, &shared.front.auth, &self.user)?;
+            if let Principal::Agent(agent) = &who.principal {
+                shared.rates.take(agent, std::time::Instant::now())?;
+            }
+            let permit = shared.in_flight.enter()?;
+            Ok((body, who, permit))
+        };
+        let (body, who, permit) = match heard.await {
+            Ok(heard) => heard,
+            Err(problem) => return Err(shape::unread(problem, payload)),
+        };
+        drop(payload);
+
+        let _permit = in_flight::hand_over(permit, &request);
+        let _held = body.held;
+        if !body.bytes.is_empty() {
+            request.set_payload(Payload::from(body.bytes.clone()));
+        }
+        {
+            let mut extensions = request.extensions_mut();
+            extensions.insert(who.principal);
+            extensions.insert::<Bytes>(body.bytes);
+            if let Some(digest) = who.digest {
+                extensions.insert::<Digest>(digest);
+            }
+        }
+        let (method, path) = (request.method().clone(), request.uri().clone());
+        match AssertUnwindSafe(async { self.service.call(request).await }).catch_unwind().await {
+            Ok(answer) => answer.and_then(shape::ours),
+            Err(panic) => {
+                tracing::error!(%method, path = path.path(), panic = said(&*panic), "a handler panicked");
+                Err(Refusal(Problem::new(Reason::Internal, "a fault of ours; nothing more is known")).into())
+            }
+        }
+    }
+}
+
+/// Whether this request puts an artifact, which may be larger than a message and of any type.
+fn puts_artifact(request: &ServiceRequest) -> bool {
+    request.method() == Method::PUT && request.path().starts_with(routes::ARTIFACTS)
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without words")
+}

@@ -1,0 +1,111 @@
+//! Who sends a request: the agent that signed it, or the user on this machine.
+
+use actix_web::{dev::ServiceRequest, http::header::HeaderName};
+use protocol::{
+    ids::Digest,
+    principal::Principal,
+    problem::{Problem, Reason},
+    signature::{
+        CONTENT_DIGEST, MESSAGE_ID, Parts, Presented, RECIPIENT, SIGNATURE, SIGNATURE_INPUT, Verifier,
+    },
+};
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// What this node can prove about others, and as whom it may be addressed.
+#[derive(Clone)]
+pub struct Auth {
+    verifier: Option<Verifier>,
+    serves: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+impl Auth {
+    /// Takes what `verifier` proves, if its recipient is one that `serves` knows: an agent here, `registry`, `board`.
+    pub fn new(verifier: Verifier, serves: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self { verifier: Some(verifier), serves: Arc::new(serves) }
+    }
+
+    /// Proves nobody: every signature is refused, every other request is the local user's.
+    pub fn users_only() -> Self {
+        Self { verifier: None, serves: Arc::new(|_| false) }
+    }
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Auth").field("verifier", &self.verifier).finish_non_exhaustive()
+    }
+}
+
+/// Who it is, and the body's digest if it had to be computed.
+pub(super) struct Who {
+    pub(super) principal: Principal,
+    pub(super) digest: Option<Digest>,
+}
+
+/// Who sends `request`. A signature that is there must be right; it never falls back to the user.
+pub(super) fn of(
+    request: &ServiceRequest,
+    body: &[u8],
+    auth: &Auth,
+    user: &Principal,
+) -> Result<Who, Problem> {
+    let input = field(request, SIGNATURE_INPUT)?;
+    let signature = field(request, SIGNATURE)?;
+    if input.is_none() && signature.is_none() {
+        return if request.peer_addr().is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
+            Ok(Who { principal: user.clone(), digest: None })
+        } else {
+            Err(unauthenticated("from another machine, a credential is needed"))
+        };
+    }
+    let Some(verifier) = &auth.verifier else {
+        return Err(unauthenticated("this node has no secret to check a signature with"));
+    };
+    let content_digest = field(request, CONTENT_DIGEST)?;
+    let message_id = field(request, MESSAGE_ID)?;
+    let Some(recipient) = field(request, RECIPIENT)? else {
+        return Err(unauthenticated("a signed request names its recipient in Mesh-Recipient"));
+    };
+    let digest = Digest::of(body);
+    let parts = Parts {
+        method: request.method().as_str(),
+        path_and_query: request.uri().path_and_query().map_or("/", |target| target.as_str()),
+        recipient: &recipient,
+        message_id: message_id.as_deref(),
+        digest,
+    };
+    let presented = Presented {
+        content_digest: content_digest.as_deref(),
+        signature_input: input.as_deref(),
+        signature: signature.as_deref(),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let agent = verifier.verify(&parts, &presented, now)?;
+    if !(auth.serves)(&recipient) {
+        return Err(unauthenticated("signed for a recipient that is not here"));
+    }
+    Ok(Who { principal: Principal::Agent(agent), digest: Some(digest) })
+}
+
+/// A header's value, several lines of it joined as RFC 9421 §2.1 says.
+fn field<'a>(request: &'a ServiceRequest, name: &'static str) -> Result<Option<Cow<'a, str>>, Problem> {
+    let mut lines = request.headers().get_all(HeaderName::from_static(name));
+    let Some(first) = lines.next() else { return Ok(None) };
+    let text = |line: &'a actix_web::http::header::HeaderValue| {
+        line.to_str().map(str::trim).map_err(|_| unauthenticated(&format!("{name} is no text")))
+    };
+    let mut value = Cow::Borrowed(text(first)?);
+    for line in lines {
+        value = Cow::Owned(format!("{value}, {}", text(line)?));
+    }
+    Ok(Some(value))
+}
+
+fn unauthenticated(message: &str) -> Problem {
+    Problem::new(Reason::Unauthenticated, message)
+}

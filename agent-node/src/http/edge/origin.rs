@@ -1,0 +1,71 @@
+//! Where a request comes from: a `Host` that is ours, and no browser (DNS rebinding, cross-site requests).
+
+use actix_web::{dev::ServiceRequest, http::header};
+use protocol::problem::{Problem, Reason};
+
+/// Refuses any `Origin`, and any host but this machine's names and `names`.
+pub(super) fn check(request: &ServiceRequest, names: &[String]) -> Result<(), Problem> {
+    let headers = request.headers();
+    if headers.contains_key(header::ORIGIN) {
+        return Err(Problem::new(Reason::ForeignOrigin, "requests of web pages (Origin) are not taken"));
+    }
+    let mut hosts = headers.get_all(header::HOST);
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err(Problem::new(Reason::BadRequest, "a request has one Host header"));
+    };
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    for host in std::iter::once(host.to_str().unwrap_or_default()).chain(authority) {
+        if !is_ours(host, names) {
+            let host: String = host.chars().take(80).collect();
+            let message = format!("Host {host:?} is not served here; localhost and 127.0.0.1 are");
+            return Err(Problem::new(Reason::ForeignOrigin, message));
+        }
+    }
+    Ok(())
+}
+
+fn is_ours(host: &str, names: &[String]) -> bool {
+    let name_end = host.find(']').map_or_else(|| host.find(':'), |bracket| Some(bracket + 1));
+    let (name, port) = host.split_at(name_end.unwrap_or(host.len()));
+    let port_is_good = port.is_empty()
+        || port
+            .strip_prefix(':')
+            .is_some_and(|port| port.len() <= 5 && port.bytes().all(|b| b.is_ascii_digit()));
+    let known = ["127.0.0.1", "localhost", "[::1]"];
+    port_is_good
+        && (known.iter().any(|known| name.eq_ignore_ascii_case(known))
+            || names.iter().any(|known| name.eq_ignore_ascii_case(known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ours;
+
+    #[test]
+    fn only_this_machines_names_are_ours() {
+        let names = ["node-1".to_owned()];
+        for host in
+            ["localhost", "LocalHost:8000", "127.0.0.1:1", "[::1]", "[::1]:8001", "node-1:80", "localhost:"]
+        {
+            assert!(is_ours(host, &names), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil",
+            "localhost:80:80",
+            "localhost:x",
+            "::1",
+            "[::1]x",
+            "[::2]",
+            "evil@localhost",
+            "localhost ",
+            "node-2",
+            "127.0.0.2",
+            "localhost:999999",
+        ] {
+            assert!(!is_ours(host, &names), "{host}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Every error answer has our shape, also those that actix makes.
+
+use actix_web::{
+    Error, HttpResponse, ResponseError,
+    body::{BodySize, BoxBody, MessageBody},
+    dev::{Payload, ServiceResponse},
+    error::{PathError, QueryPayloadError},
+    http::{StatusCode, header},
+};
+use blackboard::refusal::Refusal;
+use bytes::Bytes;
+use protocol::problem::{Problem, Reason};
+use std::{
+    cell::Cell,
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// `answer` as it is if it is no error or has our shape, else the refusal it stands for.
+pub(super) fn ours<B>(answer: ServiceResponse<B>) -> Result<ServiceResponse<B>, Error> {
+    let status = answer.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return Ok(answer);
+    }
+    let Some(error) = answer.response().error() else {
+        let is_json =
+            answer.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+        return if is_json { Ok(answer) } else { Err(Refusal(by_status(status, "")).into()) };
+    };
+    if error.as_error::<Refusal>().is_some() {
+        return Ok(answer);
+    }
+    let said = error.to_string();
+    let is_field = error.as_error::<QueryPayloadError>().is_some() || error.as_error::<PathError>().is_some();
+    let problem = if is_field { Problem::new(Reason::InvalidField, said) } else { by_status(status, &said) };
+    Err(Refusal(problem).into())
+}
+
+fn by_status(status: StatusCode, said: &str) -> Problem {
+    let reason = match status.as_u16() {
+        401 => Reason::Unauthenticated,
+        403 => Reason::Forbidden,
+        404 => Reason::RouteNotFound,
+        405 => Reason::MethodNotAllowed,
+        408 => Reason::RequestTimeout,
+        413 => Reason::PayloadTooLarge,
+        415 => Reason::UnsupportedMediaType,
+        429 => Reason::RateLimited,
+        503 => Reason::Overloaded,
+        504 => Reason::GatewayTimeout,
+        400..500 => Reason::BadRequest,
+        _ => {
+            tracing::error!(%status, said, "an error that nobody put into words");
+            return Problem::new(Reason::Internal, "a fault of ours; nothing more is known");
+        }
+    };
+    let said = if said.is_empty() { status.canonical_reason().unwrap_or("refused") } else { said };
+    Problem::new(reason, said.chars().take(300).collect::<String>())
+}
+
+/// `problem`, answered while some of the body may still be on its way: the connection is closed behind it.
+pub(super) fn unread(problem: Problem, payload: Payload) -> Error {
+    Unread { refusal: Refusal(problem), payload: Cell::new(Some(payload)) }.into()
+}
+
+struct Unread {
+    refusal: Refusal,
+    payload: Cell<Option<Payload>>,
+}
+
+impl fmt::Debug for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.refusal.fmt(f)
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.refusal.fmt(f)
+    }
+}
+
+impl ResponseError for Unread {
+    fn status_code(&self) -> StatusCode {
+        self.refusal.status_code()
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let payload = self.payload.take();
+        self.refusal.error_response().map_body(|_, body| match (body.try_into_bytes(), payload) {
+            (Ok(bytes), payload) => BoxBody::new(LastWords { bytes, _payload: payload }),
+            (Err(body), _) => body,
+        })
+    }
+}
+
+/// An answer that keeps the request's payload: while it lives, actix neither drains an endless body for the next
+/// request nor resets the connection under the client's feet, but lingers for a bounded time and closes.
+struct LastWords {
+    bytes: Bytes,
+    _payload: Option<Payload>,
+}
+
+impl MessageBody for LastWords {
+    type Error = std::convert::Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Sized(self.bytes.len() as u64)
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        let bytes = std::mem::take(&mut self.bytes);
+        Poll::Ready((!bytes.is_empty()).then_some(Ok(bytes)))
+    }
+}

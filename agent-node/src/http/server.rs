@@ -1,0 +1,114 @@
+//! One HTTP server: listeners, workers, the edge, and whatever routes its caller joins to it.
+
+use super::edge::{Auth, Edge};
+use actix_web::{App, HttpRequest, HttpServer, dev::Server, rt::net::TcpStream, web};
+use blackboard::refusal::Refusal;
+use protocol::{
+    limits::Limits,
+    problem::{Problem, Reason},
+};
+use socket2::{SockRef, TcpKeepalive};
+use std::{any::Any, net::TcpListener, time::Duration};
+
+/// How a node faces the world.
+#[derive(Debug, Clone)]
+pub struct Front {
+    /// What it takes. A rate of 0 is no limit.
+    pub limits: Limits,
+    /// Whom it believes.
+    pub auth: Auth,
+    /// Names it goes by in `Host`, beside this machine's own.
+    pub hosts: Vec<String>,
+    /// Threads that serve.
+    pub workers: usize,
+    /// Connections at once, per worker.
+    pub max_connections: usize,
+    /// Memory that bodies which come in pieces may take together, bytes.
+    pub max_buffered_bytes: usize,
+    /// How long a body may take before it must have come at [`Front::min_body_rate`].
+    pub body_grace: Duration,
+    /// The slowest a body may come, bytes a second.
+    pub min_body_rate: u64,
+    /// How long an idle connection is kept.
+    pub keep_alive: Duration,
+    /// How long a refused sender is listened to before its connection closes.
+    pub linger: Duration,
+    /// How long sent bytes may stay unacknowledged.
+    pub tcp_user_timeout: Duration,
+    /// How long requests in flight may take when the server stops.
+    pub shutdown: Duration,
+}
+
+impl Front {
+    /// The usual front for these limits.
+    pub fn new(limits: Limits, auth: Auth) -> Self {
+        Self {
+            limits,
+            auth,
+            hosts: Vec::new(),
+            workers: 2,
+            max_connections: 10_000,
+            max_buffered_bytes: 64 * 1024 * 1024,
+            body_grace: Duration::from_secs(5),
+            min_body_rate: 1024,
+            keep_alive: Duration::from_secs(30),
+            linger: Duration::from_secs(2),
+            tcp_user_timeout: Duration::from_secs(20),
+            shutdown: Duration::from_secs(25),
+        }
+    }
+}
+
+/// A server on `listeners`, behind the edge that `front` describes, with the routes that `configure` adds. It runs when
+/// awaited and leaves signals alone. `configure` runs once per worker.
+pub fn server(
+    listeners: Vec<TcpListener>,
+    front: Front,
+    configure: impl Fn(&mut web::ServiceConfig) + Clone + Send + 'static,
+) -> std::io::Result<Server> {
+    let largest = front.limits.max_artifact_bytes.max(front.limits.max_body_bytes);
+    let user_timeout = front.tcp_user_timeout;
+    let edge = Edge::new(front.clone());
+    let mut server = HttpServer::new(move || {
+        App::new()
+            .app_data(web::PayloadConfig::new(largest))
+            .configure(configure.clone())
+            .default_service(web::to(no_route))
+            .wrap(edge.clone())
+    })
+    .workers(front.workers)
+    .max_connections(front.max_connections)
+    .client_request_timeout(Duration::from_millis(front.limits.head_ms))
+    .client_disconnect_timeout(front.linger)
+    .keep_alive(front.keep_alive)
+    .on_connect(move |io, _| watch_peer(io, user_timeout))
+    .disable_signals()
+    .shutdown_timeout(front.shutdown.as_secs());
+    for listener in listeners {
+        server = server.listen(listener)?;
+    }
+    Ok(server.run())
+}
+
+/// Makes the kernel notice a peer that is gone, within seconds instead of hours.
+fn watch_peer(io: &dyn Any, user_timeout: Duration) {
+    if let Some(stream) = io.downcast_ref::<TcpStream>() {
+        let socket = SockRef::from(stream);
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(15))
+            .with_interval(Duration::from_secs(5))
+            .with_retries(3);
+        let set = socket
+            .set_tcp_keepalive(&keepalive)
+            .and_then(|()| socket.set_tcp_user_timeout(Some(user_timeout)))
+            .and_then(|()| socket.set_tcp_nodelay(true));
+        if let Err(error) = set {
+            tracing::debug!(%error, "a connection goes without keepalive");
+        }
+    }
+}
+
+async fn no_route(request: HttpRequest) -> Result<&'static str, Refusal> {
+    let path: String = request.path().chars().take(80).collect();
+    Err(Problem::new(Reason::RouteNotFound, format!("nothing is at {path:?}")).into())
+}
