@@ -79,8 +79,7 @@ struct Known {
 }
 
 /// Why an agent left, as `agent.left` says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Departure {
     /// Its lease ran out.
     Expired,
@@ -88,6 +87,17 @@ pub enum Departure {
     Deregistered,
     /// A new process of the same agent took its place.
     Superseded,
+}
+
+impl Departure {
+    /// The word on the board.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Deregistered => "deregistered",
+            Self::Superseded => "superseded",
+        }
+    }
 }
 
 /// Something others are to be told.

@@ -1,1 +1,169 @@
-//! registrar
+//! The actor that keeps the directory: it asks the table, makes the answer durable, and only then shows it.
+
+mod desk;
+mod messages;
+mod outbox;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use desk::Clocks;
+pub use messages::{Beat, Deregister, Find, Follow, Following, Look, Observe, Register, State, Sweep};
+pub use outbox::Publish;
+pub use rows::OWNER;
+
+use crate::{
+    application::may_speak_for,
+    config::Config,
+    directory::Directory,
+    entry::{Entry, Registered},
+};
+use actix::{
+    Actor, ActorContext, Addr, AsyncContext, Context, Handler, MessageResult, ResponseFuture, WrapFuture,
+};
+use blackboard::store::{Error, Shared};
+use desk::Desk;
+use outbox::Outbox;
+use protocol::problem::Problem;
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::{Mutex, Semaphore, broadcast};
+
+/// Who keeps the directory.
+pub struct RegistryActor {
+    desk: Rc<Desk>,
+    outbox: Option<Outbox>,
+    on_timer: bool,
+}
+
+impl RegistryActor {
+    /// The registry as `store` has it. Everybody who was registered gets a full lease from this moment.
+    pub fn open(
+        config: Config,
+        store: Shared,
+        board: Arc<dyn Publish>,
+        clocks: Clocks,
+    ) -> Result<Self, Error> {
+        let (rows, floor) = rows::load(&store)?;
+        let directory = Directory::new(config.clone(), rows, floor, (clocks.node)());
+        let outbox = Outbox::new(store.clone(), board, &config);
+        let desk = Desk {
+            directory: RefCell::new(directory),
+            changing: Mutex::new(()),
+            waiting: Semaphore::new(config.max_waiting),
+            sweeping: Cell::new(false),
+            signals: outbox.more.clone(),
+            news: broadcast::Sender::new(config.max_watch_lag.max(1)),
+            config,
+            clocks,
+            store,
+        };
+        Ok(Self { desk: Rc::new(desk), outbox: Some(outbox), on_timer: true })
+    }
+
+    /// The same, looking at leases only when it is told to.
+    #[must_use]
+    pub fn sweeping_on_request(mut self) -> Self {
+        self.on_timer = false;
+        self
+    }
+
+    /// Starts it on this thread.
+    pub fn run(self) -> Addr<Self> {
+        self.start()
+    }
+}
+
+impl Actor for RegistryActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(self.desk.config.max_waiting);
+        match self.outbox.take() {
+            Some(outbox) => {
+                ctx.spawn(outbox.run().into_actor(self));
+            }
+            None => ctx.stop(),
+        }
+        if self.on_timer {
+            let every = Duration::from_millis(self.desk.config.sweep_ms.max(1));
+            ctx.run_interval(every, |actor, ctx| {
+                let desk = actor.desk.clone();
+                let sweep = async move {
+                    if let Err(problem) = desk.sweep().await {
+                        tracing::warn!(%problem, "an expiry could not be recorded, it is tried again");
+                    }
+                };
+                ctx.spawn(sweep.into_actor(actor));
+            });
+        }
+    }
+}
+
+impl Handler<Register> for RegistryActor {
+    type Result = ResponseFuture<Result<Registered, Problem>>;
+    fn handle(&mut self, Register { by, application }: Register, _: &mut Self::Context) -> Self::Result {
+        let desk = self.desk.clone();
+        Box::pin(async move { desk.register(by, application).await })
+    }
+}
+
+impl Handler<Beat> for RegistryActor {
+    type Result = Result<(), Problem>;
+    fn handle(&mut self, Beat { by, id, heartbeat }: Beat, _: &mut Self::Context) -> Self::Result {
+        may_speak_for(&by, &id, true)?;
+        self.desk.beat(&id, heartbeat)
+    }
+}
+
+impl Handler<Deregister> for RegistryActor {
+    type Result = ResponseFuture<Result<(), Problem>>;
+    fn handle(&mut self, message: Deregister, _: &mut Self::Context) -> Self::Result {
+        let Deregister { by, id, incarnation } = message;
+        let desk = self.desk.clone();
+        Box::pin(async move {
+            may_speak_for(&by, &id, true)?;
+            desk.deregister(id, incarnation).await
+        })
+    }
+}
+
+impl Handler<Find> for RegistryActor {
+    type Result = MessageResult<Find>;
+    fn handle(&mut self, Find(query): Find, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.desk.directory.borrow().find(&query, self.desk.now()))
+    }
+}
+
+impl Handler<Look> for RegistryActor {
+    type Result = Option<Entry>;
+    fn handle(&mut self, Look(id): Look, _: &mut Self::Context) -> Self::Result {
+        self.desk.directory.borrow().look(&id, self.desk.now())
+    }
+}
+
+impl Handler<Follow> for RegistryActor {
+    type Result = Result<Following, Problem>;
+    fn handle(&mut self, _: Follow, _: &mut Self::Context) -> Self::Result {
+        self.desk.follow()
+    }
+}
+
+impl Handler<Sweep> for RegistryActor {
+    type Result = ResponseFuture<Result<(), Problem>>;
+    fn handle(&mut self, _: Sweep, _: &mut Self::Context) -> Self::Result {
+        let desk = self.desk.clone();
+        Box::pin(async move { desk.sweep().await })
+    }
+}
+
+impl Handler<Observe> for RegistryActor {
+    type Result = MessageResult<Observe>;
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.desk.state())
+    }
+}
