@@ -3,6 +3,7 @@
 pub mod key;
 pub mod owned;
 
+pub mod embedded;
 pub mod memory;
 
 mod checksum;

@@ -12,13 +12,13 @@ const PAGE_BYTES: usize = 1 << 20;
 /// Some records in order.
 pub(super) struct Page {
     pub(super) records: Vec<Record>,
-    /// Whether nothing more was there.
-    pub(super) complete: bool,
+    /// Where the next page begins, unless all that was there has been read.
+    pub(super) next: Option<Revision>,
 }
 
 /// A backend, as a follower that is behind reads it.
 pub(super) trait Pages: Send + Sync + 'static {
-    /// Up to `limit` records above `after`, or as many as first reach `bytes`.
+    /// Up to `limit` records above `after`, or as many as first reach `bytes`; perhaps none, when there was much to skip.
     fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize) -> Result<Page, Error>;
 
     /// [`Error::Trimmed`] if a cursor at `after` misses something that was trimmed.
@@ -58,9 +58,9 @@ impl<P: Pages> Follower<P> {
         let page: Result<Page, Error> = tokio::task::spawn_blocking(read)
             .await
             .unwrap_or_else(|stopped| Err(Error::Closed(format!("reading was stopped: {stopped}"))));
-        let Page { records, complete } = page?;
+        let Page { records, next } = page?;
         let last = records.last().map_or(after, |last| last.revision);
-        self.position = if complete { last.max(head) } else { last };
+        self.position = next.unwrap_or(last.max(head));
         Ok(records)
     }
 

@@ -109,10 +109,14 @@ impl Filter {
 
     /// Whether `key` is meant.
     pub fn admits(&self, key: &Key) -> bool {
-        let below =
-            |prefix: &Key| key.as_str().strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        self.admits_text(key.as_str())
+    }
+
+    /// Whether the key of this text is meant.
+    pub fn admits_text(&self, key: &str) -> bool {
+        let below = |prefix: &Key| key.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('.'));
         match self {
-            Self::Exactly(exact) => exact == key,
+            Self::Exactly(exact) => exact.as_str() == key,
             Self::One(prefix) => below(prefix).is_some_and(|rest| !rest.contains('.')),
             Self::Below(prefix) => below(prefix).is_some(),
         }

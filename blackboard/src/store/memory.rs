@@ -157,7 +157,8 @@ impl Kept {
 impl Pages for Shelf {
     fn page(&self, filter: &Filter, after: Revision, limit: usize, _bytes: usize) -> Result<Page, Error> {
         let records = self.kept().read(filter, after, limit);
-        Ok(Page { complete: records.len() < limit, records })
+        let next = records.get(limit.max(1) - 1).map(|last| last.revision);
+        Ok(Page { records, next })
     }
 
     fn reaches(&self, filter: &Filter, after: Revision) -> Result<(), Error> {
@@ -201,4 +202,15 @@ impl Store for Memory {
     fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
         Box::pin(std::future::ready(Ok(self.kept.kept().trim(&filter, before))))
     }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.tail.close("it was closed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    super::super::conformance::suite!(((), super::new()));
 }

@@ -1,0 +1,146 @@
+//! Random batches, against a model that is a vector.
+
+use super::super::{Batch, Error, Expectation, Filter, Key, Lane, Record, Revision, Shared, Write};
+use super::key;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// One thing done to a store.
+#[derive(Debug, Clone)]
+pub(in crate::store) enum Operation {
+    /// Several batches that are queued together.
+    Commit(Vec<Batch>),
+    Trim(Filter, Revision),
+}
+
+/// What a store should hold.
+#[derive(Default)]
+struct Model {
+    head: Revision,
+    records: Vec<Record>,
+    topics: BTreeSet<String>,
+}
+
+impl Model {
+    fn actual(&self, key: &Key) -> Revision {
+        self.records.iter().rev().find(|record| record.key == *key).map_or(0, |record| record.revision)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<Vec<Revision>, (Key, Revision)> {
+        for expectation in &batch.expectations {
+            let (key, expected) = match expectation {
+                Expectation::Absent(key) => (key, 0),
+                Expectation::At(key, revision) => (key, *revision),
+            };
+            if self.actual(key) != expected {
+                return Err((key.clone(), self.actual(key)));
+            }
+        }
+        for write in &batch.writes {
+            self.head += 1;
+            self.topics.insert(write.key().topic().to_owned());
+            if !matches!(write, Write::Append(..)) {
+                self.records.retain(|record| record.key != *write.key());
+            }
+            if let Write::Append(key, value) | Write::Put(key, value) = write {
+                self.records.push(Record { revision: self.head, key: key.clone(), value: value.clone() });
+            }
+        }
+        Ok((1..=batch.writes.len() as u64).map(|n| self.head - batch.writes.len() as u64 + n).collect())
+    }
+
+    fn trim(&mut self, filter: &Filter, before: Revision) -> u64 {
+        let there = self.records.len();
+        let goes =
+            |r: &Record| r.key.topic().ends_with(".log") && r.revision < before && filter.admits(&r.key);
+        self.records.retain(|record| !goes(record));
+        (there - self.records.len()) as u64
+    }
+}
+
+fn keys(topics: &'static [&'static str]) -> impl Strategy<Value = Key> {
+    (proptest::sample::select(topics), 0..4).prop_map(|(topic, n)| match n {
+        3 => key(&format!("{topic}.0.deep")),
+        n => key(&format!("{topic}.{n}")),
+    })
+}
+
+fn filters() -> impl Strategy<Value = Filter> {
+    let prefixes =
+        proptest::sample::select(vec!["a", "b", "a.log", "a.state", "b.log", "a.log.0", "a.state.0"]);
+    prop_oneof![
+        keys(&["a.log", "b.log", "a.state"]).prop_map(Filter::Exactly),
+        prefixes.clone().prop_map(|prefix| Filter::One(key(prefix))),
+        prefixes.prop_map(|prefix| Filter::Below(key(prefix))),
+    ]
+}
+
+fn batches() -> impl Strategy<Value = Batch> {
+    let value = || "[a-z]{0,40}".prop_map(bytes::Bytes::from);
+    let write = prop_oneof![
+        3 => (keys(&["a.log", "b.log"]), value()).prop_map(|(key, value)| Write::Append(key, value)),
+        3 => (keys(&["a.state", "b.state"]), value()).prop_map(|(key, value)| Write::Put(key, value)),
+        1 => keys(&["a.state", "b.state"]).prop_map(Write::Delete),
+    ];
+    let any = || keys(&["a.log", "b.log", "a.state", "b.state"]);
+    let expectation = prop_oneof![
+        any().prop_map(Expectation::Absent),
+        (any(), 0..40_u64).prop_map(|(key, revision)| Expectation::At(key, revision)),
+    ];
+    (proptest::collection::vec(write, 0..5), proptest::collection::vec(expectation, 0..2))
+        .prop_map(|(writes, expectations)| Batch { writes, expectations })
+}
+
+pub(in crate::store) fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let operation = prop_oneof![
+        4 => proptest::collection::vec(batches(), 1..6).prop_map(Operation::Commit),
+        1 => (filters(), 0..60_u64).prop_map(|(filter, before)| Operation::Trim(filter, before)),
+    ];
+    proptest::collection::vec(operation, 1..14)
+}
+
+pub(in crate::store) fn behaves_like_the_model(store: Shared, operations: Vec<Operation>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut model = Model::default();
+    for operation in operations {
+        match operation {
+            Operation::Commit(batches) => {
+                let queued: Vec<_> =
+                    batches.iter().map(|b| store.commit(Lane::Progress, b.clone())).collect();
+                let outcomes = runtime.block_on(futures_util::future::join_all(queued));
+                for (batch, outcome) in batches.iter().zip(outcomes) {
+                    match (model.commit(batch), outcome) {
+                        (Ok(expected), Ok(revisions)) => assert_eq!(expected, revisions),
+                        (Err((key, actual)), Err(Error::Conflict { key: k, actual: a })) => {
+                            assert_eq!((key, actual), (k, a));
+                        }
+                        (expected, outcome) => panic!("{batch:?}: {outcome:?}, not {expected:?}"),
+                    }
+                }
+            }
+            Operation::Trim(filter, before) => {
+                let trimmed = runtime.block_on(store.trim(filter.clone(), before)).unwrap();
+                assert_eq!(trimmed, model.trim(&filter, before), "{filter:?} before {before}");
+            }
+        }
+    }
+    agrees(&store, &model);
+}
+
+fn agrees(store: &Shared, model: &Model) {
+    assert_eq!(store.head(), model.head);
+    let prefixes = ["a", "b", "a.log", "a.state", "a.log.0", "a.state.0"];
+    let prefixed = prefixes.iter().flat_map(|p| [Filter::One(key(p)), Filter::Below(key(p))]);
+    let exactly = model.records.iter().map(|record| Filter::Exactly(record.key.clone()));
+    for filter in prefixed.chain(exactly) {
+        for (after, limit) in [(0, 1000), (0, 3), (model.head / 2, 5)] {
+            let expected = model.records.iter().filter(|r| r.revision > after && filter.admits(&r.key));
+            let expected: Vec<Record> = expected.take(limit).cloned().collect();
+            assert_eq!(store.read(&filter, after, limit).unwrap(), expected, "{filter:?} after {after}");
+        }
+    }
+    for record in &model.records {
+        let latest = store.latest(&record.key).unwrap().map(|latest| latest.revision);
+        assert_eq!(latest, Some(model.actual(&record.key)));
+    }
+}

@@ -1,0 +1,189 @@
+//! The file: its tables, its format version, and how connections to it are set up.
+
+use super::super::class::{self, Class};
+use super::super::{Error, Filter, Revision};
+use super::Options;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+/// The format that this program writes; an older program refuses it.
+const FORMAT: u32 = 1;
+
+const TABLES: &str = "
+    CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, generation TEXT NOT NULL);
+    CREATE TABLE topics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, class INTEGER NOT NULL, floor INTEGER NOT NULL);
+    CREATE TABLE log (rev INTEGER PRIMARY KEY, topic INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL);
+    CREATE INDEX log_topic ON log (topic);
+    CREATE INDEX log_key ON log (key);
+    CREATE TABLE state (key TEXT PRIMARY KEY, rev INTEGER NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE floors (key TEXT PRIMARY KEY, floor INTEGER NOT NULL) WITHOUT ROWID;";
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("the data directory {} is in use by process {pid}", dir.display())]
+    Held {
+        /// Which directory.
+        dir: PathBuf,
+        /// The process that holds it.
+        pid: String,
+    },
+    /// A newer program wrote it.
+    #[error("the store in {} has format {found}, this program knows formats up to {known}", dir.display())]
+    Newer {
+        /// Which directory.
+        dir: PathBuf,
+        /// The format found there.
+        found: u32,
+        /// The newest format known here.
+        known: u32,
+    },
+    /// It is not a store, or no longer a sound one.
+    #[error("the store in {} cannot be read: {why}", dir.display())]
+    Damaged {
+        /// Which directory.
+        dir: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file system does not let us.
+    #[error("the data directory {} cannot be used: {source}", dir.display())]
+    Io {
+        /// Which directory.
+        dir: PathBuf,
+        /// What it said.
+        source: std::io::Error,
+    },
+}
+
+/// What is known of a topic.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Topic {
+    pub(super) id: i64,
+    pub(super) class: Class,
+    /// The highest revision that was trimmed from it.
+    pub(super) floor: Revision,
+}
+
+/// The topics that are durable.
+pub(super) struct Topics(RwLock<BTreeMap<String, Topic>>);
+
+impl Topics {
+    pub(super) fn new(topics: BTreeMap<String, Topic>) -> Self {
+        Self(RwLock::new(topics))
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Topic> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+    }
+
+    pub(super) fn set(&self, name: &str, topic: Topic) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), topic);
+    }
+
+    /// Those whose keys can pass `filter`.
+    pub(super) fn of(&self, filter: &Filter) -> Vec<(String, Topic)> {
+        let topics = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if filter.key().as_str().contains('.') {
+            return topics
+                .get_key_value(filter.key().topic())
+                .map(|(n, t)| (n.clone(), *t))
+                .into_iter()
+                .collect();
+        }
+        topics.iter().filter(|(name, _)| class::touches(filter, name)).map(|(n, t)| (n.clone(), *t)).collect()
+    }
+}
+
+/// A store that was opened for writing.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) revision: Revision,
+    pub(super) generation: String,
+    pub(super) topics: BTreeMap<String, Topic>,
+}
+
+/// Where the file is.
+fn file(dir: &Path) -> PathBuf {
+    dir.join("store.sqlite")
+}
+
+/// Opens the file for the writer, and creates it if there is none.
+pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
+    let damaged = |why: rusqlite::Error| match why.sqlite_error_code() {
+        Some(
+            ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly | ErrorCode::DiskFull,
+        ) => OpenError::Io { dir: dir.to_owned(), source: std::io::Error::other(why) },
+        _ => OpenError::Damaged { dir: dir.to_owned(), why: why.to_string() },
+    };
+    let fresh = !file(dir).exists();
+    let connection = Connection::open(file(dir)).map_err(damaged)?;
+    let found: u32 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(damaged)?;
+    if found > FORMAT {
+        return Err(OpenError::Newer { dir: dir.to_owned(), found, known: FORMAT });
+    }
+    let opened = prepare(connection, found, options).map_err(damaged)?;
+    if fresh {
+        let synced = std::fs::File::open(dir).and_then(|dir| dir.sync_all());
+        synced.map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
+    }
+    Ok(opened)
+}
+
+fn prepare(connection: Connection, found: u32, options: &Options) -> rusqlite::Result<Opened> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "cache_size", -4096)?;
+    connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
+    if let Some(pages) = options.pages {
+        connection.pragma_update(None, "max_page_count", pages)?;
+    }
+    if found == 0 {
+        let generation = uuid::Uuid::now_v7().simple().to_string();
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        connection.execute_batch(TABLES)?;
+        connection.execute("INSERT INTO meta (id, revision, generation) VALUES (1, 0, ?)", [generation])?;
+        connection.pragma_update(None, "user_version", FORMAT)?;
+        connection.execute_batch("COMMIT")?;
+    }
+    let meta = connection
+        .query_row("SELECT revision, generation FROM meta", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (revision, generation) = meta.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let topics = topics(&connection)?;
+    Ok(Opened { connection, revision, generation, topics })
+}
+
+fn topics(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Topic>> {
+    let mut rows = connection.prepare("SELECT name, id, class, floor FROM topics")?;
+    let topics = rows.query_map([], |row| {
+        let class = if row.get::<_, i64>(2)? == 0 { Class::Log } else { Class::State };
+        Ok((row.get(0)?, Topic { id: row.get(1)?, class, floor: row.get(3)? }))
+    })?;
+    topics.collect()
+}
+
+/// Opens a connection that only reads.
+pub(super) fn reader(dir: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file(dir), flags)?;
+    connection.pragma_update(None, "cache_size", -1024)?;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    Ok(connection)
+}
+
+/// What a failure to read means.
+pub(super) fn unreadable(error: &rusqlite::Error, what: &str) -> Error {
+    let damaged = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TypeMismatch)
+    );
+    match (damaged, error.sqlite_error_code()) {
+        (false, Some(_)) => Error::Closed(format!("it cannot be read: {error}")),
+        _ => Error::Corrupt { revision: 0, key: what.to_owned() },
+    }
+}

@@ -1,0 +1,147 @@
+//! The writer's statements, and one batch inside a transaction.
+
+use super::super::{Batch, Error, Expectation, Key, Revision, Write, checksum, class::Class};
+use super::schema::Topic;
+use rusqlite::{Connection, OptionalExtension, Statement, params};
+use std::collections::{BTreeMap, HashMap};
+
+/// A batch's own failure, or the transaction's.
+pub(super) type Applied = rusqlite::Result<Result<Vec<Revision>, Error>>;
+
+/// The writer's connection with its statements, and what the transaction has changed so far.
+pub(super) struct Transaction<'c> {
+    begin: Statement<'c>,
+    commit: Statement<'c>,
+    rollback: Statement<'c>,
+    append: Statement<'c>,
+    put: Statement<'c>,
+    delete: Statement<'c>,
+    state: Statement<'c>,
+    log: Statement<'c>,
+    topic: Statement<'c>,
+    meta: Statement<'c>,
+    /// The last revision given out.
+    pub(super) revision: Revision,
+    durable: Revision,
+    topics: HashMap<String, Topic>,
+    fresh: Vec<String>,
+}
+
+impl<'c> Transaction<'c> {
+    pub(super) fn new(
+        on: &'c Connection,
+        revision: Revision,
+        topics: &BTreeMap<String, Topic>,
+    ) -> rusqlite::Result<Self> {
+        Ok(Self {
+            begin: on.prepare("BEGIN IMMEDIATE")?,
+            commit: on.prepare("COMMIT")?,
+            rollback: on.prepare("ROLLBACK")?,
+            append: on.prepare("INSERT INTO log (rev, topic, key, value, crc) VALUES (?, ?, ?, ?, ?)")?,
+            put: on.prepare("REPLACE INTO state (key, rev, value, crc) VALUES (?, ?, ?, ?)")?,
+            delete: on.prepare("DELETE FROM state WHERE key = ?")?,
+            state: on.prepare("SELECT rev FROM state WHERE key = ?")?,
+            log: on.prepare("SELECT rev FROM log WHERE key = ? ORDER BY rev DESC LIMIT 1")?,
+            topic: on.prepare("INSERT INTO topics (name, class, floor) VALUES (?, ?, 0) RETURNING id")?,
+            meta: on.prepare("UPDATE meta SET revision = ?")?,
+            revision,
+            durable: revision,
+            topics: topics.iter().map(|(name, topic)| (name.clone(), *topic)).collect(),
+            fresh: Vec::new(),
+        })
+    }
+
+    pub(super) fn begin(&mut self) -> rusqlite::Result<()> {
+        self.begin.execute([]).map(drop)
+    }
+
+    /// Makes it durable; returns the topics that are new.
+    pub(super) fn commit(&mut self) -> rusqlite::Result<Vec<(String, Topic)>> {
+        if self.revision != self.durable {
+            self.meta.execute([self.revision])?;
+        }
+        self.commit.execute([])?;
+        self.durable = self.revision;
+        let fresh = std::mem::take(&mut self.fresh);
+        Ok(fresh
+            .into_iter()
+            .filter_map(|name| self.topics.get(&name).map(|topic| (name.clone(), *topic)))
+            .collect())
+    }
+
+    /// Undoes everything since `begin`.
+    pub(super) fn rollback(&mut self) {
+        // SQLite has already rolled back by itself after some errors; then there is nothing to undo.
+        drop(self.rollback.execute([]));
+        self.revision = self.durable;
+        for name in self.fresh.drain(..) {
+            self.topics.remove(&name);
+        }
+    }
+
+    /// Checks and writes `batch`. All that may refuse it is looked at before anything is written.
+    pub(super) fn apply(&mut self, batch: &Batch) -> Applied {
+        for expectation in &batch.expectations {
+            let actual = self.actual(expectation)?;
+            if let Err(conflict) = expectation.check(actual) {
+                return Ok(Err(conflict));
+            }
+        }
+        for write in &batch.writes {
+            let class = Class::of(write);
+            if self.topics.get(write.key().topic()).is_some_and(|topic| topic.class != class) {
+                return Ok(Err(class.refusal(write.key())));
+            }
+        }
+        let mut revisions = Vec::with_capacity(batch.writes.len());
+        for write in &batch.writes {
+            revisions.push(self.write(write)?);
+        }
+        Ok(Ok(revisions))
+    }
+
+    fn actual(&mut self, expectation: &Expectation) -> rusqlite::Result<Revision> {
+        let key = expectation.key();
+        let Some(topic) = self.topics.get(key.topic()) else { return Ok(0) };
+        let statement = match topic.class {
+            Class::Log => &mut self.log,
+            Class::State => &mut self.state,
+        };
+        Ok(statement.query_row([key.as_str()], |row| row.get(0)).optional()?.unwrap_or_default())
+    }
+
+    fn write(&mut self, write: &Write) -> rusqlite::Result<Revision> {
+        let revision = self.revision + 1;
+        let topic = self.topic(write.key(), Class::of(write))?;
+        match write {
+            Write::Append(key, value) => {
+                let (key, crc) = (key.as_str(), checksum::of(key.as_str(), revision, value));
+                self.append.execute(params![revision, topic, key, &value[..], crc])?;
+            }
+            Write::Put(key, value) => {
+                let (key, crc) = (key.as_str(), checksum::of(key.as_str(), revision, value));
+                self.put.execute(params![key, revision, &value[..], crc])?;
+            }
+            Write::Delete(key) => {
+                self.delete.execute([key.as_str()])?;
+            }
+        }
+        self.revision = revision;
+        Ok(revision)
+    }
+
+    fn topic(&mut self, key: &Key, class: Class) -> rusqlite::Result<i64> {
+        let name = key.topic();
+        if let Some(topic) = self.topics.get(name) {
+            return Ok(topic.id);
+        }
+        let number = match class {
+            Class::Log => 0,
+            Class::State => 1,
+        };
+        let id = self.topic.query_row(params![name, number], |row| row.get(0))?;
+        self.topics.insert(name.to_owned(), Topic { id, class, floor: 0 });
+        self.fresh.push(name.to_owned());
+        Ok(id)
+    }
+}

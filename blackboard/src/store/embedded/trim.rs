@@ -1,0 +1,114 @@
+//! Deleting old log records, a little at a time between groups, and remembering up to where.
+
+use super::super::{Error, Filter, Key, Revision, class::Class};
+use super::schema::{Topic, Topics};
+use rusqlite::{Connection, Statement, params};
+use std::collections::{BTreeMap, VecDeque};
+use tokio::sync::oneshot;
+
+/// The most records that one transaction looks at.
+const STEP: i64 = 500;
+
+/// A trim that is under way.
+pub(super) struct Trim {
+    filter: Filter,
+    before: i64,
+    done: oneshot::Sender<Result<u64, Error>>,
+    /// How many records it has deleted.
+    pub(super) trimmed: u64,
+    /// What is left to look at, once it is known.
+    left: Option<VecDeque<(String, Topic)>>,
+    after: i64,
+}
+
+impl Trim {
+    pub(super) fn new(filter: Filter, before: Revision, done: oneshot::Sender<Result<u64, Error>>) -> Self {
+        let before = i64::try_from(before).unwrap_or(i64::MAX);
+        Self { filter, before, done, trimmed: 0, left: None, after: 0 }
+    }
+
+    pub(super) fn end(self, outcome: Result<u64, Error>) {
+        // Whoever no longer waits does not want to know.
+        drop(self.done.send(outcome));
+    }
+}
+
+/// The statements of trims.
+pub(super) struct Trimmer<'c> {
+    of_topic: Statement<'c>,
+    of_key: Statement<'c>,
+    delete: Statement<'c>,
+    left: Statement<'c>,
+    raise_topic: Statement<'c>,
+    raise_key: Statement<'c>,
+    forget_key: Statement<'c>,
+}
+
+impl<'c> Trimmer<'c> {
+    pub(super) fn new(on: &'c Connection) -> rusqlite::Result<Self> {
+        Ok(Self {
+            of_topic: on.prepare(
+                "SELECT rev, key FROM log WHERE topic = ?1 AND rev > ?2 AND rev < ?3 ORDER BY rev LIMIT ?4",
+            )?,
+            of_key: on.prepare(
+                "SELECT rev, key FROM log WHERE key = ?1 AND rev > ?2 AND rev < ?3 ORDER BY rev LIMIT ?4",
+            )?,
+            delete: on.prepare("DELETE FROM log WHERE rev = ?")?,
+            left: on.prepare("SELECT 1 FROM log WHERE key = ? LIMIT 1")?,
+            raise_topic: on.prepare("UPDATE topics SET floor = max(floor, ?) WHERE id = ?")?,
+            raise_key: on.prepare("REPLACE INTO floors (key, floor) VALUES (?, ?)")?,
+            forget_key: on.prepare("DELETE FROM floors WHERE key = ?")?,
+        })
+    }
+
+    /// Deletes some within the transaction that is open; true when nothing is left to delete.
+    ///
+    /// The topic's floor is raised in `topics` before the deletion can be seen, so that no follower misses it.
+    pub(super) fn step(&mut self, trim: &mut Trim, topics: &Topics) -> rusqlite::Result<bool> {
+        let of_log =
+            || topics.of(&trim.filter).into_iter().filter(|(_, topic)| topic.class == Class::Log).collect();
+        let left = trim.left.get_or_insert_with(of_log);
+        let Some((name, topic)) = left.front_mut() else { return Ok(true) };
+        let mut last = None;
+        let mut looked_at = 0;
+        let mut keys: BTreeMap<Key, i64> = BTreeMap::new();
+        {
+            let mut rows = match &trim.filter {
+                Filter::Exactly(key) => {
+                    self.of_key.query(params![key.as_str(), trim.after, trim.before, STEP])?
+                }
+                Filter::One(_) | Filter::Below(_) => {
+                    self.of_topic.query(params![topic.id, trim.after, trim.before, STEP])?
+                }
+            };
+            while let Some(row) = rows.next()? {
+                looked_at += 1;
+                trim.after = row.get(0)?;
+                let key = Key::stored(row.get_ref(1)?.as_str()?);
+                if trim.filter.admits(&key) {
+                    self.delete.execute([trim.after])?;
+                    trim.trimmed += 1;
+                    last = Some(trim.after);
+                    keys.insert(key, trim.after);
+                }
+            }
+        }
+        for (key, floor) in keys {
+            if self.left.exists([key.as_str()])? {
+                self.raise_key.execute(params![key.as_str(), floor])?;
+            } else {
+                self.forget_key.execute([key.as_str()])?;
+            }
+        }
+        if let Some(floor) = last {
+            self.raise_topic.execute(params![floor, topic.id])?;
+            topic.floor = topic.floor.max(floor.unsigned_abs());
+            topics.set(name, *topic);
+        }
+        if looked_at < STEP {
+            left.pop_front();
+            trim.after = 0;
+        }
+        Ok(left.is_empty())
+    }
+}
