@@ -106,6 +106,8 @@ impl Drop for Embedded {
     /// What is queued is still written.
     fn drop(&mut self) {
         self.queue.close("it was closed");
+        // The writer's connection should be the last: the last one to close leaves a whole file and no log beside it.
+        self.readers.close();
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {

@@ -137,3 +137,34 @@ impl Queue {
         group
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::conformance::append;
+    use super::*;
+
+    fn commit(value: &str) -> Commit {
+        Commit { batch: append("a.log.x", value), done: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn work_in_progress_goes_first_and_each_lane_has_its_bound() {
+        let options =
+            Options { progress: 2, admission: 1, group: 2, waiting_bytes: 1000, ..Options::default() };
+        let queue = Queue::new(&options);
+        queue.commit(Lane::Admission, commit("new")).unwrap();
+        assert!(matches!(queue.commit(Lane::Admission, commit("more")), Err(Error::Full)));
+        queue.commit(Lane::Progress, commit("1")).unwrap();
+        assert!(matches!(queue.commit(Lane::Progress, commit(&"x".repeat(1000))), Err(Error::Full)));
+        queue.commit(Lane::Progress, commit("2")).unwrap();
+        assert!(matches!(queue.commit(Lane::Progress, commit("3")), Err(Error::Full)));
+
+        let sizes = |work: &Work| work.group.iter().map(Commit::size).collect::<Vec<_>>();
+        let (first, second) = (queue.take(false), queue.take(false));
+        assert_eq!((sizes(&first), sizes(&second)), (vec![8, 8], vec![10]));
+        assert!(!second.over && queue.take(true).group.is_empty());
+        queue.close("done");
+        assert!(queue.take(false).over);
+        assert!(matches!(queue.commit(Lane::Progress, commit("late")), Err(Error::Closed(_))));
+    }
+}

@@ -74,6 +74,13 @@ impl Readers {
         })
     }
 
+    /// Closes the connections that nobody uses.
+    pub(super) fn close(&self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.spare += idle.connections.len();
+        idle.connections.clear();
+    }
+
     pub(super) fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         let Some(topic) = self.topics.get(key.topic()) else { return Ok(None) };
         let sql = match topic.class {

@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 pub(super) enum Failure {
     /// Nothing was written; there is no room.
     Room,
+    /// Nothing was written; another program has the file.
+    Busy,
     /// Nothing was written, because of the batch itself.
     Batch(String),
     /// What reached the device is unknown: no more is written.
@@ -25,6 +27,7 @@ impl From<rusqlite::Error> for Failure {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Room,
             _ if no_index => Self::Room,
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
             Some(ErrorCode::TooBig | ErrorCode::OutOfMemory | ErrorCode::ConstraintViolation) => {
                 Self::Batch(error.to_string())
             }
@@ -37,6 +40,7 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Room => Self::StorageFull,
+            Failure::Busy => Self::Full,
             Failure::Batch(why) => Self::Refused(why),
             Failure::Fatal(why) => Self::Unknown(why),
         }
@@ -102,12 +106,14 @@ impl Writer<'_> {
                 group.into_iter().for_each(|commit| drop(commit.done.send(Err(Error::Unknown(why.clone())))));
                 Err(why)
             }
-            Err(failure @ (Failure::Room | Failure::Batch(_))) if group.len() == 1 => {
+            Err(failure @ (Failure::Room | Failure::Busy | Failure::Batch(_)))
+                if group.len() == 1 || matches!(failure, Failure::Busy) =>
+            {
                 let error = Error::from(failure);
                 group.into_iter().for_each(|commit| drop(commit.done.send(Err(error.clone()))));
                 Ok(())
             }
-            Err(Failure::Room | Failure::Batch(_)) => {
+            Err(Failure::Room | Failure::Busy | Failure::Batch(_)) => {
                 let mut alone = group.into_iter();
                 while let Some(commit) = alone.next() {
                     if let Err(why) = self.group(vec![commit]) {

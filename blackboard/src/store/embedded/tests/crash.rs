@@ -1,0 +1,114 @@
+//! A process that is killed while it writes loses nothing it has acknowledged, and leaves no batch half there.
+
+use super::super::super::{Batch, Expectation, Filter, Lane, Revision, Shared, Write};
+use super::{Options, key, reopen, values};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{BufRead, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+const COMMITTERS: usize = 8;
+const WHERE: &str = "MESH_TEST_STORE_TO_CRASH";
+
+/// One more step of a committer: two records in the log and one in the state, if it stands where it should.
+fn step(committer: usize, turn: u64, at: Revision) -> Batch {
+    let (log, state) = (key(&format!("a.log.{committer}")), key(&format!("a.state.{committer}")));
+    let value = format!("{turn} {}", "x".repeat(turn as usize % 3000));
+    let stands = match at {
+        0 => Expectation::Absent(state.clone()),
+        at => Expectation::At(state.clone(), at),
+    };
+    let mut writes = vec![
+        Write::Append(log.clone(), value.clone().into()),
+        Write::Put(state, value.clone().into()),
+        Write::Append(log, value.into()),
+    ];
+    if turn.is_multiple_of(5) {
+        writes.push(Write::Delete(key("a.state.none")));
+    }
+    Batch { writes, expectations: vec![stands] }
+}
+
+fn turn_of(value: &str) -> u64 {
+    value.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Where a committer stands: its last turn and that record's revision.
+fn stands(store: &Shared, committer: usize) -> (u64, Revision) {
+    let latest = store.latest(&key(&format!("a.state.{committer}"))).unwrap();
+    latest.map_or((0, 0), |record| (turn_of(&values(&[record.clone()])[0]), record.revision))
+}
+
+#[tokio::test]
+#[ignore = "the process that is killed; run by the other test"]
+async fn a_process_that_writes_until_it_is_killed() {
+    let Ok(dir) = std::env::var(WHERE) else { return };
+    let store = super::super::open(dir.as_ref(), Options::default()).unwrap();
+    let committers = (0..COMMITTERS).map(|committer| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let (mut turn, mut at) = stands(&store, committer);
+            loop {
+                turn += 1;
+                let revisions = store.commit(Lane::Progress, step(committer, turn, at)).await.unwrap();
+                at = revisions[1];
+                let mut out = std::io::stdout().lock();
+                writeln!(out, "ack {committer} {turn} {at}").unwrap();
+                out.flush().unwrap();
+            }
+        })
+    });
+    futures_util::future::join_all(committers).await;
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_and_no_batch_is_half_there_after_kill_9() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut acknowledged = [(0, 0); COMMITTERS];
+    for round in 0..6 {
+        let after = RandomState::new().build_hasher().finish() % 2000;
+        println!("round {round}: killed after {after} acknowledgements");
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture"])
+            .arg("store::embedded::tests::crash::a_process_that_writes_until_it_is_killed")
+            .env(WHERE, dir.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut seen = 0;
+        for line in lines {
+            let line = line.unwrap();
+            let [committer, turn, at] = line.split(' ').skip(1).collect::<Vec<_>>()[..] else { continue };
+            // A line that the kill has cut short claims less than was acknowledged, or nothing.
+            let Ok(committer) = committer.parse::<usize>() else { continue };
+            if !line.starts_with("ack") || committer >= COMMITTERS {
+                continue;
+            }
+            acknowledged[committer] = (turn.parse().unwrap(), at.parse().unwrap());
+            seen += 1;
+            if seen == after + 1 {
+                child.kill().unwrap();
+            }
+        }
+        child.wait().unwrap();
+        assert!(seen > after, "the child ended by itself after {seen} acknowledgements");
+        check(&reopen(&dir), &acknowledged);
+    }
+}
+
+fn check(store: &Shared, acknowledged: &[(u64, Revision)]) {
+    for (committer, (turn, at)) in acknowledged.iter().enumerate() {
+        let (last, revision) = stands(store, committer);
+        assert!(last >= *turn && revision >= *at, "{committer}: at {last}, acknowledged {turn}");
+        assert!(store.head() >= revision);
+        let (mut turns, mut after) = (Vec::new(), 0);
+        loop {
+            let page = store.read(&Filter::Exactly(key(&format!("a.log.{committer}"))), after, 1000).unwrap();
+            let Some(newest) = page.last() else { break };
+            after = newest.revision;
+            turns.extend(values(&page).iter().map(|value| turn_of(value)));
+        }
+        let whole: Vec<u64> = (1..=last).flat_map(|turn| [turn, turn]).collect();
+        assert_eq!(turns, whole, "committer {committer}");
+    }
+}
