@@ -1,6 +1,8 @@
 //! Who is there: a pure table. Time is an argument; a decision is a value that is applied once it is durable.
 
 mod expiry;
+#[cfg(test)]
+pub(crate) mod samples;
 mod search;
 mod skills;
 #[cfg(test)]

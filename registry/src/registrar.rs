@@ -5,7 +5,7 @@ mod messages;
 mod outbox;
 mod rows;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use desk::Clocks;
 pub use messages::{Beat, Deregister, Find, Follow, Following, Look, Observe, Register, State, Sweep};

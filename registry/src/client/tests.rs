@@ -1,1 +1,111 @@
+use super::*;
+use crate::{
+    directory::samples::card,
+    entry::{Match, News, Prefer, Presence},
+    http,
+    registrar::tests::Rig,
+};
+use actix_web::{App, HttpMessage, HttpServer, dev::Service, web};
+use blackboard::wire::WireLimits;
+use protocol::ids::Capability;
 
+/// The registry of `rig` on a port of its own, where everybody is taken for `principal`.
+fn served(rig: &Rig, principal: &str) -> (String, actix_web::dev::ServerHandle) {
+    let principal: Principal = principal.to_owned().try_into().unwrap();
+    let addr = rig.addr.clone();
+    let server = HttpServer::new(move || {
+        let principal = principal.clone();
+        App::new()
+            .wrap_fn(move |request, next| {
+                request.extensions_mut().insert(principal.clone());
+                next.call(request)
+            })
+            .app_data(web::Data::new(addr.clone()))
+            .configure(http::routes)
+    })
+    .workers(1)
+    .disable_signals()
+    .bind("127.0.0.1:0")
+    .unwrap();
+    let base = format!("http://{}", server.addrs()[0]);
+    let server = server.run();
+    let handle = server.handle();
+    actix_web::rt::spawn(server);
+    (base, handle)
+}
+
+fn wire() -> Wire {
+    Wire::new(None, WireLimits::default()).unwrap()
+}
+
+async fn a_whole_life(registry: &Registry) {
+    let id = AgentId::parse("a").unwrap();
+    let registered = registry.register(card("a", &["x", "y"]), "1".into()).await.unwrap();
+    assert_eq!(registered, Registered { incarnation: 1, lease_ms: 15_000, heartbeat_ms: 5_000 });
+    assert_eq!(registry.register(card("a", &["x", "y"]), "1".into()).await, Ok(registered));
+    registry.heartbeat(&id, Heartbeat { incarnation: 1, running: 2, accepting: false }).await.unwrap();
+
+    let capabilities = ["x", "y"].map(|c| Capability::parse(c).unwrap()).to_vec();
+    let query = Query { capabilities, matching: Match::All, prefer: Prefer::Cheapest, include_dead: true };
+    let found = registry.find(&query).await.unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found.first(), registry.look(&id).await.unwrap().as_ref());
+    assert_eq!(found.first().map(|e| (e.state, e.running, e.accepting)), Some((Presence::Alive, 2, false)));
+    let none = Query::capability(Capability::parse("z").unwrap());
+    assert_eq!(registry.find(&none).await.unwrap(), []);
+    assert_eq!(registry.look(&AgentId::parse("nobody").unwrap()).await, Ok(None));
+
+    let mut watch = registry.watch();
+    assert_eq!(watch.next().await.unwrap(), News::Snapshot(found));
+    let stale = Heartbeat { incarnation: 7, running: 0, accepting: true };
+    assert_eq!(registry.heartbeat(&id, stale).await.unwrap_err().reason, Reason::AgentNotFound);
+    registry.deregister(&id, 1).await.unwrap();
+    let News::Change(gone) = watch.next().await.unwrap() else { panic!("no change") };
+    assert_eq!((gone.state, gone.accepting, gone.incarnation), (Presence::Departed, false, 1));
+    assert_eq!(registry.register(card("a", &[]), "2".into()).await.unwrap().incarnation, 2);
+    let late = registry.deregister(&id, 1).await.unwrap_err();
+    assert_eq!((late.reason, late.metadata), (Reason::StaleIncarnation, vec![("incarnation", "2".into())]));
+}
+
+#[actix_web::test]
+async fn a_registry_here_and_one_over_there_give_the_same_answers() {
+    a_whole_life(&Rig::new().registry).await;
+    let rig = Rig::new();
+    let (base, server) = served(&rig, "agent:a");
+    a_whole_life(&Registry::remote(&base, wire())).await;
+    server.stop(false).await;
+}
+
+#[actix_web::test]
+async fn a_user_may_read_but_not_register_and_bad_questions_are_explained() {
+    let rig = Rig::new();
+    let (base, server) = served(&rig, "user:local");
+    let registry = Registry::remote(&base, wire());
+    assert_eq!(registry.find(&Query::default()).await, Ok(vec![]));
+    let refused = registry.register(card("a", &[]), "1".into()).await.unwrap_err();
+    assert_eq!(refused.reason, Reason::Forbidden);
+    for (path, said) in [
+        ("/registry/agents?prefer=best", "least-loaded"),
+        ("/registry/agents?capability=..", "capability"),
+        ("/registry/agents/%2e%2e%2f", "agent id"),
+    ] {
+        let url = format!("{base}{path}");
+        let refused = wire().bytes(blackboard::wire::Call::get(&url, "registry")).await.unwrap_err();
+        assert_eq!(refused.reason, Reason::InvalidField, "{path}");
+        assert!(refused.message.contains(said), "{refused}");
+    }
+    server.stop(false).await;
+}
+
+#[actix_web::test]
+async fn a_watch_outlives_the_registry_and_starts_over_from_everybody() {
+    let rig = Rig::new();
+    let (base, server) = served(&rig, "agent:a");
+    let registry = Registry::remote(&base, wire());
+    let mut watch = registry.watch();
+    assert_eq!(watch.next().await.unwrap(), News::Snapshot(vec![]));
+    server.stop(false).await;
+    assert_eq!(watch.next().await.unwrap_err().reason, Reason::RegistryUnavailable);
+    assert_eq!(registry.find(&Query::default()).await.unwrap_err().reason, Reason::RegistryUnavailable);
+    assert_eq!(watch.next().await.unwrap_err().reason, Reason::RegistryUnavailable);
+}

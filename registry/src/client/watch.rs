@@ -7,7 +7,7 @@ use crate::{
     registrar::{Follow, RegistryActor},
 };
 use actix::Addr;
-use eventsource_stream::{Event, Eventsource};
+use eventsource_stream::{Event, EventStreamError, Eventsource};
 use futures_util::{Stream, StreamExt};
 use protocol::problem::{Problem, Reason};
 use std::{
@@ -94,9 +94,10 @@ async fn next_there(
 
 async fn connect(remote: &Remote) -> Result<Events, Problem> {
     let events = remote.events().await?.eventsource();
-    let named = |error: eventsource_stream::EventStreamError<Problem>| match error {
-        eventsource_stream::EventStreamError::Transport(problem) => problem,
-        other => unreadable(&other),
+    let named = |error: EventStreamError<Problem>| match error {
+        EventStreamError::Transport(problem) => Problem { reason: Reason::RegistryUnavailable, ..problem },
+        EventStreamError::Utf8(error) => unreadable(&error),
+        EventStreamError::Parser(error) => unreadable(&error),
     };
     Ok(Box::pin(events.map(move |event| event.map_err(named))))
 }

@@ -1,30 +1,7 @@
-use super::*;
+use super::{samples::card, *};
 use crate::entry::{Match, Prefer, Query};
 use proptest::prelude::*;
-use protocol::{
-    bid::Cost,
-    card::{Skill, Terms},
-    ids::Capability,
-};
-
-pub(crate) fn card(id: &str, skills: &[&str]) -> Arc<Card> {
-    let skill = |id: &&str| Skill {
-        id: Capability::parse(id).unwrap(),
-        description: String::new(),
-        tags: Vec::new(),
-        output_modes: Vec::new(),
-    };
-    Arc::new(Card {
-        agent_id: AgentId::parse(id).unwrap(),
-        description: String::new(),
-        endpoint: "http://127.0.0.1:8001".into(),
-        version: String::new(),
-        skills: skills.iter().map(skill).collect(),
-        open: false,
-        terms: Terms::default(),
-        limits: Default::default(),
-    })
-}
+use protocol::{bid::Cost, card::Terms, ids::Capability};
 
 fn empty() -> Directory {
     Directory::new(Config::default(), [], 0, NodeTime(0))

@@ -1,0 +1,31 @@
+//! Cards for tests.
+
+use protocol::{
+    card::{Card, Skill, Terms},
+    ids::{AgentId, Capability},
+    limits::Limits,
+};
+use std::sync::Arc;
+
+pub(crate) fn card(id: &str, skills: &[&str]) -> Arc<Card> {
+    let skill = |id: &&str| Skill {
+        id: Capability::parse(id).unwrap(),
+        description: String::new(),
+        tags: Vec::new(),
+        output_modes: Vec::new(),
+    };
+    Arc::new(Card {
+        agent_id: AgentId::parse(id).unwrap(),
+        description: String::new(),
+        endpoint: "http://127.0.0.1:8001".into(),
+        version: String::new(),
+        skills: skills.iter().map(skill).collect(),
+        open: false,
+        terms: Terms::default(),
+        limits: Limits::default(),
+    })
+}
+
+pub(crate) fn with_endpoint(id: &str, endpoint: &str) -> Arc<Card> {
+    Arc::new(Card { endpoint: endpoint.into(), ..Arc::unwrap_or_clone(card(id, &[])) })
+}
