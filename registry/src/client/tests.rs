@@ -11,6 +11,15 @@ use protocol::ids::Capability;
 
 /// The registry of `rig` on a port of its own, where everybody is taken for `principal`.
 fn served(rig: &Rig, principal: &str) -> (String, actix_web::dev::ServerHandle) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    served_at(listener, rig, principal)
+}
+
+fn served_at(
+    listener: std::net::TcpListener,
+    rig: &Rig,
+    principal: &str,
+) -> (String, actix_web::dev::ServerHandle) {
     let principal: Principal = principal.to_owned().try_into().unwrap();
     let addr = rig.addr.clone();
     let server = HttpServer::new(move || {
@@ -25,7 +34,7 @@ fn served(rig: &Rig, principal: &str) -> (String, actix_web::dev::ServerHandle) 
     })
     .workers(1)
     .disable_signals()
-    .bind("127.0.0.1:0")
+    .listen(listener)
     .unwrap();
     let base = format!("http://{}", server.addrs()[0]);
     let server = server.run();
@@ -108,4 +117,15 @@ async fn a_watch_outlives_the_registry_and_starts_over_from_everybody() {
     assert_eq!(watch.next().await.unwrap_err().reason, Reason::RegistryUnavailable);
     assert_eq!(registry.find(&Query::default()).await.unwrap_err().reason, Reason::RegistryUnavailable);
     assert_eq!(watch.next().await.unwrap_err().reason, Reason::RegistryUnavailable);
+
+    rig.registry.register(card("a", &[]), "1".into()).await.unwrap();
+    let listener = std::net::TcpListener::bind(base.trim_start_matches("http://")).unwrap();
+    let (_, server) = served_at(listener, &rig, "agent:a");
+    let everybody = loop {
+        if let Ok(news) = watch.next().await {
+            break news;
+        }
+    };
+    assert!(matches!(everybody, News::Snapshot(agents) if agents.len() == 1));
+    server.stop(false).await;
 }

@@ -281,3 +281,22 @@ async fn nobody_registers_or_speaks_for_another() {
     let refused = rig.registry.register(bad, "1".into()).await.unwrap_err();
     assert!(refused.reason == Reason::InvalidField && refused.message.contains("endpoint"), "{refused}");
 }
+
+#[actix_web::test]
+async fn left_alone_it_looks_at_leases_itself() {
+    tokio::time::pause();
+    let start = tokio::time::Instant::now();
+    let clocks = Clocks {
+        node: Arc::new(move || NodeTime(u64::try_from(start.elapsed().as_millis()).unwrap())),
+        wall: Arc::new(|| WallTime(0)),
+    };
+    let (store, board) = (blackboard::store::memory::new(), Arc::new(Board::default()));
+    let actor = RegistryActor::open(Config::default(), store, Arc::new(board.clone()), clocks).unwrap();
+    let addr = actor.run();
+    Registry::local(addr.clone()).register(card("a", &[]), "1".into()).await.unwrap();
+    while board.ids().len() < 2 {
+        assert!(start.elapsed() <= Duration::from_secs(17), "{:?}", board.ids());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(start.elapsed() >= Duration::from_secs(15));
+}
