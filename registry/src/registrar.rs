@@ -1,5 +1,7 @@
 //! The actor that keeps the directory: it asks the table, makes the answer durable, and only then shows it.
 
+#[cfg(test)]
+mod ailing;
 mod desk;
 mod messages;
 mod outbox;

@@ -19,7 +19,7 @@ use std::{
     },
 };
 
-/// A board that keeps what it is told, unless it is away.
+/// A board that keeps what it is told, once, unless it is away.
 #[derive(Default)]
 pub(crate) struct Board {
     heard: std::sync::Mutex<Vec<Signal>>,
@@ -40,7 +40,10 @@ impl Publish for Arc<Board> {
                 board.refused.fetch_add(1, Ordering::SeqCst);
                 return Err(Problem::new(Reason::PayloadTooLarge, "never"));
             }
-            board.heard.lock().unwrap_or_else(PoisonError::into_inner).push(signal);
+            let mut heard = board.heard.lock().unwrap_or_else(PoisonError::into_inner);
+            if heard.iter().all(|known| known.id != signal.id) {
+                heard.push(signal);
+            }
             Ok(())
         })
     }
@@ -129,7 +132,7 @@ impl Rig {
     }
 
     /// What the board has heard, once it is so many.
-    async fn told(&self, count: usize) -> Vec<String> {
+    pub(crate) async fn told(&self, count: usize) -> Vec<String> {
         until(|| self.board.ids(), |ids| ids.len() >= count).await
     }
 }
