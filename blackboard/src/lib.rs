@@ -4,7 +4,17 @@
 //!
 //! In reading order:
 
+pub mod store;
+
+pub mod access;
+pub mod claims;
+pub mod signals;
+
+pub mod board;
+mod feed;
+
+pub mod client;
+
 pub mod refusal;
 pub mod resource;
-pub mod store;
 pub mod wire;

@@ -1,0 +1,79 @@
+//! Who may say what on the board. Pure.
+//!
+//! Whether a user's label is a registered agent's id is not known here: the registry knows, and the edge of the node
+//! that serves the board asks it before the request gets this far.
+
+use protocol::{
+    ids::AgentId,
+    principal::Principal,
+    problem::{Problem, Reason},
+    signal::Signal,
+};
+
+/// The agent id under which the registry signs.
+pub const REGISTRY: &str = "registry";
+/// The name under which the board itself speaks, of claims whose lease ran out.
+pub const BOARD: &str = "blackboard";
+
+/// Whether `by` may publish `signal`: an agent speaks for itself only, a user under any label that is no service's,
+/// and the registry alone tells who is there.
+pub fn may_publish(by: &Principal, signal: &Signal) -> Result<(), Problem> {
+    speaks_as(by, &signal.from, "from")?;
+    if signal.kind.is_registrys() && by.agent().is_none_or(|id| id.as_str() != REGISTRY) {
+        let message = format!("only the registry publishes {}, not {by}", signal.kind);
+        return Err(Problem::new(Reason::Forbidden, message).with("field", "type"));
+    }
+    Ok(())
+}
+
+/// Whether `by` may hold a claim as `holder`.
+pub fn may_hold(by: &Principal, holder: &AgentId) -> Result<(), Problem> {
+    speaks_as(by, holder, "holder")
+}
+
+fn speaks_as(by: &Principal, label: &AgentId, field: &str) -> Result<(), Problem> {
+    let is_proven = match by {
+        Principal::Agent(id) => id == label,
+        Principal::User(_) => label.as_str() != REGISTRY && label.as_str() != BOARD,
+    };
+    if is_proven {
+        return Ok(());
+    }
+    let message = format!("{field} says {label}, the credential says {by}");
+    Err(Problem::new(Reason::SenderNotProven, message).with("field", field))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::{signal::SignalType, time::WallTime};
+
+    fn verdict(by: Principal, kind: &str, from: &str) -> Option<Reason> {
+        let signal = Signal {
+            id: "1".into(),
+            kind: SignalType::parse(kind).unwrap(),
+            from: AgentId::parse(from).unwrap(),
+            subject: None,
+            task_id: None,
+            capability: None,
+            refs: Default::default(),
+            at: WallTime(0),
+        };
+        may_publish(&by, &signal).err().map(|problem| problem.reason)
+    }
+
+    #[test]
+    fn an_agent_speaks_for_itself_and_only_the_registry_tells_who_is_there() {
+        let agent = |id: &str| Principal::Agent(AgentId::parse(id).unwrap());
+        assert_eq!(verdict(agent("b-1"), "task.claimed", "b-1"), None);
+        assert_eq!(verdict(agent("b-1"), "task.claimed", "b-2"), Some(Reason::SenderNotProven));
+        assert_eq!(verdict(agent("b-1"), "agent.joined", "b-1"), Some(Reason::Forbidden));
+        assert_eq!(verdict(agent("registry"), "agent.left", "registry"), None);
+        assert_eq!(verdict(Principal::local_user(), "task.available", "anyone"), None);
+        assert_eq!(verdict(Principal::local_user(), "agent.joined", "anyone"), Some(Reason::Forbidden));
+        assert_eq!(
+            verdict(Principal::local_user(), "agent.joined", "registry"),
+            Some(Reason::SenderNotProven)
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! The board of another process, over HTTP.
+
+use super::Signals;
+use crate::{
+    board::Page,
+    claims::Claim,
+    wire::{Call, Wire, is_unreachable},
+};
+use bytes::Bytes;
+use eventsource_stream::Eventsource;
+use futures_util::{Stream, StreamExt, stream};
+use protocol::{
+    ids::{AgentId, TaskId},
+    principal::Principal,
+    problem::{Problem, Reason},
+    routes,
+    signal::{Posted, Selector, Signal},
+};
+use serde_json::json;
+use std::{
+    hash::{BuildHasher, RandomState},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+/// The name of the board, as a recipient of signed requests.
+const RECIPIENT: &str = "board";
+
+/// How long a lost stream waits before it asks again: full jitter, doubling from `first` to `most`.
+#[derive(Debug, Clone, Copy)]
+pub struct Backoff {
+    /// The first wait is at most this.
+    pub first: Duration,
+    /// Every wait is at most this.
+    pub most: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_millis(200), most: Duration::from_secs(10) }
+    }
+}
+
+impl Backoff {
+    fn wait(&self, attempt: u32) -> Duration {
+        let ceiling = self.first.saturating_mul(1 << attempt.min(16)).min(self.most);
+        let chance = RandomState::new().hash_one(attempt) % 1_024;
+        ceiling.mul_f64(chance as f64 / 1_024.0)
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Remote {
+    base: Arc<str>,
+    wire_of: Arc<dyn Fn(&Principal) -> Wire + Send + Sync>,
+    backoff: Backoff,
+}
+
+impl Remote {
+    pub(super) fn new(
+        base: String,
+        wire_of: impl Fn(&Principal) -> Wire + Send + Sync + 'static,
+        backoff: Backoff,
+    ) -> Self {
+        Self { base: base.trim_end_matches('/').into(), wire_of: Arc::new(wire_of), backoff }
+    }
+
+    fn wire(&self, by: &Principal) -> Wire {
+        (self.wire_of)(by).unreachable_is(Reason::BlackboardUnavailable)
+    }
+
+    pub(super) async fn publish(&self, by: &Principal, signal: &Signal) -> Result<u64, Problem> {
+        #[derive(serde::Deserialize)]
+        struct Answer {
+            revision: u64,
+        }
+        let url = format!("{}{}", self.base, routes::SIGNALS);
+        let body = Bytes::from(crate::signals::json(signal)?);
+        let call = Call::post(&url, RECIPIENT, body).message_id(&signal.id);
+        Ok(self.wire(by).json::<Answer>(call).await?.revision)
+    }
+
+    pub(super) async fn read(
+        &self,
+        by: &Principal,
+        selector: &Selector,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Page, Problem> {
+        let mut url = format!("{}{}?limit={limit}", self.base, routes::SIGNALS);
+        push(&mut url, selector, after)?;
+        self.wire(by).json(Call::get(&url, RECIPIENT)).await
+    }
+
+    pub(super) async fn claim(
+        &self,
+        by: &Principal,
+        task: &TaskId,
+        holder: &AgentId,
+        lease: Duration,
+    ) -> Result<Claim, Problem> {
+        let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        let body = json!({ "holder": holder, "leaseMs": lease }).to_string();
+        let url = format!("{}{}/{task}", self.base, routes::CLAIMS);
+        self.wire(by).json(Call::post(&url, RECIPIENT, body.into())).await
+    }
+
+    pub(super) async fn change(
+        &self,
+        by: &Principal,
+        task: &TaskId,
+        verb: &str,
+        epoch: u64,
+    ) -> Result<Claim, Problem> {
+        let body = json!({ "epoch": epoch }).to_string();
+        let url = format!("{}{}/{task}/{verb}", self.base, routes::CLAIMS);
+        self.wire(by).json(Call::post(&url, RECIPIENT, body.into())).await
+    }
+
+    pub(super) async fn look(&self, by: &Principal, task: &TaskId) -> Result<Claim, Problem> {
+        let url = format!("{}{}/{task}", self.base, routes::CLAIMS);
+        self.wire(by).json(Call::get(&url, RECIPIENT)).await
+    }
+
+    /// Asks where the board stands first, so that a connection that is lost before the first signal misses none.
+    pub(super) async fn subscribe(
+        &self,
+        by: &Principal,
+        selector: Selector,
+        after: Option<u64>,
+    ) -> Result<Signals, Problem> {
+        crate::signals::check(&selector)?;
+        let cursor = match after {
+            Some(after) => after,
+            None => self.read(by, &selector, None, 0).await?.next,
+        };
+        let open = Some(self.connect(by, &selector, cursor).await?);
+        let follower = Follower { remote: self.clone(), by: by.clone(), selector, cursor, attempt: 0, open };
+        Ok(Box::pin(stream::unfold(Some(follower), |follower| async move {
+            let mut follower = follower?;
+            match follower.next().await {
+                Ok(posted) => Some((Ok(posted), Some(follower))),
+                Err(problem) => Some((Err(problem), None)),
+            }
+        })))
+    }
+
+    async fn connect(&self, by: &Principal, selector: &Selector, cursor: u64) -> Result<Events, Problem> {
+        let mut url = format!("{}{}/stream?", self.base, routes::SIGNALS);
+        push(&mut url, selector, Some(cursor))?;
+        let events = self.wire(by).events(Call::get(&url, RECIPIENT)).await?.eventsource();
+        Ok(Box::pin(events.map(|event| serde_json::from_str(&event.ok()?.data).ok())))
+    }
+}
+
+type Events = Pin<Box<dyn Stream<Item = Option<Posted>> + Send>>;
+
+struct Follower {
+    remote: Remote,
+    by: Principal,
+    selector: Selector,
+    cursor: u64,
+    attempt: u32,
+    open: Option<Events>,
+}
+
+impl Follower {
+    /// The next signal; asks again for as long as the board is away.
+    async fn next(&mut self) -> Result<Posted, Problem> {
+        loop {
+            while let Some(open) = &mut self.open {
+                match open.next().await {
+                    Some(Some(posted)) if posted.revision > self.cursor => {
+                        self.cursor = posted.revision;
+                        self.attempt = 0;
+                        return Ok(posted);
+                    }
+                    Some(Some(_)) => {}
+                    Some(None) | None => self.open = None,
+                }
+            }
+            tokio::time::sleep(self.remote.backoff.wait(self.attempt)).await;
+            self.attempt = self.attempt.saturating_add(1);
+            match self.remote.connect(&self.by, &self.selector, self.cursor).await {
+                Ok(open) => self.open = Some(open),
+                Err(problem)
+                    if is_unreachable(&problem) || matches!(problem.reason.status(), 429 | 500..) =>
+                {
+                    tracing::debug!(%problem, attempt = self.attempt, "the board is away");
+                }
+                Err(problem) => return Err(problem),
+            }
+        }
+    }
+}
+
+fn push(url: &mut String, selector: &Selector, after: Option<u64>) -> Result<(), Problem> {
+    crate::signals::check(selector)?;
+    selector.types.iter().for_each(|kind| url.push_str(&format!("&type={kind}")));
+    selector.capabilities.iter().for_each(|capability| url.push_str(&format!("&capability={capability}")));
+    selector.task_id.iter().for_each(|task| url.push_str(&format!("&taskId={task}")));
+    after.iter().for_each(|after| url.push_str(&format!("&after={after}")));
+    Ok(())
+}

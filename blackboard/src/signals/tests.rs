@@ -1,0 +1,92 @@
+use super::*;
+use proptest::prelude::*;
+
+pub(crate) fn signal(id: &str, kind: &str, from: &str) -> Signal {
+    Signal {
+        id: id.into(),
+        kind: SignalType::parse(kind).unwrap(),
+        from: AgentId::parse(from).unwrap(),
+        subject: None,
+        task_id: None,
+        capability: None,
+        refs: Map::new(),
+        at: WallTime(0),
+    }
+}
+
+const TYPES: [&str; 7] = [
+    "task.available",
+    "task.claimed",
+    "artifact.produced",
+    "help.needed",
+    "acme.build",
+    "acme.build.started",
+    "acme.builds.x",
+];
+const PATTERNS: [&str; 9] = [
+    "*",
+    "task.*",
+    "task.claimed",
+    "acme.*",
+    "acme.build",
+    "acme.build.*",
+    "help.needed",
+    "artifact.*",
+    "zero.match",
+];
+
+proptest! {
+    #[test]
+    fn the_stores_filter_never_loses_what_the_selector_wants(
+        types in proptest::collection::vec(proptest::sample::select(&PATTERNS[..]), 0..4),
+        kind in proptest::sample::select(&TYPES[..]),
+    ) {
+        let selector = Selector { types: types.iter().map(|t| t.to_string()).collect(), ..Selector::default() };
+        prop_assert!(check(&selector).is_ok());
+        let signal = signal("1", kind, "b-1");
+        let by_hand = types.is_empty() || types.iter().any(|pattern| match pattern.strip_suffix(".*") {
+            _ if *pattern == "*" => true,
+            Some(prefix) => kind.split('.').zip(prefix.split('.')).all(|(a, b)| a == b)
+                && kind.split('.').count() > prefix.split('.').count(),
+            None => kind == *pattern,
+        });
+        prop_assert_eq!(selector.admits(&signal), by_hand);
+        let through = filter(&selector).admits(&log_key(&signal.kind));
+        prop_assert!(through || !by_hand);
+        if types.len() == 1 {
+            prop_assert_eq!(through, by_hand);
+        }
+    }
+
+    #[test]
+    fn a_frame_is_one_event_whatever_the_signal_says(subject in any::<String>(), revision in 1u64..) {
+        let signal = Signal { subject: Some(subject), ..signal("a:1", "help.needed", "b-1") };
+        let record = Record { revision, key: log_key(&signal.kind), value: json(&signal).unwrap().into() };
+        let text = String::from_utf8(frame(&record).to_vec()).unwrap();
+        let data = text.strip_prefix(&format!("id: {revision}\ndata: ")).unwrap().strip_suffix("\n\n").unwrap();
+        prop_assert!(!data.contains(['\n', '\r']));
+        prop_assert_eq!(serde_json::from_str::<Posted>(data).unwrap(), posted(&record).unwrap());
+    }
+}
+
+#[test]
+fn what_can_be_no_type_is_refused_by_name() {
+    for bad in ["", "task", "task.", "tas*", "task.*.x", "TASK.*", "task.nonsense", ".*", "a\n.*"] {
+        let selector = Selector { types: vec![bad.into()], ..Selector::default() };
+        assert!(check(&selector).unwrap_err().message.contains("task.available"), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_signal_is_measured_in_bytes_of_its_json() {
+    let by = Principal::local_user();
+    let room = json(&signal("1", "help.needed", "a")).unwrap().len();
+    assert!(writing(&by, &signal("1", "help.needed", "a"), WallTime(0), room).is_ok());
+    let refused = writing(&by, &signal("1", "help.needed", "a"), WallTime(0), room - 1).unwrap_err();
+    assert_eq!(
+        (refused.reason, refused.metadata),
+        (Reason::PayloadTooLarge, vec![("limit", (room - 1).to_string())])
+    );
+    let refused = writing(&by, &signal("a b", "help.needed", "a"), WallTime(0), room + 9).unwrap_err();
+    assert_eq!(refused.reason, Reason::InvalidField);
+}
