@@ -99,6 +99,28 @@ impl Kind {
     }
 }
 
+impl Payload {
+    /// The task it is about, if it names one.
+    pub fn task_id(&self) -> Option<&TaskId> {
+        match self {
+            Self::TaskRequest(p) => p.task_id.as_ref(),
+            Self::HelpRequest(p) => p.task_id.as_ref(),
+            Self::Broadcast(p) => p.task_id.as_ref(),
+            Self::HelpResponse(_) => None,
+            Self::TaskUpdate(p) => Some(&p.task_id),
+            Self::TaskResponse(p) => Some(&p.task_id),
+            Self::TaskCancel(p) => Some(&p.task_id),
+            Self::Cfp(p) => Some(&p.task_id),
+            Self::Bid(p) => Some(&p.task_id),
+            Self::NoBid(p) => Some(&p.task_id),
+            Self::Award(p) => Some(&p.task_id),
+            Self::AwardAccept(p) => Some(&p.task_id),
+            Self::AwardDecline(p) => Some(&p.task_id),
+            Self::Reject(p) => Some(&p.task_id),
+        }
+    }
+}
+
 fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem> {
     serde_json::from_value(Value::Object(members))
         .map_err(|error| Problem::new(Reason::InvalidField, format!("payload: {error}")))

@@ -23,16 +23,25 @@ impl Broadcast {
     }
 }
 
+impl Broadcast {
+    fn settle(&mut self, state: TaskState, message: String) -> Vec<Effect> {
+        if std::mem::replace(&mut self.settled, true) {
+            return Vec::new();
+        }
+        let status = Status::new(state, message);
+        vec![Effect::Finish(Outcome { status, artifacts: Vec::new(), kept_word: Default::default() })]
+    }
+}
+
 impl Pattern for Broadcast {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is foreign here and changes nothing")]
     fn on(&mut self, event: &Event) -> Vec<Effect> {
         match &event.what {
             What::Started => vec![Effect::Publish { signal: self.signal.clone() }],
-            What::Published { revision } if !self.settled => {
-                self.settled = true;
-                let status =
-                    Status::new(TaskState::Completed, format!("on the board at revision {revision}"));
-                vec![Effect::Finish(Outcome { status, artifacts: Vec::new(), kept_word: Default::default() })]
+            What::Published { revision } => {
+                self.settle(TaskState::Completed, format!("on the board at revision {revision}"))
             }
+            What::Undelivered { message, .. } => self.settle(TaskState::Failed, message.clone()),
             _ => Vec::new(),
         }
     }

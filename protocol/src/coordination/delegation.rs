@@ -239,6 +239,17 @@ impl Delegation {
             }
             return Vec::new();
         }
+        if let Payload::TaskUpdate(update) = payload {
+            let is_asker =
+                self.accountable.asker.as_ref().is_some_and(|asker| by.agent() == Some(&asker.agent));
+            let answer = update.extra.get("answer").and_then(|answer| answer.as_str());
+            if let (true, Some(text)) = (is_asker, answer)
+                && self.asked.answer(text)
+            {
+                return self.go_on();
+            }
+            return Vec::new();
+        }
         if self.asked.hear(by, answers, payload) {
             return self.go_on();
         }

@@ -21,6 +21,11 @@ impl Redelivery {
         Self { letter: Box::new(letter), settled: false }
     }
 
+    /// The message.
+    pub fn letter(&self) -> &Envelope {
+        &self.letter
+    }
+
     fn settle(&mut self, state: TaskState, message: String) -> Vec<Effect> {
         if std::mem::replace(&mut self.settled, true) {
             return Vec::new();
@@ -34,6 +39,7 @@ impl Redelivery {
 }
 
 impl Pattern for Redelivery {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is foreign here and changes nothing")]
     fn on(&mut self, event: &Event) -> Vec<Effect> {
         match &event.what {
             What::Started => vec![Effect::Resend(self.letter.clone())],

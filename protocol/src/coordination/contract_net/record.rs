@@ -1,4 +1,187 @@
-//! Why a bid won.
-/// stub
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct AwardRecord {}
+//! Why a bid won: every candidate's fate, kept with the task (`mesh award explain`).
+
+use super::auction::{Strategy, Weights};
+use crate::{
+    bid::{Cost, Eta},
+    ids::{AgentId, Capability, TaskId},
+    message::Epoch,
+    time::WallTime,
+};
+use serde::{Deserialize, Serialize};
+
+/// The most candidates written out a round; those who were not asked are counted.
+pub const MAX_CANDIDATES: usize = 64;
+/// The most ignored messages written out.
+pub const MAX_IGNORED: usize = 32;
+
+/// The whole story of one task's award.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AwardRecord {
+    /// The task.
+    pub task: TaskId,
+    /// The ability it needs.
+    pub capability: Option<Capability>,
+    /// How the best bid was found.
+    pub strategy: Strategy,
+    /// What counted how much under `weighted`.
+    pub weights: Weights,
+    /// Every call for proposals.
+    pub rounds: Vec<Round>,
+    /// Messages that changed nothing, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<Ignored>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+}
+
+/// One call for proposals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Round {
+    /// From 1.
+    pub round: u32,
+    /// When it was called.
+    pub opened_at: WallTime,
+    /// How long bids were awaited, milliseconds.
+    pub window_ms: u64,
+    /// Who might have done it, best first once there is a ranking.
+    pub candidates: Vec<Fate>,
+    /// How many more were not written out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_listed: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands in a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// What became of one candidate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fate {
+    /// Who.
+    pub agent: AgentId,
+    /// What became of it.
+    pub fate: FateKind,
+    /// Why, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// What it offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bid: Option<Offer>,
+    /// What that was worth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<Score>,
+    /// Its place among the bids, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<usize>,
+    /// The award's epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Epoch>,
+}
+
+/// What can become of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FateKind {
+    /// It could not have done it.
+    NotEligible,
+    /// More could than are asked at once.
+    NotAsked,
+    /// Asked, and silent so far.
+    NoAnswer,
+    /// It said no.
+    NoBid,
+    /// It offered.
+    Bid,
+    /// Another offer was better.
+    Outbid,
+    /// It was given the work.
+    Awarded,
+    /// It took it.
+    Accepted,
+    /// It handed it back.
+    Declined,
+    /// It did not take it in time.
+    AcceptTimeout,
+    /// It fell silent.
+    LeaseExpired,
+    /// It could not be reached.
+    Unreachable,
+    /// It did not manage.
+    Failed,
+    /// It did it.
+    Completed,
+    /// The work was called off.
+    Cancelled,
+}
+
+/// An offer as it was scored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offer {
+    /// What it would cost.
+    pub cost: Cost,
+    /// How long it would take, milliseconds.
+    pub eta: Eta,
+    /// How well it fits: what its card supports, lowered by its own word.
+    pub capability_match: f64,
+    /// How busy it is.
+    pub load: f64,
+}
+
+/// A score and what it is made of, each from 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Score {
+    /// What the ranking went by.
+    pub total: f64,
+    /// The fit.
+    #[serde(rename = "match")]
+    pub fit: f64,
+    /// The record with this manager.
+    pub track_record: f64,
+    /// The eta, 1 for the shortest at hand.
+    pub eta: f64,
+    /// The cost, 1 for the lowest at hand.
+    pub cost: f64,
+    /// The load, 1 for idle.
+    pub load: f64,
+}
+
+/// A message that changed nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ignored {
+    /// Who sent it.
+    pub from: String,
+    /// Its kind.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Why it changed nothing.
+    pub why: String,
+    /// When it came.
+    pub at: WallTime,
+}
+
+impl AwardRecord {
+    pub(super) fn fate(&mut self, agent: &AgentId) -> Option<&mut Fate> {
+        self.rounds.last_mut()?.candidates.iter_mut().find(|fate| fate.agent == *agent)
+    }
+
+    pub(super) fn set(&mut self, agent: &AgentId, fate: FateKind, why: Option<String>) {
+        if let Some(entry) = self.fate(agent) {
+            entry.fate = fate;
+            entry.why = why.or_else(|| entry.why.take());
+        }
+    }
+
+    pub(super) fn ignore(&mut self, from: String, kind: &str, why: &str, at: WallTime) {
+        if self.ignored.len() < MAX_IGNORED {
+            self.ignored.push(Ignored { from, kind: kind.to_owned(), why: why.to_owned(), at });
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! From the call for proposals to the ranking.
+
+use super::{
+    ContractNet, Stage,
+    auction::Strategy,
+    eligible::{self, Contender},
+    record::{FateKind, Offer, Round},
+    score::{self, Standing},
+};
+use crate::{
+    coordination::{Candidate, Effect, Event, When},
+    ids::AgentId,
+    message::{Bid, Cfp, Payload},
+    task::TaskState,
+};
+use serde_json::{Map, json};
+use std::{collections::BTreeMap, time::Duration};
+
+/// A bid whose sender names no time stands this long.
+const VALID: Duration = Duration::from_secs(60);
+
+impl ContractNet {
+    /// Calls for proposals among `candidates`.
+    pub(super) fn call(&mut self, candidates: &[Candidate], event: &Event) -> Vec<Effect> {
+        self.round += 1;
+        let Some(capability) = self.accountable.spec.capability.clone() else {
+            return self.finish(TaskState::Failed, Some("no capability is named".to_owned()));
+        };
+        let window = self.auction.window(self.round);
+        let fanout = self.auction.fanout.max(1);
+        let choice = eligible::choose(&self.me, &self.accountable.spec, &capability, candidates, fanout);
+        self.record.rounds.push(Round {
+            round: self.round,
+            opened_at: event.wall,
+            window_ms: u64::try_from(window.as_millis()).unwrap_or(u64::MAX),
+            candidates: choice.fates,
+            not_listed: choice.not_listed,
+        });
+        if choice.asked.is_empty() {
+            return self.nobody_to_ask(choice.may_come, window, event);
+        }
+        let asked = choice.asked;
+        let text = format!("asked {} for bids on {capability}", names(asked.keys()));
+        let mut effects = self.accountable.status(TaskState::Working, text);
+        let bid_by = event.wall.plus(window);
+        let mut constraints = Map::new();
+        if let Some(deadline) = self.accountable.spec.deadline {
+            constraints.insert("deadline".into(), json!(deadline));
+        }
+        if !self.accountable.spec.accepted_modes.is_empty() {
+            constraints.insert("acceptedModes".into(), json!(self.accountable.spec.accepted_modes));
+        }
+        for agent in asked.keys() {
+            let cfp = Cfp {
+                task_id: self.accountable.spec.task_id.clone(),
+                capability: capability.clone(),
+                description: self.accountable.spec.description.clone(),
+                bid_by,
+                constraints: constraints.clone(),
+                extra: Map::new(),
+            };
+            effects.push(self.tell(format!("cfp:{agent}"), agent, Payload::Cfp(cfp)));
+        }
+        effects.push(Effect::WakeAt { timer: "bids".to_owned(), when: When::Node(event.at + window) });
+        self.stage = Stage::Bidding { asked, answers: BTreeMap::new() };
+        effects
+    }
+
+    fn nobody_to_ask(&mut self, may_come: bool, window: Duration, event: &Event) -> Vec<Effect> {
+        let capability =
+            self.accountable.spec.capability.as_ref().map(ToString::to_string).unwrap_or_default();
+        let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
+        let reasons: Vec<_> = fates
+            .iter()
+            .take(8)
+            .map(|fate| format!("{}: {}", fate.agent, fate.why.as_deref().unwrap_or("not asked")))
+            .collect();
+        let mut why = format!("no bids: nobody who can be asked has the capability {capability}");
+        if !reasons.is_empty() {
+            why = format!("{why} ({})", reasons.join("; "));
+        }
+        if !may_come || self.round >= self.auction.rounds {
+            let why = self
+                .last_failure
+                .take()
+                .map_or(why.clone(), |last| format!("unassigned: {last}; then {why}"));
+            return self.finish(TaskState::Failed, Some(why));
+        }
+        self.stage = Stage::Between;
+        let mut effects = self.accountable.status(TaskState::Working, why);
+        effects.push(Effect::WakeAt { timer: "round".to_owned(), when: When::Node(event.at + window) });
+        effects
+    }
+
+    pub(super) fn hear_bid(&mut self, agent: &AgentId, bid: &Bid, event: &Event) -> Vec<Effect> {
+        let is_this_task = bid.task_id == self.accountable.spec.task_id;
+        let first_wins = self.auction.strategy == Strategy::FirstClaim;
+        let Stage::Bidding { asked, answers } = &mut self.stage else {
+            self.record.ignore(agent.to_string(), "bid", "the auction is closed", event.wall);
+            return Vec::new();
+        };
+        let Some(contender) = asked.get(agent).filter(|_| is_this_task) else {
+            self.record.ignore(agent.to_string(), "bid", "it was not asked", event.wall);
+            return Vec::new();
+        };
+        let claimed = bid.capability_match.map_or(1.0, |share| share.get());
+        let offer = Offer {
+            cost: bid.cost,
+            eta: bid.eta,
+            capability_match: contender.support.min(claimed),
+            load: bid.load.map_or(contender.load, |share| share.get()),
+        };
+        let valid = bid.valid_for_ms.map_or(VALID, Duration::from_millis);
+        answers.insert(agent.clone(), Some(Standing { offer: offer.clone(), valid_until: event.at + valid }));
+        let all_answered = answers.len() == asked.len();
+        if let Some(fate) = self.record.fate(agent) {
+            (fate.fate, fate.bid, fate.why) = (FateKind::Bid, Some(offer), None);
+        }
+        if all_answered || first_wins { self.close(event) } else { Vec::new() }
+    }
+
+    pub(super) fn hear_no_bid(&mut self, agent: &AgentId, why: &str, event: &Event) -> Vec<Effect> {
+        self.passes(agent, FateKind::NoBid, why, event)
+    }
+
+    /// An asked peer that makes no offer.
+    pub(super) fn passes(
+        &mut self,
+        agent: &AgentId,
+        fate: FateKind,
+        why: &str,
+        event: &Event,
+    ) -> Vec<Effect> {
+        let Stage::Bidding { asked, answers } = &mut self.stage else {
+            self.record.ignore(agent.to_string(), "no-bid", "the auction is closed", event.wall);
+            return Vec::new();
+        };
+        if !asked.contains_key(agent) {
+            self.record.ignore(agent.to_string(), "no-bid", "it was not asked", event.wall);
+            return Vec::new();
+        }
+        answers.insert(agent.clone(), None);
+        let all_answered = answers.len() == asked.len();
+        self.record.set(agent, fate, Some(why.chars().take(500).collect()));
+        if let Some(entry) = self.record.fate(agent) {
+            entry.bid = None;
+        }
+        if all_answered { self.close(event) } else { Vec::new() }
+    }
+
+    /// Bids are no longer taken: the best one gets the work.
+    pub(super) fn close(&mut self, event: &Event) -> Vec<Effect> {
+        let Stage::Bidding { asked, answers } = &mut self.stage else { return Vec::new() };
+        let (asked, answers) = (std::mem::take(asked), std::mem::take(answers));
+        let bids: Vec<(AgentId, Contender, Standing)> = answers
+            .into_iter()
+            .filter_map(|(agent, standing)| Some((agent.clone(), asked.get(&agent)?.clone(), standing?)))
+            .collect();
+        let task = self.accountable.spec.task_id.to_string();
+        let ranked = score::rank(&self.auction, &task, bids);
+        for (place, (agent, _, score)) in ranked.iter().enumerate() {
+            if let Some(fate) = self.record.fate(agent) {
+                (fate.score, fate.rank) = (Some(score.clone()), Some(place + 1));
+            }
+        }
+        if let Some(round) = self.record.rounds.last_mut() {
+            round.candidates.sort_by_key(|fate| fate.rank.unwrap_or(usize::MAX));
+        }
+        let next = ranked.into_iter().map(|(agent, standing, _)| (agent, standing)).collect();
+        let mut effects = vec![Effect::Forget { timer: "bids".to_owned() }];
+        effects.extend(self.award_next(next, event));
+        effects
+    }
+
+    /// Claims the task for the best bid that still stands; without one, another round, or the end.
+    pub(super) fn award_next(&mut self, mut next: Vec<(AgentId, Standing)>, event: &Event) -> Vec<Effect> {
+        while !next.is_empty() {
+            let (winner, standing) = next.remove(0);
+            if standing.valid_until < event.at {
+                self.record.set(&winner, FateKind::Outbid, Some("its offer stood no longer".to_owned()));
+                continue;
+            }
+            self.record.set(&winner, FateKind::Awarded, None);
+            let claim = Effect::Claim {
+                task: self.accountable.spec.task_id.clone(),
+                holder: winner.clone(),
+                lease: self.auction.lease(),
+            };
+            self.stage = Stage::Claiming { winner, next };
+            return vec![claim];
+        }
+        self.another_round()
+    }
+
+    /// Another call for proposals, with fresh eyes; or the task is unassigned.
+    pub(super) fn another_round(&mut self) -> Vec<Effect> {
+        if self.round >= self.auction.rounds {
+            let rounds =
+                if self.round == 1 { "1 round".to_owned() } else { format!("{} rounds", self.round) };
+            let last = self.last_failure.take().unwrap_or_else(|| "no bids".to_owned());
+            return self.finish(TaskState::Failed, Some(format!("unassigned after {rounds}: {last}")));
+        }
+        self.next_round()
+    }
+
+    pub(super) fn next_round(&mut self) -> Vec<Effect> {
+        match (&self.stage, &self.accountable.spec.capability) {
+            (Stage::Searching | Stage::Awarded(_) | Stage::Over, _) | (_, None) => Vec::new(),
+            (_, Some(capability)) => {
+                let find = Effect::FindPeers { label: "round".to_owned(), capability: capability.clone() };
+                self.stage = Stage::Searching;
+                vec![find]
+            }
+        }
+    }
+}
+
+fn names<'a>(agents: impl ExactSizeIterator<Item = &'a AgentId>) -> String {
+    let count = agents.len();
+    let first: Vec<_> = agents.take(5).map(AgentId::as_str).collect();
+    match count - first.len() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}

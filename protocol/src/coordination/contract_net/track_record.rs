@@ -1,0 +1,42 @@
+//! How a peer kept its word with one manager: an exponentially weighted mean of kept (1) and broken (0) awards.
+
+use serde::{Deserialize, Serialize};
+
+/// What is expected of a peer nobody knows, and the least that is ever expected of one.
+const PRIOR: f64 = 0.5;
+const FLOOR: f64 = 0.05;
+/// How much the newest award counts.
+const NEWEST: f64 = 0.2;
+
+/// One peer's record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrackRecord {
+    mean: f64,
+    awards: u64,
+    kept: u64,
+}
+
+impl Default for TrackRecord {
+    fn default() -> Self {
+        Self { mean: PRIOR, awards: 0, kept: 0 }
+    }
+}
+
+impl TrackRecord {
+    /// From 0.05 to 1; 0.5 for a peer nobody knows.
+    pub fn value(&self) -> f64 {
+        self.mean.max(FLOOR)
+    }
+
+    /// The record after one more award.
+    #[must_use]
+    pub fn after(self, kept: bool) -> Self {
+        let newest = if kept { 1.0 } else { 0.0 };
+        Self {
+            mean: self.mean * (1.0 - NEWEST) + newest * NEWEST,
+            awards: self.awards + 1,
+            kept: self.kept + u64::from(kept),
+        }
+    }
+}
