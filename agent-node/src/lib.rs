@@ -2,3 +2,4 @@
 
 pub mod brain;
 pub mod http;
+pub mod demo;

@@ -1,0 +1,137 @@
+//! What a field's words say of its type.
+
+use super::{Field, Kind};
+use crate::demo::words;
+
+const ARTICLES: [&str; 15] = [
+    "a", "an", "the", "its", "their", "his", "her", "some", "one", "own", "and", "also", "with", "has", "or",
+];
+
+/// Where a field's name has ended and prose goes on.
+const CUTS: [&str; 22] = [
+    "who", "that", "which", "so", "to", "for", "where", "when", "can", "must", "should", "is", "are", "in",
+    "on", "per", "they", "as", "from", "may", "will", "by",
+];
+
+/// The type that `word` names.
+pub(super) fn kind_named(word: &str) -> Option<Kind> {
+    Some(match word.to_lowercase().trim_end_matches('?') {
+        "string" | "str" | "text" | "varchar" | "char" | "uuid" | "markdown" => Kind::String,
+        "int" | "integer" | "number" | "long" | "i32" | "i64" | "u32" | "u64" | "bigint" | "numeric" => {
+            Kind::Integer
+        }
+        "float" | "decimal" | "double" | "money" | "f32" | "f64" | "currency" | "real" => Kind::Decimal,
+        "bool" | "boolean" | "flag" => Kind::Boolean,
+        "date" | "datetime" | "timestamp" | "time" => Kind::Date,
+        "email" => Kind::Email,
+        "url" | "uri" | "link" => Kind::Url,
+        "list" | "array" | "string[]" | "strings" => Kind::List,
+        "reference" | "ref" | "foreign" => Kind::Reference,
+        _ => return None,
+    })
+}
+
+/// Whether `word` says how a field is, not what it is called.
+fn is_note(word: &str) -> bool {
+    matches!(word, "required" | "optional" | "unique" | "nullable" | "mandatory" | "pk" | "primary" | "key")
+}
+
+/// Whether `text` is nothing but a type or a note, as in `price (decimal, required)`.
+pub(super) fn is_annotation(text: &str) -> bool {
+    let mut parts = words::words(text).into_iter().peekable();
+    parts.peek().is_some() && parts.all(|word| kind_named(&word).is_some() || is_note(&word))
+}
+
+/// The type that a field's name suggests.
+fn kind_suggested(name: &str) -> Kind {
+    let last = name.rsplit('_').next().unwrap_or(name);
+    let first = name.split('_').next().unwrap_or(name);
+    match last {
+        "id" if name != "id" => Kind::Reference,
+        "email" | "mail" => Kind::Email,
+        "url" | "website" | "link" | "homepage" => Kind::Url,
+        "date" | "at" | "on" | "day" | "birthday" | "deadline" | "datetime" | "timestamp" | "due" => {
+            Kind::Date
+        }
+        "year" | "count" | "quantity" | "age" | "stock" | "pages" | "number" | "priority" | "size"
+        | "rank" | "stars" | "duration" | "minutes" | "seconds" | "hours" | "capacity" | "votes"
+        | "points" | "level" | "servings" => Kind::Integer,
+        "price" | "amount" | "total" | "cost" | "rate" | "salary" | "balance" | "weight" | "height"
+        | "latitude" | "longitude" | "rating" | "score" | "discount" | "fee" => Kind::Decimal,
+        "done" | "completed" | "active" | "enabled" | "archived" | "published" | "available" | "paid"
+        | "flag" | "verified" | "deleted" | "public" | "finished" => Kind::Boolean,
+        _ if matches!(first, "is" | "has" | "can") && first != name => Kind::Boolean,
+        _ if words::is_plural(last)
+            && !matches!(last, "notes" | "address" | "status" | "details" | "contents") =>
+        {
+            Kind::List
+        }
+        _ => Kind::String,
+    }
+}
+
+/// A required field of that name.
+pub(super) fn field(name: &str) -> Field {
+    Field { name: name.to_owned(), kind: kind_suggested(name), required: true, refers_to: None }
+}
+
+/// A field in words: `year`, `year:int`, `year int`, `int year`, `year (int, optional)`, `a done flag`, `due date?`.
+pub(super) fn read(phrase: &str) -> Option<Field> {
+    let mut required = !phrase.contains('?');
+    let (mut kind, mut taken, mut cut) = (None, Vec::new(), false);
+    let named_after_colon = phrase.contains([':', '(']);
+    for (at, part) in phrase.split([':', '(', ')', '=', ',']).enumerate() {
+        for word in part.split(|c: char| c.is_whitespace() || c == '"' || c == '`' || c == '?') {
+            let lower = word.to_lowercase();
+            match lower.as_str() {
+                "" => {}
+                "optional" | "nullable" => required = false,
+                _ if is_note(&lower) => {}
+                // After a colon or in parentheses stands the type.
+                _ if at > 0 => kind = kind.or_else(|| kind_named(&lower)),
+                _ if cut => {}
+                _ if CUTS.contains(&lower.as_str()) && !taken.is_empty() => cut = true,
+                _ if taken.is_empty() && ARTICLES.contains(&lower.as_str()) => {}
+                _ => taken.push(word),
+            }
+        }
+    }
+    // `done flag`, `year int`: a type beside a name. `due date`, `email` and `text` are names themselves.
+    if !named_after_colon && taken.len() == 2 {
+        let is_bare_type = |word: &str| kind_named(word).is_some() && !is_also_a_name(word);
+        if let Some(at) = taken.iter().position(|word| is_bare_type(word)) {
+            kind = kind_named(taken.remove(at));
+        }
+    }
+    if taken.is_empty() || taken.len() > 4 {
+        return None;
+    }
+    let name = words::snake(&taken.join(" "))?;
+    let suggested = field(&name);
+    Some(Field { kind: kind.unwrap_or(suggested.kind), required, ..suggested })
+}
+
+fn is_also_a_name(word: &str) -> bool {
+    matches!(
+        word.to_lowercase().as_str(),
+        "date" | "email" | "url" | "text" | "time" | "link" | "number" | "list" | "uri" | "timestamp"
+    )
+}
+
+/// Makes a field that names a known resource a reference to it.
+pub(super) fn refer(field: &mut Field, resources: &[String]) {
+    let stem = field.name.strip_suffix("_id").unwrap_or(&field.name).to_owned();
+    let known = |name: &String| *name == stem || *name == words::singular(&stem);
+    match resources.iter().find(|name| known(name)) {
+        Some(target)
+            if field.kind == Kind::Reference || field.name == *target && field.kind == Kind::String =>
+        {
+            field.refers_to = Some(target.clone());
+            field.kind = Kind::Reference;
+            field.name = format!("{stem}_id");
+        }
+        // `user_id` without users is a number like any other.
+        None if field.kind == Kind::Reference && field.refers_to.is_none() => field.kind = Kind::Integer,
+        Some(_) | None => {}
+    }
+}

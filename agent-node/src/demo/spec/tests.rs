@@ -1,0 +1,123 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+/// `book(title:string,year:integer?) …`
+fn sketch(spec: &Spec) -> String {
+    let resources = spec.resources.iter().map(|resource| {
+        let fields: Vec<_> = resource
+            .fields
+            .iter()
+            .map(|field| format!("{}:{:?}{}", field.name, field.kind, if field.required { "" } else { "?" }))
+            .collect();
+        format!("{}({})", resource.name, fields.join(" "))
+    });
+    resources.collect::<Vec<_>>().join(" ")
+}
+
+fn read(text: &str) -> String {
+    sketch(&from_text(text))
+}
+
+#[test]
+fn prose_of_many_shapes_is_understood() {
+    for (text, expected) in [
+        (
+            "Build a REST API for a library: books (title, isbn, year:int) and members with name and email; members borrow books",
+            "book(title:String isbn:String year:Integer) member(name:String email:Email) borrow(member_id:Reference book_id:Reference)",
+        ),
+        (
+            "Create a todo API. Todos have a title, a description, a due date and a done flag. Users have name, email.",
+            "todo(title:String description:String due_date:Date done:Boolean) user(name:String email:Email)",
+        ),
+        (
+            "API for a shop\n- products: name, price (decimal), stock (integer, optional)\n- orders: date, status, customer_id\n- customers - name, email",
+            "product(name:String price:Decimal stock:Integer?) order(date:Date status:String customer_id:Reference) customer(name:String email:Email)",
+        ),
+        (
+            "I need endpoints for managing recipes and ingredients",
+            "recipe(name:String) ingredient(name:String)",
+        ),
+        (
+            "A blog with posts, comments and authors. Each post has a title, body and author; each comment belongs to a post.",
+            "post(title:String body:String author_id:Reference) comment(post_id:Reference) author(name:String)",
+        ),
+        (
+            "users(id, name), posts(id, title, user_id)",
+            "user(name:String) post(title:String user_id:Reference)",
+        ),
+        (
+            "resources:\n  books:\n    title: string\n    year: int\n  authors: [name, born:date]\n",
+            "author(name:String born:Date) book(title:String year:Integer)",
+        ),
+        (
+            "Books:\n- title\n- pages: int\n\nAuthors:\n- name",
+            "author(name:String) book(title:String pages:Integer)",
+        ),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn structures_of_many_shapes_are_understood() {
+    let expected = "book(title:String year:Integer?)";
+    for value in [
+        json!({"resources": [{"name": "books", "fields": ["title", "year:int?"]}]}),
+        json!({"resources": {"Book": {"title": "string", "year": {"type": "int", "required": false}}}}),
+        json!([{"name": "book", "fields": [{"name": "title", "type": "string"}, {"name": "year", "type": "integer", "optional": true}]}]),
+        json!({"plan": {"models": [{"book": {"title": "string", "year": "int?"}}]}}),
+        json!("books (title, year:int?)"),
+        json!({"description": "books (title, year:int?)"}),
+        json!({"books": ["title", "year (integer, optional)"]}),
+    ] {
+        assert_eq!(from_value(&value).map(|spec| sketch(&spec)).as_deref(), Some(expected), "{value}");
+    }
+}
+
+#[test]
+fn a_plan_survives_its_json() {
+    let spec = from_text(
+        "A library: books (title, due date), members (name); members borrow books. Nothing is ever without delete.",
+    );
+    let again = from_value(&serde_json::to_value(&spec).unwrap()).unwrap();
+    assert_eq!(again, spec);
+}
+
+#[test]
+fn what_is_no_api_has_no_resources() {
+    for text in [
+        "",
+        "hello",
+        "What is the weather like?",
+        "Tell me a joke.",
+        "please",
+        "Build a REST API",
+        "42",
+        "!!! ???",
+    ] {
+        assert_eq!(from_text(text).resources, Vec::new(), "{text}");
+    }
+}
+
+#[test]
+fn operations_can_be_left_out() {
+    let spec = from_text("A read-only API for books (title)");
+    assert_eq!(spec.resources[0].operations, [Operation::List, Operation::Get]);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_within_bounds(text in "\\PC{0,300}") {
+        let spec = from_text(&text);
+        prop_assert!(spec.resources.len() <= MAX_RESOURCES);
+        prop_assert!(spec.resources.iter().all(|resource| resource.fields.len() <= MAX_FIELDS));
+    }
+
+    #[test]
+    fn anything_like_a_request_is_read(words in proptest::collection::vec(
+        prop_oneof!["[a-z]{1,8}s?", Just("with".into()), Just("and".into()), Just("(".into()), Just(")".into()), Just(":".into()),
+            Just(",".into()), Just(".\n".into()), Just("- ".into()), Just("belongs to".into()), Just("has".into()), Just("ä€".into())], 0..60)) {
+        let _ = from_text(&words.join(" "));
+    }
+}

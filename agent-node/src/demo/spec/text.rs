@@ -1,0 +1,312 @@
+//! Prose and lists: "books (title, isbn, year:int) and members with name and email; members borrow books".
+
+use super::{Field, Spec, fields, relations, structured};
+use crate::demo::words::{is_frame, is_plural, is_stop, snake, words};
+
+/// As much of a text as is read.
+const MAX_TEXT: usize = 64 * 1024;
+
+const HAVING: [&str; 14] = [
+    "with",
+    "has",
+    "have",
+    "having",
+    "contain",
+    "contains",
+    "containing",
+    "include",
+    "includes",
+    "including",
+    "of",
+    "consisting",
+    "store",
+    "stores",
+];
+
+/// The API that `text` describes; without resources if it describes none.
+pub(in crate::demo) fn from_text(text: &str) -> Spec {
+    let text: String = text.chars().take(MAX_TEXT).collect();
+    if let Some(spec) = structured::from_text(&text) {
+        return spec;
+    }
+    let clauses = clauses(&text);
+    let mut reading = Reading::default();
+    reading.spec.title = clauses.iter().find_map(|clause| title(clause)).unwrap_or_default();
+    for clause in &clauses {
+        reading.clause(clause);
+    }
+    let mut spec = reading.spec;
+    relations::read(&mut spec, &clauses);
+    if spec.resources.is_empty()
+        && let Some(name) = clauses.iter().find_map(|clause| before_api(clause))
+        && spec.resource(&name).is_some()
+    {
+        spec.assumptions.push(format!("the only thing named is {name}, so that is the resource"));
+    }
+    relations::restrict(&mut spec, &text);
+    spec.completed()
+}
+
+/// Sentences, list items and lines. What stands in brackets stays together.
+fn clauses(text: &str) -> Vec<String> {
+    let mut clauses = vec![String::new()];
+    let mut depth = 0_usize;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let at_end = chars.peek().is_none_or(|next| next.is_whitespace());
+        let breaks = match c {
+            '\n' => true,
+            ';' | '!' => depth == 0,
+            '.' | '?' => depth == 0 && at_end,
+            _ => false,
+        };
+        if breaks {
+            depth = 0;
+            clauses.push(String::new());
+        } else if let Some(clause) = clauses.last_mut() {
+            clause.push(c);
+        }
+    }
+    clauses.retain(|clause| !clause.trim().is_empty());
+    clauses
+}
+
+/// Splits at commas and at "and" outside of brackets.
+fn phrases(text: &str) -> Vec<String> {
+    let mut phrases = vec![String::new()];
+    let mut depth = 0_usize;
+    for word in text.replace(',', " , ").split_whitespace() {
+        let splits = matches!(word.to_lowercase().as_str(), "," | "and" | "&" | "plus");
+        if splits && depth == 0 {
+            phrases.push(String::new());
+        } else if let Some(phrase) = phrases.last_mut() {
+            if !phrase.is_empty() {
+                phrase.push(' ');
+            }
+            phrase.push_str(word);
+        }
+        depth += word.matches(['(', '[', '{']).count();
+        depth = depth.saturating_sub(word.matches([')', ']', '}']).count());
+    }
+    phrases.retain(|phrase| !phrase.trim().is_empty());
+    phrases
+}
+
+/// The thing at the end of `text`: its last one or two words that mean something.
+fn noun(text: &str) -> Option<String> {
+    let words: Vec<&str> = text
+        .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-' || c == '\''))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let end = words.iter().rposition(|word| !is_stop(word))? + 1;
+    let start = words[..end].iter().rposition(|word| is_stop(word) || is_frame(word)).map_or(0, |at| at + 1);
+    let tail = &words[start.max(end.saturating_sub(2)).min(end)..end];
+    snake(&tail.join(" ")).filter(|name| !name.is_empty())
+}
+
+/// "… for a library: …", "a todo API".
+fn title(clause: &str) -> Option<String> {
+    let head = clause.split([':', '(']).next().unwrap_or_default();
+    let lower = head.to_lowercase();
+    if !words(head).iter().any(|word| is_frame(word)) {
+        return None;
+    }
+    let after_for = lower.rfind(" for ").and_then(|at| lower.get(at + 5..));
+    let subject = after_for.and_then(|rest| {
+        let until = rest.split_whitespace().take_while(|word| !HAVING.contains(word) && *word != "and");
+        let taken: Vec<_> = until.filter(|word| !is_stop(word) && !is_frame(word)).take(4).collect();
+        (!taken.is_empty()).then(|| words(&taken.join(" ")).join(" "))
+    });
+    subject.or_else(|| before_api(head).map(|name| name.replace('_', " ")))
+}
+
+fn before_api(clause: &str) -> Option<String> {
+    let lower = clause.to_lowercase();
+    let ends = [" api", " rest api", " rest", " backend", " service", " app", " crud"];
+    let at = ends.iter().filter_map(|end| lower.find(end)).min()?;
+    let before = lower.get(..at)?;
+    before.split_whitespace().last().filter(|word| !is_stop(word) && !is_frame(word)).and_then(snake)
+}
+
+#[derive(Default)]
+struct Reading {
+    spec: Spec,
+    /// The resource whose fields are being listed.
+    open: Option<String>,
+    /// What has been listed for it.
+    listed: Vec<String>,
+    /// `Books:` at the end of a line: the list items that follow are its fields.
+    headed: Option<String>,
+}
+
+impl Reading {
+    fn clause(&mut self, clause: &str) {
+        let bare = clause.trim_start();
+        let stripped = bare.trim_start_matches(|c: char| "-*•#>".contains(c) || c.is_ascii_digit());
+        let stripped = stripped.trim_start_matches(['.', ')']).trim();
+        let is_item = stripped.len() < bare.trim_end().len();
+        if stripped.is_empty() {
+            return;
+        }
+        match outer_colon(stripped) {
+            Some((left, right)) if is_name(left) => {
+                self.headed = None;
+                if right.trim().is_empty() {
+                    self.headed =
+                        snake(&words(left).into_iter().filter(|w| !is_stop(w)).collect::<Vec<_>>().join(" "));
+                } else if let Some(name) = noun(left) {
+                    self.fields(&name, &phrases(right));
+                }
+            }
+            Some((_, right)) if !right.trim().is_empty() => {
+                self.headed = None;
+                self.sequence(right);
+            }
+            Some(_) => self.headed = None,
+            None => match self.headed.clone() {
+                Some(name) if is_item => self.fields(&name, &phrases(stripped)),
+                Some(_) | None => {
+                    self.headed = None;
+                    self.sequence(stripped);
+                }
+            },
+        }
+    }
+
+    fn sequence(&mut self, text: &str) {
+        for phrase in phrases(text) {
+            self.phrase(&phrase);
+        }
+        self.close();
+    }
+
+    fn phrase(&mut self, phrase: &str) {
+        if let Some((before, inner, after)) = brackets(phrase) {
+            let is_field = self.open.is_some() && noun(before).is_some_and(|name| !is_plural(&name));
+            if !fields::is_annotation(inner)
+                && !is_field
+                && let Some(name) = noun(before)
+            {
+                self.close();
+                self.fields(&name, &phrases(inner));
+                if !after.trim().is_empty() {
+                    self.phrase(after);
+                }
+                return;
+            }
+        }
+        if let Some((left, right)) = having(phrase)
+            && let Some(name) = noun(left)
+        {
+            self.close();
+            self.open = Some(name);
+            self.listed.push(right.to_owned());
+        } else if self.open.is_some() {
+            self.listed.push(phrase.to_owned());
+        } else {
+            self.bare(phrase);
+        }
+    }
+
+    /// "recipes", "order items", "members borrow books".
+    fn bare(&mut self, phrase: &str) {
+        let said: Vec<_> =
+            words(phrase).into_iter().filter(|word| !is_stop(word) && !is_frame(word)).collect();
+        let asks_for_one = || {
+            ["crud", "endpoints", "manage", "managing"].iter().any(|w| words(phrase).iter().any(|p| p == w))
+        };
+        match said.as_slice() {
+            [one] if is_plural(one) || asks_for_one() => self.name(one),
+            [first, last] if is_plural(last) && !is_plural(first) => self.name(&format!("{first} {last}")),
+            [first, middle, last] if is_plural(first) && is_plural(last) && !is_plural(middle) => {
+                self.name(first);
+                self.name(last);
+            }
+            _ => {}
+        }
+    }
+
+    fn name(&mut self, name: &str) {
+        let _ = self.spec.resource(name);
+    }
+
+    fn close(&mut self) {
+        let Some(owner) = self.open.take() else { return };
+        let listed = std::mem::take(&mut self.listed);
+        let all_plural =
+            listed.len() > 1 && listed.iter().all(|item| noun(item).is_some_and(|name| is_plural(&name)));
+        if all_plural && self.spec.knows(&owner).is_none() && !is_plural(&owner) {
+            listed.iter().filter_map(|item| noun(item)).for_each(|name| self.name(&name));
+        } else {
+            self.fields(&owner, &listed);
+        }
+    }
+
+    fn fields(&mut self, name: &str, phrases: &[String]) {
+        let fields: Vec<Field> = phrases
+            .iter()
+            .filter(|phrase| !is_frame(phrase.trim()))
+            .filter_map(|phrase| fields::read(phrase))
+            .collect();
+        if fields.is_empty() {
+            return;
+        }
+        if let Some(resource) = self.spec.resource(name) {
+            fields.into_iter().for_each(|field| resource.add(field));
+        }
+    }
+}
+
+/// The first colon outside of brackets that is no part of a URL.
+fn outer_colon(text: &str) -> Option<(&str, &str)> {
+    let mut depth = 0_usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 && !text[at..].starts_with("://") => {
+                return Some((&text[..at], &text[at + 1..]));
+            }
+            _ => {}
+        }
+    }
+    // `products - name, price`
+    text.split_once(" - ").or_else(|| text.split_once(" – "))
+}
+
+/// Whether `text` before a colon is the name of a resource rather than an introduction.
+fn is_name(text: &str) -> bool {
+    let words: Vec<_> = text
+        .split_whitespace()
+        .filter(|word| !matches!(word.to_lowercase().as_str(), "a" | "an" | "the" | "each" | "every"))
+        .collect();
+    (1..=2).contains(&words.len())
+        && words.iter().all(|word| !is_stop(word) && !is_frame(word))
+        && snake(text).is_some()
+        && !text.contains(['(', ','])
+}
+
+fn brackets(phrase: &str) -> Option<(&str, &str, &str)> {
+    let open = phrase.find(['(', '[', '{'])?;
+    let inner = &phrase[open + 1..];
+    let close = inner.rfind([')', ']', '}']).unwrap_or(inner.len());
+    Some((&phrase[..open], &inner[..close], inner.get(close + 1..).unwrap_or_default()))
+}
+
+fn having(phrase: &str) -> Option<(&str, &str)> {
+    let mut at = 0;
+    for word in phrase.split(' ') {
+        let lower = word.to_lowercase();
+        let is_of = lower == "of" && !phrase[..at].to_lowercase().ends_with("consists ");
+        if at > 0 && HAVING.contains(&lower.as_str()) && !is_of {
+            return Some((&phrase[..at], phrase.get(at + word.len()..).unwrap_or_default().trim()));
+        }
+        at += word.len() + 1;
+    }
+    None
+}
