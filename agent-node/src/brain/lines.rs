@@ -3,10 +3,10 @@
 use protocol::{
     artifact::{Artifact, Content, Part},
     coordination::thought::{Progress, TurnEnd},
-    json,
+    json::{MAX_DEPTH, parse as parse_json},
 };
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// One line of a brain.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,22 @@ pub enum Said {
     Progress(Progress),
     /// It is over.
     End(TurnEnd),
+}
+
+impl Said {
+    /// The line that says it; a turn that ends waiting says so by saying nothing.
+    pub fn line(&self) -> Option<String> {
+        let value = match self {
+            Self::Progress(progress) => serde_json::to_value(progress).ok()?,
+            Self::End(TurnEnd::Done { message: Some(message) }) => {
+                json!({ "type": "done", "message": message })
+            }
+            Self::End(TurnEnd::Done { message: None }) => json!({ "type": "done" }),
+            Self::End(TurnEnd::Failed { reason }) => json!({ "type": "failed", "reason": reason }),
+            Self::End(TurnEnd::Waiting) => return None,
+        };
+        Some(value.to_string())
+    }
 }
 
 const TYPES: &str = "status, artifact, signal, help, delegate, question, done, failed";
@@ -87,7 +103,7 @@ impl ShortArtifact {
 
 /// What `line` says, or what is wrong with it.
 pub fn parse(line: &[u8]) -> Result<Said, String> {
-    let value = json::parse(line, json::MAX_DEPTH)
+    let value = parse_json(line, MAX_DEPTH)
         .map_err(|problem| format!("is no JSON: {problem}; it begins {:?}", beginning(line)))?;
     said(value)
 }
