@@ -1,5 +1,5 @@
 //! agent-node
 
 pub mod brain;
-pub mod http;
 pub mod demo;
+pub mod http;
