@@ -9,8 +9,8 @@ use crate::{
     registrar::{Beat, Deregister, Find, Look, Register, RegistryActor},
 };
 use actix::Addr;
-use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::refusal::Refusal;
+use actix_web::{HttpRequest, HttpResponse, http::Method, web};
+use blackboard::{refusal::Refusal, resource::resource};
 use protocol::{
     ids::{AgentId, Capability},
     json::{self, MAX_DEPTH},
@@ -31,16 +31,14 @@ type Place = web::Data<Addr<RegistryActor>>;
 
 /// Every route of the registry.
 pub fn routes(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource(routes::AGENTS).route(web::post().to(register)).route(web::get().to(find)))
-        .service(
-            web::resource(format!("{}/{{id}}", routes::AGENTS))
-                .route(web::get().to(look))
-                .route(web::delete().to(deregister)),
-        )
-        .service(
-            web::resource(format!("{}/{{id}}/heartbeat", routes::AGENTS)).route(web::put().to(heartbeat)),
-        )
-        .service(web::resource(routes::REGISTRY_WATCH).route(web::get().to(watch)));
+    let agents = routes::AGENTS;
+    cfg.service(resource(agents, [(Method::GET, web::to(find)), (Method::POST, web::to(register))]))
+        .service(resource(
+            &format!("{agents}/{{id}}"),
+            [(Method::GET, web::to(look)), (Method::DELETE, web::to(deregister))],
+        ))
+        .service(resource(&format!("{agents}/{{id}}/heartbeat"), [(Method::PUT, web::to(heartbeat))]))
+        .service(resource(routes::REGISTRY_WATCH, [(Method::GET, web::to(watch))]));
 }
 
 async fn register(registry: Place, by: web::ReqData<Principal>, body: web::Bytes) -> Answer {
@@ -100,7 +98,7 @@ fn invalid(message: impl Into<String>) -> Problem {
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let value = json::parse(body, MAX_DEPTH)?;
-    serde_json::from_value(value).map_err(|error| invalid(error.to_string()))
+    serde_path_to_error::deserialize(value).map_err(|error| invalid(error.to_string()))
 }
 
 fn agent(text: &str) -> Result<AgentId, Problem> {

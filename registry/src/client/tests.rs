@@ -103,6 +103,12 @@ async fn a_user_may_read_but_not_register_and_bad_questions_are_explained() {
         assert_eq!(refused.reason, Reason::InvalidField, "{path}");
         assert!(refused.message.contains(said), "{refused}");
     }
+    let (url, body) = (format!("{base}/registry/agents"), br#"{"card":{"agentId":"a/b"},"instance":"1"}"#);
+    let call = blackboard::wire::Call::post(&url, "registry", bytes::Bytes::from_static(body));
+    let refused = wire().bytes(call).await.unwrap_err();
+    assert!(refused.message.contains("card.agentId"), "{refused}");
+    let call = blackboard::wire::Call::new(reqwest::Method::PATCH, &url, "registry");
+    assert_eq!(wire().bytes(call).await.unwrap_err().reason, Reason::MethodNotAllowed);
     server.stop(false).await;
 }
 
