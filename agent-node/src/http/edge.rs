@@ -12,6 +12,9 @@ mod origin;
 mod rate;
 mod shape;
 
+#[cfg(test)]
+mod tests;
+
 pub use identity::Auth;
 pub use in_flight::stop_counting;
 

@@ -10,6 +10,9 @@ use protocol::{
 use socket2::{SockRef, TcpKeepalive};
 use std::{any::Any, net::TcpListener, time::Duration};
 
+/// actix's own timers count from a clock that is read every 500 ms; shorter ones would fire before their time.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
+
 /// How a node faces the world.
 #[derive(Debug, Clone)]
 pub struct Front {
@@ -60,7 +63,7 @@ impl Front {
 }
 
 /// A server on `listeners`, behind the edge that `front` describes, with the routes that `configure` adds. It runs when
-/// awaited and leaves signals alone. `configure` runs once per worker.
+/// awaited and leaves signals alone. A handler whose client is gone is dropped. `configure` runs once per worker.
 pub fn server(
     listeners: Vec<TcpListener>,
     front: Front,
@@ -72,15 +75,18 @@ pub fn server(
     let mut server = HttpServer::new(move || {
         App::new()
             .app_data(web::PayloadConfig::new(largest))
+            .app_data(web::PathConfig::default().error_handler(|error, _| invalid("path", &error)))
+            .app_data(web::QueryConfig::default().error_handler(|error, _| invalid("query", &error)))
             .configure(configure.clone())
             .default_service(web::to(no_route))
             .wrap(edge.clone())
     })
     .workers(front.workers)
     .max_connections(front.max_connections)
-    .client_request_timeout(Duration::from_millis(front.limits.head_ms))
-    .client_disconnect_timeout(front.linger)
-    .keep_alive(front.keep_alive)
+    .client_request_timeout(Duration::from_millis(front.limits.head_ms).max(CLOCK_STEP))
+    .client_disconnect_timeout(front.linger.max(CLOCK_STEP))
+    .keep_alive(front.keep_alive.max(CLOCK_STEP))
+    .h1_allow_half_closed(false)
     .on_connect(move |io, _| watch_peer(io, user_timeout))
     .disable_signals()
     .shutdown_timeout(front.shutdown.as_secs());
@@ -106,6 +112,11 @@ fn watch_peer(io: &dyn Any, user_timeout: Duration) {
             tracing::debug!(%error, "a connection goes without keepalive");
         }
     }
+}
+
+fn invalid(place: &str, error: &dyn std::fmt::Display) -> actix_web::Error {
+    let said: String = error.to_string().chars().take(300).collect();
+    Refusal(Problem::new(Reason::InvalidField, format!("{place}: {said}"))).into()
 }
 
 async fn no_route(request: HttpRequest) -> Result<&'static str, Refusal> {

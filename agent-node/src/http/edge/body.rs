@@ -5,7 +5,7 @@ use crate::http::server::Front;
 use actix_web::{
     dev::{Payload, ServiceRequest},
     error::PayloadError,
-    http::header,
+    http::header::{self, HeaderValue},
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
@@ -40,9 +40,8 @@ impl Rules {
         front: &Front,
     ) -> Result<Self, Problem> {
         let headers = request.headers();
-        if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
-            && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
-        {
+        let mut encodings = headers.get_all(header::CONTENT_ENCODING);
+        if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return Err(unsupported("Content-Encoding must be identity or absent"));
         }
         let is_artifact = puts_artifact(request);
@@ -58,9 +57,11 @@ impl Rules {
             min_rate: front.min_body_rate.max(1),
         };
         if rules.carries && !is_artifact {
-            let given = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
-            let essence = given.split(|b| *b == b';').next().unwrap_or_default();
-            if !essence.trim_ascii().eq_ignore_ascii_case(b"application/json") {
+            let mut types = headers.get_all(header::CONTENT_TYPE);
+            let (Some(json), None) = (types.next().map(is_json), types.next()) else {
+                return Err(unsupported("Content-Type must be there, once"));
+            };
+            if !json {
                 return Err(unsupported("Content-Type must be application/json"));
             }
         }
@@ -134,6 +135,11 @@ pub(super) async fn read(payload: &mut Payload, rules: &Rules, budget: &Budget) 
     .await?;
     let bytes = if all.is_empty() { first } else { all.freeze() };
     Ok(Body { bytes, held })
+}
+
+fn is_json(content_type: &HeaderValue) -> bool {
+    let essence = content_type.as_bytes().split(|b| *b == b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
 fn too_slow(received: usize) -> Problem {

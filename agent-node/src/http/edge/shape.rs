@@ -4,7 +4,6 @@ use actix_web::{
     Error, HttpResponse, ResponseError,
     body::{BodySize, BoxBody, MessageBody},
     dev::{Payload, ServiceResponse},
-    error::{PathError, QueryPayloadError},
     http::{StatusCode, header},
 };
 use blackboard::refusal::Refusal;
@@ -32,9 +31,7 @@ pub(super) fn ours<B>(answer: ServiceResponse<B>) -> Result<ServiceResponse<B>, 
         return Ok(answer);
     }
     let said = error.to_string();
-    let is_field = error.as_error::<QueryPayloadError>().is_some() || error.as_error::<PathError>().is_some();
-    let problem = if is_field { Problem::new(Reason::InvalidField, said) } else { by_status(status, &said) };
-    Err(Refusal(problem).into())
+    Err(Refusal(by_status(status, &said)).into())
 }
 
 fn by_status(status: StatusCode, said: &str) -> Problem {

@@ -1,0 +1,256 @@
+//! A server on a port of its own, with handlers that misbehave on demand, and a client that writes raw bytes.
+
+use crate::http::{
+    edge::{Auth, stop_counting},
+    server::{Front, server},
+};
+use actix_web::{
+    HttpRequest, HttpResponse,
+    dev::ServerHandle,
+    http::Method,
+    web::{self, ReqData},
+};
+use blackboard::{refusal::Refusal, resource::resource};
+use bytes::Bytes;
+use protocol::{
+    ids::{AgentId, Digest},
+    json,
+    limits::Limits,
+    principal::Principal,
+    signature::{Secret, Signer, Verifier},
+};
+use serde_json::Value;
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+use tokio::sync::Semaphore;
+
+/// How long a test waits for what must happen.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) fn secret() -> Secret {
+    Secret::new(&[1; 32]).unwrap()
+}
+
+pub(super) fn signer(agent: &str) -> Signer {
+    Signer::new(secret(), AgentId::parse(agent).unwrap())
+}
+
+/// A front that is quick to lose patience.
+pub(super) fn front() -> Front {
+    let serves = |name: &str| name == "builder-01" || name == "board";
+    let limits = Limits { head_ms: 2_000, body_ms: 2_000, ..Limits::default() };
+    Front {
+        workers: 1,
+        body_grace: Duration::from_millis(150),
+        linger: Duration::from_millis(200),
+        keep_alive: Duration::from_millis(500),
+        shutdown: Duration::ZERO,
+        ..Front::new(limits, Auth::new(Verifier::new(secret(), None), serves))
+    }
+}
+
+/// The server under test.
+pub(super) struct Served {
+    pub(super) port: u16,
+    handle: ServerHandle,
+    /// Hears of every request to `/hold` and `/wait` that has begun.
+    pub(super) begun: mpsc::Receiver<()>,
+    /// Every permit lets one of them end.
+    pub(super) may_end: Arc<Semaphore>,
+}
+
+struct Held {
+    begun: Mutex<mpsc::Sender<()>>,
+    may_end: Arc<Semaphore>,
+}
+
+pub(super) fn serve(front: Front) -> Served {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (begun_out, begun) = mpsc::channel();
+    let may_end = Arc::new(Semaphore::new(0));
+    let held = web::Data::new(Held { begun: Mutex::new(begun_out), may_end: Arc::clone(&may_end) });
+    let (send, handle) = mpsc::channel();
+    thread::spawn(move || {
+        actix_web::rt::System::new().block_on(async {
+            let server = server(vec![listener], front, move |cfg| {
+                routes(cfg.app_data(held.clone()));
+            })
+            .unwrap();
+            send.send(server.handle()).unwrap();
+            server.await.unwrap();
+        });
+    });
+    Served { port, handle: handle.recv_timeout(PATIENCE).unwrap(), begun, may_end }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.handle.stop(false));
+    }
+}
+
+fn routes(cfg: &mut web::ServiceConfig) {
+    cfg.service(resource("/echo", [(Method::GET, web::to(echo)), (Method::POST, web::to(echo))]))
+        .service(resource("/a2a/artifacts", [(Method::PUT, web::to(echo))]))
+        .service(web::resource("/bare").route(web::get().to(HttpResponse::Ok)))
+        .service(web::resource("/number/{n}").route(web::get().to(number)))
+        .service(web::resource("/panic").route(web::to(panics)))
+        .service(web::resource("/teapot").route(web::to(HttpResponse::ImATeapot)))
+        .service(web::resource("/hold").route(web::to(hold)))
+        .service(web::resource("/wait").route(web::to(wait)))
+        .service(web::resource("/stream").route(web::to(stream)));
+}
+
+/// What the edge found out, and the body once more by the other extractor.
+async fn echo(
+    who: ReqData<Principal>,
+    body: ReqData<Bytes>,
+    again: web::Bytes,
+    request: HttpRequest,
+) -> Result<HttpResponse, Refusal> {
+    assert_eq!(*body, again);
+    if request.method() == Method::POST {
+        json::parse(&body, json::MAX_DEPTH)?;
+    }
+    let digest = actix_web::HttpMessage::extensions(&request).get::<Digest>().copied();
+    Ok(HttpResponse::Ok().json(serde_json::json!({ "who": *who, "bytes": body.len(), "digest": digest })))
+}
+
+async fn number(n: web::Path<u8>, more: web::Query<std::collections::BTreeMap<String, u8>>) -> String {
+    format!("{n} {more:?}")
+}
+
+async fn panics() -> HttpResponse {
+    panic!("on purpose")
+}
+
+async fn hold(held: web::Data<Held>) -> HttpResponse {
+    held.begun.lock().unwrap().send(()).unwrap();
+    held.may_end.acquire().await.unwrap().forget();
+    HttpResponse::Ok().json(true)
+}
+
+async fn wait(held: web::Data<Held>, request: HttpRequest) -> HttpResponse {
+    stop_counting(&request);
+    hold(held).await
+}
+
+async fn stream() -> HttpResponse {
+    let first = futures_util::stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(b": hello\n\n"))]);
+    HttpResponse::Ok().streaming(futures_util::StreamExt::chain(first, futures_util::stream::pending()))
+}
+
+/// One connection that writes what it is told to.
+pub(super) struct Peer(pub(super) TcpStream);
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Served {
+    pub(super) fn peer(&self) -> Peer {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Peer(stream)
+    }
+
+    /// One request on a connection of its own.
+    pub(super) fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Reply {
+        let mut peer = self.peer();
+        peer.send(method, path, headers, body);
+        peer.reply()
+    }
+
+    pub(super) fn post(&self, body: &[u8]) -> Reply {
+        self.ask("POST", "/echo", "content-type: application/json\r\n", body)
+    }
+}
+
+impl Peer {
+    pub(super) fn send(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) {
+        let length =
+            if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        let host = if headers.contains("host:") { "" } else { "host: localhost\r\n" };
+        let head = format!("{method} {path} HTTP/1.1\r\n{host}{length}{headers}\r\n");
+        self.write(head.as_bytes());
+        self.write(body);
+    }
+
+    /// Writes what the other side still takes.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        let _ = self.0.write_all(bytes);
+    }
+
+    /// Whether the other side closes within [`PATIENCE`], reading and forgetting what it says.
+    pub(super) fn is_closed(&mut self) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            match self.0.read(&mut [0; 4096]) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+        false
+    }
+
+    /// The next answer; its body by Content-Length, or what came with the head of a stream.
+    pub(super) fn reply(&mut self) -> Reply {
+        let mut bytes = Vec::new();
+        let start = Instant::now();
+        loop {
+            if let Some(reply) = Reply::read(&bytes) {
+                return reply;
+            }
+            assert!(start.elapsed() < PATIENCE, "no answer; so far {:?}", String::from_utf8_lossy(&bytes));
+            let mut chunk = [0; 4096];
+            let count = self.0.read(&mut chunk).expect("an answer");
+            assert!(count > 0, "closed; so far {:?}", String::from_utf8_lossy(&bytes));
+            bytes.extend_from_slice(&chunk[..count]);
+        }
+    }
+}
+
+impl Reply {
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        let reply = Self { status, head, body: bytes[end..].to_vec() };
+        let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
+        (reply.body.len() >= length).then_some(reply)
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// The refusal's code, after a look at its shape.
+    pub(super) fn refusal(&self) -> (u16, String) {
+        let body = self.json();
+        assert_eq!(body["error"]["code"], self.status, "{self:?}");
+        assert!(!body["error"]["message"].as_str().unwrap().is_empty());
+        (self.status, body["reasonCode"].as_str().unwrap().to_owned())
+    }
+}
+
+/// `(status, code)` as [`Reply::refusal`] gives it.
+pub(super) fn refused(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
+}

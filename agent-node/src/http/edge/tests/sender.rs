@@ -1,0 +1,111 @@
+use super::harness::{Reply, Served, front, refused, secret, serve, signer};
+use crate::http::{edge::Auth, server::Front};
+use protocol::{
+    ids::{AgentId, Digest},
+    signature::{Parts, Secret, Signer},
+};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// The headers of a request that `signer` sends to `recipient`.
+fn signed(signer: &Signer, path: &str, recipient: &str, body: &[u8], at: u64) -> String {
+    let parts = Parts {
+        method: "POST",
+        path_and_query: path,
+        recipient,
+        message_id: Some("m-1"),
+        digest: Digest::of(body),
+    };
+    let mut headers =
+        format!("content-type: application/json\r\nmesh-recipient: {recipient}\r\nmesh-message-id: m-1\r\n");
+    for (name, value) in signer.sign(&parts, at).into_pairs() {
+        headers += &format!("{name}: {value}\r\n");
+    }
+    headers
+}
+
+fn post(served: &Served, headers: &str) -> Reply {
+    served.ask("POST", "/echo", headers, b"{}")
+}
+
+#[test]
+fn a_signature_proves_an_agent_and_none_is_the_local_user() {
+    let served = serve(front());
+    assert_eq!(served.post(b"{}").json()["who"], "user:local");
+    let reply = post(&served, &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now())).json();
+    assert_eq!(reply["who"], "agent:planner-01");
+    assert_eq!(reply["digest"], Digest::of(b"{}").to_string());
+}
+
+#[test]
+fn a_bad_signature_is_never_the_local_user() {
+    let served = serve(front());
+    let good = signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now());
+    let other_secret = Signer::new(Secret::new(&[2; 32]).unwrap(), AgentId::parse("planner-01").unwrap());
+    let line = |name: &str| {
+        good.split_inclusive("\r\n").find(|line| line.starts_with(name)).expect("a header").to_owned()
+    };
+    let without = |name: &str| good.replace(&line(name), "");
+    for (what, headers) in [
+        ("another secret", signed(&other_secret, "/echo", "builder-01", b"{}", now())),
+        ("another body", signed(&signer("planner-01"), "/echo", "builder-01", b"[]", now())),
+        ("another sender", good.replace("keyid=\"planner-01\"", "keyid=\"planner-02\"")),
+        ("another algorithm", good.replace("hmac-sha256", "none")),
+        ("another message", good.replace("mesh-message-id: m-1", "mesh-message-id: m-2")),
+        ("no recipient", without("mesh-recipient")),
+        ("no input", without("signature-input")),
+        ("no signature", without("signature: ")),
+        ("no digest", without("content-digest")),
+        ("two recipients", format!("{good}mesh-recipient: builder-02\r\n")),
+        ("bytes", format!("{}signature: ä\r\n", without("signature: "))),
+        ("nothing in it", "content-type: application/json\r\nsignature-input: \r\nsignature: \r\n".into()),
+    ] {
+        assert_eq!(post(&served, &headers).refusal(), refused(401, "unauthenticated"), "{what}");
+    }
+}
+
+/// RELIABILITY M05.
+#[test]
+fn a_captured_request_is_refused_elsewhere_and_later() {
+    let served = serve(front());
+    let sender = signer("planner-01");
+    for (what, headers, code) in [
+        ("for another agent", signed(&sender, "/echo", "builder-02", b"{}", now()), "unauthenticated"),
+        ("for another path", signed(&sender, "/a2a/messages", "builder-01", b"{}", now()), "unauthenticated"),
+        ("for another query", signed(&sender, "/echo?x=1", "builder-01", b"{}", now()), "unauthenticated"),
+        ("six minutes ago", signed(&sender, "/echo", "builder-01", b"{}", now() - 360), "stale_signature"),
+        ("six minutes hence", signed(&sender, "/echo", "builder-01", b"{}", now() + 360), "stale_signature"),
+    ] {
+        assert_eq!(post(&served, &headers).refusal(), refused(401, code), "{what}");
+    }
+    let redirected = signed(&sender, "/echo", "builder-01", b"{}", now())
+        .replace("mesh-recipient: builder-01", "mesh-recipient: board");
+    assert_eq!(post(&served, &redirected).refusal(), refused(401, "unauthenticated"));
+}
+
+#[test]
+fn without_a_secret_no_signature_is_believed() {
+    let served = serve(Front { auth: Auth::users_only(), ..front() });
+    assert!(format!("{:?}", Auth::users_only()).contains("Auth"));
+    let headers =
+        signed(&Signer::new(secret(), AgentId::parse("a").unwrap()), "/echo", "builder-01", b"{}", now());
+    assert_eq!(post(&served, &headers).refusal(), refused(401, "unauthenticated"));
+    assert_eq!(served.post(b"{}").status, 200);
+}
+
+#[test]
+fn an_agent_has_a_rate_and_the_local_user_has_none() {
+    let mut front = front();
+    front.limits.max_rate_per_second = 1;
+    let served = serve(front);
+    let send = |agent: &str| post(&served, &signed(&signer(agent), "/echo", "builder-01", b"{}", now()));
+    let replies: Vec<_> = (0..6).map(|_| send("planner-01")).collect();
+    let refusal = replies.iter().find(|reply| reply.status != 200).expect("one over the rate");
+    assert_eq!(refusal.refusal(), refused(429, "rate_limited"));
+    assert!(refusal.header("retry-after").is_some());
+    assert_eq!(send("planner-02").status, 200, "another agent has its own");
+    assert!((0..20).all(|_| served.post(b"{}").status == 200));
+}

@@ -1,0 +1,167 @@
+use super::harness::{Peer, Reply, front, refused, serve};
+use std::{io::Read, time::Duration};
+
+const JSON: &str = "content-type: application/json\r\n";
+
+#[test]
+fn browsers_and_foreign_hosts_are_refused() {
+    let served = serve(front());
+    for host in ["localhost", "LOCALHOST:1", "127.0.0.1:80", "[::1]:8000"] {
+        assert_eq!(served.ask("GET", "/bare", &format!("host: {host}\r\n"), b"").status, 200, "{host}");
+    }
+    for headers in [
+        "host: evil.example\r\n",
+        "host: localhost.evil.example:8000\r\n",
+        "host: localhost\r\norigin: http://localhost\r\n",
+        "host: localhost\r\norigin: null\r\n",
+    ] {
+        assert_eq!(
+            served.ask("GET", "/bare", headers, b"").refusal(),
+            refused(403, "foreign_origin"),
+            "{headers}"
+        );
+    }
+    let absolute = served.ask("GET", "http://evil.example/bare", "host: localhost\r\n", b"");
+    assert_eq!(absolute.refusal(), refused(403, "foreign_origin"));
+    let two = served.ask("GET", "/bare", "host: localhost\r\nhost: localhost\r\n", b"");
+    assert_eq!(two.status, 400);
+    assert_eq!(
+        served.ask("OPTIONS", "/echo", "origin: http://a\r\n", b"").refusal(),
+        refused(403, "foreign_origin")
+    );
+}
+
+#[test]
+fn only_plain_json_is_taken_but_artifacts_may_be_anything() {
+    let served = serve(front());
+    for headers in [
+        "content-type: text/plain\r\n",
+        "content-type: application/x-www-form-urlencoded\r\n",
+        "content-type: application/jsonp\r\n",
+        "",
+        "content-type: application/json\r\ncontent-encoding: gzip\r\n",
+        "content-type: application/json\r\ncontent-encoding: br\r\n",
+        "content-type: application/json\r\ncontent-encoding: identity, gzip\r\n",
+        "content-type: application/json\r\ncontent-encoding: identity\r\ncontent-encoding: gzip\r\n",
+    ] {
+        let reply = served.ask("POST", "/echo", headers, b"{}");
+        assert_eq!(reply.refusal(), refused(415, "unsupported_media_type"), "{headers}");
+    }
+    for headers in ["content-type: Application/JSON; charset=utf-8\r\ncontent-encoding: identity\r\n", JSON] {
+        assert_eq!(served.ask("POST", "/echo", headers, b"{}").status, 200, "{headers}");
+    }
+    let artifact = served.ask("PUT", "/a2a/artifacts", "content-type: image/png\r\n", &vec![7; 300 * 1024]);
+    assert_eq!(artifact.json()["bytes"], 300 * 1024);
+}
+
+#[test]
+fn the_limit_counts_bytes_and_is_named() {
+    let served = serve(front());
+    let text =
+        |bytes: usize| format!("\"{}{}\"", "ä".repeat((bytes - 2) / 2), "x".repeat(bytes % 2)).into_bytes();
+    assert_eq!(served.post(&text(256 * 1024)).json()["bytes"], 256 * 1024);
+    for bytes in [256 * 1024 + 1, 257 * 1024] {
+        let reply = served.post(&text(bytes));
+        assert_eq!(reply.refusal(), refused(413, "payload_too_large"));
+        assert!(reply.json()["error"]["message"].as_str().unwrap().contains("262144"));
+    }
+    let mut peer = served.peer();
+    peer.write(b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9999999999\r\n\r\n{");
+    assert_eq!(peer.reply().refusal(), refused(413, "payload_too_large"));
+    assert!(peer.is_closed());
+}
+
+#[test]
+fn an_endless_body_is_cut_at_the_limit() {
+    let served = serve(front());
+    let mut peer = served.peer();
+    peer.write(b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n");
+    peer.0.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    let chunk = [&b"4000\r\n"[..], &[b' '; 0x4000], b"\r\n"].concat();
+    let (mut heard, mut closed) = (Vec::new(), false);
+    let start = std::time::Instant::now();
+    while !closed && start.elapsed() < super::harness::PATIENCE {
+        closed = std::io::Write::write_all(&mut peer.0, &chunk).is_err();
+        let mut piece = [0; 4096];
+        if let Ok(count) = peer.0.read(&mut piece) {
+            closed |= count == 0;
+            heard.extend_from_slice(&piece[..count]);
+        }
+    }
+    assert_eq!(Reply::read(&heard).expect("an answer").refusal(), refused(413, "payload_too_large"));
+    assert!(closed, "the connection must end");
+}
+
+#[test]
+fn a_chunked_body_within_the_limit_is_whole() {
+    let served = serve(front());
+    let mut peer = served.peer();
+    peer.send("POST", "/echo", &format!("{JSON}transfer-encoding: chunked\r\n"), b"");
+    peer.write(b"3\r\n[1,\r\n2\r\n2]\r\n0\r\n\r\n");
+    assert_eq!(peer.reply().json()["bytes"], 5);
+    peer.send("POST", "/echo", JSON, b"{}");
+    assert_eq!(peer.reply().status, 200, "and the connection goes on");
+}
+
+#[test]
+fn hostile_json_is_malformed() {
+    let served = serve(front());
+    let deep = |levels: usize| [vec![b'['; levels], vec![b']'; levels]].concat();
+    assert_eq!(served.post(&deep(32)).status, 200);
+    for bad in [
+        deep(33),
+        deep(129),
+        deep(100_000),
+        b"{\"a\":1,\"a\":2}".to_vec(),
+        b"\"\xff\"".to_vec(),
+        b"{}x".to_vec(),
+    ] {
+        assert_eq!(served.post(&bad).refusal(), refused(400, "malformed_json"));
+    }
+}
+
+#[test]
+fn every_error_has_one_shape() {
+    let served = serve(front());
+    let wrong_method = served.ask("DELETE", "/echo", "", b"");
+    assert_eq!(wrong_method.refusal(), refused(405, "method_not_allowed"));
+    assert_eq!(wrong_method.header("allow"), Some("GET, POST"));
+    for (method, path, expected) in [
+        ("POST", "/bare", refused(405, "method_not_allowed")),
+        ("GET", "/nowhere", refused(404, "route_not_found")),
+        ("GET", "/a2a/../etc/passwd", refused(404, "route_not_found")),
+        ("GET", "/%2e%2e/%00", refused(404, "route_not_found")),
+        ("GET", "/number/x", refused(400, "invalid_field")),
+        ("GET", "/number/256", refused(400, "invalid_field")),
+        ("GET", "/number/1?a=b", refused(400, "invalid_field")),
+        ("GET", "/teapot", refused(400, "bad_request")),
+    ] {
+        let reply = served.ask(method, path, "", b"");
+        assert_eq!(reply.refusal(), expected, "{method} {path}");
+    }
+}
+
+#[test]
+fn nothing_a_client_says_becomes_a_header() {
+    let served = serve(front());
+    let reply = served.ask("GET", "/x%0d%0aset-cookie:%20a=b?y=%0d%0aset-cookie:%20a=b", "", b"");
+    assert_eq!(reply.refusal(), refused(404, "route_not_found"));
+    assert_eq!(reply.header("set-cookie"), None);
+}
+
+#[test]
+fn requests_that_can_be_read_two_ways_are_refused() {
+    let served = serve(front());
+    for head in [
+        "content-length: 2\r\ntransfer-encoding: chunked\r\n",
+        "content-length: 2\r\ncontent-length: 3\r\n",
+        "content-length: +2\r\n",
+        "transfer-encoding: gzip, chunked\r\n",
+    ] {
+        let mut peer: Peer = served.peer();
+        peer.write(format!("POST /echo HTTP/1.1\r\nhost: localhost\r\n{JSON}{head}\r\n{{}}").as_bytes());
+        let reply = peer.reply();
+        assert!(reply.status == 400 || reply.status == 415, "{head}: {reply:?}");
+        assert!(peer.is_closed(), "{head}");
+    }
+}
