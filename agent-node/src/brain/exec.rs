@@ -17,8 +17,10 @@ use tokio::{
 /// A command and how it is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exec {
-    /// The program and its arguments. `mesh` as the program is this very executable.
+    /// The program and its arguments. `mesh` as the program is `mesh` below.
     pub command: Vec<String>,
+    /// The executable that `mesh` stands for; this very one if `None`.
+    pub mesh: Option<PathBuf>,
     /// Where it runs; here if `None`. A program like `./build.sh` is looked for there.
     pub dir: Option<PathBuf>,
     /// Its environment, beside `PATH`, `HOME` and `LANG`, which it inherits. Nothing else gets in.
@@ -36,6 +38,7 @@ impl Exec {
     pub fn new(command: Vec<String>) -> Self {
         Self {
             command,
+            mesh: None,
             dir: None,
             env: BTreeMap::new(),
             max_line_bytes: 1 << 20,

@@ -3,17 +3,17 @@
 /// Words that say nothing about what is wanted.
 const STOP: &str = " a about above after again all also am an and any are as at be because been before being below between both but by \
 can could did do does doing down during each every few for from further get give had has have having he her here hers him his how i \
-if in into is it its just let like make may me more most must my need no nor not now of off on once one only or other our out over \
-own please same she should so some such than that the their them then there these they thing things this those through to too under \
-until up use using very want was we were what when where which while who whom why will with would you your ";
+if in into is it its just let like make may me many more most multiple must my need no nor not now of off on once one only or other our out over \
+own please same she should several so some such than that the their them then there these they thing things this those through to too under \
+until various up use using very want was we were what when where which while who whom why will with would you your ";
 
 /// Words of a request that name no resource of their own.
 const FRAME: &str = " api apis app apps application backend build building create crud data database design develop description \
 endpoint endpoints field fields following generate handle handler handlers http implement implementation json list manage managing \
-model models new object objects plan program project property attribute attributes properties resource resources rest restful \
-rust server service simple site small software spec specification store storing support system table tables track tracking web \
-website write yaml entity entities schema crate operations operation task tasks-api interface demo example basic code file test tests documentation docs validation pagination \
-authentication auth errors error request requests response responses route routes user-interface sqlite postgres the ";
+model models new objects plan program attribute attributes properties resource resources rest restful \
+rust server service simple small software spec specification store storing support system table tables track tracking web \
+website write yaml entity entities schema crate operations operation interface demo example basic code test tests documentation docs validation pagination \
+authentication auth errors error request requests response responses route routes sqlite postgres the ";
 
 /// Whether `word` says nothing.
 pub(super) fn is_stop(word: &str) -> bool {
@@ -53,8 +53,8 @@ pub(super) fn singular(word: &str) -> String {
         "movies" => "movie".to_owned(),
         _ if !is_plural(tail) => tail.to_owned(),
         _ if tail.len() > 4 && tail.ends_with("ies") => format!("{}y", &tail[..tail.len() - 3]),
-        _ if ["sses", "xes", "ches", "shes", "uses"].iter().any(|end| tail.ends_with(end))
-            && tail != "houses" =>
+        _ if ["sses", "xes", "ches", "shes"].iter().any(|end| tail.ends_with(end))
+            || ["buses", "statuses", "bonuses", "campuses", "viruses", "menuses"].contains(&tail) =>
         {
             tail[..tail.len() - 2].to_owned()
         }
@@ -94,7 +94,23 @@ pub(super) fn snake(text: &str) -> Option<String> {
     let mut name = String::new();
     let mut before = '_';
     for c in text.trim().chars() {
-        if c.is_ascii_alphanumeric() {
+        let plain = match c.to_lowercase().next() {
+            Some('ä' | 'æ') => "ae",
+            Some('ö' | 'ø') => "oe",
+            Some('ü') => "ue",
+            Some('ß') => "ss",
+            Some('à' | 'á' | 'â' | 'ã' | 'å') => "a",
+            Some('è' | 'é' | 'ê' | 'ë') => "e",
+            Some('ì' | 'í' | 'î' | 'ï') => "i",
+            Some('ò' | 'ó' | 'ô' | 'õ') => "o",
+            Some('ù' | 'ú' | 'û') => "u",
+            Some('ç') => "c",
+            Some('ñ') => "n",
+            Some(_) | None => "",
+        };
+        if !plain.is_empty() {
+            name.push_str(plain);
+        } else if c.is_ascii_alphanumeric() {
             if c.is_ascii_uppercase() && (before.is_ascii_lowercase() || before.is_ascii_digit()) {
                 name.push('_');
             }
@@ -121,6 +137,12 @@ pub(super) fn pascal(name: &str) -> String {
 /// A snake-case name for people.
 pub(super) fn spoken(name: &str) -> String {
     name.replace('_', " ")
+}
+
+/// "a book", "an order".
+pub(super) fn a(noun: &str) -> String {
+    let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {noun}")
 }
 
 /// `book`, `a and b`, `a, b and c`.
@@ -168,6 +190,7 @@ mod tests {
             ("address", "addresses"),
             ("bus", "buses"),
             ("movie", "movies"),
+            ("warehouse", "warehouses"),
         ] {
             assert_eq!(plural(one), many);
             assert_eq!(singular(many), one);

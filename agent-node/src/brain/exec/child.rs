@@ -23,7 +23,10 @@ impl Child {
             BrainError::NotStarted { what: format!("{program}{at}: {source}"), source: Some(source) }
         };
         let mut command = match program.as_str() {
-            "mesh" => Command::new(std::env::current_exe().map_err(failed)?),
+            "mesh" => match &exec.mesh {
+                Some(mesh) => Command::new(mesh),
+                None => Command::new(std::env::current_exe().map_err(failed)?),
+            },
             // Where a relative program is looked for differs between systems once the directory changes.
             relative if relative.contains('/') && !relative.starts_with('/') => {
                 let here = std::env::current_dir().map_err(failed)?;

@@ -91,6 +91,13 @@ async fn a_missing_program_and_an_empty_command_are_named() {
 }
 
 #[tokio::test]
+async fn mesh_is_whatever_executable_it_stands_for() {
+    let brain =
+        Exec { mesh: Some("/bin/sh".into()), ..Exec::new(vec!["mesh".into(), "-c".into(), DONE.into()]) };
+    assert!(turn(&brain, ask("x")).await.1.is_ok());
+}
+
+#[tokio::test]
 async fn only_the_declared_environment_gets_in() {
     let mut brain = sh(r#"printf '{"type":"done","message":"%s %s"}' "$GREETING" "$CARGO_MANIFEST_DIR""#);
     brain.env.insert("GREETING".into(), "hello".into());

@@ -1,9 +1,8 @@
 //! Applies a review to a file, as far as that takes no judgement.
 
-use super::names::a;
 use crate::demo::{
     reviewer::{Finding, Severity, public_item},
-    words,
+    words::{self, a},
 };
 use protocol::coordination::thought::Reply;
 use std::{collections::BTreeMap, fmt::Write};

@@ -69,14 +69,8 @@ impl Names<'_> {
 
     /// "a book", "an order".
     pub(super) fn a(&self) -> String {
-        a(&words::spoken(self.one))
+        words::a(&words::spoken(self.one))
     }
-}
-
-/// "a book", "an order".
-pub(super) fn a(noun: &str) -> String {
-    let article = if noun.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
-    format!("{article} {noun}")
 }
 
 /// A field's name as an identifier.

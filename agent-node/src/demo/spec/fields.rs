@@ -31,6 +31,12 @@ pub(super) fn kind_named(word: &str) -> Option<Kind> {
     })
 }
 
+/// Whether a colon before `text` stands between a field and its type.
+pub(super) fn begins_with_kind(text: &str) -> bool {
+    let first = text.split(|c: char| !(c.is_alphanumeric() || c == '?')).next().unwrap_or_default();
+    kind_named(first).is_some()
+}
+
 /// Whether `word` says how a field is, not what it is called.
 fn is_note(word: &str) -> bool {
     matches!(word, "required" | "optional" | "unique" | "nullable" | "mandatory" | "pk" | "primary" | "key")

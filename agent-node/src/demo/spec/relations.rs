@@ -18,6 +18,10 @@ const NO_VERBS: [&str; 12] = [
     "endpoints",
 ];
 
+/// Verbs that say whose a thing is.
+const MAKES: [&str; 11] =
+    ["place", "create", "write", "own", "post", "submit", "make", "add", "publish", "upload", "author"];
+
 /// Finds the relations that `clauses` tell of and gives each what it takes to keep them.
 pub(super) fn read(spec: &mut Spec, clauses: &[String]) {
     for clause in clauses {
@@ -44,7 +48,7 @@ fn belongs(spec: &mut Spec, said: &[String], at: usize) {
 
 /// "a user has many posts"; "posts have comments" when both are resources.
 fn has_many(spec: &mut Spec, said: &[String], at: usize) {
-    if !matches!(said[at].as_str(), "has" | "have" | "contain" | "contains") || at == 0 {
+    if !matches!(said[at].as_str(), "has" | "have") || at == 0 {
         return;
     }
     let Some(owner) = spec.knows(&said[at - 1]) else { return };
@@ -63,8 +67,9 @@ fn acts(spec: &mut Spec, said: &[String], at: usize) {
     let Some(from) = spec.knows(&said[at]) else { return };
     let mut rest = said.iter().skip(at + 1).filter(|word| !is_stop(word));
     let (Some(verb), Some(to)) = (rest.next(), rest.next()) else { return };
+    let holds = matches!(verb.as_str(), "contain" | "contains" | "include" | "includes");
     let Some(to) = spec.knows(to).filter(|to| *to != from) else { return };
-    let is_verb = !NO_VERBS.contains(&verb.as_str())
+    let is_verb = (holds || !NO_VERBS.contains(&verb.as_str()))
         && !verb.starts_with("belong")
         && spec.knows(verb).is_none()
         && verb.bytes().all(|b| b.is_ascii_lowercase())
@@ -79,15 +84,27 @@ fn acts(spec: &mut Spec, said: &[String], at: usize) {
     if spec.relations.contains(&relation) {
         return;
     }
-    if spec.resources.len() < MAX_RESOURCES && spec.knows(&verb).is_none() {
-        let mut event = Resource::new(&verb);
+    if MAKES.contains(&verb.as_str()) {
+        link(spec, &to, &from, "belongs to");
+        return;
+    }
+    if holds && let Some(holder) = spec.resource(&from) {
+        let list = words::plural(&to);
+        holder.fields.retain(|field| field.name != list);
+    }
+    // "borrow" makes a good name for a thing, "stored" and "contain" don't.
+    let name = if holds || verb.ends_with("ed") { format!("{from}_{to}") } else { verb.clone() };
+    if spec.resources.len() < MAX_RESOURCES && spec.knows(&name).is_none() {
+        let mut event = Resource::new(&name);
         event.add(reference(&from));
         event.add(reference(&to));
         spec.assumptions.push(format!(
-            "\"{} {verb} {}\" is kept as {}, each with a {from} and a {to}",
+            "\"{} {verb} {}\" is kept as {}, each with {} and {}",
             words::spoken(&words::plural(&from)),
             words::spoken(&words::plural(&to)),
-            event.path
+            event.path,
+            words::a(&words::spoken(&from)),
+            words::a(&words::spoken(&to))
         ));
         spec.resources.push(event);
     }

@@ -54,6 +54,35 @@ fn prose_of_many_shapes_is_understood() {
             "Books:\n- title\n- pages: int\n\nAuthors:\n- name",
             "author(name:String) book(title:String pages:Integer)",
         ),
+        (
+            "A backend for a pet clinic. It should store pets (name, species), owners (name) and visits (date). Owners have many pets. Each visit belongs to a pet.",
+            "pet(name:String species:String owner_id:Reference) owner(name:String) visit(date:Date pet_id:Reference)",
+        ),
+        (
+            "Products have name, description and price. Customers have name. Customers place orders; an order contains products and has a status.",
+            "product(name:String description:String price:Decimal) customer(name:String) order(status:String customer_id:Reference) order_product(order_id:Reference product_id:Reference)",
+        ),
+        (
+            "CRUD for user with name:string, age:int, is_admin:bool",
+            "user(name:String age:Integer is_admin:Boolean)",
+        ),
+        (
+            "songs (title, duration in seconds) and playlists (name, public flag), playlists contain songs, with tests and documentation",
+            "song(title:String duration:Integer) playlist(name:String public:Boolean) playlist_song(playlist_id:Reference song_id:Reference)",
+        ),
+        (
+            "rooms (number:int, price per night), bookings (room, check-in date)",
+            "room(number:Integer price:Decimal) booking(room_id:Reference check_in_date:Date)",
+        ),
+        (
+            "students enroll in courses; a course has a title and credits:int",
+            "student(name:String) course(title:String credits:Integer) enroll(student_id:Reference course_id:Reference)",
+        ),
+        ("todo list API", "todo(name:String)"),
+        (
+            "Bücher API: 1. Book - title\n2. Author - name, bio?\n",
+            "book(title:String) author(name:String bio:String?)",
+        ),
     ] {
         assert_eq!(read(text), expected, "{text}");
     }

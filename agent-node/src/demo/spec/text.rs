@@ -23,6 +23,20 @@ const HAVING: [&str; 14] = [
     "stores",
 ];
 
+/// What is wished for besides, and is no field.
+const ASIDES: [&str; 10] = [
+    "tests",
+    "test",
+    "documentation",
+    "docs",
+    "validation",
+    "pagination",
+    "authentication",
+    "auth",
+    "examples",
+    "comments in the code",
+];
+
 /// The API that `text` describes; without resources if it describes none.
 pub(in crate::demo) fn from_text(text: &str) -> Spec {
     let text: String = text.chars().take(MAX_TEXT).collect();
@@ -62,7 +76,7 @@ fn clauses(text: &str) -> Vec<String> {
         let breaks = match c {
             '\n' => true,
             ';' | '!' => depth == 0,
-            '.' | '?' => depth == 0 && at_end,
+            '.' => depth == 0 && at_end,
             _ => false,
         };
         if breaks {
@@ -127,10 +141,12 @@ fn title(clause: &str) -> Option<String> {
 
 fn before_api(clause: &str) -> Option<String> {
     let lower = clause.to_lowercase();
-    let ends = [" api", " rest api", " rest", " backend", " service", " app", " crud"];
+    let ends = [" api", " rest", " backend", " service", " app", " crud", " system", " platform", " website"];
     let at = ends.iter().filter_map(|end| lower.find(end)).min()?;
-    let before = lower.get(..at)?;
-    before.split_whitespace().last().filter(|word| !is_stop(word) && !is_frame(word)).and_then(snake)
+    let before: Vec<_> = lower.get(..at)?.split_whitespace().collect();
+    let end = before.iter().rposition(|word| !is_frame(word))? + 1;
+    let start = before[..end].iter().rposition(|word| is_stop(word) || is_frame(word)).map_or(0, |at| at + 1);
+    snake(&before[start.max(end.saturating_sub(3))..end].join(" "))
 }
 
 #[derive(Default)]
@@ -154,6 +170,8 @@ impl Reading {
             return;
         }
         match outer_colon(stripped) {
+            // `… with name:string, age:int`
+            Some((_, right)) if fields::begins_with_kind(right) => self.sequence(stripped),
             Some((left, right)) if is_name(left) => {
                 self.headed = None;
                 if right.trim().is_empty() {
@@ -188,7 +206,8 @@ impl Reading {
     fn phrase(&mut self, phrase: &str) {
         if let Some((before, inner, after)) = brackets(phrase) {
             let is_field = self.open.is_some() && noun(before).is_some_and(|name| !is_plural(&name));
-            if !fields::is_annotation(inner)
+            let is_thing = self.open.is_none() && noun(before).is_some_and(|name| is_plural(&name));
+            if (is_thing || !fields::is_annotation(inner))
                 && !is_field
                 && let Some(name) = noun(before)
             {
@@ -199,6 +218,9 @@ impl Reading {
                 }
                 return;
             }
+        }
+        if self.open.is_some() && is_sentence(phrase) {
+            self.close();
         }
         if let Some((left, right)) = having(phrase)
             && let Some(name) = noun(left)
@@ -250,7 +272,7 @@ impl Reading {
     fn fields(&mut self, name: &str, phrases: &[String]) {
         let fields: Vec<Field> = phrases
             .iter()
-            .filter(|phrase| !is_frame(phrase.trim()))
+            .filter(|phrase| !ASIDES.contains(&phrase.to_lowercase().trim().trim_start_matches("with ")))
             .filter_map(|phrase| fields::read(phrase))
             .collect();
         if fields.is_empty() {
@@ -260,6 +282,13 @@ impl Reading {
             fields.into_iter().for_each(|field| resource.add(field));
         }
     }
+}
+
+/// "items are stored in warehouses": about two things, and no field of a third.
+fn is_sentence(phrase: &str) -> bool {
+    let said: Vec<_> = phrase.split_whitespace().collect();
+    let is_bare = !phrase.contains(['(', ':']);
+    matches!(said.as_slice(), [first, _, .., last] if is_bare && is_plural(first) && is_plural(last))
 }
 
 /// The first colon outside of brackets that is no part of a URL.
