@@ -61,7 +61,8 @@ fn turn(name: &str, style: Option<&str>, input: impl BufRead, mut output: impl W
     let mut question = String::new();
     let mut input = input.take(MAX_QUESTION);
     input.read_line(&mut question).map_err(|error| format!("reading the question: {error}"))?;
-    let value = json::parse(question.as_bytes(), json::MAX_DEPTH).map_err(|problem| {
+    // What peers sent stands deeper in the question than it stood in their messages.
+    let value = json::parse(question.as_bytes(), 2 * json::MAX_DEPTH).map_err(|problem| {
         format!("expected one line of JSON, the question, on standard input: {problem}")
     })?;
     let ask: Ask = serde_json::from_value(value).map_err(|error| format!("the question: {error}"))?;

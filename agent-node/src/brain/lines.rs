@@ -17,6 +17,9 @@ pub enum Said {
     End(TurnEnd),
 }
 
+/// What is said here stands deeper in the messages that pass it on, and must not be too deep there.
+const DEPTH: usize = MAX_DEPTH - 4;
+
 impl Said {
     /// The line that says it; a turn that ends waiting says so by saying nothing.
     pub fn line(&self) -> Option<String> {
@@ -103,7 +106,7 @@ impl ShortArtifact {
 
 /// What `line` says, or what is wrong with it.
 pub fn parse(line: &[u8]) -> Result<Said, String> {
-    let value = parse_json(line, MAX_DEPTH)
+    let value = parse_json(line, DEPTH)
         .map_err(|problem| format!("is no JSON: {problem}; it begins {:?}", beginning(line)))?;
     said(value)
 }

@@ -1,5 +1,6 @@
 //! What an API is to be: resources, their fields, how they relate. Read from prose, lists, YAML or JSON.
 
+mod cut;
 mod fields;
 mod relations;
 mod structured;

@@ -80,6 +80,10 @@ fn prose_of_many_shapes_is_understood() {
         ),
         ("todo list API", "todo(name:String)"),
         (
+            "books (\n  title,\n  year: int\n)\nauthors (name)",
+            "book(title:String year:Integer) author(name:String)",
+        ),
+        (
             "Bücher API: 1. Book - title\n2. Author - name, bio?\n",
             "book(title:String) author(name:String bio:String?)",
         ),

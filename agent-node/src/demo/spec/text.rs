@@ -1,6 +1,10 @@
 //! Prose and lists: "books (title, isbn, year:int) and members with name and email; members borrow books".
 
-use super::{Field, Spec, fields, relations, structured};
+use super::{
+    Field, Spec,
+    cut::{brackets, clauses, outer_colon, phrases},
+    fields, relations, structured,
+};
 use crate::demo::words::{is_frame, is_plural, is_stop, snake, words};
 
 /// As much of a text as is read.
@@ -59,56 +63,6 @@ pub(in crate::demo) fn from_text(text: &str) -> Spec {
     }
     relations::restrict(&mut spec, &text);
     spec.completed()
-}
-
-/// Sentences, list items and lines. What stands in brackets stays together.
-fn clauses(text: &str) -> Vec<String> {
-    let mut clauses = vec![String::new()];
-    let mut depth = 0_usize;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        let at_end = chars.peek().is_none_or(|next| next.is_whitespace());
-        let breaks = match c {
-            '\n' => true,
-            ';' | '!' => depth == 0,
-            '.' => depth == 0 && at_end,
-            _ => false,
-        };
-        if breaks {
-            depth = 0;
-            clauses.push(String::new());
-        } else if let Some(clause) = clauses.last_mut() {
-            clause.push(c);
-        }
-    }
-    clauses.retain(|clause| !clause.trim().is_empty());
-    clauses
-}
-
-/// Splits at commas and at "and" outside of brackets.
-fn phrases(text: &str) -> Vec<String> {
-    let mut phrases = vec![String::new()];
-    let mut depth = 0_usize;
-    for word in text.replace(',', " , ").split_whitespace() {
-        let splits = matches!(word.to_lowercase().as_str(), "," | "and" | "&" | "plus");
-        if splits && depth == 0 {
-            phrases.push(String::new());
-        } else if let Some(phrase) = phrases.last_mut() {
-            if !phrase.is_empty() {
-                phrase.push(' ');
-            }
-            phrase.push_str(word);
-        }
-        depth += word.matches(['(', '[', '{']).count();
-        depth = depth.saturating_sub(word.matches([')', ']', '}']).count());
-    }
-    phrases.retain(|phrase| !phrase.trim().is_empty());
-    phrases
 }
 
 /// The thing at the end of `text`: its last one or two words that mean something.
@@ -291,23 +245,6 @@ fn is_sentence(phrase: &str) -> bool {
     matches!(said.as_slice(), [first, _, .., last] if is_bare && is_plural(first) && is_plural(last))
 }
 
-/// The first colon outside of brackets that is no part of a URL.
-fn outer_colon(text: &str) -> Option<(&str, &str)> {
-    let mut depth = 0_usize;
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            ':' if depth == 0 && !text[at..].starts_with("://") => {
-                return Some((&text[..at], &text[at + 1..]));
-            }
-            _ => {}
-        }
-    }
-    // `products - name, price`
-    text.split_once(" - ").or_else(|| text.split_once(" – "))
-}
-
 /// Whether `text` before a colon is the name of a resource rather than an introduction.
 fn is_name(text: &str) -> bool {
     let words: Vec<_> = text
@@ -318,13 +255,6 @@ fn is_name(text: &str) -> bool {
         && words.iter().all(|word| !is_stop(word) && !is_frame(word))
         && snake(text).is_some()
         && !text.contains(['(', ','])
-}
-
-fn brackets(phrase: &str) -> Option<(&str, &str, &str)> {
-    let open = phrase.find(['(', '[', '{'])?;
-    let inner = &phrase[open + 1..];
-    let close = inner.rfind([')', ']', '}']).unwrap_or(inner.len());
-    Some((&phrase[..open], &inner[..close], inner.get(close + 1..).unwrap_or_default()))
 }
 
 fn having(phrase: &str) -> Option<(&str, &str)> {

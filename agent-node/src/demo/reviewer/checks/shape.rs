@@ -169,15 +169,18 @@ fn bodies(source: &Source<'_>) -> Vec<(usize, usize)> {
 fn indented_until(source: &Source<'_>, start: usize) -> Option<usize> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let own = indent(&source.code[start]);
-    let body = source.lines.iter().enumerate().skip(start + 1);
+    let body = source.lines.iter().enumerate().skip(start + 1).take(FAR);
     let inside = body.take_while(|(_, line)| line.trim().is_empty() || indent(line) > own);
     inside.filter(|(_, line)| !line.trim().is_empty()).map(|(at, _)| at).last()
 }
 
+/// Whoever looks further for a function's end has lost it.
+const FAR: usize = 4_000;
+
 fn braced_until(source: &Source<'_>, start: usize) -> Option<usize> {
     let mut depth = 0_usize;
     let mut opened = false;
-    for (at, line) in source.code.iter().enumerate().skip(start) {
+    for (at, line) in source.code.iter().enumerate().skip(start).take(FAR) {
         for c in line.chars() {
             match c {
                 '{' => {
