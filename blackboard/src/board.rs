@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub generation: String,
     /// Readers that follow.
     pub subscribers: usize,
+    /// Bytes of signals kept in memory for them.
+    pub recent_bytes: usize,
     /// Claims that are held.
     pub held_claims: usize,
     /// Requests that wait for the store.
@@ -138,6 +140,11 @@ impl Board {
         after: Option<Revision>,
     ) -> Result<Subscription, Problem> {
         Subscription::new(&self.feed, selector, after)
+    }
+
+    /// Ends every subscription, so that a server that drains need not wait for its readers. What is written goes on.
+    pub fn close(&self) {
+        self.feed.close();
     }
 
     /// Takes an open task for `holder`.

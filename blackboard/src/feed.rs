@@ -103,6 +103,16 @@ impl Feed {
         self.subscribers.load(Ordering::Relaxed)
     }
 
+    /// Bytes kept for those who follow.
+    pub(crate) fn recent_bytes(&self) -> usize {
+        self.recent.read().unwrap_or_else(PoisonError::into_inner).bytes
+    }
+
+    /// Ends every subscription.
+    pub(crate) fn close(&self) {
+        self.head.send_modify(|head| head.has_ended = true);
+    }
+
     fn push(&self, records: &[Record]) {
         let Some(last) = records.last() else { return };
         {
@@ -145,7 +155,7 @@ async fn follow(feed: Weak<Feed>, mut watch: store::Watch) {
             }
             Err(error) => {
                 tracing::error!(%error, "signals are no longer followed");
-                feed.head.send_modify(|head| head.has_ended = true);
+                feed.close();
                 return;
             }
         };
@@ -154,7 +164,7 @@ async fn follow(feed: Weak<Feed>, mut watch: store::Watch) {
             Ok(next) => watch = next,
             Err(error) => {
                 tracing::error!(%error, "signals are no longer followed");
-                feed.head.send_modify(|head| head.has_ended = true);
+                feed.close();
                 return;
             }
         }
@@ -216,7 +226,7 @@ impl Subscription {
                 return Ok(found);
             }
             if head.has_ended {
-                return Err(Problem::new(Reason::StoreUnavailable, "the board's store is closed"));
+                return Err(Problem::new(Reason::BlackboardUnavailable, "the board is closing"));
             }
             let is_behind = self.cursor < head.revision;
             if !is_behind && self.head.changed().await.is_err() {

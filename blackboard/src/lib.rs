@@ -14,6 +14,7 @@ pub mod board;
 mod feed;
 
 pub mod client;
+pub mod http;
 
 pub mod refusal;
 pub mod resource;

@@ -34,8 +34,6 @@ pub struct BoardConfig {
     pub tidy_ms: u64,
     /// How often a quiet stream says that it is there.
     pub heartbeat_ms: u64,
-    /// How long a reader may leave what was sent unread before it is cut.
-    pub stall_ms: u64,
     /// Signals kept in memory for those who follow.
     pub recent_events: usize,
     /// The same, bytes.
@@ -58,7 +56,6 @@ impl Default for BoardConfig {
             keep_ms: 7 * 24 * 3_600_000,
             tidy_ms: 600_000,
             heartbeat_ms: 15_000,
-            stall_ms: 20_000,
             recent_events: 1_024,
             recent_bytes: 4 * 1024 * 1024,
             chunk_bytes: 16 * 1024,
@@ -69,14 +66,7 @@ impl Default for BoardConfig {
 impl BoardConfig {
     /// The same promises with short waits, for tests.
     pub fn fast() -> Self {
-        Self {
-            grace_ms: 50,
-            sweep_ms: 20,
-            tidy_ms: 1_000,
-            heartbeat_ms: 500,
-            stall_ms: 1_000,
-            ..Self::default()
-        }
+        Self { grace_ms: 50, sweep_ms: 20, tidy_ms: 1_000, heartbeat_ms: 500, ..Self::default() }
     }
 
     /// How long after a lease's end the next may take the task.
@@ -102,11 +92,6 @@ impl BoardConfig {
     /// How often a quiet stream says that it is there.
     pub fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms.max(1))
-    }
-
-    /// How long a reader may leave what was sent unread.
-    pub fn stall(&self) -> Duration {
-        Duration::from_millis(self.stall_ms)
     }
 }
 

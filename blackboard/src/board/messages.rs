@@ -100,6 +100,7 @@ impl Handler<Show> for BlackboardActor {
             head: self.store.head(),
             generation: self.store.generation(),
             subscribers: self.feed.subscribers(),
+            recent_bytes: self.feed.recent_bytes(),
             held_claims: self.leases.len(),
             in_flight: self.in_flight,
             counts: self.counts,

@@ -1,0 +1,136 @@
+//! What a request asks for, or which member of it is wrong.
+
+use actix_web::web;
+use protocol::{
+    ids::{Capability, TaskId},
+    json,
+    principal::Principal,
+    problem::{Problem, Reason},
+    signal::{Selector, Signal},
+    time::WallTime,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What a query selects.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Query {
+    pub selector: Selector,
+    pub after: Option<u64>,
+    pub limit: Option<usize>,
+}
+
+/// The body, as a `T`.
+pub(super) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    typed(json::parse(bytes, json::MAX_DEPTH)?)
+}
+
+/// The signal in a body. `id`, `from` and `at` may be absent: then it is a new one, the caller's own, and just now.
+pub(super) fn signal(bytes: &[u8], by: &Principal) -> Result<Signal, Problem> {
+    let mut value = json::parse(bytes, json::MAX_DEPTH)?;
+    if let Some(members) = value.as_object_mut() {
+        complete(members, by);
+    }
+    typed(value)
+}
+
+fn complete(members: &mut Map<String, Value>, by: &Principal) {
+    let (Principal::Agent(speaker) | Principal::User(speaker)) = by;
+    let now = || {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        WallTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)).to_string()
+    };
+    members.entry("id").or_insert_with(|| uuid::Uuid::now_v7().to_string().into());
+    members.entry("from").or_insert_with(|| speaker.to_string().into());
+    members.entry("at").or_insert_with(|| now().into());
+}
+
+fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let field = error.path().to_string();
+        let problem = match field.as_str() {
+            "." => return invalid(error.inner()),
+            _ => invalid(format!("{field}: {}", error.inner())),
+        };
+        problem.with("field", field)
+    })
+}
+
+/// The query of a request; every name may come more than once, and types and capabilities may be lists.
+pub(super) fn query(text: &str) -> Result<Query, Problem> {
+    let pairs: Vec<(String, String)> = web::Query::from_query(text)
+        .map(web::Query::into_inner)
+        .map_err(|error| invalid(format!("the query cannot be read: {error}")))?;
+    let mut query = Query::default();
+    for (name, value) in &pairs {
+        match name.as_str() {
+            "type" => query.selector.types.extend(value.split(',').map(str::to_owned)),
+            "capability" => {
+                for name in value.split(',') {
+                    let capability = Capability::parse(name).map_err(|bad| named("capability", bad))?;
+                    query.selector.capabilities.push(capability);
+                }
+            }
+            "taskId" => {
+                query.selector.task_id = Some(TaskId::parse(value).map_err(|bad| named("taskId", bad))?);
+            }
+            "after" => query.after = Some(cursor("after", value)?),
+            "limit" => {
+                query.limit = Some(value.parse().map_err(|_| named("limit", "must be a whole number"))?);
+            }
+            other => {
+                let other: String = other.chars().take(80).collect();
+                let message =
+                    format!("{other:?} is not asked here: type, capability, taskId, after and limit are");
+                return Err(invalid(message));
+            }
+        }
+    }
+    Ok(query)
+}
+
+/// A revision, as a reader names it.
+pub(super) fn cursor(field: &'static str, text: &str) -> Result<u64, Problem> {
+    text.trim().parse().map_err(|_| named(field, "must be a revision, a whole number"))
+}
+
+fn named(field: &'static str, why: impl std::fmt::Display) -> Problem {
+    invalid(format!("{field}: {why}")).with("field", field)
+}
+
+fn invalid(message: impl ToString) -> Problem {
+    Problem::new(Reason::InvalidField, message.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_member_that_is_wrong_is_named() {
+        let refused = |text: &str| {
+            let problem = signal(text.as_bytes(), &Principal::local_user()).unwrap_err();
+            problem.metadata.iter().find(|(key, _)| *key == "field").map(|(_, field)| field.clone())
+        };
+        assert_eq!(refused(r#"{"type":"task.nonsense"}"#).as_deref(), Some("type"));
+        assert_eq!(refused(r#"{"type":"help.needed","from":"../x"}"#).as_deref(), Some("from"));
+        assert_eq!(refused(r#"{"type":"help.needed","taskId":7}"#).as_deref(), Some("taskId"));
+        assert_eq!(refused(r#"{"type":"help.needed","at":"soon"}"#).as_deref(), Some("at"));
+        assert!(signal(b"[]", &Principal::local_user()).is_err());
+        let least = signal(br#"{"type":"help.needed"}"#, &Principal::local_user()).unwrap();
+        assert_eq!(least.from.as_str(), "local");
+    }
+
+    #[test]
+    fn a_query_selects_or_says_why_not() {
+        let asked =
+            query("type=task.*&type=help.needed,acme.x&capability=rest&taskId=t-1&after=7&limit=3").unwrap();
+        assert_eq!(asked.selector.types, ["task.*", "help.needed", "acme.x"]);
+        assert_eq!((asked.after, asked.limit, asked.selector.capabilities.len()), (Some(7), Some(3), 1));
+        let too_large = "after=18446744073709551616";
+        for bad in ["after=-1", "limit=x", "capability=../", "taskId=", "kind=task.*", too_large] {
+            assert_eq!(query(bad).unwrap_err().reason, Reason::InvalidField, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+use crate::{
+    board::{Board, BoardConfig, Clock},
+    client::{Backoff, Blackboard},
+    store::memory,
+    wire::{Wire, WireLimits},
+};
+use actix_web::{
+    App, Error, HttpMessage, HttpServer,
+    body::MessageBody,
+    dev::{ServerHandle, ServiceRequest, ServiceResponse},
+    middleware::{Next, from_fn},
+    web,
+};
+use futures_util::{StreamExt, future::join_all};
+use protocol::{
+    ids::{AgentId, TaskId},
+    principal::Principal,
+    problem::Reason,
+    signal::{Selector, Signal},
+};
+use std::{
+    future::Future,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    time::{Duration, Instant},
+};
+
+mod fan_out;
+mod same;
+
+/// Stands in for the edge: everybody is the user on this machine.
+async fn anybody(
+    request: ServiceRequest,
+    next: Next<impl MessageBody>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    request.extensions_mut().insert(Principal::local_user());
+    next.call(request).await
+}
+
+const USER_TIMEOUT: Duration = Duration::from_secs(1);
+
+fn serve(board: &Board, listener: TcpListener) -> ServerHandle {
+    let place = web::Data::new(board.clone());
+    let server = HttpServer::new(move || {
+        App::new().app_data(place.clone()).configure(super::routes).wrap(from_fn(anybody))
+    })
+    .workers(1)
+    .disable_signals()
+    .on_connect(|io, _| {
+        let stream = io.downcast_ref::<actix_web::rt::net::TcpStream>().unwrap();
+        socket2::SockRef::from(stream).set_tcp_user_timeout(Some(USER_TIMEOUT)).unwrap();
+    })
+    .listen(listener)
+    .unwrap()
+    .run();
+    let handle = server.handle();
+    actix_web::rt::spawn(server);
+    handle
+}
+
+struct Served {
+    board: Board,
+    at: SocketAddr,
+    handle: ServerHandle,
+}
+
+fn served() -> Served {
+    let board = Board::start(memory::new(), BoardConfig::fast(), Clock::system()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    Served { handle: serve(&board, listener), board, at }
+}
+
+fn remote(at: SocketAddr) -> Blackboard {
+    let wire = Wire::new(None, WireLimits::default()).unwrap();
+    let backoff = Backoff { first: Duration::from_millis(5), most: Duration::from_millis(50) };
+    Blackboard::remote(format!("http://{at}"), move |_| wire.clone(), backoff)
+}
+
+fn signal(id: &str, kind: &str, text: &str) -> Signal {
+    Signal { subject: Some(text.to_owned()), ..crate::signals::tests::signal(id, kind, "me") }
+}
+
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(20), future).await {
+        Ok(done) => done,
+        Err(_) => panic!("{what}: not within 20 s"),
+    }
+}
+
+#[actix_web::test]
+async fn a_stream_that_is_cut_again_and_again_has_no_gap_and_no_repeat() {
+    let Served { board, at, mut handle } = served();
+    let by = Principal::local_user();
+    let mut signals = remote(at).subscribe(&by, Selector::default(), None).await.unwrap();
+    for round in 0..5 {
+        for n in 0..20 {
+            board.publish(&by, signal(&format!("{round}-{n}"), "help.needed", "")).await.unwrap();
+            if n == 10 {
+                handle.stop(false).await;
+            }
+        }
+        let listener = within("the port is free again", async {
+            loop {
+                match TcpListener::bind(at) {
+                    Ok(listener) => return listener,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        })
+        .await;
+        handle = serve(&board, listener);
+        for n in 0..20 {
+            let posted = within("the next signal", signals.next()).await.unwrap().unwrap();
+            assert_eq!(posted.signal.id, format!("{round}-{n}"));
+        }
+    }
+    handle.stop(false).await;
+}
+
+/// Asks for a stream on a bare socket.
+fn ask(at: SocketAddr, query: &str, headers: &str) -> TcpStream {
+    let mut socket = TcpStream::connect(at).unwrap();
+    write!(socket, "GET /board/signals/stream{query} HTTP/1.1\r\nhost: {at}\r\n{headers}\r\n").unwrap();
+    socket
+}
+
+#[actix_web::test]
+async fn one_that_never_reads_is_cut_and_nobody_else_notices() {
+    let Served { board, at, handle } = served();
+    let by = Principal::local_user();
+    let mut fast = remote(at).subscribe(&by, Selector::default(), None).await.unwrap();
+    let stuck = ask(at, "", "");
+    within("both follow", async {
+        while board.snapshot().await.unwrap().subscribers < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let text = "x".repeat(15 * 1024);
+    let mut slowest = Duration::ZERO;
+    for n in 0..1_000 {
+        let start = Instant::now();
+        board.publish(&by, signal(&n.to_string(), "help.needed", &text)).await.unwrap();
+        slowest = slowest.max(start.elapsed());
+        let posted = within("the fast reader's next", fast.next()).await.unwrap().unwrap();
+        assert_eq!(posted.signal.id, n.to_string());
+    }
+    assert!(slowest < Duration::from_secs(1), "a publisher waited {slowest:?}");
+    within("the stuck one is cut", async {
+        while board.snapshot().await.unwrap().subscribers > 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(board.snapshot().await.unwrap().recent_bytes <= board.config().recent_bytes);
+    drop(stuck);
+    handle.stop(false).await;
+}
+
+#[actix_web::test]
+async fn a_browser_resumes_by_its_last_event_id_and_a_foreign_cursor_is_told() {
+    let Served { board, at, handle } = served();
+    let by = Principal::local_user();
+    let first = board.publish(&by, signal("a", "help.needed", "")).await.unwrap();
+    let second = board.publish(&by, signal("b", "help.needed", "")).await.unwrap();
+    let until = |mut socket: TcpStream, end: &'static str| {
+        tokio::task::spawn_blocking(move || {
+            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let (mut text, mut bytes) = (String::new(), [0; 4096]);
+            while !text.contains(end) {
+                let n = socket.read(&mut bytes).unwrap();
+                assert!(n > 0, "the stream ended: {text}");
+                text.push_str(&String::from_utf8_lossy(&bytes[..n]));
+            }
+            text
+        })
+    };
+    let resumed = until(ask(at, "?after=0", &format!("last-event-id: {first}\r\n")), ": here").await.unwrap();
+    assert!(
+        resumed.contains(&format!("id: {second}\ndata: ")) && !resumed.contains(r#""id":"a""#),
+        "{resumed}"
+    );
+    let foreign = until(ask(at, "?after=999999", ""), "reasonCode").await.unwrap();
+    assert!(foreign.starts_with("HTTP/1.1 410 ") && foreign.contains("trimmed"), "{foreign}");
+    let wrong = until(ask(at, "", "last-event-id: soon\r\n"), "reasonCode").await.unwrap();
+    assert!(wrong.starts_with("HTTP/1.1 400 ") && wrong.contains("Last-Event-ID"), "{wrong}");
+    handle.stop(false).await;
+}
