@@ -1,0 +1,140 @@
+//! What a node is told by its YAML (DESIGN §12): agents, one a document or a team in one file, and the mesh's terms.
+//!
+//! `tree` reads YAML and remembers lines, `variables` puts in `${VAR:-default}`, `unknown` names keys that nobody knows,
+//! `file` is the YAML as types, `check` turns it into what the node uses.
+
+mod check;
+mod fault;
+mod file;
+mod mesh;
+mod schema;
+mod tree;
+mod unknown;
+mod variables;
+
+pub use fault::{BadConfig, Fault};
+pub use mesh::{MeshConfig, Profile};
+pub use schema::schema;
+
+use crate::brain::{Brain, BrainError, echo::Echo, exec::Exec, scripted::Scripted};
+use protocol::{
+    card::{Card, Skill, Terms},
+    ids::AgentId,
+    limits::Limits,
+};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Agents that are started together, and the terms of the mesh they work in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Team {
+    /// In the order of the files.
+    pub agents: Vec<AgentConfig>,
+    /// The terms.
+    pub mesh: MeshConfig,
+}
+
+/// One agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentConfig {
+    /// Its id.
+    pub id: AgentId,
+    /// One sentence for people.
+    pub description: String,
+    /// What it can do.
+    pub skills: Vec<Skill>,
+    /// Who thinks.
+    pub brain: BrainConfig,
+    /// What its bids are made of.
+    pub terms: Terms,
+    /// Signal types it reacts to, each exact or ending in `*`.
+    pub subscribe: Vec<String>,
+    /// Whether it takes requests that name no capability.
+    pub open: bool,
+    /// Its part in the team, for people.
+    pub role: Option<String>,
+    /// The port it listens at; the next free one if none.
+    pub port: Option<u16>,
+}
+
+/// Who thinks for an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BrainConfig {
+    /// A command.
+    Exec {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// Its environment.
+        env: BTreeMap<String, String>,
+        /// Where it runs.
+        dir: Option<PathBuf>,
+    },
+    /// Answers from a file.
+    Scripted(PathBuf),
+    /// Says back what it is told.
+    Echo,
+}
+
+impl Team {
+    /// The team that the files describe together. A file's faults are all named at once.
+    pub fn load(paths: &[PathBuf]) -> Result<Self, BadConfig> {
+        let mut loading = check::Loading::default();
+        for path in paths {
+            match std::fs::read_to_string(path) {
+                Ok(text) => {
+                    let base = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+                    loading.add(&path.display().to_string(), &text, base, &variables::from_process);
+                }
+                Err(error) => loading.fault(Fault::of_file(path, format!("cannot be read: {error}"))),
+            }
+        }
+        loading.team()
+    }
+
+    /// The team in `text`. `name` stands for the file in faults, relative paths start at `base`.
+    pub fn parse(name: &str, text: &str, base: Option<&Path>) -> Result<Self, BadConfig> {
+        let mut loading = check::Loading::default();
+        loading.add(name, text, base, &variables::from_process);
+        loading.team()
+    }
+
+    /// The demo team, which is part of the program.
+    pub fn demo() -> Result<Self, BadConfig> {
+        Self::parse("the demo team", crate::demo::TEAM, None)
+    }
+}
+
+impl AgentConfig {
+    /// The card it registers with.
+    pub fn card(&self, endpoint: &str, version: &str, limits: &Limits) -> Card {
+        Card {
+            agent_id: self.id.clone(),
+            description: self.description.clone(),
+            endpoint: endpoint.to_owned(),
+            version: version.to_owned(),
+            skills: self.skills.clone(),
+            open: self.open,
+            terms: self.terms.clone(),
+            limits: limits.clone(),
+        }
+    }
+}
+
+impl BrainConfig {
+    /// The brain itself.
+    pub fn brain(&self) -> Result<Arc<dyn Brain>, BrainError> {
+        Ok(match self {
+            Self::Exec { command, env, dir } => {
+                Arc::new(Exec { env: env.clone(), dir: dir.clone(), ..Exec::new(command.clone()) })
+            }
+            Self::Scripted(path) => Arc::new(Scripted::read(path)?),
+            Self::Echo => Arc::new(Echo),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! The YAML as types: what may stand in it, and nothing else.
+
+use protocol::{
+    card::Skill,
+    coordination::contract_net::Strategy,
+    ids::{AgentId, Capability},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A team.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "read member by member, so that every agent's faults are named; its schema is used")]
+pub(super) struct TeamFile {
+    /// The agents, in the order in which they get their ports.
+    #[serde(default)]
+    agents: Vec<AgentFile>,
+    /// The terms of the mesh they work in.
+    mesh: Option<MeshFile>,
+}
+
+/// One agent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AgentFile {
+    /// Its id in the mesh.
+    #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
+    pub(super) agent: AgentId,
+    /// One sentence for people.
+    #[serde(default)]
+    pub(super) description: Text,
+    /// What it can do.
+    #[serde(default)]
+    pub(super) skills: Vec<SkillFile>,
+    /// Who thinks.
+    pub(super) brain: BrainFile,
+    /// The environment of an `exec` brain, which inherits nothing but PATH, HOME and LANG.
+    #[serde(default)]
+    pub(super) env: BTreeMap<String, Text>,
+    /// Where an `exec` brain runs, relative to this file; beside this file if absent.
+    pub(super) cwd: Option<String>,
+    /// What its bids are made of.
+    #[serde(default)]
+    pub(super) bid: BidFile,
+    /// Signal types it reacts to, each exact or ending in `*`.
+    #[serde(default)]
+    pub(super) subscribe: Vec<String>,
+    /// Whether it takes requests that name no capability.
+    #[serde(default)]
+    pub(super) open: bool,
+    /// Its part in the team, for people.
+    pub(super) role: Option<String>,
+    /// The port it listens at; the next free one if absent.
+    #[schemars(range(min = 1))]
+    pub(super) port: Option<u16>,
+}
+
+/// Who thinks for an agent; exactly one of these.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum BrainFile {
+    /// A command: one JSON line in, JSON lines out. `mesh` is this very program.
+    Exec(#[schemars(length(min = 1))] Vec<Text>),
+    /// The path of a script of answers, relative to this file.
+    Scripted(String),
+    /// Says back what it is told.
+    Echo(EchoFile),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EchoFile {}
+
+/// Something an agent can do: a capability by name, or with more to say about it.
+#[derive(Debug, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum SkillFile {
+    /// The capability.
+    Name(#[schemars(with = "String")] Capability),
+    /// The capability and what there is to say.
+    Full(SkillMembers),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SkillMembers {
+    /// The capability.
+    #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
+    id: Capability,
+    /// For people.
+    #[serde(default)]
+    description: String,
+    /// Further capabilities it counts as.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    tags: Vec<Capability>,
+    /// Media types it can answer in; none means any.
+    #[serde(default)]
+    output_modes: Vec<String>,
+}
+
+impl<'de> Deserialize<'de> for SkillFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(name) => Capability::parse(&name).map(Self::Name).map_err(D::Error::custom),
+            members => serde_json::from_value(members).map(Self::Full).map_err(D::Error::custom),
+        }
+    }
+}
+
+impl From<SkillFile> for Skill {
+    fn from(skill: SkillFile) -> Self {
+        match skill {
+            SkillFile::Name(id) => {
+                Self { id, description: String::new(), tags: Vec::new(), output_modes: Vec::new() }
+            }
+            SkillFile::Full(SkillMembers { id, description, tags, output_modes }) => {
+                Self { id, description, tags, output_modes }
+            }
+        }
+    }
+}
+
+/// What an agent's bids are made of.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct BidFile {
+    /// What a task costs, in the mesh's own unit.
+    #[schemars(with = "Option<f64>", range(min = 0))]
+    pub(super) cost: Option<protocol::bid::Cost>,
+    /// How long a task takes: milliseconds, or text like `2m`.
+    #[schemars(with = "Option<EtaForms>")]
+    pub(super) eta: Option<protocol::bid::Eta>,
+    /// Tasks at once.
+    #[schemars(range(min = 1))]
+    pub(super) max_parallel: Option<u32>,
+}
+
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum EtaForms {
+    Millis(u64),
+    Text(String),
+}
+
+/// The terms of the mesh.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct MeshFile {
+    /// Which set of times the rest starts from; `fast` is for tests.
+    pub(super) profile: super::Profile,
+    /// What a node takes, and for how long it waits.
+    pub(super) limits: LimitsFile,
+    /// How work is given away.
+    pub(super) auction: AuctionFile,
+    /// When an agent counts as missing.
+    pub(super) registry: RegistryFile,
+}
+
+macro_rules! numbers {
+    ($(#[$doc:meta])* $name:ident { $($field:ident)* } $({ $($member:ident: $type:ty,)* })?) => {
+        $(#[$doc])*
+        #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+        pub(super) struct $name {
+            $(#[serde(skip_serializing_if = "Option::is_none")] $field: Option<u64>,)*
+            $($(#[serde(skip_serializing_if = "Option::is_none")] $member: Option<$type>,)*)?
+        }
+    };
+}
+
+numbers! {
+    /// What a node takes, and for how long it waits; bytes, counts and milliseconds.
+    LimitsFile {
+        max_body_bytes max_signal_bytes max_artifact_bytes max_depth max_hops max_open_conversations max_in_flight
+        max_outbox_per_peer max_rate_per_second ack_ms head_ms body_ms max_wait_ms think_ms message_life_ms dedup_ms
+        keep_tasks_ms keep_journals_ms keep_journal_bytes
+    }
+}
+
+numbers! {
+    /// When an agent counts as missing.
+    RegistryFile { lease_ms heartbeat_ms sweep_ms }
+}
+
+numbers! {
+    /// How work is given away.
+    AuctionFile { fanout bid_window_ms rounds accept_ms lease_ms } { strategy: StrategyFile, weights: WeightsFile, }
+}
+
+/// Which bid is the best.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum StrategyFile {
+    Weighted,
+    Cheapest,
+    Fastest,
+    BestMatch,
+    FirstClaim,
+}
+
+impl From<Strategy> for StrategyFile {
+    fn from(strategy: Strategy) -> Self {
+        match strategy {
+            Strategy::Weighted => Self::Weighted,
+            Strategy::Cheapest => Self::Cheapest,
+            Strategy::Fastest => Self::Fastest,
+            Strategy::BestMatch => Self::BestMatch,
+            Strategy::FirstClaim => Self::FirstClaim,
+        }
+    }
+}
+
+/// What counts how much under `weighted`; only the ratios matter.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct WeightsFile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#match: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    track_record: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eta: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load: Option<f64>,
+}
+
+/// Text; a number or truth value stands for how it is written.
+#[derive(Debug, Default, JsonSchema)]
+#[schemars(with = "TextForms")]
+pub(super) struct Text(pub(super) String);
+
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum TextForms {
+    Text(String),
+    Number(f64),
+    Bool(bool),
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self(text)),
+            Value::Number(number) => Ok(Self(number.to_string())),
+            Value::Bool(bool) => Ok(Self(bool.to_string())),
+            Value::Null => Err(D::Error::custom("expected text, got nothing")),
+            Value::Array(_) => Err(D::Error::custom("expected text, got a list")),
+            Value::Object(_) => Err(D::Error::custom("expected text, got a map; quote it if it has a colon")),
+        }
+    }
+}

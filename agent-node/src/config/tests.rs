@@ -1,0 +1,149 @@
+use super::*;
+
+fn faults(text: &str) -> String {
+    Team::parse("team.yaml", text, None).map(|_| "no fault".to_owned()).unwrap_or_else(|bad| bad.to_string())
+}
+
+#[test]
+fn an_agent_reads_as_designed() {
+    let text = "
+agent: builder-01
+description: Implements REST endpoints from a plan
+skills: [{ id: implement-api, tags: [rest], outputModes: [text/plain] }, review]
+brain: { exec: [cat, -n, 5] }
+env: { PORT: 8080, DEBUG: true, NAME: '${MESH_NO_SUCH_VARIABLE:-x}' }
+bid: { cost: 0.02, eta: 2m, maxParallel: 2 }
+subscribe: ['task.available', 'help.*', 'acme.*']
+open: true
+port: ${MESH_NO_SUCH_VARIABLE:-8004}
+";
+    let team = Team::parse("builder.yaml", text, None).unwrap();
+    let [agent] = team.agents.as_slice() else { panic!("one agent") };
+    assert_eq!((agent.id.as_str(), agent.skills.len(), agent.port), ("builder-01", 2, Some(8004)));
+    assert_eq!((agent.terms.cost.get(), agent.terms.eta.0, agent.terms.max_parallel), (0.02, 120_000, 2));
+    let BrainConfig::Exec { command, env, .. } = &agent.brain else { panic!("exec") };
+    assert_eq!(command, &["cat", "-n", "5"]);
+    assert_eq!(
+        env.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(),
+        ["DEBUG=true", "NAME=x", "PORT=8080"]
+    );
+    let card = agent.card("http://127.0.0.1:8004", "1", &Limits::default());
+    assert!(card.open && card.endpoint.ends_with("8004") && card.skills[1].id.as_str() == "review");
+}
+
+#[test]
+fn documents_and_team_files_are_the_same_team() {
+    let documents = "agent: a\nbrain: {echo: {}}\n---\nagent: b\nbrain: {echo: {}}\n";
+    let team = "agents: [{agent: a, brain: {echo: {}}}, {agent: b, brain: {echo: {}}}]";
+    let (one, other) = (Team::parse("x", documents, None).unwrap(), Team::parse("x", team, None).unwrap());
+    assert_eq!(one, other);
+}
+
+#[test]
+fn the_mesh_starts_from_its_profile() {
+    let text = "
+mesh: { profile: fast, limits: { ackMs: 7 }, auction: { strategy: best-match, fanout: 3, weights: { match: 1 } }, registry: { leaseMs: 9000 } }
+agents: [{ agent: a, brain: { echo: {} } }]";
+    let mesh = Team::parse("x", text, None).unwrap().mesh;
+    let fast = MeshConfig::of(Profile::Fast);
+    assert_eq!((mesh.limits.ack_ms, mesh.limits.head_ms), (7, fast.limits.head_ms));
+    assert_eq!((mesh.auction.fanout, mesh.auction.bid_window_ms), (3, fast.auction.bid_window_ms));
+    assert!((mesh.auction.weights.fit - 1.0).abs() < 1e-9 && mesh.auction.weights.cost > 0.0);
+    assert_eq!((mesh.registry.lease_ms, mesh.registry.heartbeat_ms), (9_000, 500));
+}
+
+#[test]
+fn the_demo_team_is_a_team() {
+    let team = Team::demo().unwrap();
+    assert!(team.agents.len() >= 5);
+    assert_eq!(team.agents[0].id.as_str(), "planner-01");
+}
+
+#[test]
+fn a_fault_names_file_line_key_and_remedy() {
+    for (text, parts) in [
+        ("agent: a\nbrian: {echo: {}}", &["team.yaml:2: brian: unknown key; did you mean `brain`?"][..]),
+        ("agent: a\nbrain: {exce: [x]}", &["team.yaml:2: brain.exce: unknown key; did you mean `exec`?"]),
+        (
+            "agents:\n- agent: a\n  brain: {echo: {}}\n  bid:\n    maxparalel: 2",
+            &["team.yaml:5: agents[0].bid.maxparalel: unknown key; did you mean `maxParallel`?"],
+        ),
+        ("agent: a\nbrain: {echo: {}}\nzzz: 1", &[":3: zzz: unknown key; there are agent,"]),
+        ("agent: a\nbrain: {echo: {}}\nskills: [{id: x, tag: [y]}]", &[":3: skills[0].tag: ", "`tags`"]),
+        ("mesh: {limits: {ackms: 5}}\nagents: []", &["mesh.limits.ackms: ", "`ackMs`"]),
+        ("agent: ../x\nbrain: {echo: {}}", &["team.yaml:1: agent: an agent id must match", "\"../x\""]),
+        ("agent: a", &["team.yaml:1: missing field `brain`"]),
+        ("agent: a\nbrain: {echo: {}}\nbid: {cost: -1}", &[":3: bid.cost: a cost is a number from 0"]),
+        ("agent: a\nbrain: {echo: {}}\nbid: {eta: soon}", &[":3: bid.eta: ", "5min", "soon"]),
+        ("agent: a\nbrain: {echo: {}}\nport: 99999", &[":3: port: ", "99999", "u16"]),
+        ("agent: a\nbrain: {echo: {}}\nport: 0", &[":3: port: must be at least 1"]),
+        ("agent: a\nbrain: {echo: {}}\nopen: maybe", &[":3: open: ", "maybe"]),
+        ("agent: a\nbrain: {echo: {}}\nsubscribe: [task.done]", &[":3: subscribe[0]: \"task.done\" fits no"]),
+        ("agent: a\nbrain: {echo: {}}\nskills: ['a b']", &[":3: skills[0]: a capability must match"]),
+        ("agent: a\nbrain: {exec: []}", &[":2: brain.exec: names no command"]),
+        ("agent: a\nbrain: {exec: [./no/such.sh]}", &[":2: brain.exec: there is no ./no/such.sh"]),
+        ("agent: a\nbrain: {scripted: no.yaml}", &[":2: brain.scripted: there is no no.yaml"]),
+        ("agent: a\nbrain: {exec: [x]}\ncwd: /no/such", &[":3: cwd: there is no directory /no/such"]),
+        ("agent: a\nbrain: {exec: ['${NO_SUCH_V}']}", &["team.yaml:2: ", "NO_SUCH_V, which is not set"]),
+        ("agents:\n- {agent: a, brain: {echo: {}}}\n- {agent: a, brain: {echo: {}}}", &[
+            "team.yaml:3: agents[1].agent: a is taken, see team.yaml:2",
+        ]),
+        ("agent: a\nagent: b", &["team.yaml:2: is no YAML: ", "duplicate"]),
+        ("agent: [", &["team.yaml:", "is no YAML"]),
+        ("", &["team.yaml: describes no agent"]),
+        ("mesh: {auction: {rounds: 0}}\nagents: []", &["mesh.auction.rounds: must be at least 1"]),
+        ("mesh: {registry: {leaseMs: 5}}\nagents: []", &["mesh.registry.leaseMs: must be more than twice"]),
+    ] {
+        let fault = faults(text);
+        for part in parts {
+            assert!(fault.contains(part), "{text}\n--- says\n{fault}\n--- without\n{part}");
+        }
+    }
+}
+
+#[test]
+fn all_faults_of_a_file_are_named_at_once() {
+    let fault = faults("agents:\n- agent: a/b\n  brain: {echo: {}}\n- {agent: c, brain: {scripted: gone}}\n");
+    assert_eq!(fault.lines().count(), 2, "{fault}");
+    let fault = faults("agent: a\nbrian: 1\nskils: 2");
+    assert_eq!(fault.lines().count(), 2, "{fault}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let fault = Team::load(&[PathBuf::from("/no/such.yaml")]).unwrap_err().to_string();
+    assert!(fault.starts_with("/no/such.yaml: cannot be read: No such file"), "{fault}");
+}
+
+#[test]
+fn nothing_in_a_file_makes_it_panic() {
+    for text in ["- 1", "5", "{}", "agents: 5", "agents: [5]", "mesh: 5", "? [a]\n: b", "a: &x [*x]", "\0", "{{{{"] {
+        assert_ne!(faults(text), "no fault", "{text:?}");
+    }
+}
+
+#[test]
+fn every_limit_and_term_can_be_set() {
+    let keys = |value: serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let properties = |schema: &serde_json::Value| keys(schema["properties"].clone());
+    let mut all = [
+        (properties(&schema::of::<file::LimitsFile>()), keys(serde_json::to_value(Limits::default()).unwrap())),
+        (
+            properties(&schema::of::<file::AuctionFile>()),
+            keys(serde_json::to_value(protocol::coordination::contract_net::Auction::default()).unwrap()),
+        ),
+    ];
+    for (in_file, in_rules) in &mut all {
+        in_file.sort();
+        in_rules.sort();
+        assert_eq!(in_file, in_rules);
+    }
+}
+
+#[test]
+fn the_committed_schema_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/agent.schema.json");
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    assert!(committed == current, "run: mesh validate --schema > deploy/config/agent.schema.json");
+}
