@@ -74,7 +74,8 @@ impl Loading {
         for mut node in documents {
             let mut missing = Vec::new();
             variables::substitute(&mut node, lookup, &mut missing);
-            self.faults.extend(missing.into_iter().map(|(line, what)| fault(Some(line), String::new(), what)));
+            self.faults
+                .extend(missing.into_iter().map(|(line, what)| fault(Some(line), String::new(), what)));
 
             let is_team = node.get("agents").or(node.get("mesh")).is_some();
             let schema = if is_team { schema::of::<TeamFile>() } else { schema::of::<AgentFile>() };

@@ -13,7 +13,10 @@ use std::collections::BTreeMap;
 /// A team.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "read member by member, so that every agent's faults are named; its schema is used")]
+#[expect(
+    dead_code,
+    reason = "read member by member, so that every agent's faults are named; its schema is used"
+)]
 pub(super) struct TeamFile {
     /// The agents, in the order in which they get their ports.
     #[serde(default)]

@@ -78,7 +78,11 @@ impl MeshConfig {
         let weights = auction.weights;
         let all = [weights.fit, weights.track_record, weights.eta, weights.cost, weights.load];
         let refusals = [
-            (!(1..=1 << 20).contains(&limits.max_body_bytes), "limits.maxBodyBytes", "must be from 1 to 1048576"),
+            (
+                !(1..=1 << 20).contains(&limits.max_body_bytes),
+                "limits.maxBodyBytes",
+                "must be from 1 to 1048576",
+            ),
             (!(1..=128).contains(&limits.max_depth), "limits.maxDepth", "must be from 1 to 128"),
             (limits.dedup_ms < limits.message_life_ms, "limits.dedupMs", "must not be below messageLifeMs"),
             (auction.fanout == 0, "auction.fanout", "must be at least 1"),

@@ -85,9 +85,10 @@ fn a_fault_names_file_line_key_and_remedy() {
         ("agent: a\nbrain: {scripted: no.yaml}", &[":2: brain.scripted: there is no no.yaml"]),
         ("agent: a\nbrain: {exec: [x]}\ncwd: /no/such", &[":3: cwd: there is no directory /no/such"]),
         ("agent: a\nbrain: {exec: ['${NO_SUCH_V}']}", &["team.yaml:2: ", "NO_SUCH_V, which is not set"]),
-        ("agents:\n- {agent: a, brain: {echo: {}}}\n- {agent: a, brain: {echo: {}}}", &[
-            "team.yaml:3: agents[1].agent: a is taken, see team.yaml:2",
-        ]),
+        (
+            "agents:\n- {agent: a, brain: {echo: {}}}\n- {agent: a, brain: {echo: {}}}",
+            &["team.yaml:3: agents[1].agent: a is taken, see team.yaml:2"],
+        ),
         ("agent: a\nagent: b", &["team.yaml:2: is no YAML: ", "duplicate"]),
         ("agent: [", &["team.yaml:", "is no YAML"]),
         ("", &["team.yaml: describes no agent"]),
@@ -117,7 +118,9 @@ fn a_missing_file_is_named() {
 
 #[test]
 fn nothing_in_a_file_makes_it_panic() {
-    for text in ["- 1", "5", "{}", "agents: 5", "agents: [5]", "mesh: 5", "? [a]\n: b", "a: &x [*x]", "\0", "{{{{"] {
+    for text in
+        ["- 1", "5", "{}", "agents: 5", "agents: [5]", "mesh: 5", "? [a]\n: b", "a: &x [*x]", "\0", "{{{{"]
+    {
         assert_ne!(faults(text), "no fault", "{text:?}");
     }
 }
@@ -127,7 +130,10 @@ fn every_limit_and_term_can_be_set() {
     let keys = |value: serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let properties = |schema: &serde_json::Value| keys(schema["properties"].clone());
     let mut all = [
-        (properties(&schema::of::<file::LimitsFile>()), keys(serde_json::to_value(Limits::default()).unwrap())),
+        (
+            properties(&schema::of::<file::LimitsFile>()),
+            keys(serde_json::to_value(Limits::default()).unwrap()),
+        ),
         (
             properties(&schema::of::<file::AuctionFile>()),
             keys(serde_json::to_value(protocol::coordination::contract_net::Auction::default()).unwrap()),

@@ -15,11 +15,15 @@ pub(super) fn find(node: &Node, schema: &Value, path: &str, found: &mut Vec<Unkn
     let shapes = shapes(schema);
     match &node.is {
         Is::Map(members) => {
-            let known: Map<String, Value> =
-                shapes.iter().filter_map(|shape| shape["properties"].as_object().cloned()).flatten().collect();
+            let known: Map<String, Value> = shapes
+                .iter()
+                .filter_map(|shape| shape["properties"].as_object().cloned())
+                .flatten()
+                .collect();
             let is_closed = !known.is_empty()
                 || shapes.iter().any(|shape| shape["additionalProperties"] == Value::Bool(false));
-            let values = shapes.iter().map(|shape| &shape["additionalProperties"]).find(|any| any.is_object());
+            let values =
+                shapes.iter().map(|shape| &shape["additionalProperties"]).find(|any| any.is_object());
             for (key, line, value) in members {
                 let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 match (known.get(key), values) {

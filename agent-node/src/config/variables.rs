@@ -43,7 +43,10 @@ fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String,
         let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_name {
-            return Err(format!("has {:?}, which names no variable; write $${{ for a plain ${{", &from[..=end]));
+            return Err(format!(
+                "has {:?}, which names no variable; write $${{ for a plain ${{",
+                &from[..=end]
+            ));
         }
         let value = lookup(name).filter(|value| default.is_none() || !value.is_empty());
         let value = value.or_else(|| default.map(str::to_owned));
@@ -90,9 +93,11 @@ mod tests {
         ] {
             assert_eq!(with(text).as_deref(), Ok(expected), "{text}");
         }
-        for (text, part) in
-            [("${UNSET}", "UNSET, which is not set"), ("${SET", "without its }"), ("${a b}", "names no variable")]
-        {
+        for (text, part) in [
+            ("${UNSET}", "UNSET, which is not set"),
+            ("${SET", "without its }"),
+            ("${a b}", "names no variable"),
+        ] {
             assert!(with(text).unwrap_err().contains(part), "{text}");
         }
     }
