@@ -3,7 +3,7 @@
 use super::{Batch, Error, Expectation, Filter, Key, Write};
 
 /// The longest key, in bytes.
-const LONGEST_KEY: usize = 1024;
+const LONGEST_KEY: usize = 2048;
 
 /// What a topic holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,9 @@ const LOG_OF_KEY: &str = "SELECT key, rev, value, crc FROM log WHERE key = ? AND
 const LOG_OF_TOPIC: &str = "SELECT key, rev, value, crc FROM log WHERE topic = ? AND rev > ? ORDER BY rev";
 const STATE_OF_KEY: &str = "SELECT key, rev, value, crc FROM state WHERE key = ? AND rev > ?";
 const STATE_BELOW: &str =
-    "SELECT key, rev, value, crc FROM state WHERE key > ? AND key < ? AND rev > ? ORDER BY rev LIMIT ?";
+    "SELECT key, rev, value, crc FROM state WHERE key > ?1 AND key < ?2 AND rev > ?3 ORDER BY rev LIMIT ?4";
+const STATE_ONE: &str = "SELECT key, rev, value, crc FROM state
+    WHERE key > ?1 AND key < ?2 AND rev > ?3 AND instr(substr(key, length(?1) + 1), '.') = 0 ORDER BY rev LIMIT ?4";
 
 /// The connections that read.
 pub(super) struct Readers {
@@ -189,13 +191,23 @@ fn of_topic(
         (Class::Log, Filter::One(_) | Filter::Below(_)) => {
             gather(on, LOG_OF_TOPIC, params![topic.id, after], filter, limit, bytes)
         }
-        (Class::State, Filter::One(_) | Filter::Below(_)) => {
-            // What comes after "prefix." and before "prefix/" lies below the prefix: '/' follows '.'.
-            let (low, high) = (format!("{name}."), format!("{name}/"));
-            let rows = i64::try_from(limit.saturating_mul(EFFORT)).unwrap_or(i64::MAX);
-            gather(on, STATE_BELOW, params![low, high, after, rows], filter, limit, bytes)
-        }
+        (Class::State, Filter::One(_)) => of_state(on, STATE_ONE, filter, after, limit, bytes),
+        (Class::State, Filter::Below(_)) => of_state(on, STATE_BELOW, filter, after, limit, bytes),
     }
+}
+
+fn of_state(
+    on: &Connection,
+    sql: &str,
+    filter: &Filter,
+    after: i64,
+    limit: usize,
+    bytes: usize,
+) -> Result<Page, Failure> {
+    // What comes after "prefix." and before "prefix/" lies below the prefix: '/' follows '.'.
+    let (low, high) = (format!("{}.", filter.key()), format!("{}/", filter.key()));
+    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+    gather(on, sql, params![low, high, after, rows], filter, limit, bytes)
 }
 
 fn gather(

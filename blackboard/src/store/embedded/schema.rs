@@ -11,6 +11,10 @@ use std::sync::{PoisonError, RwLock};
 /// The format that this program writes; an older program refuses it.
 const FORMAT: u32 = 1;
 
+/// The writer copies the write-ahead log into the file each time it has grown by this much: often enough that this takes
+/// some milliseconds only.
+const CHECKPOINT_PAGES: u32 = 2000;
+
 const TABLES: &str = "
     CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, generation TEXT NOT NULL);
     CREATE TABLE topics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, class INTEGER NOT NULL, floor INTEGER NOT NULL);
@@ -137,6 +141,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
 fn prepare(connection: Connection, found: u32, options: &Options) -> rusqlite::Result<Opened> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "cache_size", -4096)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     if let Some(pages) = options.pages {
@@ -172,6 +177,7 @@ pub(super) fn reader(dir: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file(dir), flags)?;
     connection.pragma_update(None, "cache_size", -1024)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     Ok(connection)
 }

@@ -38,7 +38,10 @@ impl<'c> Transaction<'c> {
             commit: on.prepare("COMMIT")?,
             rollback: on.prepare("ROLLBACK")?,
             append: on.prepare("INSERT INTO log (rev, topic, key, value, crc) VALUES (?, ?, ?, ?, ?)")?,
-            put: on.prepare("REPLACE INTO state (key, rev, value, crc) VALUES (?, ?, ?, ?)")?,
+            put: on.prepare(
+                "INSERT INTO state (key, rev, value, crc) VALUES (?, ?, ?, ?)
+                 ON CONFLICT DO UPDATE SET rev = excluded.rev, value = excluded.value, crc = excluded.crc",
+            )?,
             delete: on.prepare("DELETE FROM state WHERE key = ?")?,
             state: on.prepare("SELECT rev FROM state WHERE key = ?")?,
             log: on.prepare("SELECT rev FROM log WHERE key = ? ORDER BY rev DESC LIMIT 1")?,

@@ -7,6 +7,7 @@ use super::transaction::Transaction;
 use super::trim::{Trim, Trimmer};
 use rusqlite::{ErrorCode, ffi};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a failed transaction means for what follows.
 pub(super) enum Failure {
@@ -49,7 +50,9 @@ impl From<Failure> for Error {
 
 /// Writes until the queue is closed and empty, or until the device fails.
 pub(super) fn run(opened: Opened, queue: &Queue, tail: &Tail, topics: &Topics) {
-    let end = serve(&opened, queue, tail, topics);
+    // Whatever ends the writer, nobody may wait for it for ever.
+    let end = catch_unwind(AssertUnwindSafe(|| serve(&opened, queue, tail, topics)));
+    let end = end.unwrap_or_else(|_| Err("its writer panicked".to_owned()));
     let why = end.err().unwrap_or_else(|| "it was closed".to_owned());
     queue.close(&why);
     tail.close(&why);

@@ -35,7 +35,7 @@ fn turn_of(value: &str) -> u64 {
 /// Where a committer stands: its last turn and that record's revision.
 fn stands(store: &Shared, committer: usize) -> (u64, Revision) {
     let latest = store.latest(&key(&format!("a.state.{committer}"))).unwrap();
-    latest.map_or((0, 0), |record| (turn_of(&values(&[record.clone()])[0]), record.revision))
+    latest.map_or((0, 0), |record| (turn_of(&values(std::slice::from_ref(&record))[0]), record.revision))
 }
 
 #[tokio::test]
