@@ -1,0 +1,144 @@
+//! The map of DESIGN §3, checked: who may import whom, and what the rules must never touch.
+
+use std::{collections::BTreeSet, path::Path, process::Command};
+
+fn metadata() -> serde_json::Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The dependencies of a crate of ours, test ones left out.
+fn dependencies(of: &str) -> BTreeSet<String> {
+    let metadata = metadata();
+    let package = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|package| package["name"] == of)
+        .unwrap()
+        .clone();
+    let dependencies =
+        package["dependencies"].as_array().unwrap().iter().filter(|dependency| dependency["kind"].is_null());
+    dependencies.map(|dependency| dependency["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn sources(folder: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(folder);
+    let mut folders = vec![root];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push((path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    assert!(!files.is_empty(), "no sources in {folder}");
+    files
+}
+
+fn ours(of: &str) -> BTreeSet<String> {
+    let ours = ["protocol", "blackboard", "registry", "agent-node"].map(str::to_owned);
+    dependencies(of).into_iter().filter(|name| ours.contains(name)).collect()
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn crates_import_only_what_the_map_allows() {
+    assert_eq!(ours("protocol"), set(&[]));
+    assert_eq!(ours("blackboard"), set(&["protocol"]));
+    assert_eq!(ours("registry"), set(&["protocol", "blackboard"]));
+    assert_eq!(ours("agent-node"), set(&["protocol", "blackboard", "registry"]));
+}
+
+#[test]
+fn the_rules_know_no_runtime_no_actors_no_clock_and_no_chance() {
+    let banned = [
+        "tokio",
+        "actix",
+        "actix-web",
+        "actix-rt",
+        "reqwest",
+        "rand",
+        "uuid",
+        "getrandom",
+        "rusqlite",
+        "futures-util",
+        "tracing",
+    ];
+    let found: Vec<_> =
+        dependencies("protocol").into_iter().filter(|name| banned.contains(&name.as_str())).collect();
+    assert!(found.is_empty(), "protocol depends on {found:?}");
+    let words = [
+        "SystemTime::now",
+        "Instant::now",
+        "Utc::now",
+        "Local::now",
+        "std::fs::",
+        "std::net::",
+        "std::thread::",
+        "std::env::",
+        ".await",
+        "async fn",
+    ];
+    for (path, text) in sources("protocol/src") {
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in code {
+            let touched = words.iter().find(|word| line.contains(**word));
+            assert!(touched.is_none(), "{path}: {line}");
+        }
+    }
+}
+
+#[test]
+fn only_the_composition_root_names_the_registrys_actor() {
+    for (path, text) in sources("agent-node/src") {
+        let is_root = path.contains("/node.rs") || path.contains("/node/") || path.contains("/cli");
+        assert!(is_root || !text.contains("RegistryActor"), "{path} names the registry's actor");
+    }
+}
+
+#[test]
+fn nobody_sends_without_looking_whether_it_arrived() {
+    for folder in ["protocol/src", "blackboard/src", "registry/src", "agent-node/src"] {
+        for (path, text) in sources(folder) {
+            assert!(!text.contains(".do_send("), "{path} uses do_send");
+        }
+    }
+}
+
+#[test]
+fn the_top_level_is_the_cards_list_and_what_the_tools_require() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let output =
+        Command::new("git").args(["ls-tree", "--name-only", "HEAD"]).current_dir(root).output().unwrap();
+    let allowed = set(&[
+        "Cargo.toml",
+        "Cargo.lock",
+        "agent-node",
+        "registry",
+        "blackboard",
+        "protocol",
+        "deploy",
+        "tests",
+        "README.md",
+        "LICENSE",
+        "clippy.toml",
+        "rustfmt.toml",
+        "rust-toolchain.toml",
+    ]);
+    let names = String::from_utf8(output.stdout).unwrap();
+    let visible = names.lines().filter(|name| !name.starts_with('.')).map(str::to_owned);
+    let strangers: Vec<_> = visible.filter(|name| !allowed.contains(name)).collect();
+    assert!(strangers.is_empty(), "the top level has {strangers:?}");
+}

@@ -1,0 +1,7 @@
+//! Every promise of the README, on real sockets, with the real program (SEEDS §9, RELIABILITY §2).
+
+mod harness;
+
+mod scenarios {
+    mod messages;
+}
