@@ -92,7 +92,8 @@ fn the_rules_know_no_runtime_no_actors_no_clock_and_no_chance() {
         "async fn",
     ];
     for (path, text) in sources("protocol/src") {
-        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let rules = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = rules.lines().filter(|line| !line.trim_start().starts_with("//"));
         for line in code {
             let touched = words.iter().find(|word| line.contains(**word));
             assert!(touched.is_none(), "{path}: {line}");

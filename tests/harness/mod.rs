@@ -1,0 +1,338 @@
+//! Starts the real program on free ports, talks to it over real sockets, and waits for what it should show: never for a
+//! fixed time, always with a deadline.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use reqwest::{Client, Method, StatusCode};
+use serde_json::{Value, json};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up on it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A process of ours and where it listens; killed when dropped.
+pub struct Process {
+    child: Child,
+    pub data: PathBuf,
+    pub url: String,
+    pub agents: std::collections::BTreeMap<String, String>,
+    args: Vec<String>,
+    _dir: Option<TempDir>,
+}
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_mesh")
+}
+
+/// A directory of the test's own.
+pub fn directory() -> TempDir {
+    tempfile::Builder::new().prefix("mesh-test-").tempdir().unwrap()
+}
+
+/// A file of `text` in `dir`.
+pub fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+impl Process {
+    /// `mesh <args>` with its data in `data`; ready when it has said where it listens.
+    pub async fn start(data: &Path, args: &[&str]) -> Self {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Self::run(data.to_owned(), args, None).await
+    }
+
+    async fn run(data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
+        std::fs::create_dir_all(&data).unwrap();
+        drop(std::fs::remove_file(data.join("run.json")));
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(data.join("log")).unwrap();
+        let mut child = Command::new(program())
+            .args(&args)
+            .arg("--data")
+            .arg(&data)
+            .env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let started = Instant::now();
+        let run = loop {
+            if let Some(run) = std::fs::read(data.join("run.json"))
+                .ok()
+                .and_then(|text| serde_json::from_slice::<Value>(&text).ok())
+            {
+                break run;
+            }
+            if let Some(status) = child.try_wait().unwrap() {
+                panic!("mesh {args:?} ended with {status}: {}", log_of(&data));
+            }
+            assert!(started.elapsed() < PATIENCE, "mesh {args:?} does not start: {}", log_of(&data));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        let agents = run["agents"].as_object().unwrap().iter();
+        let agents = agents.map(|(id, url)| (id.clone(), url.as_str().unwrap().to_owned())).collect();
+        let url = run["url"].as_str().unwrap_or_default().to_owned();
+        Self { child, data, url, agents, args, _dir: dir }
+    }
+
+    /// `mesh up` with the team in `yaml`, timing for tests, on free ports.
+    pub async fn up(yaml: &str) -> Self {
+        let dir = directory();
+        let team = file(dir.path(), "team.yaml", yaml);
+        let args =
+            ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()].map(str::to_owned).to_vec();
+        Self::run(dir.path().join("data"), args, Some(dir)).await
+    }
+
+    /// `mesh up` as a new user starts it, but on free ports.
+    pub async fn demo() -> Self {
+        let dir = directory();
+        let args = ["up", "--port", "0", "--profile", "fast"].map(str::to_owned).to_vec();
+        Self::run(dir.path().join("data"), args, Some(dir)).await
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
+    /// Sends a signal by name (`STOP`, `CONT`, `TERM`).
+    pub fn signal(&self, name: &str) {
+        let status =
+            Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the process to end by itself.
+    pub async fn ended(&mut self) -> i32 {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(started.elapsed() < PATIENCE, "it does not end: {}", log_of(&self.data));
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// The same process again, on the same data; its ports may be others.
+    pub async fn restart(mut self) -> Self {
+        self.kill();
+        let dir = self._dir.take();
+        let (data, args) = (self.data.clone(), self.args.clone());
+        drop(self);
+        Self::run(data, args, dir).await
+    }
+
+    /// Where an agent listens.
+    pub fn agent(&self, id: &str) -> Agent {
+        Agent {
+            url: self.agents.get(id).unwrap_or_else(|| panic!("no agent {id} in {:?}", self.agents)).clone(),
+            id: id.to_owned(),
+        }
+    }
+
+    pub fn log(&self) -> String {
+        log_of(&self.data)
+    }
+
+    /// Signals on the board, by type.
+    pub async fn signals(&self, kind: &str) -> Vec<Value> {
+        let answer = get(&format!("{}/board/signals?type={kind}&limit=1000", self.url)).await;
+        answer["signals"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits for a signal of this type that `is_it`.
+    pub async fn signal_where(&self, kind: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        eventually(&format!("a signal {kind}"), async || {
+            self.signals(kind).await.into_iter().find(|signal| is_it(signal))
+        })
+        .await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if std::thread::panicking() {
+            eprintln!("--- log of mesh {:?}\n{}", self.args, self.log());
+        }
+    }
+}
+
+fn log_of(data: &Path) -> String {
+    let text = std::fs::read_to_string(data.join("log")).unwrap_or_default();
+    let from = text.len().saturating_sub(6_000);
+    text.get(from..).unwrap_or(&text).to_owned()
+}
+
+/// An HTTP answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: reqwest::header::HeaderMap,
+    pub body: Value,
+}
+
+pub fn client() -> Client {
+    Client::builder().no_proxy().timeout(PATIENCE).build().unwrap()
+}
+
+async fn answered(response: reqwest::Response) -> Answer {
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    let text = response.text().await.unwrap();
+    Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+}
+
+pub async fn get(url: &str) -> Value {
+    let answer = answered(client().get(url).send().await.unwrap()).await;
+    answer.body
+}
+
+pub async fn call(method: Method, url: &str, body: Option<&Value>) -> Answer {
+    let request = client().request(method, url);
+    let request = match body {
+        Some(body) => request.json(body),
+        None => request,
+    };
+    answered(request.send().await.unwrap()).await
+}
+
+/// An agent, as a user without any credential sees it.
+#[derive(Clone)]
+pub struct Agent {
+    pub url: String,
+    pub id: String,
+}
+
+impl Agent {
+    /// Posts raw bytes as a message.
+    pub async fn post_raw(&self, body: impl Into<reqwest::Body>, headers: &[(&str, &str)]) -> Answer {
+        let mut request = client().post(format!("{}/a2a/messages", self.url)).body(body);
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        answered(request.send().await.unwrap()).await
+    }
+
+    /// Posts an envelope.
+    pub async fn post(&self, envelope: &Value) -> Answer {
+        self.post_raw(envelope.to_string(), &[]).await
+    }
+
+    /// A task request from the user `me`, for this agent.
+    pub fn request(&self, payload: Value) -> Value {
+        json!({ "fromAgentId": "me", "toAgentId": self.id, "type": "task-request", "payload": payload })
+    }
+
+    /// Sends a task and waits for its end in the same request.
+    pub async fn ask(&self, payload: Value) -> Value {
+        let answer = self.post_raw(self.request(payload).to_string(), &[("prefer", "wait=25")]).await;
+        assert_eq!(answer.status, 200, "the task did not end: {:#}", answer.body);
+        answer.body
+    }
+
+    /// Sends a task and goes on; its id.
+    pub async fn send(&self, payload: Value) -> String {
+        let answer = self.post(&self.request(payload)).await;
+        assert!(answer.status == 202 || answer.status == 200, "{answer:?}");
+        answer.body["taskId"].as_str().unwrap().to_owned()
+    }
+
+    pub async fn task(&self, id: &str) -> Value {
+        get(&format!("{}/a2a/tasks/{id}", self.url)).await
+    }
+
+    pub async fn award(&self, id: &str) -> Value {
+        get(&format!("{}/a2a/tasks/{id}/award", self.url)).await["award"].clone()
+    }
+
+    pub async fn state(&self) -> Value {
+        get(&format!("{}/state", self.url)).await["agents"][&self.id].clone()
+    }
+
+    /// Waits until the task is in one of these states.
+    pub async fn task_in(&self, id: &str, states: &[&str]) -> Value {
+        eventually(&format!("task {id} in {states:?}"), async || {
+            let task = self.task(id).await;
+            states.contains(&state(&task).as_str()).then_some(task)
+        })
+        .await
+    }
+}
+
+/// A task's state in one word.
+pub fn state(task: &Value) -> String {
+    task["status"]["state"].as_str().unwrap_or("?").trim_start_matches("TASK_STATE_").to_lowercase()
+}
+
+/// What a task says about its state.
+pub fn message(task: &Value) -> String {
+    task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The text of a task's artifact.
+pub fn artifact(task: &Value, name: &str) -> Option<String> {
+    let artifact = task["artifacts"].as_array()?.iter().find(|artifact| artifact["artifactId"] == name)?;
+    Some(artifact["parts"].as_array()?.iter().filter_map(|part| part["text"].as_str()).collect())
+}
+
+/// What `look` finds, as soon as it finds something.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(started.elapsed() < PATIENCE, "never seen: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The events of a stream, until it ends: id and data.
+pub async fn stream(url: &str, last: Option<&str>) -> Vec<(String, Value)> {
+    let mut request = client().get(url);
+    if let Some(last) = last {
+        request = request.header("last-event-id", last);
+    }
+    let text = request.send().await.unwrap().text().await.unwrap();
+    let events = text.split("\n\n").filter_map(|event| {
+        let line = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        Some((line("id:")?.to_owned(), serde_json::from_str(line("data:")?).ok()?))
+    });
+    events.collect()
+}
+
+/// Runs `mesh <args>` to its end: exit code, output, errors.
+pub fn mesh(args: &[&str], envs: &[(&str, &str)]) -> (i32, String, String) {
+    let mut command = Command::new(program());
+    command.args(args).stdin(Stdio::null());
+    for (name, value) in envs {
+        command.env(name, value);
+    }
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+pub fn is_success(status: u16) -> bool {
+    StatusCode::from_u16(status).is_ok_and(|status| status.is_success())
+}
