@@ -23,6 +23,7 @@ use crate::{
     message::{Epoch, Payload, Reject, Seq, TaskCancel, TaskUpdate},
     principal::Principal,
     task::TaskState,
+    time::NodeTime,
 };
 use eligible::Contender;
 use record::{AwardRecord, FateKind};
@@ -43,6 +44,8 @@ pub struct ContractNet {
     record: AwardRecord,
     kept_word: BTreeMap<AgentId, Vec<bool>>,
     last_failure: Option<String>,
+    /// The last award's; the next one's is greater.
+    last_epoch: Epoch,
     /// The peers known at the start; empty from the first round on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     candidates: Vec<Candidate>,
@@ -55,14 +58,25 @@ enum Stage {
     Opening,
     /// Proposals have been called for.
     #[serde(rename_all = "camelCase")]
-    Bidding { asked: BTreeMap<AgentId, Contender>, answers: BTreeMap<AgentId, Option<Standing>> },
-    /// Nobody to ask at the moment; another round follows.
-    Between,
+    Bidding {
+        asked: BTreeMap<AgentId, Contender>,
+        answers: BTreeMap<AgentId, Option<Standing>>,
+        closes: NodeTime,
+    },
+    /// Nobody to ask, or nobody would; another round follows.
+    #[serde(rename_all = "camelCase")]
+    Between { until: NodeTime },
     /// The next round looks for peers.
     Searching,
     /// A claim is being written.
     #[serde(rename_all = "camelCase")]
-    Claiming { winner: AgentId, next: Vec<(AgentId, Standing)> },
+    Claiming {
+        winner: AgentId,
+        next: Vec<(AgentId, Standing)>,
+        /// The task was ended meanwhile; the claim must come back before it can be freed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        called_off: Option<(TaskState, String)>,
+    },
     /// Somebody has the award.
     Awarded(Award),
     /// It is over.
@@ -77,9 +91,12 @@ struct Award {
     epoch: Epoch,
     is_accepted: bool,
     next: Vec<(AgentId, Standing)>,
+    /// When patience ends: with its acceptance first, with its silence then.
+    patience_ends: NodeTime,
     applied: Seq,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    early: BTreeMap<Seq, TaskUpdate>,
+    /// Updates that came before their turn, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    early: Vec<TaskUpdate>,
 }
 
 impl ContractNet {
@@ -95,7 +112,18 @@ impl ContractNet {
             outcome: None,
         };
         let (stage, kept_word) = (Stage::Opening, BTreeMap::new());
-        Self { me, accountable, auction, round: 0, stage, record, kept_word, last_failure: None, candidates }
+        Self {
+            me,
+            accountable,
+            auction,
+            round: 0,
+            stage,
+            record,
+            kept_word,
+            last_failure: None,
+            last_epoch: 0,
+            candidates,
+        }
     }
 
     /// Every candidate's fate so far.
@@ -115,6 +143,7 @@ impl ContractNet {
 
     fn heard(&mut self, by: &Principal, envelope: &Envelope, event: &Event) -> Vec<Effect> {
         let kind = envelope.kind();
+        let is_this_task = envelope.payload.task_id() == Some(&self.accountable.spec.task_id);
         let Some(agent) = by.agent() else {
             self.record.ignore(
                 by.to_string(),
@@ -124,6 +153,9 @@ impl ContractNet {
             );
             return Vec::new();
         };
+        if !is_this_task {
+            return self.ignore(agent, envelope, "it is about another task", event);
+        }
         match &envelope.payload {
             Payload::Bid(bid) => self.hear_bid(agent, bid, event),
             Payload::NoBid(no_bid) => self.hear_no_bid(agent, &no_bid.reason, event),
@@ -132,12 +164,14 @@ impl ContractNet {
             Payload::TaskUpdate(update) => self.hear_update(agent, update, event),
             Payload::TaskResponse(response) => self.hear_response(agent, response, event),
             Payload::TaskCancel(cancel) => {
-                let is_asker = self.accountable.asker.as_ref().is_some_and(|asker| asker.agent == *agent);
+                let is_asker = self.accountable.asker.as_ref().is_some_and(|asker| {
+                    asker.agent == *agent && (cancel.epoch.is_none() || cancel.epoch == asker.epoch)
+                });
                 if is_asker {
                     let reason = cancel.reason.clone().unwrap_or_else(|| "the asker cancelled it".to_owned());
                     return self.call_off(TaskState::Canceled, reason);
                 }
-                self.ignore(agent, envelope, "it is not the asker", event)
+                self.ignore(agent, envelope, "it is not the asker's, or ends another award", event)
             }
             Payload::TaskRequest(_)
             | Payload::HelpRequest(_)
@@ -161,11 +195,18 @@ impl ContractNet {
             Stage::Awarded(award) => {
                 self.record.set(&award.winner, FateKind::Cancelled, Some(reason.clone()));
                 effects.extend(self.revoke(&award.winner, award.epoch, &reason));
+                effects.extend(self.reject_losers(&reason));
             }
-            Stage::Bidding { asked, .. } => {
-                effects.extend(asked.keys().map(|agent| self.reject(agent, &reason)));
+            Stage::Bidding { asked, answers, .. } => {
+                let waiting = asked.keys().filter(|agent| !matches!(answers.get(agent), Some(None)));
+                effects.extend(waiting.map(|agent| self.reject(agent, &reason)));
             }
-            Stage::Opening | Stage::Between | Stage::Searching | Stage::Claiming { .. } | Stage::Over => {}
+            Stage::Claiming { winner, next, called_off } => {
+                let called_off = called_off.or(Some((state, reason)));
+                self.stage = Stage::Claiming { winner, next, called_off };
+                return Vec::new();
+            }
+            Stage::Opening | Stage::Between { .. } | Stage::Searching | Stage::Over => {}
         }
         effects.extend(self.finish(state, Some(reason)));
         effects
@@ -199,6 +240,15 @@ impl ContractNet {
         ]
     }
 
+    /// Tells every bidder that has not been told yet.
+    fn reject_losers(&mut self, reason: &str) -> Vec<Effect> {
+        let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
+        let losers = fates.iter().filter(|fate| fate.fate == FateKind::Bid).map(|fate| fate.agent.clone());
+        let losers: Vec<_> = losers.collect();
+        losers.iter().for_each(|loser| self.record.set(loser, FateKind::Outbid, None));
+        losers.iter().map(|loser| self.reject(loser, reason)).collect()
+    }
+
     fn reject(&self, agent: &AgentId, reason: &str) -> Effect {
         let task_id = self.accountable.spec.task_id.clone();
         let reject = Reject { task_id, reason: reason.to_owned(), extra: Map::new() };
@@ -220,26 +270,27 @@ impl Pattern for ContractNet {
         match &event.what {
             What::Started if self.stage == Stage::Opening => self.start(event),
             What::Heard { by, envelope, .. } => self.heard(by, envelope, event),
-            What::PeersFound { label, candidates } if label == "round" && self.stage == Stage::Searching => {
+            What::PeersFound { label, candidates }
+                if *label == self.search() && self.stage == Stage::Searching =>
+            {
                 self.call(candidates, event)
             }
             What::Claimed { holder, epoch } => self.claimed(holder, *epoch, event),
             What::Undelivered { label, message, .. } => self.undelivered(label, message, event),
             What::Woke { timer } => match timer.as_str() {
-                "bids" => self.close(event),
-                "round" => self.next_round(),
-                "accept" => self.not_accepted(event),
-                "lease" => self.lease_expired(event),
+                "bids" => self.window_ends(event),
+                "round" => self.pause_ends(event),
+                "accept" | "lease" => self.patience_ends(event),
                 "deadline" => self.call_off(TaskState::Failed, "its deadline passed".to_owned()),
                 _ => Vec::new(),
             },
             What::Cancelled { reason, .. } => self.call_off(TaskState::Canceled, reason.clone()),
             What::Answered { text, .. } => self.pass_on_answer(text),
+            What::ClaimLost { holder } => self.claim_lost(holder.as_ref(), event),
             What::Started
             | What::Progress { .. }
             | What::Thought { .. }
             | What::ThoughtFailed { .. }
-            | What::ClaimLost { .. }
             | What::ClaimExpired { .. }
             | What::Told { .. }
             | What::Published { .. }

@@ -3,24 +3,36 @@
 use super::{Award, ContractNet, Stage, record::FateKind};
 use crate::{
     artifact::Artifact,
-    coordination::{Announcement, Effect, Event, Update, When},
+    coordination::{Announcement, Effect, Event, Update},
     ids::AgentId,
     message::{self, Epoch, Payload, TaskResponse, TaskUpdate},
     signal::SignalType,
     task::TaskState,
 };
+
+use super::{call::wake, record::clip};
 use serde_json::{Map, json};
 
 /// The most updates kept that came before their turn.
-const MAX_EARLY: usize = 256;
+const MAX_EARLY: usize = 64;
 
 impl ContractNet {
     pub(super) fn claimed(&mut self, holder: &AgentId, epoch: Epoch, event: &Event) -> Vec<Effect> {
-        let Stage::Claiming { winner, next } = &mut self.stage else { return Vec::new() };
-        if winner != holder {
+        let Stage::Claiming { winner, next, called_off } = &mut self.stage else { return Vec::new() };
+        if winner != holder || epoch <= self.last_epoch {
             return Vec::new();
         }
-        let (winner, next) = (winner.clone(), std::mem::take(next));
+        self.last_epoch = epoch;
+        let (winner, next, called_off) = (winner.clone(), std::mem::take(next), called_off.take());
+        if let Some((state, reason)) = called_off {
+            let task = self.accountable.spec.task_id.clone();
+            self.stage = Stage::Over;
+            self.record.set(&winner, FateKind::Cancelled, Some(reason.clone()));
+            let mut effects = vec![Effect::Release { task, epoch }, self.reject(&winner, &reason)];
+            effects.extend(self.reject_losers(&reason));
+            effects.extend(self.finish(state, Some(reason)));
+            return effects;
+        }
         if let Some(fate) = self.record.fate(&winner) {
             fate.epoch = Some(epoch);
         }
@@ -33,17 +45,35 @@ impl ContractNet {
         if let Effect::Tell(tell) = &mut told {
             tell.expires = Some(event.wall.plus(self.auction.accept()));
         }
-        let wake =
-            Effect::WakeAt { timer: "accept".to_owned(), when: When::Node(event.at + self.auction.accept()) };
+        let patience_ends = event.at + self.auction.accept();
+        let wake = wake("accept", patience_ends);
         self.stage = Stage::Awarded(Award {
             winner,
             epoch,
             is_accepted: false,
             next,
+            patience_ends,
             applied: 0,
-            early: Default::default(),
+            early: Vec::new(),
         });
         vec![told, wake]
+    }
+
+    /// Somebody else holds the claim: a later round may find it free.
+    pub(super) fn claim_lost(&mut self, holder: Option<&AgentId>, event: &Event) -> Vec<Effect> {
+        let Stage::Claiming { winner, called_off, .. } = &mut self.stage else { return Vec::new() };
+        let (winner, called_off) = (winner.clone(), called_off.take());
+        let other = holder.map_or("somebody else", AgentId::as_str);
+        let why = format!("{other} holds the claim");
+        self.record.set(&winner, FateKind::Outbid, Some(why.clone()));
+        if let Some((state, reason)) = called_off {
+            return self.finish(state, Some(reason));
+        }
+        let mut effects = vec![self.reject(&winner, &why)];
+        effects.extend(self.reject_losers(&why));
+        self.last_failure = Some(why);
+        effects.extend(self.another_round(event.at + self.auction.window(self.round), event));
+        effects
     }
 
     /// The award in force, if `agent` has it under `epoch`; else the message is noted and nothing follows.
@@ -60,18 +90,16 @@ impl ContractNet {
             Stage::Awarded(_) => "",
             Stage::Opening
             | Stage::Bidding { .. }
-            | Stage::Between
+            | Stage::Between { .. }
             | Stage::Searching
             | Stage::Claiming { .. }
             | Stage::Over => "no award is in force",
         };
-        match &mut self.stage {
-            Stage::Awarded(award) if why.is_empty() => Some(award),
-            _ => {
-                self.record.ignore(agent.to_string(), kind, why, event.wall);
-                None
-            }
+        if !why.is_empty() {
+            self.record.ignore(agent.to_string(), kind, why, event.wall);
+            return None;
         }
+        if let Stage::Awarded(award) = &mut self.stage { Some(award) } else { None }
     }
 
     pub(super) fn hear_accept(&mut self, agent: &AgentId, epoch: Epoch, event: &Event) -> Vec<Effect> {
@@ -92,28 +120,22 @@ impl ContractNet {
         claimed.subject = Some(winner.to_string());
         claimed.capability.clone_from(&self.accountable.spec.capability);
         claimed.refs.insert("epoch".into(), json!(epoch));
-        let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
-        let losers: Vec<_> = fates
-            .iter()
-            .filter(|fate| matches!(fate.fate, FateKind::Bid | FateKind::Outbid))
-            .map(|fate| fate.agent.clone())
-            .collect();
         let mut effects = vec![
             Effect::Forget { timer: "accept".to_owned() },
             Effect::Assign { doer: Some(winner.clone()) },
-            self.lease(event),
         ];
+        effects.extend(self.renew(event));
         effects.extend(self.accountable.status(TaskState::Working, format!("awarded to {winner}")));
         effects.push(Effect::Publish { signal: claimed });
-        for loser in losers {
-            self.record.set(&loser, FateKind::Outbid, None);
-            effects.push(self.reject(&loser, &format!("awarded to {winner}")));
-        }
+        effects.extend(self.reject_losers(&format!("awarded to {winner}")));
         effects
     }
 
-    fn lease(&self, event: &Event) -> Effect {
-        Effect::WakeAt { timer: "lease".to_owned(), when: When::Node(event.at + self.auction.lease()) }
+    fn renew(&mut self, event: &Event) -> Option<Effect> {
+        let until = event.at + self.auction.lease();
+        let Stage::Awarded(award) = &mut self.stage else { return None };
+        award.patience_ends = until;
+        Some(wake("lease", until))
     }
 
     pub(super) fn hear_decline(
@@ -126,39 +148,44 @@ impl ContractNet {
         if self.in_force(agent, Some(epoch), "award-decline", event).is_none() {
             return Vec::new();
         }
-        self.goes_to_another(FateKind::Declined, format!("{agent} declined: {why}"), event)
+        self.goes_to_another(FateKind::Declined, format!("{agent} declined: {}", clip(why)), event)
     }
 
-    pub(super) fn not_accepted(&mut self, event: &Event) -> Vec<Effect> {
+    /// The winner has not accepted in time, or was silent for a lease.
+    pub(super) fn patience_ends(&mut self, event: &Event) -> Vec<Effect> {
         let Stage::Awarded(award) = &self.stage else { return Vec::new() };
-        if award.is_accepted {
-            return Vec::new();
+        if event.at < award.patience_ends {
+            let timer = if award.is_accepted { "lease" } else { "accept" };
+            return vec![wake(timer, award.patience_ends)];
         }
-        let why = format!("{} did not accept in time", award.winner);
-        self.goes_to_another(FateKind::AcceptTimeout, why, event)
-    }
-
-    pub(super) fn lease_expired(&mut self, event: &Event) -> Vec<Effect> {
-        let Stage::Awarded(award) = &self.stage else { return Vec::new() };
-        if !award.is_accepted {
-            return Vec::new();
-        }
-        let why = format!("{} fell silent for {} ms", award.winner, self.auction.lease_ms);
-        self.goes_to_another(FateKind::LeaseExpired, why, event)
+        let winner = &award.winner;
+        let (fate, why) = if award.is_accepted {
+            (FateKind::LeaseExpired, format!("{winner} fell silent for {} ms", self.auction.lease_ms))
+        } else {
+            (FateKind::AcceptTimeout, format!("{winner} did not accept in time"))
+        };
+        self.goes_to_another(fate, why, event)
     }
 
     pub(super) fn undelivered(&mut self, label: &str, why: &str, event: &Event) -> Vec<Effect> {
         if let Some(Ok(agent)) = label.strip_prefix("cfp:").map(AgentId::parse) {
-            return self.passes(&agent, FateKind::Unreachable, why, event);
+            let is_awaited =
+                matches!(&self.stage, Stage::Bidding { asked, .. } if asked.contains_key(&agent));
+            return if is_awaited {
+                self.passes(&agent, FateKind::Unreachable, why, event)
+            } else {
+                Vec::new()
+            };
         }
-        let awarded = match &self.stage {
-            Stage::Awarded(award) => Some(format!("award:{}:{}", award.winner, award.epoch)),
-            _ => None,
+        let awarded = if let Stage::Awarded(award) = &self.stage {
+            Some(format!("award:{}:{}", award.winner, award.epoch))
+        } else {
+            None
         };
         if awarded.as_deref() == Some(label) {
             return self.goes_to_another(
                 FateKind::Unreachable,
-                format!("the award could not be delivered: {why}"),
+                format!("the award could not be delivered: {}", clip(why)),
                 event,
             );
         }
@@ -167,7 +194,7 @@ impl ContractNet {
 
     /// The award has come to nothing: the runner-up is next, then another round.
     fn goes_to_another(&mut self, fate: FateKind, why: String, event: &Event) -> Vec<Effect> {
-        let Stage::Awarded(award) = std::mem::replace(&mut self.stage, Stage::Between) else {
+        let Stage::Awarded(award) = std::mem::replace(&mut self.stage, Stage::Searching) else {
             return Vec::new();
         };
         self.record.set(&award.winner, fate, Some(why.clone()));
@@ -183,16 +210,25 @@ impl ContractNet {
     pub(super) fn hear_update(&mut self, agent: &AgentId, update: &TaskUpdate, event: &Event) -> Vec<Effect> {
         let Some(award) = self.in_force(agent, update.epoch, "task-update", event) else { return Vec::new() };
         let was_accepted = award.is_accepted;
-        let is_new = update.seq > award.applied && !award.early.contains_key(&update.seq);
-        if is_new && award.early.len() < MAX_EARLY {
-            award.early.insert(update.seq, update.clone());
+        let Err(place) = award.early.binary_search_by_key(&update.seq, |early| early.seq) else {
+            return Vec::new();
+        };
+        let is_next = update.seq == award.applied + 1;
+        if update.seq <= award.applied && was_accepted {
+            return Vec::new();
         }
-        let mut in_turn = Vec::new();
-        while let Some(next) = award.early.remove(&(award.applied + 1)) {
-            award.applied += 1;
-            in_turn.push(next);
+        if is_next || update.seq > award.applied && award.early.len() < MAX_EARLY {
+            award.early.insert(place, update.clone());
         }
-        let mut effects = if was_accepted { vec![self.lease(event)] } else { self.accepted(event) };
+        let first_seq = award.applied + 1;
+        let run = (first_seq..).zip(&award.early).take_while(|(seq, early)| *seq == early.seq).count();
+        let in_turn: Vec<_> = award.early.drain(..run).collect();
+        award.applied = in_turn.last().map_or(award.applied, |last| last.seq);
+        let mut effects: Vec<_> =
+            if was_accepted { self.renew(event).into_iter().collect() } else { self.accepted(event) };
+        if in_turn.iter().all(|update| update.status.is_none() && update.artifact.is_none()) {
+            effects.extend(self.accountable.sign_of_life());
+        }
         for update in in_turn {
             if let Some(status) = update.status.filter(|status| !status.state.is_terminal()) {
                 effects.extend(self.accountable.update(Update::Status(status)));
@@ -217,39 +253,32 @@ impl ContractNet {
             return Vec::new();
         }
         let has_message = response.message.as_ref().is_some_and(|text| !text.trim().is_empty());
-        let has_result = has_message || response.artifacts.iter().any(|artifact| !artifact.is_empty());
+        let mut results = response.artifacts.iter().chain(self.accountable.artifacts());
+        let has_result = has_message || results.any(|artifact| !artifact.is_empty());
         if response.state != TaskState::Completed || !has_result {
-            let why = response.message.clone().unwrap_or_else(|| match response.state {
-                TaskState::Completed => "done without a result".to_owned(),
-                other => other.word().to_owned(),
-            });
-            return self.goes_to_another(FateKind::Failed, format!("{agent} did not manage: {why}"), event);
+            let silent = || match response.state == TaskState::Completed {
+                true => "done without a result".to_owned(),
+                false => response.state.word().to_owned(),
+            };
+            let why = response.message.clone().unwrap_or_else(silent);
+            return self.goes_to_another(
+                FateKind::Failed,
+                format!("{agent} did not manage: {}", clip(&why)),
+                event,
+            );
         }
+        let shows_acceptance = matches!(&self.stage, Stage::Awarded(award) if !award.is_accepted);
+        let mut effects = if shows_acceptance { self.accepted(event) } else { Vec::new() };
         let Stage::Awarded(award) = std::mem::replace(&mut self.stage, Stage::Over) else {
-            return Vec::new();
+            return effects;
         };
-        let mut effects = if award.is_accepted { Vec::new() } else { self.late_acceptance(&award) };
+        effects.push(Effect::Forget { timer: "lease".to_owned() });
         self.record.set(agent, FateKind::Completed, None);
         self.kept_word.entry(agent.clone()).or_default().push(true);
         let task = self.accountable.spec.task_id.clone();
         effects.push(Effect::Release { task, epoch: award.epoch });
         effects.extend(self.take_results(&response.artifacts));
         effects.extend(self.finish(TaskState::Completed, response.message.clone()));
-        effects
-    }
-
-    /// A result that came before its acceptance: the acceptance is shown all the same.
-    fn late_acceptance(&mut self, award: &Award) -> Vec<Effect> {
-        let mut claimed = Announcement::about(SignalType::task_claimed(), &self.accountable.spec.task_id);
-        claimed.subject = Some(award.winner.to_string());
-        claimed.capability.clone_from(&self.accountable.spec.capability);
-        let losers: Vec<_> = award.next.iter().map(|(agent, _)| agent.clone()).collect();
-        let mut effects =
-            vec![Effect::Assign { doer: Some(award.winner.clone()) }, Effect::Publish { signal: claimed }];
-        for loser in losers {
-            self.record.set(&loser, FateKind::Outbid, None);
-            effects.push(self.reject(&loser, &format!("awarded to {}", award.winner)));
-        }
         effects
     }
 

@@ -4,7 +4,7 @@ use super::{
     ContractNet, Stage,
     auction::Strategy,
     eligible::{self, Contender},
-    record::{FateKind, Offer, Round},
+    record::{FateKind, Offer, Round, clip},
     score::{self, Standing},
 };
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     ids::AgentId,
     message::{Bid, Cfp, Payload},
     task::TaskState,
+    time::NodeTime,
 };
 use serde_json::{Map, json};
 use std::{collections::BTreeMap, time::Duration};
@@ -61,8 +62,8 @@ impl ContractNet {
             };
             effects.push(self.tell(format!("cfp:{agent}"), agent, Payload::Cfp(cfp)));
         }
-        effects.push(Effect::WakeAt { timer: "bids".to_owned(), when: When::Node(event.at + window) });
-        self.stage = Stage::Bidding { asked, answers: BTreeMap::new() };
+        effects.push(wake("bids", event.at + window));
+        self.stage = Stage::Bidding { asked, answers: BTreeMap::new(), closes: event.at + window };
         effects
     }
 
@@ -86,20 +87,23 @@ impl ContractNet {
                 .map_or(why.clone(), |last| format!("unassigned: {last}; then {why}"));
             return self.finish(TaskState::Failed, Some(why));
         }
-        self.stage = Stage::Between;
         let mut effects = self.accountable.status(TaskState::Working, why);
-        effects.push(Effect::WakeAt { timer: "round".to_owned(), when: When::Node(event.at + window) });
+        effects.extend(self.another_round(event.at + window, event));
         effects
     }
 
     pub(super) fn hear_bid(&mut self, agent: &AgentId, bid: &Bid, event: &Event) -> Vec<Effect> {
-        let is_this_task = bid.task_id == self.accountable.spec.task_id;
+        let is_too_late =
+            self.accountable.spec.deadline.is_some_and(|by| event.wall.plus(bid.eta.duration()) > by);
+        if is_too_late {
+            return self.passes(agent, FateKind::NoBid, "its eta is past the deadline", event);
+        }
         let first_wins = self.auction.strategy == Strategy::FirstClaim;
-        let Stage::Bidding { asked, answers } = &mut self.stage else {
+        let Stage::Bidding { asked, answers, .. } = &mut self.stage else {
             self.record.ignore(agent.to_string(), "bid", "the auction is closed", event.wall);
             return Vec::new();
         };
-        let Some(contender) = asked.get(agent).filter(|_| is_this_task) else {
+        let Some(contender) = asked.get(agent) else {
             self.record.ignore(agent.to_string(), "bid", "it was not asked", event.wall);
             return Vec::new();
         };
@@ -131,7 +135,7 @@ impl ContractNet {
         why: &str,
         event: &Event,
     ) -> Vec<Effect> {
-        let Stage::Bidding { asked, answers } = &mut self.stage else {
+        let Stage::Bidding { asked, answers, .. } = &mut self.stage else {
             self.record.ignore(agent.to_string(), "no-bid", "the auction is closed", event.wall);
             return Vec::new();
         };
@@ -141,17 +145,27 @@ impl ContractNet {
         }
         answers.insert(agent.clone(), None);
         let all_answered = answers.len() == asked.len();
-        self.record.set(agent, fate, Some(why.chars().take(500).collect()));
+        self.record.set(agent, fate, Some(clip(why)));
         if let Some(entry) = self.record.fate(agent) {
             entry.bid = None;
         }
         if all_answered { self.close(event) } else { Vec::new() }
     }
 
+    /// Bids are awaited no longer.
+    pub(super) fn window_ends(&mut self, event: &Event) -> Vec<Effect> {
+        if let Stage::Bidding { closes, .. } = &self.stage
+            && event.at < *closes
+        {
+            return vec![wake("bids", *closes)];
+        }
+        self.close(event)
+    }
+
     /// Bids are no longer taken: the best one gets the work.
     pub(super) fn close(&mut self, event: &Event) -> Vec<Effect> {
-        let Stage::Bidding { asked, answers } = &mut self.stage else { return Vec::new() };
-        let (asked, answers) = (std::mem::take(asked), std::mem::take(answers));
+        let Stage::Bidding { asked, answers, closes } = &mut self.stage else { return Vec::new() };
+        let (asked, answers, closes) = (std::mem::take(asked), std::mem::take(answers), *closes);
         let bids: Vec<(AgentId, Contender, Standing)> = answers
             .into_iter()
             .filter_map(|(agent, standing)| Some((agent.clone(), asked.get(&agent)?.clone(), standing?)))
@@ -166,18 +180,26 @@ impl ContractNet {
         if let Some(round) = self.record.rounds.last_mut() {
             round.candidates.sort_by_key(|fate| fate.rank.unwrap_or(usize::MAX));
         }
-        let next = ranked.into_iter().map(|(agent, standing, _)| (agent, standing)).collect();
+        let next: Vec<_> = ranked.into_iter().map(|(agent, standing, _)| (agent, standing)).collect();
         let mut effects = vec![Effect::Forget { timer: "bids".to_owned() }];
-        effects.extend(self.award_next(next, event));
+        if next.is_empty() {
+            self.last_failure.get_or_insert_with(|| "no bids".to_owned());
+            effects.extend(self.another_round(closes, event));
+        } else {
+            effects.extend(self.award_next(next, event));
+        }
         effects
     }
 
     /// Claims the task for the best bid that still stands; without one, another round, or the end.
     pub(super) fn award_next(&mut self, mut next: Vec<(AgentId, Standing)>, event: &Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
         while !next.is_empty() {
             let (winner, standing) = next.remove(0);
             if standing.valid_until < event.at {
-                self.record.set(&winner, FateKind::Outbid, Some("its offer stood no longer".to_owned()));
+                let why = "its offer stood no longer";
+                self.record.set(&winner, FateKind::Outbid, Some(why.to_owned()));
+                effects.push(self.reject(&winner, why));
                 continue;
             }
             self.record.set(&winner, FateKind::Awarded, None);
@@ -186,33 +208,50 @@ impl ContractNet {
                 holder: winner.clone(),
                 lease: self.auction.lease(),
             };
-            self.stage = Stage::Claiming { winner, next };
-            return vec![claim];
+            self.stage = Stage::Claiming { winner, next, called_off: None };
+            effects.push(claim);
+            return effects;
         }
-        self.another_round()
+        effects.extend(self.another_round(event.at, event));
+        effects
     }
 
-    /// Another call for proposals, with fresh eyes; or the task is unassigned.
-    pub(super) fn another_round(&mut self) -> Vec<Effect> {
+    /// Another call for proposals, not before `at`, with fresh eyes; or the task is unassigned.
+    pub(super) fn another_round(&mut self, at: NodeTime, event: &Event) -> Vec<Effect> {
         if self.round >= self.auction.rounds {
             let rounds =
                 if self.round == 1 { "1 round".to_owned() } else { format!("{} rounds", self.round) };
             let last = self.last_failure.take().unwrap_or_else(|| "no bids".to_owned());
             return self.finish(TaskState::Failed, Some(format!("unassigned after {rounds}: {last}")));
         }
+        if event.at < at {
+            self.stage = Stage::Between { until: at };
+            return vec![wake("round", at)];
+        }
         self.next_round()
     }
 
-    pub(super) fn next_round(&mut self) -> Vec<Effect> {
-        match (&self.stage, &self.accountable.spec.capability) {
-            (Stage::Searching | Stage::Awarded(_) | Stage::Over, _) | (_, None) => Vec::new(),
-            (_, Some(capability)) => {
-                let find = Effect::FindPeers { label: "round".to_owned(), capability: capability.clone() };
-                self.stage = Stage::Searching;
-                vec![find]
-            }
-        }
+    /// The pause between two rounds is over.
+    pub(super) fn pause_ends(&mut self, event: &Event) -> Vec<Effect> {
+        let Stage::Between { until } = &self.stage else { return Vec::new() };
+        if event.at < *until { vec![wake("round", *until)] } else { self.next_round() }
     }
+
+    fn next_round(&mut self) -> Vec<Effect> {
+        let Some(capability) = self.accountable.spec.capability.clone() else { return Vec::new() };
+        self.stage = Stage::Searching;
+        vec![Effect::FindPeers { label: self.search(), capability }]
+    }
+
+    /// What the search for the next round's peers is called.
+    pub(super) fn search(&self) -> String {
+        format!("round:{}", self.round + 1)
+    }
+}
+
+/// A timer that goes off too early is set again, so that a stale one changes nothing and none is lost.
+pub(super) fn wake(timer: &str, at: NodeTime) -> Effect {
+    Effect::WakeAt { timer: timer.to_owned(), when: When::Node(at) }
 }
 
 fn names<'a>(agents: impl ExactSizeIterator<Item = &'a AgentId>) -> String {

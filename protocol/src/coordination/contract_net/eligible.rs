@@ -93,7 +93,8 @@ fn entry(agent: &AgentId, fate: FateKind, why: Option<String>) -> Fate {
 
 /// A float in an order that can be a key.
 pub(super) fn order(value: f64) -> i64 {
-    let bits = value.to_bits().cast_signed();
+    // Adding zero makes -0 the 0 it is equal to.
+    let bits = (value + 0.0).to_bits().cast_signed();
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 

@@ -144,7 +144,7 @@ pub struct Score {
     pub fit: f64,
     /// The record with this manager.
     pub track_record: f64,
-    /// The eta, 1 for the shortest at hand.
+    /// The eta, 1 for the shortest at hand; under `weighted`, times the track record, as what follows.
     pub eta: f64,
     /// The cost, 1 for the lowest at hand.
     pub cost: f64,
@@ -165,6 +165,13 @@ pub struct Ignored {
     pub why: String,
     /// When it came.
     pub at: WallTime,
+}
+
+/// The most characters of a peer's words that are kept.
+const MAX_WORDS: usize = 500;
+
+pub(super) fn clip(words: &str) -> String {
+    words.chars().take(MAX_WORDS).collect()
 }
 
 impl AwardRecord {

@@ -41,6 +41,12 @@ pub(super) fn rank(
                 cost: lowest_is_best(cost_of(&standing.offer), costs),
                 load: 1.0 - standing.offer.load,
             };
+            if auction.strategy == Strategy::Weighted {
+                // A promise is worth what its maker's promises were: who never delivers must not win by bidding well.
+                score.eta *= contender.track_record;
+                score.cost *= contender.track_record;
+                score.load *= contender.track_record;
+            }
             score.total = total(auction, &score);
             (agent, standing, score)
         })
