@@ -1,6 +1,12 @@
 use super::*;
 use crate::store::memory;
 use futures_util::{StreamExt, future::join_all};
+use protocol::{
+    ids::Capability,
+    signal::SignalType,
+    time::{NodeTime, WallTime},
+};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn board() -> Board {
     Board::start(memory::new(), BoardConfig::fast(), Clock::system()).unwrap()
@@ -70,4 +76,139 @@ async fn a_late_subscriber_reads_history_and_then_what_comes() {
     }
     board.publish(&by, signal("live", "help.needed", "b-1")).await.unwrap();
     assert_eq!(signals.next().await.unwrap().unwrap().signal.id, "live");
+}
+
+/// A clock that a test moves: both times are the same number of milliseconds.
+fn clock() -> (Clock, Arc<AtomicU64>) {
+    let now = Arc::new(AtomicU64::new(0));
+    let (node, wall) = (now.clone(), now.clone());
+    let clock = Clock::new(
+        move || NodeTime(node.load(Ordering::SeqCst)),
+        move || WallTime(wall.load(Ordering::SeqCst) as i64),
+    );
+    (clock, now)
+}
+
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(20), future).await {
+        Ok(done) => done,
+        Err(_) => panic!("{what}: not within 20 s"),
+    }
+}
+
+#[actix::test]
+async fn each_of_the_signals_reaches_those_it_is_for_and_a_late_one_reads_what_was() {
+    let board = board();
+    let rest = Capability::parse("rest").unwrap();
+    let handle = crate::client::Blackboard::local(board.clone());
+    let by = agent("b-1");
+    let capable = Selector {
+        types: vec!["help.needed".into(), "task.available".into()],
+        capabilities: vec![rest.clone()],
+        task_id: None,
+    };
+    let mut early = handle.subscribe(&by, capable.clone(), None).await.unwrap();
+    for kind in protocol::signal::SIGNAL_TYPES {
+        let from = if SignalType::parse(kind).unwrap().is_registrys() { "registry" } else { "b-1" };
+        for capability in [Some(&rest), None] {
+            let id = format!("{kind}-{}", capability.is_some());
+            let signal = Signal { capability: capability.cloned(), ..signal(&id, kind, from) };
+            let by_another = board.publish(&agent("b-2"), signal.clone()).await.unwrap_err();
+            assert_eq!(by_another.reason, Reason::SenderNotProven);
+            board.publish(&agent(from), signal).await.unwrap();
+        }
+    }
+    let mut late = handle.subscribe(&by, capable, Some(0)).await.unwrap();
+    for wanted in ["task.available-true", "help.needed-true"] {
+        for reader in [&mut early, &mut late] {
+            assert_eq!(within("a signal", reader.next()).await.unwrap().unwrap().signal.id, wanted);
+        }
+    }
+    let of_tasks = Selector { types: vec!["task.*".into()], ..Selector::default() };
+    let page = board.read(of_tasks, None, 100).await.unwrap();
+    assert_eq!(page.signals.len(), 8);
+    let rest_of = board.read(Selector::default(), Some(page.signals[5].revision), 100).await.unwrap();
+    assert!(rest_of.signals.iter().all(|posted| posted.revision > page.signals[5].revision));
+}
+
+#[actix::test]
+async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epoch() {
+    let (clock, now) = clock();
+    let board = Board::start(memory::new(), BoardConfig::fast(), clock).unwrap();
+    let (one, two) = (AgentId::parse("b-1").unwrap(), AgentId::parse("b-2").unwrap());
+    let task = TaskId::parse("t-1").unwrap();
+    let lease = Duration::from_millis(1_000);
+    let open = Signal {
+        task_id: Some(task.clone()),
+        capability: Some(Capability::parse("rest").unwrap()),
+        ..signal("offer", "task.available", "planner")
+    };
+    board.publish(&agent("planner"), open).await.unwrap();
+    let first = board.claim(&agent("b-1"), &task, &one, lease).await.unwrap();
+    now.store(900, Ordering::SeqCst);
+    board.renew(&agent("b-1"), &task, first.epoch).await.unwrap();
+    now.store(1_900, Ordering::SeqCst);
+    let refused = board.claim(&agent("b-2"), &task, &two, lease).await.unwrap_err();
+    assert_eq!(refused.reason, Reason::AlreadyClaimed, "within the grace: {refused}");
+    now.store(1_951, Ordering::SeqCst);
+    within("the expiry shows", async {
+        while board.look(&task).await.unwrap().state != Standing::Expired {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let again = Selector {
+        types: vec!["task.available".into()],
+        capabilities: vec![Capability::parse("rest").unwrap()],
+        task_id: Some(task.clone()),
+    };
+    let told = board.read(again, None, 10).await.unwrap().signals;
+    assert_eq!(told.len(), 2);
+    assert_eq!(
+        (told[1].signal.from.as_str(), &told[1].signal.refs["formerHolder"]),
+        (access::BOARD, &"b-1".into())
+    );
+    let second = board.claim(&agent("b-2"), &task, &two, lease).await.unwrap();
+    assert!(second.epoch > first.epoch);
+    for late in [
+        board.renew(&agent("b-1"), &task, first.epoch).await,
+        board.complete(&agent("b-1"), &task, first.epoch).await,
+    ] {
+        assert_eq!(late.unwrap_err().reason, Reason::Fenced);
+    }
+    assert_eq!(board.snapshot().await.unwrap().counts.expired, 1);
+}
+
+#[actix::test]
+async fn a_restart_gives_every_holder_a_whole_lease() {
+    let (store, (clock, now)) = (memory::new(), clock());
+    let holder = AgentId::parse("b-1").unwrap();
+    let task = TaskId::parse("t-1").unwrap();
+    let board = Board::start(store.clone(), BoardConfig::fast(), clock.clone()).unwrap();
+    let claim = board.claim(&agent("b-1"), &task, &holder, Duration::from_secs(1)).await.unwrap();
+    now.store(1_000_000, Ordering::SeqCst);
+    let board = Board::start(store, BoardConfig::fast(), clock).unwrap();
+    let refused =
+        board.claim(&agent("b-2"), &task, &AgentId::parse("b-2").unwrap(), Duration::from_secs(1)).await;
+    assert_eq!(refused.unwrap_err().reason, Reason::AlreadyClaimed);
+    assert_eq!(board.complete(&agent("b-1"), &task, claim.epoch).await.unwrap().state, Standing::Completed);
+}
+
+#[actix::test]
+async fn what_is_too_old_goes_and_a_reader_of_it_is_told_the_floor() {
+    let store = memory::new();
+    let (clock, now) = clock();
+    let board = Board::start(store.clone(), BoardConfig::fast(), clock).unwrap();
+    let by = agent("b-1");
+    let old = board.publish(&by, signal("old", "help.needed", "b-1")).await.unwrap();
+    now.store(1_000, Ordering::SeqCst);
+    let new = board.publish(&by, signal("new", "help.needed", "b-1")).await.unwrap();
+    tidying::tidy(store, WallTime(1_500), Duration::from_millis(700)).await.unwrap();
+    let kept = board.read(Selector::default(), None, 10).await.unwrap();
+    assert_eq!(kept.signals.iter().map(|posted| posted.revision).collect::<Vec<_>>(), [new]);
+    let trimmed = board.read(Selector::default(), Some(0), 10).await.unwrap_err();
+    assert_eq!((trimmed.reason, trimmed.metadata), (Reason::Trimmed, vec![("floor", old.to_string())]));
+    let subscribed = board.subscribe(Selector::default(), Some(0)).map(drop).unwrap_err();
+    assert_eq!(subscribed.reason, Reason::Trimmed);
+    assert_eq!(board.read(Selector::default(), Some(old), 10).await.unwrap().signals.len(), 1);
 }
