@@ -1,4 +1,6 @@
 //! The HTTP side of a node: the edge that every request passes, and the routes behind it.
 
 pub mod edge;
+pub mod events;
+pub mod routes;
 pub mod server;

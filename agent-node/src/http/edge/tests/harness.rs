@@ -22,7 +22,7 @@ use protocol::{
 use serde_json::Value;
 use std::{
     io::{ErrorKind, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, TcpListener, TcpStream},
     sync::{Arc, Mutex, mpsc},
     thread,
     time::{Duration, Instant},
@@ -70,7 +70,11 @@ struct Held {
 }
 
 pub(super) fn serve(front: Front) -> Served {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    serve_on("127.0.0.1", front)
+}
+
+pub(super) fn serve_on(address: &str, front: Front) -> Served {
+    let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let (begun_out, begun) = mpsc::channel();
     let may_end = Arc::new(Semaphore::new(0));
@@ -159,7 +163,12 @@ pub(super) struct Reply {
 
 impl Served {
     pub(super) fn peer(&self) -> Peer {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        self.peer_from(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// A connection to this address of the machine, and so from it.
+    pub(super) fn peer_from(&self, address: IpAddr) -> Peer {
+        let stream = TcpStream::connect((address, self.port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Peer(stream)

@@ -1,4 +1,4 @@
-use super::harness::{Reply, Served, front, refused, secret, serve, signer};
+use super::harness::{Reply, Served, front, refused, secret, serve, serve_on, signer};
 use crate::http::{edge::Auth, server::Front};
 use protocol::{
     ids::{AgentId, Digest},
@@ -94,6 +94,20 @@ fn without_a_secret_no_signature_is_believed() {
         signed(&Signer::new(secret(), AgentId::parse("a").unwrap()), "/echo", "builder-01", b"{}", now());
     assert_eq!(post(&served, &headers).refusal(), refused(401, "unauthenticated"));
     assert_eq!(served.post(b"{}").status, 200);
+}
+
+#[test]
+fn from_another_machine_a_signature_is_needed() {
+    let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    let Ok(own) = probe.connect("192.0.2.1:9").and_then(|()| probe.local_addr()) else {
+        return eprintln!("this machine has no address but loopback");
+    };
+    let served = serve_on("0.0.0.0", front());
+    let mut peer = served.peer_from(own.ip());
+    peer.send("GET", "/echo", "", b"");
+    assert_eq!(peer.reply().refusal(), refused(401, "unauthenticated"));
+    peer.send("POST", "/echo", &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now()), b"{}");
+    assert_eq!(peer.reply().json()["who"], "agent:planner-01");
 }
 
 #[test]

@@ -150,6 +150,30 @@ fn nothing_a_client_says_becomes_a_header() {
 }
 
 #[test]
+fn what_is_not_http_harms_nobody() {
+    let served = serve(front());
+    let huge = format!("GET /bare HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "a".repeat(200_000));
+    let many = format!("GET /bare HTTP/1.1\r\nhost: localhost\r\n{}\r\n", "x: y\r\n".repeat(1_000));
+    for bytes in [
+        &b"\0\0\0\0\r\n\r\n"[..],
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /bare HTTP/1.1\r\nhost: localhost\r\n folded: x\r\n\r\n",
+        b"GET /bare HTTP/1.1\r\nhost : localhost\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"CONNECT evil.example:80 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        huge.as_bytes(),
+        many.as_bytes(),
+    ] {
+        let mut peer = served.peer();
+        peer.write(bytes);
+        let reply = peer.reply();
+        assert!((400..500).contains(&reply.status), "{reply:?}");
+    }
+    assert_eq!(served.ask("GET", "/bare", "", b"").status, 200);
+}
+
+#[test]
 fn requests_that_can_be_read_two_ways_are_refused() {
     let served = serve(front());
     for head in [

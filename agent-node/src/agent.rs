@@ -1,0 +1,385 @@
+//! One agent: an actor that takes messages in, finds the conversation each belongs to, and keeps those conversations
+//! going. It holds what is open; everything that has ended lies in its store.
+
+mod admit;
+mod drive;
+mod open;
+mod perform;
+mod recover;
+mod retain;
+
+pub(crate) use admit::store_problem;
+pub use admit::{Ack, Admit};
+pub(crate) use recover::every;
+pub use recover::newest_time;
+pub use retain::Sweep;
+
+use crate::{
+    brain::Brain,
+    clock::Clock,
+    conversation::{
+        Conversation, Waiter,
+        record::{Place, keys},
+    },
+    outbox::{Outbox, Ways},
+};
+use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle};
+use blackboard::store::{Key, Shared};
+use protocol::{
+    card::Card,
+    coordination::{
+        AnyPattern, What,
+        contract_net::{Auction, track_record::TrackRecord},
+        delegation::Patience,
+    },
+    ids::{AgentId, ConversationId, Digest, TaskId},
+    limits::Limits,
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+};
+use tokio::sync::Semaphore;
+
+/// What an agent is made of.
+pub struct Parts {
+    /// What it says of itself.
+    pub card: Arc<Card>,
+    /// Who thinks for it.
+    pub brain: Arc<dyn Brain>,
+    /// Its store, bound to its own prefix.
+    pub store: Shared,
+    /// The node's clocks.
+    pub clock: Clock,
+    /// What it sends through.
+    pub ways: Ways,
+    /// What it takes, and for how long it waits.
+    pub limits: Arc<Limits>,
+    /// How it gives work away.
+    pub auction: Auction,
+    /// How long it waits for what it asked.
+    pub patience: Patience,
+    /// What the outside may look at without asking it.
+    pub pulse: Arc<Pulse>,
+    /// Ends the process: the store has failed, and only a restart recovers what is true.
+    pub fatal: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What can be known of an agent from outside its thread.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    running: AtomicU32,
+    draining: AtomicBool,
+}
+
+impl Pulse {
+    /// Tasks it is doing.
+    pub fn running(&self) -> u32 {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    /// Whether it takes nothing new.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Takes nothing new from here on.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The actor.
+pub struct AgentActor {
+    me: AgentId,
+    parts: Parts,
+    outbox: Option<Outbox>,
+    thinking_places: Arc<Semaphore>,
+    conversations: BTreeMap<ConversationId, Conversation>,
+    tasks: HashMap<(TaskId, Principal), ConversationId>,
+    in_flight: HashMap<Key, (Digest, Vec<(Waiter, Ack)>)>,
+    joiners: HashMap<ConversationId, Vec<(Waiter, Ack)>>,
+    timers: HashMap<(ConversationId, Place), SpawnHandle>,
+    thoughts: HashMap<(ConversationId, Place), tokio::task::JoinHandle<()>>,
+    flushes: HashMap<ConversationId, SpawnHandle>,
+    track_records: BTreeMap<AgentId, TrackRecord>,
+    counts: Counts,
+}
+
+/// What an agent has done since it started.
+#[derive(Debug, Default, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Messages taken.
+    pub admitted: u64,
+    /// Messages that had been taken before.
+    pub duplicates: u64,
+    /// Messages refused.
+    pub refused: u64,
+    /// Steps committed.
+    pub steps: u64,
+    /// Acknowledgements nobody waited for any more.
+    pub late_acks: u64,
+    /// Calls for proposals answered with a bid.
+    pub bids: u64,
+}
+
+/// Something happened to a conversation, from inside the node.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Happened {
+    /// Which.
+    pub conversation: ConversationId,
+    /// The effect whose result it is.
+    pub closes: Option<Place>,
+    /// What.
+    pub what: What,
+}
+
+/// Ends a task, for its owner.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Ack, Problem>")]
+pub struct Cancel {
+    /// Which task.
+    pub task: TaskId,
+    /// Who wants it.
+    pub by: Principal,
+    /// Why.
+    pub reason: String,
+}
+
+/// Answers what a task waits for, for its owner.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Ack, Problem>")]
+pub struct Answer {
+    /// Which task.
+    pub task: TaskId,
+    /// Who answers.
+    pub by: Principal,
+    /// What.
+    pub text: String,
+}
+
+/// Sends a dead letter again.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Ack, Problem>")]
+pub struct Redrive {
+    /// Which message.
+    pub message: protocol::ids::MessageId,
+}
+
+/// Asks what the actor is doing.
+#[derive(Debug, Message)]
+#[rtype(result = "Snapshot")]
+pub struct Look;
+
+/// What an agent is doing.
+#[derive(Debug, Serialize, actix::MessageResponse)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// Who.
+    pub agent: AgentId,
+    /// Its brain's kind.
+    pub brain: &'static str,
+    /// Open conversations by pattern.
+    pub conversations: BTreeMap<&'static str, usize>,
+    /// Tasks it is doing.
+    pub running: u32,
+    /// Turns being thought.
+    pub thinking: usize,
+    /// Timers set.
+    pub timers: usize,
+    /// Messages on their way, by recipient.
+    pub outbox: BTreeMap<AgentId, usize>,
+    /// What it has done since it started.
+    pub counts: Counts,
+}
+
+impl AgentActor {
+    /// An agent that has not started.
+    pub fn new(parts: Parts) -> Self {
+        let places = usize::try_from(parts.card.terms.max_parallel.max(1)).unwrap_or(1);
+        Self {
+            me: parts.card.agent_id.clone(),
+            thinking_places: Arc::new(Semaphore::new(places)),
+            parts,
+            outbox: None,
+            conversations: BTreeMap::new(),
+            tasks: HashMap::new(),
+            in_flight: HashMap::new(),
+            joiners: HashMap::new(),
+            timers: HashMap::new(),
+            thoughts: HashMap::new(),
+            flushes: HashMap::new(),
+            track_records: BTreeMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn count_running(&self) {
+        let is_work = |conversation: &&Conversation| match &conversation.pattern {
+            AnyPattern::Delegation(delegation) => delegation.is_work(),
+            AnyPattern::HelpRequest(_)
+            | AnyPattern::Broadcast(_)
+            | AnyPattern::ContractNet(_)
+            | AnyPattern::Redelivery(_) => false,
+        };
+        let running = self.conversations.values().filter(is_work).count();
+        self.parts.pulse.running.store(u32::try_from(running).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    fn outbox(&self) -> Option<&Outbox> {
+        self.outbox.as_ref()
+    }
+}
+
+impl Actor for AgentActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let sink = ctx.address().recipient();
+        self.outbox = Some(Outbox::new(self.me.clone(), self.parts.ways.clone(), self.parts.clock, sink));
+        if let Err(error) = self.recover(ctx) {
+            (self.parts.fatal)(&format!("{} can't recover from its store: {error}", self.me));
+        }
+        self.parts.ways.locals.add(self.me.clone(), ctx.address().recipient());
+    }
+}
+
+impl Handler<Happened> for AgentActor {
+    type Result = ();
+
+    fn handle(&mut self, happened: Happened, ctx: &mut Self::Context) {
+        self.happened(happened, ctx);
+    }
+}
+
+impl Handler<Cancel> for AgentActor {
+    type Result = ResponseFuture<Result<Ack, Problem>>;
+
+    fn handle(&mut self, cancel: Cancel, ctx: &mut Self::Context) -> Self::Result {
+        let what = What::Cancelled { by: cancel.by.clone(), reason: cancel.reason };
+        let id = match self.open_task(&cancel.task, &cancel.by) {
+            Ok(id) => id,
+            Err(problem) => return Box::pin(async { Err(problem) }),
+        };
+        self.tell_owner_event(id, &cancel.task, what, ctx)
+    }
+}
+
+impl Handler<Answer> for AgentActor {
+    type Result = ResponseFuture<Result<Ack, Problem>>;
+
+    fn handle(&mut self, answer: Answer, ctx: &mut Self::Context) -> Self::Result {
+        let awaits = |row: &crate::conversation::record::TaskRow| {
+            row.task.status.state == protocol::task::TaskState::InputRequired
+        };
+        let id = match self.open_task(&answer.task, &answer.by) {
+            Ok(id) => id,
+            Err(problem) => return Box::pin(async { Err(problem) }),
+        };
+        if !self
+            .conversations
+            .get(&id)
+            .and_then(|conversation| conversation.task.as_ref())
+            .is_some_and(awaits)
+        {
+            let problem =
+                Problem::new(Reason::NotAwaitingAnswer, format!("task {} waits for no answer", answer.task));
+            return Box::pin(async { Err(problem) });
+        }
+        let what = What::Answered { by: answer.by, text: answer.text };
+        self.tell_owner_event(id, &answer.task, what, ctx)
+    }
+}
+
+impl Handler<Redrive> for AgentActor {
+    type Result = ResponseFuture<Result<Ack, Problem>>;
+
+    fn handle(&mut self, redrive: Redrive, ctx: &mut Self::Context) -> Self::Result {
+        match self.redrive(&redrive.message, ctx) {
+            Ok(durable) => durable,
+            Err(problem) => Box::pin(async { Err(problem) }),
+        }
+    }
+}
+
+impl Handler<Look> for AgentActor {
+    type Result = Snapshot;
+
+    fn handle(&mut self, _: Look, _: &mut Self::Context) -> Snapshot {
+        let mut conversations = BTreeMap::new();
+        for conversation in self.conversations.values() {
+            *conversations.entry(conversation.pattern.name()).or_default() += 1;
+        }
+        Snapshot {
+            agent: self.me.clone(),
+            brain: self.parts.brain.name(),
+            conversations,
+            running: self.parts.pulse.running(),
+            thinking: self.thoughts.len(),
+            timers: self.timers.len(),
+            outbox: self.outbox().map(Outbox::waiting).unwrap_or_default(),
+            counts: self.counts.clone(),
+        }
+    }
+}
+
+impl AgentActor {
+    /// The open conversation of a task that `by` may steer.
+    fn open_task(&self, task: &TaskId, by: &Principal) -> Result<ConversationId, Problem> {
+        let missing = || Problem::new(Reason::TaskNotFound, format!("no task {task} of yours"));
+        let may_steer =
+            |row: &crate::conversation::record::TaskRow| row.task.owner == *by || row.task.spec.root == *by;
+        let of_task = self.conversations.iter().filter(|(_, conversation)| {
+            conversation.ended.is_none()
+                && conversation
+                    .task
+                    .as_ref()
+                    .is_some_and(|row| row.task.spec.task_id == *task && may_steer(row))
+        });
+        let own = |(_, conversation): &(&ConversationId, &Conversation)| {
+            conversation.task.as_ref().is_some_and(|row| row.task.owner == *by)
+        };
+        let mut found: Vec<_> = of_task.collect();
+        found.sort_by_key(|entry| !own(entry));
+        if let Some((id, _)) = found.first() {
+            return Ok((*id).clone());
+        }
+        let rows = crate::tasks::find(self.parts.store.as_ref(), &self.me, task, by)
+            .map_err(|error| admit::store_problem(&error))?;
+        match rows {
+            Some(row) => Err(Problem::new(
+                Reason::TaskNotCancelable,
+                format!("task {task} has ended: {}", row.task.status.state.word()),
+            )),
+            None => Err(missing()),
+        }
+    }
+
+    fn redrive(
+        &mut self,
+        message: &protocol::ids::MessageId,
+        ctx: &mut Context<Self>,
+    ) -> Result<ResponseFuture<Result<Ack, Problem>>, Problem> {
+        let key = keys::dead_letter(&self.me, message);
+        let store = self.parts.store.clone();
+        let record = store.latest(&key).map_err(|error| admit::store_problem(&error))?;
+        let record = record
+            .ok_or_else(|| Problem::new(Reason::MessageNotFound, format!("no dead letter {message}")))?;
+        let dead: crate::conversation::record::DeadLetter =
+            crate::conversation::spill::decode(&self.me, store.as_ref(), &record.value)
+                .map_err(|error| admit::store_problem(&error))?;
+        let mut letter = dead.letter;
+        letter.expires_at = Some(self.parts.clock.wall().plus(self.parts.limits.message_life()));
+        let pattern = AnyPattern::Redelivery(protocol::coordination::redelivery::Redelivery::new(letter));
+        let ack = Ack { message_id: message.clone(), task_id: None, conversation_id: None, duplicate: false };
+        Ok(self.begin(pattern, None, None, None, ack, ctx))
+    }
+}

@@ -1,0 +1,370 @@
+//! A message comes in: is it for us, was it here before, which conversation is it for? One acknowledgement, from the
+//! recipient, once what it says is durable.
+
+use super::AgentActor;
+use crate::conversation::{
+    Queued,
+    record::{Receipt, keys},
+};
+use actix::{Context, Handler, Message, ResponseFuture};
+use blackboard::store;
+use protocol::{
+    coordination::{Tell, What, contract_net::bidding},
+    envelope::Envelope,
+    ids::{Address, ConversationId, Digest, EffectId, MessageId, TaskId},
+    message::{Payload, TaskCancel},
+    principal::Principal,
+    problem::{Problem, Reason},
+    trace::TraceContext,
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+/// Takes a message in.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Ack, Problem>")]
+pub struct Admit {
+    /// The message.
+    pub envelope: Envelope,
+    /// Who was proven to have sent it.
+    pub by: Principal,
+    /// The digest of its body as it came.
+    pub digest: Digest,
+    /// The trace it came under.
+    pub trace: Option<TraceContext>,
+}
+
+/// What a taken message is answered with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ack {
+    /// The message.
+    pub message_id: MessageId,
+    /// The task it began or is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// The conversation it went to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation_id: Option<ConversationId>,
+    /// Whether it had been taken before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub duplicate: bool,
+}
+
+/// The refusal that a store's error becomes.
+pub(crate) fn store_problem(error: &store::Error) -> Problem {
+    let reason = match error {
+        store::Error::Full => Reason::Overloaded,
+        store::Error::StorageFull => Reason::StorageFull,
+        store::Error::Trimmed { .. } => Reason::Trimmed,
+        store::Error::Unknown(_) | store::Error::Closed(_) => Reason::StoreUnavailable,
+        store::Error::Conflict { .. } | store::Error::Corrupt { .. } | store::Error::Refused(_) => {
+            Reason::Internal
+        }
+    };
+    Problem::new(reason, error.to_string())
+}
+
+pub(super) type Durable = ResponseFuture<Result<Ack, Problem>>;
+
+pub(super) fn now(answer: Result<Ack, Problem>) -> Durable {
+    Box::pin(std::future::ready(answer))
+}
+
+pub(super) fn later(durable: oneshot::Receiver<Result<Ack, Problem>>) -> Durable {
+    Box::pin(async {
+        durable.await.unwrap_or_else(|_| {
+            Err(Problem::new(Reason::StoreUnavailable, "the agent stopped before it was recorded"))
+        })
+    })
+}
+
+impl Handler<Admit> for AgentActor {
+    type Result = Durable;
+
+    fn handle(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Durable {
+        match self.admit(admit, ctx) {
+            Ok(durable) => durable,
+            Err(problem) => {
+                self.counts.refused += 1;
+                now(Err(problem))
+            }
+        }
+    }
+}
+
+impl AgentActor {
+    fn admit(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
+        self.check_recipient(&admit)?;
+        self.check_sender(&admit)?;
+        let is_best_effort = admit.envelope.kind().is_best_effort();
+        if is_best_effort {
+            return self.hear_best_effort(admit, ctx);
+        }
+        let key =
+            keys::receipt(&self.me, &admit.envelope.message_id, &admit.by, &admit.envelope.from_agent_id);
+        if let Some(repeat) = self.repeat(&key, &admit)? {
+            self.counts.duplicates += 1;
+            return Ok(repeat);
+        }
+        self.check_path(&admit)?;
+        let durable = self.route(admit, ctx)?;
+        self.counts.admitted += 1;
+        Ok(durable)
+    }
+
+    fn check_recipient(&self, admit: &Admit) -> Result<(), Problem> {
+        let envelope = &admit.envelope;
+        let is_self = admit.by.agent() == Some(&self.me);
+        match &envelope.to_agent_id {
+            Address::Agent(id) if *id != self.me => {
+                return Err(Problem::new(Reason::AgentNotFound, format!("this is {}, not {id}", self.me)));
+            }
+            Address::Agent(_) | Address::Capability(_) => {}
+        }
+        if self.parts.pulse.is_draining() && !is_self && opens(&envelope.payload) {
+            return Err(Problem::new(Reason::Draining, format!("{} is leaving", self.me)));
+        }
+        match envelope.expires_at {
+            Some(expires) if expires <= self.parts.clock.wall() => {
+                Err(Problem::new(Reason::Expired, format!("expiresAt {expires} has passed")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An agent's name needs that agent's signature; a user may use any label that is no agent's.
+    fn check_sender(&self, admit: &Admit) -> Result<(), Problem> {
+        let from = &admit.envelope.from_agent_id;
+        match &admit.by {
+            Principal::Agent(id) if id == from => Ok(()),
+            Principal::Agent(id) => Err(Problem::new(
+                Reason::SenderNotProven,
+                format!("fromAgentId is {from}, the signature is {id}'s"),
+            )),
+            Principal::User(_)
+                if *from == self.me
+                    || self.parts.ways.locals.get(from).is_some()
+                    || self.parts.ways.peers.knows(from) =>
+            {
+                Err(Problem::new(
+                    Reason::SenderNotProven,
+                    format!("{from} is a registered agent; its messages carry its signature"),
+                ))
+            }
+            Principal::User(_) => Ok(()),
+        }
+    }
+
+    fn check_path(&self, admit: &Admit) -> Result<(), Problem> {
+        let envelope = &admit.envelope;
+        let is_self = admit.by.agent() == Some(&self.me);
+        let path = match &envelope.payload {
+            Payload::Award(award) => &award.task.path,
+            _ => &envelope.path,
+        };
+        if path.contains(&self.me) && !is_self {
+            let way: Vec<_> = path.iter().map(|id| id.as_str()).collect();
+            let message = format!("{} is already on the path: {}", self.me, way.join(" → "));
+            return Err(Problem::new(Reason::DelegationLoop, message));
+        }
+        if path.len() >= self.parts.limits.max_hops {
+            let message = format!("{} hops, the limit is {}", path.len(), self.parts.limits.max_hops);
+            return Err(Problem::new(Reason::TooManyHops, message));
+        }
+        Ok(())
+    }
+
+    /// The answer to a message that was here before: the stored one, or the one its first copy will get.
+    fn repeat(&mut self, key: &store::Key, admit: &Admit) -> Result<Option<Durable>, Problem> {
+        let reused = || {
+            let id = &admit.envelope.message_id;
+            Problem::new(Reason::MessageIdReused, format!("messageId {id} was used for another message"))
+        };
+        if let Some((digest, joined)) = self.in_flight.get_mut(key) {
+            if *digest != admit.digest {
+                return Err(reused());
+            }
+            let (waiter, durable) = oneshot::channel();
+            let ack = Ack {
+                message_id: admit.envelope.message_id.clone(),
+                task_id: None,
+                conversation_id: None,
+                duplicate: true,
+            };
+            joined.push((waiter, ack));
+            return Ok(Some(later(durable)));
+        }
+        let Some(record) = self.parts.store.latest(key).map_err(|error| store_problem(&error))? else {
+            return Ok(None);
+        };
+        let receipt: Receipt = serde_json::from_slice(&record.value)
+            .map_err(|error| Problem::new(Reason::Internal, format!("a receipt can't be read: {error}")))?;
+        if receipt.digest != admit.digest {
+            return Err(reused());
+        }
+        Ok(Some(now(Ok(Ack {
+            message_id: receipt.message_id,
+            task_id: receipt.task_id,
+            conversation_id: receipt.conversation_id,
+            duplicate: true,
+        }))))
+    }
+
+    /// Calls for proposals, bids and rejects: nothing is written, and the answer says only that it was heard.
+    fn hear_best_effort(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
+        let Admit { envelope, by, trace, .. } = admit;
+        let ack = Ack {
+            message_id: envelope.message_id.clone(),
+            task_id: envelope.payload.task_id().cloned(),
+            conversation_id: envelope.conversation_id.clone(),
+            duplicate: false,
+        };
+        if let Payload::Cfp(cfp) = &envelope.payload {
+            let running = self.parts.pulse.running();
+            let bid = bidding::bid(&self.parts.card, running, cfp, self.parts.clock.wall());
+            let payload = match bid {
+                Ok(bid) => {
+                    self.counts.bids += 1;
+                    Payload::Bid(bid)
+                }
+                Err(no_bid) => Payload::NoBid(no_bid),
+            };
+            if let Some(manager) = by.agent() {
+                let answer = Tell {
+                    label: "bid".to_owned(),
+                    to: Address::Agent(manager.clone()),
+                    conversation: envelope.reply_conversation_id.clone(),
+                    in_reply_to: Some(envelope.message_id.clone()),
+                    path: Vec::new(),
+                    expires: Some(cfp.bid_by),
+                    payload,
+                };
+                self.answer_at_once(answer, manager.clone(), trace);
+            }
+            return Ok(now(Ok(ack)));
+        }
+        if let Some(id) = self.conversation_of(&envelope) {
+            let what = What::Heard { by, answers: None, envelope: Box::new(envelope) };
+            if let Some(conversation) = self.conversations.get_mut(&id) {
+                conversation.queue.push_back(Queued::from_inside(what, None));
+            }
+            self.advance(&id, false, ctx);
+        }
+        Ok(now(Ok(ack)))
+    }
+
+    /// The open conversation a message names: by its id, by the message it answers, or by its task and sender.
+    pub(super) fn conversation_of(&self, envelope: &Envelope) -> Option<ConversationId> {
+        let named = envelope.conversation_id.clone();
+        let answered = || {
+            let effect = envelope.in_reply_to.as_ref().and_then(|id| EffectId::parse(id.as_str()))?;
+            (effect.agent == self.me).then_some(effect.conversation)
+        };
+        let id = named.or_else(answered);
+        if let Some(id) = id {
+            return self.conversations.contains_key(&id).then_some(id);
+        }
+        None
+    }
+
+    pub(super) fn receipt(&self, envelope: &Envelope, by: &Principal, digest: Digest) -> Receipt {
+        Receipt {
+            message_id: envelope.message_id.clone(),
+            by: by.clone(),
+            from: envelope.from_agent_id.clone(),
+            digest,
+            kind: envelope.kind(),
+            task_id: envelope.payload.task_id().cloned(),
+            conversation_id: None,
+            at: self.parts.clock.wall(),
+        }
+    }
+
+    /// A message for a conversation there is: recorded with it. One for a conversation that has ended is recorded too,
+    /// and changes nothing.
+    pub(super) fn hear(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
+        let Admit { envelope, by, digest, .. } = admit;
+        let mut receipt = self.receipt(&envelope, &by, digest);
+        let by_task = || {
+            let task = envelope.payload.task_id()?;
+            let of = |owner: &Principal| self.tasks.get(&(task.clone(), owner.clone())).cloned();
+            of(&by)
+        };
+        let Some(id) = self.conversation_of(&envelope).or_else(by_task) else {
+            return self.hear_late(&envelope, &by, receipt, ctx);
+        };
+        let Some(conversation) = self.conversations.get_mut(&id) else {
+            return Err(Problem::new(Reason::Internal, "the conversation vanished"));
+        };
+        let is_user_stranger =
+            by.agent().is_none() && conversation.task.as_ref().is_none_or(|row| !row.task.is_visible_to(&by));
+        if is_user_stranger {
+            return Err(not_found(&envelope));
+        }
+        receipt.conversation_id = Some(id.clone());
+        let effect = envelope.in_reply_to.as_ref().and_then(|id| EffectId::parse(id.as_str()));
+        let answers = effect
+            .filter(|effect| effect.conversation == id)
+            .and_then(|effect| conversation.label_answered(&effect));
+        let ack = Ack {
+            message_id: receipt.message_id.clone(),
+            task_id: receipt.task_id.clone(),
+            conversation_id: Some(id.clone()),
+            duplicate: false,
+        };
+        let key = receipt.key(&self.me);
+        self.in_flight.insert(key, (digest, Vec::new()));
+        let (waiter, durable) = oneshot::channel();
+        let what = match envelope.payload {
+            // A task's owner ends it by a message as well as by the route.
+            Payload::TaskCancel(TaskCancel { ref reason, .. })
+                if conversation
+                    .task
+                    .as_ref()
+                    .is_some_and(|row| row.task.owner == by && by.agent().is_none()) =>
+            {
+                What::Cancelled {
+                    by,
+                    reason: reason.clone().unwrap_or_else(|| "cancelled by its owner".to_owned()),
+                }
+            }
+            _ => What::Heard { by, answers, envelope: Box::new(envelope) },
+        };
+        conversation.queue.push_back(Queued {
+            what,
+            closes: None,
+            receipt: Some(receipt),
+            waiters: vec![(waiter, ack)],
+        });
+        self.advance(&id, false, ctx);
+        Ok(later(durable))
+    }
+}
+
+/// Whether a message begins something.
+fn opens(payload: &Payload) -> bool {
+    match payload {
+        Payload::TaskRequest(_)
+        | Payload::HelpRequest(_)
+        | Payload::Broadcast(_)
+        | Payload::Cfp(_)
+        | Payload::Award(_) => true,
+        Payload::TaskUpdate(_)
+        | Payload::TaskResponse(_)
+        | Payload::TaskCancel(_)
+        | Payload::HelpResponse(_)
+        | Payload::Bid(_)
+        | Payload::NoBid(_)
+        | Payload::AwardAccept(_)
+        | Payload::AwardDecline(_)
+        | Payload::Reject(_) => false,
+    }
+}
+
+pub(super) fn not_found(envelope: &Envelope) -> Problem {
+    match envelope.payload.task_id() {
+        Some(task) => Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")),
+        None => Problem::new(Reason::MessageNotFound, "it answers nothing that was asked here"),
+    }
+}

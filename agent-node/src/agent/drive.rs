@@ -1,0 +1,280 @@
+//! One driver for every pattern: run the rule over what waits, commit, and only then answer and perform.
+
+use super::{
+    AgentActor, Happened,
+    admit::{Ack, Durable, later, store_problem},
+};
+use crate::{
+    conversation::{Advance, Conversation, Decided, Queued, Waiter, record::Place},
+    outbox::letter::{Letter, envelope},
+};
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use blackboard::store::{Batch, Error, Key, Lane, Revision};
+use protocol::{
+    coordination::{Tell, What},
+    ids::{AgentId, ConversationId, MessageId, TaskId},
+    problem::{Problem, Reason},
+    trace::TraceContext,
+};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long news that may be forgotten waits for a step that it can share.
+const FLUSH: Duration = Duration::from_millis(200);
+/// How long until a step is tried again that the store did not take.
+const AGAIN: Duration = Duration::from_millis(500);
+
+impl AgentActor {
+    pub(super) fn happened(&mut self, happened: Happened, ctx: &mut Context<Self>) {
+        let Happened { conversation: id, closes, what } = happened;
+        let Some(conversation) = self.conversations.get_mut(&id) else { return };
+        if let Some(place) = closes {
+            self.timers.remove(&(id.clone(), place));
+            if matches!(what, What::Thought { .. } | What::ThoughtFailed { .. }) {
+                self.thoughts.remove(&(id.clone(), place));
+            }
+            let is_open = conversation.open.contains_key(&place);
+            if !is_open {
+                return;
+            }
+        }
+        conversation.queue.push_back(Queued::from_inside(what, closes));
+        self.advance(&id, false, ctx);
+    }
+
+    /// Hands an owner's word to an open conversation; the answer comes when it is durable.
+    pub(super) fn tell_owner_event(
+        &mut self,
+        id: ConversationId,
+        task: &TaskId,
+        what: What,
+        ctx: &mut Context<Self>,
+    ) -> Durable {
+        let (waiter, durable) = oneshot::channel();
+        let minted = MessageId::parse(&format!("owner-{}", uuid::Uuid::now_v7()));
+        let (Ok(message_id), Some(conversation)) = (minted, self.conversations.get_mut(&id)) else {
+            return super::admit::now(Err(Problem::new(
+                Reason::TaskNotFound,
+                format!("no task {task} of yours"),
+            )));
+        };
+        let ack = Ack {
+            message_id,
+            task_id: Some(task.clone()),
+            conversation_id: Some(id.clone()),
+            duplicate: false,
+        };
+        conversation.queue.push_back(Queued {
+            what,
+            closes: None,
+            receipt: None,
+            waiters: vec![(waiter, ack)],
+        });
+        self.advance(&id, false, ctx);
+        later(durable)
+    }
+
+    /// Runs what waits in a conversation, and starts its commit.
+    pub(super) fn advance(&mut self, id: &ConversationId, force: bool, ctx: &mut Context<Self>) {
+        let clock = self.parts.clock;
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let lane = if conversation.head() == 0 { Lane::Admission } else { Lane::Progress };
+        match conversation.advance(&self.me, clock.node(), clock.wall(), &self.track_records, force) {
+            Ok(Advance::Nothing) => {}
+            Ok(Advance::Deferred(waiters)) => {
+                waiters.into_iter().for_each(|(waiter, ack)| drop(waiter.send(Ok(ack))));
+                self.flush_later(id, ctx);
+            }
+            Ok(Advance::Commit(mut decided)) => {
+                if let Some(handle) = self.flushes.remove(id) {
+                    ctx.cancel_future(handle);
+                }
+                let commit = self.parts.store.commit(lane, std::mem::take(&mut decided.batch));
+                let id = id.clone();
+                let settled = commit
+                    .into_actor(self)
+                    .map(move |outcome, this, ctx| this.settled(&id, *decided, outcome, ctx));
+                ctx.spawn(settled);
+            }
+            Err(error) => {
+                tracing::error!(agent = %self.me, conversation = %id, %error, "a step can't be recorded");
+                self.abandon(id, &error, Vec::new(), Vec::new(), ctx);
+            }
+        }
+    }
+
+    fn flush_later(&mut self, id: &ConversationId, ctx: &mut Context<Self>) {
+        if self.flushes.contains_key(id) {
+            return;
+        }
+        let due = id.clone();
+        let handle = ctx.run_later(FLUSH, move |this, ctx| {
+            this.flushes.remove(&due);
+            this.advance(&due, true, ctx);
+        });
+        self.flushes.insert(id.clone(), handle);
+    }
+
+    fn settled(
+        &mut self,
+        id: &ConversationId,
+        decided: Decided,
+        outcome: Result<Vec<Revision>, Error>,
+        ctx: &mut Context<Self>,
+    ) {
+        let Decided { effects, waiters, claims, inside, track_records, dropped, receipts, .. } = decided;
+        let revisions = match outcome {
+            Ok(revisions) => revisions,
+            Err(error) => {
+                self.answer_repeats(&receipts, &Err(store_problem(&error)));
+                return self.abandon(id, &error, waiters, inside, ctx);
+            }
+        };
+        self.counts.steps += 1;
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        conversation.committed(&revisions);
+        for (write, place, holder) in claims {
+            if let Some(epoch) = revisions.get(write) {
+                let what = What::Claimed { holder, epoch: *epoch };
+                conversation.queue.push_back(Queued::from_inside(what, Some(place)));
+            }
+        }
+        self.track_records.extend(track_records);
+        let joined = self.joiners.remove(id).unwrap_or_default();
+        for (waiter, ack) in waiters.into_iter().chain(joined) {
+            if waiter.send(Ok(ack)).is_err() {
+                self.counts.late_acks += 1;
+            }
+        }
+        self.answer_repeats(&receipts, &Ok(Some(id.clone())));
+        self.forget(id, &dropped, ctx);
+        for (place, effect) in effects {
+            self.perform(id, place, &effect, ctx);
+        }
+        self.advance(id, false, ctx);
+        self.leave_if_over(id);
+        self.count_running();
+    }
+
+    /// Answers everyone who sent the same message while its first copy was being recorded.
+    fn answer_repeats(
+        &mut self,
+        receipts: &[(Key, Option<TaskId>)],
+        outcome: &Result<Option<ConversationId>, Problem>,
+    ) {
+        for (key, task) in receipts {
+            let Some((_, joined)) = self.in_flight.remove(key) else { continue };
+            for (waiter, ack) in joined {
+                let answer = match outcome {
+                    Ok(conversation) => {
+                        Ok(Ack { task_id: task.clone(), conversation_id: conversation.clone(), ..ack })
+                    }
+                    Err(problem) => Err(problem.clone()),
+                };
+                drop(waiter.send(answer));
+            }
+        }
+    }
+
+    /// Stops timers and thoughts that a step dropped.
+    pub(super) fn forget(&mut self, id: &ConversationId, dropped: &[Place], ctx: &mut Context<Self>) {
+        for place in dropped {
+            let of = (id.clone(), *place);
+            if let Some(timer) = self.timers.remove(&of) {
+                ctx.cancel_future(timer);
+            }
+            if let Some(thought) = self.thoughts.remove(&of) {
+                thought.abort();
+            }
+        }
+    }
+
+    fn leave_if_over(&mut self, id: &ConversationId) {
+        if !self.conversations.get(id).is_some_and(Conversation::is_over) {
+            return;
+        }
+        if let Some(conversation) = self.conversations.remove(id)
+            && let Some(row) = conversation.task
+        {
+            let of = (row.task.spec.task_id, row.task.owner);
+            if self.tasks.get(&of) == Some(id) {
+                self.tasks.remove(&of);
+            }
+        }
+    }
+
+    /// A step that the store did not take: what is in memory is not true. Messages are refused, what happened inside is
+    /// handed in again, and the conversation goes on from what the store holds.
+    fn abandon(
+        &mut self,
+        id: &ConversationId,
+        error: &Error,
+        waiters: Vec<(Waiter, Ack)>,
+        inside: Vec<(What, Option<Place>)>,
+        ctx: &mut Context<Self>,
+    ) {
+        if matches!(error, Error::Unknown(_) | Error::Closed(_)) {
+            (self.parts.fatal)(&format!("the store of {} failed: {error}", self.me));
+        }
+        tracing::warn!(agent = %self.me, conversation = %id, %error, "a step was not recorded");
+        let problem = store_problem(error);
+        let joined = self.joiners.remove(id).unwrap_or_default();
+        waiters.into_iter().chain(joined).for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
+        let queue = self.conversations.remove(id).map(|conversation| conversation.queue).unwrap_or_default();
+        self.tasks.retain(|_, open| open != id);
+        let restored = self.restore(id).unwrap_or_else(|error| {
+            tracing::error!(agent = %self.me, conversation = %id, %error, "a conversation can't be read back");
+            None
+        });
+        let Some(conversation) = restored else {
+            for queued in queue {
+                if let Some(receipt) = &queued.receipt {
+                    self.in_flight.remove(&receipt.key(&self.me));
+                }
+                queued.waiters.into_iter().for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
+            }
+            return;
+        };
+        self.keep(id.clone(), conversation);
+        let again: Vec<_> =
+            inside.into_iter().map(|(what, closes)| Queued::from_inside(what, closes)).chain(queue).collect();
+        let id = id.clone();
+        ctx.run_later(AGAIN, move |this, ctx| {
+            if let Some(conversation) = this.conversations.get_mut(&id) {
+                conversation.queue.extend(again);
+            }
+            this.advance(&id, false, ctx);
+        });
+    }
+
+    /// Commits records that belong to no open conversation.
+    pub(super) fn commit_loose(
+        &mut self,
+        lane: Lane,
+        batch: Batch,
+        receipts: Vec<Key>,
+        waiters: Vec<(Waiter, Ack)>,
+        ctx: &mut Context<Self>,
+    ) {
+        let commit = self.parts.store.commit(lane, batch);
+        let settled = commit.into_actor(self).map(move |outcome, this, _| {
+            let outcome = outcome.map(|_| ()).map_err(|error| store_problem(&error));
+            let task = waiters.first().and_then(|(_, ack)| ack.task_id.clone());
+            let repeats: Vec<_> = receipts.into_iter().map(|key| (key, task.clone())).collect();
+            this.answer_repeats(&repeats, &outcome.clone().map(|()| None));
+            waiters.into_iter().for_each(|(waiter, ack)| drop(waiter.send(outcome.clone().map(|()| ack))));
+        });
+        ctx.spawn(settled);
+    }
+
+    /// Sends an answer that nothing depends on: once, and without a record.
+    pub(super) fn answer_at_once(&self, tell: Tell, to: AgentId, trace: Option<TraceContext>) {
+        let wall = self.parts.clock.wall();
+        let minted = (ConversationId::parse("bid"), MessageId::parse(&uuid::Uuid::now_v7().to_string()));
+        let ((Ok(nowhere), Ok(message_id)), Some(outbox)) = (minted, self.outbox()) else { return };
+        let mut envelope = envelope(&self.me, &nowhere, Place(0, 0), &tell, wall);
+        envelope.message_id = message_id;
+        envelope.reply_conversation_id = None;
+        outbox.send(Letter { origin: None, label: tell.label, to, envelope, best_effort: true, trace });
+    }
+}

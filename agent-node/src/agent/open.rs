@@ -1,0 +1,454 @@
+//! A message that begins something: which pattern takes it.
+
+use super::{
+    AgentActor,
+    admit::{Ack, Admit, Durable, later, not_found, now, store_problem},
+};
+use crate::conversation::{
+    Conversation, Queued,
+    record::{Receipt, TaskRow, keys},
+    spill,
+};
+use actix::Context;
+use blackboard::store::{Batch, Lane, Write};
+use protocol::{
+    artifact::{Artifact, ArtifactRef, Content, Part},
+    coordination::{
+        AnyPattern, What,
+        accountable::{Accountable, Asker},
+        broadcast::Broadcast,
+        contract_net::ContractNet,
+        delegation::Delegation,
+        help_request::HelpRequest,
+    },
+    envelope::Envelope,
+    ids::{Address, AgentId, Capability, ConversationId, Digest, TaskId},
+    message::{self, Payload},
+    principal::Principal,
+    problem::{Problem, Reason},
+    task::{Status, Task, TaskSpec, TaskState},
+    trace::TraceContext,
+};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+impl AgentActor {
+    pub(super) fn route(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
+        match &admit.envelope.payload {
+            Payload::TaskRequest(_) => self.take_task(admit, ctx),
+            Payload::Award(_) => self.take_award(admit, ctx),
+            Payload::HelpRequest(_) => self.take_help_request(admit, ctx),
+            Payload::Broadcast(broadcast) => {
+                let pattern = AnyPattern::Broadcast(Broadcast::new(broadcast.clone()));
+                self.begin_for(admit, pattern, None, ctx)
+            }
+            Payload::TaskUpdate(_)
+            | Payload::TaskResponse(_)
+            | Payload::TaskCancel(_)
+            | Payload::HelpResponse(_)
+            | Payload::AwardAccept(_)
+            | Payload::AwardDecline(_)
+            | Payload::Cfp(_)
+            | Payload::Bid(_)
+            | Payload::NoBid(_)
+            | Payload::Reject(_) => self.hear(admit, ctx),
+        }
+    }
+
+    fn take_task(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
+        let Payload::TaskRequest(request) = admit.envelope.payload.clone() else {
+            return Err(not_found(&admit.envelope));
+        };
+        let asked = digest_of_request(&request);
+        let task_id = match request.task_id.clone() {
+            Some(id) => id,
+            None => TaskId::parse(&format!("task-{}", uuid::Uuid::now_v7())).map_err(internal)?,
+        };
+        if let Some(known) = self.known_task(&task_id, &admit, asked)? {
+            self.counts.duplicates += 1;
+            return Ok(known);
+        }
+        if request.deadline.is_some_and(|deadline| deadline <= self.parts.clock.wall()) {
+            return Err(Problem::new(Reason::Expired, "the deadline has passed"));
+        }
+        let is_self = admit.by.agent() == Some(&self.me);
+        let addressed = match &admit.envelope.to_agent_id {
+            Address::Capability(capability) => Some(capability.clone()),
+            Address::Agent(_) => None,
+        };
+        let capability = request.capability.clone().or(addressed);
+        let does_it_itself = match &capability {
+            Some(capability) => self.parts.card.support(capability) > 0.0 && !is_self,
+            None => self.parts.card.open,
+        };
+        let managed = match (&capability, does_it_itself) {
+            (_, true) => None,
+            (Some(capability), false) => Some(capability.clone()),
+            (None, false) => Some(self.whoever_orchestrates()?),
+        };
+        let spec = TaskSpec {
+            task_id,
+            description: request.description,
+            capability: capability.or_else(|| managed.clone()),
+            input: request.input,
+            artifacts: self.resolve(request.inline_artifacts, &request.artifacts, &admit.by)?,
+            deadline: request.deadline,
+            accepted_modes: request.accepted_modes,
+            path: self.path_to_here(&admit.envelope, &admit.by),
+            root: root(&admit.by, request.on_behalf_of),
+        };
+        let accountable = Accountable::new(spec.clone(), asker(&admit, None));
+        let pattern = match managed {
+            None => AnyPattern::Delegation(Delegation::new(
+                self.me.clone(),
+                accountable,
+                None,
+                self.parts.patience,
+            )),
+            Some(capability) => {
+                let candidates = self.parts.ways.peers.candidates(&capability, &self.track_records);
+                let net =
+                    ContractNet::new(self.me.clone(), accountable, self.parts.auction.clone(), candidates);
+                AnyPattern::ContractNet(Box::new(net))
+            }
+        };
+        self.begin_for(admit, pattern, Some((spec, asked, None)), ctx)
+    }
+
+    fn take_award(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
+        let Payload::Award(award) = admit.envelope.payload.clone() else {
+            return Err(not_found(&admit.envelope));
+        };
+        let Some(manager) = admit.by.agent().cloned() else {
+            return Err(Problem::new(Reason::Forbidden, "only an agent can award work"));
+        };
+        let mut spec = award.task.clone();
+        if spec.path.last() != Some(&manager) {
+            spec.path.push(manager);
+        }
+        let owner = (spec.task_id.clone(), admit.by.clone());
+        let superseded = match self.tasks.get(&owner).cloned() {
+            Some(open) => {
+                self.conversations.get(&open).and_then(|conversation| conversation.task.as_ref()?.epoch)
+            }
+            None => self.row(&owner.0, &owner.1)?.and_then(|row| row.epoch),
+        };
+        let buried = self.tombstone(&owner.0, &owner.1)?;
+        let is_old = |epoch: Option<u64>| epoch.is_some_and(|epoch| epoch >= award.epoch);
+        let accountable = Accountable::new(spec.clone(), asker(&admit, Some(award.epoch)));
+        let running = self.parts.pulse.running();
+        let why_not = if is_old(superseded) {
+            Some("a later award of this task is known".to_owned())
+        } else if is_old(buried) {
+            Some("it was cancelled before it came".to_owned())
+        } else if running >= self.parts.card.terms.max_parallel.max(1) {
+            Some(format!("{running} tasks are running, the limit is {}", self.parts.card.terms.max_parallel))
+        } else {
+            None
+        };
+        let delegation = match why_not {
+            Some(why) => {
+                let pattern =
+                    AnyPattern::Delegation(Delegation::declining(self.me.clone(), accountable, why));
+                return self.begin_for(admit, pattern, None, ctx);
+            }
+            None => {
+                let lease = Some(Duration::from_millis(award.lease_ms));
+                Delegation::new(self.me.clone(), accountable, lease, self.parts.patience)
+            }
+        };
+        if let Some(old) = self.tasks.remove(&owner) {
+            let what = What::Cancelled { by: admit.by.clone(), reason: "awarded anew".to_owned() };
+            if let Some(conversation) = self.conversations.get_mut(&old) {
+                conversation.task = None;
+                conversation.queue.push_back(Queued::from_inside(what, None));
+            }
+            self.advance(&old, false, ctx);
+        }
+        let asked = Digest::of(spec.description.as_bytes());
+        self.begin_for(admit, AnyPattern::Delegation(delegation), Some((spec, asked, Some(award.epoch))), ctx)
+    }
+
+    fn take_help_request(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
+        let Payload::HelpRequest(mut request) = admit.envelope.payload.clone() else {
+            return Err(not_found(&admit.envelope));
+        };
+        let inline = std::mem::take(&mut request.inline_artifacts);
+        request.inline_artifacts = self.resolve(inline, &request.artifacts, &admit.by)?;
+        request.artifacts.clear();
+        let is_self = admit.by.agent() == Some(&self.me);
+        let addressed = match &admit.envelope.to_agent_id {
+            Address::Capability(capability) => Some(capability.clone()),
+            Address::Agent(_) => None,
+        };
+        let wanted = request.capability.clone().or(addressed);
+        let others = wanted.filter(|capability| is_self || self.parts.card.support(capability) == 0.0);
+        let asker = asker(&admit, None);
+        let pattern = match others {
+            Some(capability) => {
+                let path = self.path_to_here(&admit.envelope, &admit.by);
+                HelpRequest::asking(
+                    self.me.clone(),
+                    request,
+                    asker,
+                    path,
+                    capability,
+                    self.parts.patience.help,
+                )
+            }
+            None => HelpRequest::answering(self.me.clone(), request, asker),
+        };
+        self.begin_for(admit, AnyPattern::HelpRequest(pattern), None, ctx)
+    }
+
+    fn begin_for(
+        &mut self,
+        admit: Admit,
+        pattern: AnyPattern,
+        task: Option<(TaskSpec, Digest, Option<u64>)>,
+        ctx: &mut Context<Self>,
+    ) -> Result<Durable, Problem> {
+        if self.conversations.len() >= self.parts.limits.max_open_conversations {
+            let limit = self.parts.limits.max_open_conversations;
+            return Err(Problem::new(
+                Reason::Overloaded,
+                format!("{limit} conversations are open, which is the limit"),
+            ));
+        }
+        let mut receipt = self.receipt(&admit.envelope, &admit.by, admit.digest);
+        receipt.task_id = task.as_ref().map(|(spec, _, _)| spec.task_id.clone()).or(receipt.task_id);
+        let row = |spec: TaskSpec, asked, epoch| TaskRow {
+            task: Task {
+                conversation: ConversationId::parse("pending")
+                    .unwrap_or_else(|_| unreachable!("`pending` is an id")),
+                owner: admit.by.clone(),
+                participants: Vec::new(),
+                doer: None,
+                status: Status { state: TaskState::Submitted, message: None },
+                changed_at: receipt.at,
+                created_at: receipt.at,
+                artifacts: Vec::new(),
+                spec,
+            },
+            asked,
+            epoch,
+            ended_at: None,
+        };
+        let task = task.map(|(spec, asked, epoch)| row(spec, asked, epoch));
+        let ack = Ack {
+            message_id: receipt.message_id.clone(),
+            task_id: receipt.task_id.clone(),
+            conversation_id: None,
+            duplicate: false,
+        };
+        Ok(self.begin(pattern, task, Some(receipt), admit.trace, ack, ctx))
+    }
+
+    /// Opens a conversation; the answer comes when its first step is durable.
+    pub(super) fn begin(
+        &mut self,
+        pattern: AnyPattern,
+        task: Option<TaskRow>,
+        receipt: Option<Receipt>,
+        trace: Option<TraceContext>,
+        mut ack: Ack,
+        ctx: &mut Context<Self>,
+    ) -> Durable {
+        let id = match ConversationId::parse(&uuid::Uuid::now_v7().to_string()) {
+            Ok(id) => id,
+            Err(error) => return now(Err(internal(error))),
+        };
+        ack.conversation_id = Some(id.clone());
+        let receipt = receipt.map(|receipt| Receipt { conversation_id: Some(id.clone()), ..receipt });
+        let task = task.map(|mut row| {
+            row.task.conversation = id.clone();
+            self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
+            row
+        });
+        if let Some(receipt) = &receipt {
+            let key = receipt.key(&self.me);
+            self.in_flight.insert(key, (receipt.digest, Vec::new()));
+        }
+        let (waiter, durable) = oneshot::channel();
+        let mut conversation = Conversation::open(id.clone(), pattern, task, trace);
+        conversation.queue.push_back(Queued {
+            what: What::Started,
+            closes: None,
+            receipt,
+            waiters: vec![(waiter, ack)],
+        });
+        self.conversations.insert(id.clone(), conversation);
+        self.advance(&id, false, ctx);
+        later(durable)
+    }
+
+    /// The answer to a request for a task that is known: the same again is a duplicate, anything else is refused.
+    fn known_task(
+        &mut self,
+        task: &TaskId,
+        admit: &Admit,
+        asked: Digest,
+    ) -> Result<Option<Durable>, Problem> {
+        let reused = || Problem::new(Reason::TaskIdReused, format!("taskId {task} is another task of yours"));
+        let ack = |conversation: &ConversationId| Ack {
+            message_id: admit.envelope.message_id.clone(),
+            task_id: Some(task.clone()),
+            conversation_id: Some(conversation.clone()),
+            duplicate: true,
+        };
+        if let Some(id) = self.tasks.get(&(task.clone(), admit.by.clone())).cloned() {
+            let Some(conversation) = self.conversations.get(&id) else { return Ok(None) };
+            if conversation.task.as_ref().is_some_and(|row| row.asked != asked) {
+                return Err(reused());
+            }
+            if conversation.head() > 0 {
+                return Ok(Some(now(Ok(ack(&id)))));
+            }
+            let (waiter, durable) = oneshot::channel();
+            self.joiners.entry(id.clone()).or_default().push((waiter, ack(&id)));
+            return Ok(Some(later(durable)));
+        }
+        match self.row(task, &admit.by)? {
+            Some(row) if row.asked == asked => Ok(Some(now(Ok(ack(&row.task.conversation))))),
+            Some(_) => Err(reused()),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn row(&self, task: &TaskId, owner: &Principal) -> Result<Option<TaskRow>, Problem> {
+        let store = self.parts.store.as_ref();
+        let record =
+            store.latest(&keys::task(&self.me, task, owner)).map_err(|error| store_problem(&error))?;
+        record
+            .map(|record| spill::decode(&self.me, store, &record.value))
+            .transpose()
+            .map_err(|error| store_problem(&error))
+    }
+
+    fn tombstone(&self, task: &TaskId, by: &Principal) -> Result<Option<u64>, Problem> {
+        let record = self
+            .parts
+            .store
+            .latest(&keys::tombstone(&self.me, task, by))
+            .map_err(|error| store_problem(&error))?;
+        Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()))
+    }
+
+    /// A message whose conversation is not open: known and over, or never heard of. A cancel that came before its
+    /// award leaves a tombstone that refuses the award.
+    pub(super) fn hear_late(
+        &mut self,
+        envelope: &Envelope,
+        by: &Principal,
+        mut receipt: Receipt,
+        ctx: &mut Context<Self>,
+    ) -> Result<Durable, Problem> {
+        let me = self.me.clone();
+        let mut writes = Vec::new();
+        let store = self.parts.store.clone();
+        let was_here = |id: &ConversationId| store.latest(&keys::journal(&me, id)).ok().flatten().is_some();
+        let known_task = envelope
+            .payload
+            .task_id()
+            .map(|task| crate::tasks::find(store.as_ref(), &me, task, by))
+            .transpose();
+        let known_task = known_task.map_err(|error| store_problem(&error))?.flatten().is_some();
+        match &envelope.payload {
+            Payload::TaskCancel(cancel) if by.agent().is_some() => {
+                let epoch = cancel.epoch.unwrap_or(0);
+                let bytes = serde_json::to_vec(&epoch).map_err(internal)?;
+                writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
+            }
+            _ if known_task
+                || by.agent().is_some() && envelope.conversation_id.as_ref().is_some_and(was_here) => {}
+            _ => return Err(not_found(envelope)),
+        }
+        receipt.conversation_id.clone_from(&envelope.conversation_id);
+        let ack = Ack {
+            message_id: receipt.message_id.clone(),
+            task_id: receipt.task_id.clone(),
+            conversation_id: receipt.conversation_id.clone(),
+            duplicate: false,
+        };
+        let key = receipt.key(&self.me);
+        let bytes = serde_json::to_vec(&receipt).map_err(internal)?;
+        writes.push(Write::Put(key.clone(), bytes.into()));
+        self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
+        let (waiter, durable) = oneshot::channel();
+        let batch = Batch { writes, expectations: Vec::new() };
+        self.commit_loose(Lane::Progress, batch, vec![key], vec![(waiter, ack)], ctx);
+        Ok(later(durable))
+    }
+
+    fn whoever_orchestrates(&self) -> Result<Capability, Problem> {
+        let orchestrate = Capability::parse("orchestrate").map_err(internal)?;
+        if self.parts.ways.peers.has(&orchestrate) {
+            return Ok(orchestrate);
+        }
+        let message = "name a capability: this agent takes no open requests, and no peer orchestrates";
+        Err(Problem::new(Reason::CapabilityNeeded, message))
+    }
+
+    fn path_to_here(&self, envelope: &Envelope, by: &Principal) -> Vec<AgentId> {
+        let sender = by.agent().filter(|id| **id != self.me).cloned();
+        envelope.path.iter().cloned().chain(sender).collect()
+    }
+
+    /// The content behind references: what was put here by digest is taken in; a name nobody here knows stays a name.
+    fn resolve(
+        &self,
+        inline: Vec<Artifact>,
+        references: &[ArtifactRef],
+        by: &Principal,
+    ) -> Result<Vec<Artifact>, Problem> {
+        let mut artifacts = inline;
+        for reference in references {
+            let named = |digest: &Digest| reference.name.clone().unwrap_or_else(|| digest.to_string());
+            match &reference.sha256 {
+                Some(digest) => {
+                    let stored = crate::artifacts::read(self.parts.store.as_ref(), &self.me, digest, by)?;
+                    artifacts.push(stored.into_artifact(named(digest), reference.media_type.clone()));
+                }
+                None => {
+                    let name = reference.name.clone().unwrap_or_default();
+                    let part = Part::new(Content::Url(name.clone()));
+                    artifacts.push(Artifact {
+                        artifact_id: name,
+                        name: reference.name.clone(),
+                        description: None,
+                        parts: vec![part],
+                        metadata: reference.extra.clone(),
+                    });
+                }
+            }
+        }
+        Ok(artifacts)
+    }
+}
+
+fn internal(error: impl std::fmt::Display) -> Problem {
+    Problem::new(Reason::Internal, error.to_string())
+}
+
+/// Who hears how it goes: the agent that asked. A user looks for himself.
+fn asker(admit: &Admit, epoch: Option<u64>) -> Option<Asker> {
+    admit.by.agent().map(|agent| Asker {
+        agent: agent.clone(),
+        conversation: admit.envelope.reply_conversation_id.clone(),
+        message: admit.envelope.message_id.clone(),
+        epoch,
+    })
+}
+
+/// The principal who asked first; an agent is believed about whom it works for.
+fn root(by: &Principal, on_behalf_of: Option<Principal>) -> Principal {
+    match (by, on_behalf_of) {
+        (Principal::Agent(_), Some(root)) => root,
+        (by, _) => by.clone(),
+    }
+}
+
+fn digest_of_request(request: &message::TaskRequest) -> Digest {
+    let same = message::TaskRequest { reply_to: None, ..request.clone() };
+    Digest::of(&serde_json::to_vec(&same).unwrap_or_default())
+}

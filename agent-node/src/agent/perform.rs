@@ -1,0 +1,237 @@
+//! Performs what a step decided, once the step is durable; a restart performs what is still open again.
+
+use super::{AgentActor, Happened};
+use crate::{
+    brain::{Ask, PeerSkill},
+    conversation::record::{Open, Place},
+    outbox::letter::{self, Letter},
+};
+use actix::{AsyncContext, Context};
+use protocol::{
+    coordination::{Effect, What, When, thought::Prompt},
+    ids::{Address, ConversationId, EffectId},
+    time::WallTime,
+};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long reports are gathered before they are recorded (DESIGN §5).
+const GATHER: Duration = Duration::from_millis(50);
+/// The most reports recorded at once.
+const GATHER_MOST: usize = 64;
+/// How long a search waits for the first view of the directory.
+const FIRST_VIEW: Duration = Duration::from_secs(5);
+/// The longest a timer sleeps before it looks at the wall clock again.
+const WALL_CHECK: Duration = Duration::from_secs(60);
+
+impl AgentActor {
+    pub(super) fn perform(
+        &mut self,
+        id: &ConversationId,
+        place: Place,
+        effect: &Effect,
+        ctx: &mut Context<Self>,
+    ) {
+        let conversation = self.conversations.get(id);
+        let trace = conversation.and_then(|conversation| conversation.trace);
+        match effect {
+            Effect::Tell(tell) => {
+                let at =
+                    conversation.and_then(|conversation| conversation.open.get(&place)).map(|open| open.at);
+                let at = at.unwrap_or_else(|| self.parts.clock.wall());
+                let envelope = letter::envelope(&self.me, id, place, tell, at);
+                let to = match &tell.to {
+                    Address::Agent(agent) => agent.clone(),
+                    Address::Capability(_) => self.me.clone(),
+                };
+                let best_effort = tell.payload.kind().is_best_effort();
+                let origin = Some((id.clone(), place));
+                self.send(Letter { origin, label: tell.label.clone(), to, envelope, best_effort, trace });
+            }
+            Effect::Resend(envelope) => {
+                let to = match &envelope.to_agent_id {
+                    Address::Agent(agent) => agent.clone(),
+                    Address::Capability(_) => self.me.clone(),
+                };
+                let origin = Some((id.clone(), place));
+                let envelope = envelope.as_ref().clone();
+                self.send(Letter {
+                    origin,
+                    label: "resend".to_owned(),
+                    to,
+                    envelope,
+                    best_effort: false,
+                    trace,
+                });
+            }
+            Effect::Think { turn, prompt, deadline } => {
+                self.think(id, place, (*turn, prompt), *deadline, ctx)
+            }
+            Effect::Publish { signal } => {
+                let name = EffectId {
+                    agent: self.me.clone(),
+                    conversation: id.clone(),
+                    step: place.0,
+                    index: place.1,
+                };
+                let at =
+                    conversation.and_then(|conversation| conversation.open.get(&place)).map(|open| open.at);
+                let at = at.unwrap_or_else(|| self.parts.clock.wall());
+                let signal = signal.clone().signed(name.to_string(), self.me.clone(), at);
+                if let Some(outbox) = self.outbox() {
+                    outbox.publish(id.clone(), place, signal);
+                }
+            }
+            Effect::FindPeers { label, capability } => {
+                let (label, capability, me) = (label.clone(), capability.clone(), ctx.address().recipient());
+                let (peers, records, conversation) =
+                    (self.parts.ways.peers.clone(), self.track_records.clone(), id.clone());
+                actix::spawn(async move {
+                    peers.first_view(&[], FIRST_VIEW).await;
+                    let candidates = peers.candidates(&capability, &records);
+                    let what = What::PeersFound { label, candidates };
+                    drop(me.send(Happened { conversation, closes: Some(place), what }).await);
+                });
+            }
+            Effect::WakeAt { timer, when } => self.wake(id, place, timer.clone(), *when, ctx),
+            Effect::StopThinking
+            | Effect::Claim { .. }
+            | Effect::Release { .. }
+            | Effect::Forget { .. }
+            | Effect::AskHuman { .. }
+            | Effect::Update(_)
+            | Effect::Assign { .. }
+            | Effect::Finish(_) => {}
+        }
+    }
+
+    /// Performs an effect again that a restart found open.
+    pub(super) fn perform_again(
+        &mut self,
+        id: &ConversationId,
+        place: Place,
+        open: &Open,
+        ctx: &mut Context<Self>,
+    ) {
+        match &open.effect {
+            Effect::Claim { task, .. } => {
+                let key = crate::conversation::record::keys::claim(&self.me, task, id);
+                if let Ok(Some(record)) = self.parts.store.latest(&key)
+                    && let Ok(claim) =
+                        serde_json::from_slice::<crate::conversation::record::Claim>(&record.value)
+                {
+                    let what = What::Claimed { holder: claim.holder, epoch: record.revision };
+                    ctx.notify(Happened { conversation: id.clone(), closes: Some(place), what });
+                }
+            }
+            effect => self.perform(id, place, effect, ctx),
+        }
+    }
+
+    fn send(&self, letter: Letter) {
+        if let Some(outbox) = self.outbox() {
+            outbox.send(letter);
+        }
+    }
+
+    fn wake(
+        &mut self,
+        id: &ConversationId,
+        place: Place,
+        timer: String,
+        when: When,
+        ctx: &mut Context<Self>,
+    ) {
+        let clock = self.parts.clock;
+        let wait = match when {
+            When::Node(at) => at.since(clock.node()),
+            When::Wall(at) => clock.wall().until(at).min(WALL_CHECK),
+        };
+        let of = (id.clone(), place);
+        let conversation = id.clone();
+        let handle = ctx.run_later(wait, move |this, ctx| {
+            this.timers.remove(&(conversation.clone(), place));
+            let clock = this.parts.clock;
+            let is_due = match when {
+                When::Node(at) => clock.node() >= at,
+                When::Wall(at) => clock.wall() >= at,
+            };
+            if is_due {
+                this.happened(
+                    Happened { conversation, closes: Some(place), what: What::Woke { timer } },
+                    ctx,
+                );
+            } else {
+                this.wake(&conversation, place, timer, when, ctx);
+            }
+        });
+        self.timers.insert(of, handle);
+    }
+
+    fn think(
+        &mut self,
+        id: &ConversationId,
+        place: Place,
+        (turn, prompt): (u32, &Prompt),
+        deadline: Option<WallTime>,
+        ctx: &mut Context<Self>,
+    ) {
+        let key =
+            EffectId { agent: self.me.clone(), conversation: id.clone(), step: place.0, index: place.1 }
+                .to_string();
+        let others = self.parts.ways.peers.present();
+        let peers = others.into_iter().filter(|(peer, _)| *peer != self.me).map(|(agent_id, card)| {
+            PeerSkill { agent_id, description: card.description.clone(), skills: card.skills.clone() }
+        });
+        let ask = Ask { agent: self.me.clone(), key, prompt: prompt.clone(), peers: peers.collect() };
+        let clock = self.parts.clock;
+        let limit = deadline.map_or(self.parts.limits.think(), |deadline| {
+            clock.wall().until(deadline).min(self.parts.limits.think())
+        });
+        let (brain, places, me) =
+            (self.parts.brain.clone(), self.thinking_places.clone(), ctx.address().recipient());
+        let conversation = id.clone();
+        let thought = actix::spawn(async move {
+            let Ok(_place) = places.acquire_owned().await else { return };
+            let (report, mut reports) = mpsc::channel(GATHER_MOST);
+            let mut brain_turn = brain.think(ask, report);
+            let cut = tokio::time::sleep(limit);
+            tokio::pin!(cut);
+            let mut gathered = Vec::new();
+            let gather = tokio::time::sleep(GATHER);
+            tokio::pin!(gather);
+            let end = loop {
+                tokio::select! {
+                    biased;
+                    () = &mut cut => break Err(format!("the brain was cut after {} ms without an end", limit.as_millis())),
+                    Some(update) = reports.recv() => {
+                        if gathered.is_empty() {
+                            gather.as_mut().reset(tokio::time::Instant::now() + GATHER);
+                        }
+                        gathered.push(update);
+                        if gathered.len() < GATHER_MOST {
+                            continue;
+                        }
+                    }
+                    end = &mut brain_turn => break end.map_err(|error| error.to_string()),
+                    () = &mut gather, if !gathered.is_empty() => {}
+                }
+                let what = What::Progress { turn, updates: std::mem::take(&mut gathered) };
+                if me.send(Happened { conversation: conversation.clone(), closes: None, what }).await.is_err()
+                {
+                    return;
+                }
+            };
+            drop(brain_turn);
+            while let Ok(update) = reports.try_recv() {
+                gathered.push(update);
+            }
+            let what = match end {
+                Ok(end) => What::Thought { turn, updates: gathered, end },
+                Err(reason) => What::ThoughtFailed { turn, reason },
+            };
+            drop(me.send(Happened { conversation, closes: Some(place), what }).await);
+        });
+        self.thoughts.insert((id.clone(), place), thought);
+    }
+}

@@ -1,0 +1,130 @@
+//! A restart: the states are loaded, and every open effect is performed again under its own id (DESIGN §2). Old events
+//! are never run through newer rules.
+
+use super::AgentActor;
+use crate::conversation::{
+    Conversation,
+    record::{State, Step, keys},
+    spill,
+};
+use actix::Context;
+use blackboard::store::{Error, Filter, Key, Record, Store};
+use protocol::{
+    coordination::{Effect, What},
+    ids::{AgentId, ConversationId},
+    time::NodeTime,
+};
+
+/// How often a turn is begun before it is taken for the cause of the crashes.
+const MAX_ATTEMPTS: u32 = 5;
+const PAGE: usize = 256;
+
+/// Everything under `filter`, page by page.
+pub(crate) fn every(
+    store: &dyn Store,
+    filter: &Filter,
+    mut each: impl FnMut(Record) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut after = 0;
+    loop {
+        let page = store.read(filter, after, PAGE)?;
+        let Some(last) = page.last().map(|record| record.revision) else { return Ok(()) };
+        page.into_iter().try_for_each(&mut each)?;
+        after = last;
+    }
+}
+
+/// The newest moment on the node's clock that an agent's open conversations know of.
+pub fn newest_time(store: &dyn Store, me: &AgentId) -> Result<NodeTime, Error> {
+    let mut newest = NodeTime::default();
+    every(store, &keys::all(me, "state"), |record| {
+        if let Some(id) = conversation_id(&record.key)
+            && let Some(journal) = store.latest(&keys::journal(me, &id))?
+        {
+            let step: Step = spill::decode(me, store, &journal.value)?;
+            newest = step.events.iter().map(|event| event.at).max().unwrap_or_default().max(newest);
+        }
+        Ok(())
+    })?;
+    Ok(newest)
+}
+
+fn conversation_id(key: &Key) -> Option<ConversationId> {
+    ConversationId::parse(key.tokens().get(2)?).ok()
+}
+
+impl AgentActor {
+    pub(super) fn recover(&mut self, ctx: &mut Context<Self>) -> Result<(), Error> {
+        let store = self.parts.store.clone();
+        every(store.as_ref(), &keys::all(&self.me, "record"), |record| {
+            let peer = record.key.tokens().get(2).and_then(|id| AgentId::parse(id).ok());
+            if let (Some(peer), Ok(kept)) = (peer, serde_json::from_slice(&record.value)) {
+                self.track_records.insert(peer, kept);
+            }
+            Ok(())
+        })?;
+        let mut open = Vec::new();
+        every(store.as_ref(), &keys::all(&self.me, "state"), |record| {
+            open.extend(conversation_id(&record.key));
+            Ok(())
+        })?;
+        for id in open {
+            if let Some(conversation) = self.restore(&id)? {
+                self.keep(id.clone(), conversation);
+                self.resume(&id, ctx);
+            }
+        }
+        self.count_running();
+        Ok(())
+    }
+
+    /// The conversation as the store holds it.
+    pub(super) fn restore(&self, id: &ConversationId) -> Result<Option<Conversation>, Error> {
+        let store = self.parts.store.as_ref();
+        let Some(record) = store.latest(&keys::state(&self.me, id))? else { return Ok(None) };
+        let Some(journal) = store.latest(&keys::journal(&self.me, id))? else { return Ok(None) };
+        let state: State = spill::decode(&self.me, store, &record.value)?;
+        let step: Step = spill::decode(&self.me, store, &journal.value)?;
+        let task = match &state.task {
+            Some((task, owner)) => match store.latest(&keys::task(&self.me, task, owner))? {
+                Some(row) => Some(spill::decode(&self.me, store, &row.value)?),
+                None => None,
+            },
+            None => None,
+        };
+        Ok(Some(Conversation::restore(id.clone(), state, record.value, task, journal.revision, step.step)))
+    }
+
+    pub(super) fn keep(&mut self, id: ConversationId, conversation: Conversation) {
+        if let Some(row) = conversation.task.as_ref().filter(|row| row.ended_at.is_none()) {
+            self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
+        }
+        self.conversations.insert(id, conversation);
+    }
+
+    fn resume(&mut self, id: &ConversationId, ctx: &mut Context<Self>) {
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let open: Vec<_> = conversation.open.iter().map(|(place, open)| (*place, open.clone())).collect();
+        for (place, open) in open {
+            match &open.effect {
+                Effect::Think { turn, .. } if open.attempts >= MAX_ATTEMPTS => {
+                    let reason = format!(
+                        "given up: the node stopped {MAX_ATTEMPTS} times while this turn was being thought"
+                    );
+                    let what = What::ThoughtFailed { turn: *turn, reason };
+                    self.happened(
+                        super::Happened { conversation: id.clone(), closes: Some(place), what },
+                        ctx,
+                    );
+                }
+                Effect::Think { .. } => {
+                    if let Some(conversation) = self.conversations.get_mut(id) {
+                        conversation.begin_again(place);
+                    }
+                }
+                _ => self.perform_again(id, place, &open, ctx),
+            }
+        }
+        self.advance(id, true, ctx);
+    }
+}

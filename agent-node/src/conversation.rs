@@ -1,0 +1,481 @@
+//! Drives any pattern: events come in, the rule runs, one commit records event, state and effects, then effects are
+//! performed (DESIGN §2). This file is the part without I/O: it turns waiting events into one batch.
+
+pub mod record;
+pub mod spill;
+
+use blackboard::store::{Batch, Error, Expectation, Revision, Write};
+use bytes::Bytes;
+use protocol::{
+    coordination::{
+        AnyPattern, Effect, Event, Outcome, Pattern, Update, What, contract_net::track_record::TrackRecord,
+    },
+    ids::{AgentId, ConversationId},
+    message::Payload,
+    task::{Status, TaskState},
+    time::{NodeTime, WallTime},
+    trace::TraceContext,
+};
+use record::{Claim, DeadLetter, Open, Place, Receipt, State, Step, TaskRow, keys};
+use std::collections::{BTreeMap, VecDeque};
+use tokio::sync::oneshot;
+
+use crate::{agent::Ack, outbox::letter};
+use protocol::problem::Problem;
+
+/// Who waits to hear that an event is durable.
+pub type Waiter = oneshot::Sender<Result<Ack, Problem>>;
+
+/// One event on its way into a conversation.
+pub struct Queued {
+    /// What happened.
+    pub what: What,
+    /// The effect whose result it is.
+    pub closes: Option<Place>,
+    /// The receipt that is written with it, if it came from outside.
+    pub receipt: Option<Receipt>,
+    /// Whoever waits for the commit, and what they are told.
+    pub waiters: Vec<(Waiter, Ack)>,
+}
+
+impl Queued {
+    /// An event from inside.
+    pub fn from_inside(what: What, closes: Option<Place>) -> Self {
+        Self { what, closes, receipt: None, waiters: Vec::new() }
+    }
+
+    /// Whether nothing is lost if this is forgotten in a crash: a best-effort message, or the news that a message
+    /// arrived (it would be sent again, and known).
+    fn may_be_forgotten(&self) -> bool {
+        match &self.what {
+            What::Heard { envelope, .. } => envelope.kind().is_best_effort(),
+            What::Told { .. } | What::Published { .. } => true,
+            What::Undelivered { .. } => self.closes.is_none(),
+            What::Started
+            | What::Progress { .. }
+            | What::Thought { .. }
+            | What::ThoughtFailed { .. }
+            | What::Claimed { .. }
+            | What::ClaimLost { .. }
+            | What::ClaimExpired { .. }
+            | What::Woke { .. }
+            | What::PeersFound { .. }
+            | What::Answered { .. }
+            | What::Cancelled { .. } => false,
+        }
+    }
+}
+
+/// One open conversation in memory.
+pub struct Conversation {
+    /// Its name.
+    pub id: ConversationId,
+    /// Its pattern and that pattern's state.
+    pub pattern: AnyPattern,
+    /// Effects without a result.
+    pub open: BTreeMap<Place, Open>,
+    /// Labels of messages that may be answered.
+    pub labels: BTreeMap<Place, String>,
+    /// The task it is about, as its row holds it.
+    pub task: Option<TaskRow>,
+    /// The trace it belongs to.
+    pub trace: Option<TraceContext>,
+    /// How it ended.
+    pub ended: Option<Outcome>,
+    /// Events that wait for the running commit.
+    pub queue: VecDeque<Queued>,
+    /// Whether a commit is under way.
+    pub is_committing: bool,
+    /// The step last decided.
+    pub step: u64,
+    head: Revision,
+    uncommitted: Vec<Event>,
+    written_state: Option<Bytes>,
+    again: Vec<Place>,
+    shown: Option<TaskRow>,
+}
+
+/// A decided step on its way to the store.
+pub struct Decided {
+    /// What is to be written.
+    pub batch: Batch,
+    /// What to perform once it is.
+    pub effects: Vec<(Place, Effect)>,
+    /// Whom to tell.
+    pub waiters: Vec<(Waiter, Ack)>,
+    /// Where the claims stand in the batch, with the effects that wrote them.
+    pub claims: Vec<(usize, Place, AgentId)>,
+    /// Receipts the batch holds, with the task each is about.
+    pub receipts: Vec<(blackboard::store::Key, Option<protocol::ids::TaskId>)>,
+    /// Events to hand in again if the commit fails: nobody outside will repeat them.
+    pub inside: Vec<(What, Option<Place>)>,
+    /// The track records that changed.
+    pub track_records: Vec<(AgentId, TrackRecord)>,
+    /// Effects that were dropped by the step: their timers and thoughts end.
+    pub dropped: Vec<Place>,
+}
+
+/// What came of looking at the queue.
+pub enum Advance {
+    /// Nothing to record.
+    Nothing,
+    /// Something that may wait for the next commit.
+    Deferred(Vec<(Waiter, Ack)>),
+    /// A step to commit.
+    Commit(Box<Decided>),
+}
+
+impl Conversation {
+    /// A new conversation; its first event is on the queue when this returns.
+    pub fn open(
+        id: ConversationId,
+        pattern: AnyPattern,
+        task: Option<TaskRow>,
+        trace: Option<TraceContext>,
+    ) -> Self {
+        Self {
+            id,
+            pattern,
+            open: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            task,
+            trace,
+            ended: None,
+            queue: VecDeque::new(),
+            is_committing: false,
+            step: 0,
+            head: 0,
+            uncommitted: Vec::new(),
+            written_state: None,
+            again: Vec::new(),
+            shown: None,
+        }
+    }
+
+    /// The conversation a restart finds: `head` and `step` are those of its journal's last record.
+    pub fn restore(
+        id: ConversationId,
+        state: State,
+        bytes: Bytes,
+        task: Option<TaskRow>,
+        head: Revision,
+        step: u64,
+    ) -> Self {
+        let ended = state.has_ended.then(|| Outcome {
+            status: task.as_ref().map_or_else(
+                || Status { state: TaskState::Completed, message: None },
+                |row| row.task.status.clone(),
+            ),
+            artifacts: Vec::new(),
+            kept_word: BTreeMap::new(),
+        });
+        Self {
+            open: state.open,
+            labels: state.labels,
+            ended,
+            step,
+            head,
+            written_state: Some(bytes),
+            shown: task.clone(),
+            ..Self::open(id, state.pattern, task, state.trace)
+        }
+    }
+
+    /// Whether nothing is left to do: it may leave memory.
+    pub fn is_over(&self) -> bool {
+        self.ended.is_some()
+            && self.open.is_empty()
+            && self.queue.is_empty()
+            && !self.is_committing
+            && self.uncommitted.is_empty()
+    }
+
+    /// Whether something waits for a commit that nothing has forced yet.
+    pub fn has_uncommitted(&self) -> bool {
+        !self.uncommitted.is_empty() || !self.again.is_empty()
+    }
+
+    /// Counts one more attempt at an open effect and performs it once that is recorded.
+    pub fn begin_again(&mut self, place: Place) {
+        if let Some(open) = self.open.get_mut(&place) {
+            open.attempts += 1;
+            self.again.push(place);
+        }
+    }
+
+    /// The label of the message `envelope` answers, if it is one of ours.
+    pub fn label_answered(&self, effect: &protocol::ids::EffectId) -> Option<String> {
+        self.labels.get(&Place(effect.step, effect.index)).cloned()
+    }
+
+    /// Runs the rule over everything that waits; `force` commits even what could be deferred.
+    pub fn advance(
+        &mut self,
+        me: &AgentId,
+        at: NodeTime,
+        wall: WallTime,
+        records: &BTreeMap<AgentId, TrackRecord>,
+        force: bool,
+    ) -> Result<Advance, Error> {
+        if self.is_committing || (self.queue.is_empty() && !(force && self.has_uncommitted())) {
+            return Ok(Advance::Nothing);
+        }
+        let mut may_wait = !force;
+        let mut decided = Decided {
+            batch: Batch::default(),
+            effects: Vec::new(),
+            waiters: Vec::new(),
+            claims: Vec::new(),
+            inside: Vec::new(),
+            track_records: Vec::new(),
+            dropped: Vec::new(),
+            receipts: Vec::new(),
+        };
+        let mut all_effects = Vec::new();
+        let step = self.step + 1;
+        for queued in std::mem::take(&mut self.queue) {
+            may_wait &= queued.may_be_forgotten();
+            if let Some(place) = queued.closes
+                && let Some(closed) = self.open.remove(&place)
+                && let What::Undelivered { reason, message, .. } = &queued.what
+            {
+                self.bury(me, &closed, place, (reason, message), wall, &mut decided.batch.writes)?;
+            }
+            if let Some(receipt) = &queued.receipt {
+                let key = receipt.key(me);
+                decided.receipts.push((key.clone(), receipt.task_id.clone()));
+                decided.batch.writes.push(Write::Put(key, spill::encode(me, receipt, &mut Vec::new())?));
+            }
+            let event = Event { at, wall, what: queued.what };
+            let effects = self.pattern.on(&event);
+            if queued.receipt.is_none() {
+                decided.inside.push((event.what.clone(), queued.closes));
+            }
+            for effect in effects {
+                let place = Place(step, u32::try_from(all_effects.len()).unwrap_or(u32::MAX));
+                self.note(me, &effect, place, at, wall, records, &mut decided)?;
+                all_effects.push(effect);
+            }
+            self.uncommitted.push(event);
+            decided.waiters.extend(queued.waiters);
+        }
+        if may_wait && all_effects.is_empty() && self.uncommitted.len() < 1_024 {
+            return Ok(Advance::Deferred(decided.waiters));
+        }
+        for place in std::mem::take(&mut self.again) {
+            decided.effects.extend(self.open.get(&place).map(|open| (place, open.effect.clone())));
+        }
+        self.record(me, step, all_effects, &mut decided)?;
+        self.step = step;
+        self.is_committing = true;
+        Ok(Advance::Commit(Box::new(decided)))
+    }
+
+    fn record(
+        &mut self,
+        me: &AgentId,
+        step: u64,
+        effects: Vec<Effect>,
+        decided: &mut Decided,
+    ) -> Result<(), Error> {
+        let writes = &mut decided.batch.writes;
+        if self.task != self.shown {
+            if let Some(row) = &self.task {
+                let key = keys::task(me, &row.task.spec.task_id, &row.task.owner);
+                let bytes = spill::encode(me, row, writes)?;
+                writes.push(Write::Put(key, bytes));
+            }
+            self.shown.clone_from(&self.task);
+        }
+        let state = State {
+            rules: AnyPattern::RULES,
+            pattern: self.pattern.clone(),
+            open: self.open.clone(),
+            labels: self.labels.clone(),
+            task: self.task.as_ref().map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone())),
+            trace: self.trace,
+            has_ended: self.ended.is_some(),
+        };
+        let key = keys::state(me, &self.id);
+        if self.ended.is_some() && self.open.is_empty() {
+            if self.written_state.take().is_some() {
+                writes.push(Write::Delete(key));
+            }
+        } else {
+            let bytes = spill::encode(me, &state, writes)?;
+            if self.written_state.as_ref() != Some(&bytes) {
+                writes.push(Write::Put(key, bytes.clone()));
+                self.written_state = Some(bytes);
+            }
+        }
+        let journal = keys::journal(me, &self.id);
+        decided.batch.expectations.push(match self.head {
+            0 => Expectation::Absent(journal.clone()),
+            head => Expectation::At(journal.clone(), head),
+        });
+        let step = Step { step, events: std::mem::take(&mut self.uncommitted), effects };
+        let bytes = spill::encode(me, &step, writes)?;
+        writes.push(Write::Append(journal, bytes));
+        Ok(())
+    }
+
+    /// Takes the revision of the journal's new head: the batch's last write.
+    pub fn committed(&mut self, revisions: &[Revision]) {
+        self.is_committing = false;
+        self.head = revisions.last().copied().unwrap_or(self.head);
+    }
+
+    /// The journal's head.
+    pub fn head(&self) -> Revision {
+        self.head
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one effect's consequences for the records, in one place")]
+    fn note(
+        &mut self,
+        me: &AgentId,
+        effect: &Effect,
+        place: Place,
+        at: NodeTime,
+        wall: WallTime,
+        records: &BTreeMap<AgentId, TrackRecord>,
+        decided: &mut Decided,
+    ) -> Result<(), Error> {
+        let mut is_open = false;
+        match effect {
+            Effect::Tell(tell) => {
+                is_open = !tell.payload.kind().is_best_effort();
+                if matches!(tell.payload, Payload::TaskRequest(_) | Payload::HelpRequest(_)) {
+                    self.labels.insert(place, tell.label.clone());
+                }
+            }
+            Effect::Resend(_) | Effect::Publish { .. } | Effect::FindPeers { .. } | Effect::Think { .. } => {
+                is_open = true
+            }
+            Effect::StopThinking => self.drop_open(decided, |effect| matches!(effect, Effect::Think { .. })),
+            Effect::Claim { task, holder, lease } => {
+                is_open = true;
+                let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+                let claim = Claim { holder: holder.clone(), lease_ms, conversation: self.id.clone() };
+                decided.claims.push((decided.batch.writes.len(), place, holder.clone()));
+                let bytes = spill::encode(me, &claim, &mut Vec::new())?;
+                decided.batch.writes.push(Write::Put(keys::claim(me, task, &self.id), bytes));
+            }
+            Effect::Release { task, .. } => {
+                decided.batch.writes.push(Write::Delete(keys::claim(me, task, &self.id)));
+            }
+            Effect::WakeAt { timer, .. } => {
+                self.drop_open(
+                    decided,
+                    |effect| matches!(effect, Effect::WakeAt { timer: set, .. } if set == timer),
+                );
+                is_open = true;
+            }
+            Effect::Forget { timer } => {
+                self.drop_open(
+                    decided,
+                    |effect| matches!(effect, Effect::WakeAt { timer: set, .. } if set == timer),
+                );
+            }
+            Effect::AskHuman { .. } => {}
+            Effect::Update(update) => self.show(update, wall),
+            Effect::Assign { doer } => {
+                if let Some(row) = &mut self.task {
+                    row.task.doer.clone_from(doer);
+                    let peer = doer.clone().map(protocol::principal::Principal::Agent);
+                    row.task.participants.extend(peer.filter(|peer| !row.task.participants.contains(peer)));
+                }
+            }
+            Effect::Finish(outcome) => self.finish(me, outcome, at, wall, records, decided)?,
+        }
+        if is_open {
+            let attempts = u32::from(matches!(effect, Effect::Think { .. }));
+            self.open.insert(place, Open { effect: effect.clone(), attempts, at: wall });
+        }
+        decided.effects.push((place, effect.clone()));
+        Ok(())
+    }
+
+    fn drop_open(&mut self, decided: &mut Decided, which: impl Fn(&Effect) -> bool) {
+        let dropped: Vec<_> =
+            self.open.iter().filter(|(_, open)| which(&open.effect)).map(|(place, _)| *place).collect();
+        dropped.iter().for_each(|place| drop(self.open.remove(place)));
+        decided.effects.retain(|(place, _)| !dropped.contains(place));
+        decided.dropped.extend(dropped);
+    }
+
+    fn show(&mut self, update: &Update, wall: WallTime) {
+        let Some(row) = &mut self.task else { return };
+        match update {
+            Update::Status(status) => row.task.status = status.clone(),
+            Update::Artifact { artifact, append, .. } => {
+                protocol::artifact::merge(&mut row.task.artifacts, artifact.clone(), *append);
+            }
+        }
+        row.task.changed_at = wall;
+    }
+
+    fn finish(
+        &mut self,
+        me: &AgentId,
+        outcome: &Outcome,
+        at: NodeTime,
+        wall: WallTime,
+        records: &BTreeMap<AgentId, TrackRecord>,
+        decided: &mut Decided,
+    ) -> Result<(), Error> {
+        self.drop_open(decided, |effect| {
+            matches!(effect, Effect::WakeAt { .. } | Effect::Think { .. } | Effect::FindPeers { .. })
+        });
+        self.labels.clear();
+        if let Some(row) = &mut self.task {
+            row.task.status = outcome.status.clone();
+            row.task.artifacts.clone_from(&outcome.artifacts);
+            row.task.changed_at = wall;
+            row.ended_at = Some(at);
+        }
+        let writes = &mut decided.batch.writes;
+        if let Some(award) = self.pattern.award() {
+            let bytes = spill::encode(me, award, writes)?;
+            writes.push(Write::Put(keys::award(me, &self.id), bytes));
+        }
+        for (peer, kept) in &outcome.kept_word {
+            let record = kept
+                .iter()
+                .fold(records.get(peer).cloned().unwrap_or_default(), |record, kept| record.after(*kept));
+            let bytes = spill::encode(me, &record, writes)?;
+            writes.push(Write::Put(keys::track_record(me, peer), bytes));
+            decided.track_records.push((peer.clone(), record));
+        }
+        if let AnyPattern::Redelivery(redelivery) = &self.pattern
+            && outcome.status.state == TaskState::Completed
+        {
+            writes.push(Write::Delete(keys::dead_letter(me, &redelivery.letter().message_id)));
+        }
+        self.ended = Some(outcome.clone());
+        Ok(())
+    }
+
+    /// Keeps a message that was given up, so that somebody can look at it and send it again.
+    fn bury(
+        &self,
+        me: &AgentId,
+        open: &Open,
+        place: Place,
+        (reason, message): (&str, &str),
+        wall: WallTime,
+        writes: &mut Vec<Write>,
+    ) -> Result<(), Error> {
+        let Some(letter) = letter::of(me, &self.id, place, open) else { return Ok(()) };
+        let dead = DeadLetter {
+            message_id: letter.message_id.clone(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            letter,
+            at: wall,
+        };
+        let bytes = spill::encode(me, &dead, writes)?;
+        writes.push(Write::Put(keys::dead_letter(me, &dead.message_id), bytes));
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! The records a conversation leaves: what its journal holds, what a restart begins with, and where they lie.
+
+use blackboard::store::Key;
+use protocol::{
+    coordination::{AnyPattern, Effect, Event},
+    ids::{AgentId, ConversationId, Digest, MessageId, TaskId},
+    principal::Principal,
+    task::Task,
+    time::{NodeTime, WallTime},
+    trace::TraceContext,
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+/// One step, as the journal keeps it: what happened, and what was decided.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// From 1, without gaps.
+    pub step: u64,
+    /// Events that shared the step, in order.
+    pub events: Vec<Event>,
+    /// Effects, in order; an effect's place is its index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<Effect>,
+}
+
+/// Everything a restart needs of an open conversation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct State {
+    /// The version of the rules that computed it.
+    pub rules: u32,
+    /// The pattern's own state.
+    pub pattern: AnyPattern,
+    /// Effects that have not brought their result.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub open: BTreeMap<Place, Open>,
+    /// Messages that may be answered, and the labels their pattern knows them by.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<Place, String>,
+    /// The task it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<(TaskId, Principal)>,
+    /// The trace it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
+    /// Whether its pattern has come to its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_ended: bool,
+}
+
+/// An effect that waits for its result.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Open {
+    /// What is to be done.
+    pub effect: Effect,
+    /// How often it was begun; counted for thoughts only, and before they begin.
+    pub attempts: u32,
+    /// When it was decided.
+    pub at: WallTime,
+}
+
+/// An effect's place within its conversation: the step that decided it and its index there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Place(pub u64, pub u32);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0, self.1)
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text
+            .split_once(':')
+            .and_then(|(step, index)| Some(Self(step.parse().ok()?, index.parse().ok()?)));
+        parsed.ok_or_else(|| format!("{text:?} is no effect's place"))
+    }
+}
+
+impl TryFrom<String> for Place {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> String {
+        place.to_string()
+    }
+}
+
+/// That a message was taken: answers its repeats and questions about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Receipt {
+    /// The message.
+    pub message_id: MessageId,
+    /// Who sent it.
+    pub by: Principal,
+    /// What name the sender gave itself.
+    pub from: AgentId,
+    /// The digest of its body.
+    pub digest: Digest,
+    /// What kind it was.
+    pub kind: protocol::message::Kind,
+    /// The task it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// The conversation it went to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation_id: Option<ConversationId>,
+    /// When.
+    pub at: WallTime,
+}
+
+impl Receipt {
+    /// Where it lies.
+    pub fn key(&self, me: &AgentId) -> Key {
+        keys::receipt(me, &self.message_id, &self.by, &self.from)
+    }
+}
+
+/// A message that was given up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLetter {
+    /// The message.
+    pub message_id: MessageId,
+    /// Why, as a `reasonCode`.
+    pub reason: String,
+    /// In words.
+    pub message: String,
+    /// The message itself.
+    pub letter: protocol::envelope::Envelope,
+    /// When it was given up.
+    pub at: WallTime,
+}
+
+/// A claim in its owner's store.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    /// Whose work it is.
+    pub holder: AgentId,
+    /// For how long, without a sign of life.
+    pub lease_ms: u64,
+    /// The conversation that gave it.
+    pub conversation: ConversationId,
+}
+
+/// A task as its row holds it, with what recognises a repeat of its request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskRow {
+    /// The task.
+    #[serde(flatten)]
+    pub task: Task,
+    /// Digest of what was asked.
+    pub asked: Digest,
+    /// The award it was done under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    /// When it ended, on the node's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<NodeTime>,
+}
+
+/// Where an agent's records lie.
+pub mod keys {
+    use super::*;
+
+    /// The steps of a conversation (log).
+    pub fn journal(me: &AgentId, conversation: &ConversationId) -> Key {
+        Key::new(&[me.as_str(), "journal", conversation.as_str()])
+    }
+
+    /// An open conversation (state).
+    pub fn state(me: &AgentId, conversation: &ConversationId) -> Key {
+        Key::new(&[me.as_str(), "state", conversation.as_str()])
+    }
+
+    /// A task (state): an id belongs to its principal.
+    pub fn task(me: &AgentId, task: &TaskId, owner: &Principal) -> Key {
+        Key::new(&[me.as_str(), "task", task.as_str(), &owner.to_string()])
+    }
+
+    /// A message that was taken (state).
+    pub fn receipt(me: &AgentId, message: &MessageId, by: &Principal, from: &AgentId) -> Key {
+        Key::new(&[me.as_str(), "receipt", message.as_str(), &by.to_string(), from.as_str()])
+    }
+
+    /// A claim on a task (state).
+    pub fn claim(me: &AgentId, task: &TaskId, conversation: &ConversationId) -> Key {
+        Key::new(&[me.as_str(), "claim", task.as_str(), conversation.as_str()])
+    }
+
+    /// Why a bid won (state).
+    pub fn award(me: &AgentId, conversation: &ConversationId) -> Key {
+        Key::new(&[me.as_str(), "award", conversation.as_str()])
+    }
+
+    /// How a peer kept its word (state).
+    pub fn track_record(me: &AgentId, peer: &AgentId) -> Key {
+        Key::new(&[me.as_str(), "record", peer.as_str()])
+    }
+
+    /// A message that was given up (state).
+    pub fn dead_letter(me: &AgentId, message: &MessageId) -> Key {
+        Key::new(&[me.as_str(), "dead", message.as_str()])
+    }
+
+    /// A cancel that came before its award (state).
+    pub fn tombstone(me: &AgentId, task: &TaskId, by: &Principal) -> Key {
+        Key::new(&[me.as_str(), "tombstone", task.as_str(), &by.to_string()])
+    }
+
+    /// Content by digest (state).
+    pub fn content(me: &AgentId, digest: &Digest) -> Key {
+        Key::new(&[me.as_str(), "content", &digest.to_string()])
+    }
+
+    /// Who may read an artifact that was put by reference (state).
+    pub fn artifact(me: &AgentId, digest: &Digest) -> Key {
+        Key::new(&[me.as_str(), "artifact", &digest.to_string()])
+    }
+
+    /// Everything of one topic.
+    pub fn all(me: &AgentId, topic: &str) -> blackboard::store::Filter {
+        blackboard::store::Filter::Below(Key::new(&[me.as_str(), topic]))
+    }
+}

@@ -1,0 +1,155 @@
+//! Content over 16 KiB is stored once, by digest, and records refer to it (DESIGN §4). Rules never see the difference.
+
+use super::record::keys;
+use blackboard::store::{Error, Store, Write};
+use bytes::Bytes;
+use protocol::{
+    ids::{AgentId, Digest},
+    limits::INLINE_CONTENT_BYTES,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+const MARK: &str = "$content";
+
+/// The first byte of a record that refers to content elsewhere; any other is plain JSON and begins with `{`.
+const SPILLED: u8 = b'@';
+
+/// `record` as bytes; texts that are too large to lie inline become writes of their own, put into `writes`.
+pub fn encode<T: Serialize>(me: &AgentId, record: &T, writes: &mut Vec<Write>) -> Result<Bytes, Error> {
+    let refused = |error: serde_json::Error| Error::Refused(format!("a record can't be written: {error}"));
+    let bytes = serde_json::to_vec(record).map_err(refused)?;
+    if bytes.len() <= INLINE_CONTENT_BYTES {
+        return Ok(bytes.into());
+    }
+    let mut value: Value = serde_json::from_slice(&bytes).map_err(refused)?;
+    let before = writes.len();
+    take_out(me, &mut value, writes);
+    if writes.len() == before {
+        return Ok(bytes.into());
+    }
+    let mut spilled = vec![SPILLED];
+    serde_json::to_writer(&mut spilled, &value).map_err(refused)?;
+    Ok(spilled.into())
+}
+
+fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>) {
+    match value {
+        Value::String(text) if text.len() > INLINE_CONTENT_BYTES => {
+            let digest = Digest::of(text.as_bytes());
+            let content = Bytes::from(std::mem::take(text).into_bytes());
+            let key = keys::content(me, &digest);
+            if !writes.iter().any(|write| matches!(write, Write::Put(there, _) if *there == key)) {
+                writes.push(Write::Put(key, content));
+            }
+            *value = json!({ MARK: digest });
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| take_out(me, item, writes)),
+        Value::Object(members) => {
+            members.values_mut().for_each(|member| take_out(me, member, writes));
+            if members.len() == 1 && members.contains_key(MARK) {
+                *value = json!({ MARK: { "literally": value.take() } });
+            }
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The record in `bytes`, with all its content back in place.
+pub fn decode<T: DeserializeOwned>(me: &AgentId, store: &dyn Store, bytes: &[u8]) -> Result<T, Error> {
+    let damaged = |error: serde_json::Error| Error::Refused(format!("a record can't be read: {error}"));
+    let Some((&SPILLED, spilled)) = bytes.split_first() else {
+        return serde_json::from_slice(bytes).map_err(damaged);
+    };
+    let mut value: Value = serde_json::from_slice(spilled).map_err(damaged)?;
+    put_back(me, store, &mut value)?;
+    serde_json::from_value(value).map_err(damaged)
+}
+
+fn put_back(me: &AgentId, store: &dyn Store, value: &mut Value) -> Result<(), Error> {
+    match value {
+        Value::Object(members) => match mark(members) {
+            Some(Mark::Content(digest)) => {
+                let key = keys::content(me, &digest);
+                let record = store
+                    .latest(&key)?
+                    .ok_or_else(|| Error::Refused(format!("the content {key} is missing")))?;
+                *value = Value::String(String::from_utf8_lossy(&record.value).into_owned());
+                Ok(())
+            }
+            Some(Mark::Literally(literal)) => {
+                *value = literal;
+                match value {
+                    Value::Object(members) => {
+                        members.values_mut().try_for_each(|member| put_back(me, store, member))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            None => members.values_mut().try_for_each(|member| put_back(me, store, member)),
+        },
+        Value::Array(items) => items.iter_mut().try_for_each(|item| put_back(me, store, item)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+enum Mark {
+    Content(Digest),
+    Literally(Value),
+}
+
+fn mark(members: &mut Map<String, Value>) -> Option<Mark> {
+    if members.len() != 1 {
+        return None;
+    }
+    match members.get_mut(MARK)? {
+        Value::String(text) => Digest::parse(text).ok().map(Mark::Content),
+        Value::Object(wrapped) => wrapped.get_mut("literally").map(|literal| Mark::Literally(literal.take())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            "[a-z]{0,8}".prop_map(Value::from),
+            (0u8..3).prop_map(|n| Value::from(format!("{n}").repeat(20_000)))
+        ]
+    }
+
+    fn anything() -> impl Strategy<Value = Value> {
+        text().prop_recursive(4, 16, 3, |inner| {
+            let name = prop_oneof![Just("$content".to_owned()), Just("literally".to_owned()), "[a-c]"];
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                proptest::collection::btree_map(name, inner, 0..3)
+                    .prop_map(|m| Value::Object(m.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_record_comes_back_whatever_it_looks_like(value in anything()) {
+            let store = blackboard::store::memory::new();
+            let me = AgentId::parse("a").unwrap();
+            let mut writes = Vec::new();
+            let record = json!({ "record": value });
+            let bytes = encode(&me, &record, &mut writes).unwrap();
+            if bytes.len() > 64 * 1024 {
+                prop_assert!(false, "nothing was taken out of {} bytes", bytes.len());
+            }
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let batch = blackboard::store::Batch { writes, expectations: Vec::new() };
+            runtime.block_on(store.commit(blackboard::store::Lane::Progress, batch)).unwrap();
+            let back: Value = decode(&me, store.as_ref(), &bytes).unwrap();
+            prop_assert_eq!(back, record);
+        }
+    }
+}

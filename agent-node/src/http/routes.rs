@@ -1,0 +1,131 @@
+//! What a node answers: each file one thing, each handler translates, calls once, translates.
+
+pub mod artifacts;
+pub mod dead_letters;
+pub mod health;
+pub mod messages;
+pub mod tasks;
+
+use crate::agent::{AgentActor, Pulse};
+use crate::peers::{Locals, Peers, Whereabouts};
+use actix::Addr;
+use actix_web::{HttpRequest, web};
+use blackboard::{resource::resource, store::Shared};
+use protocol::{
+    card::Card,
+    ids::AgentId,
+    limits::Limits,
+    problem::{Problem, Reason},
+    routes,
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// One agent of this node, as the routes reach it.
+#[derive(Clone)]
+pub struct Local {
+    /// Its id.
+    pub id: AgentId,
+    /// The actor.
+    pub actor: Addr<AgentActor>,
+    /// Its store, for looking.
+    pub store: Shared,
+    /// Its card.
+    pub card: Arc<Card>,
+    /// What can be known without asking it.
+    pub pulse: Arc<Pulse>,
+}
+
+/// Everything the routes need; shared by all workers.
+pub struct Node {
+    /// Its agents.
+    pub agents: BTreeMap<AgentId, Local>,
+    /// Which of them answers on which port when nobody is named.
+    pub by_port: BTreeMap<u16, AgentId>,
+    /// Everyone else.
+    pub peers: Arc<Peers>,
+    /// The agents of this process.
+    pub locals: Arc<Locals>,
+    /// What it takes.
+    pub limits: Arc<Limits>,
+    /// What it looks at to say whether it is ready.
+    pub checks: health::Checks,
+}
+
+impl Node {
+    /// The agent that a request without a name is for: the one of the port it came in at.
+    fn host(&self, request: &HttpRequest) -> Result<&Local, Problem> {
+        let port = request.app_config().local_addr().port();
+        let by_port = self.by_port.get(&port).and_then(|id| self.agents.get(id));
+        by_port
+            .or_else(|| self.agents.values().next())
+            .ok_or_else(|| Problem::new(Reason::AgentNotFound, "no agent lives here"))
+    }
+
+    /// The port's agent first, then the others: where to look for something that has no agent's name on it.
+    fn in_turn(&self, request: &HttpRequest) -> Vec<&Local> {
+        let host = self.host(request).ok();
+        let others = self.agents.values().filter(|local| host.is_none_or(|host| host.id != local.id));
+        host.into_iter().chain(others).collect()
+    }
+
+    /// The agent of that name, or where it is instead.
+    fn agent(&self, id: &AgentId) -> Result<&Local, Problem> {
+        if let Some(local) = self.agents.get(id) {
+            return Ok(local);
+        }
+        Err(match self.peers.whereabouts(id) {
+            Whereabouts::At(endpoint) => {
+                let message = format!("{id} is at {endpoint}, not here");
+                Problem::new(Reason::RegisteredElsewhere, message).with("endpoint", endpoint)
+            }
+            Whereabouts::Departed => Problem::new(Reason::AgentDeparted, format!("{id} has left")),
+            Whereabouts::Unknown => Problem::new(Reason::AgentNotFound, format!("no agent {id} is known")),
+        })
+    }
+
+    fn ack(&self) -> Duration {
+        self.limits.ack()
+    }
+}
+
+/// The routes of agents.
+pub fn agents(config: &mut web::ServiceConfig) {
+    use actix_web::http::Method;
+    let tasks = routes::TASKS;
+    let dead = routes::DEAD_LETTERS;
+    config
+        .service(resource(routes::MESSAGES, [(Method::POST, web::to(messages::post))]))
+        .service(resource(&format!("{}/{{id}}", routes::MESSAGES), [(Method::GET, web::to(messages::get))]))
+        .service(resource(tasks, [(Method::GET, web::to(tasks::list))]))
+        .service(resource(&format!("{tasks}/{{id}}"), [(Method::GET, web::to(tasks::get))]))
+        .service(resource(&format!("{tasks}/{{id}}/events"), [(Method::GET, web::to(tasks::events))]))
+        .service(resource(&format!("{tasks}/{{id}}/award"), [(Method::GET, web::to(tasks::award))]))
+        .service(resource(&format!("{tasks}/{{id}}/cancel"), [(Method::POST, web::to(tasks::cancel))]))
+        .service(resource(&format!("{tasks}/{{id}}/answer"), [(Method::POST, web::to(tasks::answer))]))
+        .service(resource(routes::ARTIFACTS, [(Method::PUT, web::to(artifacts::put))]))
+        .service(resource(
+            &format!("{}/{{sha256}}", routes::ARTIFACTS),
+            [(Method::GET, web::to(artifacts::get))],
+        ))
+        .service(resource(dead, [(Method::GET, web::to(dead_letters::list))]))
+        .service(resource(&format!("{dead}/{{id}}"), [(Method::GET, web::to(dead_letters::get))]))
+        .service(resource(
+            &format!("{dead}/{{id}}/redrive"),
+            [(Method::POST, web::to(dead_letters::redrive))],
+        ))
+        .service(resource(routes::CARD, [(Method::GET, web::to(health::card))]));
+}
+
+/// The routes of every process.
+pub fn process(config: &mut web::ServiceConfig) {
+    use actix_web::http::Method;
+    config
+        .service(resource(routes::HEALTH, [(Method::GET, web::to(health::health))]))
+        .service(resource(routes::READY, [(Method::GET, web::to(health::ready))]))
+        .service(resource(routes::STATE, [(Method::GET, web::to(health::state))]));
+}
+
+/// An id in a path, or which id it is that is none.
+fn id<T: std::str::FromStr<Err = protocol::ids::BadId>>(text: &str) -> Result<T, Problem> {
+    text.parse().map_err(|error: protocol::ids::BadId| Problem::new(Reason::InvalidField, error.to_string()))
+}

@@ -1,0 +1,57 @@
+//! `/a2a/artifacts`: content by reference.
+
+use super::Node;
+use crate::{agent::store_problem, artifacts};
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use blackboard::refusal::Refusal;
+use protocol::{
+    ids::Digest,
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+use serde_json::json;
+
+/// Keeps the body at the port's agent; answers with its digest.
+pub async fn put(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    body: web::Bytes,
+) -> Result<HttpResponse, Refusal> {
+    let local = node.host(&request)?;
+    if body.is_empty() {
+        return Err(Problem::new(Reason::InvalidField, "an artifact has content").into());
+    }
+    let media_type =
+        request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let bytes = body.len();
+    let digest = artifacts::put(local.store.as_ref(), &local.id, &by, media_type, body)
+        .await
+        .map_err(|error| store_problem(&error))?;
+    Ok(HttpResponse::Created().json(json!({ "sha256": digest, "bytes": bytes })))
+}
+
+/// The content of that digest.
+pub async fn get(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    let digest =
+        Digest::parse(&path).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
+    for local in node.in_turn(&request) {
+        match artifacts::read(local.store.as_ref(), &local.id, &digest, &by) {
+            Ok(stored) => {
+                let media_type = stored.media_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                return Ok(HttpResponse::Ok()
+                    .content_type(media_type)
+                    .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+                    .body(stored.content));
+            }
+            Err(problem) if problem.reason == Reason::ArtifactNotFound => {}
+            Err(problem) => return Err(problem.into()),
+        }
+    }
+    Err(Problem::new(Reason::ArtifactNotFound, format!("no artifact {digest} of yours")).into())
+}

@@ -1,0 +1,166 @@
+//! `POST /a2a/messages`: one message in, one acknowledgement out, from the target (RFC-005; DESIGN §4).
+
+use super::Node;
+use crate::{
+    agent::{Ack, Admit, store_problem},
+    conversation::record::{Receipt, TaskRow},
+    http::edge::stop_counting,
+    tasks,
+};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use blackboard::{
+    refusal::Refusal,
+    store::{Filter, Key},
+};
+use protocol::{
+    envelope::Envelope,
+    ids::{Address, Digest, MessageId},
+    principal::Principal,
+    problem::{Problem, Reason},
+    task::TaskState,
+    trace::{TRACEPARENT, TraceContext},
+};
+use serde_json::json;
+use std::time::Duration;
+
+/// Takes a message in.
+pub async fn post(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    body: web::Bytes,
+) -> Result<HttpResponse, Refusal> {
+    let json = protocol::json::parse(&body, node.limits.max_depth)?;
+    let envelope = Envelope::from_json(json, minted)?;
+    let local = match &envelope.to_agent_id {
+        Address::Agent(id) => node.agent(id)?,
+        Address::Capability(_) => node.host(&request)?,
+    };
+    let digest = request.extensions().get::<Digest>().copied().unwrap_or_else(|| Digest::of(&body));
+    let trace =
+        request.headers().get(TRACEPARENT).and_then(|header| TraceContext::parse(header.to_str().ok()?));
+    let id = envelope.message_id.clone();
+    let by = by.into_inner();
+    let admit = Admit { envelope, by: by.clone(), digest, trace };
+    let ack = match tokio::time::timeout(node.ack(), local.actor.send(admit)).await {
+        Ok(Ok(answer)) => answer?,
+        Ok(Err(error)) => return Err(Problem::new(Reason::Overloaded, error.to_string()).into()),
+        Err(_) => {
+            let message = format!(
+                "{} did not acknowledge within {} ms; GET /a2a/messages/{id} tells what became of it",
+                local.id, node.limits.ack_ms
+            );
+            return Err(Problem::new(Reason::GatewayTimeout, message).with("messageId", id).into());
+        }
+    };
+    if let (Some(wait), Some(_)) = (wait_preferred(&request, node.limits.max_wait_ms), &ack.task_id) {
+        stop_counting(&request);
+        return Ok(finished(local, &ack, &by, wait).await?);
+    }
+    Ok(acknowledged(&ack))
+}
+
+fn acknowledged(ack: &Ack) -> HttpResponse {
+    let mut body = json!({ "messageId": ack.message_id, "accepted": true });
+    if let Some(members) = body.as_object_mut() {
+        ack.task_id.as_ref().map(|task| members.insert("taskId".into(), json!(task)));
+        ack.conversation_id
+            .as_ref()
+            .map(|conversation| members.insert("conversationId".into(), json!(conversation)));
+        ack.duplicate.then(|| members.insert("duplicate".into(), json!(true)));
+    }
+    match ack.duplicate {
+        true => HttpResponse::Ok().insert_header(("mesh-duplicate", "true")).json(body),
+        false => HttpResponse::Accepted().json(body),
+    }
+}
+
+/// Waits for the task's end: 200 with the finished task, or 202 with the task as it is when the time is up. A question
+/// ends the wait too.
+async fn finished(
+    local: &super::Local,
+    ack: &Ack,
+    by: &Principal,
+    wait: Duration,
+) -> Result<HttpResponse, Problem> {
+    let failed = |error| store_problem(&error);
+    let Some(task) = &ack.task_id else { return Ok(acknowledged(ack)) };
+    let look = || tasks::find(local.store.as_ref(), &local.id, task, by).map_err(failed);
+    let rests = |row: &TaskRow| row.ended_at.is_some() || row.task.status.state == TaskState::InputRequired;
+    let filter = Filter::Below(Key::new(&[local.id.as_str(), "task", task.as_str()]));
+    let mut changes = local.store.watch(filter, local.store.head()).map_err(failed)?;
+    let rest = async {
+        loop {
+            match look()? {
+                Some(row) if rests(&row) => return Ok::<_, Problem>(row),
+                Some(_) | None => drop(changes.next().await.map_err(failed)?),
+            }
+        }
+    };
+    let answer = |row: &TaskRow, mut answer: actix_web::HttpResponseBuilder| answer.json(row.task.to_a2a());
+    match tokio::time::timeout(wait, rest).await {
+        Ok(row) => {
+            let row = row?;
+            let done = if row.ended_at.is_some() { HttpResponse::Ok() } else { HttpResponse::Accepted() };
+            Ok(answer(&row, done))
+        }
+        Err(_) => match look()? {
+            Some(row) => Ok(answer(&row, HttpResponse::Accepted())),
+            None => Ok(acknowledged(ack)),
+        },
+    }
+}
+
+/// `Prefer: wait=N` (RFC 7240 §4.3), seconds, at most the limit.
+fn wait_preferred(request: &HttpRequest, most_ms: u64) -> Option<Duration> {
+    let headers = request.headers().get_all("prefer");
+    let mut preferences =
+        headers.filter_map(|header| header.to_str().ok()).flat_map(|header| header.split([',', ';']));
+    let seconds = preferences.find_map(|preference| {
+        let (name, value) = preference.split_once('=')?;
+        name.trim()
+            .eq_ignore_ascii_case("wait")
+            .then(|| value.trim().trim_matches('"').parse::<u64>().ok())?
+    })?;
+    Some(Duration::from_millis(seconds.saturating_mul(1_000).min(most_ms)))
+}
+
+/// What became of a message, for whoever sent it.
+pub async fn get(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    let id: MessageId = super::id(&path)?;
+    for local in node.in_turn(&request) {
+        let filter = Filter::Below(Key::new(&[local.id.as_str(), "receipt", id.as_str()]));
+        let found = local.store.read(&filter, 0, 64).map_err(|error| store_problem(&error))?;
+        for record in found {
+            let receipt: Receipt = serde_json::from_slice(&record.value).map_err(|error| {
+                Problem::new(Reason::Internal, format!("a receipt can't be read: {error}"))
+            })?;
+            if receipt.by == *by {
+                let recipient = &local.id;
+                let answer = crate::tasks::reply(local.store.as_ref(), recipient, &receipt)
+                    .map_err(|error| store_problem(&error))?;
+                return Ok(HttpResponse::Ok().json(json!({
+                    "messageId": receipt.message_id,
+                    "accepted": true,
+                    "recipient": recipient,
+                    "type": receipt.kind,
+                    "taskId": receipt.task_id,
+                    "conversationId": receipt.conversation_id,
+                    "receivedAt": receipt.at,
+                    "outcome": answer,
+                })));
+            }
+        }
+    }
+    Err(Problem::new(Reason::MessageNotFound, format!("no message {id} of yours")).into())
+}
+
+fn minted() -> MessageId {
+    MessageId::parse(&format!("msg-{}", uuid::Uuid::now_v7()))
+        .unwrap_or_else(|_| unreachable!("a UUID is an id"))
+}

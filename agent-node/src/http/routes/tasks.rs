@@ -1,0 +1,155 @@
+//! `/a2a/tasks`: the house view of tasks, for curl. A task is A2A's Task; a stream is A2A's stream responses.
+
+use super::{Local, Node, id};
+use crate::{
+    agent::{Answer, Cancel, store_problem},
+    conversation::record::TaskRow,
+    http::events,
+    tasks,
+};
+use actix_web::{HttpRequest, HttpResponse, web};
+use blackboard::refusal::Refusal;
+use protocol::{
+    ids::TaskId,
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// How many tasks to list.
+#[derive(Debug, Deserialize)]
+pub struct Listing {
+    limit: Option<usize>,
+}
+
+fn find<'a>(
+    request: &HttpRequest,
+    node: &'a Node,
+    task: &TaskId,
+    by: &Principal,
+) -> Result<(&'a Local, TaskRow), Problem> {
+    for local in node.in_turn(request) {
+        let found =
+            tasks::find(local.store.as_ref(), &local.id, task, by).map_err(|error| store_problem(&error))?;
+        if let Some(row) = found {
+            return Ok((local, row));
+        }
+    }
+    Err(Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")))
+}
+
+/// The tasks of the port's agent that the caller may see, newest change first.
+pub async fn list(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    listing: web::Query<Listing>,
+) -> Result<HttpResponse, Refusal> {
+    let local = node.host(&request)?;
+    let limit = listing.limit.unwrap_or(50).clamp(1, 1_000);
+    let tasks =
+        tasks::list(local.store.as_ref(), &local.id, &by, limit).map_err(|error| store_problem(&error))?;
+    let tasks: Vec<_> = tasks.iter().map(protocol::task::Task::to_a2a).collect();
+    Ok(HttpResponse::Ok().json(json!({ "agentId": local.id, "tasks": tasks })))
+}
+
+/// One task.
+pub async fn get(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    let (_, row) = find(&request, &node, &id(&path)?, &by)?;
+    Ok(HttpResponse::Ok().json(row.task.to_a2a()))
+}
+
+/// What happens to a task, from the first event on or after `Last-Event-ID`; ends with the terminal one.
+pub async fn events(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    let (local, row) = find(&request, &node, &id(&path)?, &by)?;
+    let last = request.headers().get("last-event-id").and_then(|header| header.to_str().ok());
+    let after = match last {
+        Some(text) => events::parse_id(text).ok_or_else(|| {
+            Problem::new(Reason::InvalidField, format!("Last-Event-ID {text:?} is none of this stream's"))
+        })?,
+        None => (0, 0),
+    };
+    Ok(events::of_task(local.store.clone(), local.id.clone(), row, after)?)
+}
+
+/// Why a bid won, candidate by candidate.
+pub async fn award(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    let task: TaskId = id(&path)?;
+    let (local, row) = find(&request, &node, &task, &by)?;
+    let award = tasks::award(local.store.as_ref(), &local.id, &row.task.conversation)
+        .map_err(|error| store_problem(&error))?;
+    match award {
+        Some(award) => Ok(HttpResponse::Ok().json(json!({ "agentId": local.id, "award": award }))),
+        None => {
+            let message = format!("task {task} was not awarded: {} did it itself", local.id);
+            Err(Problem::new(Reason::TaskNotFound, message).into())
+        }
+    }
+}
+
+/// Ends a task.
+pub async fn cancel(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+    body: web::Bytes,
+) -> Result<HttpResponse, Refusal> {
+    let task: TaskId = id(&path)?;
+    let reason = member(&node, &body, "reason")?.unwrap_or_else(|| "cancelled by its owner".to_owned());
+    let (local, _) = find(&request, &node, &task, &by)?;
+    let cancel = Cancel { task: task.clone(), by: by.clone().into_inner(), reason };
+    local.actor.send(cancel).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
+    let (_, row) = find(&request, &node, &task, &by)?;
+    Ok(HttpResponse::Ok().json(row.task.to_a2a()))
+}
+
+/// Answers what a task asked.
+pub async fn answer(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+    body: web::Bytes,
+) -> Result<HttpResponse, Refusal> {
+    let task: TaskId = id(&path)?;
+    let text = member(&node, &body, "text")?
+        .ok_or_else(|| Problem::new(Reason::InvalidField, "text is required"))?;
+    let (local, _) = find(&request, &node, &task, &by)?;
+    let answer = Answer { task: task.clone(), by: by.clone().into_inner(), text };
+    local.actor.send(answer).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
+    let (_, row) = find(&request, &node, &task, &by)?;
+    Ok(HttpResponse::Ok().json(row.task.to_a2a()))
+}
+
+/// One text member of a small JSON body; no body is an empty object.
+fn member(node: &Node, body: &[u8], name: &str) -> Result<Option<String>, Problem> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let invalid = |what: &str| Problem::new(Reason::InvalidField, what.to_owned());
+    match protocol::json::parse(body, node.limits.max_depth)? {
+        Value::Object(mut members) => match members.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(invalid(&format!("{name} must be a text"))),
+        },
+        _ => Err(invalid("the body must be a JSON object")),
+    }
+}

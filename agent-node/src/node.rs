@@ -1,0 +1,414 @@
+//! The one place where parts are chosen and joined: store, registry, board, agents, and the server before them.
+
+mod follow;
+pub mod home;
+mod presence;
+
+use crate::{
+    agent::{AgentActor, Parts, Pulse, Sweep, newest_time},
+    brain::Brain,
+    clock::Clock,
+    http::{
+        edge::Auth,
+        routes::{self, Local, Node},
+        server::{Front, server},
+    },
+    outbox::Ways,
+    peers::{Locals, Peers},
+};
+use actix::{Actor, Addr};
+use actix_web::{dev::ServerHandle, web};
+use anyhow::Context as _;
+use blackboard::{
+    board::{Board, BoardConfig, Clock as BoardClock},
+    client::{Backoff, Blackboard},
+    store::{Shared, owned::Owned},
+    wire::{Wire, WireLimits},
+};
+use presence::Presence;
+use protocol::{
+    card::{Card, Skill, Terms},
+    coordination::{contract_net::Auction, delegation::Patience},
+    ids::AgentId,
+    limits::Limits,
+    principal::Principal,
+    problem::Reason,
+    signal::Signal,
+    signature::{Secret, Signer, Verifier},
+    time::NodeTime,
+};
+use registry::{
+    client::Registry,
+    config::Config as RegistryConfig,
+    registrar::{Clocks, Publish, RegistryActor},
+};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Where a service is: in this process, or somewhere else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Service {
+    /// In this process.
+    Here,
+    /// At this base URL.
+    At(String),
+}
+
+/// One agent to run.
+#[derive(Clone)]
+pub struct Seat {
+    /// Its id.
+    pub id: AgentId,
+    /// One sentence about it.
+    pub description: String,
+    /// What it can do.
+    pub skills: Vec<Skill>,
+    /// Whether it takes requests that name no capability.
+    pub open: bool,
+    /// On what terms it works.
+    pub terms: Terms,
+    /// Who thinks for it.
+    pub brain: Arc<dyn Brain>,
+    /// Where it listens; 0 takes any free port.
+    pub port: u16,
+}
+
+/// Everything a process is made of.
+pub struct Setup {
+    /// The address to listen on; loopback.
+    pub listen: IpAddr,
+    /// The port of the registry and the board, if they are here; 0 takes any free one.
+    pub port: u16,
+    /// The registry; `None` for a process without agents that is no registry itself.
+    pub registry: Option<Service>,
+    /// The board.
+    pub board: Service,
+    /// The agents.
+    pub seats: Vec<Seat>,
+    /// The store.
+    pub store: Shared,
+    /// What proves that an agent is one of the mesh.
+    pub secret: Secret,
+    /// What every agent takes.
+    pub limits: Limits,
+    /// How work is given away.
+    pub auction: Auction,
+    /// How long agents wait for what they asked.
+    pub patience: Patience,
+    /// The registry's timing.
+    pub registry_config: RegistryConfig,
+}
+
+/// A process at work.
+pub struct Running {
+    /// Where the registry and the board are.
+    pub services: Option<SocketAddr>,
+    /// Where each agent is.
+    pub agents: BTreeMap<AgentId, SocketAddr>,
+    handle: ServerHandle,
+    ended: tokio::task::JoinHandle<std::io::Result<()>>,
+    presences: Vec<Presence>,
+    pulses: Vec<Arc<Pulse>>,
+}
+
+struct ToBoard(Blackboard, Principal);
+
+impl Publish for ToBoard {
+    fn publish(
+        &self,
+        signal: Signal,
+    ) -> std::pin::Pin<Box<dyn std::future::Future<Output = Result<(), protocol::problem::Problem>> + Send>>
+    {
+        let (board, by) = (self.0.clone(), self.1.clone());
+        Box::pin(async move { board.publish(&by, signal).await.map(|_| ()) })
+    }
+}
+
+/// How often what is old is let go of.
+const SWEEP: Duration = Duration::from_secs(60);
+/// How long a start waits for the first view of the directory.
+const FIRST_VIEW: Duration = Duration::from_secs(5);
+
+/// Starts everything and returns once it listens and every local agent is registered or known to be waiting.
+pub async fn start(setup: Setup) -> anyhow::Result<Running> {
+    anyhow::ensure!(
+        setup.listen.is_loopback(),
+        "{} is not a loopback address: listening beyond this machine needs credentials that are not there yet",
+        setup.listen
+    );
+    let limits = Arc::new(setup.limits.clone());
+    let has_services = setup.registry == Some(Service::Here) || setup.board == Service::Here;
+    let services = has_services.then(|| listen(setup.listen, setup.port)).transpose()?;
+    let mut listeners = Vec::new();
+    for seat in &setup.seats {
+        let (listener, address) = listen(setup.listen, seat.port)?;
+        listeners.push((seat.id.clone(), listener, address));
+    }
+    let agents: BTreeMap<_, _> = listeners.iter().map(|(id, _, address)| (id.clone(), *address)).collect();
+
+    let owned = |owner: &str| -> Shared { Arc::new(Owned::new(setup.store.clone(), owner)) };
+    let mut base = NodeTime::default();
+    for seat in &setup.seats {
+        let newest = newest_time(owned(seat.id.as_str()).as_ref(), &seat.id);
+        base = base.max(newest.with_context(|| format!("the journal of {} can't be read", seat.id))?);
+    }
+    let clock = Clock::from(base);
+    let wire = Wire::new(None, WireLimits::default()).map_err(|problem| anyhow::anyhow!(problem.message))?;
+    let signed = |id: &AgentId, away: Reason| {
+        wire.signing_as(Signer::new(setup.secret.clone(), id.clone())).unreachable_is(away)
+    };
+
+    let board_here = match setup.board {
+        Service::Here => {
+            let config =
+                BoardConfig { max_signal_bytes: setup.limits.max_signal_bytes, ..BoardConfig::default() };
+            let started = Board::start(
+                owned("board"),
+                config,
+                BoardClock::new(move || clock.node(), move || clock.wall()),
+            );
+            Some(
+                started
+                    .map_err(|problem| anyhow::anyhow!("the blackboard can't start: {}", problem.message))?,
+            )
+        }
+        Service::At(_) => None,
+    };
+    let board_for = |id: &AgentId| match (&board_here, &setup.board) {
+        (Some(board), _) => Blackboard::local(board.clone()),
+        (None, Service::At(url)) => {
+            let wire = signed(id, Reason::BlackboardUnavailable);
+            Blackboard::remote(url.clone(), move |_| wire.clone(), Backoff::default())
+        }
+        (None, Service::Here) => unreachable!("a board that is here has started"),
+    };
+    let registry_id = AgentId::parse("registry")?;
+    let registry_actor = match setup.registry {
+        Some(Service::Here) => {
+            let to_board = ToBoard(board_for(&registry_id), Principal::Agent(registry_id.clone()));
+            let clocks =
+                Clocks { node: Arc::new(move || clock.node()), wall: Arc::new(move || clock.wall()) };
+            let actor = RegistryActor::open(
+                setup.registry_config.clone(),
+                owned("registry"),
+                Arc::new(to_board),
+                clocks,
+            )
+            .context("the registry's rows can't be read")?;
+            Some(actor.run())
+        }
+        Some(Service::At(_)) | None => None,
+    };
+    let registry_for = |id: &AgentId| match (&registry_actor, &setup.registry) {
+        (Some(actor), _) => Some(Registry::local(actor.clone())),
+        (None, Some(Service::At(url))) => {
+            Some(Registry::remote(url, signed(id, Reason::RegistryUnavailable)))
+        }
+        (None, _) => None,
+    };
+
+    let peers = Arc::new(Peers::default());
+    let locals = Arc::new(Locals::default());
+    let mut local = BTreeMap::new();
+    let mut presences = Vec::new();
+    for seat in &setup.seats {
+        let address = agents.get(&seat.id).context("every seat has a listener")?;
+        let card = Arc::new(card(seat, *address, &setup.limits));
+        let pulse = Arc::new(Pulse::default());
+        let store = owned(seat.id.as_str());
+        let ways = Ways {
+            locals: locals.clone(),
+            peers: peers.clone(),
+            wire: signed(&seat.id, Reason::Overloaded),
+            board: board_for(&seat.id),
+            limits: limits.clone(),
+        };
+        let parts = Parts {
+            card: card.clone(),
+            brain: seat.brain.clone(),
+            store: store.clone(),
+            clock,
+            ways,
+            limits: limits.clone(),
+            auction: setup.auction.clone(),
+            patience: setup.patience,
+            pulse: pulse.clone(),
+            fatal: Arc::new(|why| die(why)),
+        };
+        let actor = AgentActor::new(parts).start();
+        sweep_now_and_then(&actor);
+        if let Some(registry) = registry_for(&seat.id) {
+            presences.push(Presence::keep(registry, card.clone(), pulse.clone()));
+        }
+        local.insert(seat.id.clone(), Local { id: seat.id.clone(), actor, store, card, pulse });
+    }
+    if let Some(first) = setup.seats.first()
+        && let Some(registry) = registry_for(&first.id)
+    {
+        follow::keep(registry, peers.clone());
+        let ids: Vec<_> = agents.keys().cloned().collect();
+        peers.first_view(&ids, FIRST_VIEW).await;
+    }
+
+    let pulses = local.values().map(|local| local.pulse.clone()).collect();
+    let serves = {
+        let ids: Vec<_> = local.keys().cloned().collect();
+        let (registry_here, board_here) = (registry_actor.is_some(), board_here.is_some());
+        move |name: &str| {
+            ids.iter().any(|id| id.as_str() == name)
+                || registry_here && name == "registry"
+                || board_here && name == "board"
+        }
+    };
+    let front =
+        Front::new(setup.limits.clone(), Auth::new(Verifier::new(setup.secret.clone(), None), serves));
+    let node = Node {
+        by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
+        checks: checks(&setup, &board_for, &registry_for, &registry_id),
+        agents: local,
+        peers,
+        locals,
+        limits,
+    };
+    let has_agents = !node.agents.is_empty();
+    let data = web::Data::new(node);
+    let (registry_service, board_service) = (registry_actor.clone(), board_here.clone());
+    let configure = move |config: &mut web::ServiceConfig| {
+        config.app_data(data.clone()).configure(routes::process);
+        if has_agents {
+            config.configure(routes::agents);
+        }
+        if let Some(registry) = &registry_service {
+            config.app_data(web::Data::new(registry.clone())).configure(registry::http::routes);
+        }
+        if let Some(board) = &board_service {
+            config.app_data(web::Data::new(board.clone())).configure(blackboard::http::routes);
+        }
+    };
+    let services_at = services.as_ref().map(|(_, address)| *address);
+    let sockets = services.into_iter().map(|(listener, _)| listener);
+    let sockets = sockets.chain(listeners.into_iter().map(|(_, listener, _)| listener)).collect();
+    let server = server(sockets, front, configure).context("the server can't start")?;
+    let handle = server.handle();
+    let ended = actix::spawn(server);
+    Ok(Running { services: services_at, agents, handle, ended, presences, pulses })
+}
+
+fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener =
+        TcpListener::bind((ip, port)).with_context(|| format!("port {port} on {ip} can't be listened on"))?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+fn card(seat: &Seat, address: SocketAddr, limits: &Limits) -> Card {
+    Card {
+        agent_id: seat.id.clone(),
+        description: seat.description.clone(),
+        endpoint: format!("http://{address}"),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        skills: seat.skills.clone(),
+        open: seat.open,
+        terms: seat.terms.clone(),
+        limits: limits.clone(),
+    }
+}
+
+fn sweep_now_and_then(actor: &Addr<AgentActor>) {
+    let actor = actor.clone();
+    actix::spawn(async move {
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            if actor.send(Sweep).await.is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// The store has failed: nothing more is acknowledged, and a restart recovers what is true.
+fn die(why: &str) {
+    tracing::error!("{why}");
+    eprintln!("mesh: {why}");
+    std::process::exit(74);
+}
+
+fn checks(
+    setup: &Setup,
+    board_for: &impl Fn(&AgentId) -> Blackboard,
+    registry_for: &impl Fn(&AgentId) -> Option<Registry>,
+    services: &AgentId,
+) -> routes::health::Checks {
+    let who = setup.seats.first().map_or(services, |seat| &seat.id);
+    let mut checks: routes::health::Checks = Vec::new();
+    let store = setup.store.clone();
+    checks.push((
+        "store",
+        Arc::new(move || {
+            let store = store.clone();
+            Box::pin(async move {
+                Ok(serde_json::json!({ "revision": store.head(), "generation": store.generation() }))
+            })
+        }),
+    ));
+    let (board, by) = (board_for(who), Principal::local_user());
+    checks.push((
+        "blackboard",
+        Arc::new(move || {
+            let (board, by) = (board.clone(), by.clone());
+            Box::pin(async move {
+                match board.snapshot().await {
+                    Some(snapshot) => snapshot
+                        .map(|snapshot| serde_json::json!(snapshot))
+                        .map_err(|problem| problem.message),
+                    None => {
+                        let page = board
+                            .read(&by, &Default::default(), None, 0)
+                            .await
+                            .map_err(|problem| problem.message)?;
+                        Ok(serde_json::json!({ "head": page.next }))
+                    }
+                }
+            })
+        }),
+    ));
+    if let Some(registry) = registry_for(who) {
+        checks.push((
+            "registry",
+            Arc::new(move || {
+                let registry = registry.clone();
+                Box::pin(async move {
+                    let found = registry
+                        .find(&registry::entry::Query::default())
+                        .await
+                        .map_err(|problem| problem.message)?;
+                    Ok(serde_json::json!({ "agents": found.len() }))
+                })
+            }),
+        ));
+    }
+    checks
+}
+
+impl Running {
+    /// Takes nothing new, waits for what runs (at most `patience`), says goodbye, and stops.
+    pub async fn stop(self, patience: Duration) {
+        self.pulses.iter().for_each(|pulse| pulse.drain());
+        let deadline = tokio::time::Instant::now() + patience;
+        while self.pulses.iter().any(|pulse| pulse.running() > 0) && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        for presence in self.presences {
+            presence.leave().await;
+        }
+        self.handle.stop(true).await;
+        drop(self.ended.await);
+    }
+}
+
+#[cfg(test)]
+mod tests;

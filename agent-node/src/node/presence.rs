@@ -1,0 +1,102 @@
+//! Keeps one agent registered: registers, says that it lives, registers again when told to, and says goodbye.
+
+use crate::agent::Pulse;
+use protocol::{card::Card, problem::Reason};
+use registry::{
+    client::Registry,
+    entry::{Heartbeat, Registered},
+};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// One agent's standing with the registry.
+pub(super) struct Presence {
+    registry: Registry,
+    card: Arc<Card>,
+    incarnation: Arc<Mutex<Option<u64>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Presence {
+    /// Registers `card` and keeps it registered.
+    pub(super) fn keep(registry: Registry, card: Arc<Card>, pulse: Arc<Pulse>) -> Self {
+        let incarnation = Arc::new(Mutex::new(None));
+        let task = actix::spawn(run(registry.clone(), card.clone(), pulse, incarnation.clone()));
+        Self { registry, card, incarnation, task }
+    }
+
+    /// Says goodbye, if the registry can be reached.
+    pub(super) async fn leave(self) {
+        self.task.abort();
+        let incarnation = self.incarnation.lock().ok().and_then(|incarnation| *incarnation);
+        if let Some(incarnation) = incarnation {
+            let goodbye = self.registry.deregister(&self.card.agent_id, incarnation);
+            match tokio::time::timeout(Duration::from_secs(2), goodbye).await {
+                Ok(Ok(())) => {}
+                Ok(Err(problem)) => {
+                    tracing::warn!(agent = %self.card.agent_id, %problem, "left without a goodbye")
+                }
+                Err(_) => {
+                    tracing::warn!(agent = %self.card.agent_id, "left without a goodbye: the registry did not answer")
+                }
+            }
+        }
+    }
+}
+
+async fn run(registry: Registry, card: Arc<Card>, pulse: Arc<Pulse>, incarnation: Arc<Mutex<Option<u64>>>) {
+    let instance = uuid::Uuid::now_v7().to_string();
+    let mut failures = 0;
+    loop {
+        let registered = match registry.register(card.clone(), instance.clone()).await {
+            Ok(registered) => registered,
+            Err(problem) => {
+                tracing::warn!(agent = %card.agent_id, %problem, "not registered yet");
+                tokio::time::sleep(pause(failures)).await;
+                failures += 1;
+                continue;
+            }
+        };
+        failures = 0;
+        if let Ok(mut slot) = incarnation.lock() {
+            *slot = Some(registered.incarnation);
+        }
+        if !beat(&registry, &card, &pulse, &registered).await {
+            return;
+        }
+    }
+}
+
+/// Heartbeats until the registry wants a new registration; `false` when another process has taken this agent over.
+async fn beat(registry: &Registry, card: &Card, pulse: &Pulse, registered: &Registered) -> bool {
+    loop {
+        let heartbeat = Heartbeat {
+            incarnation: registered.incarnation,
+            running: pulse.running(),
+            accepting: !pulse.is_draining(),
+        };
+        match registry.heartbeat(&card.agent_id, heartbeat).await {
+            Ok(()) => {}
+            Err(problem) if problem.reason == Reason::AgentNotFound => return true,
+            Err(problem) if problem.reason == Reason::StaleIncarnation => {
+                tracing::error!(agent = %card.agent_id, "another process runs this agent now; this one takes nothing new");
+                pulse.drain();
+                return false;
+            }
+            Err(problem) => tracing::debug!(agent = %card.agent_id, %problem, "a heartbeat was lost"),
+        }
+        tokio::time::sleep(jittered(Duration::from_millis(registered.heartbeat_ms))).await;
+    }
+}
+
+/// Within a fifth of `interval` (DESIGN §7: heartbeats jitter).
+fn jittered(interval: Duration) -> Duration {
+    let chance = u32::from(uuid::Uuid::now_v7().as_bytes()[15]);
+    interval * 4 / 5 + interval * 2 / 5 * chance / 255
+}
+
+fn pause(failures: u32) -> Duration {
+    jittered(Duration::from_millis(100) * 2u32.saturating_pow(failures.min(6)))
+}

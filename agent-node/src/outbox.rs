@@ -1,0 +1,304 @@
+//! The only sender. FIFO per recipient and conversation; retries with full jitter until the message is delivered,
+//! refused, or expired; what is given up becomes a dead letter with its reason.
+
+pub mod letter;
+
+use crate::{
+    agent::{Admit, Happened},
+    clock::Clock,
+    peers::{Locals, Peers, Whereabouts},
+};
+use actix::Recipient;
+use blackboard::{
+    client::Blackboard,
+    wire::{Call, Wire},
+};
+use bytes::Bytes;
+use letter::Letter;
+use protocol::{
+    coordination::What,
+    ids::{AgentId, ConversationId, Digest},
+    limits::Limits,
+    principal::Principal,
+    problem::{Problem, Reason},
+    routes,
+    signal::Signal,
+};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+/// What an outbox sends through.
+#[derive(Clone)]
+pub struct Ways {
+    /// Agents on this node.
+    pub locals: Arc<Locals>,
+    /// Everyone else.
+    pub peers: Arc<Peers>,
+    /// HTTP, signed as this agent.
+    pub wire: Wire,
+    /// The blackboard.
+    pub board: Blackboard,
+    /// How long to try.
+    pub limits: Arc<Limits>,
+}
+
+type LaneKey = (AgentId, Option<ConversationId>);
+
+/// One agent's outgoing messages.
+#[derive(Clone)]
+pub struct Outbox {
+    me: AgentId,
+    ways: Ways,
+    clock: Clock,
+    sink: Recipient<Happened>,
+    lanes: Rc<RefCell<BTreeMap<LaneKey, VecDeque<Letter>>>>,
+    waiting: Rc<RefCell<BTreeMap<AgentId, usize>>>,
+}
+
+/// What came of one try.
+enum Tried {
+    Delivered,
+    Later(Problem),
+    Never(Problem),
+}
+
+impl Outbox {
+    /// `me`'s outbox; what becomes of its messages is reported to `sink`.
+    pub fn new(me: AgentId, ways: Ways, clock: Clock, sink: Recipient<Happened>) -> Self {
+        Self { me, ways, clock, sink, lanes: Rc::default(), waiting: Rc::default() }
+    }
+
+    /// How many messages wait, by recipient.
+    pub fn waiting(&self) -> BTreeMap<AgentId, usize> {
+        self.waiting.borrow().clone()
+    }
+
+    /// Sends `letter` after all that is on its way to the same recipient from the same conversation.
+    pub fn send(&self, letter: Letter) {
+        let waiting = {
+            let mut waiting = self.waiting.borrow_mut();
+            let waiting = waiting.entry(letter.to.clone()).or_default();
+            *waiting += 1;
+            *waiting
+        };
+        if waiting > self.ways.limits.max_outbox_per_peer {
+            let why = format!(
+                "{waiting} messages already wait for {}, the limit is {}",
+                letter.to, self.ways.limits.max_outbox_per_peer
+            );
+            let this = self.clone();
+            actix::spawn(async move { this.done(&letter, Err(Problem::new(Reason::Overloaded, why))).await });
+            return;
+        }
+        let lane = (
+            letter.to.clone(),
+            letter
+                .origin
+                .as_ref()
+                .map(|(conversation, _)| conversation.clone())
+                .filter(|_| !letter.best_effort),
+        );
+        if lane.1.is_none() {
+            let this = self.clone();
+            actix::spawn(async move { this.carry(letter).await });
+            return;
+        }
+        let is_idle = {
+            let mut lanes = self.lanes.borrow_mut();
+            let queue = lanes.entry(lane.clone()).or_default();
+            queue.push_back(letter);
+            queue.len() == 1
+        };
+        if is_idle {
+            let this = self.clone();
+            actix::spawn(async move { this.run(lane).await });
+        }
+    }
+
+    async fn run(&self, lane: LaneKey) {
+        loop {
+            let Some(letter) = self.lanes.borrow().get(&lane).and_then(|queue| queue.front().cloned()) else {
+                break;
+            };
+            self.carry(letter).await;
+            let mut lanes = self.lanes.borrow_mut();
+            let Some(queue) = lanes.get_mut(&lane) else { break };
+            queue.pop_front();
+            if queue.is_empty() {
+                lanes.remove(&lane);
+                break;
+            }
+        }
+    }
+
+    /// Tries until there is an end to it.
+    async fn carry(&self, letter: Letter) {
+        let Ok(body) = serde_json::to_vec(&letter.envelope.to_json()).map(Bytes::from) else {
+            return self
+                .done(&letter, Err(Problem::new(Reason::Internal, "the message can't be written")))
+                .await;
+        };
+        if body.len() > self.ways.limits.max_body_bytes {
+            let why = format!(
+                "the message has {} bytes, the limit is {}",
+                body.len(),
+                self.ways.limits.max_body_bytes
+            );
+            return self.done(&letter, Err(Problem::new(Reason::PayloadTooLarge, why))).await;
+        }
+        let written = letter.envelope.timestamp.unwrap_or_else(|| self.clock.wall());
+        let expires =
+            letter.envelope.expires_at.unwrap_or_else(|| written.plus(self.ways.limits.message_life()));
+        let mut attempt = 0;
+        loop {
+            if self.clock.wall() >= expires && attempt > 0 {
+                let why = format!("not delivered to {} before it expired", letter.to);
+                return self.done(&letter, Err(Problem::new(Reason::Expired, why))).await;
+            }
+            match self.attempt(&letter, body.clone(), attempt).await {
+                Tried::Delivered => return self.done(&letter, Ok(())).await,
+                Tried::Never(problem) => return self.done(&letter, Err(problem)).await,
+                Tried::Later(problem) if letter.best_effort => return self.done(&letter, Err(problem)).await,
+                Tried::Later(problem) => {
+                    tracing::debug!(to = %letter.to, %problem, attempt, "not delivered yet");
+                    let pause = problem.retry_after.unwrap_or_default().max(pause(attempt));
+                    tokio::time::sleep(pause.min(self.clock.wall().until(expires))).await;
+                    attempt += 1;
+                }
+            }
+        }
+    }
+
+    async fn attempt(&self, letter: &Letter, body: Bytes, attempt: u32) -> Tried {
+        let outcome = if let Some(local) = self.ways.locals.get(&letter.to) {
+            let admit = Admit {
+                digest: Digest::of(&body),
+                envelope: letter.envelope.clone(),
+                by: Principal::Agent(self.me.clone()),
+                trace: letter.trace,
+            };
+            match tokio::time::timeout(self.ways.limits.ack(), local.send(admit)).await {
+                Ok(Ok(answer)) => answer.map(|_| ()),
+                Ok(Err(error)) => Err(Problem::new(Reason::Overloaded, error.to_string())),
+                Err(_) => Err(Problem::new(
+                    Reason::GatewayTimeout,
+                    format!("{} did not acknowledge in time", letter.to),
+                )),
+            }
+        } else {
+            match self.ways.peers.whereabouts(&letter.to) {
+                Whereabouts::At(endpoint) => self.post(letter, &endpoint, body).await,
+                Whereabouts::Departed => {
+                    Err(Problem::new(Reason::AgentDeparted, format!("{} has left", letter.to)))
+                }
+                Whereabouts::Unknown if attempt >= 3 && self.ways.peers.is_synced() => {
+                    return Tried::Never(Problem::new(
+                        Reason::AgentNotFound,
+                        format!("no agent {} is known", letter.to),
+                    ));
+                }
+                Whereabouts::Unknown => {
+                    Err(Problem::new(Reason::AgentNotFound, format!("no agent {} is known yet", letter.to)))
+                }
+            }
+        };
+        match outcome {
+            Ok(()) => Tried::Delivered,
+            Err(problem) if is_worth_another_try(problem.reason) => Tried::Later(problem),
+            Err(problem) => Tried::Never(problem),
+        }
+    }
+
+    async fn post(&self, letter: &Letter, endpoint: &str, body: Bytes) -> Result<(), Problem> {
+        let url = format!("{endpoint}{}", routes::MESSAGES);
+        let id = letter.envelope.message_id.as_str();
+        let call = Call::post(&url, letter.to.as_str(), body).message_id(id).trace(letter.trace);
+        self.ways.wire.bytes(call.within(self.ways.limits.ack() + Duration::from_secs(1))).await.map(|_| ())
+    }
+
+    async fn done(&self, letter: &Letter, outcome: Result<(), Problem>) {
+        if let Some(waiting) = self.waiting.borrow_mut().get_mut(&letter.to) {
+            *waiting = waiting.saturating_sub(1);
+        }
+        self.waiting.borrow_mut().retain(|_, waiting| *waiting > 0);
+        let Some((conversation, place)) = letter.origin.clone() else { return };
+        let what = match outcome {
+            Ok(()) if letter.best_effort => return,
+            Ok(()) => What::Told { label: letter.label.clone(), by: letter.to.clone() },
+            Err(problem) => {
+                tracing::warn!(to = %letter.to, kind = letter.envelope.kind().wire(), %problem, "message given up");
+                What::Undelivered {
+                    label: letter.label.clone(),
+                    reason: problem.reason.code().to_owned(),
+                    message: problem.message,
+                }
+            }
+        };
+        let closes = (!letter.best_effort).then_some(place);
+        self.report(Happened { conversation, closes, what }).await;
+    }
+
+    async fn report(&self, happened: Happened) {
+        if self.sink.send(happened).await.is_err() {
+            tracing::debug!("the agent is gone; its store knows what is open");
+        }
+    }
+
+    /// Puts `signal` on the board, however long that takes; refused ones are given up.
+    pub fn publish(&self, conversation: ConversationId, place: Place, signal: Signal) {
+        let this = self.clone();
+        actix::spawn(async move {
+            let by = Principal::Agent(this.me.clone());
+            let mut attempt = 0;
+            let what = loop {
+                match this.ways.board.publish(&by, signal.clone()).await {
+                    Ok(revision) => break What::Published { revision },
+                    Err(problem) if is_worth_another_try(problem.reason) => {
+                        tracing::debug!(%problem, attempt, "signal waits");
+                        tokio::time::sleep(pause(attempt)).await;
+                        attempt += 1;
+                    }
+                    Err(problem) => {
+                        tracing::warn!(%problem, signal = %signal.kind, "signal refused");
+                        let reason = problem.reason.code().to_owned();
+                        break What::Undelivered {
+                            label: "publish".to_owned(),
+                            reason,
+                            message: problem.message,
+                        };
+                    }
+                }
+            };
+            this.report(Happened { conversation, closes: Some(place), what }).await;
+        });
+    }
+}
+
+use crate::conversation::record::Place;
+
+/// Full jitter: anything up to 200 ms, doubled at every try, to at most 30 s; after ten minutes or so, every five.
+fn pause(attempt: u32) -> Duration {
+    let ceiling = match attempt {
+        0..=24 => 200u64.saturating_mul(1 << attempt.min(8)).min(30_000),
+        _ => 300_000,
+    };
+    let chance = u64::from(uuid::Uuid::now_v7().as_fields().2 & 0x0fff) * 16
+        + u64::from(uuid::Uuid::now_v7().as_bytes()[15] & 0x0f);
+    Duration::from_millis(ceiling * chance / 65_536)
+}
+
+/// Which refusals may go away by themselves (RELIABILITY §1.11).
+fn is_worth_another_try(reason: Reason) -> bool {
+    match reason {
+        Reason::AgentNotFound
+        | Reason::RegisteredElsewhere
+        | Reason::AgentDeparted
+        | Reason::StaleSignature => true,
+        other => matches!(other.status(), 408 | 425 | 429 | 500..=599),
+    }
+}

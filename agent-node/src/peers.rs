@@ -1,0 +1,162 @@
+//! What an agent knows of the others: the registry's view, cached, so that peers go on talking when the registry is
+//! away.
+
+use crate::agent::Admit;
+use actix::Recipient;
+use dashmap::DashMap;
+use protocol::{
+    card::Card,
+    coordination::{Candidate, contract_net::track_record::TrackRecord},
+    ids::{AgentId, Capability},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// One peer, as the registry last told.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Its card.
+    pub card: Arc<Card>,
+    /// Which of its lives.
+    pub incarnation: u64,
+    /// Whether its lease stands.
+    pub is_alive: bool,
+    /// Whether it has left, or was given up.
+    pub has_departed: bool,
+    /// Tasks it was doing at its last heartbeat.
+    pub running: u32,
+}
+
+/// Where a peer can be reached.
+pub enum Whereabouts {
+    /// At this endpoint.
+    At(String),
+    /// It was there, and left.
+    Departed,
+    /// Never heard of.
+    Unknown,
+}
+
+/// The cached view.
+#[derive(Default)]
+pub struct Peers {
+    all: DashMap<AgentId, Peer>,
+    by_capability: DashMap<Capability, BTreeSet<AgentId>>,
+    synced: AtomicBool,
+    arrived: tokio::sync::Notify,
+}
+
+impl Peers {
+    /// Takes what the registry says of one peer.
+    pub fn learn(&self, peer: Peer) {
+        let id = peer.card.agent_id.clone();
+        if let Some(old) = self.all.insert(id.clone(), peer.clone()) {
+            for capability in capabilities(&old.card) {
+                if let Some(mut having) = self.by_capability.get_mut(&capability) {
+                    having.remove(&id);
+                }
+            }
+        }
+        if !peer.has_departed {
+            for capability in capabilities(&peer.card) {
+                self.by_capability.entry(capability).or_default().insert(id.clone());
+            }
+        }
+        self.arrived.notify_waiters();
+    }
+
+    /// The whole view has been seen at least once.
+    pub fn set_synced(&self) {
+        self.synced.store(true, Ordering::Release);
+        self.arrived.notify_waiters();
+    }
+
+    /// Whether the whole view has been seen.
+    pub fn is_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Waits until the whole view has been seen, and all of `these` in it, at most this long.
+    pub async fn first_view(&self, these: &[AgentId], patience: std::time::Duration) {
+        let seen = async {
+            loop {
+                let arrived = self.arrived.notified();
+                let is_here = |id: &AgentId| matches!(self.whereabouts(id), Whereabouts::At(_));
+                if self.is_synced() && these.iter().all(is_here) {
+                    return;
+                }
+                arrived.await;
+            }
+        };
+        drop(tokio::time::timeout(patience, seen).await);
+    }
+
+    /// Where `agent` can be reached.
+    pub fn whereabouts(&self, agent: &AgentId) -> Whereabouts {
+        match self.all.get(agent) {
+            Some(peer) if peer.has_departed => Whereabouts::Departed,
+            Some(peer) => Whereabouts::At(peer.card.endpoint.clone()),
+            None => Whereabouts::Unknown,
+        }
+    }
+
+    /// Whether `agent` is, or was, a registered agent: nobody else may speak in its name.
+    pub fn knows(&self, agent: &AgentId) -> bool {
+        self.all.contains_key(agent)
+    }
+
+    /// Everyone who could be asked for `capability`, in the order of their ids.
+    pub fn candidates(
+        &self,
+        capability: &Capability,
+        records: &BTreeMap<AgentId, TrackRecord>,
+    ) -> Vec<Candidate> {
+        let having = self.by_capability.get(capability).map(|having| having.clone()).unwrap_or_default();
+        let candidate = |id: &AgentId| {
+            let peer = self.all.get(id)?.clone();
+            Some(Candidate {
+                card: peer.card.as_ref().clone(),
+                running: peer.running,
+                is_alive: peer.is_alive,
+                track_record: records.get(id).cloned().unwrap_or_default().value(),
+            })
+        };
+        having.iter().filter_map(candidate).collect()
+    }
+
+    /// Whether anyone who is there has `capability`.
+    pub fn has(&self, capability: &Capability) -> bool {
+        self.by_capability.get(capability).is_some_and(|having| !having.is_empty())
+    }
+
+    /// All who are there, with their skills.
+    pub fn present(&self) -> BTreeMap<AgentId, Arc<Card>> {
+        let here = self.all.iter().filter(|peer| !peer.has_departed);
+        here.map(|peer| (peer.key().clone(), peer.card.clone())).collect()
+    }
+}
+
+fn capabilities(card: &Card) -> BTreeSet<Capability> {
+    card.skills.iter().flat_map(|skill| std::iter::once(&skill.id).chain(&skill.tags)).cloned().collect()
+}
+
+/// The agents of this node, reached without a socket; each by the same admission as over HTTP.
+#[derive(Default)]
+pub struct Locals(DashMap<AgentId, Recipient<Admit>>);
+
+impl Locals {
+    /// Takes an agent in.
+    pub fn add(&self, agent: AgentId, inbox: Recipient<Admit>) {
+        self.0.insert(agent, inbox);
+    }
+
+    /// The inbox of an agent of this node.
+    pub fn get(&self, agent: &AgentId) -> Option<Recipient<Admit>> {
+        self.0.get(agent).map(|inbox| inbox.clone())
+    }
+}

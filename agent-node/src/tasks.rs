@@ -1,0 +1,147 @@
+//! Tasks as anyone may look at them: straight from the store, so that nothing is shown before it is durable.
+
+use crate::conversation::{
+    record::{Step, TaskRow, keys},
+    spill,
+};
+use blackboard::store::{Error, Filter, Key, Record, Revision, Store};
+use protocol::{
+    coordination::{Effect, Update},
+    ids::{AgentId, ConversationId, TaskId},
+    principal::Principal,
+    task::{Task, status_json},
+    time::WallTime,
+};
+use serde_json::{Value, json};
+
+/// The task of that id which `by` may see: its own before one it takes part in.
+pub fn find(
+    store: &dyn Store,
+    me: &AgentId,
+    task: &TaskId,
+    by: &Principal,
+) -> Result<Option<TaskRow>, Error> {
+    if let Some(record) = store.latest(&keys::task(me, task, by))? {
+        return spill::decode(me, store, &record.value).map(Some);
+    }
+    let filter = Filter::One(Key::new(&[me.as_str(), "task", task.as_str()]));
+    for record in store.read(&filter, 0, 64)?.into_iter().rev() {
+        let row: TaskRow = spill::decode(me, store, &record.value)?;
+        if row.task.is_visible_to(by) {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
+}
+
+/// The newest `limit` tasks that `by` may see, newest change first.
+pub fn list(store: &dyn Store, me: &AgentId, by: &Principal, limit: usize) -> Result<Vec<Task>, Error> {
+    let mut seen = std::collections::VecDeque::new();
+    crate::agent::every(store, &keys::all(me, "task"), |record| {
+        let row: TaskRow = spill::decode(me, store, &record.value)?;
+        if row.task.is_visible_to(by) {
+            seen.push_back(row.task);
+            if seen.len() > limit {
+                seen.pop_front();
+            }
+        }
+        Ok(())
+    })?;
+    Ok(seen.into_iter().rev().collect())
+}
+
+/// The award record of a task: from its open conversation, or as it was when it ended.
+pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> Result<Option<Value>, Error> {
+    if let Some(record) = store.latest(&keys::state(me, conversation))? {
+        let state: crate::conversation::record::State = spill::decode(me, store, &record.value)?;
+        if let Some(award) = state.pattern.award() {
+            return Ok(serde_json::to_value(award).ok());
+        }
+    }
+    match store.latest(&keys::award(me, conversation))? {
+        Some(record) => spill::decode(me, store, &record.value).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// One thing that a task's watchers see.
+pub struct Seen {
+    /// The journal's revision, and the event's place in that step.
+    pub id: (Revision, usize),
+    /// `task`, `statusUpdate` or `artifactUpdate`: one of A2A's stream responses.
+    pub data: Value,
+    /// Whether nothing follows.
+    pub is_last: bool,
+}
+
+/// What a step of a task's journal shows.
+pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) -> Result<Vec<Seen>, Error> {
+    let step: Step = spill::decode(me, store, &record.value)?;
+    let at = step.events.last().map_or(task.created_at, |event| event.wall);
+    let shown = step.effects.into_iter().filter_map(|effect| match effect {
+        Effect::Update(update) => Some((shown(task, update, at), false)),
+        Effect::Finish(outcome) => Some((status_update(task, &outcome.status, at), true)),
+        Effect::Tell(_)
+        | Effect::Resend(_)
+        | Effect::Think { .. }
+        | Effect::StopThinking
+        | Effect::Publish { .. }
+        | Effect::Claim { .. }
+        | Effect::Release { .. }
+        | Effect::FindPeers { .. }
+        | Effect::WakeAt { .. }
+        | Effect::Forget { .. }
+        | Effect::AskHuman { .. }
+        | Effect::Assign { .. } => None,
+    });
+    Ok(shown
+        .enumerate()
+        .map(|(place, (data, is_last))| Seen { id: (record.revision, place), data, is_last })
+        .collect())
+}
+
+fn shown(task: &Task, update: Update, at: WallTime) -> Value {
+    match update {
+        Update::Status(status) => status_update(task, &status, at),
+        Update::Artifact { artifact, append, last_chunk } => json!({ "artifactUpdate": {
+            "taskId": task.spec.task_id,
+            "contextId": task.conversation,
+            "artifact": artifact,
+            "append": append,
+            "lastChunk": last_chunk,
+        }}),
+    }
+}
+
+fn status_update(task: &Task, status: &protocol::task::Status, at: WallTime) -> Value {
+    json!({ "statusUpdate": {
+        "taskId": task.spec.task_id,
+        "contextId": task.conversation,
+        "status": status_json(&task.spec.task_id, &task.conversation, status, at),
+    }})
+}
+
+/// What came of a message: where its task stands, or how its conversation ended.
+pub fn reply(
+    store: &dyn Store,
+    me: &AgentId,
+    receipt: &crate::conversation::record::Receipt,
+) -> Result<Value, Error> {
+    let Some(conversation) = &receipt.conversation_id else { return Ok(Value::Null) };
+    let mut outcome = Value::Null;
+    let filter = Filter::Exactly(keys::journal(me, conversation));
+    crate::agent::every(store, &filter, |record| {
+        let step: Step = spill::decode(me, store, &record.value)?;
+        for effect in step.effects {
+            if let Effect::Finish(finished) = effect {
+                outcome = json!({
+                    "state": finished.status.state,
+                    "message": finished.status.message,
+                    "artifacts": finished.artifacts,
+                });
+            }
+        }
+        Ok(())
+    })?;
+    Ok(outcome)
+}
