@@ -327,6 +327,19 @@ fn a_lost_claim_leads_to_another_round_and_never_to_silence() {
 }
 
 #[test]
+fn an_old_claims_news_does_not_name_a_new_award() {
+    let mut bench = Bench::called(Auction::default(), &["b-1"]);
+    bench.raw(offer("b-1", 0.0, "1min", 1.0));
+    let first = What::Claimed { holder: id("b-1"), epoch: 5 };
+    bench.raw(first.clone());
+    bench.later(10_000).raw(woke("accept"));
+    bench.raw(What::PeersFound { label: "round:2".into(), candidates: vec![peer("b-1")] });
+    bench.raw(offer("b-1", 0.0, "1min", 1.0));
+    assert!(bench.raw(first).is_empty());
+    assert_eq!(awards(&bench.raw(What::Claimed { holder: id("b-1"), epoch: 9 }))[0].1.epoch, 9);
+}
+
+#[test]
 fn at_most_k_are_asked_and_a_thousand_candidates_leave_a_small_state() {
     let candidates = (0..1_000).map(|n| peer(&format!("b-{n}"))).collect();
     let mut bench = Bench::new(Auction::default(), candidates);
