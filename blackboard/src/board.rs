@@ -223,7 +223,10 @@ impl Actor for BlackboardActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(self.config.sweep(), Self::expire);
+        ctx.run_interval(self.config.sweep(), |actor, ctx| {
+            // An interval alone would keep the actor, and with it the store, for ever.
+            if ctx.connected() { actor.expire(ctx) } else { ctx.stop() }
+        });
         ctx.run_interval(self.config.tidy(), |actor, ctx| {
             let tidied =
                 tidying::tidy(actor.store.clone(), actor.clock.wall(), actor.config.keep()).into_actor(actor);

@@ -212,3 +212,27 @@ async fn what_is_too_old_goes_and_a_reader_of_it_is_told_the_floor() {
     assert_eq!(subscribed.reason, Reason::Trimmed);
     assert_eq!(board.read(Selector::default(), Some(old), 10).await.unwrap().signals.len(), 1);
 }
+
+#[actix::test]
+async fn on_disk_a_repeat_after_a_restart_is_answered_with_the_first_revision() {
+    let dir = tempfile::tempdir().unwrap();
+    let (by, task) = (agent("b-1"), TaskId::parse("t-1").unwrap());
+    let offer = Signal { task_id: Some(task.clone()), ..signal("a", "task.available", "b-1") };
+    let store = crate::store::embedded::open(dir.path(), Default::default()).unwrap();
+    let board = Board::start(store, BoardConfig::fast(), Clock::system()).unwrap();
+    let first = board.publish(&by, offer.clone()).await.unwrap();
+    let claim = board.claim(&by, &task, by.agent().unwrap(), Duration::from_secs(5)).await.unwrap();
+    drop(board);
+    let board = within("the store is free again", async {
+        loop {
+            match crate::store::embedded::open(dir.path(), Default::default()) {
+                Ok(store) => return Board::start(store, BoardConfig::fast(), Clock::system()).unwrap(),
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await;
+    assert_eq!(board.publish(&by, offer).await, Ok(first));
+    assert_eq!(board.look(&task).await.unwrap().epoch, claim.epoch);
+    assert_eq!(board.complete(&by, &task, claim.epoch).await.unwrap().state, Standing::Completed);
+}
