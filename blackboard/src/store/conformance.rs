@@ -21,6 +21,7 @@ macro_rules! suite {
         crate::store::conformance::suite!(
             $open;
             a_failed_expectation_hurts_only_its_own_batch,
+            of_several_expectations_the_last_undoes_the_whole_batch,
             of_racing_commits_exactly_one_wins,
             a_topic_is_of_one_class,
             a_bad_key_is_refused,
@@ -96,6 +97,32 @@ pub(super) async fn a_failed_expectation_hurts_only_its_own_batch(store: Shared)
     assert_eq!(values(&all), ["1", "3", "4", "4"]);
     assert_eq!(store.latest(&key("a.state.x")).unwrap().unwrap().revision, 5);
     assert_eq!(store.latest(&key("a.log.x")).unwrap().unwrap().revision, 4);
+}
+
+pub(super) async fn of_several_expectations_the_last_undoes_the_whole_batch(store: Shared) {
+    commit(
+        &store,
+        batch([Write::Put(key("a.state.x"), "1".into()), Write::Put(key("a.dedup.x"), "1".into())]),
+    )
+    .await;
+    let step = |at, dedup: &str| Batch {
+        writes: vec![
+            Write::Put(key("a.state.x"), "2".into()),
+            Write::Append(key("a.log.x"), "2".into()),
+            Write::Put(key(dedup), "2".into()),
+        ],
+        expectations: vec![Expectation::At(key("a.state.x"), at), Expectation::Absent(key(dedup))],
+    };
+    for (at, dedup, against) in [(1, "a.dedup.x", "a.dedup.x"), (9, "a.dedup.y", "a.state.x")] {
+        let outcome = store.commit(Lane::Progress, step(at, dedup)).await;
+        assert!(
+            matches!(&outcome, Err(Error::Conflict { key, .. }) if key.as_str() == against),
+            "{outcome:?}"
+        );
+        assert_eq!(values(&store.read(&Filter::Below(key("a")), 0, 10).unwrap()), ["1", "1"]);
+    }
+    assert_eq!(commit(&store, step(1, "a.dedup.y")).await, [3, 4, 5]);
+    assert_eq!(store.latest(&key("a.dedup.y")).unwrap().unwrap().revision, 5);
 }
 
 pub(super) async fn of_racing_commits_exactly_one_wins(store: Shared) {

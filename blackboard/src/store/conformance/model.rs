@@ -79,10 +79,10 @@ fn batches() -> impl Strategy<Value = Batch> {
     let value = || "[a-z]{0,40}".prop_map(bytes::Bytes::from);
     let write = prop_oneof![
         3 => (keys(&["a.log", "b.log"]), value()).prop_map(|(key, value)| Write::Append(key, value)),
-        3 => (keys(&["a.state", "b.state"]), value()).prop_map(|(key, value)| Write::Put(key, value)),
-        1 => keys(&["a.state", "b.state"]).prop_map(Write::Delete),
+        3 => (keys(&["a.state", "a.rows", "b.state"]), value()).prop_map(|(key, value)| Write::Put(key, value)),
+        1 => keys(&["a.state", "a.rows", "b.state"]).prop_map(Write::Delete),
     ];
-    let any = || keys(&["a.log", "b.log", "a.state", "b.state"]);
+    let any = || keys(&["a.log", "b.log", "a.state", "a.rows", "b.state"]);
     let expectation = prop_oneof![
         any().prop_map(Expectation::Absent),
         (any(), 0..40_u64).prop_map(|(key, revision)| Expectation::At(key, revision)),
@@ -129,7 +129,7 @@ pub(in crate::store) fn behaves_like_the_model(store: Shared, operations: Vec<Op
 
 fn agrees(store: &Shared, model: &Model) {
     assert_eq!(store.head(), model.head);
-    let prefixes = ["a", "b", "a.log", "a.state", "a.log.0", "a.state.0"];
+    let prefixes = ["a", "b", "a.log", "a.state", "a.rows", "a.log.0", "a.state.0"];
     let prefixed = prefixes.iter().flat_map(|p| [Filter::One(key(p)), Filter::Below(key(p))]);
     let exactly = model.records.iter().map(|record| Filter::Exactly(record.key.clone()));
     for filter in prefixed.chain(exactly) {

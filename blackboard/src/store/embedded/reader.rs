@@ -134,7 +134,10 @@ fn first(mut of: CachedStatement<'_>, key: &Key) -> rusqlite::Result<Option<Revi
 
 impl Pages for Readers {
     fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize) -> Result<Page, Error> {
-        let topics = self.topics.of(filter);
+        let mut topics = self.topics.of(filter);
+        // One look at the state brings what is there of all its topics.
+        let mut looked = false;
+        topics.retain(|(_, topic)| topic.class == Class::Log || !std::mem::replace(&mut looked, true));
         let Ok(from) = i64::try_from(after) else { return Ok(Page { records: Vec::new(), next: None }) };
         self.with(filter.key(), |on| {
             if let [(_, topic)] = &topics[..] {

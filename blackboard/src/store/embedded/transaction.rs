@@ -1,6 +1,7 @@
 //! The writer's statements, and one batch inside a transaction.
 
 use super::super::{Batch, Error, Expectation, Key, Revision, Write, checksum, class::Class};
+use super::conditional::Conditional;
 use super::schema::Topic;
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 use std::collections::{BTreeMap, HashMap};
@@ -15,6 +16,8 @@ pub(super) struct Transaction<'c> {
     rollback: Statement<'c>,
     append: Statement<'c>,
     put: Statement<'c>,
+    insert: Statement<'c>,
+    update: Statement<'c>,
     delete: Statement<'c>,
     state: Statement<'c>,
     log: Statement<'c>,
@@ -42,6 +45,10 @@ impl<'c> Transaction<'c> {
                 "INSERT INTO state (key, rev, value, crc) VALUES (?, ?, ?, ?)
                  ON CONFLICT DO UPDATE SET rev = excluded.rev, value = excluded.value, crc = excluded.crc",
             )?,
+            insert: on.prepare(
+                "INSERT INTO state (key, rev, value, crc) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            )?,
+            update: on.prepare("UPDATE state SET rev = ?, value = ?, crc = ? WHERE key = ? AND rev = ?")?,
             delete: on.prepare("DELETE FROM state WHERE key = ?")?,
             state: on.prepare("SELECT rev FROM state WHERE key = ?")?,
             log: on.prepare("SELECT rev FROM log WHERE key = ? ORDER BY rev DESC LIMIT 1")?,
@@ -82,29 +89,70 @@ impl<'c> Transaction<'c> {
         }
     }
 
-    /// Checks and writes `batch`. All that may refuse it is looked at before anything is written.
+    /// Checks and writes `batch`. What may refuse it is looked at before anything is written, or is the condition of a
+    /// write that can be undone exactly.
     pub(super) fn apply(&mut self, batch: &Batch) -> Applied {
-        for expectation in &batch.expectations {
-            let actual = self.actual(expectation)?;
-            if let Err(conflict) = expectation.check(actual) {
-                return Ok(Err(conflict));
-            }
-        }
         for write in &batch.writes {
             let class = Class::of(write);
             if self.topics.get(write.key().topic()).is_some_and(|topic| topic.class != class) {
                 return Ok(Err(class.refusal(write.key())));
             }
         }
-        let mut revisions = Vec::with_capacity(batch.writes.len());
-        for write in &batch.writes {
-            revisions.push(self.write(write)?);
+        let conditional = Conditional::among(batch, &self.topics);
+        for (at, expectation) in batch.expectations.iter().enumerate() {
+            if !conditional.covers(at)
+                && let Err(conflict) = expectation.check(self.actual(expectation.key())?)
+            {
+                return Ok(Err(conflict));
+            }
         }
-        Ok(Ok(revisions))
+        if let Some(conflicting) = self.write_if(batch, &conditional)? {
+            let actual = self.actual(conflicting.key())?;
+            return Ok(conflicting.check(actual).map(|()| Vec::new()));
+        }
+        let first = self.revision + 1;
+        for (write, revision) in batch.writes.iter().zip(first..) {
+            if !conditional.writes(revision - first) {
+                self.write(write, revision)?;
+            }
+            self.revision = revision;
+        }
+        Ok(Ok((first..=self.revision).collect()))
     }
 
-    fn actual(&mut self, expectation: &Expectation) -> rusqlite::Result<Revision> {
-        let key = expectation.key();
+    /// Does the writes whose expectation is their condition; if one does not hold, none is done, and it is returned.
+    fn write_if<'b>(
+        &mut self,
+        batch: &'b Batch,
+        these: &Conditional,
+    ) -> rusqlite::Result<Option<&'b Expectation>> {
+        for (done, (expectation, write)) in these.0.iter().enumerate() {
+            let (Some(expectation), Some(Write::Put(key, value))) =
+                (batch.expectations.get(*expectation), batch.writes.get(*write))
+            else {
+                continue;
+            };
+            let revision = self.revision + 1 + *write as Revision;
+            let (text, crc) = (key.as_str(), checksum::of(key.as_str(), revision, value));
+            let changed = match expectation {
+                Expectation::Absent(_) => self.insert.execute(params![text, revision, &value[..], crc])?,
+                Expectation::At(_, at) => {
+                    self.update.execute(params![revision, &value[..], crc, text, at])?
+                }
+            };
+            if changed == 0 {
+                for (_, inserted) in these.0.iter().take(done) {
+                    if let Some(write) = batch.writes.get(*inserted) {
+                        self.delete.execute([write.key().as_str()])?;
+                    }
+                }
+                return Ok(Some(expectation));
+            }
+        }
+        Ok(None)
+    }
+
+    fn actual(&mut self, key: &Key) -> rusqlite::Result<Revision> {
         let Some(topic) = self.topics.get(key.topic()) else { return Ok(0) };
         let statement = match topic.class {
             Class::Log => &mut self.log,
@@ -113,8 +161,7 @@ impl<'c> Transaction<'c> {
         Ok(statement.query_row([key.as_str()], |row| row.get(0)).optional()?.unwrap_or_default())
     }
 
-    fn write(&mut self, write: &Write) -> rusqlite::Result<Revision> {
-        let revision = self.revision + 1;
+    fn write(&mut self, write: &Write, revision: Revision) -> rusqlite::Result<()> {
         let topic = self.topic(write.key(), Class::of(write))?;
         match write {
             Write::Append(key, value) => {
@@ -129,8 +176,7 @@ impl<'c> Transaction<'c> {
                 self.delete.execute([key.as_str()])?;
             }
         }
-        self.revision = revision;
-        Ok(revision)
+        Ok(())
     }
 
     fn topic(&mut self, key: &Key, class: Class) -> rusqlite::Result<i64> {
