@@ -80,8 +80,9 @@ pub enum BrainConfig {
 
 impl Team {
     /// The team that the files describe together. A file's faults are all named at once.
-    pub fn load(paths: &[PathBuf]) -> Result<Self, BadConfig> {
-        let mut loading = check::Loading::default();
+    /// `profile` is where times start from if the files do not say.
+    pub fn load(paths: &[PathBuf], profile: Profile) -> Result<Self, BadConfig> {
+        let mut loading = check::Loading::in_profile(profile);
         for path in paths {
             match std::fs::read_to_string(path) {
                 Ok(text) => {
@@ -102,8 +103,10 @@ impl Team {
     }
 
     /// The demo team, which is part of the program.
-    pub fn demo() -> Result<Self, BadConfig> {
-        Self::parse("the demo team", crate::demo::TEAM, None)
+    pub fn demo(profile: Profile) -> Result<Self, BadConfig> {
+        let mut loading = check::Loading::in_profile(profile);
+        loading.add("the demo team", crate::demo::TEAM, None, &variables::from_process);
+        loading.team()
     }
 }
 

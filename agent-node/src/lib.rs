@@ -24,3 +24,6 @@ pub mod config;
 pub mod node;
 
 pub mod demo;
+
+pub mod cli;
+pub mod telemetry;

@@ -1,4 +1,7 @@
-//! `mesh`.
-fn main() {
-    println!("{}", serde_json::to_string_pretty(&agent_node::config::schema()).unwrap_or_default());
+//! The `mesh` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    agent_node::cli::main()
 }

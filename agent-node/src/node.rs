@@ -2,6 +2,7 @@
 
 mod follow;
 pub mod home;
+pub mod plan;
 mod presence;
 
 use crate::{
@@ -101,6 +102,8 @@ pub struct Setup {
     pub patience: Patience,
     /// The registry's timing.
     pub registry_config: RegistryConfig,
+    /// The board's timing and limits.
+    pub board_config: BoardConfig,
 }
 
 /// A process at work.
@@ -165,7 +168,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let board_here = match setup.board {
         Service::Here => {
             let config =
-                BoardConfig { max_signal_bytes: setup.limits.max_signal_bytes, ..BoardConfig::default() };
+                BoardConfig { max_signal_bytes: setup.limits.max_signal_bytes, ..setup.board_config.clone() };
             let started = Board::start(
                 owned("board"),
                 config,

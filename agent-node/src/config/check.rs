@@ -1,7 +1,7 @@
 //! From files to a team: every document is read, every fault is named.
 
 use super::{
-    AgentConfig, BadConfig, BrainConfig, Fault, MeshConfig, Team,
+    AgentConfig, BadConfig, BrainConfig, Fault, MeshConfig, Profile, Team,
     file::{AgentFile, BrainFile, MeshFile, TeamFile},
     schema,
     tree::{self, Node},
@@ -16,6 +16,7 @@ use std::{collections::BTreeMap, path::Path};
 pub(super) struct Loading {
     agents: Vec<AgentConfig>,
     mesh: Option<MeshConfig>,
+    profile: Profile,
     faults: Vec<Fault>,
     ids: BTreeMap<String, String>,
     ports: BTreeMap<u16, String>,
@@ -56,6 +57,11 @@ impl Loading {
     }
 
     /// Reads one file's text.
+    /// Nothing read yet; times start from `profile`.
+    pub(super) fn in_profile(profile: Profile) -> Self {
+        Self { profile, ..Self::default() }
+    }
+
     pub(super) fn add(
         &mut self,
         file: &str,
@@ -96,8 +102,9 @@ impl Loading {
     fn add_team(&mut self, file: &str, base: Option<&Path>, node: &Node) {
         if let Some(mesh) = node.get("mesh") {
             let place = Place { file, base, node: mesh, path: "mesh".into() };
+            let profile = self.profile;
             let read = place.read::<MeshFile>().and_then(|given| {
-                MeshConfig::from_file(&given).map_err(|(key, what)| place.fault(key, what))
+                MeshConfig::from_file(&given, profile).map_err(|(key, what)| place.fault(key, what))
             });
             match read {
                 Ok(_) if self.mesh.is_some() => {
@@ -173,7 +180,10 @@ impl Loading {
     /// The team, if nothing was wrong.
     pub(super) fn team(self) -> Result<Team, BadConfig> {
         if self.faults.is_empty() {
-            return Ok(Team { agents: self.agents, mesh: self.mesh.unwrap_or_default() });
+            return Ok(Team {
+                agents: self.agents,
+                mesh: self.mesh.unwrap_or_else(|| MeshConfig::of(self.profile)),
+            });
         }
         Err(BadConfig(self.faults))
     }

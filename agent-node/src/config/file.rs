@@ -155,7 +155,7 @@ enum EtaForms {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct MeshFile {
     /// Which set of times the rest starts from; `fast` is for tests.
-    pub(super) profile: super::Profile,
+    pub(super) profile: Option<super::Profile>,
     /// What a node takes, and for how long it waits.
     pub(super) limits: LimitsFile,
     /// How work is given away.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 /// Where times start from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
     /// Times for use.
@@ -66,8 +66,8 @@ impl MeshConfig {
     }
 
     /// The terms a file asks for, or the member that makes no sense and why.
-    pub(super) fn from_file(file: &MeshFile) -> Result<Self, (&'static str, String)> {
-        let base = Self::of(file.profile);
+    pub(super) fn from_file(file: &MeshFile, usual: Profile) -> Result<Self, (&'static str, String)> {
+        let base = Self::of(file.profile.unwrap_or(usual));
         let mesh = Self {
             limits: over(&base.limits, &file.limits).map_err(|error| ("limits", error))?,
             auction: over(&base.auction, &file.auction).map_err(|error| ("auction", error))?,

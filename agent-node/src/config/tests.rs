@@ -54,7 +54,7 @@ agents: [{ agent: a, brain: { echo: {} } }]";
 
 #[test]
 fn the_demo_team_is_a_team() {
-    let team = Team::demo().unwrap();
+    let team = Team::demo(Profile::Default).unwrap();
     assert!(team.agents.len() >= 5);
     assert_eq!(team.agents[0].id.as_str(), "planner-01");
 }
@@ -112,7 +112,7 @@ fn all_faults_of_a_file_are_named_at_once() {
 
 #[test]
 fn a_missing_file_is_named() {
-    let fault = Team::load(&[PathBuf::from("/no/such.yaml")]).unwrap_err().to_string();
+    let fault = Team::load(&[PathBuf::from("/no/such.yaml")], Profile::Default).unwrap_err().to_string();
     assert!(fault.starts_with("/no/such.yaml: cannot be read: No such file"), "{fault}");
 }
 

@@ -37,6 +37,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
         auction: Auction::default(),
         patience: Patience::default(),
         registry_config: RegistryConfig::default(),
+        board_config: BoardConfig::default(),
     }
 }
 

@@ -1,0 +1,142 @@
+//! What a process is asked to be: the words of the command line and the files, before anything is opened.
+
+use super::{Running, Seat, Service, Setup, home, start};
+use crate::config::Team;
+use anyhow::Context as _;
+use blackboard::store::{Shared, embedded, memory};
+use serde_json::json;
+use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, time::Duration};
+
+/// The first port that agents listen at when nobody says otherwise (DESIGN §12).
+pub const FIRST_AGENT_PORT: u16 = 8001;
+
+/// How long a leaving process waits for what it does.
+pub const DRAIN: Duration = Duration::from_secs(25);
+
+/// A process, as it was asked for.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The address to listen on; loopback.
+    pub listen: IpAddr,
+    /// The port of the registry and the board; 0 takes any free one, for agents without a port too.
+    pub port: u16,
+    /// Where its data lies.
+    pub data: PathBuf,
+    /// The join secret; `join` in the data directory if nobody says otherwise.
+    pub join: Option<PathBuf>,
+    /// Whether everything is forgotten at the end.
+    pub forgets: bool,
+    /// The agents and the terms.
+    pub team: Team,
+    /// The registry, for a process that has anything to do with one.
+    pub registry: Option<Service>,
+    /// The board.
+    pub board: Service,
+}
+
+/// Runs the process until it is told to stop (SIGTERM, SIGINT), then lets it finish what it does.
+pub async fn run(plan: Plan) -> anyhow::Result<()> {
+    let data = plan.data.clone();
+    let running = open(plan).await?;
+    let described = running.described();
+    std::fs::write(data.join("run.json.new"), described.to_string())
+        .and_then(|()| std::fs::rename(data.join("run.json.new"), data.join("run.json")))
+        .with_context(|| format!("{} can't be written", data.join("run.json").display()))?;
+    announce(&running);
+    wait_for_the_end().await?;
+    eprintln!("mesh: leaving; once more to leave at once");
+    tokio::select! {
+        () = running.stop(DRAIN) => {}
+        again = wait_for_the_end() => again?,
+    }
+    drop(std::fs::remove_file(data.join("run.json")));
+    Ok(())
+}
+
+async fn open(plan: Plan) -> anyhow::Result<Running> {
+    home::make(&plan.data)?;
+    let store: Shared = match plan.forgets {
+        true => memory::new(),
+        false => embedded::open(&plan.data, embedded::Options::default())?,
+    };
+    let secret = home::secret(&plan.join.clone().unwrap_or_else(|| plan.data.join("join")))?;
+    let seats = seats(&plan)?;
+    let mesh = plan.team.mesh;
+    start(Setup {
+        listen: plan.listen,
+        port: plan.port,
+        registry: plan.registry,
+        board: plan.board,
+        seats,
+        store,
+        secret,
+        limits: mesh.limits,
+        auction: mesh.auction,
+        patience: Default::default(),
+        registry_config: mesh.registry,
+        board_config: mesh.board,
+    })
+    .await
+}
+
+/// Agents without a port take the next one that none of the others has asked for.
+fn seats(plan: &Plan) -> anyhow::Result<Vec<Seat>> {
+    let asked: BTreeSet<u16> =
+        plan.team.agents.iter().filter_map(|agent| agent.port).chain([plan.port]).collect();
+    let mut free = (FIRST_AGENT_PORT..).filter(|port| !asked.contains(port));
+    let mut seats = Vec::new();
+    for agent in &plan.team.agents {
+        let brain = agent.brain.brain().with_context(|| format!("the brain of {}", agent.id))?;
+        let port = match agent.port {
+            Some(port) => port,
+            None if plan.port == 0 => 0,
+            None => free.next().context("there are more agents than ports")?,
+        };
+        seats.push(Seat {
+            id: agent.id.clone(),
+            description: agent.description.clone(),
+            skills: agent.skills.clone(),
+            open: agent.open,
+            terms: agent.terms.clone(),
+            brain,
+            port,
+        });
+    }
+    Ok(seats)
+}
+
+impl Running {
+    /// Where everything is, for whoever starts a process and wants to talk to it.
+    pub fn described(&self) -> serde_json::Value {
+        let agents: serde_json::Map<_, _> = self
+            .agents
+            .iter()
+            .map(|(id, address)| (id.to_string(), json!(format!("http://{address}"))))
+            .collect();
+        json!({
+            "pid": std::process::id(),
+            "url": self.services.map(|address| format!("http://{address}")),
+            "agents": agents,
+        })
+    }
+}
+
+fn announce(running: &Running) {
+    if let Some(services) = running.services {
+        eprintln!("mesh: registry and blackboard at http://{services}");
+    }
+    for (id, address) in &running.agents {
+        eprintln!("mesh: {id} at http://{address}");
+    }
+}
+
+async fn wait_for_the_end() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
