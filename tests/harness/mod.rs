@@ -14,14 +14,14 @@ use std::{
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process of ours and where it listens; killed when dropped.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
-    pub data: PathBuf,
-    pub url: String,
-    pub agents: std::collections::BTreeMap<String, String>,
+    pub(crate) data: PathBuf,
+    pub(crate) url: String,
+    pub(crate) agents: std::collections::BTreeMap<String, String>,
     args: Vec<String>,
     _dir: Option<TempDir>,
 }
@@ -31,12 +31,12 @@ fn program() -> &'static str {
 }
 
 /// A directory of the test's own.
-pub fn directory() -> TempDir {
+pub(crate) fn directory() -> TempDir {
     tempfile::Builder::new().prefix("mesh-test-").tempdir().unwrap()
 }
 
 /// A file of `text` in `dir`.
-pub fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
+pub(crate) fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
     path
@@ -44,7 +44,7 @@ pub fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
 
 impl Process {
     /// `mesh <args>` with its data in `data`; ready when it has said where it listens.
-    pub async fn start(data: &Path, args: &[&str]) -> Self {
+    pub(crate) async fn start(data: &Path, args: &[&str]) -> Self {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         Self::run(data.to_owned(), args, None).await
     }
@@ -84,7 +84,7 @@ impl Process {
     }
 
     /// `mesh up` with the team in `yaml`, timing for tests, on free ports.
-    pub async fn up(yaml: &str) -> Self {
+    pub(crate) async fn up(yaml: &str) -> Self {
         let dir = directory();
         let team = file(dir.path(), "team.yaml", yaml);
         let args =
@@ -93,31 +93,31 @@ impl Process {
     }
 
     /// `mesh up` as a new user starts it, but on free ports.
-    pub async fn demo() -> Self {
+    pub(crate) async fn demo() -> Self {
         let dir = directory();
         let args = ["up", "--port", "0", "--profile", "fast"].map(str::to_owned).to_vec();
         Self::run(dir.path().join("data"), args, Some(dir)).await
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// kill -9.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
     }
 
     /// Sends a signal by name (`STOP`, `CONT`, `TERM`).
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let status =
             Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status().unwrap();
         assert!(status.success());
     }
 
     /// Waits for the process to end by itself.
-    pub async fn ended(&mut self) -> i32 {
+    pub(crate) async fn ended(&mut self) -> i32 {
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -129,7 +129,7 @@ impl Process {
     }
 
     /// The same process again, on the same data; its ports may be others.
-    pub async fn restart(mut self) -> Self {
+    pub(crate) async fn restart(mut self) -> Self {
         self.kill();
         let dir = self._dir.take();
         let (data, args) = (self.data.clone(), self.args.clone());
@@ -138,25 +138,25 @@ impl Process {
     }
 
     /// Where an agent listens.
-    pub fn agent(&self, id: &str) -> Agent {
+    pub(crate) fn agent(&self, id: &str) -> Agent {
         Agent {
             url: self.agents.get(id).unwrap_or_else(|| panic!("no agent {id} in {:?}", self.agents)).clone(),
             id: id.to_owned(),
         }
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         log_of(&self.data)
     }
 
     /// Signals on the board, by type.
-    pub async fn signals(&self, kind: &str) -> Vec<Value> {
+    pub(crate) async fn signals(&self, kind: &str) -> Vec<Value> {
         let answer = get(&format!("{}/board/signals?type={kind}&limit=1000", self.url)).await;
         answer["signals"].as_array().cloned().unwrap_or_default()
     }
 
     /// Waits for a signal of this type that `is_it`.
-    pub async fn signal_where(&self, kind: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn signal_where(&self, kind: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         eventually(&format!("a signal {kind}"), async || {
             self.signals(kind).await.into_iter().find(|signal| is_it(signal))
         })
@@ -182,13 +182,13 @@ fn log_of(data: &Path) -> String {
 
 /// An HTTP answer.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: reqwest::header::HeaderMap,
-    pub body: Value,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) body: Value,
 }
 
-pub fn client() -> Client {
+pub(crate) fn client() -> Client {
     Client::builder().no_proxy().timeout(PATIENCE).build().unwrap()
 }
 
@@ -199,12 +199,12 @@ async fn answered(response: reqwest::Response) -> Answer {
     Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
 }
 
-pub async fn get(url: &str) -> Value {
+pub(crate) async fn get(url: &str) -> Value {
     let answer = answered(client().get(url).send().await.unwrap()).await;
     answer.body
 }
 
-pub async fn call(method: Method, url: &str, body: Option<&Value>) -> Answer {
+pub(crate) async fn call(method: Method, url: &str, body: Option<&Value>) -> Answer {
     let request = client().request(method, url);
     let request = match body {
         Some(body) => request.json(body),
@@ -215,14 +215,14 @@ pub async fn call(method: Method, url: &str, body: Option<&Value>) -> Answer {
 
 /// An agent, as a user without any credential sees it.
 #[derive(Clone)]
-pub struct Agent {
-    pub url: String,
-    pub id: String,
+pub(crate) struct Agent {
+    pub(crate) url: String,
+    pub(crate) id: String,
 }
 
 impl Agent {
     /// Posts raw bytes as a message.
-    pub async fn post_raw(&self, body: impl Into<reqwest::Body>, headers: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn post_raw(&self, body: impl Into<reqwest::Body>, headers: &[(&str, &str)]) -> Answer {
         let mut request = client().post(format!("{}/a2a/messages", self.url)).body(body);
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
             request = request.header("content-type", "application/json");
@@ -234,43 +234,43 @@ impl Agent {
     }
 
     /// Posts an envelope.
-    pub async fn post(&self, envelope: &Value) -> Answer {
+    pub(crate) async fn post(&self, envelope: &Value) -> Answer {
         self.post_raw(envelope.to_string(), &[]).await
     }
 
     /// A task request from the user `me`, for this agent.
-    pub fn request(&self, payload: Value) -> Value {
+    pub(crate) fn request(&self, payload: Value) -> Value {
         json!({ "fromAgentId": "me", "toAgentId": self.id, "type": "task-request", "payload": payload })
     }
 
     /// Sends a task and waits for its end in the same request.
-    pub async fn ask(&self, payload: Value) -> Value {
+    pub(crate) async fn ask(&self, payload: Value) -> Value {
         let answer = self.post_raw(self.request(payload).to_string(), &[("prefer", "wait=25")]).await;
         assert_eq!(answer.status, 200, "the task did not end: {:#}", answer.body);
         answer.body
     }
 
     /// Sends a task and goes on; its id.
-    pub async fn send(&self, payload: Value) -> String {
+    pub(crate) async fn send(&self, payload: Value) -> String {
         let answer = self.post(&self.request(payload)).await;
         assert!(answer.status == 202 || answer.status == 200, "{answer:?}");
         answer.body["taskId"].as_str().unwrap().to_owned()
     }
 
-    pub async fn task(&self, id: &str) -> Value {
+    pub(crate) async fn task(&self, id: &str) -> Value {
         get(&format!("{}/a2a/tasks/{id}", self.url)).await
     }
 
-    pub async fn award(&self, id: &str) -> Value {
+    pub(crate) async fn award(&self, id: &str) -> Value {
         get(&format!("{}/a2a/tasks/{id}/award", self.url)).await["award"].clone()
     }
 
-    pub async fn state(&self) -> Value {
+    pub(crate) async fn state(&self) -> Value {
         get(&format!("{}/state", self.url)).await["agents"][&self.id].clone()
     }
 
     /// Waits until the task is in one of these states.
-    pub async fn task_in(&self, id: &str, states: &[&str]) -> Value {
+    pub(crate) async fn task_in(&self, id: &str, states: &[&str]) -> Value {
         eventually(&format!("task {id} in {states:?}"), async || {
             let task = self.task(id).await;
             states.contains(&state(&task).as_str()).then_some(task)
@@ -280,23 +280,23 @@ impl Agent {
 }
 
 /// A task's state in one word.
-pub fn state(task: &Value) -> String {
+pub(crate) fn state(task: &Value) -> String {
     task["status"]["state"].as_str().unwrap_or("?").trim_start_matches("TASK_STATE_").to_lowercase()
 }
 
 /// What a task says about its state.
-pub fn message(task: &Value) -> String {
+pub(crate) fn message(task: &Value) -> String {
     task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
 /// The text of a task's artifact.
-pub fn artifact(task: &Value, name: &str) -> Option<String> {
+pub(crate) fn artifact(task: &Value, name: &str) -> Option<String> {
     let artifact = task["artifacts"].as_array()?.iter().find(|artifact| artifact["artifactId"] == name)?;
     Some(artifact["parts"].as_array()?.iter().filter_map(|part| part["text"].as_str()).collect())
 }
 
 /// What `look` finds, as soon as it finds something.
-pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
     let started = Instant::now();
     loop {
         if let Some(found) = look().await {
@@ -308,7 +308,7 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, look: impl
 }
 
 /// The events of a stream, until it ends: id and data.
-pub async fn stream(url: &str, last: Option<&str>) -> Vec<(String, Value)> {
+pub(crate) async fn stream(url: &str, last: Option<&str>) -> Vec<(String, Value)> {
     let mut request = client().get(url);
     if let Some(last) = last {
         request = request.header("last-event-id", last);
@@ -322,7 +322,7 @@ pub async fn stream(url: &str, last: Option<&str>) -> Vec<(String, Value)> {
 }
 
 /// Runs `mesh <args>` to its end: exit code, output, errors.
-pub fn mesh(args: &[&str], envs: &[(&str, &str)]) -> (i32, String, String) {
+pub(crate) fn mesh(args: &[&str], envs: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = Command::new(program());
     command.args(args).stdin(Stdio::null());
     for (name, value) in envs {
@@ -333,6 +333,6 @@ pub fn mesh(args: &[&str], envs: &[(&str, &str)]) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
 
-pub fn is_success(status: u16) -> bool {
+pub(crate) fn is_success(status: u16) -> bool {
     StatusCode::from_u16(status).is_ok_and(|status| status.is_success())
 }

@@ -33,7 +33,7 @@ impl Handler<Sweep> for AgentActor {
 }
 
 /// Lets go of everything that `limits` no longer keep at `wall`; returns how many records went.
-pub async fn sweep(store: &dyn Store, me: &AgentId, limits: &Limits, wall: WallTime) -> Result<usize, Error> {
+async fn sweep(store: &dyn Store, me: &AgentId, limits: &Limits, wall: WallTime) -> Result<usize, Error> {
     let is_past = |at: WallTime, keep_ms: u64| at.plus(Duration::from_millis(keep_ms)) <= wall;
     let mut writes = Vec::new();
     let mut journals = Vec::new();
