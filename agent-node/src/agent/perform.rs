@@ -90,7 +90,7 @@ impl AgentActor {
                     peers.first_view(&[], FIRST_VIEW).await;
                     let candidates = peers.candidates(&capability, &records);
                     let what = What::PeersFound { label, candidates };
-                    report(&me, Happened { conversation, closes: Some(place), what }).await;
+                    tell_agent(&me, Happened { conversation, closes: Some(place), what }).await;
                 });
             }
             Effect::WakeAt { timer, when } => self.wake(id, place, timer.clone(), *when, ctx),
@@ -230,13 +230,13 @@ impl AgentActor {
                 Ok(end) => What::Thought { turn, updates: gathered, end },
                 Err(reason) => What::ThoughtFailed { turn, reason },
             };
-            report(&me, Happened { conversation, closes: Some(place), what }).await;
+            tell_agent(&me, Happened { conversation, closes: Some(place), what }).await;
         });
         self.thoughts.insert((id.clone(), place), thought);
     }
 }
 
 /// Tells the agent; `false` if it is gone, and its store knows what is open.
-async fn report(agent: &actix::Recipient<Happened>, happened: Happened) -> bool {
+async fn tell_agent(agent: &actix::Recipient<Happened>, happened: Happened) -> bool {
     agent.send(happened).await.is_ok()
 }
