@@ -195,3 +195,47 @@ fn rate_once(store: &Shared) {
     let commits = (0..COMMITTERS).map(|committer| store.commit(Lane::Progress, one_row(committer, 0, &[])));
     runtime.block_on(futures_util::future::join_all(commits));
 }
+
+/// Resident memory, in MiB.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().trim_end_matches(" kB").parse::<f64>().ok());
+    kib.unwrap_or_default() / 1024.0
+}
+
+#[test]
+#[ignore = "prints figures, and takes its time"]
+fn measure_watchers() {
+    let (_dir, store) = super::open();
+    let empty = resident();
+    let runtime = runtime();
+    let (told, mut heard) = tokio::sync::mpsc::channel(1024);
+    for _ in 0..1000 {
+        let (mut watch, told) =
+            (store.watch(super::Filter::Below(Key::stored("board.signal")), 0).unwrap(), told.clone());
+        runtime.spawn(async move {
+            while watch.next().await.is_ok() {
+                drop(told.send(()).await);
+            }
+        });
+    }
+    let mut times: Vec<Duration> = (0..200)
+        .map(|_| {
+            let append = Write::Append(Key::stored("board.signal.x"), value(300));
+            runtime.block_on(async {
+                let started = Instant::now();
+                let batch = Batch { writes: vec![append], expectations: vec![] };
+                store.commit(Lane::Progress, batch).await.unwrap();
+                for _ in 0..1000 {
+                    heard.recv().await.unwrap();
+                }
+                started.elapsed()
+            })
+        })
+        .collect();
+    times.sort();
+    println!("commit until 1,000 watchers have it: p50 {:?}, p99 {:?}", times[100], times[197]);
+    println!("resident: {empty:.1} MiB with an empty store, {:.1} with the watchers", resident());
+}
