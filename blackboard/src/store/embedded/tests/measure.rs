@@ -217,7 +217,7 @@ fn measure_watchers() {
             (store.watch(super::Filter::Below(Key::stored("board.signal")), 0).unwrap(), told.clone());
         runtime.spawn(async move {
             while watch.next().await.is_ok() {
-                drop(told.send(()).await);
+                told.send(()).await.unwrap();
             }
         });
     }
