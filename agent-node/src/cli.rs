@@ -1,46 +1,149 @@
-//! The command line: what was asked for, and which file does it.
+//! The `mesh` command: what is asked, and who answers.
 
+pub mod exit;
+
+mod artifacts;
+mod ask;
+mod award;
+mod board;
+mod client;
+mod dlq;
+mod health;
+mod ls;
+mod output;
+mod reset;
 mod serve;
+mod tasks;
+mod validate;
+mod watch;
 
-use clap::{Parser, Subcommand};
+use crate::telemetry::{self, LogFormat};
+use clap::{Args, Parser, Subcommand};
+use exit::{Exit, Failure};
 use std::process::ExitCode;
 
-/// A peer-to-peer mesh of agents: any agent takes a task, the contract net awards it, the blackboard tells.
+/// A mesh of agents: any agent takes a task, the contract net awards it, the blackboard tells.
 #[derive(Debug, Parser)]
-#[command(name = "mesh", version)]
-struct Mesh {
+#[command(name = "mesh", version, after_help = exit::TABLE, propagate_version = true)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
 
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Registry, blackboard and agents in one process; the demo team if no file is given.
-    Up(serve::Up),
-    /// Agents whose registry and blackboard are elsewhere.
-    Node(serve::NodeArgs),
-    /// A registry of its own.
-    Registry(serve::RegistryArgs),
-    /// A blackboard of its own.
-    Blackboard(serve::BlackboardArgs),
-    /// One turn of a demo brain: a question on standard input, its answer on standard output.
-    #[command(hide = true)]
-    Brain {
-        /// Which.
-        name: String,
-        /// How the rest-builder works: thorough or quick.
-        #[arg(long)]
-        style: Option<String>,
-    },
+/// What every verb takes.
+#[derive(Debug, Clone, Args)]
+struct Common {
+    /// Where the registry and the board are.
+    #[arg(
+        long,
+        global = true,
+        env = "MESH_URL",
+        default_value = "http://127.0.0.1:8000",
+        value_name = "URL"
+    )]
+    url: String,
+    /// Print JSON instead of tables; streams print one object a line.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Which logs to show, such as `info` or `agent_node=debug`; RUST_LOG does the same.
+    #[arg(long, global = true, value_name = "FILTER")]
+    log: Option<String>,
+    /// How logs are written.
+    #[arg(long, global = true, value_enum, default_value_t, env = "MESH_LOG")]
+    log_format: LogFormat,
 }
 
-/// Runs what the command line asks for.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run everything in one process: registry, blackboard and agents (the demo team if no file is given).
+    Up(serve::Up),
+    /// Run agents that join a mesh.
+    Node(serve::NodeArgs),
+    /// Run a registry.
+    Registry(serve::RegistryArgs),
+    /// Run a blackboard.
+    Blackboard(serve::BlackboardArgs),
+    #[command(flatten)]
+    Mesh(Asking),
+    /// Check agent and team files, or print their JSON Schema.
+    Validate(validate::Validate),
+    /// Delete a mesh's data, after asking.
+    Reset(reset::Reset),
+    /// Run one of the demo's brains: one JSON line in, JSON lines out.
+    Brain(Brain),
+}
+
+/// What is asked of a running mesh.
+#[derive(Debug, Subcommand)]
+enum Asking {
+    /// Send a task, follow it, print its artifacts.
+    Ask(ask::Ask),
+    /// List the agents.
+    Ls(ls::Ls),
+    /// Show the card an agent is registered with.
+    Card(ls::Card),
+    /// List, show, watch, cancel or answer tasks.
+    Tasks(tasks::Tasks),
+    /// Follow the blackboard.
+    #[command(subcommand)]
+    Board(board::Board),
+    /// Explain who got a task, and why.
+    #[command(subcommand)]
+    Award(award::Award),
+    /// Messages that were given up: list, show, or send them again.
+    Dlq(dlq::Dlq),
+    /// Say what works and what is broken.
+    Health,
+}
+
+#[derive(Debug, Args)]
+struct Brain {
+    /// Which.
+    name: String,
+    /// In which manner: the rest-builder has `thorough` and `quick`.
+    #[arg(long)]
+    style: Option<String>,
+}
+
+/// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    match Mesh::parse().verb.unwrap_or_else(|| Verb::Up(serve::Up::default())) {
-        Verb::Up(up) => serve::up(up),
-        Verb::Node(node) => serve::node(node),
-        Verb::Registry(registry) => serve::registry(registry),
-        Verb::Blackboard(blackboard) => serve::blackboard(blackboard),
-        Verb::Brain { name, style } => crate::demo::run(&name, style.as_deref()),
+    let Cli { common, verb } = Cli::parse();
+    let verb = verb.unwrap_or_else(|| Verb::Up(serve::Up::default()));
+    let is_server = matches!(verb, Verb::Up(_) | Verb::Node(_) | Verb::Registry(_) | Verb::Blackboard(_));
+    let usual = if is_server { "warn" } else { "error" };
+    if let Err(problem) = telemetry::start(common.log.as_deref(), usual, common.log_format) {
+        return Failure::new(Exit::Usage, problem).report();
+    }
+    let told = match verb {
+        Verb::Up(up) => return serve::up(up),
+        Verb::Node(node) => return serve::node(node),
+        Verb::Registry(registry) => return serve::registry(registry),
+        Verb::Blackboard(blackboard) => return serve::blackboard(blackboard),
+        Verb::Brain(Brain { name, style }) => return crate::demo::run(&name, style.as_deref()),
+        Verb::Validate(validate) => validate::validate(&common, &validate),
+        Verb::Reset(reset) => reset::reset(&reset),
+        Verb::Mesh(verb) => actix::System::new().block_on(run(&common, verb)),
+    };
+    match told {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
     }
 }
+
+async fn run(common: &Common, verb: Asking) -> Result<(), Failure> {
+    match verb {
+        Asking::Ask(ask) => ask::ask(common, ask).await,
+        Asking::Ls(list) => ls::ls(common, list).await,
+        Asking::Card(card) => ls::card(common, card).await,
+        Asking::Tasks(tasks) => tasks::tasks(common, tasks).await,
+        Asking::Board(board::Board::Tail(tail)) => board::tail(common, tail).await,
+        Asking::Award(award::Award::Explain(explain)) => award::explain(common, explain).await,
+        Asking::Dlq(dlq) => dlq::dlq(common, dlq).await,
+        Asking::Health => health::health(common).await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,36 @@
-//! Logs: structured, to standard error, filtered by `RUST_LOG`.
+//! Logs: to standard error, as text or one JSON object a line, filtered by `--log` or `RUST_LOG`.
 
-use std::io::IsTerminal as _;
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging: lines for people on a terminal, JSON lines elsewhere if `MESH_LOG=json` asks for it.
-pub fn init() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let as_json = std::env::var("MESH_LOG").is_ok_and(|form| form == "json");
-    let started = match as_json {
-        true => builder.json().try_init(),
-        false => builder.with_ansi(std::io::stderr().is_terminal()).try_init(),
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One object a line.
+    Json,
+}
+
+/// Starts logging. `filter` is a directive such as `info` or `agent_node=debug`; what it gets wrong is named.
+pub fn start(filter: Option<&str>, usual: &str, format: LogFormat) -> Result<(), String> {
+    let given =
+        filter.map(str::to_owned).or_else(|| std::env::var("RUST_LOG").ok().filter(|f| !f.is_empty()));
+    let filter = match given {
+        Some(text) => {
+            EnvFilter::try_new(&text).map_err(|error| format!("the log filter {text:?}: {error}"))?
+        }
+        None => EnvFilter::new(usual),
     };
-    if started.is_err() {
-        tracing::debug!("logging had been started before");
-    }
+    let colours =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    // Somebody may have started logging before, in tests for example: theirs stays.
+    let _ = match format {
+        LogFormat::Text => log.try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+    Ok(())
 }

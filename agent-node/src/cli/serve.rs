@@ -1,5 +1,6 @@
 //! The verbs that run a process: `up`, `node`, `registry`, `blackboard`.
 
+use super::exit::{Exit, Failure};
 use crate::{
     config::{BadConfig, Profile, Team},
     node::{
@@ -10,11 +11,23 @@ use crate::{
 use anyhow::Context as _;
 use blackboard::store::embedded::OpenError;
 use clap::Args;
+use protocol::ids::AgentId;
 use std::{
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
     process::ExitCode,
 };
+
+/// Where a mesh's data lies.
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    /// The name of the mesh: its data lies in ~/.mesh/<name>.
+    #[arg(long, default_value = "default")]
+    name: String,
+    /// Where the data lies, instead.
+    #[arg(long, env = "MESH_DATA")]
+    data: Option<PathBuf>,
+}
 
 /// What every process is told.
 #[derive(Debug, Args)]
@@ -22,12 +35,8 @@ pub(super) struct Process {
     /// The address to listen on; loopback only.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     listen: IpAddr,
-    /// The name of the mesh: its data lies in ~/.mesh/<name>.
-    #[arg(long, default_value = "default")]
-    name: String,
-    /// Where the data lies, instead.
-    #[arg(long, env = "MESH_DATA")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
     /// The file of the join secret; `join` in the data directory if not given, made at first.
     #[arg(long, env = "MESH_JOIN")]
     join: Option<PathBuf>,
@@ -55,8 +64,10 @@ impl Default for Up {
     fn default() -> Self {
         let process = Process {
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            name: "default".to_owned(),
-            data: std::env::var_os("MESH_DATA").map(PathBuf::from),
+            place: Place {
+                name: "default".to_owned(),
+                data: std::env::var_os("MESH_DATA").map(PathBuf::from),
+            },
             join: std::env::var_os("MESH_JOIN").map(PathBuf::from),
             store: "embedded".to_owned(),
             profile: Profile::Default,
@@ -150,13 +161,9 @@ fn serve(
     board: Service,
     team: impl FnOnce(Profile) -> Result<Team, BadConfig>,
 ) -> ExitCode {
-    crate::telemetry::init();
     let ended = (|| {
         let team = team(process.profile)?;
-        let data = match process.data {
-            Some(data) => data,
-            None => home()?.join(".mesh").join(&process.name),
-        };
+        let data = process.place.dir()?;
         let plan = Plan {
             listen: process.listen,
             port,
@@ -171,27 +178,33 @@ fn serve(
     })();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("mesh: {error:#}");
-            ExitCode::from(code(&error))
-        }
+        Err(error) => Failure::new(exit(&error), format!("{error:#}")).report(),
     }
 }
 
-/// sysexits: 73 somebody else has the data directory, 74 it can't be used, 76 it is newer than this program, 78 a
-/// configuration that makes no sense.
-fn code(error: &anyhow::Error) -> u8 {
+fn exit(error: &anyhow::Error) -> Exit {
     if error.is::<BadConfig>() {
-        return 78;
+        return Exit::Config;
     }
     match error.downcast_ref::<OpenError>() {
-        Some(OpenError::Held { .. }) => 73,
-        Some(OpenError::Newer { .. }) => 76,
-        Some(OpenError::Damaged { .. } | OpenError::Io { .. }) => 74,
-        None => 1,
+        Some(OpenError::Held { .. }) => Exit::Held,
+        Some(OpenError::Newer { .. }) => Exit::Newer,
+        Some(OpenError::Damaged { .. } | OpenError::Io { .. }) => Exit::Store,
+        None => Exit::Failed,
     }
 }
 
-fn home() -> anyhow::Result<PathBuf> {
-    std::env::var_os("HOME").map(PathBuf::from).context("HOME is not set; say --data")
+impl Place {
+    /// The directory.
+    pub(super) fn dir(&self) -> anyhow::Result<PathBuf> {
+        if let Some(data) = &self.data {
+            return Ok(data.clone());
+        }
+        let name =
+            AgentId::parse(&self.name).with_context(|| format!("--name {:?} names no mesh", self.name))?;
+        let home = std::env::var_os("HOME")
+            .filter(|home| !home.is_empty())
+            .context("HOME is not set; say --data")?;
+        Ok(PathBuf::from(home).join(".mesh").join(name.as_str()))
+    }
 }

@@ -107,9 +107,10 @@ pub(super) struct SkillMembers {
 
 impl<'de> Deserialize<'de> for SkillFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(name) => Capability::parse(&name).map(Self::Name).map_err(D::Error::custom),
-            members => serde_json::from_value(members).map(Self::Full).map_err(D::Error::custom),
+        let value = Value::deserialize(deserializer)?;
+        match value.as_str() {
+            Some(name) => Capability::parse(name).map(Self::Name).map_err(D::Error::custom),
+            None => serde_json::from_value(value).map(Self::Full).map_err(D::Error::custom),
         }
     }
 }

@@ -1,0 +1,104 @@
+//! A task's artifacts, on standard output or as files.
+
+use super::{
+    exit::{Exit, Failure},
+    output,
+};
+use base64::Engine as _;
+use protocol::artifact::{Artifact, Content, Part};
+use serde_json::Value;
+use std::path::{Component, Path, PathBuf};
+
+/// The artifacts of an A2A task; what cannot be read as one is left out.
+pub(super) fn of(task: &Value) -> Vec<Artifact> {
+    let all = task["artifacts"].as_array().into_iter().flatten();
+    all.filter_map(|artifact| serde_json::from_value(artifact.clone()).ok()).collect()
+}
+
+/// Prints them: one as it is, several under their names.
+pub(super) fn print(artifacts: &[Artifact]) -> Result<(), Failure> {
+    for (at, artifact) in artifacts.iter().enumerate() {
+        if artifacts.len() > 1 {
+            let gap = if at > 0 { "\n" } else { "" };
+            let name = artifact.name.as_deref().unwrap_or(&artifact.artifact_id);
+            output::line(&format!("{gap}==> {} <==", output::plain(name)))?;
+        }
+        output::bytes(&artifact.parts.iter().flat_map(content).collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+/// Writes them below `dir`, and prints where.
+pub(super) fn write(artifacts: &[Artifact], dir: &Path) -> Result<(), Failure> {
+    let cannot = |path: &Path, error: std::io::Error| {
+        Failure::new(Exit::Failed, format!("{} cannot be written: {error}", path.display()))
+    };
+    for artifact in artifacts {
+        let name = artifact.name.as_deref().unwrap_or(&artifact.artifact_id);
+        for (at, part) in artifact.parts.iter().enumerate() {
+            let named = part.filename.as_deref().unwrap_or(name);
+            let path = dir.join(safe(named, at, part.filename.is_none() && artifact.parts.len() > 1));
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(|error| cannot(parent, error))?;
+            }
+            std::fs::write(&path, content(part)).map_err(|error| cannot(&path, error))?;
+            output::line(&path.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// `name` as a path that stays where it is put; `at` tells parts of one name apart.
+fn safe(name: &str, at: usize, is_one_of_many: bool) -> PathBuf {
+    let tidy = |text: &str| -> String {
+        text.chars()
+            .map(|c| if c.is_control() || r#"\:*?"<>|"#.contains(c) { '_' } else { c })
+            .take(120)
+            .collect()
+    };
+    let mut path: PathBuf = Path::new(name)
+        .components()
+        .filter_map(|part| match part {
+            Component::Normal(text) => Some(tidy(&text.to_string_lossy())),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+        })
+        .collect();
+    if path.as_os_str().is_empty() {
+        path.push("artifact");
+    }
+    if is_one_of_many && at > 0 {
+        let stem = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        path.set_file_name(format!("{at}-{stem}"));
+    }
+    path
+}
+
+fn content(part: &Part) -> Vec<u8> {
+    match &part.content {
+        Content::Text(text) | Content::Url(text) => text.clone().into_bytes(),
+        Content::Data(data) => serde_json::to_vec_pretty(data).unwrap_or_default(),
+        Content::Raw(raw) => {
+            base64::engine::general_purpose::STANDARD.decode(raw).unwrap_or_else(|_| raw.clone().into_bytes())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_never_leads_out_of_the_directory() {
+        for (name, path) in [
+            ("rest.rs", "rest.rs"),
+            ("src/rest.rs", "src/rest.rs"),
+            ("../../etc/passwd", "etc/passwd"),
+            ("/etc/passwd", "etc/passwd"),
+            ("..", "artifact"),
+            ("a\0b:c", "a_b_c"),
+        ] {
+            assert_eq!(safe(name, 0, false), PathBuf::from(path), "{name}");
+        }
+        assert_eq!(safe("x/a.txt", 1, true), PathBuf::from("x/1-a.txt"));
+    }
+}

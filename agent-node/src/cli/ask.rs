@@ -1,0 +1,152 @@
+//! `mesh ask`: a task to any agent, and what comes of it.
+
+use super::{
+    Common, artifacts,
+    client::{Client, base, encoded},
+    exit::{self, Exit, Failure},
+    output,
+    watch::{Watch, status_of},
+};
+use clap::Args;
+use protocol::{
+    bid::Eta,
+    ids::{AgentId, Capability, TaskId},
+    routes,
+};
+use serde_json::{Value, json};
+use std::{io::IsTerminal, path::PathBuf};
+use tokio::time::Instant;
+
+#[derive(Debug, Args)]
+pub(super) struct Ask {
+    /// What to do, in words; `-` reads it from standard input.
+    text: String,
+    /// The agent's endpoint; if absent, an agent is chosen that takes open requests.
+    #[arg(long, value_name = "URL")]
+    at: Option<String>,
+    /// The agent's id, instead of its endpoint.
+    #[arg(long, value_name = "AGENT", conflicts_with = "at")]
+    to: Option<String>,
+    /// The ability it needs.
+    #[arg(long, value_name = "NAME")]
+    capability: Option<Capability>,
+    /// The task's id; a fresh one if absent. The same id and content again is the same task.
+    #[arg(long, value_name = "ID")]
+    task_id: Option<TaskId>,
+    /// What to do it with: JSON, or `@file` that holds JSON or text.
+    #[arg(long, value_name = "JSON|@FILE")]
+    input: Option<String>,
+    /// How long to wait, such as `90s` or `10m`.
+    #[arg(long, default_value = "10m", value_parser = Eta::parse)]
+    timeout: Eta,
+    /// Write the artifacts into this directory instead of printing them.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Return as soon as the task is accepted, printing its id.
+    #[arg(long)]
+    no_wait: bool,
+    /// Say nothing of what happens on the way.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Say what happens on the way, even if standard error is no terminal.
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
+}
+
+pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
+    let until = Instant::now() + ask.timeout.duration();
+    let client = Client::new(common)?;
+    let text = match ask.text.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin())
+            .map_err(|error| Failure::new(Exit::Usage, format!("standard input cannot be read: {error}")))?,
+        text => text.to_owned(),
+    };
+    let input = ask.input.as_deref().map(input).transpose()?;
+    let (to, endpoint) = recipient(&client, &ask).await?;
+    let unique = uuid::Uuid::now_v7();
+    let task = match &ask.task_id {
+        Some(id) => id.to_string(),
+        None => format!("t-{}", unique.simple()),
+    };
+    let mut payload = json!({ "taskId": task, "description": text });
+    if let Some(members) = payload.as_object_mut() {
+        members.extend(ask.capability.as_ref().map(|name| ("capability".to_owned(), json!(name))));
+        members.extend(input.map(|input| ("input".to_owned(), input)));
+    }
+    let message = json!({
+        "messageId": unique,
+        "fromAgentId": "me",
+        "toAgentId": to,
+        "type": "task-request",
+        "payload": payload,
+    });
+    let accepted = client.post(&endpoint, routes::MESSAGES, &message).await?;
+    let task = accepted["taskId"].as_str().unwrap_or(&task).to_owned();
+    if ask.no_wait {
+        return if common.json { output::json(&accepted) } else { output::line(&task) };
+    }
+
+    let tell = ask.verbose || !ask.quiet && std::io::stderr().is_terminal();
+    if tell {
+        output::note(&format!("task {task} at {to}"));
+    }
+    let watch = Watch { until: Some(until), json: false, tell };
+    let state = watch.task(&client, &endpoint, &task).await?;
+    let done: Value = client.get(&endpoint, &format!("{}/{}", routes::TASKS, encoded(&task))).await?;
+    let found = artifacts::of(&done);
+    match (&ask.out, common.json) {
+        (Some(dir), is_json) => {
+            if is_json {
+                output::json(&done)?;
+            }
+            artifacts::write(&found, dir)?;
+        }
+        (None, true) => output::json(&done)?,
+        (None, false) => artifacts::print(&found)?,
+    }
+    let end = exit::of_state(state);
+    let (_, said) = status_of(&done["status"]);
+    if end == Exit::Done {
+        return Ok(());
+    }
+    let message = match (end == Exit::NeedsAnswer, said.is_empty()) {
+        (true, _) => format!("task {task} asks: {said}; answer with `mesh tasks answer {task} TEXT`"),
+        (false, true) => format!("task {task} {}", state.word()),
+        (false, false) => format!("task {task} {}: {said}", state.word()),
+    };
+    Err(Failure::new(end, message))
+}
+
+/// Whom the task is for, and where that is.
+async fn recipient(client: &Client, ask: &Ask) -> Result<(AgentId, String), Failure> {
+    if let Some(at) = &ask.at {
+        let at = base(at)?;
+        return Ok((client.card_at(&at).await?.agent_id, at));
+    }
+    if let Some(name) = &ask.to {
+        let card = client.card_of(name).await?;
+        return Ok((card.agent_id.clone(), card.endpoint.clone()));
+    }
+    let agents = client.agents(None).await?;
+    let port = |endpoint: &str| reqwest::Url::parse(endpoint).ok().and_then(|url| url.port());
+    let first =
+        agents.iter().min_by_key(|entry| (!entry.card.open, !entry.accepting, port(&entry.card.endpoint)));
+    match first {
+        Some(entry) => Ok((entry.card.agent_id.clone(), entry.card.endpoint.clone())),
+        None => Err(Failure::new(Exit::Refused, format!("no agent is registered at {}", client.url))),
+    }
+}
+
+/// JSON, or what a file holds.
+fn input(text: &str) -> Result<Value, Failure> {
+    let usage = |what: String| Failure::new(Exit::Usage, what);
+    match text.strip_prefix('@') {
+        Some(path) => {
+            let text =
+                std::fs::read_to_string(path).map_err(|error| usage(format!("--input: {path}: {error}")))?;
+            Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
+        }
+        None => serde_json::from_str(text)
+            .map_err(|error| usage(format!("--input is no JSON: {error}; `@file` reads a file"))),
+    }
+}

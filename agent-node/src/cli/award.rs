@@ -1,0 +1,132 @@
+//! `mesh award explain`: every candidate, what it offered, what that was worth, and what became of it.
+
+use super::{
+    Common,
+    client::{Client, encoded},
+    exit::Failure,
+    output::{self, Colour},
+    tasks::find,
+};
+use clap::{Args, Subcommand};
+use comfy_table::Cell;
+use protocol::{
+    coordination::contract_net::record::{AwardRecord, Fate, FateKind, Round, Score},
+    routes,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Award {
+    /// Say who could have done a task, who did, and why.
+    Explain(Explain),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// The task.
+    task: String,
+}
+
+pub(super) async fn explain(common: &Common, explain: Explain) -> Result<(), Failure> {
+    let client = Client::new(common)?;
+    let found = find(&client, &explain.task).await?;
+    let path = format!("{}/{}/award", routes::TASKS, encoded(&explain.task));
+    let answer: Value = client.get(&found.endpoint, &path).await?;
+    if common.json {
+        return output::json(&answer);
+    }
+    match serde_json::from_value::<AwardRecord>(answer["award"].clone()) {
+        Ok(record) => output::line(&text(&record)),
+        Err(_) => output::json(&answer),
+    }
+}
+
+/// The record, for people.
+pub(super) fn text(record: &AwardRecord) -> String {
+    let strategy = wire_word(&record.strategy);
+    let capability = record.capability.as_ref().map(|name| format!(" for {name}")).unwrap_or_default();
+    let mut out = vec![format!("task {}{capability}, by the strategy {}", record.task, strategy)];
+    if strategy == "weighted" {
+        let weights = record.weights;
+        out.push(format!(
+            "weights: match {} · track record {} · eta {} · cost {} · load {}",
+            weights.fit, weights.track_record, weights.eta, weights.cost, weights.load
+        ));
+    }
+    for round in &record.rounds {
+        out.push(String::new());
+        out.extend(round_text(round));
+    }
+    if !record.ignored.is_empty() {
+        out.push("\nwithout effect:".to_owned());
+        out.extend(record.ignored.iter().map(|ignored| {
+            format!(
+                "  {} from {} at {}: {}",
+                ignored.kind,
+                ignored.from,
+                ignored.at,
+                output::plain(&ignored.why)
+            )
+        }));
+    }
+    if let Some(outcome) = &record.outcome {
+        out.push(format!("\noutcome: {}", output::plain(outcome)));
+    }
+    out.join("\n")
+}
+
+fn round_text(round: &Round) -> Vec<String> {
+    let head = ["#", "candidate", "fate", "score", "match", "record", "eta", "cost", "load", "bid", "why"];
+    let mut out = vec![
+        format!("round {}, called {}, bids awaited for {} ms", round.round, round.opened_at, round.window_ms),
+        output::table(&head, round.candidates.iter().map(row)),
+    ];
+    if round.not_listed > 0 {
+        out.push(format!("and {} more that were not asked", round.not_listed));
+    }
+    out
+}
+
+fn row(fate: &Fate) -> Vec<Cell> {
+    let number = |number: f64| format!("{number:.2}");
+    let score = |part: fn(&Score) -> f64| {
+        fate.score.as_ref().map_or_else(|| "-".to_owned(), |score| number(part(score)))
+    };
+    let bid = fate.bid.as_ref().map(|bid| {
+        format!("cost {}, eta {}, match {}, load {}", bid.cost.get(), bid.eta, bid.capability_match, bid.load)
+    });
+    vec![
+        fate.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()).into(),
+        fate.agent.to_string().into(),
+        word_of(fate.fate),
+        score(|score| score.total).into(),
+        score(|score| score.fit).into(),
+        score(|score| score.track_record).into(),
+        score(|score| score.eta).into(),
+        score(|score| score.cost).into(),
+        score(|score| score.load).into(),
+        bid.unwrap_or_else(|| "-".to_owned()).into(),
+        fate.why.as_deref().map(output::plain).unwrap_or_default().into(),
+    ]
+}
+
+fn word_of(fate: FateKind) -> Cell {
+    let colour = match fate {
+        FateKind::Awarded | FateKind::Accepted | FateKind::Completed => Colour::Green,
+        FateKind::Declined
+        | FateKind::AcceptTimeout
+        | FateKind::LeaseExpired
+        | FateKind::Unreachable
+        | FateKind::Failed => Colour::Red,
+        FateKind::NoAnswer | FateKind::NoBid => Colour::Yellow,
+        FateKind::NotEligible | FateKind::NotAsked | FateKind::Cancelled => Colour::Grey,
+        FateKind::Bid | FateKind::Outbid => Colour::Cyan,
+    };
+    output::cell(&wire_word(&fate), colour)
+}
+
+/// The word that a closed list's member has on the wire.
+fn wire_word(member: &impl Serialize) -> String {
+    serde_json::to_value(member).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}

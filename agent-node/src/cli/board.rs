@@ -1,0 +1,126 @@
+//! `mesh board tail`: what stands on the blackboard, and what comes.
+
+use super::{
+    Common,
+    client::{Client, encoded},
+    exit::{Exit, Failure},
+    output::{self, Colour},
+};
+use clap::{Args, Subcommand};
+use futures_util::StreamExt;
+use protocol::{routes, signal::Posted};
+use serde_json::Value;
+use std::{pin::pin, time::Duration};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Board {
+    /// Print signals and follow new ones.
+    Tail(Tail),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Tail {
+    /// Only these types; a `*` at the end stands for the rest (`task.*`).
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// Only signals that speak to one of these capabilities.
+    #[arg(long, value_name = "NAME")]
+    capability: Vec<String>,
+    /// Only signals about this task.
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
+    /// Only signals after this revision; from the first one kept if absent.
+    #[arg(long, value_name = "REVISION")]
+    after: Option<u64>,
+    /// Print what is there and return.
+    #[arg(long)]
+    no_follow: bool,
+}
+
+/// A stream that was cut goes on after this pause.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
+    let client = Client::new(common)?;
+    let mut query: Vec<_> = tail.types.iter().map(|kind| format!("type={}", encoded(kind))).collect();
+    query.extend(tail.capability.iter().map(|name| format!("capability={}", encoded(name))));
+    query.extend(tail.task.iter().map(|id| format!("taskId={}", encoded(id))));
+    if tail.no_follow {
+        return page_by_page(common, &client, &query, tail.after).await;
+    }
+    query.push(format!("after={}", tail.after.unwrap_or(0)));
+    let path = format!("{}/stream?{}", routes::SIGNALS, query.join("&"));
+    let mut last: Option<String> = None;
+    let mut is_first = true;
+    loop {
+        let stream = match client.follow(&client.url, &path, last.as_deref()).await {
+            Err(failure) if is_first || failure.exit != Exit::Unreachable => return Err(failure),
+            Err(_) => None,
+            Ok(stream) => Some(stream),
+        };
+        is_first = false;
+        if let Some(stream) = stream {
+            let mut events = pin!(stream);
+            while let Some(Ok(told)) = events.next().await {
+                if !told.id.is_empty() {
+                    last = Some(told.id);
+                }
+                if told.data["revision"].is_u64() {
+                    print(common, &told.data)?;
+                } else if let Some(message) = told.data["error"]["message"].as_str() {
+                    output::note(&format!("mesh: the board ended the stream: {}", output::plain(message)));
+                }
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn page_by_page(
+    common: &Common,
+    client: &Client,
+    query: &[String],
+    after: Option<u64>,
+) -> Result<(), Failure> {
+    let mut after = after;
+    loop {
+        let cursor = after.map(|revision| format!("after={revision}"));
+        let query: Vec<_> = query.iter().cloned().chain(cursor).chain(["limit=500".to_owned()]).collect();
+        let page: Value =
+            client.get(&client.url, &format!("{}?{}", routes::SIGNALS, query.join("&"))).await?;
+        let signals = page["signals"].as_array().cloned().unwrap_or_default();
+        for signal in &signals {
+            print(common, signal)?;
+        }
+        let next = page["next"].as_u64();
+        if signals.is_empty() || next.is_none() || next == after {
+            return Ok(());
+        }
+        after = next;
+    }
+}
+
+fn print(common: &Common, signal: &Value) -> Result<(), Failure> {
+    if common.json {
+        return output::json_line(signal);
+    }
+    let Ok(Posted { revision, signal }) = serde_json::from_value(signal.clone()) else {
+        return output::line(&output::plain(&signal.to_string()));
+    };
+    let kind = format!("{:<18}", signal.kind.as_str());
+    let mut about = vec![signal.from.to_string()];
+    about.extend(signal.task_id.iter().map(|id| format!("task={id}")));
+    about.extend(signal.capability.iter().map(|name| format!("capability={name}")));
+    about.extend(signal.subject.iter().map(|text| format!("subject={}", output::plain(text))));
+    about.extend(signal.refs.iter().map(|(name, value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!("{}={}", output::plain(name), output::plain(&text))
+    }));
+    output::line(&format!(
+        "{} {} {} {}",
+        output::paint(&format!("{revision:>6}"), Colour::Grey),
+        signal.at,
+        output::paint(&kind, Colour::Cyan),
+        about.join(" ")
+    ))
+}

@@ -1,0 +1,134 @@
+//! The mesh over HTTP, as its user sees it.
+
+use super::{
+    Common,
+    exit::{Exit, Failure},
+};
+use blackboard::wire::{Call, Wire, WireLimits};
+use bytes::Bytes;
+use eventsource_stream::Eventsource;
+use futures_util::{Stream, StreamExt};
+use protocol::{card::Card, routes};
+use registry::entry::Entry;
+use reqwest::Url;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::{pin::Pin, sync::Arc};
+
+/// Whom a request says it is for; only signed ones are held to it.
+const RECIPIENT: &str = "mesh";
+
+/// A user of the mesh.
+#[derive(Clone)]
+pub(super) struct Client {
+    wire: Wire,
+    /// Where the registry and the board are.
+    pub(super) url: String,
+}
+
+/// One event of a stream.
+pub(super) struct Told {
+    /// Where a stream that broke goes on.
+    pub(super) id: String,
+    pub(super) data: Value,
+}
+
+/// The events of a stream, for as long as it lasts.
+pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Told, Failure>>>>;
+
+#[derive(Deserialize)]
+struct Found {
+    agents: Vec<Entry>,
+}
+
+impl Client {
+    pub(super) fn new(common: &Common) -> Result<Self, Failure> {
+        let url = base(&common.url)?;
+        let wire = Wire::new(None, WireLimits::default()).map_err(|problem| Failure::of(&problem, &url))?;
+        Ok(Self { wire, url })
+    }
+
+    pub(super) async fn get<T: DeserializeOwned>(&self, base: &str, path: &str) -> Result<T, Failure> {
+        let url = format!("{base}{path}");
+        self.wire.json(Call::get(&url, RECIPIENT)).await.map_err(|problem| Failure::of(&problem, base))
+    }
+
+    pub(super) async fn post(&self, base: &str, path: &str, body: &Value) -> Result<Value, Failure> {
+        let url = format!("{base}{path}");
+        let call = Call::post(&url, RECIPIENT, Bytes::from(body.to_string()));
+        self.wire.json(call).await.map_err(|problem| Failure::of(&problem, base))
+    }
+
+    /// A stream of events, after the one that `after` names.
+    pub(super) async fn follow(
+        &self,
+        base: &str,
+        path: &str,
+        after: Option<&str>,
+    ) -> Result<Events, Failure> {
+        let (url, base) = (format!("{base}{path}"), base.to_owned());
+        let mut call = Call::get(&url, RECIPIENT);
+        if let Some(id) = after {
+            call = call.header("last-event-id", id);
+        }
+        let events = self.wire.events(call).await.map_err(|problem| Failure::of(&problem, &base))?;
+        Ok(Box::pin(events.eventsource().map(move |event| {
+            let event = event.map_err(|error| {
+                Failure::new(Exit::Unreachable, format!("the stream from {base} broke: {error}"))
+            })?;
+            let data = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));
+            Ok(Told { id: event.id, data })
+        })))
+    }
+
+    /// The agents, gone ones left out.
+    pub(super) async fn agents(&self, capability: Option<&str>) -> Result<Vec<Entry>, Failure> {
+        let mut path = routes::AGENTS.to_owned();
+        if let Some(name) = capability {
+            path = format!("{path}?capability={}", encoded(name));
+        }
+        Ok(self.get::<Found>(&self.url, &path).await?.agents)
+    }
+
+    /// The card of the agent `name`.
+    pub(super) async fn card_of(&self, name: &str) -> Result<Arc<Card>, Failure> {
+        let agents = self.agents(None).await?;
+        let found = agents.iter().find(|entry| entry.card.agent_id.as_str() == name);
+        found.map(|entry| entry.card.clone()).ok_or_else(|| {
+            let closeness = |entry: &Entry| strsim::jaro_winkler(entry.card.agent_id.as_str(), name);
+            let nearest = agents.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
+            let hint = nearest.filter(|entry| closeness(entry) > 0.7);
+            let hint =
+                hint.map(|entry| format!("; did you mean {}?", entry.card.agent_id)).unwrap_or_default();
+            Failure::new(Exit::Refused, format!("no agent {name} is registered{hint} (agent_not_found)"))
+        })
+    }
+
+    /// The card of the agent that listens at `at`.
+    pub(super) async fn card_at(&self, at: &str) -> Result<Card, Failure> {
+        self.get(at, routes::CARD).await
+    }
+}
+
+/// `text` as a base URL, without a slash at its end.
+pub(super) fn base(text: &str) -> Result<String, Failure> {
+    let usage = |what: String| Failure::new(Exit::Usage, what);
+    let url = Url::parse(text).map_err(|error| usage(format!("{text:?} is no URL: {error}")))?;
+    if url.scheme() != "http" || !url.has_host() {
+        return Err(usage(format!("{text:?} is no http:// URL")));
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// `text` as part of a path or query.
+pub(super) fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

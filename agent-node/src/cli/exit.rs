@@ -1,0 +1,116 @@
+//! How the command ends: every exit code, once.
+
+use super::output;
+use crate::config::BadConfig;
+use blackboard::wire::is_unreachable;
+use protocol::{problem::Problem, task::TaskState};
+use std::process::ExitCode;
+
+/// The part of `--help` that says what the codes mean.
+pub const TABLE: &str = "\
+Exit codes:
+  0  it worked; a task that was waited for is completed
+  1  it failed; a task that was waited for has failed
+  2  the command line is wrong
+  3  the task was canceled, or the agent would not take it
+  4  the time was up; a task goes on, `mesh tasks watch` follows it
+  5  nobody answers at that address
+  6  the mesh refused; the reason is named
+  7  the task waits for an answer, `mesh tasks answer` gives it
+ 73  another process has the data directory
+ 74  the data cannot be read or written
+ 76  the data is of a newer mesh than this
+ 78  a configuration makes no sense";
+
+/// What the process says of itself when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done. Only ever part of a failure when nobody reads the output any more.
+    Done = 0,
+    /// It failed.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// The task was canceled or rejected.
+    Canceled = 3,
+    /// The time was up.
+    Timeout = 4,
+    /// Nobody answers.
+    Unreachable = 5,
+    /// The mesh refused.
+    Refused = 6,
+    /// The task waits for an answer.
+    NeedsAnswer = 7,
+    /// Another process has the data directory.
+    Held = 73,
+    /// The data cannot be read or written.
+    Store = 74,
+    /// The data is of a newer program.
+    Newer = 76,
+    /// A configuration makes no sense.
+    Config = 78,
+}
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub struct Failure {
+    /// How the process ends.
+    pub exit: Exit,
+    /// For people; nothing is said if it is empty.
+    pub message: String,
+}
+
+impl Failure {
+    /// An end and what to say.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    /// What a server at `url` refused, or that there is none.
+    pub(super) fn of(problem: &Problem, url: &str) -> Self {
+        if !is_unreachable(problem) {
+            return Self::new(Exit::Refused, format!("{} ({})", problem.message, problem.reason.code()));
+        }
+        let refused = problem.message.contains("onnection refused");
+        let message = match refused {
+            true => format!("nothing listens at {url}; start it with `mesh up`"),
+            false => format!("{url} does not answer: {}", problem.message),
+        };
+        Self::new(Exit::Unreachable, message)
+    }
+
+    /// Says what there is to say on standard error and gives the code.
+    pub fn report(&self) -> ExitCode {
+        if !self.message.is_empty() {
+            output::note(&format!("mesh: {}", self.message));
+        }
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::new(Exit::Done, "");
+        }
+        Self::new(Exit::Failed, format!("the output cannot be written: {error}"))
+    }
+}
+
+impl From<BadConfig> for Failure {
+    fn from(bad: BadConfig) -> Self {
+        Self::new(Exit::Config, bad.to_string())
+    }
+}
+
+/// How a command ends whose task ended like this.
+pub(super) fn of_state(state: TaskState) -> Exit {
+    match state {
+        TaskState::Completed => Exit::Done,
+        TaskState::Failed => Exit::Failed,
+        TaskState::Canceled | TaskState::Rejected => Exit::Canceled,
+        TaskState::InputRequired | TaskState::AuthRequired => Exit::NeedsAnswer,
+        TaskState::Submitted | TaskState::Working => Exit::Timeout,
+    }
+}

@@ -1,0 +1,67 @@
+//! `mesh ls` and `mesh card`: who is there.
+
+use super::{
+    Common,
+    client::Client,
+    exit::Failure,
+    output::{self, Colour},
+};
+use clap::Args;
+use comfy_table::Cell;
+use registry::entry::{Entry, Presence};
+use serde_json::json;
+
+#[derive(Debug, Args)]
+pub(super) struct Ls {
+    /// Only agents with this capability, as a skill or a tag of one.
+    #[arg(long, value_name = "NAME")]
+    capability: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Card {
+    /// The agent's id, or its endpoint.
+    agent: String,
+}
+
+pub(super) async fn ls(common: &Common, list: Ls) -> Result<(), Failure> {
+    let agents = Client::new(common)?.agents(list.capability.as_deref()).await?;
+    if common.json {
+        return output::json(&json!({ "agents": agents }));
+    }
+    if agents.is_empty() {
+        let what = list.capability.map(|name| format!(" with {name}")).unwrap_or_default();
+        return output::line(&format!("no agents{what}"));
+    }
+    let head = ["agent", "state", "running", "cost", "eta", "endpoint", "skills"];
+    output::line(&output::table(&head, agents.iter().map(row)))
+}
+
+fn row(entry: &Entry) -> Vec<Cell> {
+    let card = &entry.card;
+    let state = match (entry.state, entry.accepting) {
+        (Presence::Alive, true) => output::cell("alive", Colour::Green),
+        (Presence::Alive, false) => output::cell("busy", Colour::Yellow),
+        (Presence::Suspect, _) => output::cell("suspect", Colour::Yellow),
+        (Presence::Dead, _) => output::cell("dead", Colour::Red),
+        (Presence::Departed, _) => output::cell("departed", Colour::Grey),
+    };
+    let skills: Vec<_> = card.skills.iter().map(|skill| skill.id.as_str()).collect();
+    vec![
+        card.agent_id.to_string().into(),
+        state,
+        format!("{}/{}", entry.running, card.terms.max_parallel).into(),
+        card.terms.cost.get().into(),
+        card.terms.eta.to_string().into(),
+        output::plain(&card.endpoint).into(),
+        skills.join(", ").into(),
+    ]
+}
+
+pub(super) async fn card(common: &Common, wanted: Card) -> Result<(), Failure> {
+    let client = Client::new(common)?;
+    if wanted.agent.contains("://") {
+        return output::json(&client.card_at(&super::client::base(&wanted.agent)?).await?);
+    }
+    output::json(&*client.card_of(&wanted.agent).await?)
+}

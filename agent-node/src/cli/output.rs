@@ -1,0 +1,114 @@
+//! What is printed: tables, JSON, colours on a terminal only. What strangers wrote cannot steer the terminal.
+
+use super::exit::Failure;
+use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use protocol::task::TaskState;
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+
+/// A colour, for a terminal.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Colour {
+    Red = 31,
+    Green = 32,
+    Yellow = 33,
+    Cyan = 36,
+    Grey = 90,
+}
+
+/// Whether standard output shows colours.
+fn colours() -> bool {
+    let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    std::io::stdout().is_terminal()
+        && unset("NO_COLOR")
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// `text` in `colour`, if standard output shows colours.
+pub(super) fn paint(text: &str, colour: Colour) -> String {
+    if colours() { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
+}
+
+/// A table's cell with `text` in `colour`, if standard output shows colours.
+pub(super) fn cell(text: &str, colour: Colour) -> Cell {
+    let colour = match colour {
+        Colour::Red => Color::DarkRed,
+        Colour::Green => Color::DarkGreen,
+        Colour::Yellow => Color::DarkYellow,
+        Colour::Cyan => Color::DarkCyan,
+        Colour::Grey => Color::DarkGrey,
+    };
+    if colours() { Cell::new(text).fg(colour) } else { Cell::new(text) }
+}
+
+/// The colour of a task's state.
+pub(super) fn colour_of(state: TaskState) -> Colour {
+    match state {
+        TaskState::Completed => Colour::Green,
+        TaskState::Failed | TaskState::Rejected => Colour::Red,
+        TaskState::Canceled => Colour::Grey,
+        TaskState::InputRequired | TaskState::AuthRequired => Colour::Yellow,
+        TaskState::Submitted | TaskState::Working => Colour::Cyan,
+    }
+}
+
+/// `text` on one line, without anything that could steer a terminal.
+pub(super) fn plain(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    lines.join(" ").chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// One line to standard output.
+pub(super) fn line(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+/// Bytes to standard output, as they are; on a terminal without what could steer it.
+pub(super) fn bytes(content: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if out.is_terminal() {
+        let text: String = String::from_utf8_lossy(content)
+            .chars()
+            .map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c })
+            .collect();
+        out.write_all(text.as_bytes())?;
+    } else {
+        out.write_all(content)?;
+    }
+    if !content.ends_with(b"\n") {
+        out.write_all(b"\n")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// One line to standard error. Nobody reading it is no failure.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// `value` as JSON, in lines.
+pub(super) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    line(&serde_json::to_string_pretty(value).unwrap_or_default())
+}
+
+/// `value` as JSON, on one line.
+pub(super) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
+    line(&serde_json::to_string(value).unwrap_or_default())
+}
+
+/// Rows under a header, aligned.
+pub(super) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header.iter().map(|name| name.to_uppercase()));
+    if std::io::stdout().is_terminal() {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
+    for row in rows {
+        table.add_row(row);
+    }
+    let lines: Vec<_> =
+        table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect();
+    lines.join("\n")
+}

@@ -1,0 +1,74 @@
+//! `mesh reset`: an empty data directory, after asking.
+
+use super::{
+    exit::{Exit, Failure},
+    output,
+    serve::Place,
+};
+use blackboard::store::embedded::{self, OpenError};
+use clap::Args;
+use std::io::{BufRead, IsTerminal};
+
+#[derive(Debug, Args)]
+pub(super) struct Reset {
+    #[command(flatten)]
+    place: Place,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(super) fn reset(reset: &Reset) -> Result<(), Failure> {
+    let dir = reset.place.dir().map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
+    if !dir.is_dir() {
+        return output::line(&format!("{} does not exist; there is nothing to delete", dir.display()));
+    }
+    // Whatever else lies in a directory that was named by mistake must survive.
+    let ours: Vec<_> = std::fs::read_dir(&dir)
+        .map_err(|error| Failure::new(Exit::Failed, format!("{} cannot be read: {error}", dir.display())))?
+        .filter_map(Result::ok)
+        .filter(|entry| is_ours(&entry.file_name().to_string_lossy()))
+        .map(|entry| entry.path())
+        .collect();
+    if ours.is_empty() {
+        return output::line(&format!("{} holds no mesh data; there is nothing to delete", dir.display()));
+    }
+    if let Err(OpenError::Held { .. }) = embedded::open(&dir, embedded::Options::default()) {
+        let message = format!("a running mesh has {}; stop it first", dir.display());
+        return Err(Failure::new(Exit::Held, message));
+    }
+    if !reset.yes {
+        if !std::io::stdin().is_terminal() {
+            return Err(Failure::new(
+                Exit::Usage,
+                "standard input is no terminal to ask at; --yes deletes without asking",
+            ));
+        }
+        output::note(&format!("Delete all tasks, signals and secrets in {}? [y/N]", dir.display()));
+        let mut answer = String::new();
+        let _ = std::io::stdin().lock().read_line(&mut answer);
+        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Err(Failure::new(Exit::Canceled, "nothing is deleted"));
+        }
+    }
+    for path in &ours {
+        std::fs::remove_file(path)
+            .map_err(|error| Failure::new(Exit::Failed, format!("{} stays: {error}", path.display())))?;
+    }
+    output::line(&format!("{} is empty", dir.display()))
+}
+
+fn is_ours(name: &str) -> bool {
+    name.starts_with("store.sqlite") || ["join", "lock", "run.json", "run.json.new"].contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ours;
+
+    #[test]
+    fn only_the_meshs_own_files_are_deleted() {
+        assert!(["join", "store.sqlite", "store.sqlite-wal", "lock"].into_iter().all(is_ours));
+        assert!(!["thesis.txt", "mesh", ".ssh"].into_iter().any(is_ours));
+    }
+}
