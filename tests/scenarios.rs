@@ -3,5 +3,10 @@
 mod harness;
 
 mod scenarios {
+    mod artifacts;
+    mod config;
+    mod dead_letters;
     mod messages;
+    mod refusals;
+    mod tasks;
 }

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod peer;
+
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use std::{
@@ -90,6 +92,23 @@ impl Process {
         let args =
             ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()].map(str::to_owned).to_vec();
         Self::run(dir.path().join("data"), args, Some(dir)).await
+    }
+
+    /// The same, with files beside the team's.
+    pub async fn up_beside(yaml: &str, files: &[(&str, &str)]) -> Self {
+        let dir = directory();
+        for (name, text) in files {
+            file(dir.path(), name, text);
+        }
+        let team = file(dir.path(), "team.yaml", yaml);
+        let args =
+            ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()].map(str::to_owned).to_vec();
+        Self::run(dir.path().join("data"), args, Some(dir)).await
+    }
+
+    /// The directory of the team's file.
+    pub fn dir(&self) -> &Path {
+        self.data.parent().unwrap()
     }
 
     /// `mesh up` as a new user starts it, but on free ports.
@@ -277,6 +296,29 @@ impl Agent {
         })
         .await
     }
+}
+
+/// `base` with the members of `more`, which win.
+pub fn with(mut base: Value, more: Value) -> Value {
+    for (name, value) in more.as_object().unwrap() {
+        base[name] = value.clone();
+    }
+    base
+}
+
+/// Why an answer is a refusal, in the shape that all of them have.
+pub fn refusal(answer: &Answer) -> (u16, String) {
+    let error = &answer.body["error"];
+    assert_eq!(error["code"], answer.status, "{answer:?}");
+    let code = answer.body["reasonCode"].as_str().unwrap_or_else(|| panic!("no reasonCode: {answer:?}"));
+    assert_eq!(error["details"][0]["reason"], code.to_uppercase(), "{answer:?}");
+    assert!(!error["message"].as_str().unwrap().is_empty(), "{answer:?}");
+    (answer.status, code.to_owned())
+}
+
+/// What a refusal says to people.
+pub fn says(answer: &Answer) -> String {
+    answer.body["error"]["message"].as_str().unwrap_or_default().to_owned()
 }
 
 /// A task's state in one word.

@@ -1,0 +1,215 @@
+//! What an agent signs, and a peer that the test plays itself: registered, listening, and as rude as the test wants.
+
+use super::{Agent, Answer, Process, answered, client, eventually, get};
+use protocol::{
+    ids::{AgentId, Digest},
+    signature::{MESSAGE_ID, Parts, RECIPIENT, Secret, Signer},
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU16, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Sends as an agent of the mesh.
+#[derive(Clone)]
+pub struct Signing(Signer);
+
+impl Process {
+    /// Whoever holds the join secret may speak as any agent.
+    pub fn signing_as(&self, id: &str) -> Signing {
+        let secret = std::fs::read_to_string(self.data.join("join")).unwrap();
+        Signing(Signer::new(Secret::new(secret.trim().as_bytes()).unwrap(), AgentId::parse(id).unwrap()))
+    }
+}
+
+impl Signing {
+    /// A signed request to `base` + `target`, which `recipient` serves.
+    pub async fn call(
+        &self,
+        method: Method,
+        (base, target): (&str, &str),
+        recipient: &str,
+        body: Option<&Value>,
+    ) -> Answer {
+        self.call_at(now(), method, (base, target), recipient, body).await
+    }
+
+    /// The same, signed at another time.
+    pub async fn call_at(
+        &self,
+        created: u64,
+        method: Method,
+        (base, target): (&str, &str),
+        recipient: &str,
+        body: Option<&Value>,
+    ) -> Answer {
+        let text = body.map(Value::to_string).unwrap_or_default();
+        let message_id = body.and_then(|body| body["messageId"].as_str());
+        let digest = Digest::of(text.as_bytes());
+        let parts =
+            Parts { method: method.as_str(), path_and_query: target, recipient, message_id, digest };
+        let headers = self.0.sign(&parts, created).into_pairs();
+        let mut request = client().request(method, format!("{base}{target}")).header(RECIPIENT, recipient);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        if let Some(id) = message_id {
+            request = request.header(MESSAGE_ID, id);
+        }
+        if !text.is_empty() {
+            request = request.header("content-type", "application/json").body(text);
+        }
+        answered(request.send().await.unwrap()).await
+    }
+
+    /// Posts an envelope to an agent.
+    pub async fn post(&self, to: &Agent, envelope: &Value) -> Answer {
+        self.call(Method::POST, (&to.url, "/a2a/messages"), &to.id, Some(envelope)).await
+    }
+
+    /// Looks at something an agent serves.
+    pub async fn get(&self, at: &Agent, target: &str) -> Answer {
+        self.call(Method::GET, (&at.url, target), &at.id, None).await
+    }
+}
+
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// The status a peer does not answer with: it says nothing.
+pub const SILENCE: u16 = 0;
+
+/// A registered agent that the test plays.
+pub struct Peer {
+    pub id: String,
+    pub url: String,
+    pub signing: Signing,
+    registry: String,
+    incarnation: u64,
+    heard: Arc<Mutex<Vec<Value>>>,
+    answers: Arc<AtomicU16>,
+    beats: tokio::task::JoinHandle<()>,
+}
+
+impl Peer {
+    /// Registers `id` with one skill, and answers every message with 202. Returns once `mesh` knows of it.
+    pub async fn join(mesh: &Process, id: &str, skill: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let answers = Arc::new(AtomicU16::new(202));
+        let (all, status) = (heard.clone(), answers.clone());
+        std::thread::spawn(move || {
+            for connection in listener.incoming().map_while(Result::ok) {
+                let (all, status) = (all.clone(), status.clone());
+                std::thread::spawn(move || serve(connection, &all, &status));
+            }
+        });
+        let signing = mesh.signing_as(id);
+        let card = json!({ "agentId": id, "endpoint": url, "skills": [{ "id": skill }] });
+        let body = json!({ "card": card, "instance": url });
+        let place = (mesh.url.as_str(), "/registry/agents");
+        let answer = signing.call(Method::POST, place, "registry", Some(&body)).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        let incarnation = answer.body["incarnation"].as_u64().unwrap();
+        let (beating, registry, target) =
+            (signing.clone(), mesh.url.clone(), format!("/registry/agents/{id}/heartbeat"));
+        let beats = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let beat = json!({ "incarnation": incarnation });
+                beating.call(Method::PUT, (&registry, &target), "registry", Some(&beat)).await;
+            }
+        });
+        let (registry, id) = (mesh.url.clone(), id.to_owned());
+        let peer = Self { id, url, signing, registry, incarnation, heard, answers, beats };
+        peer.seen(mesh, true).await;
+        peer
+    }
+
+    /// Waits until `mesh` counts it among those present, or not.
+    pub async fn seen(&self, mesh: &Process, is_there: bool) {
+        eventually(&format!("{} known: {is_there}", self.id), async || {
+            let state = get(&format!("{}/state", mesh.url)).await;
+            let peers = state["peers"].as_array().cloned().unwrap_or_default();
+            (peers.contains(&json!(self.id)) == is_there).then_some(())
+        })
+        .await;
+    }
+
+    /// Says goodbye.
+    pub async fn leave(&self, mesh: &Process) {
+        self.beats.abort();
+        let target = format!("/registry/agents/{}?incarnation={}", self.id, self.incarnation);
+        let answer =
+            self.signing.call(Method::DELETE, (&self.registry, &target), "registry", None).await;
+        assert_eq!(answer.status, 204, "{answer:?}");
+        self.seen(mesh, false).await;
+    }
+
+    /// What it answers from here on; [`SILENCE`] is no answer at all.
+    pub fn answer_with(&self, status: u16) {
+        self.answers.store(status, Ordering::SeqCst);
+    }
+
+    /// Everything it was sent, in order.
+    pub fn heard(&self) -> Vec<Value> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// Waits for a message of this type.
+    pub async fn hears(&self, kind: &str) -> Value {
+        eventually(&format!("a {kind} at {}", self.id), async || {
+            self.heard().into_iter().find(|message| message["type"] == kind)
+        })
+        .await
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.beats.abort();
+    }
+}
+
+/// One request; the connection closes behind its answer.
+fn serve(mut connection: TcpStream, heard: &Mutex<Vec<Value>>, status: &AtomicU16) -> Option<()> {
+    let mut reader = BufReader::new(connection.try_clone().ok()?);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        let line = line.trim().to_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    heard.lock().ok()?.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
+    while status.load(Ordering::SeqCst) == SILENCE {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let status = status.load(Ordering::SeqCst);
+    let body = match status {
+        202 => json!({ "accepted": true }),
+        _ => json!({ "error": { "code": status, "message": "the test says so" } }),
+    }
+    .to_string();
+    let head = format!(
+        "HTTP/1.1 {status} -\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    connection.write_all((head + &body).as_bytes()).ok()
+}
