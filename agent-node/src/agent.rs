@@ -24,7 +24,7 @@ use crate::{
     outbox::{Outbox, Ways},
 };
 use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle};
-use blackboard::store::{Key, Shared};
+use blackboard::store::{Filter, Key, Shared};
 use protocol::{
     card::Card,
     coordination::{
@@ -32,7 +32,7 @@ use protocol::{
         contract_net::{Auction, track_record::TrackRecord},
         delegation::Patience,
     },
-    ids::{AgentId, ConversationId, Digest, TaskId},
+    ids::{AgentId, ConversationId, Digest, MessageId, TaskId},
     limits::Limits,
     principal::Principal,
     problem::{Problem, Reason},
@@ -42,7 +42,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 use tokio::sync::Semaphore;
@@ -76,6 +76,7 @@ pub struct Parts {
 pub struct Pulse {
     running: AtomicU32,
     draining: AtomicBool,
+    late_acks: AtomicU64,
 }
 
 impl Pulse {
@@ -92,6 +93,11 @@ impl Pulse {
     /// Takes nothing new from here on.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts an acknowledgement that nobody waited for any more.
+    pub fn note_late_ack(&self) {
+        self.late_acks.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -166,12 +172,22 @@ pub struct Answer {
     pub text: String,
 }
 
+/// Asks whether a message of `by` is on its way into the store.
+#[derive(Debug, Message)]
+#[rtype(result = "bool")]
+pub struct IsPending {
+    /// Which message.
+    pub message: MessageId,
+    /// Whose it is.
+    pub by: Principal,
+}
+
 /// Sends a dead letter again.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct Redrive {
     /// Which message.
-    pub message: protocol::ids::MessageId,
+    pub message: MessageId,
 }
 
 /// Asks what the actor is doing.
@@ -310,6 +326,16 @@ impl Handler<Redrive> for AgentActor {
     }
 }
 
+impl Handler<IsPending> for AgentActor {
+    type Result = bool;
+
+    fn handle(&mut self, pending: IsPending, _: &mut Self::Context) -> bool {
+        let (message, by) = (pending.message.as_str(), pending.by.to_string());
+        let of_whom = Filter::Below(Key::new(&[self.me.as_str(), "receipt", message, &by]));
+        self.in_flight.keys().any(|key| of_whom.admits(key))
+    }
+}
+
 impl Handler<Look> for AgentActor {
     type Result = Snapshot;
 
@@ -326,7 +352,10 @@ impl Handler<Look> for AgentActor {
             thinking: self.thoughts.len(),
             timers: self.timers.len(),
             outbox: self.outbox().map(Outbox::waiting).unwrap_or_default(),
-            counts: self.counts.clone(),
+            counts: Counts {
+                late_acks: self.parts.pulse.late_acks.load(Ordering::Relaxed),
+                ..self.counts.clone()
+            },
         }
     }
 }
@@ -365,7 +394,7 @@ impl AgentActor {
 
     fn redrive(
         &mut self,
-        message: &protocol::ids::MessageId,
+        message: &MessageId,
         ctx: &mut Context<Self>,
     ) -> Result<ResponseFuture<Result<Ack, Problem>>, Problem> {
         let key = keys::dead_letter(&self.me, message);

@@ -53,6 +53,11 @@ macro_rules! kinds {
                 match self { $(Self::$name(_) => Kind::$name,)* }
             }
 
+            /// The members that nobody here knows.
+            pub fn extra(&self) -> &Map<String, Value> {
+                match self { $(Self::$name(p) => &p.extra,)* }
+            }
+
             /// The typed content of a `kind` message; the problem names the member that is wrong.
             pub fn parse(kind: Kind, members: Map<String, Value>) -> Result<Self, Problem> {
                 Ok(match kind { $(Kind::$name => Self::$name(typed(members)?),)* })

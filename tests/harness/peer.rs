@@ -53,8 +53,7 @@ impl Signing {
         let text = body.map(Value::to_string).unwrap_or_default();
         let message_id = body.and_then(|body| body["messageId"].as_str());
         let digest = Digest::of(text.as_bytes());
-        let parts =
-            Parts { method: method.as_str(), path_and_query: target, recipient, message_id, digest };
+        let parts = Parts { method: method.as_str(), path_and_query: target, recipient, message_id, digest };
         let headers = self.0.sign(&parts, created).into_pairs();
         let mut request = client().request(method, format!("{base}{target}")).header(RECIPIENT, recipient);
         for (name, value) in headers {
@@ -149,8 +148,7 @@ impl Peer {
     pub async fn leave(&self, mesh: &Process) {
         self.beats.abort();
         let target = format!("/registry/agents/{}?incarnation={}", self.id, self.incarnation);
-        let answer =
-            self.signing.call(Method::DELETE, (&self.registry, &target), "registry", None).await;
+        let answer = self.signing.call(Method::DELETE, (&self.registry, &target), "registry", None).await;
         assert_eq!(answer.status, 204, "{answer:?}");
         self.seen(mesh, false).await;
     }

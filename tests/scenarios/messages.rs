@@ -14,8 +14,9 @@ agents:
     brain: { echo: {} }
 ";
 
-/// Leaves a line in `runs` for every turn it takes.
+/// Leaves a line in `runs` for every turn it takes. A thousand connections at once may be slow to say what they want.
 const COUNTING: &str = r#"
+mesh: { limits: { headMs: 20000, ackMs: 20000 } }
 agents:
   - agent: counter-01
     skills: [{ id: count }]
@@ -63,7 +64,8 @@ async fn a_message_without_an_id_gets_one_and_stays_queryable_by_it() {
     let agent = mesh.agent("echo-01");
     let request = agent.request(json!({ "description": "hello", "capability": "echo" }));
     let answer = agent.post(&request).await;
-    let (message, task) = (answer.body["messageId"].as_str().unwrap(), answer.body["taskId"].as_str().unwrap());
+    let (message, task) =
+        (answer.body["messageId"].as_str().unwrap(), answer.body["taskId"].as_str().unwrap());
     agent.task_in(task, &["completed"]).await;
     let seen = get(&format!("{}/a2a/messages/{message}", agent.url)).await;
     assert_eq!((&seen["messageId"], &seen["taskId"]), (&json!(message), &json!(task)), "{seen:#}");
@@ -73,7 +75,7 @@ async fn a_message_without_an_id_gets_one_and_stays_queryable_by_it() {
 
 #[tokio::test]
 async fn the_same_message_again_gets_the_same_answer_and_other_content_is_refused() {
-    let mesh = Process::up_beside(COUNTING, &[]).await;
+    let mesh = Process::up(COUNTING).await;
     let agent = mesh.agent("counter-01");
     let request = with(
         agent.request(json!({ "description": "count", "capability": "count" })),
@@ -96,7 +98,7 @@ async fn the_same_message_again_gets_the_same_answer_and_other_content_is_refuse
 
 #[tokio::test]
 async fn the_same_message_a_thousand_times_at_once_is_taken_once() {
-    let mesh = Process::up_beside(COUNTING, &[]).await;
+    let mesh = Process::up(COUNTING).await;
     let agent = mesh.agent("counter-01");
     let request = with(
         agent.request(json!({ "description": "count", "capability": "count" })),
@@ -104,7 +106,8 @@ async fn the_same_message_a_thousand_times_at_once_is_taken_once() {
     );
     let answers = all_at_once(&agent.url, vec![request; 1_000]).await;
     assert_eq!(by_status(&answers), BTreeMap::from([(200, 999), (202, 1)]));
-    let ids = |member: &str| answers.iter().map(|(_, answer)| answer[member].to_string()).collect::<BTreeSet<_>>();
+    let ids =
+        |member: &str| answers.iter().map(|(_, answer)| answer[member].to_string()).collect::<BTreeSet<_>>();
     assert_eq!((ids("messageId").len(), ids("taskId").len(), ids("conversationId").len()), (1, 1, 1));
     let task = answers[0].1["taskId"].as_str().unwrap();
     agent.task_in(task, &["completed"]).await;
@@ -113,7 +116,7 @@ async fn the_same_message_a_thousand_times_at_once_is_taken_once() {
 
 #[tokio::test]
 async fn the_same_task_posted_a_thousand_times_at_once_runs_once() {
-    let mesh = Process::up_beside(COUNTING, &[]).await;
+    let mesh = Process::up(COUNTING).await;
     let agent = mesh.agent("counter-01");
     let request = agent.request(json!({ "taskId": "t-1", "description": "count", "capability": "count" }));
     let answers = all_at_once(&agent.url, vec![request; 1_000]).await;
@@ -311,7 +314,8 @@ async fn the_three_topologies_of_the_seed_are_the_same_calls() {
     let done = async |id: &str, what: &str| {
         let tasks = get(&format!("{}/a2a/tasks", mesh.agent(id).url)).await;
         let extension = |task: &Value| task["metadata"]["urn:agent-mesh:ext:task:v1"].clone();
-        let found = tasks["tasks"].as_array().unwrap().iter().map(extension).find(|task| task["description"] == what);
+        let found =
+            tasks["tasks"].as_array().unwrap().iter().map(extension).find(|task| task["description"] == what);
         found.unwrap_or_else(|| panic!("{id} did not do {what}: {tasks:#}"))["path"].clone()
     };
     for id in ["planner-01", "builder-01", "reviewer-01"] {

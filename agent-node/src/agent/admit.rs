@@ -18,6 +18,7 @@ use protocol::{
     trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 /// Takes a message in.
@@ -97,8 +98,8 @@ impl AgentActor {
     fn admit(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
         self.check_recipient(&admit)?;
         self.check_sender(&admit)?;
-        let is_best_effort = admit.envelope.kind().is_best_effort();
-        if is_best_effort {
+        if admit.envelope.kind().is_best_effort() {
+            self.check_time(&admit)?;
             return self.hear_best_effort(admit, ctx);
         }
         let key =
@@ -107,21 +108,25 @@ impl AgentActor {
             self.counts.duplicates += 1;
             return Ok(repeat);
         }
+        self.check_time(&admit)?;
         self.check_path(&admit)?;
-        let durable = self.route(admit, ctx)?;
-        self.counts.admitted += 1;
-        Ok(durable)
+        self.route(admit, ctx)
     }
 
     fn check_recipient(&self, admit: &Admit) -> Result<(), Problem> {
+        match &admit.envelope.to_agent_id {
+            Address::Agent(id) if *id != self.me => {
+                Err(Problem::new(Reason::AgentNotFound, format!("this is {}, not {id}", self.me)))
+            }
+            Address::Agent(_) | Address::Capability(_) => Ok(()),
+        }
+    }
+
+    /// Whether it is not too late for it: neither for the message nor for this agent. What was taken in time stays
+    /// taken, so a repeat is recognised before.
+    fn check_time(&self, admit: &Admit) -> Result<(), Problem> {
         let envelope = &admit.envelope;
         let is_self = admit.by.agent() == Some(&self.me);
-        match &envelope.to_agent_id {
-            Address::Agent(id) if *id != self.me => {
-                return Err(Problem::new(Reason::AgentNotFound, format!("this is {}, not {id}", self.me)));
-            }
-            Address::Agent(_) | Address::Capability(_) => {}
-        }
         if self.parts.pulse.is_draining() && !is_self && opens(&envelope.payload) {
             return Err(Problem::new(Reason::Draining, format!("{} is leaving", self.me)));
         }
@@ -278,6 +283,7 @@ impl AgentActor {
             task_id: envelope.payload.task_id().cloned(),
             conversation_id: None,
             at: self.parts.clock.wall(),
+            extra: unknown_members(envelope),
         }
     }
 
@@ -315,6 +321,7 @@ impl AgentActor {
         };
         let key = receipt.key(&self.me);
         self.in_flight.insert(key, (digest, Vec::new()));
+        self.counts.admitted += 1;
         let (waiter, durable) = oneshot::channel();
         let what = match envelope.payload {
             // A task's owner ends it by a message as well as by the route.
@@ -340,6 +347,16 @@ impl AgentActor {
         self.advance(&id, false, ctx);
         Ok(later(durable))
     }
+}
+
+/// What nobody here knows of a message: the members at its top, and under `payload` those in its payload.
+fn unknown_members(envelope: &Envelope) -> Map<String, Value> {
+    let mut unknown = envelope.extra.clone();
+    let inside = envelope.payload.extra();
+    if !inside.is_empty() {
+        unknown.insert("payload".to_owned(), Value::Object(inside.clone()));
+    }
+    unknown
 }
 
 /// Whether a message begins something.

@@ -241,6 +241,7 @@ impl AgentActor {
             conversation_id: None,
             duplicate: false,
         };
+        self.counts.admitted += 1;
         Ok(self.begin(pattern, task, Some(receipt), admit.trace, ack, ctx))
     }
 
@@ -374,6 +375,7 @@ impl AgentActor {
         let bytes = serde_json::to_vec(&receipt).map_err(internal)?;
         writes.push(Write::Put(key.clone(), bytes.into()));
         self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
+        self.counts.admitted += 1;
         let (waiter, durable) = oneshot::channel();
         let batch = Batch { writes, expectations: Vec::new() };
         self.commit_loose(Lane::Progress, batch, vec![key], vec![(waiter, ack)], ctx);

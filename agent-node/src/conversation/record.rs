@@ -10,6 +10,7 @@ use protocol::{
     trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
 /// One step, as the journal keeps it: what happened, and what was decided.
@@ -117,6 +118,9 @@ pub struct Receipt {
     pub conversation_id: Option<ConversationId>,
     /// When.
     pub at: WallTime,
+    /// Members nobody here knows, kept as they came; those of the payload under `payload`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
 }
 
 impl Receipt {

@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::{
-    agent::{Ack, Admit, store_problem},
+    agent::{Ack, Admit, IsPending, store_problem},
     conversation::record::{Receipt, TaskRow},
     http::edge::stop_counting,
     tasks,
@@ -42,10 +42,17 @@ pub async fn post(
     let id = envelope.message_id.clone();
     let by = by.into_inner();
     let admit = Admit { envelope, by: by.clone(), digest, trace };
-    let ack = match tokio::time::timeout(node.ack(), local.actor.send(admit)).await {
+    let mut acknowledgement = Box::pin(local.actor.send(admit));
+    let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
         Ok(Ok(answer)) => answer?,
         Ok(Err(error)) => return Err(Problem::new(Reason::Overloaded, error.to_string()).into()),
         Err(_) => {
+            let pulse = local.pulse.clone();
+            actix_web::rt::spawn(async move {
+                if matches!(acknowledgement.await, Ok(Ok(_))) {
+                    pulse.note_late_ack();
+                }
+            });
             let message = format!(
                 "{} did not acknowledge within {} ms; GET /a2a/messages/{id} tells what became of it",
                 local.id, node.limits.ack_ms
@@ -125,7 +132,7 @@ fn wait_preferred(request: &HttpRequest, most_ms: u64) -> Option<Duration> {
     Some(Duration::from_millis(seconds.saturating_mul(1_000).min(most_ms)))
 }
 
-/// What became of a message, for whoever sent it.
+/// What became of a message, for whoever sent it. `accepted` is false while it is not recorded yet.
 pub async fn get(
     request: HttpRequest,
     node: web::Data<Node>,
@@ -153,8 +160,16 @@ pub async fn get(
                     "conversationId": receipt.conversation_id,
                     "receivedAt": receipt.at,
                     "outcome": answer,
+                    "extra": receipt.extra,
                 })));
             }
+        }
+    }
+    for local in node.in_turn(&request) {
+        let pending = IsPending { message: id.clone(), by: by.clone().into_inner() };
+        if let Ok(Ok(true)) = tokio::time::timeout(node.ack(), local.actor.send(pending)).await {
+            let seen = json!({ "messageId": id, "accepted": false, "recipient": local.id });
+            return Ok(HttpResponse::Ok().json(seen));
         }
     }
     Err(Problem::new(Reason::MessageNotFound, format!("no message {id} of yours")).into())
