@@ -25,5 +25,6 @@ pub mod node;
 
 pub mod demo;
 
+pub mod bench;
 pub mod cli;
 pub mod telemetry;

@@ -1,0 +1,155 @@
+//! The load: requests that were built before, over connections that are kept, by one thread. It reads as little of an
+//! answer as it takes to find its end, and is the same for every server.
+
+use anyhow::{Context as _, ensure};
+use std::{
+    cell::Cell,
+    net::SocketAddr,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// Requests in the order they are sent.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Requests {
+    /// Adds a POST of JSON.
+    pub(super) fn post(&mut self, path: &str, headers: &[(&str, &str)], body: &str) {
+        let head = format!("POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n");
+        self.bytes.extend_from_slice(head.as_bytes());
+        for (name, value) in headers {
+            self.bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        }
+        self.bytes.extend_from_slice(format!("content-length: {}\r\n\r\n{body}", body.len()).as_bytes());
+        self.ends.push(self.bytes.len());
+    }
+
+    /// The request of that number, from 0.
+    pub(super) fn get(&self, index: usize) -> Option<&[u8]> {
+        let start = index.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        self.bytes.get(start..*self.ends.get(index)?)
+    }
+}
+
+/// What a round came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Round {
+    /// Requests answered a second.
+    pub(super) rate: f64,
+    /// Half of the answers came within this.
+    pub(super) p50: Duration,
+    /// All but a hundredth came within this.
+    pub(super) p99: Duration,
+}
+
+/// Sends all of `requests` over so many connections, each sending its next once its last is answered. Anything but a
+/// 2xx is an error.
+pub(super) async fn round(
+    address: SocketAddr,
+    connections: usize,
+    requests: Requests,
+) -> anyhow::Result<Round> {
+    let count = requests.ends.len();
+    let (requests, next) = (Rc::new(requests), Rc::new(Cell::new(0)));
+    let mut open = Vec::new();
+    for _ in 0..connections.clamp(1, count.max(1)) {
+        open.push(Connection::open(address).await?);
+    }
+    let started = Instant::now();
+    let local = tokio::task::LocalSet::new();
+    let running: Vec<_> = open
+        .into_iter()
+        .map(|mut connection| {
+            let (requests, next) = (requests.clone(), next.clone());
+            local.spawn_local(async move {
+                let mut took = Vec::with_capacity(requests.ends.len() / connections.max(1) + 1);
+                while let Some(request) = requests.get(next.replace(next.get() + 1)) {
+                    let sent = Instant::now();
+                    let (status, _) = connection.send(request).await?;
+                    ensure!((200..300).contains(&status), "answered {status}: {}", connection.text());
+                    took.push(sent.elapsed());
+                }
+                Ok::<_, anyhow::Error>(took)
+            })
+        })
+        .collect();
+    let mut took = local
+        .run_until(async move {
+            let mut all = Vec::with_capacity(count);
+            for one in running {
+                all.extend(one.await??);
+            }
+            Ok::<_, anyhow::Error>(all)
+        })
+        .await?;
+    let elapsed = started.elapsed();
+    took.sort_unstable();
+    let (p50, p99) = (quantile(&took, 0.5), quantile(&took, 0.99));
+    Ok(Round { rate: count as f64 / elapsed.as_secs_f64(), p50, p99 })
+}
+
+/// The value below which this share of `sorted` lies.
+pub(super) fn quantile(sorted: &[Duration], share: f64) -> Duration {
+    let at = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(at.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+/// One kept connection.
+pub(super) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    body: std::ops::Range<usize>,
+}
+
+impl Connection {
+    pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+        let stream =
+            TcpStream::connect(address).await.with_context(|| format!("nothing answers at {address}"))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: Vec::with_capacity(4096), body: 0..0 })
+    }
+
+    /// Sends `request`; returns the answer's status and body.
+    pub(super) async fn send(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
+        self.buffer.clear();
+        self.stream.write_all(request).await?;
+        loop {
+            let read = self.stream.read_buf(&mut self.buffer).await?;
+            ensure!(read > 0, "the connection ended within an answer");
+            let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+            let head = self.buffer.get(..end).unwrap_or_default();
+            let length = length(head).context("an answer without a content-length")?;
+            self.body = end + 4..end + 4 + length;
+            if self.buffer.len() >= self.body.end {
+                break;
+            }
+        }
+        let status = self.buffer.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        Ok((
+            status.context("an answer without a status")?,
+            self.buffer.get(self.body.clone()).unwrap_or_default(),
+        ))
+    }
+
+    /// The body of the last answer.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(self.buffer.get(self.body.clone()).unwrap_or_default()).into_owned()
+    }
+}
+
+fn length(head: &[u8]) -> Option<usize> {
+    let mut lines = head.split(|byte| *byte == b'\n');
+    lines.find_map(|line| {
+        let (name, value) = line.split_at_checked(15)?;
+        name.eq_ignore_ascii_case(b"content-length:")
+            .then(|| std::str::from_utf8(value).ok()?.trim().parse().ok())?
+    })
+}
