@@ -16,6 +16,7 @@ mod subject;
 mod accept;
 mod award;
 mod fan_out;
+mod up;
 
 mod child;
 mod scratch;
@@ -73,7 +74,7 @@ impl Options {
 }
 
 /// One thing to measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Measure {
     /// Messages accepted a second.
     Accept,
@@ -81,6 +82,8 @@ pub enum Measure {
     Award,
     /// One signal to many readers.
     FanOut,
+    /// What it takes to start, and to rest.
+    Up,
 }
 
 /// The tasks given away in each auction measure.
@@ -131,6 +134,23 @@ pub fn run(options: &Options, mut each: impl FnMut(&Line)) -> anyhow::Result<Rep
             measured: told.per_reader as f64 / 1024.0,
             unit: "KiB",
             wanted: Some(Wanted::AtMost(20.0)),
+            detail: String::new(),
+        });
+    }
+    if is_wanted(Measure::Up) {
+        let up = up::measure(&options.program.path, &options.dir)?;
+        add(Line {
+            what: "`mesh up`, start to first answer".to_owned(),
+            measured: millis(up.first_answer),
+            unit: "ms",
+            wanted: Some(Wanted::AtMost(200.0)),
+            detail: "the demo team, fresh data".to_owned(),
+        });
+        add(Line {
+            what: "`mesh up`, memory at rest".to_owned(),
+            measured: up.resident as f64 / 1_048_576.0,
+            unit: "MiB",
+            wanted: Some(Wanted::AtMost(40.0)),
             detail: String::new(),
         });
     }

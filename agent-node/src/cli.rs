@@ -5,6 +5,7 @@ pub mod exit;
 mod artifacts;
 mod ask;
 mod award;
+mod bench;
 mod board;
 mod client;
 mod dlq;
@@ -71,6 +72,8 @@ enum Verb {
     Validate(validate::Validate),
     /// Delete a mesh's data, after asking.
     Reset(reset::Reset),
+    /// Measure what a mesh does on this machine, beside what the bare parts under it do.
+    Bench(bench::Bench),
     /// Run one of the demo's brains: one JSON line in, JSON lines out.
     Brain(Brain),
 }
@@ -123,6 +126,7 @@ pub fn main() -> ExitCode {
         Verb::Blackboard(blackboard) => return serve::blackboard(blackboard),
         Verb::Brain(Brain { name, style }) => return crate::demo::run(&name, style.as_deref()),
         Verb::Validate(validate) => validate::validate(&common, &validate),
+        Verb::Bench(measured) => bench::bench(&common, measured),
         Verb::Reset(reset) => reset::reset(&reset),
         Verb::Mesh(verb) => actix::System::new().block_on(run(&common, verb)),
     };

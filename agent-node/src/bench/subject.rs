@@ -6,7 +6,10 @@ use crate::{
     node::{self, Seat, Service, Setup},
 };
 use anyhow::Context as _;
-use blackboard::store::{Shared, embedded, memory};
+use blackboard::{
+    board::BoardConfig,
+    store::{Shared, embedded, memory},
+};
 use protocol::{
     card::Terms,
     coordination::{contract_net::Auction, delegation::Patience, thought::Progress},
@@ -74,6 +77,7 @@ pub(super) fn setup(
         auction,
         patience: Patience::default(),
         registry_config: RegistryConfig::default(),
+        board_config: BoardConfig::default(),
     })
 }
 
