@@ -4,7 +4,9 @@ mod harness;
 
 mod scenarios {
     mod artifacts;
+    mod auction;
     mod config;
+    mod crash;
     mod dead_letters;
     mod messages;
     mod refusals;

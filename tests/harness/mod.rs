@@ -2,6 +2,10 @@
 //! fixed time, always with a deadline.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
+#![expect(unreachable_pub, reason = "`pub` says what a scenario may use")]
+
+pub mod bidder;
+pub mod cluster;
 
 pub mod peer;
 

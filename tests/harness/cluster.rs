@@ -1,0 +1,113 @@
+//! A mesh of several processes: registry, blackboard, and as many nodes as a test wants, each of which can be killed.
+
+use super::{Process, directory, file};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The secret that every process of a test's mesh shares.
+pub const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// Registry and blackboard, each a process, and what it takes to start nodes that join them.
+pub struct Cluster {
+    pub registry: Process,
+    pub board: Process,
+    pub dir: TempDir,
+}
+
+/// A port that was free a moment ago: for what must come back where it was.
+fn free_port() -> String {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port().to_string()
+}
+
+fn strings(args: &[&str]) -> Vec<String> {
+    args.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+impl Cluster {
+    pub async fn start() -> Self {
+        let dir = directory();
+        let join = file(dir.path(), "join", SECRET);
+        let join = join.to_string_lossy().into_owned();
+        let args = strings(&["blackboard", "--port", &free_port(), "--profile", "fast", "--join", &join]);
+        let board = Process::run(dir.path().join("board"), args, None).await;
+        let registry =
+            ["registry", "--board", &board.url, "--port", &free_port(), "--profile", "fast", "--join", &join];
+        let registry = Process::run(dir.path().join("registry"), strings(&registry), None).await;
+        Self { registry, board, dir }
+    }
+
+    /// A node with the agents in `yaml`; its data and its team's file lie in a directory called `name`.
+    pub async fn node(&self, name: &str, yaml: &str) -> Process {
+        let args = self.node_args(name, yaml);
+        Process::run(self.dir.path().join(name), args, None).await
+    }
+
+    fn node_args(&self, name: &str, yaml: &str) -> Vec<String> {
+        let team = file(self.dir.path(), &format!("{name}.yaml"), yaml);
+        let join = self.dir.path().join("join");
+        let (team, join) = (team.to_string_lossy().into_owned(), join.to_string_lossy().into_owned());
+        let (registry, board) = (&self.registry.url, &self.board.url);
+        let args = ["node", "--registry", registry, "--board", board, "--join", &join];
+        let more = ["--port", "0", "--profile", "fast", &team];
+        strings(&args).into_iter().chain(strings(&more)).collect()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Waits until all of `agents` are registered and alive.
+    pub async fn has(&self, agents: &[&str]) {
+        for id in agents {
+            self.registry.entry_where(id, |entry| entry["state"] == "alive").await;
+        }
+    }
+}
+
+impl Process {
+    /// The same process again on the same data, where it is.
+    pub async fn revive(&mut self) {
+        self.kill();
+        let dir = self._dir.take();
+        *self = Self::run(self.data.clone(), self.args.clone(), dir).await;
+    }
+
+    /// What the registry in this process says of an agent, once it says so.
+    pub async fn entry_where(
+        &self,
+        agent: &str,
+        is_it: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
+        super::eventually(&format!("{agent} in the registry as expected"), async || {
+            let entry = super::get(&format!("{}/registry/agents/{agent}", self.url)).await;
+            is_it(&entry).then_some(entry)
+        })
+        .await
+    }
+}
+
+/// A brain that writes `<task> <key>` into `<dir>/effects` when it begins, and ends when `<dir>/open` is there. What it
+/// makes says who made it. Ends by itself when `dir` is gone.
+pub fn gated(dir: &Path, agent: &str) -> String {
+    let script = format!(
+        r#"#!/bin/sh
+read -r line
+task=$(printf '%s' "$line" | sed 's/.*"taskId":"\([^"]*\)".*/\1/')
+key=$(printf '%s' "$line" | sed 's/.*"key":"\([^"]*\)".*/\1/')
+echo "$task $key {agent}" >> '{dir}/effects'
+while [ ! -e '{dir}/open' ] && [ ! -e "{dir}/open-{agent}" ]; do [ -d '{dir}' ] || exit 1; sleep 0.03; done
+echo '{{"type":"artifact","name":"out.txt","text":"made by {agent}"}}'
+echo '{{"type":"done"}}'
+"#,
+        dir = dir.display()
+    );
+    file(dir, &format!("{agent}.sh"), &script).to_string_lossy().into_owned()
+}
+
+/// What the gated brains of `dir` have begun: task, key, agent.
+pub fn begun(dir: &Path) -> Vec<(String, String, String)> {
+    let text = std::fs::read_to_string(dir.join("effects")).unwrap_or_default();
+    let word = |line: &str, at: usize| line.split(' ').nth(at).unwrap_or_default().to_owned();
+    text.lines().map(|line| (word(line, 0), word(line, 1), word(line, 2))).collect()
+}

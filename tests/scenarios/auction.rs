@@ -1,0 +1,307 @@
+//! The contract net: who is asked, who wins and why, and what happens when a winner does not deliver (SEEDS §9, 13-21).
+
+use crate::harness::{
+    Agent, Process,
+    bidder::Bidder,
+    call, client,
+    cluster::{begun, gated},
+    eventually, message, state,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+const EXTENSION: &str = protocol::task::EXTENSION;
+
+fn doer(task: &Value) -> &str {
+    task["metadata"][EXTENSION]["doer"].as_str().unwrap_or_default()
+}
+
+/// A manager that has no skill of its own, and what it gives work away by.
+fn manager(auction: &str) -> String {
+    format!(
+        "
+agents:
+  - agent: manager-01
+    skills: [manage]
+    brain: {{ echo: {{}} }}
+mesh: {{ auction: {{ {auction} }} }}
+"
+    )
+}
+
+/// A builder with these terms.
+fn builder(id: &str, bid: &str) -> String {
+    format!("  - agent: {id}\n    skills: [build]\n    brain: {{ echo: {{}} }}\n    bid: {{ {bid} }}\n")
+}
+
+fn team(auction: &str, builders: &[(&str, &str)]) -> String {
+    let builders: String = builders.iter().map(|(id, bid)| builder(id, bid)).collect();
+    format!(
+        "
+mesh: {{ auction: {{ {auction} }} }}
+agents:
+  - agent: manager-01
+    skills: [manage]
+    brain: {{ echo: {{}} }}
+{builders}"
+    )
+}
+
+fn build(id: &str) -> Value {
+    json!({ "taskId": id, "description": "build it", "capability": "build" })
+}
+
+/// What became of `agent` in the award's last round it was in.
+fn fate(award: &Value, agent: &str) -> Value {
+    let rounds = award["rounds"].as_array().into_iter().flatten().rev();
+    let mut entries = rounds.flat_map(|round| round["candidates"].as_array().into_iter().flatten());
+    entries.find(|entry| entry["agent"] == agent).cloned().unwrap_or_default()
+}
+
+/// Waits until something from `agent` was noted as ignored.
+async fn ignored(at: &Agent, task: &str, from: &str, kind: &str) -> String {
+    eventually(&format!("{kind} from {from} ignored"), async || {
+        let award = at.award(task).await;
+        let ignored = award["ignored"].as_array()?;
+        let entry = ignored.iter().find(|entry| entry["from"] == from && entry["type"] == kind)?;
+        entry["why"].as_str().map(str::to_owned)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn without_a_capable_agent_there_is_an_immediate_visible_no_bids() {
+    let mesh = Process::up(&team("bidWindowMs: 600000", &[])).await;
+    let manager = mesh.agent("manager-01");
+    let task = manager.ask(build("t-1")).await;
+    assert_eq!(state(&task), "failed");
+    assert!(message(&task).contains("no bids"), "{}", message(&task));
+    assert!(message(&task).contains("build"), "it names the capability: {}", message(&task));
+    let award = manager.award("t-1").await;
+    assert_eq!(award["rounds"].as_array().map(Vec::len), Some(1), "{award:#}");
+    assert!(award["outcome"].as_str().unwrap().contains("no bids"));
+    let failed = mesh.signal_where("task.failed", |signal| signal["taskId"] == "t-1").await;
+    assert_eq!(failed["from"], "manager-01");
+}
+
+#[tokio::test]
+async fn when_all_have_bid_the_award_does_not_wait_for_the_window() {
+    let team = team("bidWindowMs: 600000", &[("builder-01", "cost: 1"), ("builder-02", "cost: 2")]);
+    let mesh = Process::up(&team).await;
+    let task = mesh.agent("manager-01").ask(build("t-1")).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+}
+
+#[tokio::test]
+async fn without_a_bid_there_are_three_rounds_and_then_a_visible_end() {
+    let mesh = Process::up(&manager("bidWindowMs: 50")).await;
+    let silent = Bidder::join(&mesh, "silent-01", "build", json!({})).await;
+    let manager = mesh.agent("manager-01");
+    let task = manager.ask(build("t-1")).await;
+    assert_eq!(state(&task), "failed");
+    assert!(message(&task).contains("unassigned after 3 rounds"), "{}", message(&task));
+    assert_eq!(silent.heard("cfp").len(), 3);
+    let award = manager.award("t-1").await;
+    let rounds = award["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 3);
+    assert!(rounds.iter().all(|round| round["candidates"][0]["fate"] == "no-answer"), "{award:#}");
+    let windows: Vec<_> = rounds.iter().map(|round| round["windowMs"].as_u64().unwrap()).collect();
+    assert_eq!(windows, [50, 100, 200]);
+    mesh.signal_where("task.failed", |signal| signal["taskId"] == "t-1").await;
+}
+
+#[tokio::test]
+async fn foreign_and_late_bids_are_noted_and_change_nothing() {
+    let mesh = Process::up(&manager("bidWindowMs: 600000, acceptMs: 60000, leaseMs: 60000")).await;
+    let asked = Bidder::join(&mesh, "asked-01", "build", json!({})).await;
+    let foreign = Bidder::join(&mesh, "foreign-01", "paint", json!({})).await;
+    let manager = mesh.agent("manager-01");
+    manager.send(build("t-1")).await;
+    let cfp = asked.hears("cfp", 1).await;
+    foreign.bid(&manager, &cfp, 0.0, 1).await;
+    assert_eq!(ignored(&manager, "t-1", "foreign-01", "bid").await, "it was not asked");
+    asked.bid(&manager, &cfp, 1.0, 1_000).await;
+    let award = asked.hears("award", 1).await;
+    asked.bid(&manager, &cfp, 0.0, 1).await;
+    assert_eq!(ignored(&manager, "t-1", "asked-01", "bid").await, "the auction is closed");
+    let epoch = award["payload"]["epoch"].clone();
+    let done = json!({ "taskId": "t-1", "seq": 1, "epoch": epoch, "state": "TASK_STATE_COMPLETED", "message": "built" });
+    let foreign_word = foreign.answer(&manager, &award, "task-response", done.clone()).await;
+    assert!(foreign_word.is_ok(), "it is heard, and changes nothing: {foreign_word:?}");
+    assert_eq!(ignored(&manager, "t-1", "foreign-01", "task-response").await, "it does not have the award");
+    asked.answer(&manager, &award, "task-response", done).await.unwrap();
+    let task = manager.task_in("t-1", &["completed"]).await;
+    assert_eq!(doer(&task), "asked-01");
+    assert_eq!(fate(&manager.award("t-1").await, "asked-01")["bid"]["cost"], 1.0);
+}
+
+#[tokio::test]
+async fn the_seeds_example_goes_to_the_dearer_faster_builder_unless_the_cheapest_is_wanted() {
+    let builders = [("builder-01", "cost: 0, eta: 5min"), ("builder-02", "cost: 0.02, eta: 2min")];
+    for (strategy, winner, loser) in
+        [("weighted", "builder-02", "builder-01"), ("cheapest", "builder-01", "builder-02")]
+    {
+        let mesh = Process::up(&team(&format!("strategy: {strategy}"), &builders)).await;
+        let manager = mesh.agent("manager-01");
+        let task = manager.ask(build("t-1")).await;
+        assert_eq!((state(&task).as_str(), doer(&task)), ("completed", winner), "{strategy}: {task:#}");
+        let award = manager.award("t-1").await;
+        assert_eq!(award["strategy"], strategy);
+        assert_eq!(fate(&award, winner)["fate"], "completed");
+        let lost = fate(&award, loser);
+        assert_eq!((&lost["fate"], &lost["rank"]), (&json!("outbid"), &json!(2)), "{award:#}");
+        for component in ["total", "match", "trackRecord", "eta", "cost", "load"] {
+            assert!(lost["score"][component].is_number(), "{component} in {lost:#}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn ties_fall_the_same_way_everywhere_and_not_always_to_the_same() {
+    let ids: Vec<_> = (1..=5).map(|n| format!("builder-0{n}")).collect();
+    let winners = async |order: Vec<&String>| {
+        let builders: Vec<_> = order.into_iter().map(|id| (id.as_str(), "cost: 1, maxParallel: 8")).collect();
+        let mesh = Process::up(&team("strategy: best-match", &builders)).await;
+        let manager = mesh.agent("manager-01");
+        let mut winners = Vec::new();
+        for n in 0..12 {
+            let task = manager.ask(build(&format!("t-{n}"))).await;
+            winners.push(doer(&task).to_owned());
+        }
+        winners
+    };
+    let (one, other) = tokio::join!(winners(ids.iter().collect()), winners(ids.iter().rev().collect()));
+    assert_eq!(one, other, "the order of arrival decides nothing");
+    let different: std::collections::BTreeSet<_> = one.iter().collect();
+    assert!(different.len() >= 3, "{one:?}");
+}
+
+#[tokio::test]
+async fn losers_are_told() {
+    let mesh = Process::up(&team("bidWindowMs: 600000", &[("builder-01", "cost: 1, eta: 1s")])).await;
+    let loser = Bidder::join(&mesh, "loser-01", "build", json!({ "cost": 9, "eta": 900_000 })).await;
+    let manager = mesh.agent("manager-01");
+    manager.send(build("t-1")).await;
+    let cfp = loser.hears("cfp", 1).await;
+    loser.bid(&manager, &cfp, 9.0, 900_000).await;
+    let reject = loser.hears("reject", 1).await;
+    assert_eq!(reject["payload"]["taskId"], "t-1");
+    assert!(reject["payload"]["reason"].as_str().unwrap().contains("builder-01"), "{reject:#}");
+    manager.task_in("t-1", &["completed"]).await;
+    assert_eq!(fate(&manager.award("t-1").await, "loser-01")["fate"], "outbid");
+    assert!(loser.heard("award").is_empty());
+}
+
+#[tokio::test]
+async fn an_award_that_is_not_accepted_frees_itself_for_the_runner_up() {
+    let builder = [("builder-01", "cost: 9, eta: 1h")];
+    let mesh = Process::up(&team("bidWindowMs: 600000, acceptMs: 300", &builder)).await;
+    let idle = Bidder::join(&mesh, "idle-01", "build", json!({})).await;
+    let manager = mesh.agent("manager-01");
+    manager.send(build("t-1")).await;
+    let cfp = idle.hears("cfp", 1).await;
+    idle.bid(&manager, &cfp, 0.0, 1).await;
+    let award = idle.hears("award", 1).await;
+    let task = manager.task_in("t-1", &["completed"]).await;
+    assert_eq!(doer(&task), "builder-01");
+    let record = manager.award("t-1").await;
+    assert_eq!(fate(&record, "idle-01")["fate"], "accept-timeout", "{record:#}");
+    let (first, second) =
+        (fate(&record, "idle-01")["epoch"].as_u64(), fate(&record, "builder-01")["epoch"].as_u64());
+    assert_eq!(first, award["payload"]["epoch"].as_u64());
+    assert!(first < second, "epochs grow: {first:?} {second:?}");
+    let told = idle.hears("task-cancel", 1).await;
+    assert_eq!(told["payload"]["epoch"].as_u64(), first, "it is told that it lost the award");
+}
+
+#[tokio::test]
+async fn who_wins_alone_and_hands_it_back_may_win_again_in_another_round() {
+    let mesh = Process::up(&manager("bidWindowMs: 600000, acceptMs: 60000, leaseMs: 60000")).await;
+    let moody = Bidder::join(&mesh, "moody-01", "build", json!({})).await;
+    let manager = mesh.agent("manager-01");
+    manager.send(build("t-1")).await;
+    moody.bid(&manager, &moody.hears("cfp", 1).await, 1.0, 1_000).await;
+    let award = moody.hears("award", 1).await;
+    let epoch = &award["payload"]["epoch"];
+    let no = json!({ "taskId": "t-1", "epoch": epoch, "reason": "not in the mood" });
+    moody.answer(&manager, &award, "award-decline", no).await.unwrap();
+    moody.bid(&manager, &moody.hears("cfp", 2).await, 1.0, 1_000).await;
+    let award = moody.hears("award", 2).await;
+    let epoch = &award["payload"]["epoch"];
+    let yes = json!({ "taskId": "t-1", "epoch": epoch });
+    moody.answer(&manager, &award, "award-accept", yes).await.unwrap();
+    let done = json!({ "taskId": "t-1", "seq": 1, "epoch": epoch, "state": "TASK_STATE_COMPLETED", "message": "built" });
+    moody.answer(&manager, &award, "task-response", done).await.unwrap();
+    let task = manager.task_in("t-1", &["completed"]).await;
+    assert_eq!(message(&task), "built");
+    let record = manager.award("t-1").await;
+    let fates: Vec<_> =
+        record["rounds"].as_array().unwrap().iter().map(|round| &round["candidates"][0]["fate"]).collect();
+    assert_eq!(fates, ["declined", "completed"], "{record:#}");
+    assert!(record["rounds"][0]["candidates"][0]["why"].as_str().unwrap().contains("not in the mood"));
+}
+
+#[tokio::test]
+async fn who_accepts_and_falls_silent_loses_the_lease_and_its_late_word_is_fenced() {
+    let dir = crate::harness::directory();
+    let script = gated(dir.path(), "builder-01");
+    let yaml = format!(
+        "
+mesh: {{ auction: {{ bidWindowMs: 600000, leaseMs: 600 }} }}
+agents:
+  - {{ agent: manager-01, skills: [manage], brain: {{ echo: {{}} }} }}
+  - {{ agent: builder-01, skills: [build], brain: {{ exec: [/bin/sh, '{script}'] }}, bid: {{ cost: 9, eta: 1h }} }}
+"
+    );
+    let mesh = Process::up(&yaml).await;
+    let silent = Bidder::join(&mesh, "silent-01", "build", json!({})).await;
+    let manager = mesh.agent("manager-01");
+    manager.send(build("t-1")).await;
+    silent.bid(&manager, &silent.hears("cfp", 1).await, 0.0, 1).await;
+    let award = silent.hears("award", 1).await;
+    let epoch = &award["payload"]["epoch"];
+    let yes = json!({ "taskId": "t-1", "epoch": epoch });
+    silent.answer(&manager, &award, "award-accept", yes).await.unwrap();
+    eventually("the runner-up at work", async || (!begun(dir.path()).is_empty()).then_some(())).await;
+    assert_eq!(fate(&manager.award("t-1").await, "silent-01")["fate"], "lease-expired");
+    let late = json!({ "taskId": "t-1", "seq": 1, "epoch": epoch, "state": "TASK_STATE_COMPLETED", "message": "mine after all" });
+    silent.answer(&manager, &award, "task-response", late).await.unwrap();
+    let why = ignored(&manager, "t-1", "silent-01", "task-response").await;
+    assert_eq!(state(&manager.task("t-1").await), "working", "nothing has changed");
+    assert!(why.contains("award"), "{why}");
+    std::fs::write(dir.path().join("open"), "").unwrap();
+    let task = manager.task_in("t-1", &["completed"]).await;
+    assert_eq!(crate::harness::artifact(&task, "out.txt").as_deref(), Some("made by builder-01"));
+    assert_eq!(doer(&task), "builder-01");
+}
+
+#[tokio::test]
+async fn of_many_simultaneous_claims_exactly_one_wins() {
+    let mesh = Process::up(&team("", &[])).await;
+    let url = format!("{}/board/claims/open-1", mesh.url);
+    let client = client();
+    let claims = (0..32).map(|n| {
+        let claim = json!({ "holder": format!("holder-{n}"), "leaseMs": 60_000 });
+        let request = client.post(&url).json(&claim).send();
+        async move {
+            let answer = request.await.unwrap();
+            (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+        }
+    });
+    let answers = futures_util::future::join_all(claims).await;
+    let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|(status, _)| *status == 200);
+    assert_eq!(won.len(), 1, "{won:?}");
+    let winner = won[0].1["holder"].as_str().unwrap();
+    for (status, refusal) in lost {
+        assert_eq!((status, &refusal["reasonCode"]), (409, &json!("already_claimed")), "{refusal:#}");
+        assert!(refusal["error"]["message"].as_str().unwrap().contains(winner), "{refusal:#}");
+    }
+    let epoch = &won[0].1["epoch"];
+    let stale = json!({ "epoch": epoch.as_u64().unwrap() - 1 });
+    let refused = call(Method::POST, &format!("{url}/complete"), Some(&stale)).await;
+    assert_eq!((refused.status, &refused.body["reasonCode"]), (409, &json!("fenced")), "{refused:?}");
+    let completed = call(Method::POST, &format!("{url}/complete"), Some(&json!({ "epoch": epoch }))).await;
+    assert_eq!(completed.status, 200, "{completed:?}");
+    let again = call(Method::POST, &url, Some(&json!({ "leaseMs": 1_000 }))).await;
+    assert_eq!(again.status, 409, "what is done is not claimed again: {again:?}");
+}

@@ -1,0 +1,374 @@
+//! Processes are killed, stopped and started again, and every accepted task still ends: visibly, and once.
+
+use crate::harness::{
+    Agent, Process, artifact,
+    bidder::Bidder,
+    cluster::{Cluster, begun, gated},
+    eventually, get, message, state,
+};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const EXTENSION: &str = protocol::task::EXTENSION;
+
+fn doer(task: &Value) -> &str {
+    task["metadata"][EXTENSION]["doer"].as_str().unwrap_or_default()
+}
+
+fn manager(auction: &str) -> String {
+    format!(
+        "
+mesh: {{ auction: {{ {auction} }} }}
+agents:
+  - {{ agent: manager-01, skills: [manage], brain: {{ echo: {{}} }} }}
+"
+    )
+}
+
+/// A builder whose work ends when the test says so.
+fn builder(dir: &Path, id: &str, bid: &str) -> String {
+    let script = gated(dir, id);
+    format!(
+        "
+agents:
+  - {{ agent: {id}, skills: [build], brain: {{ exec: [/bin/sh, '{script}'] }}, bid: {{ {bid} }} }}
+"
+    )
+}
+
+fn build(id: &str) -> Value {
+    json!({ "taskId": id, "description": "build it", "capability": "build" })
+}
+
+fn open_gate(dir: &Path) {
+    std::fs::write(dir.join("open"), "").unwrap();
+}
+
+/// The moment so many milliseconds from here, as the wire writes it.
+fn wall_in(ms: i64) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    protocol::time::WallTime(i64::try_from(now.as_millis()).unwrap() + ms).to_string()
+}
+
+async fn at_work(dir: &Path, agent: &str) {
+    eventually(&format!("{agent} at work"), async || {
+        begun(dir).iter().any(|(_, _, who)| who == agent).then_some(())
+    })
+    .await;
+}
+
+/// Every candidate's fate in every round.
+fn fates(award: &Value) -> Vec<(String, String)> {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let rounds = award["rounds"].as_array().into_iter().flatten();
+    let entries = rounds.flat_map(|round| round["candidates"].as_array().into_iter().flatten());
+    entries.map(|entry| (word(&entry["agent"]), word(&entry["fate"]))).collect()
+}
+
+fn completions(award: &Value) -> usize {
+    fates(award).iter().filter(|(_, fate)| fate == "completed").count()
+}
+
+async fn ends_at(board: &Process, task: &str) -> usize {
+    board.signals("task.complete").await.iter().filter(|signal| signal["taskId"] == task).count()
+}
+
+/// A manager and two builders, each a process of its own; `builder-01` wins.
+async fn trio(auction: &str) -> (Cluster, Process, Process, Process) {
+    let cluster = Cluster::start().await;
+    let (first, second) = (
+        builder(cluster.dir.path(), "builder-01", "cost: 0, eta: 1s"),
+        builder(cluster.dir.path(), "builder-02", "cost: 9, eta: 1h"),
+    );
+    let manager = manager(auction);
+    let (one, two, manager) = tokio::join!(
+        cluster.node("one", &first),
+        cluster.node("two", &second),
+        cluster.node("manager", &manager),
+    );
+    cluster.has(&["builder-01", "builder-02", "manager-01"]).await;
+    knows(&manager, &["builder-01", "builder-02"]).await;
+    (cluster, manager, one, two)
+}
+
+/// Waits until the process of `node` has heard of all of `agents`.
+async fn knows(node: &Process, agents: &[&str]) {
+    let at = node.agents.values().next().unwrap();
+    eventually(&format!("{agents:?} known at {at}"), async || {
+        let state = get(&format!("{at}/state")).await;
+        let peers = state["peers"].as_array()?;
+        agents.iter().all(|id| peers.contains(&json!(id))).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_winner_is_killed_mid_task_and_the_runner_up_finishes() {
+    let (cluster, manager, mut one, _two) = trio("").await;
+    let manager = manager.agent("manager-01");
+    manager.send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    one.kill();
+    at_work(cluster.dir.path(), "builder-02").await;
+    open_gate(cluster.dir.path());
+    let task = manager.task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!((state(&task).as_str(), doer(&task)), ("completed", "builder-02"), "{task:#}");
+    assert_eq!(artifact(&task, "out.txt").as_deref(), Some("made by builder-02"));
+    let award = manager.award("t-1").await;
+    let expected = [("builder-01", "lease-expired"), ("builder-02", "completed")];
+    let expected = expected.map(|(agent, fate)| (agent.to_owned(), fate.to_owned()));
+    assert_eq!(fates(&award), expected, "{award:#}");
+    cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
+    assert_eq!(ends_at(&cluster.board, "t-1").await, 1);
+}
+
+#[tokio::test]
+async fn the_manager_is_killed_between_award_and_result_and_finishes_after_its_restart() {
+    let (cluster, mut node, _one, _two) = trio("leaseMs: 20000").await;
+    let manager = node.agent("manager-01");
+    manager.send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    let before = eventually("the award accepted", async || {
+        let award = manager.award("t-1").await;
+        fates(&award).contains(&("builder-01".to_owned(), "accepted".to_owned())).then_some(award)
+    })
+    .await;
+    node.kill();
+    open_gate(cluster.dir.path());
+    let done = eventually("the work done meanwhile", async || {
+        let state = get(&format!("{}/state", _one.agents["builder-01"])).await;
+        (state["agents"]["builder-01"]["running"] == 0).then_some(())
+    });
+    done.await;
+    node.revive().await;
+    let manager = node.agent("manager-01");
+    let task = manager.task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!((state(&task).as_str(), doer(&task)), ("completed", "builder-01"), "{task:#}");
+    assert_eq!(artifact(&task, "out.txt").as_deref(), Some("made by builder-01"));
+    let after = manager.award("t-1").await;
+    assert_eq!(after["rounds"][0]["candidates"][0]["epoch"], before["rounds"][0]["candidates"][0]["epoch"]);
+    assert_eq!(completions(&after), 1, "{after:#}");
+    assert_eq!(begun(cluster.dir.path()).len(), 1, "nobody did it twice");
+    cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
+    assert_eq!(ends_at(&cluster.board, "t-1").await, 1);
+}
+
+#[tokio::test]
+async fn a_registry_that_is_killed_and_comes_back_is_missed_by_nobody() {
+    let (mut cluster, manager, _one, _two) = trio("").await;
+    open_gate(cluster.dir.path());
+    let manager = manager.agent("manager-01");
+    let mut silent = Bidder::join(&cluster.registry, "silent-01", "paint", json!({})).await;
+    cluster.board.signal_where("agent.joined", |signal| signal["subject"] == "silent-01").await;
+    let joined = cluster.board.signals("agent.joined").await.len();
+    cluster.registry.kill();
+    for n in 0..3 {
+        let task = manager.ask(build(&format!("t-{n}"))).await;
+        assert_eq!(state(&task), "completed", "without a registry: {task:#}");
+    }
+    // Away for longer than a lease: those who could not be heard must not be taken for dead.
+    let away = std::time::Instant::now();
+    eventually("longer than a lease", async || (away.elapsed().as_millis() > 2_300).then_some(())).await;
+    silent.fall_silent();
+    cluster.registry.revive().await;
+    cluster.has(&["builder-01", "builder-02", "manager-01"]).await;
+    cluster.board.signal_where("agent.left", |signal| signal["subject"] == "silent-01").await;
+    assert_eq!(cluster.board.signals("agent.left").await.len(), 1, "only who really fell silent is given up");
+    assert_eq!(cluster.board.signals("agent.joined").await.len(), joined);
+    let task = manager.ask(build("t-9")).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+}
+
+#[tokio::test]
+async fn with_the_board_away_awards_go_on_and_signals_arrive_later() {
+    let (mut cluster, mut node, _one, _two) = trio("").await;
+    open_gate(cluster.dir.path());
+    cluster.board.kill();
+    let manager = node.agent("manager-01");
+    for n in 0..3 {
+        let task = manager.ask(build(&format!("t-{n}"))).await;
+        assert_eq!(state(&task), "completed", "without a board: {task:#}");
+    }
+    node.revive().await;
+    cluster.board.revive().await;
+    for n in 0..3 {
+        let id = format!("t-{n}");
+        for kind in ["task.claimed", "artifact.produced", "task.complete"] {
+            cluster.board.signal_where(kind, |signal| signal["taskId"] == *id).await;
+        }
+        assert_eq!(ends_at(&cluster.board, &id).await, 1, "once, though it was offered more than once");
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_winners_late_work_is_fenced_and_changes_nothing() {
+    let (cluster, manager, one, _two) = trio("").await;
+    let manager = manager.agent("manager-01");
+    manager.send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    one.signal("STOP");
+    at_work(cluster.dir.path(), "builder-02").await;
+    std::fs::write(cluster.dir.path().join("open-builder-01"), "").unwrap();
+    one.signal("CONT");
+    let why = eventually("the late word noted", async || {
+        let award = manager.award("t-1").await;
+        let late = award["ignored"].as_array()?.iter().find(|entry| entry["from"] == "builder-01")?.clone();
+        late["why"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert!(why.contains("award"), "{why}");
+    assert_eq!(state(&manager.task("t-1").await), "working");
+    open_gate(cluster.dir.path());
+    let task = manager.task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(doer(&task), "builder-02", "{task:#}");
+    assert_eq!(artifact(&task, "out.txt").as_deref(), Some("made by builder-02"));
+    assert_eq!(completions(&manager.award("t-1").await), 1);
+}
+
+/// A doer of its own tasks, whose thoughts end when the test says so.
+async fn thinker() -> (tempfile::TempDir, Process, Agent) {
+    let dir = crate::harness::directory();
+    let mesh = Process::up(&builder(dir.path(), "thinker-01", "maxParallel: 4")).await;
+    let agent = mesh.agent("thinker-01");
+    (dir, mesh, agent)
+}
+
+#[tokio::test]
+async fn an_interrupted_thought_is_begun_again_under_the_same_key() {
+    let (dir, mut mesh, agent) = thinker().await;
+    agent.send(build("t-1")).await;
+    at_work(dir.path(), "thinker-01").await;
+    mesh.revive().await;
+    eventually("begun again", async || (begun(dir.path()).len() == 2).then_some(())).await;
+    open_gate(dir.path());
+    let task = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    let begun = begun(dir.path());
+    assert_eq!(begun[0], begun[1], "a repeat is recognised by its key");
+}
+
+#[tokio::test]
+async fn a_thought_that_takes_the_process_down_five_times_is_given_up_visibly() {
+    let (dir, mut mesh, agent) = thinker().await;
+    agent.send(build("t-1")).await;
+    for attempt in 1..=5 {
+        eventually(&format!("attempt {attempt}"), async || {
+            (begun(dir.path()).len() == attempt).then_some(())
+        })
+        .await;
+        mesh.revive().await;
+    }
+    let task = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "failed", "{task:#}");
+    assert!(message(&task).contains("given up"), "{}", message(&task));
+    assert_eq!(begun(dir.path()).len(), 5);
+    mesh.signal_where("task.failed", |signal| signal["taskId"] == "t-1").await;
+}
+
+#[tokio::test]
+async fn timers_survive_a_restart() {
+    let dir = crate::harness::directory();
+    let yaml = builder(dir.path(), "thinker-01", "");
+    let yaml = format!(
+        "{yaml}\n  - {{ agent: manager-01, skills: [manage], brain: {{ echo: {{}} }} }}\nmesh: {{ auction: {{ bidWindowMs: 1500, rounds: 1 }} }}\n"
+    );
+    let mut mesh = Process::up(&yaml).await;
+    let silent = Bidder::join(&mesh, "silent-01", "paint", json!({})).await;
+    let soon = wall_in(1_500);
+    let with_deadline =
+        json!({ "taskId": "t-1", "description": "build it", "deadline": soon, "capability": "build" });
+    mesh.agent("thinker-01").send(with_deadline).await;
+    at_work(dir.path(), "thinker-01").await;
+    mesh.agent("manager-01")
+        .send(json!({ "taskId": "t-2", "description": "paint it", "capability": "paint" }))
+        .await;
+    silent.hears("cfp", 1).await;
+    mesh.revive().await;
+    let late = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
+    assert!(message(&late).contains("deadline"), "{}", message(&late));
+    let unassigned = mesh.agent("manager-01").task_in("t-2", &["completed", "failed"]).await;
+    assert!(message(&unassigned).contains("unassigned"), "{}", message(&unassigned));
+}
+
+#[tokio::test]
+async fn a_process_told_to_end_takes_nothing_new_finishes_its_work_and_says_goodbye() {
+    let cluster = Cluster::start().await;
+    let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 4")).await;
+    cluster.has(&["builder-01"]).await;
+    let agent = node.agent("builder-01");
+    agent.send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    node.signal("TERM");
+    let refused = eventually("a refusal", async || {
+        let answer = agent.post(&agent.request(build("t-2"))).await;
+        (answer.status != 202).then_some(answer)
+    })
+    .await;
+    assert_eq!((refused.status, &refused.body["reasonCode"]), (503, &json!("draining")), "{refused:?}");
+    assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    open_gate(cluster.dir.path());
+    assert_eq!(node.ended().await, 0);
+    let left = cluster.board.signal_where("agent.left", |signal| signal["subject"] == "builder-01").await;
+    assert_eq!(left["from"], "registry");
+    node.revive().await;
+    let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "it had finished before it ended: {task:#}");
+    assert_eq!(begun(cluster.dir.path()).len(), 1);
+}
+
+#[tokio::test]
+async fn everything_is_killed_at_once_under_load_and_every_accepted_task_ends_once() {
+    let (mut cluster, mut manager, mut one, mut two) =
+        trio("bidWindowMs: 3000, acceptMs: 15000, leaseMs: 15000").await;
+    open_gate(cluster.dir.path());
+    let at = manager.agent("manager-01");
+    let mut accepted = Vec::new();
+    let mut sending = futures_util::stream::FuturesUnordered::new();
+    for n in 0..40 {
+        let at = at.clone();
+        sending.push(async move {
+            let id = format!("t-{n}");
+            let client = crate::harness::client();
+            let request = client.post(format!("{}/a2a/messages", at.url)).json(&at.request(build(&id)));
+            let is_taken = request.send().await.is_ok_and(|answer| answer.status().as_u16() == 202);
+            is_taken.then_some(id)
+        });
+    }
+    while let Some(taken) = futures_util::StreamExt::next(&mut sending).await {
+        accepted.extend(taken);
+        if accepted.len() == 25 {
+            one.kill();
+            manager.kill();
+            cluster.board.kill();
+            two.kill();
+            cluster.registry.kill();
+        }
+    }
+    assert!(accepted.len() >= 25);
+    tokio::join!(
+        two.revive(),
+        cluster.registry.revive(),
+        manager.revive(),
+        cluster.board.revive(),
+        one.revive()
+    );
+    let manager = manager.agent("manager-01");
+    for id in &accepted {
+        let task = manager.task_in(id, &["completed", "failed"]).await;
+        let award = manager.award(id).await;
+        assert_eq!(completions(&award), usize::from(state(&task) == "completed"), "{award:#}");
+        let kind = if state(&task) == "completed" { "task.complete" } else { "task.failed" };
+        cluster.board.signal_where(kind, |signal| signal["taskId"] == **id).await;
+    }
+    let done = cluster.board.signals("task.complete").await;
+    let mut ids: Vec<_> = done.iter().map(|signal| signal["taskId"].as_str().unwrap()).collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "each completed once");
+    assert!(
+        count >= accepted.len() / 2,
+        "most of the work is done, not given up: {count} of {}",
+        accepted.len()
+    );
+}
