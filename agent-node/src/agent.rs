@@ -115,6 +115,8 @@ pub struct AgentActor {
     thoughts: HashMap<(ConversationId, Place), tokio::task::JoinHandle<()>>,
     flushes: HashMap<ConversationId, SpawnHandle>,
     track_records: BTreeMap<AgentId, TrackRecord>,
+    poisoned: std::collections::BTreeSet<ConversationId>,
+    journal_bytes: Arc<retain::JournalBytes>,
     counts: Counts,
 }
 
@@ -134,6 +136,8 @@ pub struct Counts {
     pub late_acks: u64,
     /// Calls for proposals answered with a bid.
     pub bids: u64,
+    /// Rules that panicked; each ended its conversation.
+    pub panics: u64,
 }
 
 /// Something happened to a conversation, from inside the node.
@@ -234,6 +238,8 @@ impl AgentActor {
             thoughts: HashMap::new(),
             flushes: HashMap::new(),
             track_records: BTreeMap::new(),
+            poisoned: std::collections::BTreeSet::new(),
+            journal_bytes: Arc::default(),
             counts: Counts::default(),
         }
     }

@@ -89,6 +89,7 @@ pub struct Conversation {
     /// The step last decided.
     pub step: u64,
     head: Revision,
+    first: Revision,
     uncommitted: Vec<Event>,
     written_state: Option<Bytes>,
     again: Vec<Place>,
@@ -123,6 +124,20 @@ pub enum Advance {
     Deferred(Vec<(Waiter, Ack)>),
     /// A step to commit.
     Commit(Box<Decided>),
+    /// The rule panicked. What is in memory is not true any more.
+    Poisoned(Poisoned),
+}
+
+/// What is left of a step whose rule panicked.
+pub struct Poisoned {
+    /// What the rule said when it panicked.
+    pub why: String,
+    /// Whoever waits for the step.
+    pub waiters: Vec<(Waiter, Ack)>,
+    /// Receipts that were not written.
+    pub receipts: Vec<blackboard::store::Key>,
+    /// What happened inside, without the event that the rule could not take.
+    pub inside: Vec<(What, Option<Place>)>,
 }
 
 impl Conversation {
@@ -145,6 +160,7 @@ impl Conversation {
             is_committing: false,
             step: 0,
             head: 0,
+            first: 0,
             uncommitted: Vec::new(),
             written_state: None,
             again: Vec::new(),
@@ -152,13 +168,14 @@ impl Conversation {
         }
     }
 
-    /// The conversation a restart finds: `head` and `step` are those of its journal's last record.
+    /// The conversation a restart finds: `first` and `head` are the revisions of its journal's
+    /// ends, `step` is the last one recorded.
     pub fn restore(
         id: ConversationId,
         state: State,
         bytes: Bytes,
         task: Option<TaskRow>,
-        head: Revision,
+        (first, head): (Revision, Revision),
         step: u64,
     ) -> Self {
         let ended = state.has_ended.then(|| Outcome {
@@ -175,6 +192,7 @@ impl Conversation {
             ended,
             step,
             head,
+            first,
             written_state: Some(bytes),
             shown: task.clone(),
             ..Self::open(id, state.pattern, task, state.trace)
@@ -233,7 +251,8 @@ impl Conversation {
         };
         let mut all_effects = Vec::new();
         let step = self.step + 1;
-        for queued in std::mem::take(&mut self.queue) {
+        let mut events = std::mem::take(&mut self.queue).into_iter();
+        while let Some(queued) = events.next() {
             may_wait &= queued.may_be_forgotten();
             if let Some(place) = queued.closes
                 && let Some(closed) = self.open.remove(&place)
@@ -247,8 +266,15 @@ impl Conversation {
                 decided.batch.writes.push(Write::Put(key, spill::encode(me, receipt, &mut Vec::new())?));
             }
             let event = Event { at, wall, what: queued.what };
-            let effects = self.pattern.on(&event);
-            if queued.receipt.is_none() {
+            let effects = match rule(&mut self.pattern, &event) {
+                Ok(effects) => effects,
+                Err(why) => {
+                    decided.waiters.extend(queued.waiters);
+
+                    return Ok(Advance::Poisoned(poisoned(why, decided, events)));
+                }
+            };
+            if queued.receipt.is_none() && queued.waiters.is_empty() {
                 decided.inside.push((event.what.clone(), queued.closes));
             }
             for effect in effects {
@@ -323,6 +349,14 @@ impl Conversation {
     pub fn committed(&mut self, revisions: &[Revision]) {
         self.is_committing = false;
         self.head = revisions.last().copied().unwrap_or(self.head);
+        if self.first == 0 {
+            self.first = self.head;
+        }
+    }
+
+    /// The revision of its journal's first record, or a lower one.
+    pub fn first(&self) -> Revision {
+        self.first
     }
 
     /// The journal's head.
@@ -477,5 +511,56 @@ impl Conversation {
         let bytes = spill::encode(me, &dead, writes)?;
         writes.push(Write::Put(keys::dead_letter(me, &dead.message_id), bytes));
         Ok(())
+    }
+}
+
+/// Runs the rule; a panic in it ends the step, not the agent.
+fn rule(pattern: &mut AnyPattern, event: &Event) -> Result<Vec<Effect>, String> {
+    let run = || {
+        #[cfg(test)]
+        tests::panic_if_asked(event);
+        pattern.on(event)
+    };
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+    })
+}
+
+fn poisoned(why: String, decided: Decided, rest: impl Iterator<Item = Queued>) -> Poisoned {
+    let mut left = Poisoned {
+        why,
+        waiters: decided.waiters,
+        receipts: decided.receipts.into_iter().map(|(key, _)| key).collect(),
+        inside: decided.inside,
+    };
+    for queued in rest {
+        if queued.receipt.is_none() && queued.waiters.is_empty() {
+            left.inside.push((queued.what, queued.closes));
+        }
+        left.waiters.extend(queued.waiters);
+    }
+    left
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        static PANICS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Makes the rules of this thread panic on the next `times` thoughts.
+    pub(crate) fn panic_on_thoughts(times: u32) {
+        PANICS.set(times);
+    }
+
+    pub(super) fn panic_if_asked(event: &Event) {
+        if matches!(event.what, What::Thought { .. }) && PANICS.get() > 0 {
+            PANICS.set(PANICS.get() - 1);
+            panic!("a rule that can't take it");
+        }
     }
 }

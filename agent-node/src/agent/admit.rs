@@ -84,11 +84,21 @@ impl Handler<Admit> for AgentActor {
     type Result = Durable;
 
     fn handle(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Durable {
-        match self.admit(admit, ctx) {
-            Ok(durable) => durable,
-            Err(problem) => {
+        // A panic here would end the actor for good: it ends the message instead.
+        let admitted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.admit(admit, ctx)));
+        match admitted {
+            Ok(Ok(durable)) => durable,
+            Ok(Err(problem)) => {
                 self.counts.refused += 1;
                 now(Err(problem))
+            }
+            Err(_) => {
+                tracing::error!(agent = %self.me, "a message could not be handled");
+                self.counts.panics += 1;
+                now(Err(Problem::new(
+                    Reason::Internal,
+                    "the message could not be handled; nothing was recorded",
+                )))
             }
         }
     }

@@ -5,11 +5,11 @@ use super::{
     admit::{Ack, Durable, later, store_problem},
 };
 use crate::{
-    conversation::{Advance, Conversation, Decided, Queued, Waiter, record::Place},
+    conversation::{Advance, Conversation, Decided, Poisoned, Queued, Waiter, record::Place},
     outbox::letter::{Letter, envelope},
 };
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use blackboard::store::{Batch, Error, Key, Lane, Revision};
+use blackboard::store::{Batch, Error, Key, Lane, Revision, Write};
 use protocol::{
     coordination::{Tell, What},
     ids::{AgentId, ConversationId, MessageId, TaskId},
@@ -89,13 +89,15 @@ impl AgentActor {
                 if let Some(handle) = self.flushes.remove(id) {
                     ctx.cancel_future(handle);
                 }
+                let journal_bytes = decided.batch.writes.last().map_or(0, Write::size);
                 let commit = self.parts.store.commit(lane, std::mem::take(&mut decided.batch));
                 let id = id.clone();
                 let settled = commit
                     .into_actor(self)
-                    .map(move |outcome, this, ctx| this.settled(&id, *decided, outcome, ctx));
+                    .map(move |outcome, this, ctx| this.settled(&id, *decided, journal_bytes, outcome, ctx));
                 ctx.spawn(settled);
             }
+            Ok(Advance::Poisoned(left)) => self.poisoned(id, left, ctx),
             Err(error) => {
                 tracing::error!(agent = %self.me, conversation = %id, %error, "a step can't be recorded");
                 self.abandon(id, &error, Vec::new(), Vec::new(), ctx);
@@ -119,6 +121,7 @@ impl AgentActor {
         &mut self,
         id: &ConversationId,
         decided: Decided,
+        journal_bytes: usize,
         outcome: Result<Vec<Revision>, Error>,
         ctx: &mut Context<Self>,
     ) {
@@ -131,6 +134,7 @@ impl AgentActor {
             }
         };
         self.counts.steps += 1;
+        self.journal_bytes.add(journal_bytes);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         conversation.committed(&revisions);
         for (write, place, holder) in claims {
@@ -201,6 +205,40 @@ impl AgentActor {
         }
     }
 
+    /// A rule panicked: the conversation goes back to what the store holds and is ended, visibly. If it can't take that
+    /// either, it is parked: it stays in the store, and a restart tries again.
+    fn poisoned(&mut self, id: &ConversationId, left: Poisoned, ctx: &mut Context<Self>) {
+        let Poisoned { why, waiters, receipts, mut inside } = left;
+        tracing::error!(agent = %self.me, conversation = %id, why, "a rule panicked");
+        self.counts.panics += 1;
+        let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
+        let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
+        self.answer_repeats(&receipts, &Err(problem.clone()));
+        let is_ending = inside.iter().any(|(what, _)| matches!(what, What::Cancelled { .. }));
+        inside.retain(|(what, _)| !matches!(what, What::Cancelled { .. }));
+        if is_ending || !self.poisoned.insert(id.clone()) {
+            tracing::error!(agent = %self.me, conversation = %id, "parked until the next start");
+            waiters.into_iter().for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
+            let parked =
+                self.conversations.remove(id).map(|conversation| conversation.queue).unwrap_or_default();
+            self.refuse(parked, &problem);
+            return;
+        }
+        let by = protocol::principal::Principal::Agent(self.me.clone());
+        inside.push((What::Cancelled { by, reason: format!("an internal fault ended it: {why}") }, None));
+        self.go_back(id, &problem, waiters, inside, ctx);
+    }
+
+    /// Refuses messages that wait for a conversation that will not take them.
+    fn refuse(&mut self, queue: impl IntoIterator<Item = Queued>, problem: &Problem) {
+        for queued in queue {
+            if let Some(receipt) = &queued.receipt {
+                self.answer_repeats(&[(receipt.key(&self.me), None)], &Err(problem.clone()));
+            }
+            queued.waiters.into_iter().for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
+        }
+    }
+
     /// A step that the store did not take: what is in memory is not true. Messages are refused, what happened inside is
     /// handed in again, and the conversation goes on from what the store holds.
     fn abandon(
@@ -215,7 +253,18 @@ impl AgentActor {
             (self.parts.fatal)(&format!("the store of {} failed: {error}", self.me));
         }
         tracing::warn!(agent = %self.me, conversation = %id, %error, "a step was not recorded");
-        let problem = store_problem(error);
+        self.go_back(id, &store_problem(error), waiters, inside, ctx);
+    }
+
+    /// Back to what the store holds: whoever waits is refused, what happened inside is handed in again.
+    fn go_back(
+        &mut self,
+        id: &ConversationId,
+        problem: &Problem,
+        waiters: Vec<(Waiter, Ack)>,
+        inside: Vec<(What, Option<Place>)>,
+        ctx: &mut Context<Self>,
+    ) {
         let joined = self.joiners.remove(id).unwrap_or_default();
         waiters.into_iter().chain(joined).for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
         let queue = self.conversations.remove(id).map(|conversation| conversation.queue).unwrap_or_default();
@@ -224,15 +273,7 @@ impl AgentActor {
             tracing::error!(agent = %self.me, conversation = %id, %error, "a conversation can't be read back");
             None
         });
-        let Some(conversation) = restored else {
-            for queued in queue {
-                if let Some(receipt) = &queued.receipt {
-                    self.in_flight.remove(&receipt.key(&self.me));
-                }
-                queued.waiters.into_iter().for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
-            }
-            return;
-        };
+        let Some(conversation) = restored else { return self.refuse(queue, problem) };
         self.keep(id.clone(), conversation);
         let again: Vec<_> =
             inside.into_iter().map(|(what, closes)| Queued::from_inside(what, closes)).chain(queue).collect();

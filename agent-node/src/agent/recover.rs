@@ -83,6 +83,8 @@ impl AgentActor {
         let store = self.parts.store.as_ref();
         let Some(record) = store.latest(&keys::state(&self.me, id))? else { return Ok(None) };
         let Some(journal) = store.latest(&keys::journal(&self.me, id))? else { return Ok(None) };
+        let oldest = store.read(&Filter::Exactly(keys::journal(&self.me, id)), 0, 1)?;
+        let first = oldest.first().map_or(journal.revision, |record| record.revision);
         let state: State = spill::decode(&self.me, store, &record.value)?;
         let step: Step = spill::decode(&self.me, store, &journal.value)?;
         let task = match &state.task {
@@ -92,7 +94,14 @@ impl AgentActor {
             },
             None => None,
         };
-        Ok(Some(Conversation::restore(id.clone(), state, record.value, task, journal.revision, step.step)))
+        Ok(Some(Conversation::restore(
+            id.clone(),
+            state,
+            record.value,
+            task,
+            (first, journal.revision),
+            step.step,
+        )))
     }
 
     pub(super) fn keep(&mut self, id: ConversationId, conversation: Conversation) {

@@ -78,3 +78,26 @@ async fn an_agent_that_lacks_the_skill_finds_who_has_it() {
     assert_eq!((status, none["status"]["state"].as_str()), (200, Some("TASK_STATE_FAILED")), "{none:#}");
     running.stop(Duration::from_secs(1)).await;
 }
+
+#[actix::test]
+async fn a_rule_that_panics_ends_its_task_visibly_and_the_agent_lives_on() {
+    let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+    let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
+    let request = |task: &str| {
+        json!({
+            "fromAgentId": "me", "toAgentId": "builder-01", "type": "task-request",
+            "payload": { "taskId": task, "description": "hello", "capability": "build" }
+        })
+    };
+    crate::conversation::tests::panic_on_thoughts(1);
+    let (status, broken) = ask(&url, &request("t-1")).await;
+    assert_eq!(
+        (status, broken["status"]["state"].as_str()),
+        (200, Some("TASK_STATE_CANCELED")),
+        "{broken:#}"
+    );
+    assert!(broken["status"]["message"]["parts"][0]["text"].as_str().unwrap().contains("an internal fault"));
+    let (status, next) = ask(&url, &request("t-2")).await;
+    assert_eq!((status, next["status"]["state"].as_str()), (200, Some("TASK_STATE_COMPLETED")), "{next:#}");
+    running.stop(Duration::from_secs(1)).await;
+}
