@@ -127,8 +127,13 @@ impl Payload {
 }
 
 fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem> {
-    serde_json::from_value(Value::Object(members))
-        .map_err(|error| Problem::new(Reason::InvalidField, format!("payload: {error}")))
+    serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
+        let field = match error.path().to_string() {
+            whole if whole == "." => "payload".to_owned(),
+            member => format!("payload.{member}"),
+        };
+        Problem::new(Reason::InvalidField, format!("{field}: {}", error.into_inner())).with("field", field)
+    })
 }
 
 /// Numbers a sender's updates of one task, from 1, without gaps.
