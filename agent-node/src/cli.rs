@@ -148,6 +148,3 @@ async fn run(common: &Common, verb: Asking) -> Result<(), Failure> {
         Asking::Health => health::health(common).await,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -130,3 +130,52 @@ fn word_of(fate: FateKind) -> Cell {
 fn wire_word(member: &impl Serialize) -> String {
     serde_json::to_value(member).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The example of RFC-005 (seed 002): two builders, of which the dearer is the faster.
+    #[test]
+    fn the_seeds_example_is_explained() {
+        let candidate = |agent: &str, fate: &str, rank: u32, cost: f64, eta: u64, total: f64| {
+            json!({
+                "agent": agent, "fate": fate, "rank": rank,
+                "bid": { "cost": cost, "eta": eta, "capabilityMatch": 0.9, "load": 0.0 },
+                "score": { "total": total, "match": 0.9, "trackRecord": 0.5, "eta": 1.0, "cost": 0.5, "load": 1.0 },
+            })
+        };
+        let record = json!({
+            "task": "t-1", "capability": "implement-api", "strategy": "weighted",
+            "weights": { "match": 0.3, "trackRecord": 0.25, "eta": 0.2, "cost": 0.15, "load": 0.1 },
+            "rounds": [{
+                "round": 1, "openedAt": "2026-02-24T10:30:00Z", "windowMs": 5000, "notListed": 3,
+                "candidates": [
+                    candidate("Builder-02", "completed", 1, 0.02, 120_000, 0.61),
+                    candidate("Builder-01", "outbid", 2, 0.0, 300_000, 0.55),
+                    { "agent": "Writer-01", "fate": "not-eligible", "why": "it can't implement-api\u{1b}[2J" },
+                ],
+            }],
+            "ignored": [{ "from": "x", "type": "bid", "why": "too late", "at": "2026-02-24T10:31:00Z" }],
+            "outcome": "completed",
+        });
+        let text = text(&serde_json::from_value(record).unwrap());
+        let expected = "\
+task t-1 for implement-api, by the strategy weighted
+weights: match 0.3 · track record 0.25 · eta 0.2 · cost 0.15 · load 0.1
+
+round 1, called 2026-02-24T10:30:00.000Z, bids awaited for 5000 ms
+#  CANDIDATE   FATE          SCORE  MATCH  RECORD  ETA   COST  LOAD  BID                                     WHY
+1  Builder-02  completed     0.61   0.90   0.50    1.00  0.50  1.00  cost 0.02, eta 2min, match 0.9, load 0
+2  Builder-01  outbid        0.55   0.90   0.50    1.00  0.50  1.00  cost 0, eta 5min, match 0.9, load 0
+-  Writer-01   not-eligible  -      -      -       -     -     -     -                                       it can't implement-api\u{fffd}[2J
+and 3 more that were not asked
+
+without effect:
+  bid from x at 2026-02-24T10:31:00.000Z: too late
+
+outcome: completed";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,187 @@
+//! The `mesh` command against a server that says what a mesh would: exit codes, JSON, and what is said when it goes wrong.
+
+#[path = "cli/stub.rs"]
+mod stub;
+
+use serde_json::Value;
+use std::{
+    io::Read,
+    process::{Command, Output, Stdio},
+};
+
+fn mesh(url: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mesh"));
+    command.args(arguments).env("MESH_URL", url).env_remove("RUST_LOG").stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or(-1)
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn ask_prints_the_artifact_and_nothing_else() {
+    let url = stub::start();
+    let output = mesh(&url, &["ask", "build it", "--task-id", "done"]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (0, "fn main() {}\n"), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "", "progress is for terminals");
+
+    let output = mesh(&url, &["ask", "build it", "--task-id", "done", "--verbose"]);
+    for part in ["task done at planner-01", "working: at it", "artifact main.rs", "completed"] {
+        assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
+    }
+    let output = mesh(&url, &["ask", "build it", "--task-id", "done", "--json"]);
+    let task: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+#[test]
+fn ask_writes_artifacts_below_the_directory_only() {
+    let (url, dir) = (stub::start(), tempfile::tempdir().unwrap());
+    let out = dir.path().join("out");
+    let output = mesh(&url, &["ask", "x", "--task-id", "escaping", "--out", out.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(out.join("evil.txt")).unwrap(), "gotcha");
+    assert!(!dir.path().join("evil.txt").exists());
+}
+
+#[test]
+fn a_tasks_end_is_the_exit_code() {
+    let url = stub::start();
+    for (task, expected, part) in [
+        ("failed", 1, "task failed failed: no bids"),
+        ("canceled", 3, "task canceled canceled"),
+        ("rejected", 3, "rejected"),
+        ("asking", 7, "task asking asks: which colour?; answer with `mesh tasks answer asking TEXT`"),
+        ("endless", 4, "`mesh tasks watch endless` follows it"),
+        ("refused", 6, "no agent planner-01 here (agent_not_found)"),
+    ] {
+        let output = mesh(&url, &["ask", "x", "--task-id", task, "--timeout", "300ms"]);
+        assert_eq!(code(&output), expected, "{task}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{task}: {}", stderr(&output));
+        assert_eq!(stderr(&output).lines().count(), 1, "{task}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_broken_stream_is_taken_up_where_it_broke() {
+    let output = mesh(&stub::start(), &["ask", "x", "--task-id", "broken", "--verbose"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("working: at it").count(), 1, "{}", stderr(&output));
+}
+
+#[test]
+fn nobody_there_is_said_with_the_remedy() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    for arguments in [&["ls"][..], &["ask", "x"], &["tasks"], &["board", "tail"], &["dlq"], &["health"]] {
+        let output = mesh(&url, arguments);
+        assert_eq!(code(&output), 5, "{arguments:?}: {}", stderr(&output));
+        let said = format!("mesh: nothing listens at {url}; start it with `mesh up`\n");
+        assert_eq!(stderr(&output), said, "{arguments:?}");
+    }
+}
+
+#[test]
+fn reading_verbs_speak_json() {
+    let url = stub::start();
+    for (arguments, pointer) in [
+        (&["ls", "--json"][..], "/agents/0/card/agentId"),
+        (&["card", "planner-01"], "/agentId"),
+        (&["tasks", "--json"], "/tasks/0/task/id"),
+        (&["tasks", "show", "done", "--json"], "/id"),
+        (&["tasks", "cancel", "done", "--json"], "/id"),
+        (&["tasks", "answer", "done", "blue", "--json"], "/id"),
+        (&["dlq", "ls", "--json"], "/deadLetters/0/messageId"),
+        (&["dlq", "show", "m-1"], "/messageId"),
+        (&["award", "explain", "done", "--json"], "/award/task"),
+        (&["board", "tail", "--no-follow", "--json"], "/revision"),
+        (&["health", "--json"], "/places/0/name"),
+        (&["validate", "--schema"], "/anyOf/0/properties/agent"),
+    ] {
+        let output = mesh(&url, arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+        let json: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}", stdout(&output)));
+        assert!(json.pointer(pointer).is_some_and(|value| !value.is_null()), "{arguments:?}: {json}");
+    }
+}
+
+#[test]
+fn tables_are_for_people_and_hold_nothing_that_steers_a_terminal() {
+    let url = stub::start();
+    for (arguments, parts) in [
+        (&["ls"][..], &["AGENT", "planner-01", "alive", "plan"][..]),
+        (&["tasks"], &["TASK", "done", "completed", "planner-01"]),
+        (&["tasks", "show", "done"], &["state", "completed", "fn main() {}"]),
+        (&["dlq"], &["MESSAGE", "m-1", "expired", "gone"]),
+        (&["board", "tail", "--no-follow"], &["task.complete", "task=done"]),
+    ] {
+        let output = mesh(&url, arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+        for part in parts {
+            assert!(stdout(&output).contains(part), "{arguments:?}: {part}: {}", stdout(&output));
+        }
+        assert!(!stdout(&output).contains('\x1b'), "{arguments:?}: {:?}", stdout(&output));
+    }
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let url = stub::start();
+    for (arguments, part) in [
+        (&["tasks", "show", "nope"][..], "no agent knows a task nope"),
+        (&["card", "planner-02"], "did you mean planner-01?"),
+        (&["dlq", "redrive", "nope"], "no dead letter nope"),
+    ] {
+        let output = mesh(&url, arguments);
+        assert_eq!(code(&output), 6, "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_wrong_command_line_or_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("team.yaml");
+    std::fs::write(&file, "agent: a\nbrian: {echo: {}}\n").unwrap();
+    let name = file.to_str().unwrap();
+    for (arguments, expected, part) in [
+        (&["aks"][..], 2, "unrecognized subcommand 'aks'"),
+        (&["ls", "--url", "nowhere"], 2, "is no URL"),
+        (&["ask", "x", "--input", "{"], 2, "--input is no JSON"),
+        (&["ask", "x", "--timeout", "soon"], 2, "5min"),
+        (&["ask", "x", "--task-id", "../x"], 2, "a task id must match"),
+        (&["validate", "/no/such.yaml"], 78, "/no/such.yaml: cannot be read"),
+        (&["validate", name], 78, "team.yaml:2: brian: unknown key; did you mean `brain`?"),
+        (&["up", name], 78, "did you mean `brain`?"),
+    ] {
+        let output = mesh("http://127.0.0.1:1", arguments);
+        assert_eq!(code(&output), expected, "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mesh"))
+        .args(["board", "tail"])
+        .env("MESH_URL", stub::start())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 1];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
+}
