@@ -1,4 +1,5 @@
 //! The `mesh` command against a server that says what a mesh would: exit codes, JSON, and what is said when it goes wrong.
+#![expect(clippy::unwrap_used, reason = "a test stops where something is not as it must be")]
 
 #[path = "cli/stub.rs"]
 mod stub;
