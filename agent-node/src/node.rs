@@ -240,7 +240,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             auction: setup.auction.clone(),
             patience: setup.patience,
             pulse: pulse.clone(),
-            fatal: Arc::new(|why| die(why)),
+            fatal: Arc::new(die),
         };
         let actor = AgentActor::new(parts).start();
         sweep_now_and_then(&actor);

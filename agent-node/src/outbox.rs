@@ -294,11 +294,7 @@ fn pause(attempt: u32) -> Duration {
 
 /// Which refusals may go away by themselves (RELIABILITY §1.11).
 fn is_worth_another_try(reason: Reason) -> bool {
-    match reason {
-        Reason::AgentNotFound
-        | Reason::RegisteredElsewhere
-        | Reason::AgentDeparted
-        | Reason::StaleSignature => true,
-        other => matches!(other.status(), 408 | 425 | 429 | 500..=599),
-    }
+    let may_come_back =
+        [Reason::AgentNotFound, Reason::RegisteredElsewhere, Reason::AgentDeparted, Reason::StaleSignature];
+    may_come_back.contains(&reason) || matches!(reason.status(), 408 | 425 | 429 | 500..=599)
 }

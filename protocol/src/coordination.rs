@@ -166,6 +166,7 @@ pub struct Candidate {
 /// What a pattern wants done. Closed: the driver performs each for every pattern.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "effect")]
+#[expect(clippy::large_enum_variant, reason = "most effects of a step are messages")]
 pub enum Effect {
     /// Send a message; its id is the effect's. → [`What::Told`] or [`What::Undelivered`].
     Tell(Tell),

@@ -58,10 +58,13 @@ impl Envelope {
         let kind = Kind::parse(&required::<String>(&mut members, "type")?)?;
         let content = match members.remove("payload") {
             Some(Value::Object(content)) => content,
-            Some(Value::String(text)) => match crate::json::parse(text.as_bytes(), crate::json::MAX_DEPTH)? {
-                Value::Object(content) => content,
-                _ => return Err(invalid("payload", "must hold a JSON object")),
-            },
+            Some(Value::String(text)) => {
+                let held = crate::json::parse(text.as_bytes(), crate::json::MAX_DEPTH)?;
+                let Value::Object(content) = held else {
+                    return Err(invalid("payload", "must hold a JSON object"));
+                };
+                content
+            }
             Some(_) => return Err(invalid("payload", "must be an object, or a string that holds one")),
             None => return Err(invalid("payload", "is required")),
         };

@@ -174,10 +174,8 @@ impl AgentActor {
     fn check_path(&self, admit: &Admit) -> Result<(), Problem> {
         let envelope = &admit.envelope;
         let is_self = admit.by.agent() == Some(&self.me);
-        let path = match &envelope.payload {
-            Payload::Award(award) => &award.task.path,
-            _ => &envelope.path,
-        };
+        let path =
+            if let Payload::Award(award) = &envelope.payload { &award.task.path } else { &envelope.path };
         if path.contains(&self.me) && !is_self {
             let way: Vec<_> = path.iter().map(|id| id.as_str()).collect();
             let message = format!("{} is already on the path: {}", self.me, way.join(" → "));
@@ -333,20 +331,18 @@ impl AgentActor {
         self.in_flight.insert(key, (digest, Vec::new()));
         self.counts.admitted += 1;
         let (waiter, durable) = oneshot::channel();
-        let what = match envelope.payload {
-            // A task's owner ends it by a message as well as by the route.
-            Payload::TaskCancel(TaskCancel { ref reason, .. })
-                if conversation
-                    .task
-                    .as_ref()
-                    .is_some_and(|row| row.task.owner == by && by.agent().is_none()) =>
-            {
-                What::Cancelled {
-                    by,
-                    reason: reason.clone().unwrap_or_else(|| "cancelled by its owner".to_owned()),
-                }
+        let is_owner_user =
+            by.agent().is_none() && conversation.task.as_ref().is_some_and(|row| row.task.owner == by);
+        // A task's owner ends it by a message as well as by the route.
+        let what = if let Payload::TaskCancel(TaskCancel { reason, .. }) = &envelope.payload
+            && is_owner_user
+        {
+            What::Cancelled {
+                by,
+                reason: reason.clone().unwrap_or_else(|| "cancelled by its owner".to_owned()),
             }
-            _ => What::Heard { by, answers, envelope: Box::new(envelope) },
+        } else {
+            What::Heard { by, answers, envelope: Box::new(envelope) }
         };
         conversation.queue.push_back(Queued {
             what,

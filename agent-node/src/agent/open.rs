@@ -354,15 +354,15 @@ impl AgentActor {
             .map(|task| crate::tasks::find(store.as_ref(), &me, task, by))
             .transpose();
         let known_task = known_task.map_err(|error| store_problem(&error))?.flatten().is_some();
-        match &envelope.payload {
-            Payload::TaskCancel(cancel) if by.agent().is_some() => {
-                let epoch = cancel.epoch.unwrap_or(0);
-                let bytes = serde_json::to_vec(&epoch).map_err(internal)?;
-                writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
-            }
-            _ if known_task
-                || by.agent().is_some() && envelope.conversation_id.as_ref().is_some_and(was_here) => {}
-            _ => return Err(not_found(envelope)),
+        let is_agent = by.agent().is_some();
+        if let Payload::TaskCancel(cancel) = &envelope.payload
+            && is_agent
+        {
+            let epoch = cancel.epoch.unwrap_or(0);
+            let bytes = serde_json::to_vec(&epoch).map_err(internal)?;
+            writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
+        } else if !known_task && (!is_agent || !envelope.conversation_id.as_ref().is_some_and(was_here)) {
+            return Err(not_found(envelope));
         }
         receipt.conversation_id.clone_from(&envelope.conversation_id);
         let ack = Ack {

@@ -3,7 +3,7 @@
 use super::{AgentActor, Happened};
 use crate::{
     brain::{Ask, PeerSkill},
-    conversation::record::{Open, Place},
+    conversation::record::{Claim, Open, Place, keys},
     outbox::letter::{self, Letter},
 };
 use actix::{AsyncContext, Context};
@@ -113,18 +113,15 @@ impl AgentActor {
         open: &Open,
         ctx: &mut Context<Self>,
     ) {
-        match &open.effect {
-            Effect::Claim { task, .. } => {
-                let key = crate::conversation::record::keys::claim(&self.me, task, id);
-                if let Ok(Some(record)) = self.parts.store.latest(&key)
-                    && let Ok(claim) =
-                        serde_json::from_slice::<crate::conversation::record::Claim>(&record.value)
-                {
-                    let what = What::Claimed { holder: claim.holder, epoch: record.revision };
-                    ctx.notify(Happened { conversation: id.clone(), closes: Some(place), what });
-                }
-            }
-            effect => self.perform(id, place, effect, ctx),
+        let Effect::Claim { task, .. } = &open.effect else {
+            return self.perform(id, place, &open.effect, ctx);
+        };
+        let key = keys::claim(&self.me, task, id);
+        if let Ok(Some(record)) = self.parts.store.latest(&key)
+            && let Ok(claim) = serde_json::from_slice::<Claim>(&record.value)
+        {
+            let what = What::Claimed { holder: claim.holder, epoch: record.revision };
+            ctx.notify(Happened { conversation: id.clone(), closes: Some(place), what });
         }
     }
 

@@ -115,23 +115,18 @@ impl AgentActor {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let open: Vec<_> = conversation.open.iter().map(|(place, open)| (*place, open.clone())).collect();
         for (place, open) in open {
-            match &open.effect {
-                Effect::Think { turn, .. } if open.attempts >= MAX_ATTEMPTS => {
-                    let reason = format!(
-                        "given up: the node stopped {MAX_ATTEMPTS} times while this turn was being thought"
-                    );
-                    let what = What::ThoughtFailed { turn: *turn, reason };
-                    self.happened(
-                        super::Happened { conversation: id.clone(), closes: Some(place), what },
-                        ctx,
-                    );
-                }
-                Effect::Think { .. } => {
-                    if let Some(conversation) = self.conversations.get_mut(id) {
-                        conversation.begin_again(place);
-                    }
-                }
-                _ => self.perform_again(id, place, &open, ctx),
+            let Effect::Think { turn, .. } = &open.effect else {
+                self.perform_again(id, place, &open, ctx);
+                continue;
+            };
+            if open.attempts >= MAX_ATTEMPTS {
+                let reason = format!(
+                    "given up: the node stopped {MAX_ATTEMPTS} times while this turn was being thought"
+                );
+                let what = What::ThoughtFailed { turn: *turn, reason };
+                self.happened(super::Happened { conversation: id.clone(), closes: Some(place), what }, ctx);
+            } else if let Some(conversation) = self.conversations.get_mut(id) {
+                conversation.begin_again(place);
             }
         }
         self.advance(id, true, ctx);

@@ -39,6 +39,9 @@ pub struct Sweep;
 const MOST: usize = 10_000;
 const PAGE: usize = 500;
 
+/// Before which revision journals go, and how many bytes that frees.
+type Trim = (Revision, u64);
+
 /// One look over everything an agent keeps.
 struct Broom {
     store: Shared,
@@ -96,7 +99,7 @@ impl Broom {
         at.plus(Duration::from_millis(keep_ms)) <= self.wall
     }
 
-    fn look(&self) -> Result<(Vec<Write>, Option<(Revision, u64)>), Error> {
+    fn look(&self) -> Result<(Vec<Write>, Option<Trim>), Error> {
         let (store, me, limits) = (self.store.as_ref(), &self.me, &self.limits);
         let mut deletes = Vec::new();
         self.oldest("receipt", |record| {
@@ -127,7 +130,7 @@ impl Broom {
 
     /// Up to where journals may go, and how many bytes that frees: the oldest first, by age and by bytes, never one of a
     /// conversation that is open.
-    fn journals(&self) -> Result<Option<(Revision, u64)>, Error> {
+    fn journals(&self) -> Result<Option<Trim>, Error> {
         let journals = keys::all(&self.me, "journal");
         if !self.journal_bytes.is_counted.swap(true, Ordering::Relaxed) {
             let mut bytes = 0;

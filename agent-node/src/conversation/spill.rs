@@ -79,12 +79,8 @@ fn put_back(me: &AgentId, store: &dyn Store, value: &mut Value) -> Result<(), Er
             }
             Some(Mark::Literally(literal)) => {
                 *value = literal;
-                match value {
-                    Value::Object(members) => {
-                        members.values_mut().try_for_each(|member| put_back(me, store, member))
-                    }
-                    _ => Ok(()),
-                }
+                let members = value.as_object_mut().into_iter().flat_map(Map::values_mut);
+                members.into_iter().try_for_each(|member| put_back(me, store, member))
             }
             None => members.values_mut().try_for_each(|member| put_back(me, store, member)),
         },
@@ -102,11 +98,11 @@ fn mark(members: &mut Map<String, Value>) -> Option<Mark> {
     if members.len() != 1 {
         return None;
     }
-    match members.get_mut(MARK)? {
-        Value::String(text) => Digest::parse(text).ok().map(Mark::Content),
-        Value::Object(wrapped) => wrapped.get_mut("literally").map(|literal| Mark::Literally(literal.take())),
-        _ => None,
+    let marked = members.get_mut(MARK)?;
+    if let Some(text) = marked.as_str() {
+        return Digest::parse(text).ok().map(Mark::Content);
     }
+    marked.get_mut("literally").map(|literal| Mark::Literally(literal.take()))
 }
 
 #[cfg(test)]

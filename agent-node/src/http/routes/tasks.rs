@@ -144,12 +144,12 @@ fn member(node: &Node, body: &[u8], name: &str) -> Result<Option<String>, Proble
         return Ok(None);
     }
     let invalid = |what: &str| Problem::new(Reason::InvalidField, what.to_owned());
-    match protocol::json::parse(body, node.limits.max_depth)? {
-        Value::Object(mut members) => match members.remove(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(invalid(&format!("{name} must be a text"))),
-        },
-        _ => Err(invalid("the body must be a JSON object")),
+    let Value::Object(mut members) = protocol::json::parse(body, node.limits.max_depth)? else {
+        return Err(invalid("the body must be a JSON object"));
+    };
+    match members.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(invalid(&format!("{name} must be a text"))),
     }
 }

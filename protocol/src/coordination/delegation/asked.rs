@@ -157,6 +157,7 @@ impl Asked {
     }
 
     /// Takes a peer's answer; whether it was one that was waited for.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other message answers anything")]
     pub(super) fn hear(&mut self, by: &Principal, answers: Option<&str>, payload: &Payload) -> bool {
         let Some(agent) = by.agent() else { return false };
         match payload {
