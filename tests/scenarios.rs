@@ -10,7 +10,10 @@ mod scenarios {
     mod config;
     mod crash;
     mod dead_letters;
+    mod demo;
     mod messages;
     mod refusals;
+    mod registry;
+    mod signals;
     mod tasks;
 }

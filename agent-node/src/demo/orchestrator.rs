@@ -4,7 +4,7 @@ mod matching;
 
 pub(super) use matching::best;
 
-use super::{artifact, asked, done, failed, status, words};
+use super::{artifact, asked, done, failed, spec, status, words};
 use crate::brain::{Ask, PeerSkill, lines::Said};
 use matching::{Match, rank};
 use protocol::{
@@ -26,12 +26,29 @@ pub(super) fn answer(ask: &Ask) -> Vec<Said> {
     }
     let matches = rank(asked::text(ask), &ask.peers);
     let Some(first) = matches.first().filter(|best| best.is_clear()) else {
-        return vec![failed(nobody(&matches, &ask.peers))];
+        return match plannable(ask) {
+            Some(plan) => vec![
+                status(format!("it says which things to keep, so it is for {plan}; handing it on")),
+                hand_on(ask, &plan),
+            ],
+            None => vec![failed(nobody(&matches, &ask.peers))],
+        };
     };
     if let About::Help { .. } = ask.prompt.about {
         return vec![done(format!("Ask for {}: {}.", first.capability, first.because()))];
     }
     vec![status(explanation(&matches)), hand_on(ask, &first.capability)]
+}
+
+/// Whoever plans, if the request describes things and their fields without saying what is to be done with them.
+fn plannable(ask: &Ask) -> Option<Capability> {
+    let plan = Capability::parse("plan").ok()?;
+    let is_there = ask.peers.iter().flat_map(|peer| &peer.skills).any(|skill| skill.id == plan);
+    let spec = spec::from_text(asked::text(ask));
+    let is_list = asked::text(ask).contains(['(', ':']);
+    let says_fields = is_list && spec.resources.iter().any(|resource| resource.fields.len() > 1);
+    let is_task = matches!(ask.prompt.about, About::Task { .. });
+    (is_there && is_task && says_fields).then_some(plan)
 }
 
 /// The request, addressed to whoever has `capability`.

@@ -24,6 +24,7 @@ fn a_request_goes_to_whom_its_words_fit() {
         ("Please review this code: fn main() {}", "capability:code-review"),
         ("Implement the endpoints from this plan", "capability:implement-api"),
         ("I would like to have an API designed", "capability:plan"),
+        ("cinema: movies (title, year:int), tickets with seat and price", "capability:plan"),
     ] {
         assert_eq!(handed_to(text).as_deref(), Some(to), "{text}");
     }

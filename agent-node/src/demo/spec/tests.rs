@@ -27,6 +27,14 @@ fn prose_of_many_shapes_is_understood() {
             "book(title:String isbn:String year:Integer) member(name:String email:Email) borrow(member_id:Reference book_id:Reference)",
         ),
         (
+            "a library: books (title, isbn, year:int) and members with name and email; members borrow books",
+            "book(title:String isbn:String year:Integer) member(name:String email:Email) borrow(member_id:Reference book_id:Reference)",
+        ),
+        (
+            "cinema: movies (title, year:int), tickets with seat and price",
+            "movie(title:String year:Integer) ticket(seat:String price:Decimal)",
+        ),
+        (
             "Create a todo API. Todos have a title, a description, a due date and a done flag. Users have name, email.",
             "todo(title:String description:String due_date:Date done:Boolean) user(name:String email:Email)",
         ),

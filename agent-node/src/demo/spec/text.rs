@@ -126,6 +126,14 @@ impl Reading {
         match outer_colon(stripped) {
             // `… with name:string, age:int`
             Some((_, right)) if fields::begins_with_kind(right) => self.sequence(stripped),
+            // `a cinema: movies (title, year), …`
+            Some((left, right)) if !is_many(left) && begins_with_things(right) => {
+                self.headed = None;
+                if let Some(name) = noun(left).filter(|_| self.spec.title.is_empty()) {
+                    self.spec.title = name.replace('_', " ");
+                }
+                self.sequence(right);
+            }
             Some((left, right)) if is_name(left) => {
                 self.headed = None;
                 if right.trim().is_empty() {
@@ -236,6 +244,19 @@ impl Reading {
             fields.into_iter().for_each(|field| resource.add(field));
         }
     }
+}
+
+fn is_many(text: &str) -> bool {
+    noun(text).is_some_and(|name| is_plural(&name))
+}
+
+/// "books (title, isbn), …", "plots with number and size": things with fields of their own.
+fn begins_with_things(text: &str) -> bool {
+    let phrases = phrases(text);
+    let Some(first) = phrases.first() else { return false };
+    let bracketed = brackets(first).filter(|(_, inner, _)| !fields::is_annotation(inner));
+    let name = bracketed.map(|(before, _, _)| before).or_else(|| having(first).map(|(left, _)| left));
+    name.is_some_and(is_many)
 }
 
 /// "items are stored in warehouses": about two things, and no field of a third.
