@@ -161,7 +161,14 @@ impl ContractNet {
             Payload::NoBid(no_bid) => self.hear_no_bid(agent, &no_bid.reason, event),
             Payload::AwardAccept(accept) => self.hear_accept(agent, accept.epoch, event),
             Payload::AwardDecline(decline) => self.hear_decline(agent, decline.epoch, &decline.reason, event),
-            Payload::TaskUpdate(update) => self.hear_update(agent, update, event),
+            Payload::TaskUpdate(update) => {
+                let answer = update.extra.get("answer").and_then(|answer| answer.as_str());
+                let is_asker = self.accountable.asker.as_ref().is_some_and(|asker| asker.agent == *agent);
+                match answer.filter(|_| is_asker) {
+                    Some(text) => self.pass_on_answer(text),
+                    None => self.hear_update(agent, update, event),
+                }
+            }
             Payload::TaskResponse(response) => self.hear_response(agent, response, event),
             Payload::TaskCancel(cancel) => {
                 let is_asker = self.accountable.asker.as_ref().is_some_and(|asker| {

@@ -192,7 +192,13 @@ impl Delegation {
                 self.fail(format!("asked for more than {MAX_TURNS} turns"))
             }
             TurnEnd::Waiting => {
-                let asks = self.asked.send(&self.accountable, &self.me, self.turn, &self.patience, event);
+                let mut asks = self.asked.send(&self.accountable, &self.me, self.turn, &self.patience, event);
+                let question = asks.iter().find_map(|ask| {
+                    if let Effect::AskHuman { question } = ask { Some(question.clone()) } else { None }
+                });
+                if let Some(question) = question {
+                    asks.extend(self.accountable.status(TaskState::InputRequired, question));
+                }
                 if self.asked.is_waiting() {
                     return asks;
                 }
@@ -208,6 +214,21 @@ impl Delegation {
         let mut effects =
             self.accountable.status(TaskState::Working, format!("{} goes on with what came back", self.me));
         effects.push(self.think());
+        effects
+    }
+
+    /// The owner's answer: to this agent's own questions, and to those of the agents that work for it.
+    fn answered(&mut self, text: &str) -> Vec<Effect> {
+        let was_asked = self.asked.answer(text);
+        let mut effects = self.asked.pass_on(text);
+        if !was_asked && effects.is_empty() {
+            return effects;
+        }
+        if self.asked.is_waiting() {
+            effects.extend(self.accountable.status(TaskState::Working, "answered"));
+        } else {
+            effects.extend(self.go_on());
+        }
         effects
     }
 
@@ -243,12 +264,13 @@ impl Delegation {
             let is_asker =
                 self.accountable.asker.as_ref().is_some_and(|asker| by.agent() == Some(&asker.agent));
             let answer = update.extra.get("answer").and_then(|answer| answer.as_str());
-            if let (true, Some(text)) = (is_asker, answer)
-                && self.asked.answer(text)
-            {
-                return self.go_on();
+            if let (true, Some(text)) = (is_asker, answer) {
+                return self.answered(text);
             }
-            return Vec::new();
+            let news = self.asked.hear_status(by, update);
+            return news
+                .map(|status| self.accountable.update(super::Update::Status(status)))
+                .unwrap_or_default();
         }
         if self.asked.hear(by, answers, payload) {
             return self.go_on();
@@ -278,7 +300,7 @@ impl Pattern for Delegation {
             }
             What::Heard { by, answers, envelope } => self.heard(by, answers.as_deref(), &envelope.payload),
             What::Undelivered { label, message, .. } if self.asked.give_up(label, message) => self.go_on(),
-            What::Answered { text, .. } if self.asked.answer(text) => self.go_on(),
+            What::Answered { text, .. } => self.answered(text),
             What::Woke { timer } if timer == "renew" => {
                 let mut effects = self.accountable.sign_of_life();
                 effects.extend(self.renew(event));
@@ -298,8 +320,7 @@ impl Pattern for Delegation {
             | What::Told { .. }
             | What::Undelivered { .. }
             | What::Published { .. }
-            | What::PeersFound { .. }
-            | What::Answered { .. } => Vec::new(),
+            | What::PeersFound { .. } => Vec::new(),
         }
     }
 }

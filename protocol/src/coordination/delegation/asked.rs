@@ -4,12 +4,12 @@ use super::Patience;
 use crate::{
     artifact::Artifact,
     coordination::{
-        Announcement, Effect, Event, Tell, Update, When,
+        Announcement, Effect, Event, Tell, When,
         accountable::Accountable,
         thought::{Progress, Reply},
     },
     ids::{Address, AgentId, Digest, TaskId},
-    message::{HelpRequest, Payload, TaskCancel, TaskRequest},
+    message::{HelpRequest, Payload, TaskCancel, TaskRequest, TaskUpdate},
     principal::Principal,
     signal::SignalType,
     task::{Status, TaskState},
@@ -46,6 +46,9 @@ enum AskKind {
     Delegate {
         task: TaskId,
         to: AgentId,
+        /// What the doer wants to know; the owner's to answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<String>,
     },
     Question,
 }
@@ -138,7 +141,7 @@ impl Asked {
                         extra: Map::new(),
                     };
                     tell(to, Payload::TaskRequest(request), wait);
-                    (id, AskKind::Delegate { task, to: doer })
+                    (id, AskKind::Delegate { task, to: doer, question: None })
                 }
                 Progress::Question { id, text } => {
                     questions.push(text);
@@ -149,9 +152,7 @@ impl Asked {
             self.open.push(Ask { id, label, kind, reply: None });
         }
         if !questions.is_empty() {
-            let question = questions.join("\n");
-            effects.push(Effect::AskHuman { question: question.clone() });
-            effects.push(Effect::Update(Update::Status(Status::new(TaskState::InputRequired, question))));
+            effects.push(Effect::AskHuman { question: questions.join("\n") });
         }
         effects
     }
@@ -171,7 +172,7 @@ impl Asked {
             }
             Payload::TaskResponse(response) => {
                 let is_it = |ask: &Ask| match &ask.kind {
-                    AskKind::Delegate { task, to } => *task == response.task_id && to == agent,
+                    AskKind::Delegate { task, to, .. } => *task == response.task_id && to == agent,
                     AskKind::Help | AskKind::Question => false,
                 };
                 let text = response.message.clone().unwrap_or_else(|| response.state.word().to_owned());
@@ -185,6 +186,33 @@ impl Asked {
             }
             _ => false,
         }
+    }
+
+    /// Takes a doer's word on how it stands; what that changes here, if anything: a question it has is the owner's.
+    pub(super) fn hear_status(&mut self, by: &Principal, update: &TaskUpdate) -> Option<Status> {
+        let (status, agent) = (update.status.as_ref()?, by.agent()?);
+        let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
+        let question = open.map(|ask| &mut ask.kind).find_map(|kind| match kind {
+            AskKind::Delegate { task, to, question } if *task == update.task_id && to == agent => {
+                Some(question)
+            }
+            AskKind::Delegate { .. } | AskKind::Help | AskKind::Question => None,
+        })?;
+        if status.state == TaskState::InputRequired {
+            *question = Some(status.message.clone().unwrap_or_default());
+            return Some(status.clone());
+        }
+        question.take().map(|_| Status::new(TaskState::Working, "answered"))
+    }
+
+    /// Passes the owner's answer on to every doer that has a question.
+    pub(super) fn pass_on(&mut self, text: &str) -> Vec<Effect> {
+        let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
+        let asking = open.filter_map(|ask| match &mut ask.kind {
+            AskKind::Delegate { task, to, question } => question.take().map(|_| (task.clone(), to.clone())),
+            AskKind::Help | AskKind::Question => None,
+        });
+        asking.map(|(task, to)| answer_to(task, to, text)).collect()
     }
 
     /// Takes the owner's answer for every open question.
@@ -220,7 +248,7 @@ impl Asked {
     pub(super) fn withdraw(&mut self, reason: &str) -> Vec<Effect> {
         let open = std::mem::take(&mut self.open);
         let children = open.into_iter().filter(|ask| ask.reply.is_none()).filter_map(|ask| match ask.kind {
-            AskKind::Delegate { task, to } => Some((task, to)),
+            AskKind::Delegate { task, to, .. } => Some((task, to)),
             AskKind::Help | AskKind::Question => None,
         });
         children
@@ -239,6 +267,30 @@ impl Asked {
             })
             .collect()
     }
+}
+
+fn answer_to(task_id: TaskId, to: AgentId, text: &str) -> Effect {
+    let mut extra = Map::new();
+    extra.insert("answer".into(), text.into());
+    let update = TaskUpdate {
+        task_id,
+        seq: 0,
+        epoch: None,
+        status: None,
+        artifact: None,
+        append: false,
+        last_chunk: false,
+        extra,
+    };
+    Effect::Tell(Tell {
+        label: "answer".to_owned(),
+        to: Address::Agent(to),
+        conversation: None,
+        in_reply_to: None,
+        path: Vec::new(),
+        expires: None,
+        payload: Payload::TaskUpdate(update),
+    })
 }
 
 /// The artifacts a brain named: of those produced so far, else of those given with the task.
