@@ -7,6 +7,7 @@ mod open;
 mod perform;
 mod recover;
 mod retain;
+mod subscribe;
 
 pub(crate) use admit::store_problem;
 pub use admit::{Ack, Admit};
@@ -24,7 +25,7 @@ use crate::{
     outbox::{Outbox, Ways},
 };
 use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle};
-use blackboard::store::{Filter, Key, Shared};
+use blackboard::store::{Filter, Key, Revision, Shared};
 use protocol::{
     card::Card,
     coordination::{
@@ -61,6 +62,8 @@ pub struct Parts {
     pub ways: Ways,
     /// What it takes, and for how long it waits.
     pub limits: Arc<Limits>,
+    /// Types of signals it reacts to, each exact or ending in `*`.
+    pub subscribe: Vec<String>,
     /// How it gives work away.
     pub auction: Auction,
     /// How long it waits for what it asked.
@@ -115,6 +118,7 @@ pub struct AgentActor {
     thoughts: HashMap<(ConversationId, Place), tokio::task::JoinHandle<()>>,
     flushes: HashMap<ConversationId, SpawnHandle>,
     track_records: BTreeMap<AgentId, TrackRecord>,
+    followed: Option<Revision>,
     poisoned: std::collections::BTreeSet<ConversationId>,
     journal_bytes: Arc<retain::JournalBytes>,
     counts: Counts,
@@ -136,6 +140,8 @@ pub struct Counts {
     pub late_acks: u64,
     /// Calls for proposals answered with a bid.
     pub bids: u64,
+    /// Signals reacted to.
+    pub reactions: u64,
     /// Rules that panicked; each ended its conversation.
     pub panics: u64,
 }
@@ -217,6 +223,9 @@ pub struct Snapshot {
     pub timers: usize,
     /// Messages on their way, by recipient.
     pub outbox: BTreeMap<AgentId, usize>,
+    /// How far it has followed the board, if it subscribes to anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Revision>,
     /// What it has done since it started.
     pub counts: Counts,
 }
@@ -238,6 +247,7 @@ impl AgentActor {
             thoughts: HashMap::new(),
             flushes: HashMap::new(),
             track_records: BTreeMap::new(),
+            followed: None,
             poisoned: std::collections::BTreeSet::new(),
             journal_bytes: Arc::default(),
             counts: Counts::default(),
@@ -250,7 +260,8 @@ impl AgentActor {
             AnyPattern::HelpRequest(_)
             | AnyPattern::Broadcast(_)
             | AnyPattern::ContractNet(_)
-            | AnyPattern::Redelivery(_) => false,
+            | AnyPattern::Redelivery(_)
+            | AnyPattern::Reaction(_) => false,
         };
         let running = self.conversations.values().filter(is_work).count();
         self.parts.pulse.running.store(u32::try_from(running).unwrap_or(u32::MAX), Ordering::Relaxed);
@@ -271,6 +282,7 @@ impl Actor for AgentActor {
             (self.parts.fatal)(&format!("{} can't recover from its store: {error}", self.me));
         }
         self.parts.ways.locals.add(self.me.clone(), ctx.address().recipient());
+        self.follow_the_board(ctx);
     }
 }
 
@@ -358,6 +370,7 @@ impl Handler<Look> for AgentActor {
             thinking: self.thoughts.len(),
             timers: self.timers.len(),
             outbox: self.outbox().map(Outbox::waiting).unwrap_or_default(),
+            followed: self.followed,
             counts: Counts {
                 late_acks: self.parts.pulse.late_acks.load(Ordering::Relaxed),
                 ..self.counts.clone()

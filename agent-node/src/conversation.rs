@@ -34,6 +34,8 @@ pub struct Queued {
     pub closes: Option<Place>,
     /// The receipt that is written with it, if it came from outside.
     pub receipt: Option<Receipt>,
+    /// How far the board has been followed with it, which is written with it too.
+    pub cursor: Option<Revision>,
     /// Whoever waits for the commit, and what they are told.
     pub waiters: Vec<(Waiter, Ack)>,
 }
@@ -41,7 +43,7 @@ pub struct Queued {
 impl Queued {
     /// An event from inside.
     pub fn from_inside(what: What, closes: Option<Place>) -> Self {
-        Self { what, closes, receipt: None, waiters: Vec::new() }
+        Self { what, closes, receipt: None, cursor: None, waiters: Vec::new() }
     }
 
     /// Whether nothing is lost if this is forgotten in a crash: a best-effort message, or the news that a message
@@ -264,6 +266,10 @@ impl Conversation {
                 let key = receipt.key(me);
                 decided.receipts.push((key.clone(), receipt.task_id.clone()));
                 decided.batch.writes.push(Write::Put(key, spill::encode(me, receipt, &mut Vec::new())?));
+            }
+            if let Some(cursor) = queued.cursor {
+                let bytes = spill::encode(me, &cursor, &mut Vec::new())?;
+                decided.batch.writes.push(Write::Put(keys::cursor(me), bytes));
             }
             let event = Event { at, wall, what: queued.what };
             let effects = match rule(&mut self.pattern, &event) {

@@ -15,7 +15,7 @@ mod words;
 use crate::brain::{Ask, lines::Said};
 use protocol::{
     artifact::{Artifact, Content, Part},
-    coordination::thought::{Progress, TurnEnd},
+    coordination::thought::{About, Progress, TurnEnd},
     json,
 };
 use rest_builder::Style;
@@ -35,7 +35,12 @@ pub const BRAINS: [&str; 4] = ["planner", "rest-builder", "reviewer", "orchestra
 const MAX_QUESTION: u64 = 16 << 20;
 
 /// What one of the [`BRAINS`] says when it is asked; `None` if there is no such brain, or no such style of it.
+///
+/// Signals are left to whoever is asked: whoever needs help asks for it, too.
 fn answer(name: &str, style: Option<&str>, ask: &Ask) -> Option<Vec<Said>> {
+    if let (About::Signal(_), true) = (&ask.prompt.about, BRAINS.contains(&name)) {
+        return Some(vec![Said::End(TurnEnd::Done { message: None })]);
+    }
     match (name, style) {
         ("planner", None) => Some(planner::answer(ask)),
         ("rest-builder", style) => Some(rest_builder::answer(ask, Style::named(style)?)),

@@ -72,6 +72,8 @@ pub struct Seat {
     pub open: bool,
     /// On what terms it works.
     pub terms: Terms,
+    /// Types of signals it reacts to, each exact or ending in `*`.
+    pub subscribe: Vec<String>,
     /// Who thinks for it.
     pub brain: Arc<dyn Brain>,
     /// Where it listens; 0 takes any free port.
@@ -237,6 +239,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             clock,
             ways,
             limits: limits.clone(),
+            subscribe: seat.subscribe.clone(),
             auction: setup.auction.clone(),
             patience: setup.patience,
             pulse: pulse.clone(),

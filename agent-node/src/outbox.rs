@@ -282,7 +282,7 @@ impl Outbox {
 use crate::conversation::record::Place;
 
 /// Full jitter: anything up to 200 ms, doubled at every try, to at most 30 s; after ten minutes or so, every five.
-fn pause(attempt: u32) -> Duration {
+pub(crate) fn pause(attempt: u32) -> Duration {
     let ceiling = match attempt {
         0..=24 => 200u64.saturating_mul(1 << attempt.min(8)).min(30_000),
         _ => 300_000,

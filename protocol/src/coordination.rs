@@ -10,6 +10,7 @@ pub mod broadcast;
 pub mod contract_net;
 pub mod delegation;
 pub mod help_request;
+pub mod reaction;
 pub mod redelivery;
 
 use crate::{
@@ -367,6 +368,8 @@ pub enum AnyPattern {
     ContractNet(Box<contract_net::ContractNet>),
     /// A dead letter is sent again.
     Redelivery(redelivery::Redelivery),
+    /// An agent reacts to a signal it subscribes to.
+    Reaction(Box<reaction::Reaction>),
 }
 
 impl Pattern for AnyPattern {
@@ -377,6 +380,7 @@ impl Pattern for AnyPattern {
             Self::Broadcast(pattern) => pattern.on(event),
             Self::ContractNet(pattern) => pattern.on(event),
             Self::Redelivery(pattern) => pattern.on(event),
+            Self::Reaction(pattern) => pattern.on(event),
         }
     }
 }
@@ -393,6 +397,7 @@ impl AnyPattern {
             Self::Broadcast(_) => "broadcast",
             Self::ContractNet(_) => "contract-net",
             Self::Redelivery(_) => "redelivery",
+            Self::Reaction(_) => "reaction",
         }
     }
 
@@ -400,7 +405,11 @@ impl AnyPattern {
     pub fn award(&self) -> Option<&contract_net::record::AwardRecord> {
         match self {
             Self::ContractNet(net) => Some(net.record()),
-            Self::Delegation(_) | Self::HelpRequest(_) | Self::Broadcast(_) | Self::Redelivery(_) => None,
+            Self::Delegation(_)
+            | Self::HelpRequest(_)
+            | Self::Broadcast(_)
+            | Self::Redelivery(_)
+            | Self::Reaction(_) => None,
         }
     }
 }

@@ -348,6 +348,7 @@ impl AgentActor {
             what,
             closes: None,
             receipt: Some(receipt),
+            cursor: None,
             waiters: vec![(waiter, ack)],
         });
         self.advance(&id, false, ctx);

@@ -68,6 +68,7 @@ impl AgentActor {
             what,
             closes: None,
             receipt: None,
+            cursor: None,
             waiters: vec![(waiter, ack)],
         });
         self.advance(&id, false, ctx);

@@ -276,6 +276,7 @@ impl AgentActor {
             what: What::Started,
             closes: None,
             receipt,
+            cursor: None,
             waiters: vec![(waiter, ack)],
         });
         self.conversations.insert(id.clone(), conversation);

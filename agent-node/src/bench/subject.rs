@@ -89,6 +89,7 @@ pub(super) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<Seat> {
         skills: Vec::new(),
         open: true,
         terms: Terms { max_parallel: 256, ..Terms::default() },
+        subscribe: Vec::new(),
         brain,
         port: 0,
     })

@@ -17,6 +17,9 @@ impl Brain for Echo {
             let (text, input) = match ask.prompt.about {
                 About::Task { description, input, .. } => (description, input),
                 About::Help { question, .. } => (question, None),
+                About::Signal(posted) => {
+                    (posted.signal.kind.to_string(), serde_json::to_value(posted.signal).ok())
+                }
             };
             let mut artifact = Artifact::text("echo", "text/plain", text);
             artifact.parts.extend(input.map(|input| Part::new(Content::Data(input))));

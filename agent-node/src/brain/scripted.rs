@@ -11,7 +11,8 @@
 //!     say: [{ type: artifact, name: a.txt, text: hello }]
 //!     end: { done: built }        # or { failed: why }, hang, crash; waiting if absent
 //! ```
-//! The first entry whose conditions all hold answers; none holding fails the turn.
+//! The first entry whose conditions all hold answers; none holding fails the turn. `contains` looks at the description
+//! of a task, the question of a help request, or the type of a signal.
 
 use super::{
     Ask, Brain, BrainError, Turn,
@@ -107,8 +108,9 @@ impl Line {
 impl When {
     fn holds(&self, ask: &Ask) -> bool {
         let (text, capability) = match &ask.prompt.about {
-            About::Task { description, capability, .. } => (description, capability),
-            About::Help { question, capability, .. } => (question, capability),
+            About::Task { description, capability, .. } => (description.as_str(), capability),
+            About::Help { question, capability, .. } => (question.as_str(), capability),
+            About::Signal(posted) => (posted.signal.kind.as_str(), &posted.signal.capability),
         };
         self.turn.is_none_or(|turn| turn == ask.prompt.turn)
             && self.contains.as_ref().is_none_or(|part| text.to_lowercase().contains(&part.to_lowercase()))

@@ -224,6 +224,11 @@ pub mod keys {
         Key::new(&[me.as_str(), "tombstone", task.as_str(), &by.to_string()])
     }
 
+    /// How far the board has been followed (state).
+    pub fn cursor(me: &AgentId) -> Key {
+        Key::new(&[me.as_str(), "cursor", "board"])
+    }
+
     /// Content by digest (state).
     pub fn content(me: &AgentId, digest: &Digest) -> Key {
         Key::new(&[me.as_str(), "content", &digest.to_string()])

@@ -13,25 +13,28 @@ pub(super) fn text(ask: &Ask) -> &str {
     match &ask.prompt.about {
         About::Task { description, .. } => description,
         About::Help { question, .. } => question,
+        About::Signal(posted) => posted.signal.subject.as_deref().unwrap_or_default(),
     }
 }
 
 pub(super) fn input(ask: &Ask) -> Option<&Value> {
     match &ask.prompt.about {
         About::Task { input, .. } => input.as_ref(),
-        About::Help { .. } => None,
+        About::Help { .. } | About::Signal(_) => None,
     }
 }
 
 pub(super) fn artifacts(ask: &Ask) -> &[Artifact] {
     match &ask.prompt.about {
         About::Task { artifacts, .. } | About::Help { artifacts, .. } => artifacts,
+        About::Signal(_) => &[],
     }
 }
 
 pub(super) fn capability(ask: &Ask) -> Option<&Capability> {
     match &ask.prompt.about {
         About::Task { capability, .. } | About::Help { capability, .. } => capability.as_ref(),
+        About::Signal(posted) => posted.signal.capability.as_ref(),
     }
 }
 

@@ -98,6 +98,7 @@ fn seats(plan: &Plan) -> anyhow::Result<Vec<Seat>> {
             skills: agent.skills.clone(),
             open: agent.open,
             terms: agent.terms.clone(),
+            subscribe: agent.subscribe.clone(),
             brain,
             port,
         });

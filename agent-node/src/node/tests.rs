@@ -19,6 +19,7 @@ fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
             eta: protocol::bid::Eta(eta),
             max_parallel: 4,
         },
+        subscribe: Vec::new(),
         brain: Arc::new(Echo),
         port: 0,
     }

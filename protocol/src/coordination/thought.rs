@@ -3,7 +3,7 @@
 use crate::{
     artifact::Artifact,
     ids::{Address, AgentId, Capability, TaskId},
-    signal::SignalType,
+    signal::{Posted, SignalType},
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,8 @@ pub enum About {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<Artifact>,
     },
+    /// A signal that the agent subscribes to. A turn that ends with nothing to say has done its work.
+    Signal(Box<Posted>),
 }
 
 /// What came back for something the brain asked.

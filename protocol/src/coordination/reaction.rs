@@ -1,0 +1,125 @@
+//! An agent reacts to a signal it subscribes to (DESIGN §5): its brain looks at the signal, says what it wants to say,
+//! asks whom it needs, and is done.
+//!
+//! It is a delegation without a task: nobody asked, so nobody sees its progress and nobody is there to answer a
+//! question; and a brain that has nothing to say has done its work. Signals that follow from signals count their hops.
+
+use super::{
+    Effect, Event, Pattern, What,
+    accountable::Accountable,
+    delegation::{Delegation, Patience},
+    thought::{About, TurnEnd},
+};
+use crate::{
+    ids::{AgentId, Digest, TaskId},
+    message::Payload,
+    principal::Principal,
+    signal::{Posted, Signal},
+    task::TaskSpec,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// The member of a signal's `refs` that counts the reactions it follows from.
+pub const HOPS: &str = "hops";
+
+/// How many reactions `signal` follows from.
+pub fn hops(signal: &Signal) -> u64 {
+    signal.refs.get(HOPS).and_then(serde_json::Value::as_u64).unwrap_or_default()
+}
+
+/// One agent's reaction to one signal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reaction {
+    me: AgentId,
+    signal: Box<Posted>,
+    work: Delegation,
+}
+
+impl Reaction {
+    /// `me` reacts to `signal`.
+    pub fn new(me: AgentId, signal: Posted, patience: Patience) -> Self {
+        let spec = TaskSpec {
+            task_id: name(&signal.signal),
+            description: format!("react to {}", signal.signal.kind),
+            capability: signal.signal.capability.clone(),
+            input: None,
+            artifacts: Vec::new(),
+            deadline: None,
+            accepted_modes: Vec::new(),
+            path: Vec::new(),
+            root: Principal::Agent(me.clone()),
+        };
+        let mut accountable = Accountable::new(spec, None);
+        accountable.announces = false;
+        let work = Delegation::new(me.clone(), accountable, None, patience);
+        Self { me, signal: Box::new(signal), work }
+    }
+
+    /// What the work makes of `event`, in the words of a reaction.
+    fn work(&mut self, event: &Event) -> Vec<Effect> {
+        self.work.on(event).into_iter().filter_map(|effect| self.own(effect)).collect()
+    }
+
+    fn own(&self, effect: Effect) -> Option<Effect> {
+        let about = &self.signal.signal;
+        match effect {
+            Effect::Think { turn, mut prompt, deadline } => {
+                prompt.about = About::Signal(self.signal.clone());
+                Some(Effect::Think { turn, prompt, deadline })
+            }
+            Effect::Publish { mut signal } => {
+                signal.task_id.clone_from(&about.task_id);
+                signal.refs.insert(HOPS.into(), json!(hops(about).saturating_add(1)));
+                Some(Effect::Publish { signal })
+            }
+            Effect::Tell(mut tell) => {
+                if let Payload::HelpRequest(request) = &mut tell.payload {
+                    request.task_id.clone_from(&about.task_id);
+                }
+                Some(Effect::Tell(tell))
+            }
+            Effect::Update(_) | Effect::AskHuman { .. } | Effect::Assign { .. } => None,
+            other @ (Effect::Resend(_)
+            | Effect::StopThinking
+            | Effect::Claim { .. }
+            | Effect::Release { .. }
+            | Effect::FindPeers { .. }
+            | Effect::WakeAt { .. }
+            | Effect::Forget { .. }
+            | Effect::Finish(_)) => Some(other),
+        }
+    }
+}
+
+/// A name for what is done about `signal`, under which no task goes.
+fn name(signal: &Signal) -> TaskId {
+    let digest = Digest::of(format!("{}|{}", signal.from, signal.id).as_bytes()).to_string();
+    TaskId::parse(&format!("signal-{}", &digest[..20]))
+        .unwrap_or_else(|_| unreachable!("hexadecimal digits make an id"))
+}
+
+impl Pattern for Reaction {
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        let mut event = event.clone();
+        if let What::Thought { end: end @ TurnEnd::Done { .. }, .. } = &mut event.what {
+            let said = match end {
+                TurnEnd::Done { message } => message.take().filter(|text| !text.trim().is_empty()),
+                TurnEnd::Failed { .. } | TurnEnd::Waiting => None,
+            };
+            *end = TurnEnd::Done { message: said.or_else(|| Some("nothing to say".to_owned())) };
+        }
+        let has_asked = matches!(&event.what, What::Thought { end: TurnEnd::Waiting, .. });
+        let mut effects = self.work(&event);
+        if has_asked {
+            let text = "nobody can be asked: a signal has no owner".to_owned();
+            let what = What::Answered { by: Principal::Agent(self.me.clone()), text };
+            effects.extend(self.work(&Event { what, ..event }));
+        }
+        effects
+    }
+}
+
+#[cfg(test)]
+mod tests;
