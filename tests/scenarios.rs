@@ -15,5 +15,6 @@ mod scenarios {
     mod refusals;
     mod registry;
     mod signals;
+    mod subscriptions;
     mod tasks;
 }
