@@ -85,9 +85,15 @@ impl ContractNet {
         event: &Event,
     ) -> Option<&mut Award> {
         let why = match &self.stage {
+            Stage::Awarded(award) if epoch.is_some_and(|epoch| epoch < award.epoch) => {
+                "fenced: a later award is in force"
+            }
             Stage::Awarded(award) if award.winner != *agent => "it does not have the award",
             Stage::Awarded(award) if Some(award.epoch) != epoch => "fenced: another award is in force",
             Stage::Awarded(_) => "",
+            _ if epoch.is_some_and(|epoch| epoch > 0 && epoch <= self.last_epoch) => {
+                "fenced: that award was taken back"
+            }
             Stage::Opening
             | Stage::Bidding { .. }
             | Stage::Between { .. }
