@@ -187,6 +187,9 @@ payload! {
         /// The principal who asked first; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         on_behalf_of: Option<Principal>,
+        /// The asker's own task that this one is a part of; believed from agents only.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_task_id: Option<TaskId>,
     }
 }
 

@@ -92,6 +92,9 @@ pub struct TaskSpec {
     /// The agents it came through, oldest first, each authenticated by the next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<AgentId>,
+    /// The asker's own task that this one is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TaskId>,
     /// On whose behalf all this happens: the principal who asked first. May see everything done for it.
     pub root: Principal,
 }
@@ -158,6 +161,9 @@ impl Task {
         });
         if let (Some(members), Some(capability)) = (ours.as_object_mut(), &self.spec.capability) {
             members.insert("capability".into(), json!(capability));
+        }
+        if let (Some(members), Some(parent)) = (ours.as_object_mut(), &self.spec.parent) {
+            members.insert("parentTaskId".into(), json!(parent));
         }
         if let (Some(members), Some(doer)) = (ours.as_object_mut(), &self.doer) {
             members.insert("doer".into(), json!(doer));

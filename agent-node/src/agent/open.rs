@@ -95,6 +95,7 @@ impl AgentActor {
             deadline: request.deadline,
             accepted_modes: request.accepted_modes,
             path: self.path_to_here(&admit.envelope, &admit.by),
+            parent: request.parent_task_id.filter(|_| admit.by.agent().is_some()),
             root: root(&admit.by, request.on_behalf_of),
         };
         let accountable = Accountable::new(spec.clone(), asker(&admit, None));

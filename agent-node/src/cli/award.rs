@@ -12,9 +12,10 @@ use comfy_table::Cell;
 use protocol::{
     coordination::contract_net::record::{AwardRecord, Fate, FateKind, Round, Score},
     routes,
+    task::EXTENSION,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Award {
@@ -31,15 +32,50 @@ pub(super) struct Explain {
 pub(super) async fn explain(common: &Common, explain: Explain) -> Result<(), Failure> {
     let client = Client::new(common)?;
     let found = find(&client, &explain.task).await?;
-    let path = format!("{}/{}/award", routes::TASKS, encoded(&explain.task));
-    let answer: Value = client.get(&found.endpoint, &path).await?;
+    let parts = parts_of(&client, &explain.task).await?;
+    let own = award_of(&client, &found.endpoint, &explain.task).await;
+    let mut awards = Vec::new();
+    for (endpoint, part) in &parts {
+        awards.extend(award_of(&client, endpoint, part).await);
+    }
+    let own = match own {
+        Err(failure) if awards.iter().all(|award| award["award"].is_null()) => return Err(failure),
+        own => own.unwrap_or(Value::Null),
+    };
     if common.json {
-        return output::json(&answer);
+        return output::json(&json!({ "agentId": own["agentId"], "award": own["award"], "parts": awards }));
     }
-    match serde_json::from_value::<AwardRecord>(answer["award"].clone()) {
-        Ok(record) => output::line(&text(&record)),
-        Err(_) => output::json(&answer),
+    let stories = std::iter::once(&own).chain(&awards).filter_map(|answer| {
+        let record = serde_json::from_value::<AwardRecord>(answer["award"].clone()).ok()?;
+        Some(text(&record))
+    });
+    let stories: Vec<_> = stories.collect();
+    if own.is_null() {
+        output::note(&format!("task {} was not awarded, parts of it were:", explain.task));
     }
+    output::line(&stories.join("\n\n"))
+}
+
+async fn award_of(client: &Client, endpoint: &str, task: &str) -> Result<Value, Failure> {
+    client.get(endpoint, &format!("{}/{}/award", routes::TASKS, encoded(task))).await
+}
+
+/// The tasks that agents gave away as parts of this one, each with where it is accounted for.
+async fn parts_of(client: &Client, task: &str) -> Result<Vec<(String, String)>, Failure> {
+    let mut parts = Vec::new();
+    for entry in client.agents(None).await? {
+        let path = format!("{}?limit=1000", routes::TASKS);
+        let Ok(answer) = client.get::<Value>(&entry.card.endpoint, &path).await else { continue };
+        for known in answer["tasks"].as_array().into_iter().flatten() {
+            let ours = &known["metadata"][EXTENSION];
+            let is_managed = ours["owner"].as_str() == Some(&format!("agent:{}", entry.card.agent_id));
+            if ours["parentTaskId"] == task && is_managed {
+                parts
+                    .push((entry.card.endpoint.clone(), known["id"].as_str().unwrap_or_default().to_owned()));
+            }
+        }
+    }
+    Ok(parts)
 }
 
 /// The record, for people.

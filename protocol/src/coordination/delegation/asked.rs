@@ -138,6 +138,7 @@ impl Asked {
                         accepted_modes: Vec::new(),
                         reply_to: None,
                         on_behalf_of: Some(accountable.spec.root.clone()),
+                        parent_task_id: Some(accountable.spec.task_id.clone()),
                         extra: Map::new(),
                     };
                     tell(to, Payload::TaskRequest(request), wait);

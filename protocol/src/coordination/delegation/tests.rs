@@ -26,6 +26,7 @@ fn spec() -> TaskSpec {
         deadline: None,
         accepted_modes: Vec::new(),
         path: vec![id("manager")],
+        parent: None,
         root: Principal::local_user(),
     }
 }

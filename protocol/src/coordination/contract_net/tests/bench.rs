@@ -57,6 +57,7 @@ pub(super) fn spec(task: &str) -> TaskSpec {
         deadline: None,
         accepted_modes: vec![],
         path: vec![],
+        parent: None,
         root: Principal::local_user(),
     }
 }
