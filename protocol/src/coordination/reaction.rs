@@ -49,6 +49,7 @@ impl Reaction {
             deadline: None,
             accepted_modes: Vec::new(),
             path: Vec::new(),
+            parent: None,
             root: Principal::Agent(me.clone()),
         };
         let mut accountable = Accountable::new(spec, None);
