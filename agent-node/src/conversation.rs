@@ -17,7 +17,7 @@ use protocol::{
     trace::TraceContext,
 };
 use record::{Claim, DeadLetter, Open, Place, Receipt, State, Step, TaskRow, keys};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::sync::oneshot;
 
 use crate::{agent::Ack, outbox::letter};
@@ -94,6 +94,7 @@ pub struct Conversation {
     first: Revision,
     uncommitted: Vec<Event>,
     written_state: Option<Bytes>,
+    kept: BTreeSet<protocol::ids::Digest>,
     again: Vec<Place>,
     shown: Option<TaskRow>,
 }
@@ -165,6 +166,7 @@ impl Conversation {
             first: 0,
             uncommitted: Vec::new(),
             written_state: None,
+            kept: BTreeSet::new(),
             again: Vec::new(),
             shown: None,
         }
@@ -265,10 +267,13 @@ impl Conversation {
             if let Some(receipt) = &queued.receipt {
                 let key = receipt.key(me);
                 decided.receipts.push((key.clone(), receipt.task_id.clone()));
-                decided.batch.writes.push(Write::Put(key, spill::encode(me, receipt, &mut Vec::new())?));
+                decided.batch.writes.push(Write::Put(
+                    key,
+                    spill::encode(me, receipt, &mut Vec::new(), &mut BTreeSet::new())?,
+                ));
             }
             if let Some(cursor) = queued.cursor {
-                let bytes = spill::encode(me, &cursor, &mut Vec::new())?;
+                let bytes = spill::encode(me, &cursor, &mut Vec::new(), &mut BTreeSet::new())?;
                 decided.batch.writes.push(Write::Put(keys::cursor(me), bytes));
             }
             let event = Event { at, wall, what: queued.what };
@@ -314,7 +319,7 @@ impl Conversation {
         if self.task != self.shown {
             if let Some(row) = &self.task {
                 let key = keys::task(me, &row.task.spec.task_id, &row.task.owner);
-                let bytes = spill::encode(me, row, writes)?;
+                let bytes = spill::encode(me, row, writes, &mut self.kept)?;
                 writes.push(Write::Put(key, bytes));
             }
             self.shown.clone_from(&self.task);
@@ -334,7 +339,7 @@ impl Conversation {
                 writes.push(Write::Delete(key));
             }
         } else {
-            let bytes = spill::encode(me, &state, writes)?;
+            let bytes = spill::encode(me, &state, writes, &mut self.kept)?;
             if self.written_state.as_ref() != Some(&bytes) {
                 writes.push(Write::Put(key, bytes.clone()));
                 self.written_state = Some(bytes);
@@ -346,7 +351,7 @@ impl Conversation {
             head => Expectation::At(journal.clone(), head),
         });
         let step = Step { step, events: std::mem::take(&mut self.uncommitted), effects };
-        let bytes = spill::encode(me, &step, writes)?;
+        let bytes = spill::encode(me, &step, writes, &mut self.kept)?;
         writes.push(Write::Append(journal, bytes));
         Ok(())
     }
@@ -398,7 +403,7 @@ impl Conversation {
                 let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
                 let claim = Claim { holder: holder.clone(), lease_ms, conversation: self.id.clone() };
                 decided.claims.push((decided.batch.writes.len(), place, holder.clone()));
-                let bytes = spill::encode(me, &claim, &mut Vec::new())?;
+                let bytes = spill::encode(me, &claim, &mut Vec::new(), &mut BTreeSet::new())?;
                 decided.batch.writes.push(Write::Put(keys::claim(me, task, &self.id), bytes));
             }
             Effect::Release { task, .. } => {
@@ -476,14 +481,14 @@ impl Conversation {
         }
         let writes = &mut decided.batch.writes;
         if let Some(award) = self.pattern.award() {
-            let bytes = spill::encode(me, award, writes)?;
+            let bytes = spill::encode(me, award, writes, &mut self.kept)?;
             writes.push(Write::Put(keys::award(me, &self.id), bytes));
         }
         for (peer, kept) in &outcome.kept_word {
             let record = kept
                 .iter()
                 .fold(records.get(peer).cloned().unwrap_or_default(), |record, kept| record.after(*kept));
-            let bytes = spill::encode(me, &record, writes)?;
+            let bytes = spill::encode(me, &record, writes, &mut self.kept)?;
             writes.push(Write::Put(keys::track_record(me, peer), bytes));
             decided.track_records.push((peer.clone(), record));
         }
@@ -514,7 +519,7 @@ impl Conversation {
             letter,
             at: wall,
         };
-        let bytes = spill::encode(me, &dead, writes)?;
+        let bytes = spill::encode(me, &dead, writes, &mut BTreeSet::new())?;
         writes.push(Write::Put(keys::dead_letter(me, &dead.message_id), bytes));
         Ok(())
     }

@@ -92,5 +92,6 @@ impl Limits {
     }
 }
 
-/// Content above this many bytes is stored once, by digest, and records refer to it.
-pub const INLINE_CONTENT_BYTES: usize = 16 * 1024;
+/// Content above this many bytes is stored once, by digest, and records refer to it. DESIGN §4 allows up to 16 KiB; an
+/// artifact passes through so many records that a smaller bound pays from 1 KiB on.
+pub const INLINE_CONTENT_BYTES: usize = 1024;

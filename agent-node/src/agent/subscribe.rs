@@ -187,7 +187,7 @@ impl Follower {
         }
         let head = self.board.read(by, &self.selector, None, 0).await?.next;
         let mut writes = Vec::new();
-        let bytes = spill::encode(&self.me, &head, &mut writes)?;
+        let bytes = spill::encode(&self.me, &head, &mut writes, &mut Default::default())?;
         writes.push(Write::Put(key, bytes));
         self.store.commit(Lane::Admission, Batch { writes, expectations: Vec::new() }).await?;
         Ok(head)

@@ -1,4 +1,4 @@
-//! Content over 16 KiB is stored once, by digest, and records refer to it (DESIGN §4). Rules never see the difference.
+//! Content over the bound of [`INLINE_CONTENT_BYTES`] is stored once, by digest, and records refer to it (DESIGN §4). Rules never see the difference.
 
 use super::record::keys;
 use blackboard::store::{Error, Store, Write};
@@ -9,23 +9,28 @@ use protocol::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 const MARK: &str = "$content";
 
 /// The first byte of a record that refers to content elsewhere; any other is plain JSON and begins with `{`.
 const SPILLED: u8 = b'@';
 
-/// `record` as bytes; texts that are too large to lie inline become writes of their own, put into `writes`.
-pub fn encode<T: Serialize>(me: &AgentId, record: &T, writes: &mut Vec<Write>) -> Result<Bytes, Error> {
+/// `record` as bytes; texts that are too large to lie inline become writes of their own, put into `writes` unless
+/// `kept` says that they have been written.
+pub fn encode<T: Serialize>(
+    me: &AgentId,
+    record: &T,
+    writes: &mut Vec<Write>,
+    kept: &mut BTreeSet<Digest>,
+) -> Result<Bytes, Error> {
     let refused = |error: serde_json::Error| Error::Refused(format!("a record can't be written: {error}"));
     let bytes = serde_json::to_vec(record).map_err(refused)?;
-    if bytes.len() <= INLINE_CONTENT_BYTES {
+    if !holds_a_long_text(&bytes) {
         return Ok(bytes.into());
     }
     let mut value: Value = serde_json::from_slice(&bytes).map_err(refused)?;
-    let before = writes.len();
-    take_out(me, &mut value, writes);
-    if writes.len() == before {
+    if !take_out(me, &mut value, writes, kept) {
         return Ok(bytes.into());
     }
     let mut spilled = vec![SPILLED];
@@ -33,25 +38,44 @@ pub fn encode<T: Serialize>(me: &AgentId, record: &T, writes: &mut Vec<Write>) -
     Ok(spilled.into())
 }
 
-fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>) {
+/// Whether two quotation marks stand so far apart that there may be a text too large to lie inline.
+fn holds_a_long_text(json: &[u8]) -> bool {
+    let (mut run, mut is_escaped) = (0, false);
+    json.len() > INLINE_CONTENT_BYTES
+        && json.iter().any(|byte| {
+            let is_mark = *byte == b'"' && !is_escaped;
+            is_escaped = *byte == b'\\' && !is_escaped;
+            let is_long = is_mark && run > INLINE_CONTENT_BYTES;
+            run = if is_mark { 0 } else { run + 1 };
+            is_long
+        })
+}
+
+/// Whether anything was taken out.
+fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>, kept: &mut BTreeSet<Digest>) -> bool {
     match value {
         Value::String(text) if text.len() > INLINE_CONTENT_BYTES => {
             let digest = Digest::of(text.as_bytes());
             let content = Bytes::from(std::mem::take(text).into_bytes());
-            let key = keys::content(me, &digest);
-            if !writes.iter().any(|write| matches!(write, Write::Put(there, _) if *there == key)) {
-                writes.push(Write::Put(key, content));
+            if kept.insert(digest) {
+                writes.push(Write::Put(keys::content(me, &digest), content));
             }
             *value = json!({ MARK: digest });
+            true
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| take_out(me, item, writes)),
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |taken, item| take_out(me, item, writes, kept) || taken)
+        }
         Value::Object(members) => {
-            members.values_mut().for_each(|member| take_out(me, member, writes));
-            if members.len() == 1 && members.contains_key(MARK) {
+            let taken =
+                members.values_mut().fold(false, |taken, member| take_out(me, member, writes, kept) || taken);
+            let looks_taken = members.len() == 1 && members.contains_key(MARK);
+            if looks_taken {
                 *value = json!({ MARK: { "literally": value.take() } });
             }
+            taken || looks_taken
         }
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
@@ -137,7 +161,7 @@ mod tests {
             let me = AgentId::parse("a").unwrap();
             let mut writes = Vec::new();
             let record = json!({ "record": value });
-            let bytes = encode(&me, &record, &mut writes).unwrap();
+            let bytes = encode(&me, &record, &mut writes, &mut BTreeSet::new()).unwrap();
             if bytes.len() > 64 * 1024 {
                 prop_assert!(false, "nothing was taken out of {} bytes", bytes.len());
             }
