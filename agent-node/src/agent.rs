@@ -424,9 +424,8 @@ impl AgentActor {
         let dead: crate::conversation::record::DeadLetter =
             crate::conversation::spill::decode(&self.me, store.as_ref(), &record.value)
                 .map_err(|error| admit::store_problem(&error))?;
-        let mut letter = dead.letter;
-        letter.expires_at = Some(self.parts.clock.wall().plus(self.parts.limits.message_life()));
-        let pattern = AnyPattern::Redelivery(protocol::coordination::redelivery::Redelivery::new(letter));
+        let pattern =
+            AnyPattern::Redelivery(protocol::coordination::redelivery::Redelivery::new(dead.letter));
         let ack = Ack { message_id: message.clone(), task_id: None, conversation_id: None, duplicate: false };
         Ok(self.begin(pattern, None, None, None, ack, ctx))
     }

@@ -511,7 +511,14 @@ impl Conversation {
         wall: WallTime,
         writes: &mut Vec<Write>,
     ) -> Result<(), Error> {
-        let Some(letter) = letter::of(me, &self.id, place, open) else { return Ok(()) };
+        let letter = match &self.pattern {
+            AnyPattern::Redelivery(redelivery) => Some(redelivery.letter().clone()),
+            AnyPattern::Delegation(_)
+            | AnyPattern::HelpRequest(_)
+            | AnyPattern::Broadcast(_)
+            | AnyPattern::ContractNet(_) => letter::of(me, &self.id, place, open),
+        };
+        let Some(letter) = letter else { return Ok(()) };
         let dead = DeadLetter {
             message_id: letter.message_id.clone(),
             reason: reason.to_owned(),

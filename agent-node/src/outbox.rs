@@ -143,17 +143,14 @@ impl Outbox {
                 .done(&letter, Err(Problem::new(Reason::Internal, "the message can't be written")))
                 .await;
         };
-        if body.len() > self.ways.limits.max_body_bytes {
-            let why = format!(
-                "the message has {} bytes, the limit is {}",
-                body.len(),
-                self.ways.limits.max_body_bytes
-            );
+        let limit = self.limit_for(&letter.to);
+        if body.len() > limit {
+            let why = format!("the message has {} bytes, the limit is {limit}", body.len());
             return self.done(&letter, Err(Problem::new(Reason::PayloadTooLarge, why))).await;
         }
         let written = letter.envelope.timestamp.unwrap_or_else(|| self.clock.wall());
-        let expires =
-            letter.envelope.expires_at.unwrap_or_else(|| written.plus(self.ways.limits.message_life()));
+        let life_ends = written.plus(self.ways.limits.message_life());
+        let expires = letter.envelope.expires_at.map_or(life_ends, |at| at.min(life_ends));
         let mut attempt = 0;
         loop {
             if self.clock.wall() >= expires && attempt > 0 {
@@ -171,6 +168,15 @@ impl Outbox {
                     attempt += 1;
                 }
             }
+        }
+    }
+
+    /// Bytes a message to `to` may have: what never leaves the process may be as large as an artifact.
+    fn limit_for(&self, to: &AgentId) -> usize {
+        let limits = &self.ways.limits;
+        match self.ways.locals.get(to) {
+            Some(_) => limits.max_body_bytes.max(limits.max_artifact_bytes),
+            None => limits.max_body_bytes,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::{Agent, Answer, Process, answered, client, eventually, get};
 use protocol::{
     ids::{AgentId, Digest},
+    problem::{Problem, Reason},
     signature::{MESSAGE_ID, Parts, RECIPIENT, Secret, Signer},
 };
 use reqwest::Method;
@@ -182,6 +183,8 @@ impl Drop for Peer {
 fn serve(mut connection: TcpStream, heard: &Mutex<Vec<Value>>, status: &AtomicU16) -> Option<()> {
     let mut reader = BufReader::new(connection.try_clone().ok()?);
     let mut length = 0;
+    let mut request = String::new();
+    reader.read_line(&mut request).ok()?;
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -195,12 +198,16 @@ fn serve(mut connection: TcpStream, heard: &Mutex<Vec<Value>>, status: &AtomicU1
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    heard.lock().ok()?.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
+    let is_message = request.starts_with("POST /a2a/messages");
+    if is_message {
+        heard.lock().ok()?.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
+    }
     while status.load(Ordering::SeqCst) == SILENCE {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let status = status.load(Ordering::SeqCst);
+    let status = if is_message { status.load(Ordering::SeqCst) } else { 404 };
     let body = match status {
+        404 => Problem::new(Reason::MessageNotFound, "peers of tests have messages only").body(),
         202 => json!({ "accepted": true }),
         _ => json!({ "error": { "code": status, "message": "the test says so" } }),
     }

@@ -1,1 +1,148 @@
-//! To come.
+//! Content by reference: put once, read back as it was, and handed to whoever works with it.
+
+use crate::harness::{Agent, Answer, Process, artifact, client, message, refusal, says, state};
+use protocol::ids::Digest;
+use serde_json::{Value, json};
+
+const TEAM: &str = "
+mesh: { limits: { maxArtifactBytes: 1000000 } }
+agents:
+  - { agent: manager-01, brain: { echo: {} } }
+  - { agent: writer-01, skills: [write], bid: { maxParallel: 4 }, brain: { exec: [sh, write.sh] } }
+  - { agent: reader-01, skills: [read], bid: { maxParallel: 4 }, brain: { exec: [sh, read.sh] } }
+";
+
+const FILES: &[(&str, &str)] = &[
+    (
+        "write.sh",
+        r#"read -r line
+echo "$line" | grep -q small && size=100 || size=2000
+text=$(awk -v n="$size" 'BEGIN { for (i = 0; i < n; i++) printf "line %06d of what was written, a hundred bytes each, so that counting them is easy. .......... ++++\\n", i }')
+printf '%s\n' '{"type":"artifact","name":"big.txt","text":"'"$text"'"}'
+echo '{"type":"done","message":"written"}'
+"#,
+    ),
+    (
+        "read.sh",
+        r#"read -r line
+if echo "$line" | grep -q 'a needle in the content'; then echo '{"type":"done","message":"found it"}'
+else echo '{"type":"failed","reason":"no needle"}'; fi
+"#,
+    ),
+];
+
+async fn up() -> Process {
+    Process::up_beside(TEAM, FILES).await
+}
+
+async fn put(agent: &Agent, content: impl Into<reqwest::Body>, media_type: &str) -> Answer {
+    let request = client().put(format!("{}/a2a/artifacts", agent.url));
+    let response = request.header("content-type", media_type).body(content).send().await.unwrap();
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    Answer { status, headers, body: response.json().await.unwrap() }
+}
+
+async fn fetched(agent: &Agent, digest: &str) -> (u16, String, Vec<u8>) {
+    let response = client().get(format!("{}/a2a/artifacts/{digest}", agent.url)).send().await.unwrap();
+    let media_type = response.headers()["content-type"].to_str().unwrap().to_owned();
+    (response.status().as_u16(), media_type, response.bytes().await.unwrap().to_vec())
+}
+
+/// What the writer's brain writes.
+fn written(lines: usize) -> String {
+    let line = |at| {
+        format!(
+            "line {at:06} of what was written, a hundred bytes each, so that counting them is easy. .......... ++++\n"
+        )
+    };
+    (0..lines).map(line).collect()
+}
+
+#[tokio::test]
+async fn content_comes_back_as_it_was_put_byte_by_byte() {
+    let mesh = up().await;
+    let agent = mesh.agent("reader-01");
+    let content: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
+    let answer = put(&agent, content.clone(), "image/x-noise").await;
+    let digest = Digest::of(&content).to_string();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!(answer.body, json!({ "sha256": digest, "bytes": content.len() }));
+    let (status, media_type, back) = fetched(&agent, &digest).await;
+    assert_eq!((status, media_type.as_str()), (200, "image/x-noise"));
+    assert!(back == content, "{} bytes came back", back.len());
+    assert_eq!(put(&agent, content, "image/x-noise").await.body["sha256"], json!(digest));
+    let mesh = mesh.restart().await;
+    assert_eq!(fetched(&mesh.agent("reader-01"), &digest).await.2.len(), 300_000);
+}
+
+#[tokio::test]
+async fn what_is_no_artifact_is_refused_and_the_limit_is_named() {
+    let mesh = up().await;
+    let agent = mesh.agent("reader-01");
+    assert_eq!(put(&agent, vec![7; 1_000_000], "text/plain").await.status, 201);
+    let large = put(&agent, vec![7; 1_000_001], "text/plain").await;
+    assert_eq!(refusal(&large), (413, "payload_too_large".into()));
+    assert!(says(&large).contains("1000000"), "{large:?}");
+    assert_eq!(refusal(&put(&agent, "", "text/plain").await), (400, "invalid_field".into()));
+    for (digest, status, code) in [
+        ("0".repeat(64), 404, "artifact_not_found"),
+        ("xyz".to_owned(), 400, "invalid_field"),
+        ("A".repeat(64), 400, "invalid_field"),
+    ] {
+        let (answered, _, body) = fetched(&agent, &digest).await;
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((answered, body["reasonCode"].as_str()), (status, Some(code)), "{digest}");
+    }
+    let body =
+        json!({ "description": "x", "capability": "read", "artifacts": [{ "sha256": "0".repeat(64) }] });
+    let unknown = agent.post(&agent.request(body)).await;
+    assert_eq!(refusal(&unknown), (404, "artifact_not_found".into()));
+}
+
+#[tokio::test]
+async fn a_brain_gets_the_content_behind_a_reference() {
+    let mesh = up().await;
+    let agent = mesh.agent("reader-01");
+    let content = format!("{}a needle in the content{}", "hay ".repeat(34_000), " hay".repeat(34_000));
+    let digest = put(&agent, content, "text/plain").await.body["sha256"].clone();
+    let reference = json!([{ "name": "stack.txt", "sha256": digest }]);
+    for (task, asked) in [("t-1", "read"), ("t-2", "write")] {
+        let payload =
+            json!({ "taskId": task, "description": "small", "capability": asked, "artifacts": reference });
+        let task = agent.ask(payload).await;
+        assert_eq!(state(&task), "completed", "{asked}: {}", message(&task));
+    }
+    assert_eq!(message(&agent.task("t-1").await), "found it");
+    let secret = mesh.signing_as("peer-01");
+    let place = (agent.url.as_str(), "/a2a/tasks/t-1");
+    let stranger = secret.call(reqwest::Method::GET, place, &agent.id, None).await;
+    assert_eq!(refusal(&stranger), (404, "task_not_found".into()));
+}
+
+#[tokio::test]
+async fn a_large_result_is_stored_once_by_digest_and_comes_back_whole() {
+    let mesh = up().await;
+    let agent = mesh.agent("writer-01");
+    let task = agent.ask(json!({ "description": "write", "capability": "write" })).await;
+    let text = written(2_000);
+    assert!(artifact(&task, "big.txt").as_ref() == Some(&text), "{} bytes", text.len());
+    let store = rusqlite::Connection::open(mesh.data.join("store.sqlite")).unwrap();
+    let large = "SELECT key FROM state WHERE length(value) > 100000 UNION ALL SELECT key FROM log WHERE length(value) > 100000";
+    let mut large = store.prepare(large).unwrap();
+    let large: Vec<String> = large.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let digest = Digest::of(text.as_bytes());
+    assert_eq!(large, [format!("writer-01.content.{digest}")], "the content lies in one place");
+    let mesh = mesh.restart().await;
+    let again = mesh.agent("writer-01").task(task["id"].as_str().unwrap()).await;
+    assert_eq!(again, task);
+}
+
+#[tokio::test]
+async fn a_large_result_comes_back_whole_from_whoever_won_the_work() {
+    let mesh = up().await;
+    let manager = mesh.agent("manager-01");
+    let task = manager.ask(json!({ "description": "write", "capability": "write" })).await;
+    assert_eq!((state(&task).as_str(), message(&task).as_str()), ("completed", "written"), "{task:.300?}");
+    let text = written(2_000);
+    assert!(artifact(&task, "big.txt").as_ref() == Some(&text), "{} bytes", text.len());
+}

@@ -1,1 +1,235 @@
-//! To come.
+//! What makes no sense is said before anything runs: the file, the place, the thing, and what would be right.
+
+use crate::harness::{PATIENCE, Process, directory, file, mesh, state};
+use serde_json::{Value, json};
+use std::{net::TcpListener, path::Path, process::Stdio};
+
+const TEAM: &str = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
+
+/// `mesh` with these arguments, which must end by itself: its exit code and what it said.
+async fn ended(args: &[&str]) -> (i32, String) {
+    let child = tokio::process::Command::new(env!("CARGO_BIN_EXE_mesh"))
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    let output = output.unwrap_or_else(|_| panic!("{args:?} goes on running")).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!said.contains("panicked"), "{said}");
+    (output.status.code().unwrap_or(-1), said)
+}
+
+/// `mesh up` with `team` and its data in `data`.
+async fn up(data: &Path, team: &Path) -> (i32, String) {
+    let (data, team) = (data.to_string_lossy(), team.to_string_lossy());
+    ended(&["up", "--port", "0", "--profile", "fast", "--data", &data, &team]).await
+}
+
+#[tokio::test]
+async fn a_faulty_file_is_refused_with_its_line_its_key_and_what_was_meant() {
+    let cases = [
+        ("agents:\n  - agent: a-01\n    brian: { echo: {} }\n", ":3", &["brian", "`brain`"][..]),
+        (
+            "agents:\n  - agent: a-01\n    brain: { scripted: no-such.yaml }\n",
+            ":3",
+            &["brain.scripted", "no-such.yaml"],
+        ),
+        (
+            "agents:\n  - agent: a-01\n    brain: { exec: [./no-such.sh] }\n",
+            ":3",
+            &["brain.exec", "no-such.sh"],
+        ),
+        ("agents:\n  - agent: ../a\n    brain: { echo: {} }\n", ":2", &["agents[0].agent", "[A-Za-z0-9]"]),
+        (
+            "agents:\n  - agent: a-01\n    bid: { maxParallel: many }\n    brain: { echo: {} }\n",
+            ":3",
+            &["bid.maxParallel"],
+        ),
+        (
+            "agents:\n  - { agent: a-01, brain: { echo: {} } }\n  - { agent: a-01, brain: { echo: {} } }\n",
+            ":3",
+            &["a-01 is taken", ":2"],
+        ),
+        (
+            "agents:\n  - agent: a-01\n    description: ${NOBODY_SET_THIS}\n    brain: { echo: {} }\n",
+            ":3",
+            &["NOBODY_SET_THIS"],
+        ),
+        ("mesh: { limits: { maxBodyByte: 5 } }\n", ":1", &["maxBodyByte", "`maxBodyBytes`"]),
+        ("mesh:\n  limits:\n    maxBodyBytes: 2000000\n", ":3", &["maxBodyBytes", "1048576"]),
+        ("agents: [\n", "", &["team.yaml"]),
+        ("agents:\n\t- agent: a-01\n", "", &["team.yaml"]),
+        ("", "", &["team.yaml"]),
+    ];
+    let dir = directory();
+    for (text, line, words) in cases {
+        let team = file(dir.path(), "team.yaml", text);
+        let place = format!("team.yaml{line}");
+        let (code, said) = up(&dir.path().join("data"), &team).await;
+        assert_eq!(code, 78, "{text}\n{said}");
+        for word in words.iter().chain([&place.as_str()]) {
+            assert!(said.contains(word), "{word} is missing for\n{text}\n{said}");
+        }
+        let (code, _, said) = mesh(&["validate", &team.to_string_lossy()], &[]);
+        assert_eq!(code, 78, "{text}\n{said}");
+        assert!(said.contains(&place), "{said}");
+    }
+    assert!(!dir.path().join("data").exists(), "nothing was made for what did not start");
+}
+
+#[tokio::test]
+async fn every_fault_of_a_file_is_named_at_once() {
+    let dir = directory();
+    let text = "agents:\n  - { agent: a-01, brain: { echo: {} }, port: 0 }\n  - { agent: b/1, brain: { echo: {} } }\n  - { agent: c-01, brain: { echo: {} }, subscribe: [task.complet] }\n";
+    let team = file(dir.path(), "team.yaml", text);
+    let (code, said) = up(&dir.path().join("data"), &team).await;
+    assert_eq!(code, 78, "{said}");
+    for word in ["team.yaml:2", "port", "team.yaml:3", "b/1", "team.yaml:4", "task.complet", "task.complete"]
+    {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_there_is_named() {
+    let dir = directory();
+    let (code, said) = up(&dir.path().join("data"), &dir.path().join("nowhere.yaml")).await;
+    assert_eq!(code, 78, "{said}");
+    assert!(said.contains("nowhere.yaml") && said.contains("No such file"), "{said}");
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named() {
+    let dir = directory();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let team = file(
+        dir.path(),
+        "team.yaml",
+        &format!("agents: [{{ agent: echo-01, port: {port}, brain: {{ echo: {{}} }} }}]"),
+    );
+    let (code, said) = up(&dir.path().join("data"), &team).await;
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains(&port.to_string()) && said.to_lowercase().contains("in use"), "{said}");
+    drop(taken);
+    let data = dir.path().join("data");
+    let args = ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()];
+    let mesh = Process::start(&data, &args).await;
+    assert_eq!(mesh.agent("echo-01").url, format!("http://127.0.0.1:{port}"));
+}
+
+#[tokio::test]
+async fn a_data_directory_that_another_process_holds_is_refused_with_its_pid() {
+    let mesh = Process::up(TEAM).await;
+    let (code, said) = up(&mesh.data, &mesh.dir().join("team.yaml")).await;
+    assert_eq!(code, 73, "{said}");
+    assert!(said.contains(&mesh.pid().to_string()), "{} is missing: {said}", mesh.pid());
+    assert!(said.contains(&*mesh.data.to_string_lossy()), "{said}");
+    let task = mesh.agent("echo-01").ask(json!({ "description": "unharmed", "capability": "echo" })).await;
+    assert_eq!(state(&task), "completed");
+    let run: Value = serde_json::from_slice(&std::fs::read(mesh.data.join("run.json")).unwrap()).unwrap();
+    assert_eq!(run["pid"], mesh.pid());
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_read_is_named_and_left_as_it_is() {
+    let dir = directory();
+    let team = file(dir.path(), "team.yaml", TEAM);
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let garbage = "this is no store. ".repeat(1_000);
+    let store = file(&data, "store.sqlite", &garbage);
+    let (code, said) = up(&data, &team).await;
+    assert_eq!(code, 74, "{said}");
+    assert!(said.contains(&*data.to_string_lossy()), "{said}");
+    assert_eq!(std::fs::read_to_string(store).unwrap(), garbage);
+
+    let (code, said) = up(&team, &team).await;
+    assert_eq!(code, 74, "a file is no directory: {said}");
+    assert!(said.contains("team.yaml"), "{said}");
+}
+
+#[tokio::test]
+async fn the_data_of_a_newer_program_is_not_touched() {
+    let dir = directory();
+    let team = file(dir.path(), "team.yaml", TEAM);
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let store = rusqlite::Connection::open(data.join("store.sqlite")).unwrap();
+    store.pragma_update(None, "user_version", 99).unwrap();
+    let (code, said) = up(&data, &team).await;
+    assert_eq!(code, 76, "{said}");
+    assert!(said.contains("99"), "{said}");
+    let version: u32 = store.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 99);
+}
+
+#[tokio::test]
+async fn nothing_listens_beyond_this_machine() {
+    let dir = directory();
+    let team = file(dir.path(), "team.yaml", TEAM);
+    let data = dir.path().join("data");
+    let (data, team) = (data.to_string_lossy(), team.to_string_lossy());
+    let (code, said) = ended(&["up", "--listen", "0.0.0.0", "--port", "0", "--data", &data, &team]).await;
+    assert_ne!(code, 0);
+    assert!(said.contains("0.0.0.0") && said.contains("loopback"), "{said}");
+}
+
+#[tokio::test]
+async fn a_full_device_refuses_what_is_new_and_keeps_what_was_taken() {
+    let dir = directory();
+    let (data, team) = (dir.path().join("data"), file(dir.path(), "team.yaml", TEAM));
+    std::fs::create_dir(&data).unwrap();
+    let mount = "mount -t tmpfs -o size=4m none \"$1\" && shift && exec \"$@\"";
+    let started = tokio::process::Command::new("unshare")
+        .args(["-rm", "sh", "-c", mount, "sh"])
+        .arg(&data)
+        .arg(env!("CARGO_BIN_EXE_mesh"))
+        .args(["up", "--port", "0", "--profile", "fast", "--data"])
+        .args([&data, &team])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn();
+    let Ok(mut child) = started else { return eprintln!("skipped: there is no unshare") };
+    // What is mounted there is seen by that process alone.
+    let inside = format!("/proc/{}/root{}/run.json", child.id().unwrap(), data.display());
+    let began = std::time::Instant::now();
+    let run: Value = loop {
+        if let Some(run) = std::fs::read(&inside).ok().and_then(|run| serde_json::from_slice(&run).ok()) {
+            break run;
+        }
+        if child.try_wait().unwrap().is_some() {
+            return eprintln!("skipped: no small file system of one's own here");
+        }
+        assert!(began.elapsed() < PATIENCE, "it does not start");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    let url = run["agents"]["echo-01"].as_str().unwrap().to_owned();
+    let agent = crate::harness::Agent { id: "echo-01".into(), url };
+    let text = "x".repeat(100_000);
+    let mut taken = Vec::new();
+    let refused = loop {
+        let id = format!("t-{}", taken.len());
+        let request = agent
+            .request(json!({ "taskId": id, "description": format!("{id} {text}"), "capability": "echo" }));
+        let answer = agent.post(&request).await;
+        if answer.status != 202 {
+            break answer;
+        }
+        taken.push(id);
+        assert!(taken.len() < 200, "four megabytes hold no twenty");
+    };
+    assert_eq!(crate::harness::refusal(&refused), (507, "storage_full".into()));
+    assert!(!taken.is_empty());
+    for id in &taken {
+        let task = agent.task(id).await;
+        assert_eq!(task["id"], json!(id), "what was taken is still there: {task:#}");
+    }
+    child.kill().await.unwrap();
+}

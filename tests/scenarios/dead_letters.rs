@@ -1,1 +1,137 @@
-//! To come.
+//! Messages that were given up: kept with their reason, shown, and sent again.
+
+use crate::harness::{
+    Process, call, eventually, get, mesh,
+    peer::{Peer, SILENCE},
+    refusal, state,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+const TEAM: &str = "
+mesh: { limits: { messageLifeMs: 700 } }
+agents:
+  - { agent: asker-01, open: true, bid: { maxParallel: 4 }, brain: { scripted: script.yaml } }
+";
+
+const SCRIPT: &str = "
+turns:
+  - { when: { contains: many, turn: 1 }, say: [
+      { type: delegate, id: a, to: peer-01, description: one }, { type: delegate, id: b, to: peer-01, description: two },
+      { type: delegate, id: c, to: peer-01, description: three } ] }
+  - { when: { turn: 1 }, say: [{ type: delegate, id: d, to: peer-01, description: dig }] }
+  - { end: { done: went on without } }
+";
+
+async fn letters(mesh: &Process) -> Vec<Value> {
+    let all = get(&format!("{}/a2a/dead-letters", mesh.agent("asker-01").url)).await;
+    all["deadLetters"].as_array().unwrap().clone()
+}
+
+/// A peer that was there and has left, a message to it that expired, and the task that went on without.
+async fn with_a_dead_letter() -> (Process, Value) {
+    let mesh = Process::up_beside(TEAM, &[("script.yaml", SCRIPT)]).await;
+    Peer::join(&mesh, "peer-01", "dig").await.leave(&mesh).await;
+    let task = mesh.agent("asker-01").ask(json!({ "description": "dig" })).await;
+    assert_eq!(state(&task), "completed", "the asker is told, and goes on: {task:#}");
+    let letters = letters(&mesh).await;
+    assert_eq!(letters.len(), 1, "{letters:#?}");
+    (mesh, letters[0].clone())
+}
+
+#[tokio::test]
+async fn a_message_to_a_peer_that_is_gone_expires_into_a_dead_letter_with_its_reason() {
+    let (mesh, letter) = with_a_dead_letter().await;
+    let agent = mesh.agent("asker-01");
+    for (member, value) in
+        [("from", "asker-01"), ("to", "peer-01"), ("type", "task-request"), ("reason", "expired")]
+    {
+        assert_eq!(letter[member], value, "{letter:#}");
+    }
+    let id = letter["messageId"].as_str().unwrap();
+    let whole = get(&format!("{}/a2a/dead-letters/{id}", agent.url)).await;
+    assert_eq!(whole["letter"]["payload"]["description"], "dig", "{whole:#}");
+    assert_eq!(whole["letter"]["messageId"], id);
+
+    let missing = call(Method::GET, &format!("{}/a2a/dead-letters/nothing", agent.url), None).await;
+    assert_eq!(refusal(&missing), (404, "message_not_found".into()));
+    let by_agent = mesh.signing_as("peer-02").get(&agent, "/a2a/dead-letters").await;
+    assert_eq!(refusal(&by_agent), (403, "forbidden".into()));
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_delivered_once_the_peer_is_back() {
+    let (mesh, letter) = with_a_dead_letter().await;
+    let agent = mesh.agent("asker-01");
+    let id = letter["messageId"].as_str().unwrap();
+    let redrive = format!("{}/a2a/dead-letters/{id}/redrive", agent.url);
+
+    let too_soon = call(Method::POST, &redrive, None).await;
+    assert_eq!((too_soon.status, &too_soon.body["messageId"]), (202, &json!(id)), "{too_soon:?}");
+    eventually("the redelivery to fail", async || {
+        agent.state().await["conversations"]["redelivery"].is_null().then_some(())
+    })
+    .await;
+    assert_eq!(letters(&mesh).await.len(), 1, "it stays until it is delivered");
+
+    let peer = Peer::join(&mesh, "peer-01", "dig").await;
+    assert_eq!(call(Method::POST, &redrive, None).await.status, 202);
+    let heard = peer.hears("task-request").await;
+    assert_eq!((&heard["messageId"], &heard["payload"]["description"]), (&json!(id), &json!("dig")));
+    eventually("no dead letter", async || letters(&mesh).await.is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn the_command_lists_shows_and_redrives_dead_letters() {
+    let (mesh_process, letter) = with_a_dead_letter().await;
+    let id = letter["messageId"].as_str().unwrap().to_owned();
+    let url = mesh_process.url.clone();
+    let dlq = async |args: &[&str]| {
+        let (args, url) =
+            (["dlq"].iter().chain(args).map(|arg| (*arg).to_owned()).collect::<Vec<_>>(), url.clone());
+        let run = move || {
+            let args: Vec<_> = args.iter().map(String::as_str).collect();
+            mesh(&args, &[("MESH_URL", &url)])
+        };
+        tokio::task::spawn_blocking(run).await.unwrap()
+    };
+    let (code, listed, errors) = dlq(&["ls"]).await;
+    assert_eq!(code, 0, "{errors}");
+    assert!(listed.contains(&id) && listed.contains("expired"), "{listed}");
+    let (code, listed, _) = dlq(&["ls", "--json"]).await;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!((code, &listed["deadLetters"][0]["messageId"]), (0, &json!(id)), "{listed:#}");
+    let (code, shown, errors) = dlq(&["show", &id]).await;
+    assert!(code == 0 && shown.contains("\"dig\""), "{code}: {shown} {errors}");
+    let peer = Peer::join(&mesh_process, "peer-01", "dig").await;
+    let (code, _, errors) = dlq(&["redrive", &id]).await;
+    assert_eq!(code, 0, "{errors}");
+    assert_eq!(peer.hears("task-request").await["messageId"], json!(id));
+    eventually("no dead letter", async || letters(&mesh_process).await.is_empty().then_some(())).await;
+    let (code, _, errors) = dlq(&["show", &id]).await;
+    assert!(code != 0 && errors.contains(&id), "{code} {errors}");
+}
+
+#[tokio::test]
+async fn what_a_peer_refuses_is_dead_at_once_and_in_its_words() {
+    let mesh = Process::up_beside(TEAM, &[("script.yaml", SCRIPT)]).await;
+    let peer = Peer::join(&mesh, "peer-01", "dig").await;
+    peer.answer_with(422);
+    let task = mesh.agent("asker-01").ask(json!({ "description": "dig" })).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    let letters = letters(&mesh).await;
+    assert_eq!((letters.len(), &letters[0]["message"]), (1, &json!("the test says so")), "{letters:#?}");
+    assert_eq!(peer.heard().len(), 1, "a refusal is not tried again");
+}
+
+#[tokio::test]
+async fn a_peer_that_is_overwhelmed_does_not_fill_the_outbox() {
+    let team = TEAM.replace("messageLifeMs: 700", "maxOutboxPerPeer: 2");
+    let mesh = Process::up_beside(&team, &[("script.yaml", SCRIPT)]).await;
+    let peer = Peer::join(&mesh, "peer-01", "dig").await;
+    peer.answer_with(SILENCE);
+    mesh.agent("asker-01").send(json!({ "description": "many" })).await;
+    let dead = eventually("a dead letter", async || letters(&mesh).await.into_iter().next()).await;
+    assert_eq!(dead["reason"], "overloaded", "{dead:#}");
+    assert!(dead["message"].as_str().unwrap().contains("the limit is 2"), "{dead:#}");
+}

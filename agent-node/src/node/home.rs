@@ -1,6 +1,7 @@
 //! Where a mesh keeps its data: the store, and the secret that its agents sign with.
 
 use anyhow::Context as _;
+use blackboard::store::embedded::OpenError;
 use protocol::signature::Secret;
 use std::{
     fs::{self, OpenOptions},
@@ -13,7 +14,7 @@ use std::{
 pub fn make(dir: &Path) -> anyhow::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);
-    builder.create(dir).with_context(|| format!("the data directory {} can't be made", dir.display()))
+    builder.create(dir).map_err(|source| OpenError::Io { dir: dir.to_owned(), source }.into())
 }
 
 /// The join secret in `file`; made at first, for its owner's eyes only (DESIGN §8).

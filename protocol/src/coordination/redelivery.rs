@@ -1,8 +1,10 @@
-//! A dead letter is sent again, as it was and under its own id: whoever had it already will know it.
+//! A dead letter is sent again, as it was and under its own id: whoever had it already will know it. If it has expired
+//! for whoever had not, it is sent with a new life.
 
 use super::{Effect, Event, Outcome, Pattern, What};
 use crate::{
     envelope::Envelope,
+    problem::Reason,
     task::{Status, TaskState},
 };
 use serde::{Deserialize, Serialize};
@@ -12,13 +14,15 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct Redelivery {
     letter: Box<Envelope>,
+    #[serde(default)]
+    is_renewed: bool,
     settled: bool,
 }
 
 impl Redelivery {
     /// Sends `letter` again.
     pub fn new(letter: Envelope) -> Self {
-        Self { letter: Box::new(letter), settled: false }
+        Self { letter: Box::new(letter), is_renewed: false, settled: false }
     }
 
     /// The message.
@@ -44,6 +48,12 @@ impl Pattern for Redelivery {
         match &event.what {
             What::Started => vec![Effect::Resend(self.letter.clone())],
             What::Told { by, .. } => self.settle(TaskState::Completed, format!("delivered to {by}")),
+            What::Undelivered { reason, .. } if reason == Reason::Expired.code() && !self.is_renewed => {
+                self.is_renewed = true;
+                let renewed =
+                    Envelope { timestamp: Some(event.wall), expires_at: None, ..(*self.letter).clone() };
+                vec![Effect::Resend(Box::new(renewed))]
+            }
             What::Undelivered { message, .. } => self.settle(TaskState::Failed, message.clone()),
             _ => Vec::new(),
         }
