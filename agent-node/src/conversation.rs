@@ -511,12 +511,10 @@ impl Conversation {
         wall: WallTime,
         writes: &mut Vec<Write>,
     ) -> Result<(), Error> {
-        let letter = match &self.pattern {
-            AnyPattern::Redelivery(redelivery) => Some(redelivery.letter().clone()),
-            AnyPattern::Delegation(_)
-            | AnyPattern::HelpRequest(_)
-            | AnyPattern::Broadcast(_)
-            | AnyPattern::ContractNet(_) => letter::of(me, &self.id, place, open),
+        let letter = if let AnyPattern::Redelivery(redelivery) = &self.pattern {
+            Some(redelivery.letter().clone())
+        } else {
+            letter::of(me, &self.id, place, open)
         };
         let Some(letter) = letter else { return Ok(()) };
         let dead = DeadLetter {
