@@ -40,7 +40,7 @@ use protocol::{
 };
 use serde::Serialize;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -111,6 +111,8 @@ pub struct AgentActor {
     outbox: Option<Outbox>,
     thinking_places: Arc<Semaphore>,
     conversations: BTreeMap<ConversationId, Conversation>,
+    /// Those of them that are work of its own.
+    working: BTreeSet<ConversationId>,
     tasks: HashMap<(TaskId, Principal), ConversationId>,
     in_flight: HashMap<Key, (Digest, Vec<(Waiter, Ack)>)>,
     joiners: HashMap<ConversationId, Vec<(Waiter, Ack)>>,
@@ -240,6 +242,7 @@ impl AgentActor {
             parts,
             outbox: None,
             conversations: BTreeMap::new(),
+            working: BTreeSet::new(),
             tasks: HashMap::new(),
             in_flight: HashMap::new(),
             joiners: HashMap::new(),
@@ -254,16 +257,15 @@ impl AgentActor {
         }
     }
 
-    fn count_running(&self) {
-        let is_work = |conversation: &&Conversation| match &conversation.pattern {
-            AnyPattern::Delegation(delegation) => delegation.is_work(),
-            AnyPattern::HelpRequest(_)
-            | AnyPattern::Broadcast(_)
-            | AnyPattern::ContractNet(_)
-            | AnyPattern::Redelivery(_)
-            | AnyPattern::Reaction(_) => false,
-        };
-        let running = self.conversations.values().filter(is_work).count();
+    /// Counts the work in hand again after something has changed about this conversation.
+    fn count_running(&mut self, changed: &ConversationId) {
+        let is_work = self.conversations.get(changed).is_some_and(Conversation::is_work);
+        match (is_work, self.working.contains(changed)) {
+            (true, false) => drop(self.working.insert(changed.clone())),
+            (false, true) => drop(self.working.remove(changed)),
+            (true, true) | (false, false) => return,
+        }
+        let running = self.working.len();
         self.parts.pulse.running.store(u32::try_from(running).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 

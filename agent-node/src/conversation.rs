@@ -5,7 +5,6 @@ pub mod record;
 pub mod spill;
 
 use blackboard::store::{Batch, Error, Expectation, Revision, Write};
-use bytes::Bytes;
 use protocol::{
     coordination::{
         AnyPattern, Effect, Event, Outcome, Pattern, Update, What, contract_net::track_record::TrackRecord,
@@ -93,7 +92,7 @@ pub struct Conversation {
     head: Revision,
     first: Revision,
     uncommitted: Vec<Event>,
-    written_state: Option<Bytes>,
+    written: Option<State>,
     kept: BTreeSet<protocol::ids::Digest>,
     again: Vec<Place>,
     shown: Option<TaskRow>,
@@ -165,7 +164,7 @@ impl Conversation {
             head: 0,
             first: 0,
             uncommitted: Vec::new(),
-            written_state: None,
+            written: None,
             kept: BTreeSet::new(),
             again: Vec::new(),
             shown: None,
@@ -177,7 +176,6 @@ impl Conversation {
     pub fn restore(
         id: ConversationId,
         state: State,
-        bytes: Bytes,
         task: Option<TaskRow>,
         (first, head): (Revision, Revision),
         step: u64,
@@ -191,14 +189,14 @@ impl Conversation {
             kept_word: BTreeMap::new(),
         });
         Self {
-            open: state.open,
-            labels: state.labels,
+            open: state.open.clone(),
+            labels: state.labels.clone(),
             ended,
             step,
             head,
             first,
-            written_state: Some(bytes),
             shown: task.clone(),
+            written: Some(state.clone()),
             ..Self::open(id, state.pattern, task, state.trace)
         }
     }
@@ -324,26 +322,15 @@ impl Conversation {
             }
             self.shown.clone_from(&self.task);
         }
-        let state = State {
-            rules: AnyPattern::RULES,
-            pattern: self.pattern.clone(),
-            open: self.open.clone(),
-            labels: self.labels.clone(),
-            task: self.task.as_ref().map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone())),
-            trace: self.trace,
-            has_ended: self.ended.is_some(),
-        };
-        let key = keys::state(me, &self.id);
         if self.ended.is_some() && self.open.is_empty() {
-            if self.written_state.take().is_some() {
-                writes.push(Write::Delete(key));
+            if self.written.take().is_some() {
+                writes.push(Write::Delete(keys::state(me, &self.id)));
             }
-        } else {
+        } else if !self.is_written() {
+            let state = self.state();
             let bytes = spill::encode(me, &state, writes, &mut self.kept)?;
-            if self.written_state.as_ref() != Some(&bytes) {
-                writes.push(Write::Put(key, bytes.clone()));
-                self.written_state = Some(bytes);
-            }
+            writes.push(Write::Put(keys::state(me, &self.id), bytes));
+            self.written = Some(state);
         }
         let journal = keys::journal(me, &self.id);
         decided.batch.expectations.push(match self.head {
@@ -354,6 +341,44 @@ impl Conversation {
         let bytes = spill::encode(me, &step, writes, &mut self.kept)?;
         writes.push(Write::Append(journal, bytes));
         Ok(())
+    }
+
+    fn state(&self) -> State {
+        State {
+            rules: AnyPattern::RULES,
+            pattern: self.pattern.clone(),
+            open: self.open.clone(),
+            labels: self.labels.clone(),
+            task: self.task.as_ref().map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone())),
+            trace: self.trace,
+            has_ended: self.ended.is_some(),
+        }
+    }
+
+    /// Whether the state's record says what [`Self::state`] would.
+    fn is_written(&self) -> bool {
+        self.written.as_ref().is_some_and(|State { rules, pattern, open, labels, task, trace, has_ended }| {
+            let own = self.task.as_ref().map(|row| (&row.task.spec.task_id, &row.task.owner));
+            *rules == AnyPattern::RULES
+                && *pattern == self.pattern
+                && *open == self.open
+                && *labels == self.labels
+                && task.as_ref().map(|(id, owner)| (id, owner)) == own
+                && *trace == self.trace
+                && *has_ended == self.ended.is_some()
+        })
+    }
+
+    /// Whether it is work of this agent's own that goes on.
+    pub fn is_work(&self) -> bool {
+        match &self.pattern {
+            AnyPattern::Delegation(delegation) => delegation.is_work(),
+            AnyPattern::HelpRequest(_)
+            | AnyPattern::Broadcast(_)
+            | AnyPattern::ContractNet(_)
+            | AnyPattern::Redelivery(_)
+            | AnyPattern::Reaction(_) => false,
+        }
     }
 
     /// Takes the revision of the journal's new head: the batch's last write.

@@ -1,6 +1,6 @@
 //! Identities. Each is parsed once, at the edge; inside, no plain `String` means an identity.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Visitor};
 use std::{fmt, str::FromStr};
 
 /// Why a text is no identity: names the field's rule, never echoes more than the first 80 characters.
@@ -21,12 +21,38 @@ fn matches(text: &str, max: usize, extra: &[u8]) -> bool {
     head && bytes.len() <= max && bytes.iter().all(|b| b.is_ascii_alphanumeric() || extra.contains(b))
 }
 
+/// Parses a text where it lies.
+struct Text<T>(fn(&str) -> Result<T, BadId>);
+
+impl<T> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        (self.0)(text).map_err(E::custom)
+    }
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $what:literal, $grammar:expr, $max:literal, $extra:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(std::sync::Arc<str>);
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                from.deserialize_str(Text(Self::parse))
+            }
+        }
 
         impl $name {
             /// The identity in `text`, or what is wrong with it.
@@ -85,8 +111,8 @@ id!(/** A named ability: what a skill id or one of its tags says. */ Capability,
 id!(/** The sender's name for one message; an agent's is the id of the effect that sent it. */ MessageId, "a message id", MESSAGE, 192, b"._:-");
 
 /// SHA-256 of some content, as 64 lower-case hex digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Digest([u8; 32]);
 
 impl Digest {
@@ -114,11 +140,26 @@ impl Digest {
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
+
+    /// Its 64 digits, as ASCII.
+    fn hex(&self) -> [u8; 64] {
+        let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
+        std::array::from_fn(|at| {
+            let byte = self.0[at / 2];
+            digit(if at % 2 == 0 { byte >> 4 } else { byte & 0x0f })
+        })
+    }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(std::str::from_utf8(&self.hex()).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

@@ -127,7 +127,10 @@ impl Payload {
 }
 
 fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
+    let payload = Value::Object(members);
+    // Keeping track of the path costs as much again, so only what is wrong is read with it.
+    let typed = T::deserialize(&payload).or_else(|_| serde_path_to_error::deserialize(&payload));
+    typed.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
         let field = match error.path().to_string() {
             whole if whole == "." => "payload".to_owned(),
             member => format!("payload.{member}"),

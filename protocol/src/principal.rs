@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Who a request was proven to come from.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub enum Principal {
     /// An agent of the mesh, by its signature.
     Agent(AgentId),
@@ -32,9 +32,15 @@ impl Principal {
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Agent(id) => write!(f, "agent:{id}"),
-            Self::User(id) => write!(f, "user:{id}"),
+            Self::Agent(id) => f.write_str("agent:").and_then(|()| f.write_str(id.as_str())),
+            Self::User(id) => f.write_str("user:").and_then(|()| f.write_str(id.as_str())),
         }
+    }
+}
+
+impl Serialize for Principal {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

@@ -156,7 +156,7 @@ impl AgentActor {
         }
         self.advance(id, false, ctx);
         self.leave_if_over(id);
-        self.count_running();
+        self.count_running(id);
     }
 
     /// Answers everyone who sent the same message while its first copy was being recorded.
@@ -223,6 +223,7 @@ impl AgentActor {
             let parked =
                 self.conversations.remove(id).map(|conversation| conversation.queue).unwrap_or_default();
             self.refuse(parked, &problem);
+            self.count_running(id);
             return;
         }
         let by = protocol::principal::Principal::Agent(self.me.clone());
@@ -274,7 +275,10 @@ impl AgentActor {
             tracing::error!(agent = %self.me, conversation = %id, %error, "a conversation can't be read back");
             None
         });
-        let Some(conversation) = restored else { return self.refuse(queue, problem) };
+        let Some(conversation) = restored else {
+            self.count_running(id);
+            return self.refuse(queue, problem);
+        };
         self.keep(id.clone(), conversation);
         let again: Vec<_> =
             inside.into_iter().map(|(what, closes)| Queued::from_inside(what, closes)).chain(queue).collect();

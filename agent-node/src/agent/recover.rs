@@ -74,7 +74,6 @@ impl AgentActor {
                 self.resume(&id, ctx);
             }
         }
-        self.count_running();
         Ok(())
     }
 
@@ -94,21 +93,15 @@ impl AgentActor {
             },
             None => None,
         };
-        Ok(Some(Conversation::restore(
-            id.clone(),
-            state,
-            record.value,
-            task,
-            (first, journal.revision),
-            step.step,
-        )))
+        Ok(Some(Conversation::restore(id.clone(), state, task, (first, journal.revision), step.step)))
     }
 
     pub(super) fn keep(&mut self, id: ConversationId, conversation: Conversation) {
         if let Some(row) = conversation.task.as_ref().filter(|row| row.ended_at.is_none()) {
             self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
         }
-        self.conversations.insert(id, conversation);
+        self.conversations.insert(id.clone(), conversation);
+        self.count_running(&id);
     }
 
     fn resume(&mut self, id: &ConversationId, ctx: &mut Context<Self>) {

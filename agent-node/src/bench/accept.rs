@@ -67,7 +67,7 @@ pub(super) fn measure(options: &Options, secret: &[u8], case: Case) -> anyhow::R
     let mut round = |child: &Child, count: usize| -> anyhow::Result<Round> {
         let requests = traffic::updates(&speaker, &holder, &open, sent, count);
         sent += count;
-        runtime.block_on(load::round(child.address, options.connections, requests))
+        load::round(child.address, options.connections, &requests)
     };
     for child in [&bare, &node] {
         round(child, (options.requests / 4).max(1))?;

@@ -1,17 +1,22 @@
-//! The load: requests that were built before, over connections that are kept, by one thread. It reads as little of an
+//! The load: requests that were built before, over connections that are kept, by two threads, so that no server waits for it. It reads as little of an
 //! answer as it takes to find its end, and is the same for every server.
 
 use anyhow::{Context as _, ensure};
+use futures_util::future::try_join_all;
 use std::{
-    cell::Cell,
     net::SocketAddr,
-    rc::Rc,
+    sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+
+const THREADS: usize = 2;
 
 /// Requests in the order they are sent.
 #[derive(Debug, Default)]
@@ -52,48 +57,52 @@ pub(super) struct Round {
 
 /// Sends all of `requests` over so many connections, each sending its next once its last is answered. Anything but a
 /// 2xx is an error.
-pub(super) async fn round(
-    address: SocketAddr,
-    connections: usize,
-    requests: Requests,
-) -> anyhow::Result<Round> {
+pub(super) fn round(address: SocketAddr, connections: usize, requests: &Requests) -> anyhow::Result<Round> {
     let count = requests.ends.len();
-    let (requests, next) = (Rc::new(requests), Rc::new(Cell::new(0)));
-    let mut open = Vec::new();
-    for _ in 0..connections.clamp(1, count.max(1)) {
-        open.push(Connection::open(address).await?);
-    }
-    let started = Instant::now();
-    let local = tokio::task::LocalSet::new();
-    let running: Vec<_> = open
-        .into_iter()
-        .map(|mut connection| {
-            let (requests, next) = (requests.clone(), next.clone());
-            local.spawn_local(async move {
-                let mut took = Vec::with_capacity(requests.ends.len() / connections.max(1) + 1);
-                while let Some(request) = requests.get(next.replace(next.get() + 1)) {
-                    let sent = Instant::now();
-                    let (status, _) = connection.send(request).await?;
-                    ensure!((200..300).contains(&status), "answered {status}: {}", connection.text());
-                    took.push(sent.elapsed());
-                }
-                Ok::<_, anyhow::Error>(took)
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtimes = (0..THREADS).map(|_| runtime()).collect::<Result<Vec<_>, _>>()?;
+    let (next, begin) = (AtomicUsize::new(0), Barrier::new(THREADS + 1));
+    let (mut took, elapsed) = std::thread::scope(|scope| {
+        let running: Vec<_> = runtimes
+            .into_iter()
+            .enumerate()
+            .map(|(thread, runtime)| {
+                let own = (connections + thread) / THREADS;
+                let (next, begin) = (&next, &begin);
+                scope.spawn(move || {
+                    let opened = runtime.block_on(try_join_all((0..own).map(|_| Connection::open(address))));
+                    begin.wait();
+                    let sending = opened?.into_iter().map(|connection| send_some(connection, requests, next));
+                    anyhow::Ok(runtime.block_on(try_join_all(sending))?.concat())
+                })
             })
-        })
-        .collect();
-    let mut took = local
-        .run_until(async move {
-            let mut all = Vec::with_capacity(count);
-            for one in running {
-                all.extend(one.await??);
-            }
-            Ok::<_, anyhow::Error>(all)
-        })
-        .await?;
-    let elapsed = started.elapsed();
+            .collect();
+        begin.wait();
+        let started = Instant::now();
+        let took: anyhow::Result<Vec<_>> = running
+            .into_iter()
+            .map(|one| one.join().map_err(|_| anyhow::anyhow!("the generator panicked"))?)
+            .collect();
+        anyhow::Ok((took?.concat(), started.elapsed()))
+    })?;
     took.sort_unstable();
     let (p50, p99) = (quantile(&took, 0.5), quantile(&took, 0.99));
     Ok(Round { rate: count as f64 / elapsed.as_secs_f64(), p50, p99 })
+}
+
+async fn send_some(
+    mut connection: Connection,
+    requests: &Requests,
+    next: &AtomicUsize,
+) -> anyhow::Result<Vec<Duration>> {
+    let mut took = Vec::new();
+    while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let sent = Instant::now();
+        let (status, _) = connection.send(request).await?;
+        ensure!((200..300).contains(&status), "answered {status}: {}", connection.text());
+        took.push(sent.elapsed());
+    }
+    Ok(took)
 }
 
 /// The value below which this share of `sorted` lies.

@@ -27,7 +27,7 @@ pub struct Step {
 }
 
 /// Everything a restart needs of an open conversation.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
     /// The version of the rules that computed it.
@@ -52,7 +52,7 @@ pub struct State {
 }
 
 /// An effect that waits for its result.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Open {
     /// What is to be done.
     pub effect: Effect,
@@ -63,8 +63,8 @@ pub struct Open {
 }
 
 /// An effect's place within its conversation: the step that decided it and its index there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Place(pub u64, pub u32);
 
 impl fmt::Display for Place {
@@ -90,9 +90,9 @@ impl TryFrom<String> for Place {
     }
 }
 
-impl From<Place> for String {
-    fn from(place: Place) -> String {
-        place.to_string()
+impl Serialize for Place {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

@@ -13,6 +13,9 @@ use std::collections::BTreeSet;
 
 const MARK: &str = "$content";
 
+/// Most records are smaller.
+const USUAL_BYTES: usize = 1024;
+
 /// The first byte of a record that refers to content elsewhere; any other is plain JSON and begins with `{`.
 const SPILLED: u8 = b'@';
 
@@ -25,7 +28,9 @@ pub fn encode<T: Serialize>(
     kept: &mut BTreeSet<Digest>,
 ) -> Result<Bytes, Error> {
     let refused = |error: serde_json::Error| Error::Refused(format!("a record can't be written: {error}"));
-    let bytes = serde_json::to_vec(record).map_err(refused)?;
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
+    serde_json::to_writer(&mut bytes, record).map_err(refused)?;
+    bytes.shrink_to_fit();
     if !holds_a_long_text(&bytes) {
         return Ok(bytes.into());
     }

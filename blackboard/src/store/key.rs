@@ -8,6 +8,9 @@ pub struct Key(Arc<str>);
 
 /// A text as one token of a key: dots, percent signs and filter characters are escaped.
 fn escape(token: &str, into: &mut String) {
+    if !token.bytes().any(|byte| byte <= b' ' || matches!(byte, b'.' | b'%' | b'*' | b'>')) {
+        return into.push_str(token);
+    }
     for c in token.chars() {
         match c {
             '.' => into.push_str("%2E"),

@@ -12,6 +12,7 @@ use blackboard::{
     refusal::Refusal,
     store::{Filter, Key},
 };
+use bytes::Bytes;
 use protocol::{
     envelope::Envelope,
     ids::{Address, Digest, MessageId},
@@ -20,6 +21,7 @@ use protocol::{
     task::TaskState,
     trace::{TRACEPARENT, TraceContext},
 };
+use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
 
@@ -28,7 +30,7 @@ pub async fn post(
     request: HttpRequest,
     node: web::Data<Node>,
     by: web::ReqData<Principal>,
-    body: web::Bytes,
+    body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
     let json = protocol::json::parse(&body, node.limits.max_depth)?;
     let envelope = Envelope::from_json(json, minted)?;
@@ -67,15 +69,15 @@ pub async fn post(
     Ok(acknowledged(&ack))
 }
 
+#[derive(Serialize)]
+struct Accepted<'a> {
+    accepted: bool,
+    #[serde(flatten)]
+    ack: &'a Ack,
+}
+
 fn acknowledged(ack: &Ack) -> HttpResponse {
-    let mut body = json!({ "messageId": ack.message_id, "accepted": true });
-    if let Some(members) = body.as_object_mut() {
-        ack.task_id.as_ref().map(|task| members.insert("taskId".into(), json!(task)));
-        ack.conversation_id
-            .as_ref()
-            .map(|conversation| members.insert("conversationId".into(), json!(conversation)));
-        ack.duplicate.then(|| members.insert("duplicate".into(), json!(true)));
-    }
+    let body = Accepted { ack, accepted: true };
     match ack.duplicate {
         true => HttpResponse::Ok().insert_header(("mesh-duplicate", "true")).json(body),
         false => HttpResponse::Accepted().json(body),
