@@ -110,6 +110,16 @@ id!(/** One agent's side of one run of a coordination pattern. */ ConversationId
 id!(/** A named ability: what a skill id or one of its tags says. */ Capability, "a capability", TOKEN, 64, b"._-");
 id!(/** The sender's name for one message; an agent's is the id of the effect that sent it. */ MessageId, "a message id", MESSAGE, 192, b"._:-");
 
+/// Names that services sign with, or keep their records under: no agent may have one.
+pub const RESERVED: [&str; 4] = ["registry", "board", "blackboard", "mesh"];
+
+impl AgentId {
+    /// Whether it is a service's name and no agent's.
+    pub fn is_reserved(&self) -> bool {
+        RESERVED.contains(&self.as_str())
+    }
+}
+
 /// SHA-256 of some content, as 64 lower-case hex digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]

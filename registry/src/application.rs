@@ -32,6 +32,9 @@ impl Application {
         if instance.is_empty() || instance.len() > MAX_INSTANCE {
             return refuse(format!("instance must have 1 to {MAX_INSTANCE} bytes"));
         }
+        if card.agent_id.is_reserved() {
+            return refuse(format!("card.agentId: {} is a service's name", card.agent_id));
+        }
         let texts = [&card.description, &card.version].into_iter();
         if texts.chain(card.skills.iter().map(|skill| &skill.description)).any(|text| text.len() > MAX_TEXT) {
             return refuse(format!("card: description and version may have {MAX_TEXT} bytes each"));

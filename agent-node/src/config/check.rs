@@ -136,6 +136,11 @@ impl Loading {
         let before = self.faults.len();
         let at = place.fault("agent", "");
         let here = format!("{}:{}", at.file, at.line.unwrap_or_default());
+        if agent.agent.is_reserved() {
+            self.faults.push(
+                place.fault("agent", format!("{} is a service's name, no agent may have it", agent.agent)),
+            );
+        }
         if let Some(other) = self.ids.insert(agent.agent.to_string(), here) {
             self.faults.push(place.fault("agent", format!("{} is taken, see {other}", agent.agent)));
         }

@@ -103,6 +103,12 @@ fn a_fault_names_file_line_key_and_remedy() {
 }
 
 #[test]
+fn no_agent_may_have_a_services_name() {
+    let fault = faults("agent: registry\nbrain: {echo: {}}\n");
+    assert!(fault.contains("registry is a service's name"), "{fault}");
+}
+
+#[test]
 fn all_faults_of_a_file_are_named_at_once() {
     let fault = faults("agents:\n- agent: a/b\n  brain: {echo: {}}\n- {agent: c, brain: {scripted: gone}}\n");
     assert_eq!(fault.lines().count(), 2, "{fault}");
