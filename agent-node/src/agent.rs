@@ -4,6 +4,7 @@
 mod admit;
 mod drive;
 mod open;
+mod open_claim;
 mod perform;
 mod recover;
 mod retain;
@@ -120,7 +121,7 @@ pub struct AgentActor {
     thoughts: HashMap<(ConversationId, Place), tokio::task::JoinHandle<()>>,
     flushes: HashMap<ConversationId, SpawnHandle>,
     track_records: BTreeMap<AgentId, TrackRecord>,
-    followed: Option<Revision>,
+    followed: subscribe::Followed,
     poisoned: std::collections::BTreeSet<ConversationId>,
     journal_bytes: Arc<retain::JournalBytes>,
     counts: Counts,
@@ -250,7 +251,7 @@ impl AgentActor {
             thoughts: HashMap::new(),
             flushes: HashMap::new(),
             track_records: BTreeMap::new(),
-            followed: None,
+            followed: subscribe::Followed::default(),
             poisoned: std::collections::BTreeSet::new(),
             journal_bytes: Arc::default(),
             counts: Counts::default(),
@@ -372,7 +373,7 @@ impl Handler<Look> for AgentActor {
             thinking: self.thoughts.len(),
             timers: self.timers.len(),
             outbox: self.outbox().map(Outbox::waiting).unwrap_or_default(),
-            followed: self.followed,
+            followed: self.followed.get(),
             counts: Counts {
                 late_acks: self.parts.pulse.late_acks.load(Ordering::Relaxed),
                 ..self.counts.clone()

@@ -59,6 +59,7 @@ impl Queued {
             | What::Claimed { .. }
             | What::ClaimLost { .. }
             | What::ClaimExpired { .. }
+            | What::ClaimEnded { .. }
             | What::Woke { .. }
             | What::PeersFound { .. }
             | What::Answered { .. }
@@ -373,6 +374,7 @@ impl Conversation {
     pub fn is_work(&self) -> bool {
         match &self.pattern {
             AnyPattern::Delegation(delegation) => delegation.is_work(),
+            AnyPattern::OpenTask(task) => task.is_work(),
             AnyPattern::HelpRequest(_)
             | AnyPattern::Broadcast(_)
             | AnyPattern::ContractNet(_)
@@ -419,8 +421,16 @@ impl Conversation {
                     self.labels.insert(place, tell.label.clone());
                 }
             }
-            Effect::Resend(_) | Effect::Publish { .. } | Effect::FindPeers { .. } | Effect::Think { .. } => {
-                is_open = true
+            Effect::Resend(_)
+            | Effect::Publish { .. }
+            | Effect::FindPeers { .. }
+            | Effect::Think { .. }
+            | Effect::ClaimOpen { .. }
+            | Effect::RenewOpen { .. }
+            | Effect::CloseOpen { .. } => is_open = true,
+            Effect::TakeOn { spec, owner, epoch } => {
+                let row = TaskRow::new(spec.as_ref().clone(), owner.clone(), self.id.clone(), wall);
+                self.task = Some(TaskRow { epoch: Some(*epoch), ..row });
             }
             Effect::StopThinking => self.drop_open(decided, |effect| matches!(effect, Effect::Think { .. })),
             Effect::Claim { task, holder, lease } => {
@@ -495,7 +505,15 @@ impl Conversation {
         decided: &mut Decided,
     ) -> Result<(), Error> {
         self.drop_open(decided, |effect| {
-            matches!(effect, Effect::WakeAt { .. } | Effect::Think { .. } | Effect::FindPeers { .. })
+            matches!(
+                effect,
+                Effect::WakeAt { .. }
+                    | Effect::Think { .. }
+                    | Effect::FindPeers { .. }
+                    | Effect::ClaimOpen { .. }
+                    | Effect::RenewOpen { .. }
+                    | Effect::CloseOpen { .. }
+            )
         });
         self.labels.clear();
         if let Some(row) = &mut self.task {

@@ -88,6 +88,10 @@ pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) ->
         | Effect::Publish { .. }
         | Effect::Claim { .. }
         | Effect::Release { .. }
+        | Effect::ClaimOpen { .. }
+        | Effect::RenewOpen { .. }
+        | Effect::CloseOpen { .. }
+        | Effect::TakeOn { .. }
         | Effect::FindPeers { .. }
         | Effect::WakeAt { .. }
         | Effect::Forget { .. }

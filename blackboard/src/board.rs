@@ -173,6 +173,11 @@ impl Board {
         self.change(by, task, Change::End { epoch, standing: Standing::Completed }).await
     }
 
+    /// Ends the claim of `epoch` for good: the task will not be done.
+    pub async fn fail(&self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<Claim, Problem> {
+        self.change(by, task, Change::End { epoch, standing: Standing::Failed }).await
+    }
+
     /// How the claim on `task` stands.
     pub async fn look(&self, task: &TaskId) -> Result<Claim, Problem> {
         self.ask(Look(task.clone())).await

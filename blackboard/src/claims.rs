@@ -25,6 +25,8 @@ pub enum Standing {
     Expired,
     /// The work is done; nobody takes it any more.
     Completed,
+    /// The work will not be done; nobody takes it any more.
+    Failed,
 }
 
 /// A claim's record.
@@ -114,7 +116,9 @@ impl Stands {
         match (self.row.state, lease) {
             (Standing::Held, Some(lease)) if lease.epoch == self.revision => lease.until.since(now),
             (Standing::Held, _) => Duration::from_millis(self.row.lease_ms),
-            (Standing::Released | Standing::Expired | Standing::Completed, _) => Duration::ZERO,
+            (Standing::Released | Standing::Expired | Standing::Completed | Standing::Failed, _) => {
+                Duration::ZERO
+            }
         }
     }
 
@@ -146,7 +150,7 @@ pub fn claim(
         let remaining = stands.remaining(lease, now);
         let is_taken = match stands.row.state {
             Standing::Held => !remaining.is_zero(),
-            Standing::Completed => true,
+            Standing::Completed | Standing::Failed => true,
             Standing::Released | Standing::Expired => false,
         };
         if is_taken {
@@ -169,11 +173,13 @@ pub fn renew(stands: Option<&Stands>, by: &Principal, epoch: Revision) -> Result
     let stands = held(stands, by, epoch)?;
     match stands.row.state {
         Standing::Held => Ok(Duration::from_millis(stands.row.lease_ms)),
-        Standing::Released | Standing::Expired | Standing::Completed => Err(fenced(stands, epoch)),
+        Standing::Released | Standing::Expired | Standing::Completed | Standing::Failed => {
+            Err(fenced(stands, epoch))
+        }
     }
 }
 
-/// The write that ends the claim of `epoch` as released or completed; `None` if that has been written before.
+/// The write that ends the claim of `epoch` as released, completed or failed; `None` if that has been written before.
 pub fn end(
     stands: Option<&Stands>,
     by: &Principal,
@@ -188,7 +194,9 @@ pub fn end(
             Ok(Some(Swap { expected: stands.revision, row }))
         }
         state if state == as_ => Ok(None),
-        Standing::Released | Standing::Expired | Standing::Completed => Err(fenced(stands, epoch)),
+        Standing::Released | Standing::Expired | Standing::Completed | Standing::Failed => {
+            Err(fenced(stands, epoch))
+        }
     }
 }
 
@@ -218,6 +226,7 @@ fn held<'a>(stands: Option<&'a Stands>, by: &Principal, epoch: Revision) -> Resu
 pub fn taken(stands: &Stands, remaining: Duration) -> Problem {
     let message = match stands.row.state {
         Standing::Completed => format!("{} has completed this task", stands.row.holder),
+        Standing::Failed => format!("{} has failed at this task", stands.row.holder),
         Standing::Held | Standing::Released | Standing::Expired => {
             format!("{} holds this task for another {} ms", stands.row.holder, millis(remaining))
         }
@@ -233,7 +242,7 @@ pub fn fenced(stands: &Stands, epoch: Revision) -> Problem {
     let now = stands.epoch();
     let message = match (epoch == now, stands.row.state) {
         (true, Standing::Expired) => format!("the lease of epoch {epoch} has run out"),
-        (true, Standing::Held | Standing::Released | Standing::Completed) => {
+        (true, Standing::Held | Standing::Released | Standing::Completed | Standing::Failed) => {
             format!("epoch {epoch} has ended")
         }
         (false, _) => format!("epoch {epoch} is not in force: {now} is, held by {}", stands.row.holder),

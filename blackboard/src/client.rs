@@ -124,6 +124,14 @@ impl Blackboard {
         }
     }
 
+    /// Ends the claim for good, as one that came to nothing; `fenced` if `epoch` is not in force.
+    pub async fn fail(&self, by: &Principal, task: &TaskId, epoch: u64) -> Result<Claim, Problem> {
+        match &self.0 {
+            Place::Here(board) => board.fail(by, task, epoch).await,
+            Place::There(remote) => remote.change(by, task, "fail", epoch).await,
+        }
+    }
+
     /// How the claim on `task` stands; `claim_not_found` if there never was one.
     pub async fn look(&self, by: &Principal, task: &TaskId) -> Result<Claim, Problem> {
         match &self.0 {

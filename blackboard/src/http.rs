@@ -36,6 +36,7 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
     .service(resource(&claim("/renew"), [(Method::POST, web::post().to(renew))]))
     .service(resource(&claim("/release"), [(Method::POST, web::post().to(release))]))
     .service(resource(&claim("/complete"), [(Method::POST, web::post().to(complete))]))
+    .service(resource(&claim("/fail"), [(Method::POST, web::post().to(fail))]))
     .service(resource(
         &claim(""),
         [(Method::GET, web::get().to(look)), (Method::POST, web::post().to(take))],
@@ -91,6 +92,11 @@ async fn release(board: Place, by: By, task: web::Path<String>, body: web::Bytes
 async fn complete(board: Place, by: By, task: web::Path<String>, body: web::Bytes) -> Answer {
     let (task, Named { epoch }) = (parsed(&task)?, asked::body(&body)?);
     Ok(HttpResponse::Ok().json(board.complete(&by, &task, epoch).await?))
+}
+
+async fn fail(board: Place, by: By, task: web::Path<String>, body: web::Bytes) -> Answer {
+    let (task, Named { epoch }) = (parsed(&task)?, asked::body(&body)?);
+    Ok(HttpResponse::Ok().json(board.fail(&by, &task, epoch).await?))
 }
 
 async fn look(board: Place, _by: By, task: web::Path<String>) -> Answer {

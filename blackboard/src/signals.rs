@@ -17,6 +17,8 @@ use serde_json::{Map, Value};
 
 /// The owner of the board's keys.
 pub const OWNER: &str = "board";
+/// The member of `refs` by which a task that is offered again names whoever offered it first.
+pub const PUBLISHER: &str = "publisher";
 const LOG: &str = "signal";
 const SEEN: &str = "seen";
 const OFFERS: &str = "offer";

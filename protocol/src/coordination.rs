@@ -10,6 +10,7 @@ pub mod broadcast;
 pub mod contract_net;
 pub mod delegation;
 pub mod help_request;
+pub mod open_task;
 pub mod reaction;
 pub mod redelivery;
 
@@ -98,6 +99,11 @@ pub enum What {
     },
     /// A claim's lease ran out.
     ClaimExpired {
+        /// The claim.
+        epoch: Epoch,
+    },
+    /// A claim on the board was ended there, as was asked.
+    ClaimEnded {
         /// The claim.
         epoch: Epoch,
     },
@@ -203,6 +209,39 @@ pub enum Effect {
         /// What was claimed.
         task: TaskId,
         /// Which claim; another is not touched.
+        epoch: Epoch,
+    },
+    /// Claim an open task on the board, for this agent. → [`What::Claimed`] or [`What::ClaimLost`], whenever the board
+    /// can be reached.
+    ClaimOpen {
+        /// What is claimed.
+        task: TaskId,
+        /// For how long, without a sign of life.
+        lease: Duration,
+    },
+    /// Start the lease of a claim on the board afresh. → [`What::Claimed`] or [`What::ClaimExpired`].
+    RenewOpen {
+        /// What was claimed.
+        task: TaskId,
+        /// Which claim.
+        epoch: Epoch,
+    },
+    /// End a claim on the board for good; the board tells of it. → [`What::ClaimEnded`] or [`What::ClaimExpired`].
+    CloseOpen {
+        /// What was claimed.
+        task: TaskId,
+        /// Which claim.
+        epoch: Epoch,
+        /// Whether the task is done; else it will not be.
+        is_done: bool,
+    },
+    /// Keep and show the conversation's task from here on.
+    TakeOn {
+        /// What is to be done.
+        spec: Box<crate::task::TaskSpec>,
+        /// Whose task it is.
+        owner: Principal,
+        /// The claim it is done under.
         epoch: Epoch,
     },
     /// Look for peers with a capability. → [`What::PeersFound`].
@@ -370,6 +409,8 @@ pub enum AnyPattern {
     Redelivery(redelivery::Redelivery),
     /// An agent reacts to a signal it subscribes to.
     Reaction(Box<reaction::Reaction>),
+    /// An agent does a task that was offered on the board.
+    OpenTask(Box<open_task::OpenTask>),
 }
 
 impl Pattern for AnyPattern {
@@ -381,6 +422,7 @@ impl Pattern for AnyPattern {
             Self::ContractNet(pattern) => pattern.on(event),
             Self::Redelivery(pattern) => pattern.on(event),
             Self::Reaction(pattern) => pattern.on(event),
+            Self::OpenTask(pattern) => pattern.on(event),
         }
     }
 }
@@ -398,6 +440,7 @@ impl AnyPattern {
             Self::ContractNet(_) => "contract-net",
             Self::Redelivery(_) => "redelivery",
             Self::Reaction(_) => "reaction",
+            Self::OpenTask(_) => "open-task",
         }
     }
 
@@ -409,7 +452,8 @@ impl AnyPattern {
             | Self::HelpRequest(_)
             | Self::Broadcast(_)
             | Self::Redelivery(_)
-            | Self::Reaction(_) => None,
+            | Self::Reaction(_)
+            | Self::OpenTask(_) => None,
         }
     }
 }

@@ -12,7 +12,7 @@ pub const DEAD_LETTERS: &str = "/a2a/dead-letters";
 pub const CARD: &str = "/a2a/card";
 /// Signals: GET reads, POST publishes, `/stream` follows.
 pub const SIGNALS: &str = "/board/signals";
-/// Claims on open tasks: `{task}`, `{task}/renew`, `{task}/release`, `{task}/complete`.
+/// Claims on open tasks: `{task}`, `{task}/renew`, `{task}/release`, `{task}/complete`, `{task}/fail`.
 pub const CLAIMS: &str = "/board/claims";
 /// Registered agents: `{id}`, `{id}/heartbeat`.
 pub const AGENTS: &str = "/registry/agents";

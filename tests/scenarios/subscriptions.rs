@@ -1,6 +1,6 @@
 //! Agents follow the board and react to what they subscribe to (DESIGN §5): each signal once, open tasks by one of them.
 
-use crate::harness::{Answer, Process, call, eventually};
+use crate::harness::{Answer, Process, artifact, call, cluster::Cluster, eventually, message};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -60,4 +60,105 @@ async fn a_brain_reacts_once_to_every_signal_also_after_a_crash() {
     .await;
     let seen = seen(&mesh).await;
     assert!(seen.values().all(|times| *times == 1), "{seen:?}");
+}
+
+/// Two equal agents, each waiting for open work, and one that only passes broadcasts on.
+const BUILDERS: &str = "
+agents:
+  - { agent: relay-01, skills: [relay], brain: { echo: {} } }
+  - { agent: builder-01, skills: [build], subscribe: [task.available], brain: { echo: {} } }
+  - { agent: builder-02, skills: [build], subscribe: [task.available], brain: { echo: {} } }
+";
+
+fn offer(to: &str, task: &str) -> Value {
+    json!({
+        "fromAgentId": "me", "toAgentId": to, "type": "broadcast",
+        "payload": {
+            "signal": "task.available", "taskId": task, "capability": "build",
+            "refs": { "description": "build it", "input": { "name": task } },
+        },
+    })
+}
+
+/// The signals of this type about this task.
+async fn about(mesh: &Process, kind: &str, task: &str) -> Vec<Value> {
+    mesh.signals(kind).await.into_iter().filter(|signal| signal["taskId"] == task).collect()
+}
+
+async fn claimed_by(mesh: &Process, task: &str) -> String {
+    let claimed = mesh.signal_where("task.claimed", |signal| signal["taskId"] == task).await;
+    claimed["from"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_open_task_is_done_by_exactly_one_of_two_equal_agents() {
+    let mesh = Process::up(BUILDERS).await;
+    let tasks: Vec<String> = (0..6).map(|at| format!("open-{at}")).collect();
+    for (at, task) in tasks.iter().enumerate() {
+        let to = ["relay-01", "builder-01", "builder-02"][at % 3];
+        let answer = mesh.agent(to).post(&offer(to, task)).await;
+        assert_eq!(answer.status, 202, "{answer:?}");
+    }
+    for task in &tasks {
+        mesh.signal_where("task.complete", |signal| signal["taskId"] == **task).await;
+        let winner = claimed_by(&mesh, task).await;
+        let done = mesh.agent(&winner).task_in(task, &["completed"]).await;
+        assert_eq!(artifact(&done, "echo").as_deref(), Some("build it"));
+        mesh.signal_where("artifact.produced", |signal| signal["taskId"] == **task).await;
+        assert_eq!(about(&mesh, "task.claimed", task).await.len(), 1);
+        assert_eq!(about(&mesh, "task.complete", task).await.len(), 1);
+        let loser = if winner == "builder-01" { "builder-02" } else { "builder-01" };
+        assert_eq!(mesh.agent(loser).task(task).await["reasonCode"], "task_not_found");
+    }
+}
+
+#[tokio::test]
+async fn an_open_task_that_comes_to_nothing_ends_failed_on_the_board() {
+    let mesh = Process::up(
+        "
+agents:
+  - agent: builder-01
+    skills: [build]
+    subscribe: [task.available]
+    brain: { exec: [sh, -c, 'echo ''{\"type\":\"failed\",\"reason\":\"no bricks\"}'''] }
+",
+    )
+    .await;
+    mesh.agent("builder-01").post(&offer("builder-01", "open-1")).await;
+    mesh.signal_where("task.failed", |signal| signal["taskId"] == "open-1").await;
+    let failed = mesh.agent("builder-01").task_in("open-1", &["failed"]).await;
+    assert_eq!(message(&failed), "no bricks");
+    assert!(about(&mesh, "task.complete", "open-1").await.is_empty());
+}
+
+#[tokio::test]
+async fn an_open_task_whose_claimer_is_killed_is_offered_again_and_finished_by_another() {
+    let cluster = Cluster::start().await;
+    let builder = |id: &str, brain: &str| {
+        format!("agents: [{{ agent: {id}, skills: [build], subscribe: [task.available], brain: {brain} }}]")
+    };
+    let mut first = cluster.node("first", &builder("builder-01", "{ exec: [sleep, '600'] }")).await;
+    let second = cluster.node("second", &builder("builder-02", "{ echo: {} }")).await;
+    for (node, agent) in [(&first, "builder-01"), (&second, "builder-02")] {
+        eventually("a place on the board", async || node.agent(agent).state().await["followed"].as_u64())
+            .await;
+    }
+    second.signal("STOP");
+    let offer = json!({
+        "type": "task.available", "from": "me", "taskId": "open-1", "capability": "build",
+        "refs": { "description": "build it" },
+    });
+    publish(&cluster.board, offer).await;
+    assert_eq!(claimed_by(&cluster.board, "open-1").await, "builder-01");
+    first.agent("builder-01").task_in("open-1", &["working"]).await;
+    first.kill();
+    second.signal("CONT");
+    cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "open-1").await;
+    let done = second.agent("builder-02").task_in("open-1", &["completed"]).await;
+    assert_eq!(artifact(&done, "echo").as_deref(), Some("build it"));
+    let offers = about(&cluster.board, "task.available", "open-1").await;
+    assert_eq!(offers.len(), 2, "{offers:#?}");
+    assert_eq!(offers[1]["refs"]["reason"], "lease-expired");
+    let claims = about(&cluster.board, "task.claimed", "open-1").await;
+    assert_eq!((claims.len(), &claims[1]["from"]), (2, &json!("builder-02")));
 }

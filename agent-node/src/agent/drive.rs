@@ -38,6 +38,8 @@ impl AgentActor {
                 return;
             }
         }
+        let what = self.settle_open_claim(&id, what, ctx);
+        let Some(conversation) = self.conversations.get_mut(&id) else { return };
         conversation.queue.push_back(Queued::from_inside(what, closes));
         self.advance(&id, false, ctx);
     }

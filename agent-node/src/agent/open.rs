@@ -26,7 +26,7 @@ use protocol::{
     message::{self, Payload},
     principal::Principal,
     problem::{Problem, Reason},
-    task::{Status, Task, TaskSpec, TaskState},
+    task::TaskSpec,
     trace::TraceContext,
 };
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl AgentActor {
             Payload::Award(_) => self.take_award(admit, ctx),
             Payload::HelpRequest(_) => self.take_help_request(admit, ctx),
             Payload::Broadcast(broadcast) => {
-                let pattern = AnyPattern::Broadcast(Broadcast::new(broadcast.clone()));
+                let pattern = AnyPattern::Broadcast(Broadcast::new(broadcast.clone(), &admit.by));
                 self.begin_for(admit, pattern, None, ctx)
             }
             Payload::TaskUpdate(_)
@@ -218,24 +218,12 @@ impl AgentActor {
         }
         let mut receipt = self.receipt(&admit.envelope, &admit.by, admit.digest);
         receipt.task_id = task.as_ref().map(|(spec, _, _)| spec.task_id.clone()).or(receipt.task_id);
-        let row = |spec: TaskSpec, asked, epoch| TaskRow {
-            task: Task {
-                conversation: ConversationId::parse("pending")
-                    .unwrap_or_else(|_| unreachable!("`pending` is an id")),
-                owner: admit.by.clone(),
-                participants: Vec::new(),
-                doer: None,
-                status: Status { state: TaskState::Submitted, message: None },
-                changed_at: receipt.at,
-                created_at: receipt.at,
-                artifacts: Vec::new(),
-                spec,
-            },
+        let pending = ConversationId::parse("pending").unwrap_or_else(|_| unreachable!("`pending` is an id"));
+        let task = task.map(|(spec, asked, epoch)| TaskRow {
             asked,
             epoch,
-            ended_at: None,
-        };
-        let task = task.map(|(spec, asked, epoch)| row(spec, asked, epoch));
+            ..TaskRow::new(spec, admit.by.clone(), pending, receipt.at)
+        });
         let ack = Ack {
             message_id: receipt.message_id.clone(),
             task_id: receipt.task_id.clone(),

@@ -4,12 +4,15 @@ use super::{AgentActor, Happened};
 use crate::{
     brain::{Ask, PeerSkill},
     conversation::record::{Claim, Open, Place, keys},
-    outbox::letter::{self, Letter},
+    outbox::{
+        claims::Wanted,
+        letter::{self, Letter},
+    },
 };
 use actix::{AsyncContext, Context};
 use protocol::{
     coordination::{Effect, What, When, thought::Prompt},
-    ids::{Address, ConversationId, EffectId},
+    ids::{Address, ConversationId, EffectId, TaskId},
     time::WallTime,
 };
 use std::time::Duration;
@@ -93,6 +96,14 @@ impl AgentActor {
                     tell_agent(&me, Happened { conversation, closes: Some(place), what }).await;
                 });
             }
+            Effect::ClaimOpen { task, lease } => self.claim(id, place, task, Wanted::Take { lease: *lease }),
+            Effect::RenewOpen { task, epoch } => self.claim(id, place, task, Wanted::Renew(*epoch)),
+            Effect::CloseOpen { task, epoch, is_done } => {
+                self.claim(id, place, task, Wanted::Close { epoch: *epoch, is_done: *is_done });
+            }
+            Effect::TakeOn { spec, owner, .. } => {
+                self.tasks.insert((spec.task_id.clone(), owner.clone()), id.clone());
+            }
             Effect::WakeAt { timer, when } => self.wake(id, place, timer.clone(), *when, ctx),
             Effect::StopThinking
             | Effect::Claim { .. }
@@ -128,6 +139,12 @@ impl AgentActor {
     fn send(&self, letter: Letter) {
         if let Some(outbox) = self.outbox() {
             outbox.send(letter);
+        }
+    }
+
+    fn claim(&self, id: &ConversationId, place: Place, task: &TaskId, wanted: Wanted) {
+        if let Some(outbox) = self.outbox() {
+            outbox.claim(id.clone(), place, task.clone(), wanted);
         }
     }
 

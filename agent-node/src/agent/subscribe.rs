@@ -1,8 +1,8 @@
 //! An agent reacts to what it subscribes to on the board (DESIGN §5): each signal opens a conversation, in the commit
 //! that moves the agent's cursor past it, so that each is reacted to once, whatever crashes.
 //!
-//! Signals come one at a time: while the agent can take nothing new, it reads nothing new, and what it has not read
-//! waits on the board. The first start begins at the board's head.
+//! Signals come one at a time: while the agent can take nothing new (or no more work, when work is offered), it reads
+//! nothing new, and what it has not read waits on the board. The first start begins at the board's head.
 
 use super::{
     AgentActor,
@@ -21,6 +21,7 @@ use futures_util::StreamExt;
 use protocol::{
     coordination::{
         AnyPattern, What,
+        broadcast::on_behalf_of,
         reaction::{self, Reaction},
     },
     ids::{AgentId, ConversationId, MessageId},
@@ -28,7 +29,10 @@ use protocol::{
     problem::{Problem, Reason},
     signal::{Posted, Selector, Signal, SignalType},
 };
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 use tokio::sync::oneshot;
 
 /// How long a signal waits that the agent can't take yet.
@@ -61,7 +65,7 @@ impl AgentActor {
             board: self.parts.ways.board.clone(),
             store: self.parts.store.clone(),
             selector: Selector { types: self.parts.subscribe.clone(), ..Selector::default() },
-            cursor: None,
+            cursor: self.followed.clone(),
         };
         actix::spawn(follower.run());
     }
@@ -71,25 +75,35 @@ impl AgentActor {
         let message_id = MessageId::parse(&format!("signal-{}", posted.revision))
             .map_err(|bad| Problem::new(Reason::Internal, bad.to_string()))?;
         let ack = Ack { message_id, task_id: None, conversation_id: None, duplicate: false };
-        self.followed = Some(posted.revision);
         if !self.concerns(&posted.signal) {
             return Ok(now(Ok(ack)));
         }
         if self.parts.pulse.is_draining() {
             return Err(Problem::new(Reason::Draining, format!("{} is leaving", self.me)));
         }
-        if self.conversations.len() >= self.parts.limits.max_open_conversations {
+        let is_offer = posted.signal.kind == SignalType::task_available();
+        let is_full = self.conversations.len() >= self.parts.limits.max_open_conversations
+            || is_offer && self.has_no_place();
+        if is_full {
             return Err(Problem::new(Reason::Overloaded, format!("{} has enough to do", self.me)));
         }
-        self.counts.reactions += 1;
         let revision = posted.revision;
-        let pattern = Reaction::new(self.me.clone(), posted, self.parts.patience);
-        self.begin_at(revision, AnyPattern::Reaction(Box::new(pattern)), ack, ctx)
+        let pattern = match is_offer {
+            true => self.try_to_get(&posted.signal)?,
+            false => {
+                let reaction = Reaction::new(self.me.clone(), posted, self.parts.patience);
+                Some(AnyPattern::Reaction(Box::new(reaction)))
+            }
+        };
+        let Some(pattern) = pattern else { return Ok(now(Ok(ack))) };
+        self.counts.reactions += 1;
+        self.begin_at(revision, pattern, ack, ctx)
     }
 
-    /// Whether a signal is somebody else's, within what this agent can do, and not the end of an endless chain.
+    /// Whether a signal is somebody else's (a broadcast that this agent only passed on is), within what this agent can do, and not the end of an endless chain.
     fn concerns(&self, signal: &Signal) -> bool {
-        let is_own = signal.from == self.me;
+        let is_relayed = on_behalf_of(signal).is_some_and(|by| by.agent() != Some(&self.me));
+        let is_own = signal.from == self.me && !is_relayed;
         let asks = signal.kind == SignalType::task_available() || signal.kind == SignalType::help_needed();
         let can = |capability| self.parts.card.support(capability) > 0.0;
         let is_within = !asks || signal.capability.as_ref().is_none_or(can);
@@ -131,14 +145,28 @@ struct Follower {
     board: Blackboard,
     store: Shared,
     selector: Selector,
-    cursor: Option<Revision>,
+    cursor: Followed,
+}
+
+/// How far the board has been followed; `None` before its place there is known.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Followed(Arc<Mutex<Option<Revision>>>);
+
+impl Followed {
+    pub(super) fn get(&self) -> Option<Revision> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, revision: Revision) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(revision);
+    }
 }
 
 /// The agent is gone, and nobody is there to read for.
 struct Gone;
 
 impl Follower {
-    async fn run(mut self) {
+    async fn run(self) {
         let mut attempt = 0;
         loop {
             let problem = match self.follow(&mut attempt).await {
@@ -151,7 +179,9 @@ impl Follower {
             }
             if problem.reason == Reason::Trimmed {
                 let floor = problem.metadata.iter().find(|(key, _)| *key == "floor");
-                self.cursor = floor.and_then(|(_, floor)| floor.parse().ok()).or(self.cursor);
+                if let Some(floor) = floor.and_then(|(_, floor)| floor.parse().ok()) {
+                    self.cursor.set(floor);
+                }
             }
             tokio::time::sleep(pause(attempt)).await;
             attempt += 1;
@@ -159,13 +189,13 @@ impl Follower {
     }
 
     /// Hands signals over, from the cursor on.
-    async fn follow(&mut self, attempt: &mut u32) -> Result<Gone, Problem> {
+    async fn follow(&self, attempt: &mut u32) -> Result<Gone, Problem> {
         let by = Principal::Agent(self.me.clone());
-        let cursor = match self.cursor {
+        let cursor = match self.cursor.get() {
             Some(cursor) => cursor,
             None => self.begin(&by).await?,
         };
-        self.cursor = Some(cursor);
+        self.cursor.set(cursor);
         let mut signals = self.board.subscribe(&by, self.selector.clone(), Some(cursor)).await?;
         while let Some(next) = signals.next().await {
             let posted = next?;
@@ -174,7 +204,7 @@ impl Follower {
             if let Err(gone) = self.hand_over(posted).await {
                 return Ok(gone);
             }
-            self.cursor = Some(revision);
+            self.cursor.set(revision);
         }
         Err(Problem::new(Reason::BlackboardUnavailable, "the stream ended"))
     }

@@ -5,7 +5,7 @@ use protocol::{
     coordination::{AnyPattern, Effect, Event},
     ids::{AgentId, ConversationId, Digest, MessageId, TaskId},
     principal::Principal,
-    task::Task,
+    task::{Status, Task, TaskSpec, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
 };
@@ -173,6 +173,25 @@ pub struct TaskRow {
     /// When it ended, on the node's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<NodeTime>,
+}
+
+impl TaskRow {
+    /// A task that has been taken and not begun.
+    pub fn new(spec: TaskSpec, owner: Principal, conversation: ConversationId, at: WallTime) -> Self {
+        let asked = Digest::of(spec.description.as_bytes());
+        let task = Task {
+            conversation,
+            owner,
+            participants: Vec::new(),
+            doer: None,
+            status: Status { state: TaskState::Submitted, message: None },
+            changed_at: at,
+            created_at: at,
+            artifacts: Vec::new(),
+            spec,
+        };
+        Self { task, asked, epoch: None, ended_at: None }
+    }
 }
 
 /// Where an agent's records lie.

@@ -37,6 +37,10 @@ pub fn of(me: &AgentId, conversation: &ConversationId, place: Place, open: &Open
         | Effect::Publish { .. }
         | Effect::Claim { .. }
         | Effect::Release { .. }
+        | Effect::ClaimOpen { .. }
+        | Effect::RenewOpen { .. }
+        | Effect::CloseOpen { .. }
+        | Effect::TakeOn { .. }
         | Effect::FindPeers { .. }
         | Effect::WakeAt { .. }
         | Effect::Forget { .. }

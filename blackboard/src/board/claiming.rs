@@ -105,12 +105,16 @@ pub(super) async fn end(
             return now.ok_or_else(|| Problem::new(Reason::ClaimNotFound, "nobody has claimed this task"));
         };
         let offer = offer(&store, &task)?;
-        let is_done = standing == Standing::Completed;
-        let kind = if is_done { SignalType::task_complete() } else { SignalType::task_available() };
+        let (kind, is_done) = match standing {
+            Standing::Completed => (SignalType::task_complete(), true),
+            Standing::Failed => (SignalType::task_failed(), true),
+            Standing::Released | Standing::Held | Standing::Expired => (SignalType::task_available(), false),
+        };
         let mut refs = Map::new();
         refs.insert("epoch".into(), json!(epoch));
         if !is_done {
             refs.extend(offer.iter().flat_map(|offer| offer.refs.clone()));
+            refs.extend(offer.iter().map(publisher));
             refs.insert("reason".into(), json!("released"));
         }
         let holder = swap.row.holder.clone();
@@ -136,12 +140,18 @@ pub(super) async fn expire(
     };
     let offer = offer(&store, &task)?;
     let mut refs = offer.as_ref().map(|offer| offer.refs.clone()).unwrap_or_default();
+    refs.extend(offer.iter().map(publisher));
     refs.insert("reason".into(), json!("lease-expired"));
     refs.insert("epoch".into(), json!(lease.epoch));
     refs.insert("formerHolder".into(), json!(swap.row.holder));
     let kind = SignalType::task_available();
     let told = signals::of_claim(kind, &task, None, offer.as_ref(), lease.epoch, refs, wall);
     Ok(write(&store, &task, swap, &told, None).await?.is_some())
+}
+
+/// Whose offer it was, for those who see it offered again.
+fn publisher(offer: &Signal) -> (String, serde_json::Value) {
+    (signals::PUBLISHER.to_owned(), json!(offer.from))
 }
 
 fn offer(store: &Shared, task: &TaskId) -> Result<Option<Signal>, Problem> {

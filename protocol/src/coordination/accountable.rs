@@ -39,6 +39,9 @@ pub struct Accountable {
     pub asker: Option<Asker>,
     /// Whether the board hears how it ends: true for whoever has the last word, false under somebody's award.
     pub announces: bool,
+    /// The claim on the board this is done under, if it was open to all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Epoch>,
     seq: Seq,
     ended: Option<TaskState>,
     artifacts: Vec<Artifact>,
@@ -48,7 +51,7 @@ impl Accountable {
     /// Takes `spec` on for `asker`.
     pub fn new(spec: TaskSpec, asker: Option<Asker>) -> Self {
         let announces = asker.as_ref().is_none_or(|asker| asker.epoch.is_none());
-        Self { spec, asker, announces, seq: 0, ended: None, artifacts: Vec::new() }
+        Self { spec, asker, announces, claim: None, seq: 0, ended: None, artifacts: Vec::new() }
     }
 
     /// Whether it has ended; everything after is late.
@@ -166,14 +169,8 @@ impl Accountable {
             ..Announcement::about(kind, &self.spec.task_id)
         };
         ended.refs.insert("state".into(), json!(state));
-        let produced = artifacts.iter().map(|artifact| {
-            let mut produced = Announcement::about(SignalType::artifact_produced(), &self.spec.task_id);
-            produced.subject = Some(artifact.artifact_id.chars().take(200).collect());
-            produced.capability.clone_from(&self.spec.capability);
-            Effect::Publish { signal: produced }
-        });
-        let produced: Vec<_> =
-            if state == TaskState::Completed { produced.take(16).collect() } else { Vec::new() };
+        let is_done = state == TaskState::Completed;
+        let produced = if is_done { produced(&self.spec, artifacts) } else { Vec::new() };
         produced.into_iter().chain([Effect::Publish { signal: ended }]).collect()
     }
 
@@ -188,4 +185,15 @@ impl Accountable {
             payload,
         })
     }
+}
+
+/// Tells the board of a finished task's results.
+pub(super) fn produced(spec: &TaskSpec, artifacts: &[Artifact]) -> Vec<Effect> {
+    let produced = artifacts.iter().take(16).map(|artifact| {
+        let mut produced = Announcement::about(SignalType::artifact_produced(), &spec.task_id);
+        produced.subject = Some(artifact.artifact_id.chars().take(200).collect());
+        produced.capability.clone_from(&spec.capability);
+        Effect::Publish { signal: produced }
+    });
+    produced.collect()
 }

@@ -3,9 +3,20 @@
 use super::{Announcement, Effect, Event, Outcome, Pattern, What};
 use crate::{
     message,
+    principal::Principal,
+    signal::Signal,
     task::{Status, TaskState},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// The member of a signal's `refs` that names the principal who had it published.
+pub const ON_BEHALF_OF: &str = "onBehalfOf";
+
+/// Who had `signal` published, if its publisher says that it was somebody else.
+pub fn on_behalf_of(signal: &Signal) -> Option<Principal> {
+    Principal::try_from(signal.refs.get(ON_BEHALF_OF)?.as_str()?.to_owned()).ok()
+}
 
 /// One broadcast, from its message to its place on the board.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,9 +27,10 @@ pub struct Broadcast {
 }
 
 impl Broadcast {
-    /// Takes the message's content.
-    pub fn new(message: message::Broadcast) -> Self {
-        let message::Broadcast { signal, subject, refs, task_id, capability, extra: _ } = message;
+    /// Takes the message's content, and notes who wants it known: the signal itself is the agent's that publishes it.
+    pub fn new(message: message::Broadcast, by: &Principal) -> Self {
+        let message::Broadcast { signal, subject, mut refs, task_id, capability, extra: _ } = message;
+        refs.insert(ON_BEHALF_OF.into(), json!(by));
         Self { signal: Announcement { kind: signal, subject, task_id, capability, refs }, settled: false }
     }
 }

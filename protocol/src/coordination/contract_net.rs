@@ -299,6 +299,7 @@ impl Pattern for ContractNet {
             | What::Thought { .. }
             | What::ThoughtFailed { .. }
             | What::ClaimExpired { .. }
+            | What::ClaimEnded { .. }
             | What::Told { .. }
             | What::Published { .. }
             | What::PeersFound { .. } => Vec::new(),

@@ -6,7 +6,10 @@
 
 mod asked;
 
-use super::{Announcement, Effect, Event, Pattern, What, When, accountable::Accountable, thought};
+use super::{
+    Announcement, Effect, Event, Pattern, What, When, accountable::Accountable, broadcast::ON_BEHALF_OF,
+    thought,
+};
 use crate::{
     ids::AgentId,
     message::{AwardAccept, AwardDecline, Payload},
@@ -162,7 +165,8 @@ impl Delegation {
                     let update = super::Update::Artifact { artifact, append, last_chunk };
                     effects.extend(self.accountable.update(update));
                 }
-                Progress::Signal { signal, subject, capability, refs } => {
+                Progress::Signal { signal, subject, capability, mut refs } => {
+                    refs.remove(ON_BEHALF_OF);
                     let task_id = Some(self.accountable.spec.task_id.clone());
                     let signal = Announcement { kind: signal, subject, task_id, capability, refs };
                     effects.push(Effect::Publish { signal });
@@ -316,6 +320,7 @@ impl Pattern for Delegation {
             | What::Claimed { .. }
             | What::ClaimLost { .. }
             | What::ClaimExpired { .. }
+            | What::ClaimEnded { .. }
             | What::Woke { .. }
             | What::Told { .. }
             | What::Undelivered { .. }

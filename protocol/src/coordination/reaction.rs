@@ -81,11 +81,16 @@ impl Reaction {
                 }
                 Some(Effect::Tell(tell))
             }
-            Effect::Update(_) | Effect::AskHuman { .. } | Effect::Assign { .. } => None,
+            Effect::Update(_) | Effect::AskHuman { .. } | Effect::Assign { .. } | Effect::TakeOn { .. } => {
+                None
+            }
             other @ (Effect::Resend(_)
             | Effect::StopThinking
             | Effect::Claim { .. }
             | Effect::Release { .. }
+            | Effect::ClaimOpen { .. }
+            | Effect::RenewOpen { .. }
+            | Effect::CloseOpen { .. }
             | Effect::FindPeers { .. }
             | Effect::WakeAt { .. }
             | Effect::Forget { .. }

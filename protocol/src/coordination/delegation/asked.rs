@@ -304,7 +304,7 @@ fn chosen(accountable: &Accountable, names: &[String]) -> Vec<Artifact> {
 /// A name for a child task that no other task of this agent has: the same ask gets the same name again.
 fn child_id(accountable: &Accountable, me: &AgentId, label: &str) -> TaskId {
     let spec = &accountable.spec;
-    let epoch = accountable.asker.as_ref().and_then(|asker| asker.epoch);
+    let epoch = accountable.asker.as_ref().and_then(|asker| asker.epoch).or(accountable.claim);
     let asker = accountable.asker.as_ref().map(|asker| asker.message.as_str()).unwrap_or_default();
     let seed = format!("{}|{}|{}|{epoch:?}|{asker}|{:?}|{label}", spec.root, me, spec.task_id, spec.path);
     let digest = Digest::of(seed.as_bytes()).to_string();
