@@ -1,6 +1,6 @@
 //! Agents follow the board and react to what they subscribe to (DESIGN §5): each signal once, open tasks by one of them.
 
-use crate::harness::{Answer, Process, artifact, call, cluster::Cluster, eventually, message};
+use crate::harness::{Answer, Process, artifact, call, cluster::Cluster, eventually, get, message};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -108,7 +108,8 @@ async fn an_open_task_is_done_by_exactly_one_of_two_equal_agents() {
         assert_eq!(about(&mesh, "task.claimed", task).await.len(), 1);
         assert_eq!(about(&mesh, "task.complete", task).await.len(), 1);
         let loser = if winner == "builder-01" { "builder-02" } else { "builder-01" };
-        assert_eq!(mesh.agent(loser).task(task).await["reasonCode"], "task_not_found");
+        let others = get(&format!("{}/a2a/tasks", mesh.agent(loser).url)).await["tasks"].clone();
+        assert!(!others.as_array().unwrap().iter().any(|other| other["id"] == **task), "{others:#}");
     }
 }
 

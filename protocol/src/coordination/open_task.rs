@@ -66,6 +66,7 @@ pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
         deadline: None,
         accepted_modes: Vec::new(),
         path: Vec::new(),
+        parent: None,
         root,
     })
 }

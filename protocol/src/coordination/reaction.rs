@@ -79,6 +79,9 @@ impl Reaction {
                 if let Payload::HelpRequest(request) = &mut tell.payload {
                     request.task_id.clone_from(&about.task_id);
                 }
+                if let Payload::TaskRequest(request) = &mut tell.payload {
+                    request.parent_task_id = None;
+                }
                 Some(Effect::Tell(tell))
             }
             Effect::Update(_) | Effect::AskHuman { .. } | Effect::Assign { .. } | Effect::TakeOn { .. } => {
