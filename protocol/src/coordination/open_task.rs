@@ -160,10 +160,8 @@ impl OpenTask {
         let Stage::Closing { outcome, .. } = std::mem::replace(&mut self.stage, Stage::Over) else {
             return Vec::new();
         };
-        let mut effects = match outcome.status.state {
-            TaskState::Completed => produced(&self.spec, &outcome.artifacts),
-            _ => Vec::new(),
-        };
+        let is_done = outcome.status.state == TaskState::Completed;
+        let mut effects = if is_done { produced(&self.spec, &outcome.artifacts) } else { Vec::new() };
         effects.push(Effect::Finish(*outcome));
         effects
     }

@@ -54,9 +54,9 @@ fn help() -> Progress {
 }
 
 fn ended(effects: &[Effect]) -> Option<TaskState> {
-    effects.iter().find_map(|effect| match effect {
-        Effect::Finish(outcome) => Some(outcome.status.state),
-        _ => None,
+    effects.iter().find_map(|effect| {
+        let Effect::Finish(outcome) = effect else { return None };
+        Some(outcome.status.state)
     })
 }
 
