@@ -309,7 +309,7 @@ async fn a_process_told_to_end_takes_nothing_new_finishes_its_work_and_says_good
     open_gate(cluster.dir.path());
     assert_eq!(node.ended().await, 0);
     let left = cluster.board.signal_where("agent.left", |signal| signal["subject"] == "builder-01").await;
-    assert_eq!(left["from"], "registry");
+    assert_eq!(left["refs"]["reason"], "deregistered", "it said so, it was not missed: {left:#}");
     node.revive().await;
     let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
     assert_eq!(state(&task), "completed", "it had finished before it ended: {task:#}");
