@@ -334,6 +334,43 @@ async fn a_winner_that_comes_back_in_time_goes_on_with_its_award() {
 }
 
 #[tokio::test]
+async fn a_chain_of_agents_survives_the_death_of_its_middle() {
+    let (cluster, front, _one, _two) = trio("leaseMs: 20000").await;
+    let script = "
+turns:
+  - when: { turn: 1 }
+    say: [{ type: delegate, id: part, to: 'capability:build', description: build it }]
+  - when: { turn: 2 }
+    say: [{ type: artifact, name: plan.txt, text: planned }]
+    end: { done: with what came back }
+";
+    let script = crate::harness::file(cluster.dir.path(), "script.yaml", script);
+    let yaml = format!(
+        "
+mesh: {{ auction: {{ leaseMs: 20000 }} }}
+agents:
+  - {{ agent: planner-01, skills: [plan], brain: {{ scripted: '{}' }} }}
+",
+        script.display()
+    );
+    let mut middle = cluster.node("middle", &yaml).await;
+    knows(&middle, &["builder-01", "builder-02"]).await;
+    knows(&front, &["planner-01"]).await;
+    let front = front.agent("manager-01");
+    front.send(json!({ "taskId": "t-1", "description": "plan it", "capability": "plan" })).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    middle.kill();
+    open_gate(cluster.dir.path());
+    middle.revive().await;
+    let task = front.task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!((state(&task).as_str(), doer(&task)), ("completed", "planner-01"), "{task:#}");
+    assert_eq!(artifact(&task, "plan.txt").as_deref(), Some("planned"));
+    assert_eq!(begun(cluster.dir.path()).len(), 1, "the part was done once");
+    cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
+    assert_eq!(ends_at(&cluster.board, "t-1").await, 1);
+}
+
+#[tokio::test]
 async fn whoever_is_killed_again_and_again_nothing_accepted_is_lost_or_done_twice() {
     let (cluster, mut manager, mut one, mut two) =
         trio("bidWindowMs: 1000, acceptMs: 5000, leaseMs: 5000").await;

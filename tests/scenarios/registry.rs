@@ -205,3 +205,27 @@ async fn nobody_else_registers_under_a_name_that_is_taken() {
     let entry = cluster.registry.entry_where("echo-01", |entry| entry["state"] == "alive").await;
     assert_eq!(entry["card"]["endpoint"], json!(node.agents["echo-01"]));
 }
+
+#[tokio::test]
+async fn nodes_that_start_before_registry_and_board_join_when_these_come() {
+    let mut cluster = Cluster::start().await;
+    cluster.registry.kill();
+    cluster.board.kill();
+    let node = cluster.node("node", TEAM).await;
+    let agent = node.agent("echo-01");
+    let ready = call(Method::GET, &format!("{}/readyz", agent.url), None).await;
+    assert_eq!(ready.status, 503, "{ready:?}");
+    assert_eq!(ready.body["checks"]["registry"]["ok"], false, "it names what is broken: {ready:?}");
+    assert_eq!(ready.body["checks"]["blackboard"]["ok"], false, "{ready:?}");
+    let task = agent.ask(json!({ "taskId": "t-1", "description": "hello", "capability": "echo" })).await;
+    assert_eq!(state(&task), "completed", "its own work needs neither: {task:#}");
+    cluster.registry.revive().await;
+    cluster.board.revive().await;
+    cluster.has(&["echo-01"]).await;
+    cluster.board.signal_where("agent.joined", |signal| signal["subject"] == "echo-01").await;
+    cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
+    eventually("readiness", async || {
+        (call(Method::GET, &format!("{}/readyz", agent.url), None).await.status == 200).then_some(())
+    })
+    .await;
+}

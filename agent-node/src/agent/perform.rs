@@ -199,9 +199,8 @@ impl AgentActor {
         });
         let ask = Ask { agent: self.me.clone(), key, prompt: prompt.clone(), peers: peers.collect() };
         let clock = self.parts.clock;
-        let limit = deadline.map_or(self.parts.limits.think(), |deadline| {
-            clock.wall().until(deadline).min(self.parts.limits.think())
-        });
+        let most = self.parts.limits.think();
+        let limit = deadline.map_or(most, |deadline| clock.wall().until(deadline).min(most));
         let (brain, places, me) =
             (self.parts.brain.clone(), self.thinking_places.clone(), ctx.address().recipient());
         let conversation = id.clone();
@@ -217,7 +216,7 @@ impl AgentActor {
             let end = loop {
                 tokio::select! {
                     biased;
-                    () = &mut cut => break Err(format!("the brain was cut after {} ms without an end", limit.as_millis())),
+                    () = &mut cut => break Err(too_long(limit, most)),
                     Some(update) = reports.recv() => {
                         if gathered.is_empty() {
                             gather.as_mut().reset(tokio::time::Instant::now() + GATHER);
@@ -253,4 +252,10 @@ impl AgentActor {
 /// Tells the agent; `false` if it is gone, and its store knows what is open.
 async fn tell_agent(agent: &actix::Recipient<Happened>, happened: Happened) -> bool {
     agent.send(happened).await.is_ok()
+}
+
+/// Why a brain was cut: its task's deadline, or the longest any turn may take.
+fn too_long(limit: Duration, most: Duration) -> String {
+    let why = if limit < most { "its deadline passed" } else { "a turn may take no longer" };
+    format!("{why}: the brain was cut after {} ms without an end", limit.as_millis())
 }

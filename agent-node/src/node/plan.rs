@@ -37,12 +37,17 @@ pub struct Plan {
 /// Runs the process until it is told to stop (SIGTERM, SIGINT), then lets it finish what it does.
 pub async fn run(plan: Plan) -> anyhow::Result<()> {
     let data = plan.data.clone();
+    let services = match (&plan.registry, &plan.board) {
+        (Some(Service::Here), Service::Here) => "registry and blackboard",
+        (_, Service::Here) => "blackboard",
+        (_, Service::At(_)) => "registry",
+    };
     let running = open(plan).await?;
     let described = running.described();
     std::fs::write(data.join("run.json.new"), described.to_string())
         .and_then(|()| std::fs::rename(data.join("run.json.new"), data.join("run.json")))
         .with_context(|| format!("{} can't be written", data.join("run.json").display()))?;
-    announce(&running);
+    announce(&running, services);
     wait_for_the_end().await?;
     eprintln!("mesh: leaving; once more to leave at once");
     tokio::select! {
@@ -122,9 +127,9 @@ impl Running {
     }
 }
 
-fn announce(running: &Running) {
-    if let Some(services) = running.services {
-        eprintln!("mesh: registry and blackboard at http://{services}");
+fn announce(running: &Running, services: &str) {
+    if let Some(address) = running.services {
+        eprintln!("mesh: {services} at http://{address}");
     }
     for (id, address) in &running.agents {
         eprintln!("mesh: {id} at http://{address}");
