@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 /// The names of all structs and functions in a Rust file; it must be one.
 fn items(code: &str) -> BTreeSet<String> {
     let file = syn::parse_file(code).unwrap_or_else(|error| panic!("no Rust: {error}\n{code}"));
-    let name = |item: &syn::Item| match item {
-        syn::Item::Struct(item) => Some(item.ident.to_string()),
-        syn::Item::Fn(item) => Some(item.sig.ident.to_string()),
-        _ => None,
+    let name = |item: &syn::Item| {
+        if let syn::Item::Struct(item) = item {
+            return Some(item.ident.to_string());
+        }
+        if let syn::Item::Fn(item) = item { Some(item.sig.ident.to_string()) } else { None }
     };
     file.items.iter().filter_map(name).collect()
 }
@@ -83,8 +84,8 @@ async fn an_open_request_is_planned_given_away_reviewed_and_brought_back() {
 
 /// The data of an artifact.
 fn artifact_data(task: &Value, name: &str) -> Value {
-    let all = task["artifacts"].as_array().into_iter().flatten();
-    let found = all.filter(|artifact| artifact["artifactId"] == name).next_back();
+    let mut all = task["artifacts"].as_array().into_iter().flatten();
+    let found = all.rfind(|artifact| artifact["artifactId"] == name);
     found.unwrap_or_else(|| panic!("no {name} in {task:#}"))["parts"][0]["data"].clone()
 }
 

@@ -69,11 +69,13 @@ fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>, kept: &mut
             true
         }
         Value::Array(items) => {
-            items.iter_mut().fold(false, |taken, item| take_out(me, item, writes, kept) || taken)
+            let mut taken = false;
+            items.iter_mut().for_each(|item| taken |= take_out(me, item, writes, kept));
+            taken
         }
         Value::Object(members) => {
-            let taken =
-                members.values_mut().fold(false, |taken, member| take_out(me, member, writes, kept) || taken);
+            let mut taken = false;
+            members.values_mut().for_each(|member| taken |= take_out(me, member, writes, kept));
             let looks_taken = members.len() == 1 && members.contains_key(MARK);
             if looks_taken {
                 *value = json!({ MARK: { "literally": value.take() } });
