@@ -1,6 +1,10 @@
 //! Agents follow the board and react to what they subscribe to (DESIGN §5): each signal once, open tasks by one of them.
 
-use crate::harness::{Answer, Process, artifact, call, cluster::Cluster, eventually, get, message};
+use crate::harness::{
+    Answer, Process, artifact, call,
+    cluster::{Cluster, begun, gated},
+    eventually, get, message, state,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -162,4 +166,59 @@ async fn an_open_task_whose_claimer_is_killed_is_offered_again_and_finished_by_a
     assert_eq!(offers[1]["refs"]["reason"], "lease-expired");
     let claims = about(&cluster.board, "task.claimed", "open-1").await;
     assert_eq!((claims.len(), &claims[1]["from"]), (2, &json!("builder-02")));
+}
+
+#[tokio::test]
+async fn an_agent_that_lost_its_claim_while_it_stood_still_may_win_it_again() {
+    let cluster = Cluster::start().await;
+    let script = gated(cluster.dir.path(), "builder-01");
+    let node = cluster
+        .node(
+            "node",
+            &format!(
+                "agents: [{{ agent: builder-01, skills: [build], subscribe: [task.available],
+                    bid: {{ maxParallel: 2 }}, brain: {{ exec: [/bin/sh, '{script}'] }} }}]"
+            ),
+        )
+        .await;
+    let builder = node.agent("builder-01");
+    eventually("a place on the board", async || builder.state().await["followed"].as_u64()).await;
+    let offer = json!({
+        "type": "task.available", "from": "me", "taskId": "open-1", "refs": { "description": "build it" },
+    });
+    publish(&cluster.board, offer).await;
+    eventually("work", async || (begun(cluster.dir.path()).len() == 1).then_some(())).await;
+    node.signal("STOP");
+    cluster.board.signal_where("task.available", |signal| signal["refs"]["reason"] == "lease-expired").await;
+    node.signal("CONT");
+    eventually("work again", async || (begun(cluster.dir.path()).len() == 2).then_some(())).await;
+    eventually("one conversation", async || {
+        (builder.state().await["conversations"] == json!({ "open-task": 1 })).then_some(())
+    })
+    .await;
+    std::fs::write(cluster.path("open"), "").unwrap();
+    cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "open-1").await;
+    let done = builder.task_in("open-1", &["completed"]).await;
+    assert_eq!(artifact(&done, "out.txt").as_deref(), Some("made by builder-01"));
+    assert_eq!(about(&cluster.board, "task.complete", "open-1").await.len(), 1);
+    assert_eq!(about(&cluster.board, "task.claimed", "open-1").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_board_that_is_away_holds_up_nothing_but_reactions() {
+    let mut cluster = Cluster::start().await;
+    cluster.board.kill();
+    let team = format!("{WATCHER}  - {{ agent: echo-01, skills: [echo], brain: {{ echo: {{}} }} }}\n");
+    let node = cluster.node("node", &team).await;
+    let task = node.agent("echo-01").ask(json!({ "description": "hello", "capability": "echo" })).await;
+    assert_eq!(state(&task), "completed");
+    cluster.board.revive().await;
+    let watcher = node.agent("watcher-01");
+    eventually("a place on the board", async || watcher.state().await["followed"].as_u64()).await;
+    produced(&cluster.board, 0..1).await;
+    eventually("a reaction", async || (seen(&cluster.board).await.len() == 1).then_some(())).await;
+    cluster.board.revive().await;
+    produced(&cluster.board, 1..2).await;
+    eventually("another", async || seen(&cluster.board).await.contains_key("a-1").then_some(())).await;
+    assert!(seen(&cluster.board).await.values().all(|times| *times == 1));
 }
