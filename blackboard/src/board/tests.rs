@@ -168,6 +168,7 @@ async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epo
         (told[1].signal.from.as_str(), &told[1].signal.refs["formerHolder"]),
         (access::BOARD, &"b-1".into())
     );
+    assert_eq!(told[1].signal.refs[signals::PUBLISHER], "planner");
     let second = board.claim(&agent("b-2"), &task, &two, lease).await.unwrap();
     assert!(second.epoch > first.epoch);
     for late in [
@@ -177,6 +178,15 @@ async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epo
         assert_eq!(late.unwrap_err().reason, Reason::Fenced);
     }
     assert_eq!(board.snapshot().await.unwrap().counts.expired, 1);
+    let failed = board.fail(&agent("b-2"), &task, second.epoch).await.unwrap();
+    assert_eq!(failed.state, Standing::Failed);
+    assert_eq!(board.fail(&agent("b-2"), &task, second.epoch).await.unwrap().revision, failed.revision);
+    let late = board.complete(&agent("b-2"), &task, second.epoch).await.unwrap_err();
+    assert_eq!(late.reason, Reason::Fenced);
+    let third = board.claim(&agent("b-1"), &task, &one, lease).await.unwrap_err();
+    assert_eq!(third.reason, Reason::AlreadyClaimed);
+    let of_failure = Selector { types: vec!["task.failed".into()], ..Selector::default() };
+    assert_eq!(board.read(of_failure, None, 10).await.unwrap().signals.len(), 1);
 }
 
 #[actix::test]

@@ -71,7 +71,8 @@ impl World {
                 {
                     if let Some(before) = before {
                         prop_assert!(epoch > before.epoch(), "an epoch did not grow");
-                        prop_assert!(before.row.state != Standing::Completed, "done work was taken again");
+                        let is_over = matches!(before.row.state, Standing::Completed | Standing::Failed);
+                        prop_assert!(!is_over, "work that is over was taken again");
                         let ran = before.row.state == Standing::Held;
                         let is_due = self.lease.is_some_and(|lease| lease.until <= self.now);
                         prop_assert!(!ran || is_due, "taken while a lease was running");
@@ -91,7 +92,11 @@ impl World {
             }
             Try::End { who: at, behind, completes } => {
                 let Some(epoch) = self.believed[at] else { return Ok(()) };
-                let standing = if completes { Standing::Completed } else { Standing::Released };
+                let standing = match (completes, at % 2) {
+                    (true, 0) => Standing::Completed,
+                    (true, _) => Standing::Failed,
+                    (false, _) => Standing::Released,
+                };
                 if let Ok(Some(swap)) = end(self.seen(behind), &by(at), epoch, standing, WallTime(0))
                     && self.swap(swap).is_some()
                 {
