@@ -1,6 +1,6 @@
 //! Peer messages: what is acknowledged, recognised, and kept.
 
-use crate::harness::{Process, client, eventually, get, peer::Peer, refusal, says, state, with};
+use crate::harness::{Process, client, eventually, file, get, peer::Peer, refusal, says, state, with};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -329,4 +329,49 @@ async fn the_three_topologies_of_the_seed_are_the_same_calls() {
     );
     assert_eq!(done("orchestrator-01", "a leaf of the mesh").await, json!(["reviewer-01"]));
     assert_eq!(done("planner-01", "a leaf of the mesh").await, json!(["builder-01"]));
+}
+
+const DIGGING: &str = r#"
+agents:
+  - agent: digger-01
+    open: true
+    brain: { exec: [sh, -c, 'echo ran >> runs; echo "{\"type\":\"done\",\"message\":\"dug\"}"'] }
+"#;
+
+#[tokio::test]
+async fn a_node_that_stands_still_gets_every_message_once_when_it_goes_on() {
+    let mesh = Process::up_beside(
+        &ASKING.replace("PEER", "digger-01"),
+        &[("script.yaml", &DELEGATING.replace("PEER", "digger-01"))],
+    )
+    .await;
+    let team = file(mesh.dir(), "digger.yaml", DIGGING);
+    let (join, team) = (mesh.data.join("join"), team.to_string_lossy());
+    let (data, join) = (mesh.dir().join("node"), join.to_string_lossy());
+    let args = ["node", "--port", "0", "--profile", "fast", "--join", &join];
+    let there = ["--registry", &mesh.url, "--board", &mesh.url, &team];
+    let node = Process::start(&data, &[&args[..], &there[..]].concat()).await;
+    let asker = mesh.agent("asker-01");
+    let known = async || {
+        let peers = get(&format!("{}/state", mesh.url)).await["peers"].clone();
+        peers.as_array().unwrap().contains(&json!("digger-01")).then_some(())
+    };
+    eventually("the digger", known).await;
+    assert_eq!(state(&asker.ask(json!({ "description": "dig" })).await), "completed");
+
+    let request = with(asker.request(json!({ "description": "hello" })), json!({ "toAgentId": "digger-01" }));
+    assert_eq!(refusal(&asker.post(&request).await), (421, "registered_elsewhere".into()));
+
+    node.signal("STOP");
+    let task = asker.send(json!({ "description": "dig again" })).await;
+    eventually("the message waits", async || (asker.state().await["outbox"]["digger-01"] == 1).then_some(()))
+        .await;
+    let other = asker.ask(json!({ "description": "something short" })).await;
+    assert_eq!(state(&other), "completed", "nobody else waits");
+    eventually("the digger given up", async || known().await.is_none().then_some(())).await;
+    assert_eq!(state(&asker.task(&task).await), "working");
+    node.signal("CONT");
+    assert_eq!(state(&asker.task_in(&task, &["completed", "failed"]).await), "completed");
+    let runs = std::fs::read_to_string(mesh.dir().join("runs")).unwrap();
+    assert_eq!(runs.lines().count(), 2, "each task ran once");
 }
