@@ -341,7 +341,7 @@ async fn a_brain_that_dies_or_has_nothing_to_show_fails_its_task_and_not_its_nod
 async fn a_brain_is_cut_when_its_task_is_of_no_use_any_more() {
     let mesh = up().await;
     let agent = mesh.agent("sleeper-01");
-    let soon = protocol::time::WallTime(i64::try_from(crate::harness::peer::now()).unwrap() * 1_000 + 2_000);
+    let soon = protocol::time::WallTime(i64::try_from(crate::harness::peer::now()).unwrap() * 1_000 + 3_000);
     let task = agent.send(json!({ "description": "sleep", "deadline": soon.to_string() })).await;
     let pids = pids(&mesh).await;
     let ended = agent.task_in(&task, &["failed"]).await;
