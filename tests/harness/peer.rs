@@ -5,6 +5,7 @@ use protocol::{
     ids::{AgentId, Digest},
     problem::{Problem, Reason},
     signature::{MESSAGE_ID, Parts, RECIPIENT, Secret, Signer},
+    time::WallTime,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -179,6 +180,11 @@ impl Drop for Peer {
     }
 }
 
+fn is_late(message: &Value) -> bool {
+    let expires = message["expiresAt"].as_str().and_then(|at| WallTime::parse(at).ok());
+    expires.is_some_and(|at| at.0 / 1_000 < i64::try_from(now()).unwrap())
+}
+
 /// One request; the connection closes behind its answer.
 fn serve(mut connection: TcpStream, heard: &Mutex<Vec<Value>>, status: &AtomicU16) -> Option<()> {
     let mut reader = BufReader::new(connection.try_clone().ok()?);
@@ -205,8 +211,14 @@ fn serve(mut connection: TcpStream, heard: &Mutex<Vec<Value>>, status: &AtomicU1
     while status.load(Ordering::SeqCst) == SILENCE {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let status = if is_message { status.load(Ordering::SeqCst) } else { 404 };
+    let message: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let status = match status.load(Ordering::SeqCst) {
+        _ if !is_message => 404,
+        202 if is_late(&message) => 410,
+        status => status,
+    };
     let body = match status {
+        410 => Problem::new(Reason::Expired, "it came too late").body(),
         404 => Problem::new(Reason::MessageNotFound, "peers of tests have messages only").body(),
         202 => json!({ "accepted": true }),
         _ => json!({ "error": { "code": status, "message": "the test says so" } }),

@@ -2,9 +2,10 @@
 
 use crate::harness::{
     Process, call, eventually, get, mesh,
-    peer::{Peer, SILENCE},
+    peer::{Peer, SILENCE, now},
     refusal, state,
 };
+use protocol::time::WallTime;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -79,6 +80,38 @@ async fn a_dead_letter_is_delivered_once_the_peer_is_back() {
     let heard = peer.hears("task-request").await;
     assert_eq!((&heard["messageId"], &heard["payload"]["description"]), (&json!(id), &json!("dig")));
     eventually("no dead letter", async || letters(&mesh).await.is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_letter_whose_time_is_over_is_sent_with_a_new_one() {
+    let team = TEAM.replace("mesh: { limits: { messageLifeMs: 700 } }", "");
+    let mesh = Process::up_beside(&team, &[("script.yaml", SCRIPT)]).await;
+    Peer::join(&mesh, "peer-01", "dig").await.leave(&mesh).await;
+    let agent = mesh.agent("asker-01");
+    let soon = WallTime(i64::try_from(now()).unwrap() * 1_000 + 2_000).to_string();
+    let task = agent.send(json!({ "description": "dig", "deadline": soon })).await;
+    agent.task_in(&task, &["failed"]).await;
+    let letter = eventually("a dead letter", async || {
+        letters(&mesh).await.into_iter().find(|letter| letter["type"] == "task-request")
+    })
+    .await;
+    let id = letter["messageId"].as_str().unwrap();
+    let peer = Peer::join(&mesh, "peer-01", "dig").await;
+    let redrive = format!("{}/a2a/dead-letters/{id}/redrive", agent.url);
+    eventually("it to be late for peers", async || (now() > before(&soon)).then_some(())).await;
+    assert_eq!(call(Method::POST, &redrive, None).await.status, 202);
+    eventually("it is delivered", async || {
+        letters(&mesh).await.iter().all(|letter| letter["messageId"] != id).then_some(())
+    })
+    .await;
+    let heard = peer.heard();
+    let of_letter: Vec<_> = heard.iter().filter(|message| message["messageId"] == id).collect();
+    assert_eq!(of_letter.len(), 2, "as it was, then with a new life: {heard:#?}");
+    assert_eq!((&of_letter[0]["expiresAt"], &of_letter[1]["expiresAt"]), (&json!(soon), &Value::Null));
+}
+
+fn before(at: &str) -> u64 {
+    u64::try_from(WallTime::parse(at).unwrap().0 / 1_000).unwrap()
 }
 
 #[tokio::test]
