@@ -42,17 +42,21 @@ pub async fn run(plan: Plan) -> anyhow::Result<()> {
         (_, Service::Here) => "blackboard",
         (_, Service::At(_)) => "registry",
     };
-    let running = open(plan).await?;
+    let mut ends = Ends::listen()?;
+    let running = tokio::select! {
+        running = open(plan) => running?,
+        () = ends.next() => return Ok(()),
+    };
     let described = running.described();
     std::fs::write(data.join("run.json.new"), described.to_string())
         .and_then(|()| std::fs::rename(data.join("run.json.new"), data.join("run.json")))
         .with_context(|| format!("{} can't be written", data.join("run.json").display()))?;
     announce(&running, services);
-    wait_for_the_end().await?;
+    ends.next().await;
     eprintln!("mesh: leaving; once more to leave at once");
     tokio::select! {
         () = running.stop(DRAIN) => {}
-        again = wait_for_the_end() => again?,
+        () = ends.next() => {}
     }
     drop(std::fs::remove_file(data.join("run.json")));
     Ok(())
@@ -136,13 +140,19 @@ fn announce(running: &Running, services: &str) {
     }
 }
 
-async fn wait_for_the_end() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// What tells a process to end; heard from the first moment on, so that none goes without a goodbye.
+struct Ends(tokio::signal::unix::Signal, tokio::signal::unix::Signal);
+
+impl Ends {
+    fn listen() -> anyhow::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
     }
-    Ok(())
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
 }
