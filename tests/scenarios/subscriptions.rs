@@ -3,7 +3,7 @@
 use crate::harness::{
     Answer, Process, artifact, call,
     cluster::{Cluster, begun, gated},
-    eventually, get, message, state,
+    directory, eventually, get, message, state,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -221,4 +221,29 @@ async fn a_board_that_is_away_holds_up_nothing_but_reactions() {
     produced(&cluster.board, 1..2).await;
     eventually("another", async || seen(&cluster.board).await.contains_key("a-1").then_some(())).await;
     assert!(seen(&cluster.board).await.values().all(|times| *times == 1));
+}
+
+#[tokio::test]
+async fn who_has_enough_to_do_reads_on_when_it_has_done_it() {
+    let dir = directory();
+    let script = gated(dir.path(), "watcher-01");
+    let mesh = Process::up(&format!(
+        "
+mesh: {{ limits: {{ maxOpenConversations: 2 }} }}
+agents:
+  - agent: watcher-01
+    skills: [watch]
+    subscribe: ['artifact.*']
+    bid: {{ maxParallel: 8 }}
+    brain: {{ exec: [/bin/sh, '{script}'] }}
+"
+    ))
+    .await;
+    produced(&mesh, 0..5).await;
+    let begun = || begun(dir.path()).len();
+    eventually("two at once", async || (begun() == 2).then_some(())).await;
+    let state = mesh.agent("watcher-01").state().await;
+    assert_eq!((&state["conversations"], begun()), (&json!({ "reaction": 2 }), 2), "{state:#}");
+    std::fs::write(dir.path().join("open"), "").unwrap();
+    eventually("all five", async || (begun() == 5).then_some(())).await;
 }
