@@ -247,3 +247,33 @@ agents:
     std::fs::write(dir.path().join("open"), "").unwrap();
     eventually("all five", async || (begun() == 5).then_some(())).await;
 }
+
+#[tokio::test]
+async fn a_task_that_is_offered_twice_is_done_once() {
+    let dir = directory();
+    let script = gated(dir.path(), "builder-01");
+    let mesh = Process::up(&format!(
+        "
+agents:
+  - agent: builder-01
+    skills: [build]
+    subscribe: [task.available]
+    bid: {{ maxParallel: 8 }}
+    brain: {{ exec: [/bin/sh, '{script}'] }}
+"
+    ))
+    .await;
+    let builder = mesh.agent("builder-01");
+    for _ in 0..3 {
+        builder.post(&offer("builder-01", "open-1")).await;
+    }
+    eventually("three offers looked at", async || {
+        let state = builder.state().await;
+        let is_looked_at = state["counts"]["reactions"] == 3;
+        (is_looked_at && state["conversations"] == json!({ "open-task": 1 })).then_some(())
+    })
+    .await;
+    std::fs::write(dir.path().join("open"), "").unwrap();
+    builder.task_in("open-1", &["completed"]).await;
+    assert_eq!(begun(dir.path()).len(), 1);
+}
