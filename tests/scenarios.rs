@@ -14,6 +14,7 @@ mod scenarios {
     mod messages;
     mod refusals;
     mod registry;
+    mod restart;
     mod signals;
     mod subscriptions;
     mod tasks;

@@ -1,7 +1,7 @@
 //! Processes are killed, stopped and started again, and every accepted task still ends: visibly, and once.
 
 use crate::harness::{
-    Agent, Process, artifact,
+    Process, artifact,
     bidder::Bidder,
     cluster::{Cluster, begun, gated},
     eventually, get, message, state,
@@ -26,7 +26,7 @@ agents:
 }
 
 /// A builder whose work ends when the test says so.
-fn builder(dir: &Path, id: &str, bid: &str) -> String {
+pub(super) fn builder(dir: &Path, id: &str, bid: &str) -> String {
     let script = gated(dir, id);
     format!(
         "
@@ -36,21 +36,15 @@ agents:
     )
 }
 
-fn build(id: &str) -> Value {
+pub(super) fn build(id: &str) -> Value {
     json!({ "taskId": id, "description": "build it", "capability": "build" })
 }
 
-fn open_gate(dir: &Path) {
+pub(super) fn open_gate(dir: &Path) {
     std::fs::write(dir.join("open"), "").unwrap();
 }
 
-/// The moment so many milliseconds from here, as the wire writes it.
-fn wall_in(ms: i64) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    protocol::time::WallTime(i64::try_from(now.as_millis()).unwrap() + ms).to_string()
-}
-
-async fn at_work(dir: &Path, agent: &str) {
+pub(super) async fn at_work(dir: &Path, agent: &str) {
     eventually(&format!("{agent} at work"), async || {
         begun(dir).iter().any(|(_, _, who)| who == agent).then_some(())
     })
@@ -223,99 +217,6 @@ async fn a_stopped_winners_late_work_is_fenced_and_changes_nothing() {
     assert_eq!(doer(&task), "builder-02", "{task:#}");
     assert_eq!(artifact(&task, "out.txt").as_deref(), Some("made by builder-02"));
     assert_eq!(completions(&manager.award("t-1").await), 1);
-}
-
-/// A doer of its own tasks, whose thoughts end when the test says so.
-async fn thinker() -> (tempfile::TempDir, Process, Agent) {
-    let dir = crate::harness::directory();
-    let mesh = Process::up(&builder(dir.path(), "thinker-01", "maxParallel: 4")).await;
-    let agent = mesh.agent("thinker-01");
-    (dir, mesh, agent)
-}
-
-#[tokio::test]
-async fn an_interrupted_thought_is_begun_again_under_the_same_key() {
-    let (dir, mut mesh, agent) = thinker().await;
-    agent.send(build("t-1")).await;
-    at_work(dir.path(), "thinker-01").await;
-    mesh.revive().await;
-    eventually("begun again", async || (begun(dir.path()).len() == 2).then_some(())).await;
-    open_gate(dir.path());
-    let task = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
-    assert_eq!(state(&task), "completed", "{task:#}");
-    let begun = begun(dir.path());
-    assert_eq!(begun[0], begun[1], "a repeat is recognised by its key");
-}
-
-#[tokio::test]
-async fn a_thought_that_takes_the_process_down_five_times_is_given_up_visibly() {
-    let (dir, mut mesh, agent) = thinker().await;
-    agent.send(build("t-1")).await;
-    for attempt in 1..=5 {
-        eventually(&format!("attempt {attempt}"), async || {
-            (begun(dir.path()).len() == attempt).then_some(())
-        })
-        .await;
-        mesh.revive().await;
-    }
-    let task = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
-    assert_eq!(state(&task), "failed", "{task:#}");
-    assert!(message(&task).contains("given up"), "{}", message(&task));
-    assert_eq!(begun(dir.path()).len(), 5);
-    mesh.signal_where("task.failed", |signal| signal["taskId"] == "t-1").await;
-}
-
-#[tokio::test]
-async fn timers_survive_a_restart() {
-    let dir = crate::harness::directory();
-    let yaml = builder(dir.path(), "thinker-01", "");
-    let yaml = format!(
-        "{yaml}\n  - {{ agent: manager-01, skills: [manage], brain: {{ echo: {{}} }} }}\nmesh: {{ auction: {{ bidWindowMs: 1500, rounds: 1 }} }}\n"
-    );
-    let mut mesh = Process::up(&yaml).await;
-    let silent = Bidder::join(&mesh, "silent-01", "paint", json!({})).await;
-    let soon = wall_in(1_500);
-    let with_deadline =
-        json!({ "taskId": "t-1", "description": "build it", "deadline": soon, "capability": "build" });
-    mesh.agent("thinker-01").send(with_deadline).await;
-    at_work(dir.path(), "thinker-01").await;
-    mesh.agent("manager-01")
-        .send(json!({ "taskId": "t-2", "description": "paint it", "capability": "paint" }))
-        .await;
-    silent.hears("cfp", 1).await;
-    mesh.revive().await;
-    let late = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
-    assert!(message(&late).contains("deadline"), "{}", message(&late));
-    let unassigned = mesh.agent("manager-01").task_in("t-2", &["completed", "failed"]).await;
-    assert!(message(&unassigned).contains("unassigned"), "{}", message(&unassigned));
-}
-
-#[tokio::test]
-async fn a_process_told_to_end_takes_nothing_new_finishes_its_work_and_says_goodbye() {
-    let cluster = Cluster::start().await;
-    let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 4")).await;
-    cluster.has(&["builder-01"]).await;
-    let agent = node.agent("builder-01");
-    agent.send(build("t-1")).await;
-    at_work(cluster.dir.path(), "builder-01").await;
-    node.signal("TERM");
-    let refused = eventually("a refusal", async || {
-        let another = json!({ "description": "build more", "capability": "build" });
-        let answer = agent.post(&agent.request(another)).await;
-        (answer.status != 202).then_some(answer)
-    })
-    .await;
-    assert_eq!((refused.status, &refused.body["reasonCode"]), (503, &json!("draining")), "{refused:?}");
-    assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
-    open_gate(cluster.dir.path());
-    assert_eq!(node.ended().await, 0);
-    let left = cluster.board.signal_where("agent.left", |signal| signal["subject"] == "builder-01").await;
-    assert_eq!(left["refs"]["reason"], "deregistered", "it said so, it was not missed: {left:#}");
-    node.revive().await;
-    let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
-    assert_eq!(state(&task), "completed", "it had finished before it ended: {task:#}");
-    let begun = begun(cluster.dir.path());
-    assert_eq!(begun.iter().filter(|(task, _, _)| task == "t-1").count(), 1);
 }
 
 #[tokio::test]

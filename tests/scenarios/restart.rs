@@ -1,0 +1,109 @@
+//! What a process was doing when it went away: thoughts are begun again, timers go on, and who is told to end says goodbye.
+
+use super::crash::{at_work, build, builder, open_gate};
+use crate::harness::{
+    Agent, Process,
+    bidder::Bidder,
+    cluster::{Cluster, begun},
+    eventually, message, state,
+};
+use serde_json::json;
+
+/// The moment so many milliseconds from here, as the wire writes it.
+fn wall_in(ms: i64) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    protocol::time::WallTime(i64::try_from(now.as_millis()).unwrap() + ms).to_string()
+}
+
+/// A doer of its own tasks, whose thoughts end when the test says so.
+async fn thinker() -> (tempfile::TempDir, Process, Agent) {
+    let dir = crate::harness::directory();
+    let mesh = Process::up(&builder(dir.path(), "thinker-01", "maxParallel: 4")).await;
+    let agent = mesh.agent("thinker-01");
+    (dir, mesh, agent)
+}
+
+#[tokio::test]
+async fn an_interrupted_thought_is_begun_again_under_the_same_key() {
+    let (dir, mut mesh, agent) = thinker().await;
+    agent.send(build("t-1")).await;
+    at_work(dir.path(), "thinker-01").await;
+    mesh.revive().await;
+    eventually("begun again", async || (begun(dir.path()).len() == 2).then_some(())).await;
+    open_gate(dir.path());
+    let task = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    let begun = begun(dir.path());
+    assert_eq!(begun[0], begun[1], "a repeat is recognised by its key");
+}
+
+#[tokio::test]
+async fn a_thought_that_takes_the_process_down_five_times_is_given_up_visibly() {
+    let (dir, mut mesh, agent) = thinker().await;
+    agent.send(build("t-1")).await;
+    for attempt in 1..=5 {
+        eventually(&format!("attempt {attempt}"), async || {
+            (begun(dir.path()).len() == attempt).then_some(())
+        })
+        .await;
+        mesh.revive().await;
+    }
+    let task = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "failed", "{task:#}");
+    assert!(message(&task).contains("given up"), "{}", message(&task));
+    assert_eq!(begun(dir.path()).len(), 5);
+    mesh.signal_where("task.failed", |signal| signal["taskId"] == "t-1").await;
+}
+
+#[tokio::test]
+async fn timers_survive_a_restart() {
+    let dir = crate::harness::directory();
+    let yaml = builder(dir.path(), "thinker-01", "");
+    let yaml = format!(
+        "{yaml}\n  - {{ agent: manager-01, skills: [manage], brain: {{ echo: {{}} }} }}\nmesh: {{ auction: {{ bidWindowMs: 1500, rounds: 1 }} }}\n"
+    );
+    let mut mesh = Process::up(&yaml).await;
+    let silent = Bidder::join(&mesh, "silent-01", "paint", json!({})).await;
+    let soon = wall_in(1_500);
+    let with_deadline =
+        json!({ "taskId": "t-1", "description": "build it", "deadline": soon, "capability": "build" });
+    mesh.agent("thinker-01").send(with_deadline).await;
+    at_work(dir.path(), "thinker-01").await;
+    mesh.agent("manager-01")
+        .send(json!({ "taskId": "t-2", "description": "paint it", "capability": "paint" }))
+        .await;
+    silent.hears("cfp", 1).await;
+    mesh.revive().await;
+    let late = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
+    assert!(message(&late).contains("deadline"), "{}", message(&late));
+    let unassigned = mesh.agent("manager-01").task_in("t-2", &["completed", "failed"]).await;
+    assert!(message(&unassigned).contains("unassigned"), "{}", message(&unassigned));
+}
+
+#[tokio::test]
+async fn a_process_told_to_end_takes_nothing_new_finishes_its_work_and_says_goodbye() {
+    let cluster = Cluster::start().await;
+    let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 4")).await;
+    cluster.has(&["builder-01"]).await;
+    let agent = node.agent("builder-01");
+    agent.send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    node.signal("TERM");
+    let refused = eventually("a refusal", async || {
+        let another = json!({ "description": "build more", "capability": "build" });
+        let answer = agent.post(&agent.request(another)).await;
+        (answer.status != 202).then_some(answer)
+    })
+    .await;
+    assert_eq!((refused.status, &refused.body["reasonCode"]), (503, &json!("draining")), "{refused:?}");
+    assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    open_gate(cluster.dir.path());
+    assert_eq!(node.ended().await, 0);
+    let left = cluster.board.signal_where("agent.left", |signal| signal["subject"] == "builder-01").await;
+    assert_eq!(left["refs"]["reason"], "deregistered", "it said so, it was not missed: {left:#}");
+    node.revive().await;
+    let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "it had finished before it ended: {task:#}");
+    let begun = begun(cluster.dir.path());
+    assert_eq!(begun.iter().filter(|(task, _, _)| task == "t-1").count(), 1);
+}
