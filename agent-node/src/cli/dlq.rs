@@ -65,7 +65,7 @@ async fn ls(common: &Common, client: &Client) -> Result<(), Failure> {
     if all.is_empty() {
         return output::line("no dead letters");
     }
-    let members = ["messageId", "agentId", "to", "type", "reason", "attempts", "at", "message"];
+    let members = ["messageId", "agentId", "to", "type", "reason", "at", "message"];
     let rows = all.iter().map(|letter| {
         let text = |name: &&str| match (&letter[*name], letter[*name].as_str()) {
             (_, Some(text)) => output::plain(text),
@@ -74,7 +74,7 @@ async fn ls(common: &Common, client: &Client) -> Result<(), Failure> {
         };
         members.iter().map(text).map(Into::into).collect()
     });
-    output::line(&output::table(&["message", "from", "to", "type", "reason", "tries", "at", "why"], rows))
+    output::line(&output::table(&["message", "from", "to", "type", "reason", "at", "why"], rows))
 }
 
 async fn find(client: &Client, id: &str) -> Result<(String, Value), Failure> {

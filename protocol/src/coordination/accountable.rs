@@ -5,6 +5,7 @@ use crate::{
     artifact::{self, Artifact},
     ids::{Address, AgentId, ConversationId, MessageId},
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
+    problem::Reason,
     signal::SignalType,
     task::{Status, TaskSpec, TaskState},
 };
@@ -45,13 +46,24 @@ pub struct Accountable {
     seq: Seq,
     ended: Option<TaskState>,
     artifacts: Vec<Artifact>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_excused_itself: bool,
 }
 
 impl Accountable {
     /// Takes `spec` on for `asker`.
     pub fn new(spec: TaskSpec, asker: Option<Asker>) -> Self {
         let announces = asker.as_ref().is_none_or(|asker| asker.epoch.is_none());
-        Self { spec, asker, announces, claim: None, seq: 0, ended: None, artifacts: Vec::new() }
+        Self {
+            spec,
+            asker,
+            announces,
+            claim: None,
+            seq: 0,
+            ended: None,
+            artifacts: Vec::new(),
+            has_excused_itself: false,
+        }
     }
 
     /// Whether it has ended; everything after is late.
@@ -156,6 +168,27 @@ impl Accountable {
         }
         effects.push(Effect::Finish(Outcome { status: Status { state, message }, artifacts, kept_word }));
         effects
+    }
+
+    /// A result that is too large to be told is a failure towards the asker: told once, instead of silence.
+    pub fn undelivered(&mut self, label: &str, reason: &str, why: &str) -> Vec<Effect> {
+        let is_too_large = label == "response" && reason == Reason::PayloadTooLarge.code();
+        let asker = self.asker.clone().filter(|_| is_too_large && self.has_ended());
+        let Some(asker) = asker else { return Vec::new() };
+        if std::mem::replace(&mut self.has_excused_itself, true) {
+            return Vec::new();
+        }
+        self.seq += 1;
+        let response = TaskResponse {
+            task_id: self.spec.task_id.clone(),
+            seq: self.seq,
+            state: TaskState::Failed,
+            epoch: asker.epoch,
+            artifacts: Vec::new(),
+            message: Some(format!("the result could not be handed over: {why}")),
+            extra: Map::new(),
+        };
+        vec![self.tell(&asker, "response", Payload::TaskResponse(response))]
     }
 
     fn announcements(&self, state: TaskState, artifacts: &[Artifact]) -> Vec<Effect> {

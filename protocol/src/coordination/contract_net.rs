@@ -271,6 +271,11 @@ impl ContractNet {
 
 impl Pattern for ContractNet {
     fn on(&mut self, event: &Event) -> Vec<Effect> {
+        if let What::Undelivered { label, reason, message } = &event.what
+            && self.accountable.has_ended()
+        {
+            return self.accountable.undelivered(label, reason, message);
+        }
         if self.accountable.has_ended() {
             return Vec::new();
         }

@@ -285,6 +285,11 @@ impl Delegation {
 
 impl Pattern for Delegation {
     fn on(&mut self, event: &Event) -> Vec<Effect> {
+        if let What::Undelivered { label, reason, message } = &event.what
+            && self.accountable.has_ended()
+        {
+            return self.accountable.undelivered(label, reason, message);
+        }
         if self.accountable.has_ended() {
             return Vec::new();
         }

@@ -25,6 +25,9 @@ use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
 
+/// How much deeper than a user's message an agent's may be nested.
+const PASSED_ON_DEPTH: usize = 8;
+
 /// Takes a message in.
 pub async fn post(
     request: HttpRequest,
@@ -32,7 +35,9 @@ pub async fn post(
     by: web::ReqData<Principal>,
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
-    let json = protocol::json::parse(&body, node.limits.max_depth)?;
+    // What an agent passes on stands deeper in its message than it stood in the one it came with.
+    let passed_on = if by.agent().is_some() { PASSED_ON_DEPTH } else { 0 };
+    let json = protocol::json::parse(&body, node.limits.max_depth + passed_on)?;
     let envelope = Envelope::from_json(json, minted)?;
     let local = match &envelope.to_agent_id {
         Address::Agent(id) => node.agent(id)?,

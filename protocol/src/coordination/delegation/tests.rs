@@ -337,3 +337,24 @@ fn chunks_of_one_artifact_are_shown_in_order() {
         Effect::Update(Update::Status(Status { state: TaskState::Failed, .. }))
     )));
 }
+
+#[test]
+fn a_result_too_large_to_be_told_is_a_failure_towards_the_asker_and_no_silence() {
+    let mut doer = doer(Some(7));
+    doer.on(&event(1, What::Started));
+    let artifact = Artifact::text("a", "text/plain", "x");
+    doer.on(&event(
+        2,
+        thought(1, vec![Progress::Artifact { artifact, append: false, last_chunk: true }], done("ok")),
+    ));
+    let refused = |reason: &str| {
+        let (label, reason) = ("response".to_owned(), reason.to_owned());
+        event(3, What::Undelivered { label, reason, message: "300000 bytes".into() })
+    };
+    assert!(doer.on(&refused("agent_not_found")).is_empty());
+    let effects = doer.on(&refused("payload_too_large"));
+    assert!(
+        matches!(&tells(&effects)[0].payload, Payload::TaskResponse(response) if response.state == TaskState::Failed)
+    );
+    assert!(doer.on(&refused("payload_too_large")).is_empty());
+}
