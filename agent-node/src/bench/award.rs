@@ -11,7 +11,7 @@ use crate::{
     node::{self, Seat},
 };
 use anyhow::{Context as _, ensure};
-use blackboard::store::{Filter, Key, Watch};
+use blackboard::store::{Batch, Filter, Key, Lane, Shared, Watch, Write};
 use protocol::{
     bid::{Cost, Eta},
     card::{Skill, Terms},
@@ -28,6 +28,8 @@ use std::{
 };
 
 const MANAGER: &str = "planner-01";
+/// How often the bare commits are tried.
+const PROBES: usize = 50;
 const CAPABILITY: &str = "build";
 /// How long one award may take before the measure is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,6 +59,8 @@ pub(super) struct Awards {
     pub(super) p99: Duration,
     /// The same, from the moment the calls for proposals went out.
     pub(super) call_p50: Duration,
+    /// So many commits of one small record, one after the other, and nothing else.
+    pub(super) bare: Duration,
     /// The manager's commits up to the award, one after the other.
     pub(super) commits: usize,
     /// Memory in use before the first task, bytes.
@@ -106,15 +110,33 @@ pub(super) async fn serve(scene: Scene) -> anyhow::Result<()> {
     whole.sort_unstable();
     called.sort_unstable();
     commits.sort_unstable();
+    let commits = commits.get(commits.len() / 2).copied().unwrap_or_default();
     say(&Awards {
         p50: quantile(&whole, 0.5),
         p99: quantile(&whole, 0.99),
         call_p50: quantile(&called, 0.5),
-        commits: commits.get(commits.len() / 2).copied().unwrap_or_default(),
+        bare: bare(&store, commits).await?,
+        commits,
         resident: 0,
     })?;
     while parent_spoke().await {}
     Ok(())
+}
+
+/// What so many commits take here and now: the median of some tries.
+async fn bare(store: &Shared, commits: usize) -> anyhow::Result<Duration> {
+    let mut took = Vec::new();
+    for _ in 0..PROBES {
+        let begun = Instant::now();
+        for _ in 0..commits {
+            let write =
+                Write::Append(Key::new(&["bench", "probe", "1"]), bytes::Bytes::from_static(&[b'x'; 256]));
+            store.commit(Lane::Progress, Batch { writes: vec![write], expectations: Vec::new() }).await?;
+        }
+        took.push(begun.elapsed());
+    }
+    took.sort_unstable();
+    Ok(quantile(&took, 0.5))
 }
 
 fn bidder(number: usize) -> anyhow::Result<Seat> {

@@ -7,6 +7,7 @@ pub mod messages;
 pub mod tasks;
 
 use crate::agent::{AgentActor, Pulse};
+use crate::http::server::Door;
 use crate::peers::{Locals, Peers, Whereabouts};
 use actix::Addr;
 use actix_web::{HttpRequest, web};
@@ -54,8 +55,8 @@ pub struct Node {
 impl Node {
     /// The agent that a request without a name is for: the one of the port it came in at.
     fn host(&self, request: &HttpRequest) -> Result<&Local, Problem> {
-        let port = request.app_config().local_addr().port();
-        let by_port = self.by_port.get(&port).and_then(|id| self.agents.get(id));
+        let door = request.conn_data::<Door>().map(|Door(address)| address.port());
+        let by_port = door.and_then(|port| self.agents.get(self.by_port.get(&port)?));
         by_port
             .or_else(|| self.agents.values().next())
             .ok_or_else(|| Problem::new(Reason::AgentNotFound, "no agent lives here"))

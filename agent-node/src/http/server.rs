@@ -1,14 +1,21 @@
 //! One HTTP server: listeners, workers, the edge, and whatever routes its caller joins to it.
 
+mod joint;
+
 use super::edge::{Auth, Edge};
 use actix_web::{App, HttpRequest, HttpServer, dev::Server, rt::net::TcpStream, web};
 use blackboard::refusal::Refusal;
+use joint::{Group, Joint};
 use protocol::{
     limits::Limits,
     problem::{Problem, Reason},
 };
 use socket2::{SockRef, TcpKeepalive};
-use std::{any::Any, net::TcpListener, time::Duration};
+use std::{
+    any::Any,
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
 
 /// actix's own timers count from a clock that is read every 500 ms; shorter ones would fire before their time.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
@@ -72,7 +79,8 @@ pub fn server(
     let largest = front.limits.max_artifact_bytes.max(front.limits.max_body_bytes);
     let user_timeout = front.tcp_user_timeout;
     let edge = Edge::new(front.clone());
-    let mut server = HttpServer::new(move || {
+    let group = Group::new();
+    let app = move || {
         App::new()
             .app_data(web::PayloadConfig::new(largest))
             .app_data(web::PathConfig::default().error_handler(|error, _| invalid("path", &error)))
@@ -80,21 +88,30 @@ pub fn server(
             .configure(configure.clone())
             .default_service(web::to(no_route))
             .wrap(edge.clone())
-    })
-    .workers(front.workers)
-    .max_connections(front.max_connections)
-    .client_request_timeout(Duration::from_millis(front.limits.head_ms).max(CLOCK_STEP))
-    .client_disconnect_timeout(front.linger.max(CLOCK_STEP))
-    .keep_alive(front.keep_alive.max(CLOCK_STEP))
-    .h1_allow_half_closed(false)
-    .on_connect(move |io, _| watch_peer(io, user_timeout))
-    .disable_signals()
-    .shutdown_timeout(front.shutdown.as_secs());
+    };
+    let mut server = HttpServer::new(move || Joint::new(group, app.clone()))
+        .workers(front.workers)
+        .max_connections(front.max_connections)
+        .client_request_timeout(Duration::from_millis(front.limits.head_ms).max(CLOCK_STEP))
+        .client_disconnect_timeout(front.linger.max(CLOCK_STEP))
+        .keep_alive(front.keep_alive.max(CLOCK_STEP))
+        .h1_allow_half_closed(false)
+        .on_connect(move |io, connection| {
+            watch_peer(io, user_timeout);
+            let door = io.downcast_ref::<TcpStream>().and_then(|io| io.local_addr().ok()).map(Door);
+            door.map(|door| connection.insert(door));
+        })
+        .disable_signals()
+        .shutdown_timeout(front.shutdown.as_secs());
     for listener in listeners {
         server = server.listen(listener)?;
     }
     Ok(server.run())
 }
+
+/// Which of a server's sockets a connection came in at.
+#[derive(Debug, Clone, Copy)]
+pub struct Door(pub SocketAddr);
 
 /// Makes the kernel notice a peer that is gone, within seconds instead of hours.
 fn watch_peer(io: &dyn Any, user_timeout: Duration) {
