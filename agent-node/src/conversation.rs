@@ -15,7 +15,7 @@ use protocol::{
     time::{NodeTime, WallTime},
     trace::TraceContext,
 };
-use record::{Claim, DeadLetter, Open, Place, Receipt, State, Step, TaskRow, keys};
+use record::{Claim, DeadLetter, Open, Place, Sealed, State, Step, TaskRow, keys};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::sync::oneshot;
 
@@ -32,7 +32,7 @@ pub struct Queued {
     /// The effect whose result it is.
     pub closes: Option<Place>,
     /// The receipt that is written with it, if it came from outside.
-    pub receipt: Option<Receipt>,
+    pub receipt: Option<Sealed>,
     /// How far the board has been followed with it, which is written with it too.
     pub cursor: Option<Revision>,
     /// Whoever waits for the commit, and what they are told.
@@ -263,13 +263,9 @@ impl Conversation {
             {
                 self.bury(me, &closed, place, (reason, message), wall, &mut decided.batch.writes)?;
             }
-            if let Some(receipt) = &queued.receipt {
-                let key = receipt.key(me);
-                decided.receipts.push((key.clone(), receipt.task_id.clone()));
-                decided.batch.writes.push(Write::Put(
-                    key,
-                    spill::encode(me, receipt, &mut Vec::new(), &mut BTreeSet::new())?,
-                ));
+            if let Some(Sealed { key, task_id, bytes }) = &queued.receipt {
+                decided.receipts.push((key.clone(), task_id.clone()));
+                decided.batch.writes.push(Write::Put(key.clone(), bytes.clone()));
             }
             if let Some(cursor) = queued.cursor {
                 let bytes = spill::encode(me, &cursor, &mut Vec::new(), &mut BTreeSet::new())?;

@@ -327,7 +327,8 @@ impl AgentActor {
             conversation_id: Some(id.clone()),
             duplicate: false,
         };
-        let key = receipt.key(&self.me);
+        let sealed = receipt.sealed(&self.me).map_err(super::open::internal)?;
+        let key = sealed.key.clone();
         self.in_flight.insert(key, (digest, Vec::new()));
         self.counts.admitted += 1;
         let (waiter, durable) = oneshot::channel();
@@ -347,7 +348,7 @@ impl AgentActor {
         conversation.queue.push_back(Queued {
             what,
             closes: None,
-            receipt: Some(receipt),
+            receipt: Some(sealed),
             cursor: None,
             waiters: vec![(waiter, ack)],
         });

@@ -237,7 +237,7 @@ impl AgentActor {
     fn refuse(&mut self, queue: impl IntoIterator<Item = Queued>, problem: &Problem) {
         for queued in queue {
             if let Some(receipt) = &queued.receipt {
-                self.answer_repeats(&[(receipt.key(&self.me), None)], &Err(problem.clone()));
+                self.answer_repeats(&[(receipt.key.clone(), None)], &Err(problem.clone()));
             }
             queued.waiters.into_iter().for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
         }

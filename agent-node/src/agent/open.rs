@@ -250,21 +250,24 @@ impl AgentActor {
         };
         ack.conversation_id = Some(id.clone());
         let receipt = receipt.map(|receipt| Receipt { conversation_id: Some(id.clone()), ..receipt });
+        let sealed = match receipt.as_ref().map(|receipt| receipt.sealed(&self.me)).transpose() {
+            Ok(sealed) => sealed,
+            Err(error) => return now(Err(internal(error))),
+        };
         let task = task.map(|mut row| {
             row.task.conversation = id.clone();
             self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
             row
         });
-        if let Some(receipt) = &receipt {
-            let key = receipt.key(&self.me);
-            self.in_flight.insert(key, (receipt.digest, Vec::new()));
+        if let (Some(receipt), Some(sealed)) = (&receipt, &sealed) {
+            self.in_flight.insert(sealed.key.clone(), (receipt.digest, Vec::new()));
         }
         let (waiter, durable) = oneshot::channel();
         let mut conversation = Conversation::open(id.clone(), pattern, task, trace);
         conversation.queue.push_back(Queued {
             what: What::Started,
             closes: None,
-            receipt,
+            receipt: sealed,
             cursor: None,
             waiters: vec![(waiter, ack)],
         });
@@ -418,7 +421,7 @@ impl AgentActor {
     }
 }
 
-fn internal(error: impl std::fmt::Display) -> Problem {
+pub(super) fn internal(error: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::Internal, error.to_string())
 }
 

@@ -1,6 +1,7 @@
 //! The records a conversation leaves: what its journal holds, what a restart begins with, and where they lie.
 
 use blackboard::store::Key;
+use bytes::Bytes;
 use protocol::{
     coordination::{AnyPattern, Effect, Event},
     ids::{AgentId, ConversationId, Digest, MessageId, TaskId},
@@ -123,7 +124,24 @@ pub struct Receipt {
     pub extra: Map<String, Value>,
 }
 
+/// A receipt ready to be written.
+#[derive(Debug, Clone)]
+pub struct Sealed {
+    /// Where it goes.
+    pub key: Key,
+    /// The task it is about.
+    pub task_id: Option<TaskId>,
+    /// What is written.
+    pub bytes: Bytes,
+}
+
 impl Receipt {
+    /// Ready to be written. This is done when the message comes, while the step before is still being committed.
+    pub fn sealed(&self, me: &AgentId) -> serde_json::Result<Sealed> {
+        let bytes = serde_json::to_vec(self)?.into();
+        Ok(Sealed { key: self.key(me), task_id: self.task_id.clone(), bytes })
+    }
+
     /// Where it lies.
     pub fn key(&self, me: &AgentId) -> Key {
         keys::receipt(me, &self.message_id, &self.by, &self.from)
