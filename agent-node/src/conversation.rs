@@ -1,25 +1,26 @@
 //! Drives any pattern: events come in, the rule runs, one commit records event, state and effects, then effects are
 //! performed (DESIGN §2). This file is the part without I/O: it turns waiting events into one batch.
 
+mod effects;
 pub mod record;
 pub mod spill;
+mod step;
 
-use blackboard::store::{Batch, Error, Expectation, Revision, Write};
+use blackboard::store::{Batch, Error, Revision, Write};
 use protocol::{
     coordination::{
-        AnyPattern, Effect, Event, Outcome, Pattern, Update, What, contract_net::track_record::TrackRecord,
+        AnyPattern, Effect, Event, Outcome, Pattern, What, contract_net::track_record::TrackRecord,
     },
     ids::{AgentId, ConversationId},
-    message::Payload,
     task::{Status, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
 };
-use record::{Claim, DeadLetter, Open, Place, Sealed, State, Step, TaskRow, keys};
+use record::{Open, Place, Sealed, State, TaskRow, keys};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::sync::oneshot;
 
-use crate::{agent::Ack, outbox::letter};
+use crate::agent::Ack;
 use protocol::problem::Problem;
 
 /// Who waits to hear that an event is durable.
@@ -303,69 +304,6 @@ impl Conversation {
         Ok(Advance::Commit(Box::new(decided)))
     }
 
-    fn record(
-        &mut self,
-        me: &AgentId,
-        step: u64,
-        effects: Vec<Effect>,
-        decided: &mut Decided,
-    ) -> Result<(), Error> {
-        let writes = &mut decided.batch.writes;
-        if self.task != self.shown {
-            if let Some(row) = &self.task {
-                let key = keys::task(me, &row.task.spec.task_id, &row.task.owner);
-                let bytes = spill::encode(me, row, writes, &mut self.kept)?;
-                writes.push(Write::Put(key, bytes));
-            }
-            self.shown.clone_from(&self.task);
-        }
-        if self.ended.is_some() && self.open.is_empty() {
-            if self.written.take().is_some() {
-                writes.push(Write::Delete(keys::state(me, &self.id)));
-            }
-        } else if !self.is_written() {
-            let state = self.state();
-            let bytes = spill::encode(me, &state, writes, &mut self.kept)?;
-            writes.push(Write::Put(keys::state(me, &self.id), bytes));
-            self.written = Some(state);
-        }
-        let journal = keys::journal(me, &self.id);
-        decided.batch.expectations.push(match self.head {
-            0 => Expectation::Absent(journal.clone()),
-            head => Expectation::At(journal.clone(), head),
-        });
-        let step = Step { step, events: std::mem::take(&mut self.uncommitted), effects };
-        let bytes = spill::encode(me, &step, writes, &mut self.kept)?;
-        writes.push(Write::Append(journal, bytes));
-        Ok(())
-    }
-
-    fn state(&self) -> State {
-        State {
-            rules: AnyPattern::RULES,
-            pattern: self.pattern.clone(),
-            open: self.open.clone(),
-            labels: self.labels.clone(),
-            task: self.task.as_ref().map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone())),
-            trace: self.trace,
-            has_ended: self.ended.is_some(),
-        }
-    }
-
-    /// Whether the state's record says what [`Self::state`] would.
-    fn is_written(&self) -> bool {
-        self.written.as_ref().is_some_and(|State { rules, pattern, open, labels, task, trace, has_ended }| {
-            let own = self.task.as_ref().map(|row| (&row.task.spec.task_id, &row.task.owner));
-            *rules == AnyPattern::RULES
-                && *pattern == self.pattern
-                && *open == self.open
-                && *labels == self.labels
-                && task.as_ref().map(|(id, owner)| (id, owner)) == own
-                && *trace == self.trace
-                && *has_ended == self.ended.is_some()
-        })
-    }
-
     /// Whether it is work of this agent's own that goes on.
     pub fn is_work(&self) -> bool {
         match &self.pattern {
@@ -396,176 +334,6 @@ impl Conversation {
     /// The journal's head.
     pub fn head(&self) -> Revision {
         self.head
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "one effect's consequences for the records, in one place")]
-    fn note(
-        &mut self,
-        me: &AgentId,
-        effect: &Effect,
-        place: Place,
-        at: NodeTime,
-        wall: WallTime,
-        records: &BTreeMap<AgentId, TrackRecord>,
-        decided: &mut Decided,
-    ) -> Result<(), Error> {
-        let mut is_open = false;
-        match effect {
-            Effect::Tell(tell) => {
-                is_open = !tell.payload.kind().is_best_effort();
-                if matches!(tell.payload, Payload::TaskRequest(_) | Payload::HelpRequest(_)) {
-                    self.labels.insert(place, tell.label.clone());
-                }
-            }
-            Effect::Resend(_)
-            | Effect::Publish { .. }
-            | Effect::FindPeers { .. }
-            | Effect::Think { .. }
-            | Effect::ClaimOpen { .. }
-            | Effect::RenewOpen { .. }
-            | Effect::CloseOpen { .. } => is_open = true,
-            Effect::TakeOn { spec, owner, epoch } => {
-                let row = TaskRow::new(spec.as_ref().clone(), owner.clone(), self.id.clone(), wall);
-                self.task = Some(TaskRow { epoch: Some(*epoch), ..row });
-            }
-            Effect::StopThinking => self.drop_open(decided, |effect| matches!(effect, Effect::Think { .. })),
-            Effect::Claim { task, holder, lease } => {
-                is_open = true;
-                let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-                let claim = Claim { holder: holder.clone(), lease_ms, conversation: self.id.clone() };
-                decided.claims.push((decided.batch.writes.len(), place, holder.clone()));
-                let bytes = spill::encode(me, &claim, &mut Vec::new(), &mut BTreeSet::new())?;
-                decided.batch.writes.push(Write::Put(keys::claim(me, task, &self.id), bytes));
-            }
-            Effect::Release { task, .. } => {
-                decided.batch.writes.push(Write::Delete(keys::claim(me, task, &self.id)));
-            }
-            Effect::WakeAt { timer, .. } => {
-                self.drop_open(
-                    decided,
-                    |effect| matches!(effect, Effect::WakeAt { timer: set, .. } if set == timer),
-                );
-                is_open = true;
-            }
-            Effect::Forget { timer } => {
-                self.drop_open(
-                    decided,
-                    |effect| matches!(effect, Effect::WakeAt { timer: set, .. } if set == timer),
-                );
-            }
-            Effect::AskHuman { .. } => {}
-            Effect::Update(update) => self.show(update, wall),
-            Effect::Assign { doer } => {
-                if let Some(row) = &mut self.task {
-                    row.task.doer.clone_from(doer);
-                    let peer = doer.clone().map(protocol::principal::Principal::Agent);
-                    row.task.participants.extend(peer.filter(|peer| !row.task.participants.contains(peer)));
-                }
-            }
-            Effect::Finish(outcome) => self.finish(me, outcome, at, wall, records, decided)?,
-        }
-        if is_open {
-            let attempts = u32::from(matches!(effect, Effect::Think { .. }));
-            self.open.insert(place, Open { effect: effect.clone(), attempts, at: wall });
-        }
-        decided.effects.push((place, effect.clone()));
-        Ok(())
-    }
-
-    fn drop_open(&mut self, decided: &mut Decided, which: impl Fn(&Effect) -> bool) {
-        let dropped: Vec<_> =
-            self.open.iter().filter(|(_, open)| which(&open.effect)).map(|(place, _)| *place).collect();
-        dropped.iter().for_each(|place| drop(self.open.remove(place)));
-        decided.effects.retain(|(place, _)| !dropped.contains(place));
-        decided.dropped.extend(dropped);
-    }
-
-    fn show(&mut self, update: &Update, wall: WallTime) {
-        let Some(row) = &mut self.task else { return };
-        match update {
-            Update::Status(status) => row.task.status = status.clone(),
-            Update::Artifact { artifact, append, .. } => {
-                protocol::artifact::merge(&mut row.task.artifacts, artifact.clone(), *append);
-            }
-        }
-        row.task.changed_at = wall;
-    }
-
-    fn finish(
-        &mut self,
-        me: &AgentId,
-        outcome: &Outcome,
-        at: NodeTime,
-        wall: WallTime,
-        records: &BTreeMap<AgentId, TrackRecord>,
-        decided: &mut Decided,
-    ) -> Result<(), Error> {
-        self.drop_open(decided, |effect| {
-            matches!(
-                effect,
-                Effect::WakeAt { .. }
-                    | Effect::Think { .. }
-                    | Effect::FindPeers { .. }
-                    | Effect::ClaimOpen { .. }
-                    | Effect::RenewOpen { .. }
-                    | Effect::CloseOpen { .. }
-            )
-        });
-        self.labels.clear();
-        if let Some(row) = &mut self.task {
-            row.task.status = outcome.status.clone();
-            row.task.artifacts.clone_from(&outcome.artifacts);
-            row.task.changed_at = wall;
-            row.ended_at = Some(at);
-        }
-        let writes = &mut decided.batch.writes;
-        if let Some(award) = self.pattern.award() {
-            let bytes = spill::encode(me, award, writes, &mut self.kept)?;
-            writes.push(Write::Put(keys::award(me, &self.id), bytes));
-        }
-        for (peer, kept) in &outcome.kept_word {
-            let record = kept
-                .iter()
-                .fold(records.get(peer).cloned().unwrap_or_default(), |record, kept| record.after(*kept));
-            let bytes = spill::encode(me, &record, writes, &mut self.kept)?;
-            writes.push(Write::Put(keys::track_record(me, peer), bytes));
-            decided.track_records.push((peer.clone(), record));
-        }
-        if let AnyPattern::Redelivery(redelivery) = &self.pattern
-            && outcome.status.state == TaskState::Completed
-        {
-            writes.push(Write::Delete(keys::dead_letter(me, &redelivery.letter().message_id)));
-        }
-        self.ended = Some(outcome.clone());
-        Ok(())
-    }
-
-    /// Keeps a message that was given up, so that somebody can look at it and send it again.
-    fn bury(
-        &self,
-        me: &AgentId,
-        open: &Open,
-        place: Place,
-        (reason, message): (&str, &str),
-        wall: WallTime,
-        writes: &mut Vec<Write>,
-    ) -> Result<(), Error> {
-        let letter = if let AnyPattern::Redelivery(redelivery) = &self.pattern {
-            Some(redelivery.letter().clone())
-        } else {
-            letter::of(me, &self.id, place, open)
-        };
-        let Some(letter) = letter else { return Ok(()) };
-        let dead = DeadLetter {
-            message_id: letter.message_id.clone(),
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            letter,
-            at: wall,
-        };
-        let bytes = spill::encode(me, &dead, writes, &mut BTreeSet::new())?;
-        writes.push(Write::Put(keys::dead_letter(me, &dead.message_id), bytes));
-        Ok(())
     }
 }
 
