@@ -38,7 +38,12 @@ impl WallTime {
     /// The time an RFC 3339 text names.
     pub fn parse(text: &str) -> Result<Self, BadTime> {
         let bad = || BadTime(text.chars().take(80).collect());
-        DateTime::parse_from_rfc3339(text).map(|time| Self(time.timestamp_millis())).map_err(|_| bad())
+        let time = DateTime::parse_from_rfc3339(text).map_err(|_| bad())?.to_utc();
+        // With its offset, a time of the year 9999 may lie in 10000, which RFC 3339 can't write.
+        if !(0..=9_999).contains(&time.year()) {
+            return Err(bad());
+        }
+        Ok(Self(time.timestamp_millis()))
     }
 
     /// This much later.
@@ -96,6 +101,17 @@ impl Serialize for WallTime {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_time_that_could_not_be_written_again_is_refused() {
+        for text in ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"] {
+            assert!(WallTime::parse(text).is_err(), "{text}");
+        }
+        for text in ["9999-12-31T23:59:59+00:01", "0000-01-01T00:00:00-00:01", "2016-12-31T23:59:60Z"] {
+            let time = WallTime::parse(text).unwrap();
+            assert_eq!(WallTime::parse(&time.to_string()), Ok(time), "{text}");
+        }
+    }
 
     proptest! {
         #[test]
