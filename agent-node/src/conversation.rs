@@ -94,6 +94,8 @@ pub struct Conversation {
     head: Revision,
     first: Revision,
     uncommitted: Vec<Event>,
+    /// Of those, what happened inside: nobody outside will repeat it if the commit fails.
+    deferred: Vec<(What, Option<Place>)>,
     written: Option<State>,
     kept: BTreeSet<protocol::ids::Digest>,
     again: Vec<Place>,
@@ -166,6 +168,7 @@ impl Conversation {
             head: 0,
             first: 0,
             uncommitted: Vec::new(),
+            deferred: Vec::new(),
             written: None,
             kept: BTreeSet::new(),
             again: Vec::new(),
@@ -248,7 +251,7 @@ impl Conversation {
             effects: Vec::new(),
             waiters: Vec::new(),
             claims: Vec::new(),
-            inside: Vec::new(),
+            inside: std::mem::take(&mut self.deferred),
             track_records: Vec::new(),
             dropped: Vec::new(),
             receipts: Vec::new(),
@@ -293,6 +296,7 @@ impl Conversation {
             decided.waiters.extend(queued.waiters);
         }
         if may_wait && all_effects.is_empty() && self.uncommitted.len() < 1_024 {
+            self.deferred = decided.inside;
             return Ok(Advance::Deferred(decided.waiters));
         }
         for place in std::mem::take(&mut self.again) {
@@ -369,6 +373,7 @@ fn poisoned(why: String, decided: Decided, rest: impl Iterator<Item = Queued>) -
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use protocol::message::Payload;
     use std::cell::Cell;
 
     thread_local! {
@@ -378,6 +383,31 @@ pub(crate) mod tests {
     /// Makes the rules of this thread panic on the next `times` thoughts.
     pub(crate) fn panic_on_thoughts(times: u32) {
         PANICS.set(times);
+    }
+
+    #[test]
+    fn news_that_waited_for_a_step_is_handed_back_with_it() {
+        let me = AgentId::parse("a").unwrap();
+        let content = serde_json::json!({ "signal": "x.y" }).as_object().unwrap().clone();
+        let Ok(Payload::Broadcast(message)) = Payload::parse(protocol::message::Kind::Broadcast, content)
+        else {
+            panic!("a broadcast");
+        };
+        let by = protocol::principal::Principal::local_user();
+        let broadcast = protocol::coordination::broadcast::Broadcast::new(message, &by);
+        let id = ConversationId::parse("c").unwrap();
+        let mut conversation = Conversation::open(id, AnyPattern::Broadcast(broadcast), None, None);
+        let mut next = |what, closes| {
+            conversation.is_committing = false;
+            conversation.queue.push_back(Queued::from_inside(what, closes));
+            conversation.advance(&me, NodeTime(0), WallTime(0), &BTreeMap::new(), false).unwrap()
+        };
+        assert!(matches!(next(What::Started, None), Advance::Commit(_)));
+        let told = What::Told { label: "x".to_owned(), by: me.clone() };
+        assert!(matches!(next(told.clone(), Some(Place(1, 0))), Advance::Deferred(_)));
+        let woke = What::Woke { timer: "x".to_owned() };
+        let Advance::Commit(decided) = next(woke.clone(), None) else { panic!("a step") };
+        assert_eq!(decided.inside, [(told, Some(Place(1, 0))), (woke, None)]);
     }
 
     pub(super) fn panic_if_asked(event: &Event) {
