@@ -128,11 +128,18 @@ impl AgentActor {
             return self.perform(id, place, &open.effect, ctx);
         };
         let key = keys::claim(&self.me, task, id);
-        if let Ok(Some(record)) = self.parts.store.latest(&key)
-            && let Ok(claim) = serde_json::from_slice::<Claim>(&record.value)
-        {
-            let what = What::Claimed { holder: claim.holder, epoch: record.revision };
-            ctx.notify(Happened { conversation: id.clone(), closes: Some(place), what });
+        let claim = self.parts.store.latest(&key).map(|record| {
+            let record = record?;
+            let claim = serde_json::from_slice::<Claim>(&record.value).ok()?;
+            Some(What::Claimed { holder: claim.holder, epoch: record.revision })
+        });
+        match claim {
+            // A claim that is not there any more must not be waited for.
+            Ok(claim) => {
+                let what = claim.unwrap_or(What::ClaimLost { holder: None });
+                ctx.notify(Happened { conversation: id.clone(), closes: Some(place), what });
+            }
+            Err(error) => (self.parts.fatal)(&format!("{} can't read {key}: {error}", self.me)),
         }
     }
 
