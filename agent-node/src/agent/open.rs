@@ -6,7 +6,7 @@ use super::{
 };
 use crate::conversation::{
     Conversation, Queued,
-    record::{Receipt, TaskRow, keys},
+    record::{Receipt, TaskRow, Tombstone, keys},
     spill,
 };
 use actix::Context;
@@ -325,7 +325,9 @@ impl AgentActor {
             .store
             .latest(&keys::tombstone(&self.me, task, by))
             .map_err(|error| store_problem(&error))?;
-        Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()))
+        let tombstone: Option<Tombstone> =
+            record.map(|record| serde_json::from_slice(&record.value)).transpose().map_err(internal)?;
+        Ok(tombstone.map(|tombstone| tombstone.epoch))
     }
 
     /// A message whose conversation is not open: known and over, or never heard of. A cancel that came before its
@@ -351,8 +353,10 @@ impl AgentActor {
         if let Payload::TaskCancel(cancel) = &envelope.payload
             && is_agent
         {
-            let epoch = cancel.epoch.unwrap_or(0);
-            let bytes = serde_json::to_vec(&epoch).map_err(internal)?;
+            // A cancel that names no award is for all of them, as it is for an open conversation.
+            let epoch = cancel.epoch.unwrap_or(u64::MAX);
+            let epoch = self.tombstone(&cancel.task_id, by)?.map_or(epoch, |known| known.max(epoch));
+            let bytes = serde_json::to_vec(&Tombstone { epoch, at: receipt.at }).map_err(internal)?;
             writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
         } else if !known_task && (!is_agent || !envelope.conversation_id.as_ref().is_some_and(was_here)) {
             return Err(not_found(envelope));

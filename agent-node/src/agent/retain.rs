@@ -2,7 +2,7 @@
 
 use super::{AgentActor, every};
 use crate::conversation::{
-    record::{DeadLetter, Receipt, Step, TaskRow, keys},
+    record::{DeadLetter, Receipt, Step, TaskRow, Tombstone, keys},
     spill,
 };
 use actix::{Context, Handler, Message};
@@ -106,6 +106,13 @@ impl Broom {
             let receipt: Receipt = spill::decode(me, store, &record.value)?;
             Ok(self
                 .is_past(receipt.at, limits.dedup_ms)
+                .then(|| deletes.push(Write::Delete(record.key)))
+                .is_some())
+        })?;
+        self.oldest("tombstone", |record| {
+            let tombstone: Tombstone = spill::decode(me, store, &record.value)?;
+            Ok(self
+                .is_past(tombstone.at, limits.dedup_ms)
                 .then(|| deletes.push(Write::Delete(record.key)))
                 .is_some())
         })?;
@@ -234,6 +241,23 @@ mod tests {
         assert_eq!(left(&store), 3);
         broom(&store, 300, limits, Revision::MAX).sweep().await.unwrap();
         assert_eq!(left(&store), 1);
+    }
+
+    #[tokio::test]
+    async fn tombstones_go_when_no_award_can_come_late_any_more() {
+        let store = memory::new();
+        let by = protocol::principal::Principal::Agent(me());
+        for (task, hours) in [("t-1", 0), ("t-2", 20)] {
+            let key = keys::tombstone(&me(), &protocol::ids::TaskId::parse(task).unwrap(), &by);
+            let bytes = serde_json::to_vec(&Tombstone { epoch: 1, at: WallTime(hours * HOUR) }).unwrap();
+            let batch = Batch { writes: vec![Write::Put(key, bytes.into())], expectations: Vec::new() };
+            store.commit(Lane::Progress, batch).await.unwrap();
+        }
+        let left = || store.read(&keys::all(&me(), "tombstone"), 0, 100).unwrap().len();
+        broom(&store, 24, Limits::default(), Revision::MAX).sweep().await.unwrap();
+        assert_eq!(left(), 2);
+        broom(&store, 26, Limits::default(), Revision::MAX).sweep().await.unwrap();
+        assert_eq!(left(), 1);
     }
 
     #[tokio::test]

@@ -164,6 +164,16 @@ pub struct DeadLetter {
     pub at: WallTime,
 }
 
+/// That a task was cancelled here before its award came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tombstone {
+    /// The newest award that it refuses.
+    pub epoch: u64,
+    /// When it was cancelled.
+    pub at: WallTime,
+}
+
 /// A claim in its owner's store.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
