@@ -254,3 +254,6 @@ impl Pattern for HelpRequest {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

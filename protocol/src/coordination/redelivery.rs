@@ -48,7 +48,9 @@ impl Pattern for Redelivery {
         match &event.what {
             What::Started => vec![Effect::Resend(self.letter.clone())],
             What::Told { by, .. } => self.settle(TaskState::Completed, format!("delivered to {by}")),
-            What::Undelivered { reason, .. } if reason == Reason::Expired.code() && !self.is_renewed => {
+            What::Undelivered { reason, .. }
+                if reason == Reason::Expired.code() && !self.is_renewed && !self.settled =>
+            {
                 self.is_renewed = true;
                 let renewed =
                     Envelope { timestamp: Some(event.wall), expires_at: None, ..(*self.letter).clone() };
