@@ -104,6 +104,11 @@ pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) ->
         .collect())
 }
 
+/// How a task ended, for a watcher who comes when its journal is gone.
+pub fn end_of(task: &Task) -> Value {
+    status_update(task, &task.status, task.changed_at)
+}
+
 fn shown(task: &Task, update: Update, at: WallTime) -> Value {
     match update {
         Update::Status(status) => status_update(task, &status, at),

@@ -29,7 +29,22 @@ enum From {
     /// The task has ended: what is there is all there is.
     Past(Filter, Revision),
     Live(Watch),
+    /// The task has ended and its journal is gone: only its end is known.
+    Gone,
     Over,
+}
+
+/// From where an ended task's events are read: its journal may have gone, or the older part of it.
+fn past(store: &Shared, filter: Filter, before: Revision) -> Result<From, Problem> {
+    match store.read(&filter, before, 1) {
+        Ok(records) if records.is_empty() && before == 0 => Ok(From::Gone),
+        Ok(_) => Ok(From::Past(filter, before)),
+        Err(Error::Trimmed { floor }) if before == 0 => {
+            let left = store.read(&filter, floor, 1).map_err(|error| store_problem(&error))?;
+            Ok(if left.is_empty() { From::Gone } else { From::Past(filter, floor) })
+        }
+        Err(error) => Err(store_problem(&error)),
+    }
 }
 
 struct Follow {
@@ -50,7 +65,7 @@ pub fn of_task(
     let filter = Filter::Exactly(keys::journal(&me, &row.task.conversation));
     let before = after.0.saturating_sub(1);
     let from = match row.ended_at {
-        Some(_) => From::Past(filter, before),
+        Some(_) => past(&store, filter, before)?,
         None => From::Live(store.watch(filter, before).map_err(|error| store_problem(&error))?),
     };
     let follow = Follow { store, me, row, after, from };
@@ -69,6 +84,10 @@ impl Follow {
         loop {
             let records = match &mut self.from {
                 From::Over => return None,
+                From::Gone => {
+                    self.from = From::Over;
+                    return Some(format!("data: {}\n\n", tasks::end_of(&self.row.task)).into());
+                }
                 From::Past(filter, after) => {
                     let page = self.store.read(filter, *after, PAGE);
                     match &page {
@@ -112,5 +131,59 @@ impl Follow {
             }
         }
         Ok(text.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blackboard::store::{Batch, Lane, Write, memory};
+    use protocol::{
+        coordination::{Effect, Event, Outcome, What},
+        ids::ConversationId,
+        principal::Principal,
+        task::{Status, TaskSpec, TaskState},
+        time::{NodeTime, WallTime},
+    };
+
+    fn row() -> TaskRow {
+        let json = serde_json::json!({ "taskId": "t-1", "description": "d", "root": "user:local" });
+        let spec: TaskSpec = serde_json::from_value(json).unwrap();
+        let conversation = ConversationId::parse("c-1").unwrap();
+        let mut row = TaskRow::new(spec, Principal::local_user(), conversation, WallTime(0));
+        row.ended_at = Some(NodeTime(1));
+        row.task.status = Status::new(TaskState::Completed, "done");
+        row
+    }
+
+    async fn step(store: &Shared, me: &AgentId, effects: Vec<Effect>) -> Revision {
+        let event = Event { at: NodeTime(0), wall: WallTime(0), what: What::Started };
+        let step = crate::conversation::record::Step { step: 1, events: vec![event], effects };
+        let key = keys::journal(me, &row().task.conversation);
+        let write = Write::Append(key, serde_json::to_vec(&step).unwrap().into());
+        let batch = Batch { writes: vec![write], expectations: Vec::new() };
+        store.commit(Lane::Progress, batch).await.unwrap()[0]
+    }
+
+    async fn streamed(store: &Shared, me: &AgentId, after: (Revision, usize)) -> Result<String, Problem> {
+        let answer = of_task(store.clone(), me.clone(), row(), after)?;
+        let bytes = actix_web::body::to_bytes(answer.into_body()).await.unwrap();
+        Ok(String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[actix::test]
+    async fn a_task_whose_journal_is_gone_still_tells_its_end() {
+        let (store, me) = (memory::new(), AgentId::parse("a").unwrap());
+        let outcome =
+            Outcome { status: row().task.status, artifacts: Vec::new(), kept_word: Default::default() };
+        let first = step(&store, &me, Vec::new()).await;
+        let last = step(&store, &me, vec![Effect::Finish(outcome)]).await;
+        let count = |text: String| text.matches("TASK_STATE_COMPLETED").count();
+        assert_eq!(count(streamed(&store, &me, (0, 0)).await.unwrap()), 1);
+        assert_eq!(count(streamed(&store, &me, (last, 0)).await.unwrap()), 0);
+        store.trim(keys::all(&me, "journal"), first + 1).await.unwrap();
+        assert_eq!(count(streamed(&store, &me, (0, 0)).await.unwrap()), 1);
+        store.trim(keys::all(&me, "journal"), last + 1).await.unwrap();
+        assert_eq!(count(streamed(&store, &me, (0, 0)).await.unwrap()), 1);
     }
 }
