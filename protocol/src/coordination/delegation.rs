@@ -195,6 +195,9 @@ impl Delegation {
             TurnEnd::Waiting if self.turn >= MAX_TURNS => {
                 self.fail(format!("asked for more than {MAX_TURNS} turns"))
             }
+            TurnEnd::Waiting if self.asked.is_too_much() => {
+                self.fail(format!("asked more than {} things in one turn", asked::MAX_ASKS))
+            }
             TurnEnd::Waiting => {
                 let mut asks = self.asked.send(&self.accountable, &self.me, self.turn, &self.patience, event);
                 let question = asks.iter().find_map(|ask| {

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::time::Duration;
 
-/// The most things a brain may ask in one turn; more are refused, visibly.
-const MAX_ASKS: usize = 32;
+/// The most things a brain may ask in one turn; a turn that asks more has failed.
+pub(super) const MAX_ASKS: usize = 32;
 
 /// Everything asked in the turn that is waiting, in the order it was asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -56,9 +56,14 @@ enum AskKind {
 impl Asked {
     /// Keeps what the brain asks until its turn ends.
     pub(super) fn note(&mut self, ask: Progress) {
-        if self.noted.len() < MAX_ASKS {
+        if self.noted.len() <= MAX_ASKS {
             self.noted.push(ask);
         }
+    }
+
+    /// Whether the turn has asked more than it may.
+    pub(super) fn is_too_much(&self) -> bool {
+        self.noted.len() > MAX_ASKS
     }
 
     /// Whether something asked is still open.

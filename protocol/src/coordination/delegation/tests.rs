@@ -358,3 +358,18 @@ fn a_result_too_large_to_be_told_is_a_failure_towards_the_asker_and_no_silence()
     );
     assert!(doer.on(&refused("payload_too_large")).is_empty());
 }
+
+#[test]
+fn a_turn_that_asks_too_much_fails_visibly() {
+    let asks = |count: usize| (0..count).map(|at| help(&format!("h{at}"))).collect::<Vec<_>>();
+    for (count, states) in [
+        (asked::MAX_ASKS, vec![]),
+        (asked::MAX_ASKS + 1, vec![TaskState::Failed]),
+        (100, vec![TaskState::Failed]),
+    ] {
+        let mut doer = doer(None);
+        doer.on(&event(1, What::Started));
+        let effects = doer.on(&event(2, thought(1, asks(count), TurnEnd::Waiting)));
+        assert_eq!(finishes(&effects), states, "{count}");
+    }
+}
