@@ -18,6 +18,7 @@ use std::{
 };
 
 mod answer;
+pub mod tls;
 
 /// Bounds of every outgoing request.
 #[derive(Debug, Clone)]
@@ -142,7 +143,7 @@ pub struct Wire {
 impl Wire {
     /// Signs as `signer`; without one, speaks as a user. Proxies are not asked and redirects not followed.
     pub fn new(signer: Option<Signer>, limits: WireLimits) -> Result<Self, Problem> {
-        let client = reqwest::Client::builder()
+        let client = tls::client()
             .no_proxy()
             .redirect(redirect::Policy::none())
             .referer(false)

@@ -43,7 +43,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
 }
 
 async fn ask(url: &str, body: &Value) -> (u16, Value) {
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
     let answer = client
         .post(format!("{url}/a2a/messages"))
         .header("prefer", "wait=10")

@@ -1,0 +1,77 @@
+//! How every client of the program does TLS: ring as its cryptography, and the machine's roots or, where it has none, the
+//! bundled ones of Mozilla.
+//!
+//! An image without `/etc/ssl/certs` is common, and reqwest's own choice of roots fails there for `http://` URLs too.
+
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use std::sync::{Arc, OnceLock};
+
+/// A builder of clients that speak TLS. A client that is built without it has no cryptography and does not start.
+pub fn client() -> reqwest::ClientBuilder {
+    reqwest::Client::builder().tls_backend_preconfigured(config())
+}
+
+/// What [`client`] uses, for clients that are built otherwise; give it to `tls_backend_preconfigured`.
+pub fn config() -> ClientConfig {
+    static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
+    CONFIG.get_or_init(|| trusting(roots())).clone()
+}
+
+/// `SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured.
+fn roots() -> RootCertStore {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::debug!(%error, "a certificate of this machine can't be read");
+    }
+    let mut roots = RootCertStore::empty();
+    let (taken, refused) = roots.add_parsable_certificates(found.certs);
+    tracing::debug!(taken, refused, "certificates of this machine");
+    or_bundled(roots)
+}
+
+fn or_bundled(mut roots: RootCertStore) -> RootCertStore {
+    if roots.is_empty() {
+        tracing::debug!("this machine has no certificates; the bundled ones are used");
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
+    roots
+}
+
+fn trusting(roots: RootCertStore) -> ClientConfig {
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let versioned = match config.with_safe_default_protocol_versions() {
+        Ok(versioned) => versioned,
+        Err(error) => unreachable!("ring speaks TLS 1.2 and 1.3: {error}"),
+    };
+    versioned.with_root_certificates(roots).with_no_client_auth()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_certificates_trusts_the_bundled_ones() {
+        let roots = or_bundled(RootCertStore::empty());
+        assert!(roots.len() > 50, "{}", roots.len());
+        reqwest::Client::builder().tls_backend_preconfigured(trusting(roots)).build().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_nobody_vouches_for_is_refused_and_not_a_missing_feature() {
+        // Whatever answers, it is no TLS server that a root of ours has signed.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}/", listener.local_addr().unwrap());
+        let answering = tokio::spawn(async move {
+            let (socket, _) = listener.accept().await.unwrap();
+            let mut first = [0; 1];
+            socket.readable().await.unwrap();
+            let read = socket.try_read(&mut first).unwrap();
+            (read, first[0])
+        });
+        let error = client().no_proxy().build().unwrap().get(url).send().await.unwrap_err();
+        assert!(error.is_connect(), "{error:?}");
+        let handshake = 0x16;
+        assert_eq!(answering.await.unwrap(), (1, handshake), "the client began a TLS handshake");
+    }
+}
