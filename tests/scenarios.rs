@@ -12,9 +12,11 @@ mod scenarios {
     mod dead_letters;
     mod demo;
     mod messages;
+    mod readme;
     mod refusals;
     mod registry;
     mod restart;
+    mod separate;
     mod signals;
     mod subscriptions;
     mod tasks;

@@ -4,6 +4,7 @@ mod follow;
 pub mod home;
 pub mod plan;
 mod presence;
+pub mod services;
 
 use crate::{
     agent::{AgentActor, Parts, Pulse, Sweep, newest_time},
@@ -43,6 +44,7 @@ use registry::{
     config::Config as RegistryConfig,
     registrar::{Clocks, Publish, RegistryActor},
 };
+use services::NotStarted;
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr, TcpListener},
@@ -57,6 +59,8 @@ pub enum Service {
     Here,
     /// At this base URL.
     At(String),
+    /// Wherever the registry says, once it can be asked. A board only.
+    Told,
 }
 
 /// One agent to run.
@@ -140,11 +144,9 @@ const FIRST_VIEW: Duration = Duration::from_secs(5);
 
 /// Starts everything and returns once it listens and every local agent is registered or known to be waiting.
 pub async fn start(setup: Setup) -> anyhow::Result<Running> {
-    anyhow::ensure!(
-        setup.listen.is_loopback(),
-        "{} is not a loopback address: listening beyond this machine needs credentials that are not there yet",
-        setup.listen
-    );
+    if !setup.listen.is_loopback() {
+        return Err(NotStarted::Beyond(setup.listen).into());
+    }
     let limits = Arc::new(setup.limits.clone());
     let has_services = setup.registry == Some(Service::Here) || setup.board == Service::Here;
     let services = has_services.then(|| listen(setup.listen, setup.port)).transpose()?;
@@ -181,13 +183,14 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
                     .map_err(|problem| anyhow::anyhow!("the blackboard can't start: {}", problem.message))?,
             )
         }
-        Service::At(_) => None,
+        Service::At(_) | Service::Told => None,
     };
+    let services_known = Arc::new(services::Known::new(&setup, &wire));
     let board_for = |id: &AgentId| match (&board_here, &setup.board) {
         (Some(board), _) => Blackboard::local(board.clone()),
-        (None, Service::At(url)) => {
+        (None, Service::At(_) | Service::Told) => {
             let wire = signed(id, Reason::BlackboardUnavailable);
-            Blackboard::remote(url.clone(), move |_| wire.clone(), Backoff::default())
+            Blackboard::remote(services_known.board_base(), move |_| wire.clone(), Backoff::default())
         }
         (None, Service::Here) => unreachable!("a board that is here has started"),
     };
@@ -206,7 +209,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             .context("the registry's rows can't be read")?;
             Some(actor.run())
         }
-        Some(Service::At(_)) | None => None,
+        Some(Service::At(_) | Service::Told) | None => None,
     };
     let registry_for = |id: &AgentId| match (&registry_actor, &setup.registry) {
         (Some(actor), _) => Some(Registry::local(actor.clone())),
@@ -215,6 +218,9 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         }
         (None, _) => None,
     };
+
+    let speaker = setup.seats.first().map_or(&registry_id, |seat| &seat.id);
+    services_known.accept(registry_for(speaker), board_for(speaker)).await?;
 
     let peers = Arc::new(Peers::default());
     let locals = Arc::new(Locals::default());
@@ -274,6 +280,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         Front::new(setup.limits.clone(), Auth::new(Verifier::new(setup.secret.clone(), None), serves));
     let node = Node {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
+        services: services_known.clone(),
         checks: checks(&setup, &board_for, &registry_for, &registry_id),
         agents: local,
         peers,
@@ -305,8 +312,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
 }
 
 fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
-    let listener =
-        TcpListener::bind((ip, port)).with_context(|| format!("port {port} on {ip} can't be listened on"))?;
+    let listener = TcpListener::bind((ip, port)).map_err(|source| NotStarted::Port { ip, port, source })?;
     let address = listener.local_addr()?;
     Ok((listener, address))
 }

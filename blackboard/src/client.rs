@@ -17,7 +17,7 @@ use std::{pin::Pin, time::Duration};
 mod local;
 mod remote;
 
-pub use remote::Backoff;
+pub use remote::{Backoff, Base};
 
 /// Signals as they come. It holds a page at most, however slowly it is read; after an error it ends.
 pub type Signals = Pin<Box<dyn Stream<Item = Result<Posted, Problem>> + Send>>;
@@ -40,7 +40,7 @@ impl Blackboard {
 
     /// The board at `base` (`http://127.0.0.1:8000`); `wire_of` says through which wire a principal speaks.
     pub fn remote(
-        base: impl Into<String>,
+        base: impl Into<Base>,
         wire_of: impl Fn(&Principal) -> Wire + Send + Sync + 'static,
         backoff: Backoff,
     ) -> Self {

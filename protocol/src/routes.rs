@@ -18,6 +18,8 @@ pub const CLAIMS: &str = "/board/claims";
 pub const AGENTS: &str = "/registry/agents";
 /// Changes among the registered agents, live.
 pub const REGISTRY_WATCH: &str = "/registry/watch";
+/// Where the registry and the board are, as the process that is asked knows it.
+pub const SERVICES: &str = "/services";
 /// Whether the process lives.
 pub const HEALTH: &str = "/healthz";
 /// Whether it can do its work, and if not, what is broken.

@@ -55,14 +55,25 @@ impl Process {
         Self::run(data.to_owned(), args, None).await
     }
 
+    /// `mesh <args>` of a user whose home is `home`, who says nothing of where data lies: it lies in `part` of the mesh.
+    pub async fn at_home(home: &Path, part: &str, args: &[&str]) -> Self {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let mut command = Command::new(program());
+        command.args(&args).env("HOME", home).env_remove("MESH_DATA").env_remove("MESH_JOIN");
+        Self::spawn(command, home.join(".mesh/default").join(part), args, None).await
+    }
+
     async fn run(data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
+        let mut command = Command::new(program());
+        command.args(&args).arg("--data").arg(&data);
+        Self::spawn(command, data, args, dir).await
+    }
+
+    async fn spawn(mut command: Command, data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
         std::fs::create_dir_all(&data).unwrap();
         drop(std::fs::remove_file(data.join("run.json")));
         let log = std::fs::OpenOptions::new().create(true).append(true).open(data.join("log")).unwrap();
-        let mut child = Command::new(program())
-            .args(&args)
-            .arg("--data")
-            .arg(&data)
+        let mut child = command
             .env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -7,7 +7,7 @@ use std::{net::TcpListener, path::Path, process::Stdio};
 const TEAM: &str = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
 
 /// `mesh` with these arguments, which must end by itself: its exit code and what it said.
-async fn ended(args: &[&str]) -> (i32, String) {
+pub(crate) async fn ended(args: &[&str]) -> (i32, String) {
     let child = tokio::process::Command::new(env!("CARGO_BIN_EXE_mesh"))
         .args(args)
         .stdin(Stdio::null())
@@ -113,7 +113,7 @@ async fn a_port_in_use_is_named() {
         &format!("agents: [{{ agent: echo-01, port: {port}, brain: {{ echo: {{}} }} }}]"),
     );
     let (code, said) = up(&dir.path().join("data"), &team).await;
-    assert_eq!(code, 1, "{said}");
+    assert_eq!(code, 69, "{said}");
     assert!(said.contains(&port.to_string()) && said.to_lowercase().contains("in use"), "{said}");
     drop(taken);
     let data = dir.path().join("data");
@@ -151,6 +151,21 @@ async fn a_store_that_cannot_be_read_is_named_and_left_as_it_is() {
     let (code, said) = up(&team, &team).await;
     assert_eq!(code, 74, "a file is no directory: {said}");
     assert!(said.contains("team.yaml"), "{said}");
+    assert_eq!(said.matches("os error").count(), 1, "its cause is told once: {said}");
+}
+
+#[tokio::test]
+async fn a_join_secret_that_is_none_is_named() {
+    let dir = directory();
+    let team = file(dir.path(), "team.yaml", TEAM).to_string_lossy().into_owned();
+    let data = dir.path().join("data").to_string_lossy().into_owned();
+    for (join, why) in [(file(dir.path(), "short", "abc"), "bytes"), (dir.path().to_owned(), "director")] {
+        let join = join.to_string_lossy();
+        let args = ["up", "--port", "0", "--data", &data, "--join", &join, &team];
+        let (code, said) = ended(&args).await;
+        assert_eq!(code, 77, "{said}");
+        assert!(said.contains(&*join) && said.contains(why), "{said}");
+    }
 }
 
 #[tokio::test]
@@ -175,7 +190,7 @@ async fn nothing_listens_beyond_this_machine() {
     let data = dir.path().join("data");
     let (data, team) = (data.to_string_lossy(), team.to_string_lossy());
     let (code, said) = ended(&["up", "--listen", "0.0.0.0", "--port", "0", "--data", &data, &team]).await;
-    assert_ne!(code, 0);
+    assert_eq!(code, 2, "{said}");
     assert!(said.contains("0.0.0.0") && said.contains("loopback"), "{said}");
 }
 

@@ -42,18 +42,19 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
     let client = Client::new(common)?;
+    let board = client.board().await?;
     let mut query: Vec<_> = tail.types.iter().map(|kind| format!("type={}", encoded(kind))).collect();
     query.extend(tail.capability.iter().map(|name| format!("capability={}", encoded(name))));
     query.extend(tail.task.iter().map(|id| format!("taskId={}", encoded(id))));
     if tail.no_follow {
-        return page_by_page(common, &client, &query, tail.after).await;
+        return page_by_page(common, &client, &board, &query, tail.after).await;
     }
     query.push(format!("after={}", tail.after.unwrap_or(0)));
     let path = format!("{}/stream?{}", routes::SIGNALS, query.join("&"));
     let mut last: Option<String> = None;
     let mut is_first = true;
     loop {
-        let stream = match client.follow(&client.url, &path, last.as_deref()).await {
+        let stream = match client.follow(&board, &path, last.as_deref()).await {
             Err(failure) if is_first || failure.exit != Exit::Unreachable => return Err(failure),
             Err(_) => None,
             Ok(stream) => Some(stream),
@@ -79,6 +80,7 @@ pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
 async fn page_by_page(
     common: &Common,
     client: &Client,
+    board: &str,
     query: &[String],
     after: Option<u64>,
 ) -> Result<(), Failure> {
@@ -86,8 +88,7 @@ async fn page_by_page(
     loop {
         let cursor = after.map(|revision| format!("after={revision}"));
         let query: Vec<_> = query.iter().cloned().chain(cursor).chain(["limit=500".to_owned()]).collect();
-        let page: Value =
-            client.get(&client.url, &format!("{}?{}", routes::SIGNALS, query.join("&"))).await?;
+        let page: Value = client.get(board, &format!("{}?{}", routes::SIGNALS, query.join("&"))).await?;
         let signals = page["signals"].as_array().cloned().unwrap_or_default();
         for signal in &signals {
             print(common, signal)?;

@@ -4,6 +4,7 @@ use super::{
     Common,
     exit::{Exit, Failure},
 };
+use crate::node::services::{HERE, Told as Services};
 use blackboard::wire::{Call, Wire, WireLimits};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
@@ -88,6 +89,27 @@ impl Client {
             path = format!("{path}?capability={}", encoded(name));
         }
         Ok(self.get::<Found>(&self.url, &path).await?.agents)
+    }
+
+    /// The base URL of the board: the one that was named has it, or knows where it is.
+    pub(super) async fn board(&self) -> Result<String, Failure> {
+        let mut asked = self.url.clone();
+        // A node may know the registry only, which knows the board.
+        for _ in 0..2 {
+            let told: Services = match self.get(&asked, routes::SERVICES).await {
+                Ok(told) => told,
+                Err(failure) if failure.exit == Exit::Refused => break,
+                Err(failure) => return Err(failure),
+            };
+            if let Some(board) = told.board_from(&asked) {
+                return base(&board);
+            }
+            match told.registry {
+                Some(registry) if registry != HERE => asked = base(&registry)?,
+                Some(_) | None => break,
+            }
+        }
+        Ok(self.url.clone())
     }
 
     /// The card of the agent `name`.

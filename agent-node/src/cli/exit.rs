@@ -17,9 +17,11 @@ Exit codes:
   5  nobody answers at that address
   6  the mesh refused; the reason is named
   7  the task waits for an answer, `mesh tasks answer` gives it
+ 69  a port that it needs is taken, or not for you to take
  73  another process has the data directory
  74  the data cannot be read or written
  76  the data is of a newer mesh than this
+ 77  the join secret is none, or not the one of that mesh
  78  a configuration makes no sense";
 
 /// What the process says of itself when it ends.
@@ -42,12 +44,16 @@ pub enum Exit {
     Refused = 6,
     /// The task waits for an answer.
     NeedsAnswer = 7,
+    /// A port is taken.
+    Port = 69,
     /// Another process has the data directory.
     Held = 73,
     /// The data cannot be read or written.
     Store = 74,
     /// The data is of a newer program.
     Newer = 76,
+    /// The join secret proves nothing.
+    Secret = 77,
     /// A configuration makes no sense.
     Config = 78,
 }

@@ -7,7 +7,10 @@ use super::{
 };
 use blackboard::store::embedded::{self, OpenError};
 use clap::Args;
-use std::io::{BufRead, IsTerminal};
+use std::{
+    io::{BufRead, IsTerminal},
+    path::{Path, PathBuf},
+};
 
 #[derive(Debug, Args)]
 pub(super) struct Reset {
@@ -23,19 +26,20 @@ pub(super) fn reset(reset: &Reset) -> Result<(), Failure> {
     if !dir.is_dir() {
         return output::line(&format!("{} does not exist; there is nothing to delete", dir.display()));
     }
+    let places = places(&dir)?;
     // Whatever else lies in a directory that was named by mistake must survive.
-    let ours: Vec<_> = std::fs::read_dir(&dir)
-        .map_err(|error| Failure::new(Exit::Failed, format!("{} cannot be read: {error}", dir.display())))?
-        .filter_map(Result::ok)
-        .filter(|entry| is_ours(&entry.file_name().to_string_lossy()))
-        .map(|entry| entry.path())
-        .collect();
+    let mut ours = Vec::new();
+    for place in &places {
+        ours.extend(inside(place, is_ours)?);
+    }
     if ours.is_empty() {
         return output::line(&format!("{} holds no mesh data; there is nothing to delete", dir.display()));
     }
-    if let Err(OpenError::Held { .. }) = embedded::open(&dir, embedded::Options::default()) {
-        let message = format!("a running mesh has {}; stop it first", dir.display());
-        return Err(Failure::new(Exit::Held, message));
+    for place in places.iter().filter(|place| place.join("lock").exists()) {
+        if let Err(OpenError::Held { .. }) = embedded::open(place, embedded::Options::default()) {
+            let message = format!("a running mesh has {}; stop it first", place.display());
+            return Err(Failure::new(Exit::Held, message));
+        }
     }
     if !reset.yes {
         if !std::io::stdin().is_terminal() {
@@ -56,6 +60,22 @@ pub(super) fn reset(reset: &Reset) -> Result<(), Failure> {
             .map_err(|error| Failure::new(Exit::Failed, format!("{} stays: {error}", path.display())))?;
     }
     output::line(&format!("{} is empty", dir.display()))
+}
+
+/// The mesh's directory, and those of its separate processes.
+fn places(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let parts = inside(dir, |name| ["registry", "blackboard"].contains(&name) || name.starts_with("node-"))?;
+    Ok(std::iter::once(dir.to_owned()).chain(parts.into_iter().filter(|part| part.is_dir())).collect())
+}
+
+fn inside(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Failure> {
+    let entries = std::fs::read_dir(dir)
+        .map_err(|error| Failure::new(Exit::Failed, format!("{} cannot be read: {error}", dir.display())))?;
+    let entries = entries.filter_map(Result::ok);
+    Ok(entries
+        .filter(|entry| wanted(&entry.file_name().to_string_lossy()))
+        .map(|entry| entry.path())
+        .collect())
 }
 
 fn is_ours(name: &str) -> bool {

@@ -6,6 +6,7 @@ use crate::{
     node::{
         Service,
         plan::{Plan, run},
+        services::NotStarted,
     },
 };
 use anyhow::Context as _;
@@ -21,7 +22,7 @@ use std::{
 /// Where a mesh's data lies.
 #[derive(Debug, Args)]
 pub(super) struct Place {
-    /// The name of the mesh: its data lies in ~/.mesh/<name>.
+    /// The name of the mesh: its data lies in ~/.mesh/<name>, each separate process's in a directory of its own there.
     #[arg(long, default_value = "default")]
     name: String,
     /// Where the data lies, instead.
@@ -37,7 +38,7 @@ pub(super) struct Process {
     listen: IpAddr,
     #[command(flatten)]
     place: Place,
-    /// The file of the join secret; `join` in the data directory if not given, made at first.
+    /// The file of the join secret, made at first; if not given, `join` in ~/.mesh/<name>, or in --data's directory.
     #[arg(long, env = "MESH_JOIN")]
     join: Option<PathBuf>,
     /// Where records lie: `embedded` survives everything, `memory` is gone at the end.
@@ -84,9 +85,9 @@ pub(super) struct NodeArgs {
     /// The registry's base URL.
     #[arg(long, env = "MESH_REGISTRY", default_value = "http://127.0.0.1:8000")]
     registry: String,
-    /// The blackboard's base URL.
-    #[arg(long, env = "MESH_BOARD", default_value = "http://127.0.0.1:8000")]
-    board: String,
+    /// The blackboard's base URL; if not given, the registry says where it is.
+    #[arg(long, env = "MESH_BOARD")]
+    board: Option<String>,
     /// 0 lets agents without a port take any free one, instead of one from 8001 on.
     #[arg(long, default_value_t = 8000)]
     port: u16,
@@ -124,24 +125,30 @@ pub(super) struct BlackboardArgs {
 
 pub(super) fn up(up: Up) -> ExitCode {
     let files = up.files;
-    serve(up.process, up.port, Some(Service::Here), Service::Here, |profile| match files.is_empty() {
+    let at = Part::Whole;
+    serve(up.process, at, up.port, Some(Service::Here), Service::Here, |profile| match files.is_empty() {
         true => Team::demo(profile),
         false => Team::load(&files, profile),
     })
 }
 
 pub(super) fn node(node: NodeArgs) -> ExitCode {
-    let (registry, board) = (Service::At(base(node.registry)), Service::At(base(node.board)));
-    serve(node.process, node.port, Some(registry), board, |profile| Team::load(&node.files, profile))
+    let registry = Service::At(base(node.registry));
+    let board = node.board.map_or(Service::Told, |url| Service::At(base(url)));
+    let stem = node.files.first().and_then(|file| file.file_stem()).unwrap_or_default();
+    let part = Part::Of(format!("node-{}", stem.to_string_lossy()));
+    serve(node.process, part, node.port, Some(registry), board, |profile| Team::load(&node.files, profile))
 }
 
 pub(super) fn registry(args: RegistryArgs) -> ExitCode {
     let board = Service::At(base(args.board));
-    serve(args.process, args.port, Some(Service::Here), board, |profile| terms(&args.files, profile))
+    let part = Part::Of("registry".to_owned());
+    serve(args.process, part, args.port, Some(Service::Here), board, |profile| terms(&args.files, profile))
 }
 
 pub(super) fn blackboard(args: BlackboardArgs) -> ExitCode {
-    serve(args.process, args.port, None, Service::Here, |profile| terms(&args.files, profile))
+    let part = Part::Of("blackboard".to_owned());
+    serve(args.process, part, args.port, None, Service::Here, |profile| terms(&args.files, profile))
 }
 
 /// The terms in `files`, without their agents.
@@ -156,6 +163,7 @@ fn base(url: String) -> String {
 
 fn serve(
     process: Process,
+    part: Part,
     port: u16,
     registry: Option<Service>,
     board: Service,
@@ -163,12 +171,12 @@ fn serve(
 ) -> ExitCode {
     let ended = (|| {
         let team = team(process.profile)?;
-        let data = process.place.dir()?;
+        let (data, common) = process.place.dirs(part)?;
         let plan = Plan {
             listen: process.listen,
             port,
             data,
-            join: process.join,
+            join: process.join.unwrap_or_else(|| common.join("join")),
             forgets: process.store == "memory",
             team,
             registry,
@@ -186,6 +194,13 @@ fn exit(error: &anyhow::Error) -> Exit {
     if error.is::<BadConfig>() {
         return Exit::Config;
     }
+    if let Some(not) = error.downcast_ref::<NotStarted>() {
+        return match not {
+            NotStarted::Port { .. } => Exit::Port,
+            NotStarted::Beyond(_) => Exit::Usage,
+            NotStarted::NoSecret { .. } | NotStarted::ForeignSecret { .. } => Exit::Secret,
+        };
+    }
     match error.downcast_ref::<OpenError>() {
         Some(OpenError::Held { .. }) => Exit::Held,
         Some(OpenError::Newer { .. }) => Exit::Newer,
@@ -194,7 +209,24 @@ fn exit(error: &anyhow::Error) -> Exit {
     }
 }
 
+/// Which part of a mesh a process is.
+enum Part {
+    /// All of it: its data lies directly in the mesh's directory.
+    Whole,
+    /// One that has a directory of that name there.
+    Of(String),
+}
+
 impl Place {
+    /// Where a process keeps its data, and where what it shares with the mesh's other processes lies.
+    fn dirs(&self, part: Part) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let dir = self.dir()?;
+        Ok(match part {
+            Part::Of(name) if self.data.is_none() => (dir.join(name), dir),
+            Part::Of(_) | Part::Whole => (dir.clone(), dir),
+        })
+    }
+
     /// The directory.
     pub(super) fn dir(&self) -> anyhow::Result<PathBuf> {
         if let Some(data) = &self.data {
@@ -206,5 +238,35 @@ impl Place {
             .filter(|home| !home.is_empty())
             .context("HOME is not set; say --data")?;
         Ok(PathBuf::from(home).join(".mesh").join(name.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{FromArgMatches, Parser};
+
+    fn parsed<T: Args + FromArgMatches>(words: &[&str]) -> T {
+        #[derive(Parser)]
+        struct Line<T: Args> {
+            #[command(flatten)]
+            verb: T,
+        }
+        let words = std::iter::once("mesh").chain(words.iter().copied());
+        Line::<T>::try_parse_from(words).unwrap().verb
+    }
+
+    #[test]
+    fn separate_processes_that_are_told_nothing_find_each_other() {
+        let registry: RegistryArgs = parsed(&[]);
+        let board: BlackboardArgs = parsed(&[]);
+        let node: NodeArgs = parsed(&["team.yaml"]);
+        assert_eq!(registry.board, format!("http://127.0.0.1:{}", board.port));
+        assert_eq!(node.registry, format!("http://127.0.0.1:{}", registry.port));
+        assert_eq!(node.board, None, "the registry says where it is");
+        let dirs = |process: &Process, part: &str| process.place.dirs(Part::Of(part.to_owned())).unwrap();
+        let (one, other) = (dirs(&registry.process, "registry"), dirs(&board.process, "blackboard"));
+        assert_ne!(one.0, other.0);
+        assert_eq!(one.1, other.1, "they share what lies there: the secret");
     }
 }

@@ -48,6 +48,8 @@ pub struct Node {
     pub locals: Arc<Locals>,
     /// What it takes.
     pub limits: Arc<Limits>,
+    /// Where the registry and the board are.
+    pub services: Arc<crate::node::services::Known>,
     /// What it looks at to say whether it is ready.
     pub checks: health::Checks,
 }
@@ -123,6 +125,7 @@ pub fn process(config: &mut web::ServiceConfig) {
     config
         .service(resource(routes::HEALTH, [(Method::GET, web::to(health::health))]))
         .service(resource(routes::READY, [(Method::GET, web::to(health::ready))]))
+        .service(resource(routes::SERVICES, [(Method::GET, web::to(health::services))]))
         .service(resource(routes::STATE, [(Method::GET, web::to(health::state))]));
 }
 

@@ -1,11 +1,11 @@
 //! Where a mesh keeps its data: the store, and the secret that its agents sign with.
 
-use anyhow::Context as _;
+use super::services::NotStarted;
 use blackboard::store::embedded::OpenError;
 use protocol::signature::Secret;
 use std::{
     fs::{self, OpenOptions},
-    io::{Read as _, Write as _},
+    io::Write as _,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
 };
@@ -18,18 +18,28 @@ pub fn make(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// The join secret in `file`; made at first, for its owner's eyes only (DESIGN §8).
-pub fn secret(file: &Path) -> anyhow::Result<Secret> {
-    let what = || format!("the join secret {}", file.display());
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
-    if let Ok(mut made) = made {
-        let random = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-        made.write_all(random.as_bytes()).and_then(|()| made.sync_all()).with_context(what)?;
+pub fn secret(file: &Path) -> Result<Secret, NotStarted> {
+    let no_secret = |why: String| NotStarted::NoSecret { file: file.to_owned(), why };
+    if !file.exists() {
+        make_secret(file).map_err(|error| no_secret(format!("can't be made: {error}")))?;
     }
-    let mut text = String::new();
-    OpenOptions::new()
-        .read(true)
-        .open(file)
-        .and_then(|mut there| there.read_to_string(&mut text))
-        .with_context(what)?;
-    Secret::new(text.trim().as_bytes()).map_err(|error| anyhow::anyhow!("{}: {error}", what()))
+    let text = fs::read_to_string(file).map_err(|error| no_secret(format!("can't be read: {error}")))?;
+    Secret::new(text.trim().as_bytes()).map_err(|error| no_secret(error.to_string()))
+}
+
+/// Nobody ever sees a part of it: processes of one mesh that start together all read what the first of them made.
+fn make_secret(file: &Path) -> std::io::Result<()> {
+    let random = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+    let draft = file.with_extension(format!("{}.new", std::process::id()));
+    let written = (|| {
+        let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        made.write_all(random.as_bytes())?;
+        made.sync_all()?;
+        match fs::hard_link(&draft, file) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            linked => linked,
+        }
+    })();
+    drop(fs::remove_file(&draft));
+    written
 }

@@ -1,6 +1,6 @@
 //! What a process is asked to be: the words of the command line and the files, before anything is opened.
 
-use super::{Running, Seat, Service, Setup, home, start};
+use super::{Running, Seat, Service, Setup, home, services::NotStarted, start};
 use crate::config::Team;
 use anyhow::Context as _;
 use blackboard::store::{Shared, embedded, memory};
@@ -22,8 +22,8 @@ pub struct Plan {
     pub port: u16,
     /// Where its data lies.
     pub data: PathBuf,
-    /// The join secret; `join` in the data directory if nobody says otherwise.
-    pub join: Option<PathBuf>,
+    /// The file of the join secret.
+    pub join: PathBuf,
     /// Whether everything is forgotten at the end.
     pub forgets: bool,
     /// The agents and the terms.
@@ -40,7 +40,7 @@ pub async fn run(plan: Plan) -> anyhow::Result<()> {
     let services = match (&plan.registry, &plan.board) {
         (Some(Service::Here), Service::Here) => "registry and blackboard",
         (_, Service::Here) => "blackboard",
-        (_, Service::At(_)) => "registry",
+        (_, Service::At(_) | Service::Told) => "registry",
     };
     let mut ends = Ends::listen()?;
     let running = tokio::select! {
@@ -68,9 +68,9 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         true => memory::new(),
         false => embedded::open(&plan.data, embedded::Options::default())?,
     };
-    let secret = home::secret(&plan.join.clone().unwrap_or_else(|| plan.data.join("join")))?;
+    let secret = home::secret(&plan.join)?;
     let seats = seats(&plan)?;
-    let mesh = plan.team.mesh;
+    let (mesh, join) = (plan.team.mesh, plan.join);
     start(Setup {
         listen: plan.listen,
         port: plan.port,
@@ -86,6 +86,12 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         board_config: mesh.board,
     })
     .await
+    .map_err(|error| match error.downcast_ref::<NotStarted>() {
+        Some(NotStarted::ForeignSecret { .. }) => {
+            error.context(format!("{} is not its secret", join.display()))
+        }
+        Some(_) | None => error,
+    })
 }
 
 /// Agents without a port take the next one that none of the others has asked for.

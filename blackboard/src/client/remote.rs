@@ -18,11 +18,13 @@ use protocol::{
 };
 use serde_json::json;
 use std::{
+    future::Future,
     hash::{BuildHasher, RandomState},
     pin::Pin,
     sync::Arc,
     time::Duration,
 };
+use tokio::sync::OnceCell;
 
 /// The name of the board, as a recipient of signed requests.
 const RECIPIENT: &str = "board";
@@ -50,20 +52,53 @@ impl Backoff {
     }
 }
 
+/// Where a board is: known from the start, or found out when it is first needed.
+#[derive(Clone)]
+pub struct Base {
+    known: Arc<OnceCell<Arc<str>>>,
+    find: Find,
+}
+
+type Find = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<String, Problem>> + Send>> + Send + Sync>;
+
+impl Base {
+    /// Wherever `find` says. It is asked until it knows, and then no more.
+    pub fn found_by<F>(find: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<String, Problem>> + Send + 'static,
+    {
+        Self { known: Arc::default(), find: Arc::new(move || Box::pin(find())) }
+    }
+
+    async fn url(&self) -> Result<Arc<str>, Problem> {
+        let found = self.known.get_or_try_init(|| async {
+            let found = (self.find)().await?;
+            Ok(Arc::from(found.trim_end_matches('/')))
+        });
+        found.await.cloned()
+    }
+}
+
+impl From<String> for Base {
+    fn from(url: String) -> Self {
+        Self::found_by(move || std::future::ready(Ok(url.clone())))
+    }
+}
+
 #[derive(Clone)]
 pub(super) struct Remote {
-    base: Arc<str>,
+    base: Base,
     wire_of: Arc<dyn Fn(&Principal) -> Wire + Send + Sync>,
     backoff: Backoff,
 }
 
 impl Remote {
     pub(super) fn new(
-        base: String,
+        base: Base,
         wire_of: impl Fn(&Principal) -> Wire + Send + Sync + 'static,
         backoff: Backoff,
     ) -> Self {
-        Self { base: base.trim_end_matches('/').into(), wire_of: Arc::new(wire_of), backoff }
+        Self { base, wire_of: Arc::new(wire_of), backoff }
     }
 
     fn wire(&self, by: &Principal) -> Wire {
@@ -75,7 +110,7 @@ impl Remote {
         struct Answer {
             revision: u64,
         }
-        let url = format!("{}{}", self.base, routes::SIGNALS);
+        let url = format!("{}{}", self.base.url().await?, routes::SIGNALS);
         let body = Bytes::from(crate::signals::json(signal)?);
         let call = Call::post(&url, RECIPIENT, body).message_id(&signal.id);
         Ok(self.wire(by).json::<Answer>(call).await?.revision)
@@ -88,7 +123,7 @@ impl Remote {
         after: Option<u64>,
         limit: usize,
     ) -> Result<Page, Problem> {
-        let mut url = format!("{}{}?limit={limit}", self.base, routes::SIGNALS);
+        let mut url = format!("{}{}?limit={limit}", self.base.url().await?, routes::SIGNALS);
         push(&mut url, selector, after)?;
         self.wire(by).json(Call::get(&url, RECIPIENT)).await
     }
@@ -102,7 +137,7 @@ impl Remote {
     ) -> Result<Claim, Problem> {
         let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let body = json!({ "holder": holder, "leaseMs": lease }).to_string();
-        let url = format!("{}{}/{task}", self.base, routes::CLAIMS);
+        let url = format!("{}{}/{task}", self.base.url().await?, routes::CLAIMS);
         self.wire(by).json(Call::post(&url, RECIPIENT, body.into())).await
     }
 
@@ -114,12 +149,12 @@ impl Remote {
         epoch: u64,
     ) -> Result<Claim, Problem> {
         let body = json!({ "epoch": epoch }).to_string();
-        let url = format!("{}{}/{task}/{verb}", self.base, routes::CLAIMS);
+        let url = format!("{}{}/{task}/{verb}", self.base.url().await?, routes::CLAIMS);
         self.wire(by).json(Call::post(&url, RECIPIENT, body.into())).await
     }
 
     pub(super) async fn look(&self, by: &Principal, task: &TaskId) -> Result<Claim, Problem> {
-        let url = format!("{}{}/{task}", self.base, routes::CLAIMS);
+        let url = format!("{}{}/{task}", self.base.url().await?, routes::CLAIMS);
         self.wire(by).json(Call::get(&url, RECIPIENT)).await
     }
 
@@ -147,7 +182,7 @@ impl Remote {
     }
 
     async fn connect(&self, by: &Principal, selector: &Selector, cursor: u64) -> Result<Events, Problem> {
-        let mut url = format!("{}{}/stream?", self.base, routes::SIGNALS);
+        let mut url = format!("{}{}/stream?", self.base.url().await?, routes::SIGNALS);
         push(&mut url, selector, Some(cursor))?;
         let events = self.wire(by).events(Call::get(&url, RECIPIENT)).await?.eventsource();
         Ok(Box::pin(events.map(|event| serde_json::from_str(&event.ok()?.data).ok())))

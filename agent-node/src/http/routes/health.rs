@@ -66,6 +66,11 @@ pub async fn state(node: web::Data<Node>) -> HttpResponse {
     }))
 }
 
+/// Where the registry and the board are; the base URL that was asked, if it is `here`.
+pub async fn services(node: web::Data<Node>) -> HttpResponse {
+    HttpResponse::Ok().json(node.services.told())
+}
+
 /// The card of the port's agent.
 pub async fn card(request: HttpRequest, node: web::Data<Node>) -> Result<HttpResponse, Refusal> {
     match node.host(&request) {

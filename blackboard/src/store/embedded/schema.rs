@@ -54,7 +54,7 @@ pub enum OpenError {
         why: String,
     },
     /// The file system does not let us.
-    #[error("the data directory {} cannot be used: {source}", dir.display())]
+    #[error("the data directory {} cannot be used", dir.display())]
     Io {
         /// Which directory.
         dir: PathBuf,

@@ -1,0 +1,145 @@
+//! Where the registry and the board are, how a process that was not told finds out, and why a process does not start.
+
+use super::{Service, Setup};
+use blackboard::{
+    client::{Base, Blackboard},
+    wire::{Call, Wire},
+};
+use protocol::{
+    principal::Principal,
+    problem::{Problem, Reason},
+    routes,
+};
+use registry::{client::Registry, entry::Query};
+use serde::{Deserialize, Serialize};
+use std::{net::IpAddr, path::PathBuf};
+
+/// Why a process does not start, as far as its exit code tells.
+#[derive(Debug, thiserror::Error)]
+pub enum NotStarted {
+    /// Something else listens there, or nobody may.
+    #[error("port {port} on {ip} can't be listened on")]
+    Port {
+        /// On which address.
+        ip: IpAddr,
+        /// Which port.
+        port: u16,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It would be open to other machines.
+    #[error(
+        "--listen {0} is not a loopback address: listening beyond this machine needs credentials that are not there yet"
+    )]
+    Beyond(IpAddr),
+    /// The secret's file holds none, or cannot be read.
+    #[error("the join secret {}: {why}", file.display())]
+    NoSecret {
+        /// Which file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The others have another secret.
+    #[error(
+        "{at} does not take this process's join secret; --join names the file that all of a mesh share ({said})"
+    )]
+    ForeignSecret {
+        /// Who refused.
+        at: String,
+        /// In which words.
+        said: String,
+    },
+}
+
+/// One process's answer to `GET /services`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// The registry: a base URL, or `here`; none if the process has nothing to do with one.
+    pub registry: Option<String>,
+    /// The board: a base URL, or `here`; none if the registry has to be asked.
+    pub board: Option<String>,
+}
+
+/// The word for *at the base URL that was asked*.
+pub const HERE: &str = "here";
+
+impl Told {
+    /// The base URL of the board, if the process at `asked` knows it.
+    pub fn board_from(&self, asked: &str) -> Option<String> {
+        self.board.as_ref().map(|board| if board == HERE { asked.to_owned() } else { board.clone() })
+    }
+}
+
+/// What this process knows of where the services are.
+pub struct Known {
+    registry: Option<Service>,
+    board: Service,
+    wire: Wire,
+}
+
+impl Known {
+    pub(super) fn new(setup: &Setup, wire: &Wire) -> Self {
+        let (registry, board) = (setup.registry.clone(), setup.board.clone());
+        Self { registry, board, wire: wire.unreachable_is(Reason::BlackboardUnavailable) }
+    }
+
+    /// What others are told.
+    pub fn told(&self) -> Told {
+        let word = |service: &Service| match service {
+            Service::Here => Some(HERE.to_owned()),
+            Service::At(url) => Some(url.clone()),
+            Service::Told => None,
+        };
+        Told { registry: self.registry.as_ref().and_then(word), board: word(&self.board) }
+    }
+
+    /// The board's base URL, or how it is found.
+    pub(super) fn board_base(&self) -> Base {
+        let registry = match (&self.board, &self.registry) {
+            (Service::At(url), _) => return url.clone().into(),
+            (_, Some(Service::At(registry))) => registry.clone(),
+            (_, Some(Service::Here | Service::Told) | None) => String::new(),
+        };
+        let wire = self.wire.clone();
+        Base::found_by(move || {
+            let (wire, registry) = (wire.clone(), registry.clone());
+            async move {
+                let told: Told =
+                    wire.json(Call::get(&format!("{registry}{}", routes::SERVICES), "registry")).await?;
+                told.board_from(&registry).ok_or_else(|| {
+                    let message = format!("the registry at {registry} knows no board; say --board");
+                    Problem::new(Reason::BlackboardUnavailable, message)
+                })
+            }
+        })
+    }
+
+    /// Refuses to start under a secret that the services elsewhere do not take. Those that cannot be asked yet are
+    /// asked later, by whoever needs them.
+    pub(super) async fn accept(
+        &self,
+        registry: Option<Registry>,
+        board: Blackboard,
+    ) -> Result<(), NotStarted> {
+        let refused = |at: String, problem: Problem| match problem.reason == Reason::Unauthenticated {
+            true => Err(NotStarted::ForeignSecret { at, said: problem.message }),
+            false => Ok(()),
+        };
+        if let (Some(Service::At(url)), Some(registry)) = (&self.registry, registry)
+            && let Err(problem) = registry.find(&Query::default()).await
+        {
+            refused(format!("the registry at {url}"), problem)?;
+        }
+        if self.board != Service::Here
+            && let Err(problem) = board.read(&Principal::local_user(), &Default::default(), None, 0).await
+        {
+            let at = match &self.board {
+                Service::At(url) => format!("the blackboard at {url}"),
+                Service::Here | Service::Told => "the blackboard that the registry names".to_owned(),
+            };
+            refused(at, problem)?;
+        }
+        Ok(())
+    }
+}
