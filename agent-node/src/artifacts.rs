@@ -45,6 +45,7 @@ impl Stored {
             description: None,
             parts: vec![part],
             metadata: Map::new(),
+            extensions: Vec::new(),
         }
     }
 }

@@ -21,6 +21,9 @@ pub struct Artifact {
     /// What the producer says about it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+    /// URIs of the extensions that take part in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<String>,
 }
 
 impl Artifact {
@@ -33,6 +36,7 @@ impl Artifact {
             description: None,
             parts: vec![part],
             metadata: Map::new(),
+            extensions: Vec::new(),
         }
     }
 
@@ -101,6 +105,13 @@ pub fn merge(artifacts: &mut Vec<Artifact>, chunk: Artifact, append: bool) {
             artifact.name = chunk.name.or_else(|| artifact.name.take());
             artifact.description = chunk.description.or_else(|| artifact.description.take());
             artifact.metadata.extend(chunk.metadata);
+            artifact.extensions.extend(
+                chunk
+                    .extensions
+                    .into_iter()
+                    .filter(|uri| !artifact.extensions.contains(uri))
+                    .collect::<Vec<_>>(),
+            );
             artifact.parts.extend(chunk.parts);
         }
         Some(artifact) => *artifact = chunk,

@@ -25,4 +25,6 @@ pub mod card;
 pub mod signal;
 pub mod task;
 
+pub mod a2a;
+
 pub mod coordination;

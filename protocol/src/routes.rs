@@ -26,3 +26,11 @@ pub const HEALTH: &str = "/healthz";
 pub const READY: &str = "/readyz";
 /// What every actor is doing.
 pub const STATE: &str = "/state";
+/// A2A's JSON-RPC binding.
+pub const A2A_RPC: &str = "/a2a/rpc";
+/// A2A's HTTP+JSON binding: the base of its routes.
+pub const A2A_REST: &str = "/a2a/v1";
+/// The card any A2A client reads first (A2A §8.2).
+pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
+/// The cards of all registered agents.
+pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";

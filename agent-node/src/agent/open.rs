@@ -417,6 +417,7 @@ impl AgentActor {
                         description: None,
                         parts: vec![part],
                         metadata: reference.extra.clone(),
+                        extensions: Vec::new(),
                     });
                 }
             }

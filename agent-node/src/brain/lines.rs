@@ -99,6 +99,7 @@ impl ShortArtifact {
             description: self.description,
             parts: vec![part],
             metadata: Map::new(),
+            extensions: Vec::new(),
         };
         Ok(Progress::Artifact { artifact, append: self.append, last_chunk: self.last_chunk })
     }

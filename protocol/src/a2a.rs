@@ -1,0 +1,24 @@
+//! A2A v1.0 as translation: its words as types, strict ProtoJSON in and out (A2A §5.5–5.7), its errors, its routes.
+//! Nothing here knows a server or a client; both use it.
+//!
+//! Reading accepts camelCase and the original snake_case names, enums by name or number, `null` as unset, both base64
+//! alphabets and numeric texts for integers; unknown members are ignored. It refuses wrong types, unknown names of an
+//! enum, a member given twice, two members of a oneof, and required members that are missing.
+
+pub mod json;
+
+pub mod error;
+pub mod version;
+
+pub mod message;
+pub mod part;
+
+pub mod event;
+pub mod push;
+pub mod task;
+
+pub mod card;
+pub mod security;
+
+pub mod request;
+pub mod route;

@@ -1,0 +1,393 @@
+//! The eleven operations and what each is asked with (A2A §3.1, §5.3).
+
+use super::{
+    json::{Fields, FromProto, Invalid},
+    message::{Message, Role},
+    push::PushConfig,
+    task::{Task, TaskState, state_if_any},
+};
+use crate::time::WallTime;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident($request:ty);)*) => {
+        /// An operation; its name is the JSON-RPC method and the gRPC one.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Operation { $($(#[$doc])* $name,)* }
+
+        /// What is asked.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Request { $($(#[$doc])* $name($request),)* }
+
+        impl Operation {
+            /// Every operation.
+            pub const ALL: &'static [Operation] = &[$(Operation::$name,)*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+
+            /// The operation of that name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $(stringify!($name) => Some(Self::$name),)* _ => None }
+            }
+        }
+
+        impl Request {
+            /// What `params` ask of `operation`, or which member breaks the rules.
+            pub fn read(operation: Operation, params: Value) -> Result<Self, Invalid> {
+                Ok(match operation { $(Operation::$name => Self::$name(FromProto::from_proto(params)?),)* })
+            }
+
+            /// Which operation it asks for.
+            pub fn operation(&self) -> Operation {
+                match self { $(Self::$name(_) => Operation::$name,)* }
+            }
+
+            /// The tenant it is for.
+            pub fn tenant(&self) -> Option<&str> {
+                match self { $(Self::$name(request) => request.tenant.as_deref(),)* }
+            }
+        }
+    };
+}
+
+operations! {
+    /// Send a message, hear the answer.
+    SendMessage(SendMessage);
+    /// Send a message, hear all that follows.
+    SendStreamingMessage(SendMessage);
+    /// Look at a task.
+    GetTask(GetTask);
+    /// Look through tasks.
+    ListTasks(ListTasks);
+    /// End a task.
+    CancelTask(CancelTask);
+    /// Hear what follows in a task.
+    SubscribeToTask(SubscribeToTask);
+    /// Add or replace a webhook.
+    CreateTaskPushNotificationConfig(PushConfig);
+    /// Look at a webhook.
+    GetTaskPushNotificationConfig(PushConfigName);
+    /// Look at all webhooks of a task.
+    ListTaskPushNotificationConfigs(ListPushConfigs);
+    /// Remove a webhook.
+    DeleteTaskPushNotificationConfig(PushConfigName);
+    /// See the card that is not for everyone.
+    GetExtendedAgentCard(GetExtendedAgentCard);
+}
+
+impl Operation {
+    /// Whether it is answered with a stream.
+    pub fn streams(self) -> bool {
+        matches!(self, Self::SendStreamingMessage | Self::SubscribeToTask)
+    }
+
+    /// Whether it processes a message, and so needs the extensions that an agent requires (A2A §3.3.4).
+    pub fn sends(self) -> bool {
+        matches!(self, Self::SendMessage | Self::SendStreamingMessage)
+    }
+
+    /// Whether it is about webhooks.
+    pub fn pushes(self) -> bool {
+        match self {
+            Self::CreateTaskPushNotificationConfig
+            | Self::GetTaskPushNotificationConfig
+            | Self::ListTaskPushNotificationConfigs
+            | Self::DeleteTaskPushNotificationConfig => true,
+            Self::SendMessage
+            | Self::SendStreamingMessage
+            | Self::GetTask
+            | Self::ListTasks
+            | Self::CancelTask
+            | Self::SubscribeToTask
+            | Self::GetExtendedAgentCard => false,
+        }
+    }
+}
+
+/// A message for an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SendMessage {
+    /// Whom it is for, where several share an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The message.
+    pub message: Message,
+    /// How the answer is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<Configuration>,
+    /// What the client says about the request.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// How an answer is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Configuration {
+    /// Media types the client can use; empty means any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accepted_output_modes: Vec<String>,
+    /// A webhook for the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_push_notification_config: Option<PushConfig>,
+    /// At most so many messages of history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_length: Option<usize>,
+    /// Answer once the task is there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub return_immediately: bool,
+}
+
+/// Which task, and how much of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GetTask {
+    /// Whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Which.
+    pub id: String,
+    /// At most so many messages of history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history_length: Option<usize>,
+}
+
+/// Which tasks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListTasks {
+    /// Whose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Those of one context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_id: Option<String>,
+    /// Those in one state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<TaskState>,
+    /// So many at once, 1 to 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_size: Option<usize>,
+    /// Where the page before ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_token: Option<String>,
+    /// At most so many messages of history, each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_length: Option<usize>,
+    /// Those whose status is from then or later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status_timestamp_after: Option<WallTime>,
+    /// With what they have produced.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub include_artifacts: bool,
+}
+
+/// A page of tasks; every member is always there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskPage {
+    /// The newest status first.
+    #[serde(default)]
+    pub tasks: Vec<Task>,
+    /// What to ask the next page with; empty on the last.
+    #[serde(default)]
+    pub next_page_token: String,
+    /// So many at once.
+    #[serde(default)]
+    pub page_size: usize,
+    /// So many in all.
+    #[serde(default)]
+    pub total_size: usize,
+}
+
+/// Which task is to end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CancelTask {
+    /// Whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Which.
+    pub id: String,
+    /// What the client says about it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// Which task is to be heard.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SubscribeToTask {
+    /// Whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Which.
+    pub id: String,
+}
+
+/// Which webhook.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PushConfigName {
+    /// Whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Of which task.
+    pub task_id: String,
+    /// Which.
+    pub id: String,
+}
+
+/// Whose webhooks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListPushConfigs {
+    /// Whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Of which task.
+    pub task_id: String,
+    /// So many at once; 0 means as many as the server likes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_size: Option<usize>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_token: Option<String>,
+}
+
+/// A page of webhooks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PushConfigPage {
+    /// In the order of their ids.
+    pub configs: Vec<PushConfig>,
+    /// What to ask the next page with; empty on the last.
+    pub next_page_token: String,
+}
+
+/// Whose card.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetExtendedAgentCard {
+    /// Whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+}
+
+/// The most tasks on a page.
+pub const MAX_PAGE: usize = 100;
+
+fn length(fields: &mut Fields, name: &str) -> Result<Option<usize>, Invalid> {
+    let length = fields.int32(name)?;
+    let negative = || Invalid::new(name, "must not be negative");
+    length.map(|length| usize::try_from(length).map_err(|_| negative())).transpose()
+}
+
+impl FromProto for Configuration {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        let mut fields = Fields::of(value)?;
+        Ok(Self {
+            accepted_output_modes: fields.texts("acceptedOutputModes")?,
+            task_push_notification_config: fields.message("taskPushNotificationConfig")?,
+            history_length: length(&mut fields, "historyLength")?,
+            return_immediately: fields.flag("returnImmediately")?.unwrap_or_default(),
+        })
+    }
+}
+
+impl FromProto for SendMessage {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        let mut fields = Fields::of(value)?;
+        let message: Message = fields.required("message")?;
+        if message.role != Role::User {
+            return Err(Invalid::new("message.role", "must be ROLE_USER: it comes from a client"));
+        }
+        Ok(Self {
+            tenant: fields.text("tenant")?,
+            message,
+            configuration: fields.message("configuration")?,
+            metadata: fields.object("metadata")?,
+        })
+    }
+}
+
+impl FromProto for GetTask {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        let mut fields = Fields::of(value)?;
+        Ok(Self {
+            tenant: fields.text("tenant")?,
+            id: fields.required_text("id")?,
+            history_length: length(&mut fields, "historyLength")?,
+        })
+    }
+}
+
+impl FromProto for ListTasks {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        let mut fields = Fields::of(value)?;
+        let status = fields.any("status")?.map(|value| state_if_any(&value));
+        let page_size = length(&mut fields, "pageSize")?;
+        if page_size.is_some_and(|size| !(1..=MAX_PAGE).contains(&size)) {
+            return Err(Invalid::new("pageSize", format!("must be 1 to {MAX_PAGE}")));
+        }
+        Ok(Self {
+            tenant: fields.text("tenant")?,
+            context_id: fields.text("contextId")?,
+            status: status.transpose().map_err(|invalid| invalid.under("status"))?.flatten(),
+            page_size,
+            page_token: fields.text("pageToken")?,
+            history_length: length(&mut fields, "historyLength")?,
+            status_timestamp_after: fields.time("statusTimestampAfter")?,
+            include_artifacts: fields.flag("includeArtifacts")?.unwrap_or_default(),
+        })
+    }
+}
+
+impl FromProto for CancelTask {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        let mut fields = Fields::of(value)?;
+        Ok(Self {
+            tenant: fields.text("tenant")?,
+            id: fields.required_text("id")?,
+            metadata: fields.object("metadata")?,
+        })
+    }
+}
+
+impl FromProto for SubscribeToTask {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        let mut fields = Fields::of(value)?;
+        Ok(Self { tenant: fields.text("tenant")?, id: fields.required_text("id")? })
+    }
+}
+
+impl FromProto for PushConfigName {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        let mut fields = Fields::of(value)?;
+        Ok(Self {
+            tenant: fields.text("tenant")?,
+            task_id: fields.required_text("taskId")?,
+            id: fields.required_text("id")?,
+        })
+    }
+}
+
+impl FromProto for ListPushConfigs {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        let mut fields = Fields::of(value)?;
+        Ok(Self {
+            tenant: fields.text("tenant")?,
+            task_id: fields.required_text("taskId")?,
+            page_size: length(&mut fields, "pageSize")?,
+            page_token: fields.text("pageToken")?,
+        })
+    }
+}
+
+impl FromProto for GetExtendedAgentCard {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        Ok(Self { tenant: Fields::of(value)?.text("tenant")? })
+    }
+}

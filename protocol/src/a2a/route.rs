@@ -1,0 +1,207 @@
+//! The routes of the HTTP+JSON binding (A2A §5.3, §11.3; `google.api.http` of the proto): path and query in, operation
+//! and parameters out; and back, for a client.
+
+use super::{
+    error::{A2aError, Kind},
+    json::Invalid,
+    request::Operation,
+};
+use serde_json::{Map, Value};
+
+/// What a path names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// The operation.
+    pub operation: Operation,
+    /// What the path itself says: `tenant`, `id`, `taskId`.
+    pub named: Map<String, Value>,
+}
+
+/// The route of `method` at `path`, which begins behind the interface's URL. A `POST` may stand for the `GET` of a
+/// subscription: the prose and the proto of A2A differ there.
+pub fn find(method: &str, path: &str) -> Result<Route, A2aError> {
+    let unknown = || {
+        let path: String = path.chars().take(80).collect();
+        A2aError::new(Kind::MethodNotFound, format!("no operation is at {method} {path:?}"))
+    };
+    let segments: Option<Vec<String>> = path.trim_start_matches('/').split('/').map(decoded).collect();
+    let segments = segments.ok_or_else(unknown)?;
+    let mut segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let mut named = Map::new();
+    if !is_resource(&segments) && segments.len() > 1 {
+        named.insert("tenant".into(), segments.remove(0).into());
+    }
+    let mut name = |member: &str, id: &str| {
+        named.insert(member.into(), id.into());
+        !id.is_empty()
+    };
+    let operation = match (method, segments.as_slice()) {
+        ("POST", ["message:send"]) => Operation::SendMessage,
+        ("POST", ["message:stream"]) => Operation::SendStreamingMessage,
+        ("GET", ["tasks"]) => Operation::ListTasks,
+        ("GET", ["extendedAgentCard"]) => Operation::GetExtendedAgentCard,
+        (_, ["tasks", last]) => match (method, last.rsplit_once(':')) {
+            ("POST", Some((id, "cancel"))) if name("id", id) => Operation::CancelTask,
+            ("POST" | "GET", Some((id, "subscribe"))) if name("id", id) => Operation::SubscribeToTask,
+            ("GET", _) if name("id", last) => Operation::GetTask,
+            _ => return Err(unknown()),
+        },
+        ("POST", ["tasks", task, "pushNotificationConfigs"]) if name("taskId", task) => {
+            Operation::CreateTaskPushNotificationConfig
+        }
+        ("GET", ["tasks", task, "pushNotificationConfigs"]) if name("taskId", task) => {
+            Operation::ListTaskPushNotificationConfigs
+        }
+        ("GET", ["tasks", task, "pushNotificationConfigs", id]) if name("taskId", task) && name("id", id) => {
+            Operation::GetTaskPushNotificationConfig
+        }
+        ("DELETE", ["tasks", task, "pushNotificationConfigs", id])
+            if name("taskId", task) && name("id", id) =>
+        {
+            Operation::DeleteTaskPushNotificationConfig
+        }
+        _ => return Err(unknown()),
+    };
+    Ok(Route { operation, named })
+}
+
+/// Whether the first segment is one of the binding's own and no tenant.
+fn is_resource(segments: &[&str]) -> bool {
+    matches!(segments.first(), Some(&("message:send" | "message:stream" | "extendedAgentCard")))
+        || (segments.first() == Some(&"tasks") && segments.get(1) != Some(&"tasks"))
+}
+
+/// The members that a query holds. Booleans are read here, numbers may stay texts.
+pub fn query(query: &str) -> Result<Map<String, Value>, Invalid> {
+    let mut members = Map::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let text = |text: &str| decoded(&text.replace('+', " "));
+        let (Some(name), Some(value)) = (text(name), text(value)) else {
+            return Err(Invalid::new("", format!("the query {pair:?} is not percent-encoded UTF-8")));
+        };
+        let value = match (name.as_str(), value.as_str()) {
+            ("includeArtifacts" | "include_artifacts", "true") => Value::Bool(true),
+            ("includeArtifacts" | "include_artifacts", "false") => Value::Bool(false),
+            // An empty parameter is an unset one.
+            (_, "") => continue,
+            // A time's offset is written with a plus, which a client may have left as it was.
+            ("statusTimestampAfter" | "status_timestamp_after", time) => time.replace(' ', "+").into(),
+            _ => Value::String(value),
+        };
+        if members.insert(name.clone(), value).is_some() {
+            return Err(Invalid::new(name, "is given twice"));
+        }
+    }
+    Ok(members)
+}
+
+/// `text` as one segment of a path or one value of a query.
+pub fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte))
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            bytes.push(digit(rest.next()?)? << 4 | digit(rest.next()?)?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn found(method: &str, path: &str) -> Option<(Operation, Value)> {
+        find(method, path).ok().map(|route| (route.operation, Value::Object(route.named)))
+    }
+
+    #[test]
+    fn every_operation_has_its_route_with_and_without_a_tenant() {
+        use serde_json::json;
+        for (method, path, operation, named) in [
+            ("POST", "message:send", Operation::SendMessage, json!({})),
+            ("POST", "message:stream", Operation::SendStreamingMessage, json!({})),
+            ("GET", "tasks", Operation::ListTasks, json!({})),
+            ("GET", "tasks/t-1", Operation::GetTask, json!({ "id": "t-1" })),
+            ("POST", "tasks/t-1:cancel", Operation::CancelTask, json!({ "id": "t-1" })),
+            ("POST", "tasks/t-1:subscribe", Operation::SubscribeToTask, json!({ "id": "t-1" })),
+            ("GET", "tasks/t%3A1:subscribe", Operation::SubscribeToTask, json!({ "id": "t:1" })),
+            (
+                "POST",
+                "tasks/t-1/pushNotificationConfigs",
+                Operation::CreateTaskPushNotificationConfig,
+                json!({ "taskId": "t-1" }),
+            ),
+            (
+                "GET",
+                "tasks/t-1/pushNotificationConfigs",
+                Operation::ListTaskPushNotificationConfigs,
+                json!({ "taskId": "t-1" }),
+            ),
+            (
+                "GET",
+                "tasks/t-1/pushNotificationConfigs/c%2F1",
+                Operation::GetTaskPushNotificationConfig,
+                json!({ "taskId": "t-1", "id": "c/1" }),
+            ),
+            (
+                "DELETE",
+                "tasks/t-1/pushNotificationConfigs/c",
+                Operation::DeleteTaskPushNotificationConfig,
+                json!({ "taskId": "t-1", "id": "c" }),
+            ),
+            ("GET", "extendedAgentCard", Operation::GetExtendedAgentCard, json!({})),
+        ] {
+            assert_eq!(found(method, path), Some((operation, named.clone())), "{path}");
+            let mut with_tenant = named;
+            with_tenant["tenant"] = "acme".into();
+            assert_eq!(found(method, &format!("acme/{path}")), Some((operation, with_tenant)), "{path}");
+        }
+        for (method, path) in [
+            ("GET", "message:send"),
+            ("POST", "tasks/t-1"),
+            ("PUT", "tasks"),
+            ("GET", ""),
+            ("GET", "a/b/tasks"),
+            ("POST", "tasks/:cancel"),
+            ("GET", "tasks/%zz"),
+            ("DELETE", "tasks/t-1/pushNotificationConfigs"),
+        ] {
+            assert_eq!(found(method, path), None, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn a_query_is_read_as_its_members() {
+        let read = query("pageSize=5&includeArtifacts=true&contextId=a%20b&pageToken=").unwrap();
+        let expected = serde_json::json!({ "pageSize": "5", "includeArtifacts": true, "contextId": "a b" });
+        assert_eq!(Value::Object(read), expected);
+        assert!(query("a=1&a=2").is_err());
+        assert!(query("a=%ff").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_survives_a_path(text in ".{1,40}") {
+            prop_assert_eq!(decoded(&encoded(&text)), Some(text));
+        }
+    }
+}

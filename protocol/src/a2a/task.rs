@@ -1,0 +1,107 @@
+//! A task as it goes over the wire (A2A §4.1.1–4.1.3). What an agent keeps of it is [`crate::task::Task`].
+
+use super::{
+    json::{Fields, FromProto, Invalid, choice},
+    message::Message,
+    part::Artifact,
+};
+pub use crate::task::TaskState;
+use crate::time::WallTime;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Task {
+    /// Made by the server.
+    pub id: String,
+    /// The context it belongs to.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub context_id: String,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// What it has produced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+    /// What was said, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Message>,
+    /// What the server says about it, and what extensions add under their URIs.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+impl Task {
+    /// The same with at most so many of the newest messages; all of them if it is unset (A2A §3.2.4).
+    #[must_use]
+    pub fn with_history(mut self, most: Option<usize>) -> Self {
+        if let Some(most) = most {
+            let old = self.history.len().saturating_sub(most);
+            self.history.drain(..old);
+        }
+        self
+    }
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskStatus {
+    /// Its state.
+    pub state: TaskState,
+    /// What the agent says about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Message>,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<WallTime>,
+}
+
+const STATES: &[(&str, Option<TaskState>)] = &[
+    ("TASK_STATE_UNSPECIFIED", None),
+    ("TASK_STATE_SUBMITTED", Some(TaskState::Submitted)),
+    ("TASK_STATE_WORKING", Some(TaskState::Working)),
+    ("TASK_STATE_COMPLETED", Some(TaskState::Completed)),
+    ("TASK_STATE_FAILED", Some(TaskState::Failed)),
+    ("TASK_STATE_CANCELED", Some(TaskState::Canceled)),
+    ("TASK_STATE_INPUT_REQUIRED", Some(TaskState::InputRequired)),
+    ("TASK_STATE_REJECTED", Some(TaskState::Rejected)),
+    ("TASK_STATE_AUTH_REQUIRED", Some(TaskState::AuthRequired)),
+];
+
+/// A state in a place where none means any.
+pub(super) fn state_if_any(value: &Value) -> Result<Option<TaskState>, Invalid> {
+    choice(value, STATES)
+}
+
+impl FromProto for TaskState {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        choice(&value, STATES)?.ok_or_else(|| Invalid::new("", "is required, is TASK_STATE_UNSPECIFIED"))
+    }
+}
+
+impl FromProto for TaskStatus {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        let mut fields = Fields::of(value)?;
+        Ok(Self {
+            state: fields.required("state")?,
+            message: fields.message("message")?,
+            timestamp: fields.time("timestamp")?,
+        })
+    }
+}
+
+impl FromProto for Task {
+    fn from_proto(value: Value) -> Result<Self, Invalid> {
+        let mut fields = Fields::of(value)?;
+        Ok(Self {
+            id: fields.required_text("id")?,
+            context_id: fields.text("contextId")?.unwrap_or_default(),
+            status: fields.required("status")?,
+            artifacts: fields.list("artifacts")?,
+            history: fields.list("history")?,
+            metadata: fields.object("metadata")?,
+        })
+    }
+}
