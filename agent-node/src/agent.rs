@@ -14,7 +14,7 @@ pub(crate) use admit::store_problem;
 pub use admit::{Ack, Admit};
 pub(crate) use recover::every;
 pub use recover::newest_time;
-pub use retain::Sweep;
+pub use retain::{Sweep, Swept};
 
 use crate::{
     brain::Brain,
@@ -124,6 +124,7 @@ pub struct AgentActor {
     followed: subscribe::Followed,
     poisoned: std::collections::BTreeSet<ConversationId>,
     journal_bytes: Arc<retain::JournalBytes>,
+    sweeping: Arc<retain::Sweeping>,
     counts: Counts,
 }
 
@@ -231,6 +232,8 @@ pub struct Snapshot {
     pub followed: Option<Revision>,
     /// What it has done since it started.
     pub counts: Counts,
+    /// What it has let go of since it started.
+    pub swept: Swept,
 }
 
 impl AgentActor {
@@ -254,6 +257,7 @@ impl AgentActor {
             followed: subscribe::Followed::default(),
             poisoned: std::collections::BTreeSet::new(),
             journal_bytes: Arc::default(),
+            sweeping: Arc::default(),
             counts: Counts::default(),
         }
     }
@@ -378,6 +382,7 @@ impl Handler<Look> for AgentActor {
                 late_acks: self.parts.pulse.late_acks.load(Ordering::Relaxed),
                 ..self.counts.clone()
             },
+            swept: self.sweeping.swept(),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Content by digest: put once, read by whoever put it and whoever works with it.
 
 use crate::conversation::record::keys;
-use blackboard::store::{Batch, Error, Lane, Store, Write};
+use blackboard::store::{Batch, Error, Expectation, Lane, Revision, Store, Write};
 use bytes::Bytes;
 use protocol::{
     artifact::{Artifact, Content, Part},
     ids::{AgentId, Digest},
     principal::Principal,
     problem::{Problem, Reason},
+    time::WallTime,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -20,6 +21,9 @@ struct Known {
     media_type: Option<String>,
     bytes: usize,
     readers: BTreeSet<Principal>,
+    /// When it was put last.
+    #[serde(default)]
+    put_at: WallTime,
 }
 
 /// An artifact that was put.
@@ -50,35 +54,54 @@ impl Stored {
     }
 }
 
+/// How often two who put the same artifact may come in each other's way before one is told to come back.
+const MOST_TRIES: usize = 64;
+
 /// Keeps `content`; the same content again is the same artifact, with one reader more.
 pub async fn put(
     store: &dyn Store,
     me: &AgentId,
     by: &Principal,
+    now: WallTime,
     media_type: Option<String>,
     content: Bytes,
 ) -> Result<Digest, Error> {
     let digest = Digest::of(&content);
-    let mut known = known(store, me, &digest)?.unwrap_or(Known {
-        media_type,
-        bytes: content.len(),
-        readers: BTreeSet::new(),
-    });
-    known.readers.insert(by.clone());
-    let bytes = serde_json::to_vec(&known).map_err(|error| Error::Refused(error.to_string()))?;
-    let writes = vec![
-        Write::Put(keys::content(me, &digest), content),
-        Write::Put(keys::artifact(me, &digest), bytes.into()),
-    ];
-    store.commit(Lane::Admission, Batch { writes, expectations: Vec::new() }).await?;
-    Ok(digest)
+    let key = keys::artifact(me, &digest);
+    let mut tries = 0;
+    loop {
+        let (mut known, expectation) = match known(store, me, &digest)? {
+            Some((revision, known)) => (known, Expectation::At(key.clone(), revision)),
+            None => {
+                let readers = BTreeSet::new();
+                let known =
+                    Known { media_type: media_type.clone(), bytes: content.len(), readers, put_at: now };
+                (known, Expectation::Absent(key.clone()))
+            }
+        };
+        known.readers.insert(by.clone());
+        known.put_at = now;
+        let bytes = serde_json::to_vec(&known).map_err(|error| Error::Refused(error.to_string()))?;
+        let writes = vec![
+            Write::Put(keys::content(me, &digest), content.clone()),
+            Write::Put(key.clone(), bytes.into()),
+        ];
+        let batch = Batch { writes, expectations: vec![expectation] };
+        tries += 1;
+        match store.commit(Lane::Admission, batch).await {
+            // Somebody else has put it meanwhile, and must stay a reader.
+            Err(Error::Conflict { .. }) if tries < MOST_TRIES => {}
+            Err(Error::Conflict { .. }) => return Err(Error::Full),
+            outcome => return outcome.map(|_| digest),
+        }
+    }
 }
 
 /// The artifact of that digest, if `by` may read it: whoever put it, and every agent of the mesh.
 pub fn read(store: &dyn Store, me: &AgentId, digest: &Digest, by: &Principal) -> Result<Stored, Problem> {
     let missing = || Problem::new(Reason::ArtifactNotFound, format!("no artifact {digest} of yours"));
     let failed = |error: Error| crate::agent::store_problem(&error);
-    let known = known(store, me, digest).map_err(failed)?.ok_or_else(missing)?;
+    let (_, known) = known(store, me, digest).map_err(failed)?.ok_or_else(missing)?;
     if by.agent().is_none() && !known.readers.contains(by) {
         return Err(missing());
     }
@@ -86,7 +109,42 @@ pub fn read(store: &dyn Store, me: &AgentId, digest: &Digest, by: &Principal) ->
     Ok(Stored { content: record.value, media_type: known.media_type })
 }
 
-fn known(store: &dyn Store, me: &AgentId, digest: &Digest) -> Result<Option<Known>, Error> {
-    let record = store.latest(&keys::artifact(me, digest))?;
-    Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()))
+/// Where the record of that artifact stands, and when it was put last; `None` if nobody has put it.
+pub(crate) fn put_last(
+    store: &dyn Store,
+    me: &AgentId,
+    digest: &Digest,
+) -> Result<Option<(Revision, WallTime)>, Error> {
+    Ok(known(store, me, digest)?.map(|(revision, known)| (revision, known.put_at)))
+}
+
+fn known(store: &dyn Store, me: &AgentId, digest: &Digest) -> Result<Option<(Revision, Known)>, Error> {
+    let Some(record) = store.latest(&keys::artifact(me, digest))? else { return Ok(None) };
+    let known = serde_json::from_slice(&record.value)
+        .map_err(|error| Error::Refused(format!("{} can't be read: {error}", record.key)))?;
+    Ok(Some((record.revision, known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blackboard::store::{embedded, memory};
+
+    #[tokio::test]
+    async fn all_who_put_the_same_artifact_at_once_may_read_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let on_disk = embedded::open(directory.path(), embedded::Options::default()).unwrap();
+        for store in [memory::new(), on_disk] {
+            let me = AgentId::parse("a").unwrap();
+            let who: Vec<_> =
+                (0..16).map(|at| Principal::Agent(AgentId::parse(&format!("peer-{at}")).unwrap())).collect();
+            let content = Bytes::from_static(b"the same for all");
+            let puts = who.iter().map(|by| put(store.as_ref(), &me, by, WallTime(1), None, content.clone()));
+            let put = futures_util::future::join_all(puts).await;
+            for (by, digest) in who.iter().zip(put) {
+                let read = read(store.as_ref(), &me, &digest.unwrap(), by);
+                assert_eq!(read.map(|stored| stored.content).ok().as_ref(), Some(&content), "{by}");
+            }
+        }
+    }
 }

@@ -137,8 +137,6 @@ impl Publish for ToBoard {
     }
 }
 
-/// How often what is old is let go of.
-const SWEEP: Duration = Duration::from_secs(60);
 /// How long a start waits for the first view of the directory.
 const FIRST_VIEW: Duration = Duration::from_secs(5);
 
@@ -252,7 +250,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             fatal: Arc::new(die),
         };
         let actor = AgentActor::new(parts).start();
-        sweep_now_and_then(&actor);
+        sweep_now_and_then(&actor, limits.sweep());
         if let Some(registry) = registry_for(&seat.id) {
             presences.push(Presence::keep(registry, card.clone(), pulse.clone()));
         }
@@ -286,6 +284,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         peers,
         locals,
         limits,
+        clock,
     };
     let has_agents = !node.agents.is_empty();
     let data = web::Data::new(node);
@@ -330,11 +329,11 @@ fn card(seat: &Seat, address: SocketAddr, limits: &Limits) -> Card {
     }
 }
 
-fn sweep_now_and_then(actor: &Addr<AgentActor>) {
+fn sweep_now_and_then(actor: &Addr<AgentActor>, every: Duration) {
     let actor = actor.clone();
     actix::spawn(async move {
         loop {
-            tokio::time::sleep(SWEEP).await;
+            tokio::time::sleep(every).await;
             if actor.send(Sweep).await.is_err() {
                 return;
             }

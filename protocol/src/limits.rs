@@ -45,6 +45,10 @@ pub struct Limits {
     pub keep_journals_ms: u64,
     /// How many bytes of journals are kept; the oldest finished ones go first.
     pub keep_journal_bytes: u64,
+    /// How long an artifact that was put is kept when no record refers to it.
+    pub keep_artifacts_ms: u64,
+    /// How often an agent lets go of what is old.
+    pub sweep_ms: u64,
 }
 
 impl Default for Limits {
@@ -71,6 +75,8 @@ impl Default for Limits {
             keep_tasks_ms: 14 * 24 * HOUR,
             keep_journals_ms: 7 * 24 * HOUR,
             keep_journal_bytes: 1 << 30,
+            keep_artifacts_ms: 7 * 24 * HOUR,
+            sweep_ms: 60 * SECOND,
         }
     }
 }
@@ -84,6 +90,11 @@ impl Limits {
     /// How long one turn of a brain may take.
     pub fn think(&self) -> Duration {
         Duration::from_millis(self.think_ms)
+    }
+
+    /// How often an agent lets go of what is old.
+    pub fn sweep(&self) -> Duration {
+        Duration::from_millis(self.sweep_ms.max(1))
     }
 
     /// How long an undelivered message lives.

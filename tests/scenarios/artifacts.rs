@@ -1,6 +1,6 @@
 //! Content by reference: put once, read back as it was, and handed to whoever works with it.
 
-use crate::harness::{Agent, Answer, Process, artifact, client, message, refusal, says, state};
+use crate::harness::{Agent, Answer, Process, artifact, client, eventually, message, refusal, says, state};
 use protocol::ids::Digest;
 use serde_json::{Value, json};
 
@@ -145,4 +145,47 @@ async fn a_large_result_comes_back_whole_from_whoever_won_the_work() {
     assert_eq!((state(&task).as_str(), message(&task).as_str()), ("completed", "written"), "{task:.300?}");
     let text = written(2_000);
     assert!(artifact(&task, "big.txt").as_ref() == Some(&text), "{} bytes", text.len());
+}
+
+/// Contents that `agent` keeps by digest, as its store has them.
+fn kept(mesh: &Process, agent: &str) -> Vec<String> {
+    let store = rusqlite::Connection::open(mesh.data.join("store.sqlite")).unwrap();
+    let mut keys = store.prepare("SELECT key FROM state WHERE key LIKE ?1").unwrap();
+    let keys = keys.query_map([format!("{agent}.content.%")], |row| row.get(0)).unwrap();
+    keys.map(Result::unwrap).collect()
+}
+
+#[tokio::test]
+async fn content_that_nothing_refers_to_any_more_is_let_go_of_and_the_rest_is_kept() {
+    let keeps = "maxArtifactBytes: 1000000, sweepMs: 100, keepTasksMs: 4000, keepJournalsMs: 500, keepArtifactsMs: 4000";
+    let team = TEAM.replace("maxArtifactBytes: 1000000", keeps);
+    let mesh = Process::up_beside(&team, FILES).await;
+    let agent = mesh.agent("writer-01");
+    let digest = put(&agent, "nobody works with this", "text/plain").await.body["sha256"].clone();
+    let digest = digest.as_str().unwrap();
+    let task = agent.ask(json!({ "taskId": "t-1", "description": "write", "capability": "write" })).await;
+    let text = written(2_000);
+    assert!(artifact(&task, "big.txt").as_ref() == Some(&text), "{} bytes", text.len());
+    let result = format!("writer-01.content.{}", Digest::of(text.as_bytes()));
+    assert!(kept(&mesh, "writer-01").contains(&result), "it lies there by digest");
+    // What the sweep has looked for so far is forgotten with the process.
+    let mesh = mesh.restart().await;
+    let agent = mesh.agent("writer-01");
+    eventually("the journal's end", async || {
+        (agent.state().await["swept"]["journalLines"].as_u64() > Some(0)).then_some(())
+    })
+    .await;
+    if kept(&mesh, "writer-01").contains(&result) {
+        let again = agent.task("t-1").await;
+        assert!(
+            again["error"].is_object() || again == task,
+            "a task has its result for as long as it is kept"
+        );
+    }
+    eventually("no content left", async || kept(&mesh, "writer-01").is_empty().then_some(())).await;
+    assert_eq!(fetched(&agent, digest).await.0, 404);
+    let state = agent.state().await;
+    assert!(state["swept"]["contents"].as_u64() > Some(1), "{state:#}");
+    let limits = crate::harness::get(&format!("{}/state", agent.url)).await["limits"].clone();
+    assert_eq!(limits["keepArtifactsMs"], 4000, "{limits:#}");
 }

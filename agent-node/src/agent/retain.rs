@@ -1,5 +1,7 @@
 //! Growth has an end: what is finished goes, each kind after its own time, journals past their bytes too (DESIGN §6).
 
+mod content;
+
 use super::{AgentActor, every};
 use crate::conversation::{
     record::{DeadLetter, Receipt, Step, TaskRow, Tombstone, keys},
@@ -7,7 +9,9 @@ use crate::conversation::{
 };
 use actix::{Context, Handler, Message};
 use blackboard::store::{Batch, Error, Filter, Lane, Record, Revision, Shared, Write};
+use content::Round;
 use protocol::{ids::AgentId, limits::Limits, time::WallTime};
+use serde::Serialize;
 use std::{
     sync::{
         Arc,
@@ -27,6 +31,46 @@ impl JournalBytes {
     /// A record of `bytes` was added.
     pub(super) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// What goes on from one sweep to the next. One sweep at a time holds the round.
+#[derive(Debug, Default)]
+pub(super) struct Sweeping {
+    /// The search for content that nothing refers to.
+    round: tokio::sync::Mutex<Round>,
+    /// What was let go of since the start.
+    gone: Gone,
+}
+
+#[derive(Debug, Default)]
+struct Gone {
+    records: AtomicU64,
+    journal_lines: AtomicU64,
+    contents: AtomicU64,
+}
+
+/// What an agent has let go of since it started.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Swept {
+    /// Rows that were kept long enough.
+    pub records: u64,
+    /// Lines of journals.
+    pub journal_lines: u64,
+    /// Contents that nothing referred to any more, artifacts that were put among them.
+    pub contents: u64,
+}
+
+impl Sweeping {
+    /// What was let go of so far.
+    pub(super) fn swept(&self) -> Swept {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Swept {
+            records: read(&self.gone.records),
+            journal_lines: read(&self.gone.journal_lines),
+            contents: read(&self.gone.contents),
+        }
     }
 }
 
@@ -51,6 +95,7 @@ struct Broom {
     /// Journals from here on belong to conversations that are open.
     open_from: Revision,
     journal_bytes: Arc<JournalBytes>,
+    sweeping: Arc<Sweeping>,
 }
 
 impl Handler<Sweep> for AgentActor {
@@ -66,6 +111,7 @@ impl Handler<Sweep> for AgentActor {
             wall: self.parts.clock.wall(),
             open_from: first.min().unwrap_or(Revision::MAX),
             journal_bytes: self.journal_bytes.clone(),
+            sweeping: self.sweeping.clone(),
         };
         actix::spawn(async move {
             let me = broom.me.clone();
@@ -80,6 +126,8 @@ impl Broom {
     /// Lets go of everything that the limits no longer keep.
     async fn sweep(self) -> Result<(), Error> {
         let broom = Arc::new(self);
+        // A sweep that takes longer than the pause between two of them is not run beside itself.
+        let Ok(mut round) = broom.sweeping.round.try_lock() else { return Ok(()) };
         let looking = broom.clone();
         // Looking blocks for many pages: not on the agent's thread.
         let looked = tokio::task::spawn_blocking(move || looking.look()).await;
@@ -87,12 +135,16 @@ impl Broom {
         for chunk in deletes.chunks(256) {
             let batch = Batch { writes: chunk.to_vec(), expectations: Vec::new() };
             broom.store.commit(Lane::Admission, batch).await?;
+            broom.sweeping.gone.records.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+            round.note_change();
         }
-        if let Some((before, bytes)) = trim_before {
-            broom.store.trim(keys::all(&broom.me, "journal"), before).await?;
+        if let Some((before, bytes)) = trim_before.filter(|(before, _)| round.allows_trim(*before)) {
+            let trimmed = broom.store.trim(keys::all(&broom.me, "journal"), before).await?;
             broom.journal_bytes.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            broom.sweeping.gone.journal_lines.fetch_add(trimmed, Ordering::Relaxed);
+            round.note_change();
         }
-        Ok(())
+        broom.let_go_of_content(&mut round).await
     }
 
     fn is_past(&self, at: WallTime, keep_ms: u64) -> bool {
@@ -189,87 +241,4 @@ impl Broom {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use blackboard::store::{Key, memory};
-    use protocol::{
-        coordination::{Event, What},
-        ids::ConversationId,
-        time::NodeTime,
-    };
-
-    const HOUR: i64 = 3_600_000;
-
-    fn me() -> AgentId {
-        AgentId::parse("a").unwrap()
-    }
-
-    async fn journal(store: &Shared, conversation: &str, hours: i64) -> Revision {
-        let event = Event { at: NodeTime(0), wall: WallTime(hours * HOUR), what: What::Started };
-        let step = Step { step: 1, events: vec![event], effects: Vec::new() };
-        let key = keys::journal(&me(), &ConversationId::parse(conversation).unwrap());
-        let write = Write::Append(key, serde_json::to_vec(&step).unwrap().into());
-        let batch = Batch { writes: vec![write], expectations: Vec::new() };
-        store.commit(Lane::Progress, batch).await.unwrap()[0]
-    }
-
-    fn broom(store: &Shared, hours: i64, limits: Limits, open_from: Revision) -> Broom {
-        let (store, limits) = (store.clone(), Arc::new(limits));
-        Broom {
-            store,
-            me: me(),
-            limits,
-            wall: WallTime(hours * HOUR),
-            open_from,
-            journal_bytes: Arc::default(),
-        }
-    }
-
-    fn left(store: &Shared) -> usize {
-        store.read(&Filter::Below(Key::new(&["a", "journal"])), 0, 100).unwrap().len()
-    }
-
-    #[tokio::test]
-    async fn journals_go_by_age_and_never_those_of_open_conversations() {
-        let store = memory::new();
-        journal(&store, "c1", 0).await;
-        let open = journal(&store, "c2", 1).await;
-        journal(&store, "c3", 2).await;
-        journal(&store, "c4", 300).await;
-        let limits = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
-        broom(&store, 300, limits.clone(), open).sweep().await.unwrap();
-        assert_eq!(left(&store), 3);
-        broom(&store, 300, limits, Revision::MAX).sweep().await.unwrap();
-        assert_eq!(left(&store), 1);
-    }
-
-    #[tokio::test]
-    async fn tombstones_go_when_no_award_can_come_late_any_more() {
-        let store = memory::new();
-        let by = protocol::principal::Principal::Agent(me());
-        for (task, hours) in [("t-1", 0), ("t-2", 20)] {
-            let key = keys::tombstone(&me(), &protocol::ids::TaskId::parse(task).unwrap(), &by);
-            let bytes = serde_json::to_vec(&Tombstone { epoch: 1, at: WallTime(hours * HOUR) }).unwrap();
-            let batch = Batch { writes: vec![Write::Put(key, bytes.into())], expectations: Vec::new() };
-            store.commit(Lane::Progress, batch).await.unwrap();
-        }
-        let left = || store.read(&keys::all(&me(), "tombstone"), 0, 100).unwrap().len();
-        broom(&store, 24, Limits::default(), Revision::MAX).sweep().await.unwrap();
-        assert_eq!(left(), 2);
-        broom(&store, 26, Limits::default(), Revision::MAX).sweep().await.unwrap();
-        assert_eq!(left(), 1);
-    }
-
-    #[tokio::test]
-    async fn journals_go_past_their_bytes_the_oldest_first() {
-        let store = memory::new();
-        for at in 0..10 {
-            journal(&store, &format!("c{at}"), 0).await;
-        }
-        let one =
-            store.read(&Filter::Below(Key::new(&["a", "journal"])), 0, 1).unwrap()[0].value.len() as u64;
-        let limits = Limits { keep_journal_bytes: 4 * one, ..Limits::default() };
-        broom(&store, 0, limits, Revision::MAX).sweep().await.unwrap();
-        assert_eq!(left(&store), 4);
-    }
-}
+mod tests;

@@ -182,7 +182,7 @@ numbers! {
     LimitsFile {
         max_body_bytes max_signal_bytes max_artifact_bytes max_depth max_hops max_open_conversations max_in_flight
         max_outbox_per_peer max_rate_per_second ack_ms head_ms body_ms max_wait_ms think_ms message_life_ms dedup_ms
-        keep_tasks_ms keep_journals_ms keep_journal_bytes
+        keep_tasks_ms keep_journals_ms keep_journal_bytes keep_artifacts_ms sweep_ms
     }
 }
 

@@ -286,6 +286,9 @@ pub mod keys {
         Key::new(&[me.as_str(), "artifact", &digest.to_string()])
     }
 
+    /// The topics whose records may refer to content elsewhere.
+    pub const REFERRING: &[&str] = &["journal", "state", "task", "award", "record", "dead", "cursor"];
+
     /// Everything of one topic.
     pub fn all(me: &AgentId, topic: &str) -> blackboard::store::Filter {
         blackboard::store::Filter::Below(Key::new(&[me.as_str(), topic]))

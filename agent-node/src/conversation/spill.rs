@@ -21,6 +21,10 @@ const SPILLED: u8 = b'@';
 
 /// `record` as bytes; texts that are too large to lie inline become writes of their own, put into `writes` unless
 /// `kept` says that they have been written.
+///
+/// The sweep that deletes what nothing refers to rests on three things: a record goes under a topic of
+/// [`keys::REFERRING`]; its content is written in the same batch; and `kept` names only content that the journal of this
+/// open conversation refers to, which is not trimmed before the conversation is over.
 pub fn encode<T: Serialize>(
     me: &AgentId,
     record: &T,
@@ -83,6 +87,32 @@ fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>, kept: &mut
             taken || looks_taken
         }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Calls `each` with the digest of all content that the record in `bytes` refers to. What is no record of ours refers
+/// to nothing: nobody could read it back either.
+pub fn refers_to(bytes: &[u8], each: &mut impl FnMut(Digest)) {
+    if let Some((&SPILLED, spilled)) = bytes.split_first()
+        && let Ok(value) = serde_json::from_slice(spilled)
+    {
+        visit(&value, each);
+    }
+}
+
+fn visit(value: &Value, each: &mut impl FnMut(Digest)) {
+    match value {
+        Value::Object(members) => {
+            let marked = members.get(MARK).filter(|_| members.len() == 1);
+            if let Some(digest) = marked.and_then(|marked| Digest::parse(marked.as_str()?).ok()) {
+                return each(digest);
+            }
+            // A literal that only looks like a mark is looked into like any other value: what stands below it counts.
+            let literal = marked.and_then(|marked| marked.get("literally")?.as_object());
+            literal.unwrap_or(members).values().for_each(|member| visit(member, each));
+        }
+        Value::Array(items) => items.iter().for_each(|item| visit(item, each)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -173,6 +203,12 @@ mod tests {
                 prop_assert!(false, "nothing was taken out of {} bytes", bytes.len());
             }
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let mut referred = BTreeSet::new();
+            refers_to(&bytes, &mut |digest| {
+                referred.insert(keys::content(&me, &digest));
+            });
+            let written: BTreeSet<_> = writes.iter().map(|write| write.key().clone()).collect();
+            prop_assert_eq!(referred, written);
             let batch = blackboard::store::Batch { writes, expectations: Vec::new() };
             runtime.block_on(store.commit(blackboard::store::Lane::Progress, batch)).unwrap();
             let back: Value = decode(&me, store.as_ref(), &bytes).unwrap();

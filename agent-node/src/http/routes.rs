@@ -7,6 +7,7 @@ pub mod messages;
 pub mod tasks;
 
 use crate::agent::{AgentActor, Pulse};
+use crate::clock::Clock;
 use crate::http::server::Door;
 use crate::peers::{Locals, Peers, Whereabouts};
 use actix::Addr;
@@ -50,6 +51,8 @@ pub struct Node {
     pub limits: Arc<Limits>,
     /// Where the registry and the board are.
     pub services: Arc<crate::node::services::Known>,
+    /// Its clocks.
+    pub clock: Clock,
     /// What it looks at to say whether it is ready.
     pub checks: health::Checks,
 }

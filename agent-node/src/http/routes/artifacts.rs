@@ -25,7 +25,8 @@ pub async fn put(
     let media_type =
         request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let bytes = body.len();
-    let digest = artifacts::put(local.store.as_ref(), &local.id, &by, media_type, body)
+    let now = node.clock.wall();
+    let digest = artifacts::put(local.store.as_ref(), &local.id, &by, now, media_type, body)
         .await
         .map_err(|error| store_problem(&error))?;
     Ok(HttpResponse::Created().json(json!({ "sha256": digest, "bytes": bytes })))
