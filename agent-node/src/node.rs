@@ -15,7 +15,7 @@ use crate::{
         routes::{self, Local, Node},
         server::{Front, server},
     },
-    outbox::Ways,
+    outbox::{Ways, outside::Outside},
     peers::{Locals, Peers},
 };
 use actix::{Actor, Addr};
@@ -110,6 +110,8 @@ pub struct Setup {
     pub registry_config: RegistryConfig,
     /// The board's timing and limits.
     pub board_config: BoardConfig,
+    /// Where calls beyond the mesh may go.
+    pub outside: protocol::outside::Rules,
 }
 
 /// A process at work.
@@ -220,6 +222,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let speaker = setup.seats.first().map_or(&registry_id, |seat| &seat.id);
     services_known.accept(registry_for(speaker), board_for(speaker)).await?;
 
+    let outside = Outside::new(setup.outside.clone(), Default::default())
+        .map_err(|error| anyhow::anyhow!("the client for the outside can't start: {error}"))?;
     let peers = Arc::new(Peers::default());
     let locals = Arc::new(Locals::default());
     let mut local = BTreeMap::new();
@@ -234,6 +238,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             peers: peers.clone(),
             wire: signed(&seat.id, Reason::Overloaded),
             board: board_for(&seat.id),
+            outside: outside.clone(),
             limits: limits.clone(),
         };
         let parts = Parts {

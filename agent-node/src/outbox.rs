@@ -3,6 +3,7 @@
 
 pub mod claims;
 pub mod letter;
+pub mod outside;
 
 use crate::{
     agent::{Admit, Happened},
@@ -44,6 +45,8 @@ pub struct Ways {
     pub wire: Wire,
     /// The blackboard.
     pub board: Blackboard,
+    /// Everything beyond the mesh.
+    pub outside: outside::Outside,
     /// How long to try.
     pub limits: Arc<Limits>,
 }

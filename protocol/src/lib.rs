@@ -16,6 +16,7 @@ pub mod trace;
 
 pub mod envelope;
 pub mod message;
+pub mod outside;
 pub mod principal;
 pub mod signature;
 

@@ -78,6 +78,7 @@ pub(super) fn setup(
         patience: Patience::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
+        outside: Default::default(),
     })
 }
 

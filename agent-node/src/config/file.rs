@@ -163,6 +163,16 @@ pub(super) struct MeshFile {
     pub(super) auction: AuctionFile,
     /// When an agent counts as missing.
     pub(super) registry: RegistryFile,
+    /// Where calls beyond the mesh may go: webhooks, foreign cards, foreign agents.
+    pub(super) outside: OutsideFile,
+}
+
+/// Where calls beyond the mesh may go. Public addresses by https always; what is named here too, and without TLS.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct OutsideFile {
+    /// Addresses: `127.0.0.0/8`, `10.1.2.3`, `fd00::/8`.
+    allow: Vec<String>,
 }
 
 macro_rules! numbers {

@@ -31,6 +31,8 @@ pub struct MeshConfig {
     pub registry: registry::config::Config,
     /// The board's timing and limits.
     pub board: BoardConfig,
+    /// Where calls beyond the mesh may go.
+    pub outside: protocol::outside::Rules,
 }
 
 impl Default for MeshConfig {
@@ -49,6 +51,7 @@ impl MeshConfig {
                 auction: Auction::default(),
                 registry: registry::config::Config::default(),
                 board: BoardConfig::default(),
+                outside: Default::default(),
             },
             Profile::Fast => Self {
                 profile,
@@ -61,6 +64,7 @@ impl MeshConfig {
                 },
                 registry: registry::config::Config::fast(),
                 board: BoardConfig::fast(),
+                outside: Default::default(),
             },
         }
     }
@@ -72,6 +76,7 @@ impl MeshConfig {
             limits: over(&base.limits, &file.limits).map_err(|error| ("limits", error))?,
             auction: over(&base.auction, &file.auction).map_err(|error| ("auction", error))?,
             registry: over(&base.registry, &file.registry).map_err(|error| ("registry", error))?,
+            outside: over(&base.outside, &file.outside).map_err(|error| ("outside.allow", error))?,
             ..base
         };
         let (limits, auction, registry) = (&mesh.limits, &mesh.auction, &mesh.registry);

@@ -84,6 +84,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         patience: Default::default(),
         registry_config: mesh.registry,
         board_config: mesh.board,
+        outside: mesh.outside,
     })
     .await
     .map_err(|error| match error.downcast_ref::<NotStarted>() {

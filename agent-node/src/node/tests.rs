@@ -39,6 +39,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
         patience: Patience::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
+        outside: Default::default(),
     }
 }
 

@@ -1,0 +1,63 @@
+//! Names to addresses, of which only those that passed are handed out.
+
+use protocol::outside::Rules;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+/// The address is none that may be called; the text says whose and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NotAllowed(pub(super) String);
+
+/// A resolver for one client.
+#[derive(Debug)]
+pub(super) struct Resolver {
+    rules: Arc<Rules>,
+    only_named: bool,
+}
+
+impl Resolver {
+    /// `only_named` for a client without TLS: it goes only where the configuration says so.
+    pub(super) fn new(rules: Arc<Rules>, only_named: bool) -> Self {
+        Self { rules, only_named }
+    }
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (rules, only_named, host) = (self.rules.clone(), self.only_named, name.as_str().to_owned());
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
+            let mut refused = None;
+            let mut passed = Vec::new();
+            for address in found {
+                match judge(&rules, address.ip(), only_named) {
+                    Ok(()) => passed.push(address),
+                    Err(NotAllowed(why)) => {
+                        refused = Some(format!("{host} leads to {}, which {why}", address.ip()))
+                    }
+                }
+            }
+            match (passed.is_empty(), refused) {
+                (true, Some(why)) => Err(NotAllowed(why).into()),
+                (true, None) => Err(format!("{host} has no address").into()),
+                (false, _) => Ok(Box::new(passed.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+/// Whether `address` may be called, with TLS or (`only_named`) without; else the rest of a sentence about it.
+pub(super) fn judge(rules: &Rules, address: IpAddr, only_named: bool) -> Result<(), NotAllowed> {
+    let how = "`mesh: { outside: { allow: [\u{2026}] } }` lets it be called";
+    if let Err(what) = rules.judge(address) {
+        return Err(NotAllowed(format!("is {what}; {how}")));
+    }
+    if only_named && !rules.names(address) {
+        return Err(NotAllowed(format!("is called by https only; {how} without")));
+    }
+    Ok(())
+}
