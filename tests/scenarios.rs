@@ -12,9 +12,11 @@ mod scenarios {
     mod dead_letters;
     mod demo;
     mod messages;
+    mod reach;
     mod readme;
     mod refusals;
     mod registry;
+    mod replicas;
     mod restart;
     mod separate;
     mod signals;

@@ -10,8 +10,10 @@ mod board;
 mod client;
 mod dlq;
 mod health;
+mod join_secret;
 mod ls;
 mod output;
+mod reaching;
 mod reset;
 mod serve;
 mod tasks;
@@ -72,6 +74,8 @@ enum Verb {
     Validate(validate::Validate),
     /// Delete a mesh's data, after asking.
     Reset(reset::Reset),
+    /// Make the secret that every process of a mesh shares.
+    JoinSecret(join_secret::JoinSecret),
     /// Measure what a mesh does on this machine, beside what the bare parts under it do.
     Bench(bench::Bench),
     /// Run one of the demo's brains: one JSON line in, JSON lines out.
@@ -98,7 +102,7 @@ enum Asking {
     /// Messages that were given up: list, show, or send them again.
     Dlq(dlq::Dlq),
     /// Say what works and what is broken.
-    Health,
+    Health(health::Health),
 }
 
 #[derive(Debug, Args)]
@@ -113,7 +117,7 @@ struct Brain {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let Cli { common, verb } = Cli::parse();
-    let verb = verb.unwrap_or_else(|| Verb::Up(serve::Up::default()));
+    let verb = verb.unwrap_or_else(|| Verb::Up(serve::Up::usual()));
     let is_server = matches!(verb, Verb::Up(_) | Verb::Node(_) | Verb::Registry(_) | Verb::Blackboard(_));
     let usual = if is_server { "warn" } else { "error" };
     if let Err(problem) = telemetry::start(common.log.as_deref(), usual, common.log_format) {
@@ -127,6 +131,7 @@ pub fn main() -> ExitCode {
         Verb::Brain(Brain { name, style }) => return crate::demo::run(&name, style.as_deref()),
         Verb::Validate(validate) => validate::validate(&common, &validate),
         Verb::Bench(measured) => bench::bench(&common, measured),
+        Verb::JoinSecret(asked) => join_secret::join_secret(&asked),
         Verb::Reset(reset) => reset::reset(&reset),
         Verb::Mesh(verb) => actix::System::new().block_on(run(&common, verb)),
     };
@@ -145,6 +150,6 @@ async fn run(common: &Common, verb: Asking) -> Result<(), Failure> {
         Asking::Board(board::Board::Tail(tail)) => board::tail(common, tail).await,
         Asking::Award(award::Award::Explain(explain)) => award::explain(common, explain).await,
         Asking::Dlq(dlq) => dlq::dlq(common, dlq).await,
-        Asking::Health => health::health(common).await,
+        Asking::Health(health) => health::health(common, health).await,
     }
 }

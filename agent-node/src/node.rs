@@ -4,6 +4,8 @@ mod follow;
 pub mod home;
 pub mod plan;
 mod presence;
+pub mod reach;
+mod replica;
 pub mod services;
 
 use crate::{
@@ -39,6 +41,7 @@ use protocol::{
     signature::{Secret, Signer, Verifier},
     time::NodeTime,
 };
+use reach::Reach;
 use registry::{
     client::Registry,
     config::Config as RegistryConfig,
@@ -86,8 +89,10 @@ pub struct Seat {
 
 /// Everything a process is made of.
 pub struct Setup {
-    /// The address to listen on; loopback.
+    /// The address to listen on.
     pub listen: IpAddr,
+    /// How others reach it there.
+    pub reach: Reach,
     /// The port of the registry and the board, if they are here; 0 takes any free one.
     pub port: u16,
     /// The registry; `None` for a process without agents that is no registry itself.
@@ -120,6 +125,7 @@ pub struct Running {
     pub services: Option<SocketAddr>,
     /// Where each agent is.
     pub agents: BTreeMap<AgentId, SocketAddr>,
+    reach: Reach,
     handle: ServerHandle,
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
     presences: Vec<Presence>,
@@ -144,9 +150,6 @@ const FIRST_VIEW: Duration = Duration::from_secs(5);
 
 /// Starts everything and returns once it listens and every local agent is registered or known to be waiting.
 pub async fn start(setup: Setup) -> anyhow::Result<Running> {
-    if !setup.listen.is_loopback() {
-        return Err(NotStarted::Beyond(setup.listen).into());
-    }
     let limits = Arc::new(setup.limits.clone());
     let has_services = setup.registry == Some(Service::Here) || setup.board == Service::Here;
     let services = has_services.then(|| listen(setup.listen, setup.port)).transpose()?;
@@ -230,7 +233,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let mut presences = Vec::new();
     for seat in &setup.seats {
         let address = agents.get(&seat.id).context("every seat has a listener")?;
-        let card = Arc::new(card(seat, *address, &setup.limits));
+        let card = Arc::new(card(seat, setup.reach.endpoint(*address), &setup.limits));
         let pulse = Arc::new(Pulse::default());
         let store = owned(seat.id.as_str());
         let ways = Ways {
@@ -279,8 +282,10 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
                 || board_here && name == "board"
         }
     };
-    let front =
-        Front::new(setup.limits.clone(), Auth::new(Verifier::new(setup.secret.clone(), None), serves));
+    let auth = Auth::new(Verifier::new(setup.secret.clone(), None), serves)
+        .with_local_callers(setup.reach.callers());
+    let hosts = setup.reach.names(setup.listen);
+    let front = Front { hosts, ..Front::new(setup.limits.clone(), auth) };
     let node = Node {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
         services: services_known.clone(),
@@ -306,13 +311,14 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             config.app_data(web::Data::new(board.clone())).configure(blackboard::http::routes);
         }
     };
+    let reach = setup.reach;
     let services_at = services.as_ref().map(|(_, address)| *address);
     let sockets = services.into_iter().map(|(listener, _)| listener);
     let sockets = sockets.chain(listeners.into_iter().map(|(_, listener, _)| listener)).collect();
     let server = server(sockets, front, configure).context("the server can't start")?;
     let handle = server.handle();
     let ended = actix::spawn(server);
-    Ok(Running { services: services_at, agents, handle, ended, presences, pulses })
+    Ok(Running { services: services_at, agents, reach, handle, ended, presences, pulses })
 }
 
 fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
@@ -321,11 +327,11 @@ fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-fn card(seat: &Seat, address: SocketAddr, limits: &Limits) -> Card {
+fn card(seat: &Seat, endpoint: String, limits: &Limits) -> Card {
     Card {
         agent_id: seat.id.clone(),
         description: seat.description.clone(),
-        endpoint: format!("http://{address}"),
+        endpoint,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         skills: seat.skills.clone(),
         open: seat.open,

@@ -223,7 +223,7 @@ pub(crate) struct Answer {
 }
 
 pub(crate) fn client() -> Client {
-    Client::builder().no_proxy().timeout(PATIENCE).build().unwrap()
+    blackboard::wire::tls::client().no_proxy().timeout(PATIENCE).build().unwrap()
 }
 
 async fn answered(response: reqwest::Response) -> Answer {

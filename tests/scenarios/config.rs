@@ -184,17 +184,6 @@ async fn the_data_of_a_newer_program_is_not_touched() {
 }
 
 #[tokio::test]
-async fn nothing_listens_beyond_this_machine() {
-    let dir = directory();
-    let team = file(dir.path(), "team.yaml", TEAM);
-    let data = dir.path().join("data");
-    let (data, team) = (data.to_string_lossy(), team.to_string_lossy());
-    let (code, said) = ended(&["up", "--listen", "0.0.0.0", "--port", "0", "--data", &data, &team]).await;
-    assert_eq!(code, 2, "{said}");
-    assert!(said.contains("0.0.0.0") && said.contains("loopback"), "{said}");
-}
-
-#[tokio::test]
 async fn a_full_device_refuses_what_is_new_and_keeps_what_was_taken() {
     let dir = directory();
     let (data, team) = (dir.path().join("data"), file(dir.path(), "team.yaml", TEAM));

@@ -67,6 +67,7 @@ pub(super) fn setup(
     let limits = Limits { max_rate_per_second: 0, think_ms: 3_600_000, ..Limits::default() };
     Ok(Setup {
         listen: Ipv4Addr::LOCALHOST.into(),
+        reach: Default::default(),
         port: 0,
         registry: Some(Service::Here),
         board: Service::Here,

@@ -6,11 +6,19 @@ use super::{
     exit::{Exit, Failure},
     output::{self, Colour},
 };
+use clap::Args;
 use futures_util::future::join_all;
 use protocol::routes;
 use serde_json::{Value, json};
 
-pub(super) async fn health(common: &Common) -> Result<(), Failure> {
+#[derive(Debug, Args)]
+pub(super) struct Health {
+    /// Ask only the process at the URL, not the agents it knows: what a container's health check wants.
+    #[arg(long)]
+    itself: bool,
+}
+
+pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure> {
     let client = Client::new(common)?;
     let own: Result<Value, Failure> = client.get(&client.url, routes::READY).await;
     if let Err(failure) = &own
@@ -19,7 +27,9 @@ pub(super) async fn health(common: &Common) -> Result<(), Failure> {
         return own.map(|_| ());
     }
     let mut places = vec![("mesh".to_owned(), client.url.clone(), own)];
-    if let Ok(agents) = client.agents(None).await {
+    if !asked.itself
+        && let Ok(agents) = client.agents(None).await
+    {
         let asked = agents.iter().map(|entry| client.get::<Value>(&entry.card.endpoint, routes::READY));
         for (entry, answer) in agents.iter().zip(join_all(asked).await) {
             places.push((entry.card.agent_id.to_string(), entry.card.endpoint.clone(), answer));

@@ -1,6 +1,9 @@
 //! The verbs that run a process: `up`, `node`, `registry`, `blackboard`.
 
-use super::exit::{Exit, Failure};
+use super::{
+    exit::{Exit, Failure},
+    reaching::Reaching,
+};
 use crate::{
     config::{BadConfig, Profile, Team},
     node::{
@@ -11,13 +14,9 @@ use crate::{
 };
 use anyhow::Context as _;
 use blackboard::store::embedded::OpenError;
-use clap::Args;
-use protocol::ids::AgentId;
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    path::PathBuf,
-    process::ExitCode,
-};
+use clap::{Args, Parser};
+use protocol::{bid::Eta, ids::AgentId};
+use std::{path::PathBuf, process::ExitCode};
 
 /// Where a mesh's data lies.
 #[derive(Debug, Args)]
@@ -33,20 +32,22 @@ pub(super) struct Place {
 /// What every process is told.
 #[derive(Debug, Args)]
 pub(super) struct Process {
-    /// The address to listen on; loopback only.
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    listen: IpAddr,
+    #[command(flatten)]
+    reaching: Reaching,
     #[command(flatten)]
     place: Place,
     /// The file of the join secret, made at first; if not given, `join` in ~/.mesh/<name>, or in --data's directory.
     #[arg(long, env = "MESH_JOIN")]
     join: Option<PathBuf>,
     /// Where records lie: `embedded` survives everything, `memory` is gone at the end.
-    #[arg(long, value_parser = ["embedded", "memory"], default_value = "embedded")]
+    #[arg(long, env = "MESH_STORE", value_parser = ["embedded", "memory"], default_value = "embedded")]
     store: String,
     /// Where times start from.
-    #[arg(long, value_enum, default_value = "default")]
+    #[arg(long, env = "MESH_PROFILE", value_enum, default_value = "default")]
     profile: Profile,
+    /// How long it finishes what it does when it is told to end; the rest is handed back, or goes on at the next start.
+    #[arg(long, env = "MESH_GRACE", value_parser = Eta::parse, default_value = "25s")]
+    grace: Eta,
 }
 
 /// `mesh up`.
@@ -61,19 +62,15 @@ pub(super) struct Up {
     files: Vec<PathBuf>,
 }
 
-impl Default for Up {
-    fn default() -> Self {
-        let process = Process {
-            listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            place: Place {
-                name: "default".to_owned(),
-                data: std::env::var_os("MESH_DATA").map(PathBuf::from),
-            },
-            join: std::env::var_os("MESH_JOIN").map(PathBuf::from),
-            store: "embedded".to_owned(),
-            profile: Profile::Default,
-        };
-        Self { process, port: 8000, files: Vec::new() }
+impl Up {
+    /// What `mesh` without a verb does.
+    pub(super) fn usual() -> Self {
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            up: Up,
+        }
+        Line::parse_from(["mesh"]).up
     }
 }
 
@@ -88,6 +85,9 @@ pub(super) struct NodeArgs {
     /// The blackboard's base URL; if not given, the registry says where it is.
     #[arg(long, env = "MESH_BOARD")]
     board: Option<String>,
+    /// Be one of several of the file's one agent: with the first free `<data>/<agent>-<n>`, which is its id.
+    #[arg(long)]
+    replica: bool,
     /// 0 lets agents without a port take any free one, instead of one from 8001 on.
     #[arg(long, default_value_t = 8000)]
     port: u16,
@@ -136,7 +136,8 @@ pub(super) fn node(node: NodeArgs) -> ExitCode {
     let registry = Service::At(base(node.registry));
     let board = node.board.map_or(Service::Told, |url| Service::At(base(url)));
     let stem = node.files.first().and_then(|file| file.file_stem()).unwrap_or_default();
-    let part = Part::Of(format!("node-{}", stem.to_string_lossy()));
+    let name = format!("node-{}", stem.to_string_lossy());
+    let part = if node.replica { Part::OneOf(name) } else { Part::Of(name) };
     serve(node.process, part, node.port, Some(registry), board, |profile| Team::load(&node.files, profile))
 }
 
@@ -171,11 +172,15 @@ fn serve(
 ) -> ExitCode {
     let ended = (|| {
         let team = team(process.profile)?;
+        let is_replica = matches!(part, Part::OneOf(_));
         let (data, common) = process.place.dirs(part)?;
         let plan = Plan {
-            listen: process.listen,
+            listen: process.reaching.listen,
+            reach: process.reaching.reach(),
             port,
             data,
+            is_replica,
+            grace: process.grace.duration(),
             join: process.join.unwrap_or_else(|| common.join("join")),
             forgets: process.store == "memory",
             team,
@@ -197,8 +202,9 @@ fn exit(error: &anyhow::Error) -> Exit {
     if let Some(not) = error.downcast_ref::<NotStarted>() {
         return match not {
             NotStarted::Port { .. } => Exit::Port,
-            NotStarted::Beyond(_) => Exit::Usage,
-            NotStarted::NoSecret { .. } | NotStarted::ForeignSecret { .. } => Exit::Secret,
+            NotStarted::Beyond { .. } | NotStarted::NoSecret { .. } | NotStarted::ForeignSecret { .. } => {
+                Exit::Secret
+            }
         };
     }
     match error.downcast_ref::<OpenError>() {
@@ -215,6 +221,8 @@ enum Part {
     Whole,
     /// One that has a directory of that name there.
     Of(String),
+    /// One of several that share such a directory.
+    OneOf(String),
 }
 
 impl Place {
@@ -222,8 +230,8 @@ impl Place {
     fn dirs(&self, part: Part) -> anyhow::Result<(PathBuf, PathBuf)> {
         let dir = self.dir()?;
         Ok(match part {
-            Part::Of(name) if self.data.is_none() => (dir.join(name), dir),
-            Part::Of(_) | Part::Whole => (dir.clone(), dir),
+            Part::Of(name) | Part::OneOf(name) if self.data.is_none() => (dir.join(name), dir),
+            Part::Of(_) | Part::OneOf(_) | Part::Whole => (dir.clone(), dir),
         })
     }
 
@@ -244,7 +252,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{FromArgMatches, Parser};
+    use clap::FromArgMatches;
 
     fn parsed<T: Args + FromArgMatches>(words: &[&str]) -> T {
         #[derive(Parser)]

@@ -8,6 +8,7 @@
 mod body;
 mod identity;
 mod in_flight;
+mod local_callers;
 mod origin;
 mod rate;
 mod shape;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use identity::Auth;
 pub use in_flight::stop_counting;
+pub use local_callers::{LocalCaller, LocalCallers};
 
 use crate::http::server::Front;
 use actix_web::{

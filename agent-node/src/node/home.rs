@@ -6,6 +6,7 @@ use protocol::signature::Secret;
 use std::{
     fs::{self, OpenOptions},
     io::Write as _,
+    net::IpAddr,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
 };
@@ -25,6 +26,15 @@ pub fn secret(file: &Path) -> Result<Secret, NotStarted> {
     }
     let text = fs::read_to_string(file).map_err(|error| no_secret(format!("can't be read: {error}")))?;
     Secret::new(text.trim().as_bytes()).map_err(|error| no_secret(error.to_string()))
+}
+
+/// The join secret in `file`, for a process that other machines can reach: one that it made for itself would shut out
+/// everybody, so it must be there.
+pub fn shared_secret(file: &Path, listen: IpAddr) -> Result<Secret, NotStarted> {
+    match file.exists() {
+        true => secret(file),
+        false => Err(NotStarted::Beyond { listen, file: file.to_owned() }),
+    }
 }
 
 /// Nobody ever sees a part of it: processes of one mesh that start together all read what the first of them made.

@@ -1,27 +1,35 @@
 //! What a process is asked to be: the words of the command line and the files, before anything is opened.
 
-use super::{Running, Seat, Service, Setup, home, services::NotStarted, start};
+use super::{Running, Seat, Service, Setup, home, reach::Reach, replica, services::NotStarted, start};
 use crate::config::Team;
 use anyhow::Context as _;
 use blackboard::store::{Shared, embedded, memory};
 use serde_json::json;
-use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 /// The first port that agents listen at when nobody says otherwise (DESIGN §12).
 pub const FIRST_AGENT_PORT: u16 = 8001;
 
-/// How long a leaving process waits for what it does.
-pub const DRAIN: Duration = Duration::from_secs(25);
-
 /// A process, as it was asked for.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The address to listen on; loopback.
+    /// The address to listen on.
     pub listen: IpAddr,
+    /// How others reach it there.
+    pub reach: Reach,
     /// The port of the registry and the board; 0 takes any free one, for agents without a port too.
     pub port: u16,
-    /// Where its data lies.
+    /// Where its data lies; a replica's, in a directory of its own there.
     pub data: PathBuf,
+    /// Whether it is one of several of the same agent, which share `data`.
+    pub is_replica: bool,
+    /// How long it finishes what it does when it is told to end.
+    pub grace: Duration,
     /// The file of the join secret.
     pub join: PathBuf,
     /// Whether everything is forgotten at the end.
@@ -35,8 +43,9 @@ pub struct Plan {
 }
 
 /// Runs the process until it is told to stop (SIGTERM, SIGINT), then lets it finish what it does.
-pub async fn run(plan: Plan) -> anyhow::Result<()> {
-    let data = plan.data.clone();
+pub async fn run(mut plan: Plan) -> anyhow::Result<()> {
+    let _slot = if plan.is_replica { Some(replica::take(&mut plan)?) } else { None };
+    let (data, grace) = (plan.data.clone(), plan.grace);
     let services = match (&plan.registry, &plan.board) {
         (Some(Service::Here), Service::Here) => "registry and blackboard",
         (_, Service::Here) => "blackboard",
@@ -55,7 +64,7 @@ pub async fn run(plan: Plan) -> anyhow::Result<()> {
     ends.next().await;
     eprintln!("mesh: leaving; once more to leave at once");
     tokio::select! {
-        () = running.stop(DRAIN) => {}
+        () = running.stop(grace) => {}
         () = ends.next() => {}
     }
     drop(std::fs::remove_file(data.join("run.json")));
@@ -68,11 +77,15 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         true => memory::new(),
         false => embedded::open(&plan.data, embedded::Options::default())?,
     };
-    let secret = home::secret(&plan.join)?;
+    let secret = match plan.listen.is_loopback() {
+        true => home::secret(&plan.join)?,
+        false => home::shared_secret(&plan.join, plan.listen)?,
+    };
     let seats = seats(&plan)?;
     let (mesh, join) = (plan.team.mesh, plan.join);
     start(Setup {
         listen: plan.listen,
+        reach: plan.reach,
         port: plan.port,
         registry: plan.registry,
         board: plan.board,
@@ -125,25 +138,32 @@ fn seats(plan: &Plan) -> anyhow::Result<Vec<Seat>> {
 impl Running {
     /// Where everything is, for whoever starts a process and wants to talk to it.
     pub fn described(&self) -> serde_json::Value {
-        let agents: serde_json::Map<_, _> = self
-            .agents
-            .iter()
-            .map(|(id, address)| (id.to_string(), json!(format!("http://{address}"))))
-            .collect();
+        let agents: serde_json::Map<_, _> =
+            self.agents.iter().map(|(id, address)| (id.to_string(), json!(from_here(*address)))).collect();
         json!({
             "pid": std::process::id(),
-            "url": self.services.map(|address| format!("http://{address}")),
+            "url": self.services.map(from_here),
             "agents": agents,
         })
     }
 }
 
+/// The base URL under which this machine reaches `address`.
+fn from_here(mut address: SocketAddr) -> String {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        IpAddr::V4(_) | IpAddr::V6(_) => {}
+    }
+    format!("http://{address}")
+}
+
 fn announce(running: &Running, services: &str) {
     if let Some(address) = running.services {
-        eprintln!("mesh: {services} at http://{address}");
+        eprintln!("mesh: {services} at {}", running.reach.endpoint(address));
     }
     for (id, address) in &running.agents {
-        eprintln!("mesh: {id} at http://{address}");
+        eprintln!("mesh: {id} at {}", running.reach.endpoint(*address));
     }
 }
 

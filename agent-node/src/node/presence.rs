@@ -53,13 +53,21 @@ async fn run(registry: Registry, card: Arc<Card>, pulse: Arc<Pulse>, incarnation
         let registered = match registry.register(card.clone(), instance.clone()).await {
             Ok(registered) => registered,
             Err(problem) => {
-                tracing::warn!(agent = %card.agent_id, %problem, "not registered yet");
+                // Once; `/readyz` says it for as long as it lasts.
+                match failures {
+                    0 => {
+                        tracing::warn!(agent = %card.agent_id, %problem, "not registered yet; trying until it is")
+                    }
+                    _ => tracing::debug!(agent = %card.agent_id, %problem, failures, "not registered yet"),
+                }
                 tokio::time::sleep(pause(failures)).await;
                 failures += 1;
                 continue;
             }
         };
-        failures = 0;
+        if std::mem::take(&mut failures) > 0 {
+            tracing::info!(agent = %card.agent_id, "registered at last");
+        }
         if let Ok(mut slot) = incarnation.lock() {
             *slot = Some(registered.incarnation);
         }

@@ -27,11 +27,18 @@ pub enum NotStarted {
         /// What the system said.
         source: std::io::Error,
     },
-    /// It would be open to other machines.
+    /// It would be open to other machines, with nothing to tell its own kind by.
     #[error(
-        "--listen {0} is not a loopback address: listening beyond this machine needs credentials that are not there yet"
+        "--listen {listen} reaches beyond this machine, which needs a join secret that the whole mesh shares, and {} is not \
+         there: make it once with `mesh join-secret --init FILE`, and name it with --join FILE or MESH_JOIN",
+        file.display()
     )]
-    Beyond(IpAddr),
+    Beyond {
+        /// Where it was to listen.
+        listen: IpAddr,
+        /// Where the secret was looked for.
+        file: PathBuf,
+    },
     /// The secret's file holds none, or cannot be read.
     #[error("the join secret {}: {why}", file.display())]
     NoSecret {

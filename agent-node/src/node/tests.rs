@@ -28,6 +28,7 @@ fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
 fn setup(seats: Vec<Seat>) -> Setup {
     Setup {
         listen: "127.0.0.1".parse().unwrap(),
+        reach: Default::default(),
         port: 0,
         registry: Some(Service::Here),
         board: Service::Here,

@@ -1,5 +1,6 @@
 //! Who sends a request: the agent that signed it, or the user on this machine.
 
+use super::local_callers::LocalCallers;
 use actix_web::{dev::ServiceRequest, http::header::HeaderName};
 use protocol::{
     ids::Digest,
@@ -20,18 +21,25 @@ use std::{
 #[derive(Clone)]
 pub struct Auth {
     verifier: Option<Verifier>,
+    local: LocalCallers,
     serves: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl Auth {
     /// Takes what `verifier` proves, if its recipient is one that `serves` knows: an agent here, `registry`, `board`.
     pub fn new(verifier: Verifier, serves: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        Self { verifier: Some(verifier), serves: Arc::new(serves) }
+        Self { verifier: Some(verifier), local: LocalCallers::default(), serves: Arc::new(serves) }
     }
 
     /// Proves nobody: every signature is refused, every other request is the local user's.
     pub fn users_only() -> Self {
-        Self { verifier: None, serves: Arc::new(|_| false) }
+        Self { verifier: None, local: LocalCallers::default(), serves: Arc::new(|_| false) }
+    }
+
+    /// The same, which takes whoever calls from `local` for the user of this machine.
+    #[must_use]
+    pub fn with_local_callers(self, local: LocalCallers) -> Self {
+        Self { local, ..self }
     }
 }
 
@@ -57,7 +65,7 @@ pub(super) fn of(
     let input = field(request, SIGNATURE_INPUT)?;
     let signature = field(request, SIGNATURE)?;
     if input.is_none() && signature.is_none() {
-        return if request.peer_addr().is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
+        return if request.peer_addr().is_some_and(|peer| auth.local.admit(peer.ip())) {
             Ok(Who { principal: user.clone(), digest: None })
         } else {
             Err(unauthenticated("from another machine, a credential is needed"))

@@ -1,5 +1,8 @@
 use super::harness::{Reply, Served, front, refused, secret, serve, serve_on, signer};
-use crate::http::{edge::Auth, server::Front};
+use crate::http::{
+    edge::{Auth, LocalCallers},
+    server::Front,
+};
 use protocol::{
     ids::{AgentId, Digest},
     signature::{Parts, Secret, Signer},
@@ -108,6 +111,12 @@ fn from_another_machine_a_signature_is_needed() {
     assert_eq!(peer.reply().refusal(), refused(401, "unauthenticated"));
     peer.send("POST", "/echo", &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now()), b"{}");
     assert_eq!(peer.reply().json()["who"], "agent:planner-01");
+    let told = LocalCallers::resolve(&[own.ip().to_string().parse().unwrap()]);
+    let front = front();
+    let served = serve_on("0.0.0.0", Front { auth: front.auth.clone().with_local_callers(told), ..front });
+    let mut peer = served.peer_from(own.ip());
+    peer.send("GET", "/echo", "", b"");
+    assert_eq!(peer.reply().json()["who"], "user:local", "whoever calls from there was said to be the user");
 }
 
 #[test]

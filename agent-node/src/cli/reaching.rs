@@ -1,0 +1,33 @@
+//! The words of the command line for where a process listens and how others reach it there.
+
+use crate::{
+    http::edge::LocalCaller,
+    node::reach::{Host, Reach},
+};
+use clap::Args;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Where a process listens, and how others reach it there.
+#[derive(Debug, Args)]
+pub(super) struct Reaching {
+    /// The address to listen on; beyond loopback a join secret must be there.
+    #[arg(long, env = "MESH_LISTEN", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(super) listen: IpAddr,
+    /// The name or address others are told; if not given, the one listened on, or this machine's name if that is all.
+    #[arg(long, env = "MESH_ADVERTISE", value_name = "HOST")]
+    advertise: Option<Host>,
+    /// Further names it may be called by, beside those it is told to others under.
+    #[arg(long, env = "MESH_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
+    hosts: Vec<Host>,
+    /// From where calls need no credential, beside loopback: `gateway` (of the container's network), addresses, networks.
+    #[arg(long, env = "MESH_LOCAL_CALLERS", value_name = "FROM,…", value_delimiter = ',')]
+    local_callers: Vec<LocalCaller>,
+}
+
+impl Reaching {
+    /// The same for the node.
+    pub(super) fn reach(self) -> Reach {
+        let Self { advertise, hosts, local_callers, .. } = self;
+        Reach { advertise, hosts, local_callers }
+    }
+}

@@ -1,0 +1,130 @@
+//! Listening beyond this machine: only with a join secret that was there before, and with a credential for every call
+//! that does not come from where the user was said to be.
+
+use crate::harness::{cluster::Cluster, directory, eventually, file, get, mesh};
+use serde_json::json;
+use std::{
+    net::{Ipv4Addr, UdpSocket},
+    process::{Child, Command, Stdio},
+};
+
+const TEAM: &str = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
+
+/// The address of this machine that others would call; none if it has only loopback.
+fn outward() -> Option<String> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip().to_string())
+}
+
+/// A process that ends with its test.
+struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn without_a_join_secret_nothing_listens_beyond_this_machine_and_it_is_said_how_to_make_one() {
+    let dir = directory();
+    let data = dir.path().join("data");
+    let team = file(dir.path(), "team.yaml", TEAM);
+    for verb in ["up", "node", "registry", "blackboard"] {
+        let mut args = vec![verb, "--listen", "0.0.0.0", "--port", "0"];
+        let (data, team) = (data.to_string_lossy(), team.to_string_lossy());
+        args.extend(["--data", &data]);
+        args.extend((verb == "node" || verb == "up").then_some(&*team));
+        let (code, _, said) = mesh(&args, &[]);
+        assert_eq!(code, 77, "{verb}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        for word in ["0.0.0.0", "mesh join-secret --init", "--join", "MESH_JOIN"] {
+            assert!(said.contains(word), "{word} is missing: {said}");
+        }
+    }
+    assert!(!data.join("join").exists(), "a secret of its own would shut everybody out");
+}
+
+#[test]
+fn a_join_secret_is_made_once_for_its_owners_eyes() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = directory();
+    let path = dir.path().join("new").join("join");
+    let name = path.to_string_lossy().into_owned();
+    let init = || mesh(&["join-secret", "--init", &name], &[]);
+    assert_eq!(init().0, 0);
+    let made = std::fs::read_to_string(&path).unwrap();
+    assert!(made.len() >= 32, "{made}");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let (code, said, _) = init();
+    assert_eq!((code, said.contains("stays")), (0, true), "{said}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), made);
+    std::fs::write(&path, "short").unwrap();
+    let (code, _, said) = init();
+    assert!(
+        code != 0 && said.contains(&name),
+        "a file that holds no secret is not taken for one: {code} {said}"
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "short", "nor written over");
+}
+
+#[tokio::test]
+async fn beyond_this_machine_a_caller_needs_a_credential_unless_it_was_said_to_be_the_user() {
+    let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
+    let cluster = Cluster::start().await;
+    for (callers, name, status) in [("192.0.2.7", "stranger-01", 401), (&*own, "known-01", 200)] {
+        let team = file(cluster.dir.path(), &format!("{name}.yaml"), &TEAM.replace("echo-01", name));
+        let log = std::fs::File::create(cluster.path(&format!("{name}.log"))).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mesh"));
+        command
+            .args(["node", "--profile", "fast", "--port", "0", "--listen", "0.0.0.0"])
+            .args(["--advertise", &own, "--local-callers", callers])
+            .args(["--registry", &cluster.registry.url, "--board", &cluster.board.url])
+            .arg("--join")
+            .arg(cluster.path("join"))
+            .arg("--data")
+            .arg(cluster.path(name))
+            .arg(team);
+        let node = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let _node = Held(node);
+        let entry = cluster.registry.entry_where(name, |entry| entry["state"] == "alive").await;
+        let endpoint = entry["card"]["endpoint"].as_str().unwrap();
+        assert!(endpoint.starts_with(&format!("http://{own}:")), "{endpoint}");
+        let seen = crate::harness::call(reqwest::Method::GET, &format!("{endpoint}/state"), None).await;
+        assert_eq!(seen.status, status, "{name}: {seen:?}");
+        let port = endpoint.rsplit(':').next().unwrap();
+        let ready = format!("http://127.0.0.1:{port}/readyz");
+        let here = crate::harness::call(reqwest::Method::GET, &ready, None).await;
+        assert_eq!(here.status, 200, "loopback stays the user's");
+        let health = mesh(&["health", "--itself", "--url", &format!("http://127.0.0.1:{port}")], &[]);
+        assert_eq!(health.0, 0, "{health:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_starts_before_its_registry_says_so_and_joins_when_it_is_there() {
+    let mut cluster = Cluster::start().await;
+    let url = cluster.registry.url.clone();
+    cluster.registry.kill();
+    let node = cluster.node("one", TEAM).await;
+    let agent = node.agent("echo-01");
+    let ready = get(&format!("{}/readyz", agent.url)).await;
+    assert_eq!(ready["checks"]["registry"]["ok"], false, "{ready:#}");
+    let why = ready["checks"]["registry"]["why"].as_str().unwrap();
+    assert!(why.contains(&url), "it says where it looked: {why}");
+    let said = eventually("that it is not registered", async || {
+        let said: Vec<_> =
+            node.log().lines().filter(|line| line.contains("not registered")).map(str::to_owned).collect();
+        (!said.is_empty()).then_some(said)
+    })
+    .await;
+    assert_eq!(said.len(), 1, "once, however often it tries: {said:?}");
+    cluster.registry.revive().await;
+    cluster.has(&["echo-01"]).await;
+    let task = agent.ask(json!({ "description": "hello", "capability": "echo" })).await;
+    assert_eq!(crate::harness::state(&task), "completed");
+    let said = node.log().lines().filter(|line| line.contains("not registered")).count();
+    assert_eq!(said, 1, "{}", node.log());
+}

@@ -1,0 +1,130 @@
+//! Several processes of one agent share a data directory: each has a place there, and its id from it, for as long as it
+//! lives.
+
+use crate::harness::{
+    cluster::{Cluster, begun, gated},
+    eventually, file, get, mesh, state,
+};
+use serde_json::{Value, json};
+use std::process::{Child, Command, Stdio};
+
+/// One of them; killed when dropped.
+struct Replica(Child);
+
+impl Replica {
+    fn start(cluster: &Cluster, yaml: &str) -> Self {
+        let team = file(cluster.dir.path(), "replica.yaml", yaml);
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(cluster.path("replica.log"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mesh"));
+        command
+            .args(["node", "--replica", "--profile", "fast", "--port", "0"])
+            .args(["--registry", &cluster.registry.url, "--board", &cluster.board.url])
+            .arg("--join")
+            .arg(cluster.path("join"))
+            .arg("--data")
+            .arg(cluster.path("replicas"))
+            .arg(team);
+        command.env("RUST_LOG", "info").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.unwrap());
+        Self(command.spawn().unwrap())
+    }
+
+    fn kill(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Which replicas are alive: their ids and where they are.
+async fn alive(cluster: &Cluster) -> Vec<(String, String)> {
+    let answer = get(&format!("{}/registry/agents?capability=build", cluster.registry.url)).await;
+    let entries = answer["agents"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut alive: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry["state"] == "alive")
+        .map(|entry| (text(&entry["card"]["agentId"]), text(&entry["card"]["endpoint"])))
+        .collect();
+    alive.sort();
+    alive
+}
+
+async fn are_alive(cluster: &Cluster, ids: &[&str]) -> Vec<(String, String)> {
+    eventually(&format!("{ids:?} alive"), async || {
+        let alive = alive(cluster).await;
+        alive.iter().map(|(id, _)| id.as_str()).eq(ids.iter().copied()).then_some(alive)
+    })
+    .await
+}
+
+const ECHO: &str = "agents: [{ agent: builder, skills: [build], brain: { echo: {} } }]";
+
+#[tokio::test]
+async fn replicas_have_ids_of_their_own_and_the_place_of_a_dead_one_is_taken_again() {
+    let cluster = Cluster::start().await;
+    let mut replicas: Vec<_> = (0..3).map(|_| Replica::start(&cluster, ECHO)).collect();
+    let all = are_alive(&cluster, &["builder-1", "builder-2", "builder-3"]).await;
+    let ports: std::collections::BTreeSet<_> = all.iter().map(|(_, endpoint)| endpoint).collect();
+    assert_eq!(ports.len(), 3, "{all:?}");
+    let pid_of = |id: &str| -> u32 {
+        let run = std::fs::read(cluster.path("replicas").join(id).join("run.json")).unwrap();
+        let run: Value = serde_json::from_slice(&run).unwrap();
+        u32::try_from(run["pid"].as_u64().unwrap()).unwrap()
+    };
+    let second = pid_of("builder-2");
+    let others = [pid_of("builder-1"), pid_of("builder-3")];
+    let at = replicas.iter().position(|replica| replica.0.id() == second).unwrap();
+    replicas.swap_remove(at).kill();
+    let again = Replica::start(&cluster, ECHO);
+    eventually("the place of the dead one taken", async || {
+        (pid_of("builder-2") == again.0.id()).then_some(())
+    })
+    .await;
+    are_alive(&cluster, &["builder-1", "builder-2", "builder-3"]).await;
+    assert_eq!([pid_of("builder-1"), pid_of("builder-3")], others, "the others stay who they are");
+}
+
+#[tokio::test]
+async fn who_takes_a_dead_replicas_place_goes_on_with_its_work() {
+    let cluster = Cluster::start().await;
+    let script = gated(cluster.dir.path(), "builder-1");
+    let yaml =
+        format!("agents: [{{ agent: builder, skills: [build], brain: {{ exec: [/bin/sh, '{script}'] }} }}]");
+    let mut first = Replica::start(&cluster, &yaml);
+    let url = are_alive(&cluster, &["builder-1"]).await.remove(0).1;
+    let agent = crate::harness::Agent { url, id: "builder-1".to_owned() };
+    agent.send(json!({ "taskId": "t-1", "description": "build it", "capability": "build" })).await;
+    eventually("the turn begun", async || (begun(cluster.dir.path()).len() == 1).then_some(())).await;
+    first.kill();
+    let _second = Replica::start(&cluster, &yaml);
+    eventually("the turn begun again", async || (begun(cluster.dir.path()).len() == 2).then_some(())).await;
+    file(cluster.dir.path(), "open", "");
+    let task = eventually("the task at its end", async || {
+        let url = alive(&cluster).await.into_iter().next()?.1;
+        let task = crate::harness::Agent { url, id: "builder-1".to_owned() }.task("t-1").await;
+        (state(&task) == "completed").then_some(task)
+    })
+    .await;
+    assert_eq!(task["id"], "t-1", "{task:#}");
+}
+
+#[test]
+fn a_replica_is_one_agent() {
+    let dir = crate::harness::directory();
+    let team = file(
+        dir.path(),
+        "team.yaml",
+        "agents: [{ agent: a, brain: { echo: {} } }, { agent: b, brain: { echo: {} } }]",
+    );
+    let data = dir.path().join("data");
+    let args = ["node", "--replica", "--data", &data.to_string_lossy(), &team.to_string_lossy()];
+    let (code, _, said) = mesh(&args, &[]);
+    assert_eq!(code, 78, "{said}");
+    assert!(said.contains("one agent") && said.contains('2'), "{said}");
+    assert!(!data.exists(), "nothing is made for a process that does not start");
+}
