@@ -11,6 +11,7 @@ mod scenarios {
     mod crash;
     mod dead_letters;
     mod demo;
+    mod http;
     mod messages;
     mod reach;
     mod readme;

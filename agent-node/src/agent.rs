@@ -306,7 +306,7 @@ impl Handler<Cancel> for AgentActor {
 
     fn handle(&mut self, cancel: Cancel, ctx: &mut Self::Context) -> Self::Result {
         let what = What::Cancelled { by: cancel.by.clone(), reason: cancel.reason };
-        let id = match self.open_task(&cancel.task, &cancel.by) {
+        let id = match self.open_task(&cancel.task, &cancel.by, Reason::TaskNotCancelable) {
             Ok(id) => id,
             Err(problem) => return Box::pin(async { Err(problem) }),
         };
@@ -321,7 +321,7 @@ impl Handler<Answer> for AgentActor {
         let awaits = |row: &crate::conversation::record::TaskRow| {
             row.task.status.state == protocol::task::TaskState::InputRequired
         };
-        let id = match self.open_task(&answer.task, &answer.by) {
+        let id = match self.open_task(&answer.task, &answer.by, Reason::NotAwaitingAnswer) {
             Ok(id) => id,
             Err(problem) => return Box::pin(async { Err(problem) }),
         };
@@ -388,8 +388,8 @@ impl Handler<Look> for AgentActor {
 }
 
 impl AgentActor {
-    /// The open conversation of a task that `by` may steer.
-    fn open_task(&self, task: &TaskId, by: &Principal) -> Result<ConversationId, Problem> {
+    /// The open conversation of a task that `by` may steer; `too_late` if it has ended.
+    fn open_task(&self, task: &TaskId, by: &Principal, too_late: Reason) -> Result<ConversationId, Problem> {
         let missing = || Problem::new(Reason::TaskNotFound, format!("no task {task} of yours"));
         let may_steer =
             |row: &crate::conversation::record::TaskRow| row.task.owner == *by || row.task.spec.root == *by;
@@ -412,7 +412,7 @@ impl AgentActor {
             .map_err(|error| admit::store_problem(&error))?;
         match rows {
             Some(row) => Err(Problem::new(
-                Reason::TaskNotCancelable,
+                too_late,
                 format!("task {task} has ended: {}", row.task.status.state.word()),
             )),
             None => Err(missing()),

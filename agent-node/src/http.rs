@@ -2,5 +2,6 @@
 
 pub mod edge;
 pub mod events;
+pub mod prefer;
 pub mod routes;
 pub mod server;

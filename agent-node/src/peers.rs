@@ -129,6 +129,12 @@ impl Peers {
         having.iter().filter_map(candidate).collect()
     }
 
+    /// What can be asked for: the skills of all who are there, tags left out.
+    pub fn skills(&self) -> BTreeSet<Capability> {
+        let present = self.present();
+        present.values().flat_map(|card| card.skills.iter().map(|skill| skill.id.clone())).collect()
+    }
+
     /// Whether anyone who is there has `capability`.
     pub fn has(&self, capability: &Capability) -> bool {
         self.by_capability.get(capability).is_some_and(|having| !having.is_empty())

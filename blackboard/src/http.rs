@@ -25,22 +25,13 @@ type By = web::ReqData<Principal>;
 /// `TCP_USER_TIMEOUT`, which the server sets on every connection.
 pub fn routes(cfg: &mut web::ServiceConfig) {
     let claim = |verb: &str| format!("{}/{{task}}{verb}", routes::CLAIMS);
-    cfg.service(resource(
-        &format!("{}/stream", routes::SIGNALS),
-        [(Method::GET, web::get().to(stream::follow))],
-    ))
-    .service(resource(
-        routes::SIGNALS,
-        [(Method::GET, web::get().to(read)), (Method::POST, web::post().to(publish))],
-    ))
-    .service(resource(&claim("/renew"), [(Method::POST, web::post().to(renew))]))
-    .service(resource(&claim("/release"), [(Method::POST, web::post().to(release))]))
-    .service(resource(&claim("/complete"), [(Method::POST, web::post().to(complete))]))
-    .service(resource(&claim("/fail"), [(Method::POST, web::post().to(fail))]))
-    .service(resource(
-        &claim(""),
-        [(Method::GET, web::get().to(look)), (Method::POST, web::post().to(take))],
-    ));
+    cfg.service(resource(&format!("{}/stream", routes::SIGNALS), [(Method::GET, web::to(stream::follow))]))
+        .service(resource(routes::SIGNALS, [(Method::GET, web::to(read)), (Method::POST, web::to(publish))]))
+        .service(resource(&claim("/renew"), [(Method::POST, web::to(renew))]))
+        .service(resource(&claim("/release"), [(Method::POST, web::to(release))]))
+        .service(resource(&claim("/complete"), [(Method::POST, web::to(complete))]))
+        .service(resource(&claim("/fail"), [(Method::POST, web::to(fail))]))
+        .service(resource(&claim(""), [(Method::GET, web::to(look)), (Method::POST, web::to(take))]));
 }
 
 async fn publish(board: Place, by: By, body: web::Bytes) -> Answer {

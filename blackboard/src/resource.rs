@@ -1,12 +1,15 @@
 //! A resource that knows its methods, so that any other is answered 405 with the right `Allow`.
 
 use crate::refusal::Refusal;
-use actix_web::{HttpRequest, Resource, Route, http::Method, web};
+use actix_web::{HttpRequest, Resource, Route, guard, http::Method, web};
 use protocol::problem::{Problem, Reason};
 
-/// The resource at `path`, with one route for each method: `resource(path, [(Method::GET, web::to(read))])`.
+/// The resource at `path`, with one route for each method: `resource(path, [(Method::GET, web::to(read))])`. Where
+/// there is GET there is HEAD; the edge leaves its body out (RFC 9110 §9.3.2).
 pub fn resource<const N: usize>(path: &str, routes: [(Method, Route); N]) -> Resource {
-    let allow = routes.iter().map(|(method, _)| method.as_str()).collect::<Vec<_>>().join(", ");
+    let with_head =
+        |method: &Method| if method == Method::GET { "GET, HEAD" } else { method.as_str() }.to_owned();
+    let allow = routes.iter().map(|(method, _)| with_head(method)).collect::<Vec<_>>().join(", ");
     let others = move |request: HttpRequest| {
         let message = format!("{} is not taken here, {allow} is", request.method());
         let problem = Problem::new(Reason::MethodNotAllowed, message).with(ALLOW, &allow);
@@ -15,7 +18,10 @@ pub fn resource<const N: usize>(path: &str, routes: [(Method, Route); N]) -> Res
     routes
         .into_iter()
         .fold(web::resource(path.to_owned()), |resource, (method, route)| {
-            resource.route(route.method(method))
+            resource.route(match method == Method::GET {
+                true => route.guard(guard::Any(guard::Get()).or(guard::Head())),
+                false => route.method(method),
+            })
         })
         .default_service(web::to(others))
 }

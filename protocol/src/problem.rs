@@ -75,9 +75,9 @@ reasons! {
     AlreadyClaimed = "already_claimed", 409;
     /// An older epoch than the one in force.
     Fenced = "fenced", 409;
-    /// The task has ended, or waits for no answer.
+    /// The task has ended before.
     TaskNotCancelable = "task_not_cancelable", 409;
-    /// Nothing was asked.
+    /// Nothing was asked, or the task has ended.
     NotAwaitingAnswer = "not_awaiting_answer", 409;
     /// A smaller incarnation than the registered one.
     StaleIncarnation = "stale_incarnation", 409;

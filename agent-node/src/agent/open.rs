@@ -32,6 +32,9 @@ use protocol::{
 use std::time::Duration;
 use tokio::sync::oneshot;
 
+/// Skills that a refusal names.
+const MOST_NAMED: usize = 20;
+
 impl AgentActor {
     pub(super) fn route(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
         match &admit.envelope.payload {
@@ -384,8 +387,19 @@ impl AgentActor {
         if self.parts.ways.peers.has(&orchestrate) {
             return Ok(orchestrate);
         }
-        let message = "name a capability: this agent takes no open requests, and no peer orchestrates";
-        Err(Problem::new(Reason::CapabilityNeeded, message))
+        let mut message =
+            "payload.capability is needed: this agent takes no open requests, and no peer orchestrates"
+                .to_owned();
+        let there = self.parts.ways.peers.skills();
+        if there.is_empty() {
+            return Err(Problem::new(Reason::CapabilityNeeded, message + "; no peer is known to have any"));
+        }
+        let named: Vec<_> = there.iter().take(MOST_NAMED).map(Capability::as_str).collect();
+        message += &format!("; there are {}", named.join(", "));
+        if there.len() > named.len() {
+            message += &format!(" and {} more", there.len() - named.len());
+        }
+        Err(Problem::new(Reason::CapabilityNeeded, message).with("skills", named.join(",")))
     }
 
     fn path_to_here(&self, envelope: &Envelope, by: &Principal) -> Vec<AgentId> {

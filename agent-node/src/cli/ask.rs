@@ -11,6 +11,7 @@ use clap::Args;
 use protocol::{
     bid::Eta,
     ids::{AgentId, Capability, TaskId},
+    problem::Reason,
     routes,
 };
 use serde_json::{Value, json};
@@ -80,7 +81,12 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         "type": "task-request",
         "payload": payload,
     });
-    let accepted = client.post(&endpoint, routes::MESSAGES, &message).await?;
+    let accepted = client.post(&endpoint, routes::MESSAGES, &message).await.map_err(|mut failure| {
+        if failure.reason == Some(Reason::CapabilityNeeded) {
+            failure.message += "; say --capability NAME";
+        }
+        failure
+    })?;
     let task = accepted["taskId"].as_str().unwrap_or(&task).to_owned();
     if ask.no_wait {
         return if common.json { output::json(&accepted) } else { output::line(&task) };

@@ -3,7 +3,10 @@
 use super::output;
 use crate::config::BadConfig;
 use blackboard::wire::is_unreachable;
-use protocol::{problem::Problem, task::TaskState};
+use protocol::{
+    problem::{Problem, Reason},
+    task::TaskState,
+};
 use std::process::ExitCode;
 
 /// The part of `--help` that says what the codes mean.
@@ -65,18 +68,21 @@ pub struct Failure {
     pub exit: Exit,
     /// For people; nothing is said if it is empty.
     pub message: String,
+    /// Why the mesh refused, if it did.
+    pub reason: Option<Reason>,
 }
 
 impl Failure {
     /// An end and what to say.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into() }
+        Self { exit, message: message.into(), reason: None }
     }
 
     /// What a server at `url` refused, or that there is none.
     pub(super) fn of(problem: &Problem, url: &str) -> Self {
         if !is_unreachable(problem) {
-            return Self::new(Exit::Refused, format!("{} ({})", problem.message, problem.reason.code()));
+            let message = format!("{} ({})", problem.message, problem.reason.code());
+            return Self { reason: Some(problem.reason), ..Self::new(Exit::Refused, message) };
         }
         let refused = problem.message.contains("onnection refused");
         let message = match refused {

@@ -23,6 +23,7 @@ pub use local_callers::{LocalCaller, LocalCallers};
 use crate::http::server::Front;
 use actix_web::{
     Error, HttpMessage,
+    body::BoxBody,
     dev::{Payload, Service, ServiceRequest, ServiceResponse, Transform},
     http::Method,
 };
@@ -67,12 +68,11 @@ impl Edge {
     }
 }
 
-impl<S, B> Transform<S, ServiceRequest> for Edge
+impl<S> Transform<S, ServiceRequest> for Edge
 where
-    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
-    B: 'static,
+    S: Service<ServiceRequest, Response = ServiceResponse<BoxBody>, Error = Error> + 'static,
 {
-    type Response = ServiceResponse<B>;
+    type Response = ServiceResponse<BoxBody>;
     type Error = Error;
     type Transform = Checked<S>;
     type InitError = ();
@@ -93,14 +93,13 @@ struct Inner<S> {
     user: Principal,
 }
 
-impl<S, B> Service<ServiceRequest> for Checked<S>
+impl<S> Service<ServiceRequest> for Checked<S>
 where
-    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
-    B: 'static,
+    S: Service<ServiceRequest, Response = ServiceResponse<BoxBody>, Error = Error> + 'static,
 {
-    type Response = ServiceResponse<B>;
+    type Response = ServiceResponse<BoxBody>;
     type Error = Error;
-    type Future = LocalBoxFuture<'static, Result<ServiceResponse<B>, Error>>;
+    type Future = LocalBoxFuture<'static, Result<ServiceResponse<BoxBody>, Error>>;
 
     fn poll_ready(&self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Error>> {
         self.0.service.poll_ready(cx)
@@ -112,11 +111,11 @@ where
     }
 }
 
-impl<S, B> Inner<S>
+impl<S> Inner<S>
 where
-    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
+    S: Service<ServiceRequest, Response = ServiceResponse<BoxBody>, Error = Error>,
 {
-    async fn pass(&self, mut request: ServiceRequest) -> Result<ServiceResponse<B>, Error> {
+    async fn pass(&self, mut request: ServiceRequest) -> Result<ServiceResponse<BoxBody>, Error> {
         let shared = &*self.shared;
         let mut payload = request.take_payload();
         let heard = async {
@@ -151,7 +150,10 @@ where
         }
         let (method, path) = (request.method().clone(), request.uri().clone());
         match AssertUnwindSafe(async { self.service.call(request).await }).catch_unwind().await {
-            Ok(answer) => answer.and_then(shape::ours),
+            Ok(answer) => answer.and_then(shape::ours).map(|answer| match method == Method::HEAD {
+                true => answer.map_body(shape::without_body),
+                false => answer,
+            }),
             Err(panic) => {
                 tracing::error!(%method, path = path.path(), panic = said(&*panic), "a handler panicked");
                 Err(Refusal(Problem::new(Reason::Internal, "a fault of ours; nothing more is known")).into())

@@ -7,10 +7,13 @@ use crate::{
     tasks,
 };
 use actix_web::{HttpResponse, http::header};
-use blackboard::store::{Error, Filter, Record, Revision, Shared, Watch};
+use blackboard::store::{Error, Filter, Key, Record, Revision, Shared, Watch};
 use bytes::Bytes;
-use futures_util::stream;
-use protocol::{ids::AgentId, problem::Problem};
+use futures_util::{StreamExt as _, stream};
+use protocol::{
+    ids::AgentId,
+    problem::{Problem, Reason},
+};
 use std::{convert::Infallible, time::Duration};
 
 /// How often a silent stream says that it lives.
@@ -47,6 +50,28 @@ fn past(store: &Shared, filter: Filter, before: Revision) -> Result<From, Proble
     }
 }
 
+/// Refuses a place that this stream has not come to, or never will.
+fn check_place(
+    store: &Shared,
+    journal: &Key,
+    row: &TaskRow,
+    after: (Revision, usize),
+) -> Result<(), Problem> {
+    let last = match row.ended_at {
+        Some(_) => store.latest(journal).map_err(|error| store_problem(&error))?,
+        None => None,
+    };
+    let (last, what) = match last {
+        Some(last) => (last.revision, "this task ended at"),
+        None => (store.head(), "the newest anywhere here is"),
+    };
+    if after.0 > last {
+        let message = format!("Last-Event-ID {} is past the end of this stream: {what} {last}", after.0);
+        return Err(Problem::new(Reason::InvalidField, message).with("last", last));
+    }
+    Ok(())
+}
+
 struct Follow {
     store: Shared,
     me: AgentId,
@@ -56,23 +81,36 @@ struct Follow {
 }
 
 /// A stream of `row`'s events after `after`; (0, 0) means from the first one.
-pub fn of_task(
+pub async fn of_task(
     store: Shared,
     me: AgentId,
     row: TaskRow,
     after: (Revision, usize),
 ) -> Result<HttpResponse, Problem> {
-    let filter = Filter::Exactly(keys::journal(&me, &row.task.conversation));
+    let journal = keys::journal(&me, &row.task.conversation);
+    check_place(&store, &journal, &row, after)?;
+    let filter = Filter::Exactly(journal);
     let before = after.0.saturating_sub(1);
     let from = match row.ended_at {
         Some(_) => past(&store, filter, before)?,
         None => From::Live(store.watch(filter, before).map_err(|error| store_problem(&error))?),
     };
-    let follow = Follow { store, me, row, after, from };
-    let body = stream::unfold(follow, |mut follow| async {
+    let has_ended = row.ended_at.is_some();
+    let mut follow = Follow { store, me, row, after, from };
+    let mut first = None;
+    if has_ended && after != (0, 0) {
+        first = follow.next().await;
+        if first.is_none() {
+            // What ended and was read to its end has nothing more: 204 keeps an EventSource from asking again.
+            return Ok(HttpResponse::NoContent().finish());
+        }
+    }
+    let first = stream::iter(first.map(Ok::<_, Infallible>));
+    let rest = stream::unfold(follow, |mut follow| async {
         let bytes = follow.next().await?;
         Some((Ok::<_, Infallible>(bytes), follow))
     });
+    let body = first.chain(rest);
     Ok(HttpResponse::Ok()
         .content_type("text/event-stream")
         .insert_header((header::CACHE_CONTROL, "no-store"))
@@ -166,7 +204,7 @@ mod tests {
     }
 
     async fn streamed(store: &Shared, me: &AgentId, after: (Revision, usize)) -> Result<String, Problem> {
-        let answer = of_task(store.clone(), me.clone(), row(), after)?;
+        let answer = of_task(store.clone(), me.clone(), row(), after).await?;
         let bytes = actix_web::body::to_bytes(answer.into_body()).await.unwrap();
         Ok(String::from_utf8(bytes.to_vec()).unwrap())
     }

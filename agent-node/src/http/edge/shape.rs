@@ -3,7 +3,7 @@
 use actix_web::{
     Error, HttpResponse, ResponseError,
     body::{BodySize, BoxBody, MessageBody},
-    dev::{Payload, ServiceResponse},
+    dev::{Payload, ResponseHead, ServiceResponse},
     http::{StatusCode, header},
 };
 use blackboard::refusal::Refusal;
@@ -32,6 +32,28 @@ pub(super) fn ours<B>(answer: ServiceResponse<B>) -> Result<ServiceResponse<B>, 
     }
     let said = error.to_string();
     Err(Refusal(by_status(status, &said)).into())
+}
+
+/// The answer to HEAD: the size stays, what has it goes, and a stream that would never end ends at once.
+pub(super) fn without_body(_: &mut ResponseHead, body: BoxBody) -> BoxBody {
+    match body.size() {
+        BodySize::None | BodySize::Sized(_) => body,
+        BodySize::Stream => BoxBody::new(EndedStream),
+    }
+}
+
+struct EndedStream;
+
+impl MessageBody for EndedStream {
+    type Error = std::convert::Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Stream
+    }
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Poll::Ready(None)
+    }
 }
 
 fn by_status(status: StatusCode, said: &str) -> Problem {

@@ -4,10 +4,14 @@ use super::Node;
 use crate::{
     agent::{Ack, Admit, IsPending, store_problem},
     conversation::record::{Receipt, TaskRow},
-    http::edge::stop_counting,
+    http::{edge::stop_counting, prefer},
     tasks,
 };
-use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use actix_web::{
+    HttpMessage, HttpRequest, HttpResponse,
+    http::header::{HeaderName, HeaderValue},
+    web,
+};
 use blackboard::{
     refusal::Refusal,
     store::{Filter, Key},
@@ -27,6 +31,9 @@ use std::time::Duration;
 
 /// How much deeper than a user's message an agent's may be nested.
 const PASSED_ON_DEPTH: usize = 8;
+
+/// How long it was really waited at most (RFC 7240 §3).
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// Takes a message in.
 pub async fn post(
@@ -67,9 +74,14 @@ pub async fn post(
             return Err(Problem::new(Reason::GatewayTimeout, message).with("messageId", id).into());
         }
     };
-    if let (Some(wait), Some(_)) = (wait_preferred(&request, node.limits.max_wait_ms), &ack.task_id) {
+    let most = Duration::from_millis(node.limits.max_wait_ms);
+    if let (Some(wait), Some(_)) = (prefer::wait(&request, most), &ack.task_id) {
         stop_counting(&request);
-        return Ok(finished(local, &ack, &by, wait).await?);
+        let mut answer = finished(local, &ack, &by, wait).await?;
+        if let Ok(applied) = HeaderValue::from_str(&format!("wait={}", wait.as_secs())) {
+            answer.headers_mut().insert(PREFERENCE_APPLIED, applied);
+        }
+        return Ok(answer);
     }
     Ok(acknowledged(&ack))
 }
@@ -123,20 +135,6 @@ async fn finished(
             None => Ok(acknowledged(ack)),
         },
     }
-}
-
-/// `Prefer: wait=N` (RFC 7240 §4.3), seconds, at most the limit.
-fn wait_preferred(request: &HttpRequest, most_ms: u64) -> Option<Duration> {
-    let headers = request.headers().get_all("prefer");
-    let mut preferences =
-        headers.filter_map(|header| header.to_str().ok()).flat_map(|header| header.split([',', ';']));
-    let seconds = preferences.find_map(|preference| {
-        let (name, value) = preference.split_once('=')?;
-        name.trim()
-            .eq_ignore_ascii_case("wait")
-            .then(|| value.trim().trim_matches('"').parse::<u64>().ok())?
-    })?;
-    Some(Duration::from_millis(seconds.saturating_mul(1_000).min(most_ms)))
 }
 
 /// What became of a message, for whoever sent it. `accepted` is false while it is not recorded yet.

@@ -20,8 +20,11 @@ use serde_json::{Value, json};
 /// How many tasks to list.
 #[derive(Debug, Deserialize)]
 pub struct Listing {
-    limit: Option<usize>,
+    limit: Option<String>,
 }
+
+/// Most tasks in one list.
+const MOST: usize = 1_000;
 
 fn find<'a>(
     request: &HttpRequest,
@@ -47,7 +50,13 @@ pub async fn list(
     listing: web::Query<Listing>,
 ) -> Result<HttpResponse, Refusal> {
     let local = node.host(&request)?;
-    let limit = listing.limit.unwrap_or(50).clamp(1, 1_000);
+    let limit = match listing.limit.as_deref().map(str::parse) {
+        None => 50,
+        Some(Ok(limit @ 1..=MOST)) => limit,
+        Some(Ok(_) | Err(_)) => {
+            return Err(Problem::new(Reason::InvalidField, format!("limit must be 1 to {MOST}")).into());
+        }
+    };
     let tasks =
         tasks::list(local.store.as_ref(), &local.id, &by, limit).map_err(|error| store_problem(&error))?;
     let tasks: Vec<_> = tasks.iter().map(protocol::task::Task::to_a2a).collect();
@@ -80,7 +89,7 @@ pub async fn events(
         })?,
         None => (0, 0),
     };
-    Ok(events::of_task(local.store.clone(), local.id.clone(), row, after)?)
+    Ok(events::of_task(local.store.clone(), local.id.clone(), row, after).await?)
 }
 
 /// Why a bid won, candidate by candidate.

@@ -125,7 +125,7 @@ fn every_error_has_one_shape() {
     let served = serve(front());
     let wrong_method = served.ask("DELETE", "/echo", "", b"");
     assert_eq!(wrong_method.refusal(), refused(405, "method_not_allowed"));
-    assert_eq!(wrong_method.header("allow"), Some("GET, POST"));
+    assert_eq!(wrong_method.header("allow"), Some("GET, HEAD, POST"));
     for (method, path, expected) in [
         ("POST", "/bare", refused(405, "method_not_allowed")),
         ("GET", "/nowhere", refused(404, "route_not_found")),
