@@ -1,7 +1,10 @@
 //! Content by digest: put once, read by whoever put it and whoever works with it.
 
-use crate::conversation::record::keys;
-use blackboard::store::{Batch, Error, Expectation, Lane, Revision, Store, Write};
+use crate::conversation::{
+    record::{TaskRow, keys},
+    spill,
+};
+use blackboard::store::{Batch, Error, Expectation, Filter, Key, Lane, Revision, Store, Write};
 use bytes::Bytes;
 use protocol::{
     artifact::{Artifact, Content, Part},
@@ -97,16 +100,34 @@ pub async fn put(
     }
 }
 
-/// The artifact of that digest, if `by` may read it: whoever put it, and every agent of the mesh.
+/// The artifact of that digest, if `by` may read it: whoever put it, and the owner and participants of every task that
+/// began with it.
 pub fn read(store: &dyn Store, me: &AgentId, digest: &Digest, by: &Principal) -> Result<Stored, Problem> {
     let missing = || Problem::new(Reason::ArtifactNotFound, format!("no artifact {digest} of yours"));
     let failed = |error: Error| crate::agent::store_problem(&error);
     let (_, known) = known(store, me, digest).map_err(failed)?.ok_or_else(missing)?;
-    if by.agent().is_none() && !known.readers.contains(by) {
+    if !known.readers.contains(by) && !works_with(store, me, digest, by).map_err(failed)? {
         return Err(missing());
     }
     let record = store.latest(&keys::content(me, digest)).map_err(failed)?.ok_or_else(missing)?;
     Ok(Stored { content: record.value, media_type: known.media_type })
+}
+
+/// The most tasks looked at that began with one artifact.
+const MOST_TASKS: usize = 256;
+
+fn works_with(store: &dyn Store, me: &AgentId, digest: &Digest, by: &Principal) -> Result<bool, Error> {
+    let began = Filter::Below(Key::new(&[me.as_str(), "reader", &digest.to_string()]));
+    for record in store.read(&began, 0, MOST_TASKS)? {
+        let tokens = record.key.tokens();
+        let [_, _, _, task, owner] = tokens.as_slice() else { continue };
+        let Some(row) = store.latest(&Key::new(&[me.as_str(), "task", task, owner]))? else { continue };
+        let row: TaskRow = spill::decode(me, store, &row.value)?;
+        if row.task.is_visible_to(by) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Where the record of that artifact stands, and when it was put last; `None` if nobody has put it.

@@ -189,3 +189,39 @@ async fn content_that_nothing_refers_to_any_more_is_let_go_of_and_the_rest_is_ke
     let limits = crate::harness::get(&format!("{}/state", agent.url)).await["limits"].clone();
     assert_eq!(limits["keepArtifactsMs"], 4000, "{limits:#}");
 }
+
+#[tokio::test]
+async fn an_artifact_is_there_for_who_put_it_and_who_works_with_it_and_for_nobody_else() {
+    let mesh = up().await;
+    let agent = mesh.agent("manager-01");
+    let peer = crate::harness::peer::Peer::join(&mesh, "peer-01", "peer").await;
+    let stranger = mesh.signing_as("peer-02");
+    let digest = put(&agent, "the owner's notes", "text/plain").await.body["sha256"].clone();
+    let target = format!("/a2a/artifacts/{}", digest.as_str().unwrap());
+    let missing = format!("/a2a/artifacts/{}", "0".repeat(64));
+    for who in [&peer.signing, &stranger] {
+        let refused = who.get(&agent, &target).await;
+        assert_eq!(refusal(&refused), (404, "artifact_not_found".into()));
+        let missing = who.get(&agent, &missing).await;
+        let shape = |answer: &Answer| says(answer).split(' ').next().map(str::to_owned);
+        assert_eq!(
+            (missing.status, shape(&missing)),
+            (404, shape(&refused)),
+            "nobody learns that it is there"
+        );
+    }
+    let smuggled = json!({ "messageId": "m-1", "fromAgentId": "peer-02", "toAgentId": "manager-01", "type": "task-request",
+        "payload": { "description": "read it to me", "capability": "read", "artifacts": [{ "sha256": digest }] } });
+    assert_eq!(refusal(&stranger.post(&agent, &smuggled).await), (404, "artifact_not_found".into()));
+
+    let payload = json!({ "taskId": "t-1", "description": "x", "capability": "write", "artifacts": [{ "sha256": digest }] });
+    assert_eq!(state(&agent.ask(payload).await), "completed");
+    assert_eq!(
+        mesh.signing_as("writer-01").get(&agent, &target).await.body,
+        "the owner's notes",
+        "it did the task"
+    );
+    for who in [&peer.signing, &stranger] {
+        assert_eq!(who.get(&agent, &target).await.status, 404);
+    }
+}

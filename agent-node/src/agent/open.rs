@@ -222,9 +222,11 @@ impl AgentActor {
         let mut receipt = self.receipt(&admit.envelope, &admit.by, admit.digest);
         receipt.task_id = task.as_ref().map(|(spec, _, _)| spec.task_id.clone()).or(receipt.task_id);
         let pending = ConversationId::parse("pending").unwrap_or_else(|_| unreachable!("`pending` is an id"));
+        let references = references(&admit.envelope.payload);
         let task = task.map(|(spec, asked, epoch)| TaskRow {
             asked,
             epoch,
+            references,
             ..TaskRow::new(spec, admit.by.clone(), pending, receipt.at)
         });
         let ack = Ack {
@@ -460,6 +462,12 @@ fn root(by: &Principal, on_behalf_of: Option<Principal>) -> Principal {
         (Principal::Agent(_), Some(root)) => root,
         (by, _) => by.clone(),
     }
+}
+
+/// The artifacts a task begins with that were put here.
+fn references(payload: &Payload) -> Vec<Digest> {
+    let Payload::TaskRequest(request) = payload else { return Vec::new() };
+    request.artifacts.iter().filter_map(|reference| reference.sha256).collect()
 }
 
 fn digest_of_request(request: &message::TaskRequest) -> Digest {

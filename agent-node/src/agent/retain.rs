@@ -180,6 +180,9 @@ impl Broom {
             let is_old = self.is_past(row.task.changed_at, limits.keep_tasks_ms);
             if is_old && row.ended_at.is_some() {
                 deletes.push(Write::Delete(keys::award(me, &row.task.conversation)));
+                let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
+                let reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
+                deletes.extend(row.references.iter().map(reader));
                 deletes.push(Write::Delete(record.key));
             }
             Ok(is_old)

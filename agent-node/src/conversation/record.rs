@@ -198,6 +198,9 @@ pub struct TaskRow {
     /// The award it was done under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
+    /// Artifacts it began with that lie here: whoever may see the task may read them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<Digest>,
     /// When it ended, on the node's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<NodeTime>,
@@ -218,7 +221,7 @@ impl TaskRow {
             artifacts: Vec::new(),
             spec,
         };
-        Self { task, asked, epoch: None, ended_at: None }
+        Self { task, asked, epoch: None, references: Vec::new(), ended_at: None }
     }
 }
 
@@ -288,6 +291,11 @@ pub mod keys {
 
     /// The topics whose records may refer to content elsewhere.
     pub const REFERRING: &[&str] = &["journal", "state", "task", "award", "record", "dead", "cursor"];
+
+    /// That a task began with an artifact that was put (state).
+    pub fn reader(me: &AgentId, artifact: &Digest, task: &TaskId, owner: &Principal) -> Key {
+        Key::new(&[me.as_str(), "reader", &artifact.to_string(), task.as_str(), &owner.to_string()])
+    }
 
     /// Everything of one topic.
     pub fn all(me: &AgentId, topic: &str) -> blackboard::store::Filter {

@@ -6,6 +6,7 @@ use super::{
     spill,
 };
 use blackboard::store::{Error, Expectation, Write};
+use bytes::Bytes;
 use protocol::{
     coordination::{AnyPattern, Effect},
     ids::AgentId,
@@ -25,6 +26,12 @@ impl Conversation {
                 let key = keys::task(me, &row.task.spec.task_id, &row.task.owner);
                 let bytes = spill::encode(me, row, writes, &mut self.kept)?;
                 writes.push(Write::Put(key, bytes));
+                if self.shown.is_none() {
+                    let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
+                    let reader =
+                        |digest| Write::Put(keys::reader(me, digest, task, owner), Bytes::from_static(b"{}"));
+                    writes.extend(row.references.iter().map(reader));
+                }
             }
             self.shown.clone_from(&self.task);
         }
