@@ -2,6 +2,7 @@
 
 mod follow;
 pub mod home;
+pub mod keys;
 pub mod plan;
 mod presence;
 pub mod reach;
@@ -117,6 +118,8 @@ pub struct Setup {
     pub board_config: BoardConfig,
     /// Where calls beyond the mesh may go.
     pub outside: protocol::outside::Rules,
+    /// Where agents keep the keys they sign their cards with.
+    pub keys: keys::Keys,
 }
 
 /// A process at work.
@@ -235,6 +238,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         let address = agents.get(&seat.id).context("every seat has a listener")?;
         let card = Arc::new(card(seat, setup.reach.endpoint(*address), &setup.limits));
         let pulse = Arc::new(Pulse::default());
+        let key = setup.keys.of(&seat.id)?;
         let store = owned(seat.id.as_str());
         let ways = Ways {
             locals: locals.clone(),
@@ -262,7 +266,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         if let Some(registry) = registry_for(&seat.id) {
             presences.push(Presence::keep(registry, card.clone(), pulse.clone()));
         }
-        local.insert(seat.id.clone(), Local { id: seat.id.clone(), actor, store, card, pulse });
+        local.insert(seat.id.clone(), Local { id: seat.id.clone(), actor, store, card, pulse, key });
     }
     if let Some(first) = setup.seats.first()
         && let Some(registry) = registry_for(&first.id)

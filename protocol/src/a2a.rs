@@ -20,5 +20,8 @@ pub mod task;
 pub mod card;
 pub mod security;
 
+pub mod card_signature;
+pub mod jcs;
+
 pub mod request;
 pub mod route;

@@ -32,5 +32,7 @@ pub const A2A_RPC: &str = "/a2a/rpc";
 pub const A2A_REST: &str = "/a2a/v1";
 /// The card any A2A client reads first (A2A §8.2).
 pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
+/// The public keys that cards are signed with.
+pub const JWKS: &str = "/.well-known/jwks.json";
 /// The cards of all registered agents.
 pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";

@@ -80,6 +80,7 @@ pub(super) fn setup(
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
         outside: Default::default(),
+        keys: Default::default(),
     })
 }
 

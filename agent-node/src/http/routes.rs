@@ -3,6 +3,7 @@
 pub mod artifacts;
 pub mod dead_letters;
 pub mod health;
+pub mod keys;
 pub mod messages;
 pub mod tasks;
 
@@ -14,6 +15,7 @@ use actix::Addr;
 use actix_web::{HttpRequest, web};
 use blackboard::{resource::resource, store::Shared};
 use protocol::{
+    a2a::card_signature::SigningKey,
     card::Card,
     ids::AgentId,
     limits::Limits,
@@ -35,6 +37,8 @@ pub struct Local {
     pub card: Arc<Card>,
     /// What can be known without asking it.
     pub pulse: Arc<Pulse>,
+    /// What it signs its A2A card with.
+    pub key: Arc<SigningKey>,
 }
 
 /// Everything the routes need; shared by all workers.
@@ -119,6 +123,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
             &format!("{dead}/{{id}}/redrive"),
             [(Method::POST, web::to(dead_letters::redrive))],
         ))
+        .service(resource(routes::JWKS, [(Method::GET, web::to(keys::jwks))]))
         .service(resource(routes::CARD, [(Method::GET, web::to(health::card))]));
 }
 

@@ -82,6 +82,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         false => home::shared_secret(&plan.join, plan.listen)?,
     };
     let seats = seats(&plan)?;
+    let keys = (!plan.forgets).then(|| plan.data.join("keys"));
     let (mesh, join) = (plan.team.mesh, plan.join);
     start(Setup {
         listen: plan.listen,
@@ -98,6 +99,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         registry_config: mesh.registry,
         board_config: mesh.board,
         outside: mesh.outside,
+        keys: super::keys::Keys(keys),
     })
     .await
     .map_err(|error| match error.downcast_ref::<NotStarted>() {

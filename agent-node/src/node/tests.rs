@@ -41,6 +41,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
         outside: Default::default(),
+        keys: Default::default(),
     }
 }
 
