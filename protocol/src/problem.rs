@@ -101,6 +101,8 @@ reasons! {
     TooManyHops = "too_many_hops", 422;
     /// No capability named, and nobody takes open requests.
     CapabilityNeeded = "capability_needed", 422;
+    /// The request's head is too long.
+    HeadTooLarge = "head_too_large", 431;
     /// Over the rate; `Retry-After` says when.
     RateLimited = "rate_limited", 429;
     /// A fault of ours. Nothing was recorded.
@@ -190,7 +192,7 @@ impl std::error::Error for Problem {}
 /// The canonical gRPC code name beside an HTTP status (AIP-193).
 fn canonical_status(status: u16) -> &'static str {
     match status {
-        400 | 405 | 413 | 415 | 422 => "INVALID_ARGUMENT",
+        400 | 405 | 413 | 415 | 422 | 431 => "INVALID_ARGUMENT",
         401 => "UNAUTHENTICATED",
         403 => "PERMISSION_DENIED",
         404 => "NOT_FOUND",

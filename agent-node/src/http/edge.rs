@@ -20,7 +20,7 @@ pub use identity::Auth;
 pub use in_flight::stop_counting;
 pub use local_callers::{LocalCaller, LocalCallers};
 
-use crate::http::server::Front;
+use crate::http::server::{Front, line::Line};
 use actix_web::{
     Error, HttpMessage,
     body::BoxBody,
@@ -117,6 +117,7 @@ where
 {
     async fn pass(&self, mut request: ServiceRequest) -> Result<ServiceResponse<BoxBody>, Error> {
         let shared = &*self.shared;
+        let serving = request.conn_data::<Rc<Line>>().map(Line::serve);
         let mut payload = request.take_payload();
         let heard = async {
             origin::check(&request, &shared.front.hosts)?;
@@ -150,10 +151,12 @@ where
         }
         let (method, path) = (request.method().clone(), request.uri().clone());
         match AssertUnwindSafe(async { self.service.call(request).await }).catch_unwind().await {
-            Ok(answer) => answer.and_then(shape::ours).map(|answer| match method == Method::HEAD {
-                true => answer.map_body(shape::without_body),
-                false => answer,
-            }),
+            Ok(answer) => {
+                let answer = answer.and_then(shape::ours)?;
+                let answer =
+                    if method == Method::HEAD { answer.map_body(shape::without_body) } else { answer };
+                Ok(answer.map_body(|_, body| shape::while_sent(body, serving)))
+            }
             Err(panic) => {
                 tracing::error!(%method, path = path.path(), panic = said(&*panic), "a handler panicked");
                 Err(Refusal(Problem::new(Reason::Internal, "a fault of ours; nothing more is known")).into())

@@ -1,18 +1,27 @@
 //! One HTTP server: listeners, workers, the edge, and whatever routes its caller joins to it.
 
 mod joint;
+mod last_words;
+pub(super) mod line;
 
 use super::edge::{Auth, Edge};
-use actix_web::{App, HttpRequest, HttpServer, dev::Server, rt::net::TcpStream, web};
+use actix_http::HttpService;
+use actix_service::{ServiceFactoryExt, fn_service, map_config};
+use actix_web::{
+    App, HttpRequest,
+    dev::{AppConfig, Server},
+    rt::net::TcpStream,
+    web,
+};
 use blackboard::refusal::Refusal;
 use joint::{Group, Joint};
+use line::Watched;
 use protocol::{
     limits::Limits,
     problem::{Problem, Reason},
 };
 use socket2::{SockRef, TcpKeepalive};
 use std::{
-    any::Any,
     net::{SocketAddr, TcpListener},
     time::Duration,
 };
@@ -89,22 +98,41 @@ pub fn server(
             .default_service(web::to(no_route))
             .wrap(edge.clone())
     };
-    let mut server = HttpServer::new(move || Joint::new(group, app.clone()))
+    let mut server = Server::build()
         .workers(front.workers)
-        .max_connections(front.max_connections)
-        .client_request_timeout(Duration::from_millis(front.limits.head_ms).max(CLOCK_STEP))
-        .client_disconnect_timeout(front.linger.max(CLOCK_STEP))
-        .keep_alive(front.keep_alive.max(CLOCK_STEP))
-        .h1_allow_half_closed(false)
-        .on_connect(move |io, connection| {
-            watch_peer(io, user_timeout);
-            let door = io.downcast_ref::<TcpStream>().and_then(|io| io.local_addr().ok()).map(Door);
-            door.map(|door| connection.insert(door));
-        })
+        .max_concurrent_connections(front.max_connections)
         .disable_signals()
         .shutdown_timeout(front.shutdown.as_secs());
+    let head = Duration::from_millis(front.limits.head_ms).max(CLOCK_STEP);
+    let (idle, linger) = (front.keep_alive.max(CLOCK_STEP), front.linger.max(CLOCK_STEP));
+    let leaving = server.graceful_shutdown_signal();
     for listener in listeners {
-        server = server.listen(listener)?;
+        let (app, leaving) = (app.clone(), leaving.clone());
+        let name = format!("http://{}", listener.local_addr()?);
+        server = server.listen(name, listener, move || {
+            let leaving = leaving.clone();
+            let http = HttpService::build()
+                .graceful_shutdown_signal(move || {
+                    let leaving = leaving.clone();
+                    async move { leaving.notified().await }
+                })
+                .keep_alive(idle)
+                .client_request_timeout(head)
+                .client_disconnect_timeout(linger)
+                .h1_allow_half_closed(false)
+                .on_connect_ext(move |io: &Watched, connection| {
+                    watch_peer(io.socket(), user_timeout);
+                    connection.insert(io.line());
+                    io.socket().local_addr().ok().map(|address| connection.insert(Door(address)));
+                });
+            let app = Joint::new(group, app.clone()).map_err(|error| error.error_response());
+            let served = http.h1(map_config(app, |_| AppConfig::default())).map_err(drop).map_init_err(drop);
+            let watched = fn_service(move |io: TcpStream| async move {
+                let peer = io.peer_addr().ok();
+                Ok::<_, ()>((Watched::new(io, head, idle), peer))
+            });
+            watched.map_init_err(drop).and_then(served)
+        })?;
     }
     Ok(server.run())
 }
@@ -114,20 +142,18 @@ pub fn server(
 pub struct Door(pub SocketAddr);
 
 /// Makes the kernel notice a peer that is gone, within seconds instead of hours.
-fn watch_peer(io: &dyn Any, user_timeout: Duration) {
-    if let Some(stream) = io.downcast_ref::<TcpStream>() {
-        let socket = SockRef::from(stream);
-        let keepalive = TcpKeepalive::new()
-            .with_time(Duration::from_secs(15))
-            .with_interval(Duration::from_secs(5))
-            .with_retries(3);
-        let set = socket
-            .set_tcp_keepalive(&keepalive)
-            .and_then(|()| socket.set_tcp_user_timeout(Some(user_timeout)))
-            .and_then(|()| socket.set_tcp_nodelay(true));
-        if let Err(error) = set {
-            tracing::debug!(%error, "a connection goes without keepalive");
-        }
+fn watch_peer(stream: &TcpStream, user_timeout: Duration) {
+    let socket = SockRef::from(stream);
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(15))
+        .with_interval(Duration::from_secs(5))
+        .with_retries(3);
+    let set = socket
+        .set_tcp_keepalive(&keepalive)
+        .and_then(|()| socket.set_tcp_user_timeout(Some(user_timeout)))
+        .and_then(|()| socket.set_tcp_nodelay(true));
+    if let Err(error) = set {
+        tracing::debug!(%error, "a connection goes without keepalive");
     }
 }
 

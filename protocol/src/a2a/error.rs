@@ -255,6 +255,7 @@ fn kind_of(reason: Reason) -> Kind {
         Reason::InvalidField
         | Reason::UnknownType
         | Reason::BadRequest
+        | Reason::HeadTooLarge
         | Reason::MessageIdReused
         | Reason::TaskIdReused
         | Reason::Expired

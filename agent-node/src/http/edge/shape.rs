@@ -1,5 +1,6 @@
 //! Every error answer has our shape, also those that actix makes.
 
+use crate::http::server::line::Serving;
 use actix_web::{
     Error, HttpResponse, ResponseError,
     body::{BodySize, BoxBody, MessageBody},
@@ -39,6 +40,31 @@ pub(super) fn without_body(_: &mut ResponseHead, body: BoxBody) -> BoxBody {
     match body.size() {
         BodySize::None | BodySize::Sized(_) => body,
         BodySize::Stream => BoxBody::new(EndedStream),
+    }
+}
+
+/// `body`, which takes `serving` along for as long as it has something to send.
+pub(super) fn while_sent(body: BoxBody, serving: Option<Serving>) -> BoxBody {
+    match serving {
+        Some(serving) => BoxBody::new(Sent { body, _serving: serving }),
+        None => body,
+    }
+}
+
+struct Sent {
+    body: BoxBody,
+    _serving: Serving,
+}
+
+impl MessageBody for Sent {
+    type Error = <BoxBody as MessageBody>::Error;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(cx)
     }
 }
 

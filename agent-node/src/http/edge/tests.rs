@@ -5,3 +5,4 @@ mod load;
 mod sender;
 mod shape_and_size;
 mod speed;
+mod unreadable;

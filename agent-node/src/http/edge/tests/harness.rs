@@ -108,7 +108,17 @@ fn routes(cfg: &mut web::ServiceConfig) {
         .service(web::resource("/teapot").route(web::to(HttpResponse::ImATeapot)))
         .service(web::resource("/hold").route(web::to(hold)))
         .service(web::resource("/wait").route(web::to(wait)))
+        .service(web::resource("/alike/{size}").route(web::to(alikes)))
         .service(web::resource("/stream").route(web::to(stream)));
+}
+
+/// So many bytes, and then what looks like actix's own answer to a head that it can't read.
+pub(super) fn alike(size: usize) -> Vec<u8> {
+    [&vec![b'x'; size][..], b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"].concat()
+}
+
+async fn alikes(size: web::Path<usize>) -> HttpResponse {
+    HttpResponse::Ok().body(alike(*size))
 }
 
 /// What the edge found out, and the body once more by the other extractor.
