@@ -9,12 +9,14 @@ mod perform;
 mod recover;
 mod retain;
 mod subscribe;
+mod telling;
 
 pub(crate) use admit::store_problem;
 pub use admit::{Ack, Admit};
 pub(crate) use recover::every;
 pub use recover::newest_time;
 pub use retain::{Sweep, Swept};
+pub(crate) use telling::steps;
 
 use crate::{
     brain::Brain,
@@ -24,6 +26,7 @@ use crate::{
         record::{Place, keys},
     },
     outbox::{Outbox, Ways},
+    telemetry::Telemetry,
 };
 use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle};
 use blackboard::store::{Filter, Key, Revision, Shared};
@@ -69,6 +72,8 @@ pub struct Parts {
     pub auction: Auction,
     /// How long it waits for what it asked.
     pub patience: Patience,
+    /// What is told of it to whoever watches.
+    pub telemetry: Telemetry,
     /// What the outside may look at without asking it.
     pub pulse: Arc<Pulse>,
     /// Ends the process: the store has failed, and only a restart recovers what is true.
@@ -432,9 +437,14 @@ impl AgentActor {
         let dead: crate::conversation::record::DeadLetter =
             crate::conversation::spill::decode(&self.me, store.as_ref(), &record.value)
                 .map_err(|error| admit::store_problem(&error))?;
+        let came = open::Came {
+            trace: dead.trace,
+            task: dead.letter.payload.task_id().cloned(),
+            ..Default::default()
+        };
         let pattern =
             AnyPattern::Redelivery(protocol::coordination::redelivery::Redelivery::new(dead.letter));
         let ack = Ack { message_id: message.clone(), task_id: None, conversation_id: None, duplicate: false };
-        Ok(self.begin(pattern, None, None, None, ack, ctx))
+        Ok(self.begin(pattern, None, None, came, ack, ctx))
     }
 }

@@ -17,6 +17,7 @@ mod reaching;
 mod reset;
 mod serve;
 mod tasks;
+mod trace;
 mod validate;
 mod watch;
 
@@ -99,6 +100,8 @@ enum Asking {
     /// Explain who got a task, and why.
     #[command(subcommand)]
     Award(award::Award),
+    /// Show what happened to a task, agent by agent, with times.
+    Trace(trace::Trace),
     /// Messages that were given up: list, show, or send them again.
     Dlq(dlq::Dlq),
     /// Say what works and what is broken.
@@ -149,6 +152,7 @@ async fn run(common: &Common, verb: Asking) -> Result<(), Failure> {
         Asking::Tasks(tasks) => tasks::tasks(common, tasks).await,
         Asking::Board(board::Board::Tail(tail)) => board::tail(common, tail).await,
         Asking::Award(award::Award::Explain(explain)) => award::explain(common, explain).await,
+        Asking::Trace(trace) => trace::trace(common, trace).await,
         Asking::Dlq(dlq) => dlq::dlq(common, dlq).await,
         Asking::Health(health) => health::health(common, health).await,
     }

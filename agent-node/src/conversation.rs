@@ -2,11 +2,13 @@
 //! performed (DESIGN §2). This file is the part without I/O: it turns waiting events into one batch.
 
 mod effects;
+pub mod opening;
 pub mod record;
 pub mod spill;
 mod step;
 
 use blackboard::store::{Batch, Error, Revision, Write};
+use opening::Opening;
 use protocol::{
     coordination::{
         AnyPattern, Effect, Event, Outcome, Pattern, What, contract_net::track_record::TrackRecord,
@@ -83,6 +85,10 @@ pub struct Conversation {
     pub task: Option<TaskRow>,
     /// The trace it belongs to.
     pub trace: Option<TraceContext>,
+    /// How it came to be, until that is recorded.
+    pub opening: Option<Box<Opening>>,
+    /// The last step of which its trace has been told.
+    pub told: u64,
     /// How it ended.
     pub ended: Option<Outcome>,
     /// Events that wait for the running commit.
@@ -93,7 +99,7 @@ pub struct Conversation {
     pub step: u64,
     head: Revision,
     first: Revision,
-    uncommitted: Vec<Event>,
+    uncommitted: Vec<(Event, Option<Place>)>,
     /// Of those, what happened inside: nobody outside will repeat it if the commit fails.
     deferred: Vec<(What, Option<Place>)>,
     written: Option<State>,
@@ -152,7 +158,7 @@ impl Conversation {
         id: ConversationId,
         pattern: AnyPattern,
         task: Option<TaskRow>,
-        trace: Option<TraceContext>,
+        opening: Option<Opening>,
     ) -> Self {
         Self {
             id,
@@ -160,7 +166,9 @@ impl Conversation {
             open: BTreeMap::new(),
             labels: BTreeMap::new(),
             task,
-            trace,
+            trace: opening.as_ref().map(|opening| opening.trace.clone()),
+            opening: opening.map(Box::new),
+            told: 0,
             ended: None,
             queue: VecDeque::new(),
             is_committing: false,
@@ -196,13 +204,15 @@ impl Conversation {
         Self {
             open: state.open.clone(),
             labels: state.labels.clone(),
+            told: if ended.is_some() { step } else { 0 },
             ended,
             step,
             head,
             first,
             shown: task.clone(),
             written: Some(state.clone()),
-            ..Self::open(id, state.pattern, task, state.trace)
+            trace: state.trace,
+            ..Self::open(id, state.pattern, task, None)
         }
     }
 
@@ -292,7 +302,7 @@ impl Conversation {
                 self.note(me, &effect, place, at, wall, records, &mut decided)?;
                 all_effects.push(effect);
             }
-            self.uncommitted.push(event);
+            self.uncommitted.push((event, queued.closes));
             decided.waiters.extend(queued.waiters);
         }
         if may_wait && all_effects.is_empty() && self.uncommitted.len() < 1_024 {

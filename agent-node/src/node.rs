@@ -20,6 +20,7 @@ use crate::{
     },
     outbox::{Ways, outside::Outside},
     peers::{Locals, Peers},
+    telemetry::Telemetry,
 };
 use actix::{Actor, Addr};
 use actix_web::{dev::ServerHandle, web};
@@ -120,6 +121,8 @@ pub struct Setup {
     pub outside: protocol::outside::Rules,
     /// Where agents keep the keys they sign their cards with.
     pub keys: keys::Keys,
+    /// What tells of all this to whoever watches.
+    pub telemetry: Telemetry,
 }
 
 /// A process at work.
@@ -133,6 +136,7 @@ pub struct Running {
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
     presences: Vec<Presence>,
     pulses: Vec<Arc<Pulse>>,
+    telemetry: Telemetry,
 }
 
 struct ToBoard(Blackboard, Principal);
@@ -150,6 +154,9 @@ impl Publish for ToBoard {
 
 /// How long a start waits for the first view of the directory.
 const FIRST_VIEW: Duration = Duration::from_secs(5);
+
+/// How long a process that leaves waits for its traces to be taken.
+const FLUSH: Duration = Duration::from_secs(3);
 
 /// Starts everything and returns once it listens and every local agent is registered or known to be waiting.
 pub async fn start(setup: Setup) -> anyhow::Result<Running> {
@@ -248,6 +255,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             outside: outside.clone(),
             limits: limits.clone(),
         };
+        let wire = ways.wire.clone();
         let parts = Parts {
             card: card.clone(),
             brain: seat.brain.clone(),
@@ -258,6 +266,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             subscribe: seat.subscribe.clone(),
             auction: setup.auction.clone(),
             patience: setup.patience,
+            telemetry: setup.telemetry.clone(),
             pulse: pulse.clone(),
             fatal: Arc::new(die),
         };
@@ -266,7 +275,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         if let Some(registry) = registry_for(&seat.id) {
             presences.push(Presence::keep(registry, card.clone(), pulse.clone()));
         }
-        local.insert(seat.id.clone(), Local { id: seat.id.clone(), actor, store, card, pulse, key });
+        local.insert(seat.id.clone(), Local { id: seat.id.clone(), actor, store, wire, card, pulse, key });
     }
     if let Some(first) = setup.seats.first()
         && let Some(registry) = registry_for(&first.id)
@@ -322,7 +331,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let server = server(sockets, front, configure).context("the server can't start")?;
     let handle = server.handle();
     let ended = actix::spawn(server);
-    Ok(Running { services: services_at, agents, reach, handle, ended, presences, pulses })
+    let telemetry = setup.telemetry.clone();
+    Ok(Running { services: services_at, agents, reach, handle, ended, presences, pulses, telemetry })
 }
 
 fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
@@ -433,6 +443,7 @@ impl Running {
         }
         self.handle.stop(true).await;
         drop(self.ended.await);
+        self.telemetry.flush(FLUSH).await;
     }
 }
 

@@ -190,7 +190,7 @@ impl Outbox {
                 digest: Digest::of(&body),
                 envelope: letter.envelope.clone(),
                 by: Principal::Agent(self.me.clone()),
-                trace: letter.trace,
+                trace: letter.trace.clone(),
             };
             match tokio::time::timeout(self.ways.limits.ack(), local.send(admit)).await {
                 Ok(Ok(answer)) => answer.map(|_| ()),
@@ -227,7 +227,7 @@ impl Outbox {
     async fn post(&self, letter: &Letter, endpoint: &str, body: Bytes) -> Result<(), Problem> {
         let url = format!("{endpoint}{}", routes::MESSAGES);
         let id = letter.envelope.message_id.as_str();
-        let call = Call::post(&url, letter.to.as_str(), body).message_id(id).trace(letter.trace);
+        let call = Call::post(&url, letter.to.as_str(), body).message_id(id).trace(letter.trace.clone());
         self.ways.wire.bytes(call.within(self.ways.limits.ack() + Duration::from_secs(1))).await.map(|_| ())
     }
 

@@ -1,36 +1,108 @@
-//! Logs: to standard error, as text or one JSON object a line, filtered by `--log` or `RUST_LOG`.
+//! What a process tells of itself to whoever runs it: logs, traces and counters (DESIGN §11).
+//!
+//! A trace is told from the journal: [`story`] turns the steps of a conversation into spans, whose ids follow from the
+//! ids in it, so that it makes no difference who reads it, when, or after how many restarts. What the journal does not
+//! hold (a bid is written nowhere) is told at once. [`export`] carries spans to a backend and never waits for it.
 
-use std::io::IsTerminal;
-use tracing_subscriber::EnvFilter;
+pub mod capture;
+pub mod export;
+pub mod log;
+pub mod names;
+mod otlp;
+pub mod sampler;
+pub mod settings;
+pub mod span;
+pub mod story;
 
-/// How logs are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One object a line.
-    Json,
+pub use log::{LogFormat, start};
+
+use capture::Capture;
+use export::Exporter;
+use protocol::trace::TraceContext;
+use sampler::Sampler;
+use settings::Settings;
+use span::Span;
+use std::{sync::Arc, time::Duration};
+
+/// What is wrong with the settings, in one line.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadSettings(pub String);
+
+/// What tells of a process. Cheap to clone; all clones are one.
+#[derive(Clone, Default)]
+pub struct Telemetry(Arc<Parts>);
+
+#[derive(Default)]
+struct Parts {
+    sampler: Sampler,
+    capture: Capture,
+    exporter: Option<Exporter>,
 }
 
-/// Starts logging. `filter` is a directive such as `info` or `agent_node=debug`; what it gets wrong is named.
-pub fn start(filter: Option<&str>, usual: &str, format: LogFormat) -> Result<(), String> {
-    let given =
-        filter.map(str::to_owned).or_else(|| std::env::var("RUST_LOG").ok().filter(|f| !f.is_empty()));
-    let filter = match given {
-        Some(text) => {
-            EnvFilter::try_new(&text).map_err(|error| format!("the log filter {text:?}: {error}"))?
+impl Telemetry {
+    /// What `settings` ask for; `service` is what the process is called if they do not say.
+    pub fn start(settings: &Settings, capture: Capture, service: &str) -> Result<Self, String> {
+        let exporter = settings
+            .export
+            .as_ref()
+            .map(|export| Exporter::start(export, settings.queue, service))
+            .transpose()?;
+        Ok(Self(Arc::new(Parts { sampler: settings.sampler, capture, exporter })))
+    }
+
+    /// The trace that work goes on in: the one it came under, or a new one that `begin` names and that begins with the
+    /// span `first`.
+    pub fn join(&self, came: Option<TraceContext>, first: u64, begin: impl FnOnce() -> u128) -> TraceContext {
+        match came {
+            Some(parent) => {
+                let sampled = self.0.sampler.decide(Some(parent.sampled), parent.trace_id);
+                TraceContext { sampled, ..parent }
+            }
+            None => {
+                let trace_id = begin();
+                let sampled = self.0.sampler.decide(None, trace_id);
+                TraceContext { trace_id, span_id: first, sampled, state: None }
+            }
         }
-        None => EnvFilter::new(usual),
-    };
-    let colours =
-        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    // Somebody may have started logging before, in tests for example: theirs stays.
-    let _ = match format {
-        LogFormat::Text => log.try_init(),
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
-    };
-    Ok(())
+    }
+
+    /// Whether anybody listens to what is told under `trace`.
+    pub fn wants(&self, trace: Option<&TraceContext>) -> bool {
+        self.0.exporter.is_some() && trace.is_some_and(|trace| trace.sampled)
+    }
+
+    /// How much of what is said is told.
+    pub fn capture(&self) -> &Capture {
+        &self.0.capture
+    }
+
+    /// Tells `spans`, or drops and counts them when there is no room.
+    pub fn tell(&self, spans: Vec<Span>) {
+        if let Some(exporter) = &self.0.exporter {
+            exporter.tell(spans);
+        }
+    }
+
+    /// Tells what `look` finds, from a thread that may block; [`Telemetry::flush`] waits for it.
+    pub fn tell_later(&self, look: impl FnOnce() -> Vec<Span> + Send + 'static) {
+        let Some(exporter) = &self.0.exporter else { return };
+        let (told, looking) = (self.clone(), exporter.looking());
+        drop(tokio::task::spawn_blocking(move || {
+            told.tell(look());
+            drop(looking);
+        }));
+    }
+
+    /// How many spans were told, delivered, dropped, and wait.
+    pub fn counts(&self) -> export::Counts {
+        self.0.exporter.as_ref().map(Exporter::counts).unwrap_or_default()
+    }
+
+    /// Sends what waits, for at most `patience`.
+    pub async fn flush(&self, patience: Duration) {
+        if let Some(exporter) = &self.0.exporter {
+            exporter.flush(patience).await;
+        }
+    }
 }

@@ -240,6 +240,9 @@ impl Wire {
         }
         if let Some(trace) = call.trace {
             request = request.header(protocol::trace::TRACEPARENT, trace.to_string());
+            if let Some(state) = &trace.state {
+                request = request.header(protocol::trace::TRACESTATE, &**state);
+            }
         }
         for (name, value) in call.headers {
             request = request.header(name, value);

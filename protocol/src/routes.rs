@@ -1,8 +1,8 @@
 //! Every path, once.
 
-/// Peer messages; `GET {MESSAGES}/{id}` looks one up.
+/// Peer messages; `GET {MESSAGES}/{id}` looks one up, `{id}/trace` tells what came of it.
 pub const MESSAGES: &str = "/a2a/messages";
-/// Tasks, the house view: `{id}`, `{id}/events`, `{id}/award`, `{id}/cancel`, `{id}/answer`.
+/// Tasks, the house view: `{id}`, `{id}/events`, `{id}/award`, `{id}/trace`, `{id}/cancel`, `{id}/answer`.
 pub const TASKS: &str = "/a2a/tasks";
 /// Artifacts by digest.
 pub const ARTIFACTS: &str = "/a2a/artifacts";

@@ -1,10 +1,14 @@
 //! W3C trace context: one trace for one task, over every hop and through the journal.
+//!
+//! The ids of our spans follow from the ids in the journal ([`SpanName`]), so that whoever finds a record after a crash
+//! finds the span that others refer to.
 
+use crate::ids::{AgentId, ConversationId, Digest, MessageId};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-/// The `traceparent` of the work being done (W3C Trace Context, level 1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The `traceparent` and `tracestate` of the work being done (W3C Trace Context, level 1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TraceContext {
     /// The trace, never zero.
@@ -13,10 +17,16 @@ pub struct TraceContext {
     pub span_id: u64,
     /// Whether the trace is recorded.
     pub sampled: bool,
+    /// What other systems passed along: handed on as it came.
+    pub state: Option<Arc<str>>,
 }
 
 /// The header's name.
 pub const TRACEPARENT: &str = "traceparent";
+/// The name of the header that other systems use for what they pass along.
+pub const TRACESTATE: &str = "tracestate";
+/// The longest `tracestate` that is handed on, bytes (W3C Trace Context §3.3.1.5).
+const MAX_STATE: usize = 512;
 
 impl TraceContext {
     /// The context a `traceparent` header names; `None` for anything the standard calls invalid.
@@ -37,7 +47,27 @@ impl TraceContext {
         }
         let trace_id = u128::from_str_radix(trace, 16).ok().filter(|id| *id != 0)?;
         let span_id = u64::from_str_radix(span, 16).ok().filter(|id| *id != 0)?;
-        Some(Self { trace_id, span_id, sampled: u8::from_str_radix(flags, 16).ok()? & 1 == 1 })
+        Some(Self { trace_id, span_id, sampled: u8::from_str_radix(flags, 16).ok()? & 1 == 1, state: None })
+    }
+
+    /// The same with what `tracestate` says; one that is too long or no header text is not handed on.
+    #[must_use]
+    pub fn with_state(mut self, state: &str) -> Self {
+        let state = state.trim();
+        let is_text = state.bytes().all(|b| (b' '..=b'~').contains(&b)) && state.contains('=');
+        self.state = (is_text && state.len() <= MAX_STATE).then(|| state.into());
+        self
+    }
+
+    /// The context of what happens below `span` in the same trace.
+    #[must_use]
+    pub fn below(&self, span_id: u64) -> Self {
+        Self { span_id, ..self.clone() }
+    }
+
+    /// The trace's id as 32 digits.
+    pub fn trace(&self) -> String {
+        format!("{:032x}", self.trace_id)
     }
 }
 
@@ -49,34 +79,116 @@ impl fmt::Display for TraceContext {
 
 impl TryFrom<String> for TraceContext {
     type Error = String;
-    fn try_from(header: String) -> Result<Self, String> {
-        Self::parse(&header).ok_or_else(|| format!("{header:?} is no traceparent"))
+    fn try_from(text: String) -> Result<Self, String> {
+        let (header, state) = text.split_once(' ').unwrap_or((&text, ""));
+        let context = Self::parse(header).map(|context| context.with_state(state));
+        context.ok_or_else(|| format!("{text:?} is no traceparent"))
     }
 }
 
 impl From<TraceContext> for String {
     fn from(context: TraceContext) -> String {
-        context.to_string()
+        match &context.state {
+            Some(state) => format!("{context} {state}"),
+            None => context.to_string(),
+        }
     }
+}
+
+/// What a span stands for. The same name has the same id, on every node and after every restart.
+#[derive(Debug, Clone, Copy)]
+pub enum SpanName<'a> {
+    /// A conversation of an agent.
+    Conversation(&'a AgentId, &'a ConversationId),
+    /// The arrival of the message that opened a conversation.
+    Opening(&'a AgentId, &'a ConversationId),
+    /// The arrival of any other message at an agent.
+    Arrival(&'a AgentId, &'a MessageId),
+    /// The sending of a message.
+    Message(&'a MessageId),
+    /// Any other effect, by its id.
+    Effect(&'a str),
+}
+
+impl SpanName<'_> {
+    /// The span's id: the head of a digest of what it stands for, never zero.
+    pub fn id(self) -> u64 {
+        let digest = match self {
+            Self::Conversation(agent, id) => digest("conversation", agent.as_str(), id.as_str()),
+            Self::Opening(agent, id) => digest("opening", agent.as_str(), id.as_str()),
+            Self::Arrival(agent, id) => digest("arrival", agent.as_str(), id.as_str()),
+            Self::Message(id) => digest("message", "", id.as_str()),
+            Self::Effect(id) => digest("effect", "", id),
+        };
+        let [a, b, c, d, e, f, g, h, ..] = *digest.bytes();
+        u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)
+    }
+}
+
+/// The id of a trace that begins with `conversation`, which is unique: evenly distributed in all its bits, as sampling by
+/// ratio needs it.
+pub fn trace_begun_by(agent: &AgentId, conversation: &ConversationId) -> u128 {
+    let digest = digest("trace", agent.as_str(), conversation.as_str());
+    let mut head = [0; 16];
+    head.copy_from_slice(&digest.bytes()[..16]);
+    u128::from_be_bytes(head).max(1)
+}
+
+fn digest(kind: &str, owner: &str, id: &str) -> Digest {
+    let mut text = Vec::with_capacity(kind.len() + owner.len() + id.len() + 2);
+    for part in [kind, "\n", owner, "\n", id] {
+        text.extend_from_slice(part.as_bytes());
+    }
+    Digest::of(&text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
     #[test]
     fn what_the_standard_calls_invalid_is_ignored() {
-        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        assert_eq!(TraceContext::parse(good).unwrap().to_string(), good);
+        assert_eq!(TraceContext::parse(GOOD).unwrap().to_string(), GOOD);
         for bad in [
             "",
             "00-0-0-0",
-            &good.to_uppercase(),
-            &good.replace("00-0a", "ff-0a"),
-            &format!("{good}-x"),
+            &GOOD.to_uppercase(),
+            &GOOD.replace("00-0a", "ff-0a"),
+            &format!("{GOOD}-x"),
             "00-00000000000000000000000000000000-b7ad6b7169203331-01",
         ] {
             assert_eq!(TraceContext::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn what_others_pass_along_survives_the_journal_unless_it_is_no_header() {
+        let context = TraceContext::parse(GOOD).unwrap();
+        let with = context.clone().with_state("congo=t61rcWkgMzE, rojo=00f067aa0ba902b7");
+        let json = serde_json::to_string(&with).unwrap();
+        assert_eq!(serde_json::from_str::<TraceContext>(&json).unwrap(), with);
+        assert_eq!(serde_json::from_str::<TraceContext>(&format!("\"{GOOD}\"")).unwrap(), context);
+        for bad in ["", "x", "a=\u{1}", "ä=1", &format!("a={}", "x".repeat(MAX_STATE))] {
+            assert_eq!(context.clone().with_state(bad).state, None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_same_thing_has_the_same_span_and_another_has_another() {
+        let (a, b) = (AgentId::parse("a").unwrap(), AgentId::parse("b").unwrap());
+        let (id, message) = (ConversationId::parse("c").unwrap(), MessageId::parse("c").unwrap());
+        let names = [
+            SpanName::Conversation(&a, &id),
+            SpanName::Conversation(&b, &id),
+            SpanName::Opening(&a, &id),
+            SpanName::Arrival(&a, &message),
+            SpanName::Message(&message),
+            SpanName::Effect("c"),
+        ];
+        let ids: std::collections::BTreeSet<_> = names.iter().map(|name| name.id()).collect();
+        assert_eq!(ids.len(), names.len());
+        assert_eq!(SpanName::Conversation(&a, &id).id(), 0xe386_98c5_f650_6f43, "an id is for good");
     }
 }

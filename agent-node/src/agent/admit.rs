@@ -253,7 +253,7 @@ impl AgentActor {
                     expires: Some(cfp.bid_by),
                     payload,
                 };
-                self.answer_at_once(answer, manager.clone(), trace);
+                self.answer_at_once(answer, manager.clone(), (&envelope, &by), trace);
             }
             return Ok(now(Ok(ack)));
         }

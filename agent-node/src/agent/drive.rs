@@ -12,9 +12,11 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use blackboard::store::{Batch, Error, Key, Lane, Revision, Write};
 use protocol::{
     coordination::{Tell, What},
+    envelope::Envelope,
     ids::{AgentId, ConversationId, MessageId, TaskId},
+    principal::Principal,
     problem::{Problem, Reason},
-    trace::TraceContext,
+    trace::{SpanName, TraceContext},
 };
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -146,6 +148,7 @@ impl AgentActor {
                 conversation.queue.push_back(Queued::from_inside(what, Some(place)));
             }
         }
+        self.tell_of(id);
         self.track_records.extend(track_records);
         let joined = self.joiners.remove(id).unwrap_or_default();
         for (waiter, ack) in waiters.into_iter().chain(joined) {
@@ -313,14 +316,22 @@ impl AgentActor {
         ctx.spawn(settled);
     }
 
-    /// Sends an answer that nothing depends on: once, and without a record.
-    pub(super) fn answer_at_once(&self, tell: Tell, to: AgentId, trace: Option<TraceContext>) {
+    /// Sends an answer that nothing depends on, to what `came`: once, and without a record.
+    pub(super) fn answer_at_once(
+        &self,
+        tell: Tell,
+        to: AgentId,
+        came: (&Envelope, &Principal),
+        trace: Option<TraceContext>,
+    ) {
         let wall = self.parts.clock.wall();
         let minted = (ConversationId::parse("bid"), MessageId::parse(&uuid::Uuid::now_v7().to_string()));
         let ((Ok(nowhere), Ok(message_id)), Some(outbox)) = (minted, self.outbox()) else { return };
         let mut envelope = envelope(&self.me, &nowhere, Place(0, 0), &tell, wall);
         envelope.message_id = message_id;
         envelope.reply_conversation_id = None;
+        self.tell_of_bid(came, &envelope, trace.as_ref(), wall);
+        let trace = trace.map(|trace| trace.below(SpanName::Message(&envelope.message_id).id()));
         outbox.send(Letter { origin: None, label: tell.label, to, envelope, best_effort: true, trace });
     }
 }

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::conversation::{
     Conversation, Queued,
+    opening::{Arrived, Opening},
     record::{Receipt, TaskRow, Tombstone, keys},
     spill,
 };
@@ -27,13 +28,22 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     task::TaskSpec,
-    trace::TraceContext,
+    trace::{TraceContext, trace_begun_by},
 };
 use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Skills that a refusal names.
 const MOST_NAMED: usize = 20;
+
+/// Under which trace something came, and what it is about if it is no task's request.
+#[derive(Default)]
+pub(super) struct Came {
+    pub(super) trace: Option<TraceContext>,
+    pub(super) message: Option<Arrived>,
+    pub(super) task: Option<TaskId>,
+    pub(super) capability: Option<Capability>,
+}
 
 impl AgentActor {
     pub(super) fn route(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
@@ -236,7 +246,9 @@ impl AgentActor {
             duplicate: false,
         };
         self.counts.admitted += 1;
-        Ok(self.begin(pattern, task, Some(receipt), admit.trace, ack, ctx))
+        let arrived = Arrived::of(&admit.envelope, &admit.by);
+        let came = Came { trace: admit.trace, message: Some(arrived), ..Came::default() };
+        Ok(self.begin(pattern, task, Some(receipt), came, ack, ctx))
     }
 
     /// Opens a conversation; the answer comes when its first step is durable.
@@ -245,7 +257,7 @@ impl AgentActor {
         pattern: AnyPattern,
         task: Option<TaskRow>,
         receipt: Option<Receipt>,
-        trace: Option<TraceContext>,
+        came: Came,
         mut ack: Ack,
         ctx: &mut Context<Self>,
     ) -> Durable {
@@ -268,7 +280,8 @@ impl AgentActor {
             self.in_flight.insert(sealed.key.clone(), (receipt.digest, Vec::new()));
         }
         let (waiter, durable) = oneshot::channel();
-        let mut conversation = Conversation::open(id.clone(), pattern, task, trace);
+        let opening = self.opening(&id, &pattern, task.as_ref(), came);
+        let mut conversation = Conversation::open(id.clone(), pattern, task, Some(opening));
         conversation.queue.push_back(Queued {
             what: What::Started,
             closes: None,
@@ -279,6 +292,25 @@ impl AgentActor {
         self.conversations.insert(id.clone(), conversation);
         self.advance(&id, false, ctx);
         later(durable)
+    }
+
+    /// How a conversation comes to be: in the trace it came under, or in one that begins with it.
+    pub(super) fn opening(
+        &self,
+        id: &ConversationId,
+        pattern: &AnyPattern,
+        task: Option<&TaskRow>,
+        came: Came,
+    ) -> Opening {
+        let telemetry = &self.parts.telemetry;
+        let join = |first| telemetry.join(came.trace, first, || trace_begun_by(&self.me, id));
+        let opening = Opening::new(&self.me, id, pattern, came.message, join);
+        let spec = task.map(|row| &row.task.spec);
+        Opening {
+            task: spec.map(|spec| spec.task_id.clone()).or(came.task),
+            capability: spec.and_then(|spec| spec.capability.clone()).or(came.capability),
+            ..opening
+        }
     }
 
     /// The answer to a request for a task that is known: the same again is a duplicate, anything else is refused.

@@ -14,6 +14,7 @@ use protocol::{
     coordination::{Effect, What, When, thought::Prompt},
     ids::{Address, ConversationId, EffectId, TaskId},
     time::WallTime,
+    trace::{SpanName, TRACEPARENT},
 };
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -36,7 +37,10 @@ impl AgentActor {
         ctx: &mut Context<Self>,
     ) {
         let conversation = self.conversations.get(id);
-        let trace = conversation.and_then(|conversation| conversation.trace);
+        let effect_id =
+            EffectId { agent: self.me.clone(), conversation: id.clone(), step: place.0, index: place.1 };
+        let trace = conversation.and_then(|conversation| conversation.trace.clone());
+        let below = |span: SpanName<'_>| trace.as_ref().map(|trace| trace.below(span.id()));
         match effect {
             Effect::Tell(tell) => {
                 let at =
@@ -48,6 +52,7 @@ impl AgentActor {
                     Address::Capability(_) => self.me.clone(),
                 };
                 let best_effort = tell.payload.kind().is_best_effort();
+                let trace = below(SpanName::Message(&envelope.message_id));
                 let origin = Some((id.clone(), place));
                 self.send(Letter { origin, label: tell.label.clone(), to, envelope, best_effort, trace });
             }
@@ -58,6 +63,7 @@ impl AgentActor {
                 };
                 let origin = Some((id.clone(), place));
                 let envelope = envelope.as_ref().clone();
+                let trace = below(SpanName::Effect(&effect_id.to_string()));
                 self.send(Letter {
                     origin,
                     label: "resend".to_owned(),
@@ -71,16 +77,16 @@ impl AgentActor {
                 self.think(id, place, (*turn, prompt), *deadline, ctx)
             }
             Effect::Publish { signal } => {
-                let name = EffectId {
-                    agent: self.me.clone(),
-                    conversation: id.clone(),
-                    step: place.0,
-                    index: place.1,
-                };
+                let name = effect_id.to_string();
                 let at =
                     conversation.and_then(|conversation| conversation.open.get(&place)).map(|open| open.at);
                 let at = at.unwrap_or_else(|| self.parts.clock.wall());
-                let signal = signal.clone().signed(name.to_string(), self.me.clone(), at);
+                let trace = below(SpanName::Effect(&name));
+                let mut signal = signal.clone().signed(name, self.me.clone(), at);
+                // Whoever reacts to it goes on in the same trace, however much later.
+                if let Some(trace) = &trace {
+                    signal.refs.entry(TRACEPARENT).or_insert_with(|| trace.to_string().into());
+                }
                 if let Some(outbox) = self.outbox() {
                     outbox.publish(id.clone(), place, signal);
                 }

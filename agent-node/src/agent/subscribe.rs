@@ -7,6 +7,7 @@
 use super::{
     AgentActor,
     admit::{Ack, Durable, later, now},
+    open::Came,
 };
 use crate::{
     conversation::{Conversation, Queued, record::keys, spill},
@@ -28,6 +29,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Posted, Selector, Signal, SignalType},
+    trace::{TRACEPARENT, TraceContext},
 };
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -88,6 +90,12 @@ impl AgentActor {
             return Err(Problem::new(Reason::Overloaded, format!("{} has enough to do", self.me)));
         }
         let revision = posted.revision;
+        let came = Came {
+            trace: posted.signal.refs.get(TRACEPARENT).and_then(|text| TraceContext::parse(text.as_str()?)),
+            task: posted.signal.task_id.clone(),
+            capability: posted.signal.capability.clone(),
+            message: None,
+        };
         let pattern = match is_offer {
             true => self.try_to_get(&posted.signal)?,
             false => {
@@ -97,7 +105,7 @@ impl AgentActor {
         };
         let Some(pattern) = pattern else { return Ok(now(Ok(ack))) };
         self.counts.reactions += 1;
-        self.begin_at(revision, pattern, ack, ctx)
+        self.begin_at(revision, pattern, came, ack, ctx)
     }
 
     /// Whether a signal is somebody else's (a broadcast that this agent only passed on is), within what this agent can do, and not the end of an endless chain.
@@ -119,6 +127,7 @@ impl AgentActor {
         &mut self,
         revision: Revision,
         pattern: AnyPattern,
+        came: Came,
         mut ack: Ack,
         ctx: &mut Context<Self>,
     ) -> Result<Durable, Problem> {
@@ -126,7 +135,8 @@ impl AgentActor {
             .map_err(|bad| Problem::new(Reason::Internal, bad.to_string()))?;
         ack.conversation_id = Some(id.clone());
         let (waiter, durable) = oneshot::channel();
-        let mut conversation = Conversation::open(id.clone(), pattern, None, None);
+        let opening = self.opening(&id, &pattern, None, came);
+        let mut conversation = Conversation::open(id.clone(), pattern, None, Some(opening));
         conversation.queue.push_back(Queued {
             cursor: Some(revision),
             waiters: vec![(waiter, ack)],

@@ -4,6 +4,7 @@ use super::{
     exit::{Exit, Failure},
     reaching::Reaching,
 };
+use crate::telemetry::{BadSettings, capture::Level};
 use crate::{
     config::{BadConfig, Profile, Team},
     node::{
@@ -42,6 +43,9 @@ pub(super) struct Process {
     /// Where records lie: `embedded` survives everything, `memory` is gone at the end.
     #[arg(long, env = "MESH_STORE", value_parser = ["embedded", "memory"], default_value = "embedded")]
     store: String,
+    /// How much of what is said is told in traces; credentials never are.
+    #[arg(long, value_enum, env = "MESH_CAPTURE", default_value_t)]
+    capture: Level,
     /// Where times start from.
     #[arg(long, env = "MESH_PROFILE", value_enum, default_value = "default")]
     profile: Profile,
@@ -184,6 +188,7 @@ fn serve(
             join: process.join.unwrap_or_else(|| common.join("join")),
             forgets: process.store == "memory",
             team,
+            capture: process.capture,
             registry,
             board,
         };
@@ -196,7 +201,7 @@ fn serve(
 }
 
 fn exit(error: &anyhow::Error) -> Exit {
-    if error.is::<BadConfig>() {
+    if error.is::<BadConfig>() || error.is::<BadSettings>() {
         return Exit::Config;
     }
     if let Some(not) = error.downcast_ref::<NotStarted>() {

@@ -181,6 +181,7 @@ impl Conversation {
             message: message.to_owned(),
             letter,
             at: wall,
+            trace: self.trace.clone(),
         };
         let bytes = spill::encode(me, &dead, writes, &mut BTreeSet::new())?;
         writes.push(Write::Put(keys::dead_letter(me, &dead.message_id), bytes));

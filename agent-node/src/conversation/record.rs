@@ -1,5 +1,6 @@
 //! The records a conversation leaves: what its journal holds, what a restart begins with, and where they lie.
 
+use super::opening::Opening;
 use blackboard::store::Key;
 use bytes::Bytes;
 use protocol::{
@@ -20,8 +21,14 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 pub struct Step {
     /// From 1, without gaps.
     pub step: u64,
+    /// How the conversation came to be; in its first step only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opening: Option<Box<Opening>>,
     /// Events that shared the step, in order.
     pub events: Vec<Event>,
+    /// Which of them brought the result of an effect, by their index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closes: Vec<(usize, Place)>,
     /// Effects, in order; an effect's place is its index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
@@ -162,6 +169,9 @@ pub struct DeadLetter {
     pub letter: protocol::envelope::Envelope,
     /// When it was given up.
     pub at: WallTime,
+    /// The trace it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 /// That a task was cancelled here before its award came.

@@ -50,7 +50,9 @@ impl Conversation {
             0 => Expectation::Absent(journal.clone()),
             head => Expectation::At(journal.clone(), head),
         });
-        let step = Step { step, events: std::mem::take(&mut self.uncommitted), effects };
+        let (events, closes): (Vec<_>, Vec<_>) = std::mem::take(&mut self.uncommitted).into_iter().unzip();
+        let closes = closes.into_iter().enumerate().filter_map(|(at, place)| Some((at, place?))).collect();
+        let step = Step { step, opening: self.opening.take(), events, closes, effects };
         let bytes = spill::encode(me, &step, writes, &mut self.kept)?;
         writes.push(Write::Append(journal, bytes));
         Ok(())
@@ -63,7 +65,7 @@ impl Conversation {
             open: self.open.clone(),
             labels: self.labels.clone(),
             task: self.task.as_ref().map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone())),
-            trace: self.trace,
+            trace: self.trace.clone(),
             has_ended: self.ended.is_some(),
         }
     }

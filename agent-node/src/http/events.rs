@@ -196,7 +196,13 @@ mod tests {
 
     async fn step(store: &Shared, me: &AgentId, effects: Vec<Effect>) -> Revision {
         let event = Event { at: NodeTime(0), wall: WallTime(0), what: What::Started };
-        let step = crate::conversation::record::Step { step: 1, events: vec![event], effects };
+        let step = crate::conversation::record::Step {
+            step: 1,
+            opening: None,
+            events: vec![event],
+            closes: Vec::new(),
+            effects,
+        };
         let key = keys::journal(me, &row().task.conversation);
         let write = Write::Append(key, serde_json::to_vec(&step).unwrap().into());
         let batch = Batch { writes: vec![write], expectations: Vec::new() };

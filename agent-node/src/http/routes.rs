@@ -6,6 +6,7 @@ pub mod health;
 pub mod keys;
 pub mod messages;
 pub mod tasks;
+pub mod traces;
 
 use crate::agent::{AgentActor, Pulse};
 use crate::clock::Clock;
@@ -13,7 +14,7 @@ use crate::http::server::Door;
 use crate::peers::{Locals, Peers, Whereabouts};
 use actix::Addr;
 use actix_web::{HttpRequest, web};
-use blackboard::{resource::resource, store::Shared};
+use blackboard::{resource::resource, store::Shared, wire::Wire};
 use protocol::{
     a2a::card_signature::SigningKey,
     card::Card,
@@ -33,6 +34,8 @@ pub struct Local {
     pub actor: Addr<AgentActor>,
     /// Its store, for looking.
     pub store: Shared,
+    /// HTTP, signed as this agent.
+    pub wire: Wire,
     /// Its card.
     pub card: Arc<Card>,
     /// What can be known without asking it.
@@ -110,6 +113,11 @@ pub fn agents(config: &mut web::ServiceConfig) {
         .service(resource(&format!("{tasks}/{{id}}"), [(Method::GET, web::to(tasks::get))]))
         .service(resource(&format!("{tasks}/{{id}}/events"), [(Method::GET, web::to(tasks::events))]))
         .service(resource(&format!("{tasks}/{{id}}/award"), [(Method::GET, web::to(tasks::award))]))
+        .service(resource(&format!("{tasks}/{{id}}/trace"), [(Method::GET, web::to(traces::of_task))]))
+        .service(resource(
+            &format!("{}/{{id}}/trace", routes::MESSAGES),
+            [(Method::GET, web::to(traces::of_message))],
+        ))
         .service(resource(&format!("{tasks}/{{id}}/cancel"), [(Method::POST, web::to(tasks::cancel))]))
         .service(resource(&format!("{tasks}/{{id}}/answer"), [(Method::POST, web::to(tasks::answer))]))
         .service(resource(routes::ARTIFACTS, [(Method::PUT, web::to(artifacts::put))]))

@@ -1,14 +1,21 @@
 //! What a process is asked to be: the words of the command line and the files, before anything is opened.
 
 use super::{Running, Seat, Service, Setup, home, reach::Reach, replica, services::NotStarted, start};
-use crate::config::Team;
+use crate::{
+    config::Team,
+    telemetry::{
+        BadSettings, Telemetry,
+        capture::{Capture, Level, is_credentials_name},
+        settings::Settings,
+    },
+};
 use anyhow::Context as _;
 use blackboard::store::{Shared, embedded, memory};
 use serde_json::json;
 use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -36,6 +43,8 @@ pub struct Plan {
     pub forgets: bool,
     /// The agents and the terms.
     pub team: Team,
+    /// How much of what is said is told in traces.
+    pub capture: Level,
     /// The registry, for a process that has anything to do with one.
     pub registry: Option<Service>,
     /// The board.
@@ -83,6 +92,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
     };
     let seats = seats(&plan)?;
     let keys = (!plan.forgets).then(|| plan.data.join("keys"));
+    let telemetry = telemetry(&plan, &plan.join)?;
     let (mesh, join) = (plan.team.mesh, plan.join);
     start(Setup {
         listen: plan.listen,
@@ -100,6 +110,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         board_config: mesh.board,
         outside: mesh.outside,
         keys: super::keys::Keys(keys),
+        telemetry,
     })
     .await
     .map_err(|error| match error.downcast_ref::<NotStarted>() {
@@ -108,6 +119,23 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         }
         Some(_) | None => error,
     })
+}
+
+/// What the environment asks for (`OTEL_*`). A process with one agent is called by that agent's name.
+fn telemetry(plan: &Plan, join: &Path) -> anyhow::Result<Telemetry> {
+    let settings = Settings::from_env().map_err(BadSettings)?;
+    settings.odd.iter().for_each(|odd| tracing::warn!("{odd}"));
+    let service = match plan.team.agents.as_slice() {
+        [agent] => agent.id.as_str(),
+        [] if plan.registry == Some(Service::Here) => "registry",
+        [] => "blackboard",
+        [_, _, ..] => "mesh",
+    };
+    let named = std::env::vars().filter(|(name, _)| is_credentials_name(name)).map(|(_, value)| value);
+    let sent = settings.export.iter().flat_map(|export| export.headers.values().cloned());
+    let ours = std::fs::read_to_string(join).ok().map(|text| text.trim().to_owned());
+    let capture = Capture::new(plan.capture, named.chain(sent).chain(ours));
+    Ok(Telemetry::start(&settings, capture, service).map_err(BadSettings)?)
 }
 
 /// Agents without a port take the next one that none of the others has asked for.

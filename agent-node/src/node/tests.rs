@@ -42,6 +42,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
         board_config: BoardConfig::default(),
         outside: Default::default(),
         keys: Default::default(),
+        telemetry: Default::default(),
     }
 }
 

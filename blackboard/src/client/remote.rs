@@ -15,6 +15,7 @@ use protocol::{
     problem::{Problem, Reason},
     routes,
     signal::{Posted, Selector, Signal},
+    trace::{TRACEPARENT, TraceContext},
 };
 use serde_json::json;
 use std::{
@@ -112,7 +113,8 @@ impl Remote {
         }
         let url = format!("{}{}", self.base.url().await?, routes::SIGNALS);
         let body = Bytes::from(crate::signals::json(signal)?);
-        let call = Call::post(&url, RECIPIENT, body).message_id(&signal.id);
+        let trace = signal.refs.get(TRACEPARENT).and_then(|text| TraceContext::parse(text.as_str()?));
+        let call = Call::post(&url, RECIPIENT, body).message_id(&signal.id).trace(trace);
         Ok(self.wire(by).json::<Answer>(call).await?.revision)
     }
 

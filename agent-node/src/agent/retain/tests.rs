@@ -16,7 +16,7 @@ pub(super) fn me() -> AgentId {
 
 async fn journal(store: &Shared, conversation: &str, hours: i64) -> Revision {
     let event = Event { at: NodeTime(0), wall: WallTime(hours * HOUR), what: What::Started };
-    let step = Step { step: 1, events: vec![event], effects: Vec::new() };
+    let step = Step { step: 1, opening: None, events: vec![event], closes: Vec::new(), effects: Vec::new() };
     let key = keys::journal(&me(), &ConversationId::parse(conversation).unwrap());
     let write = Write::Append(key, serde_json::to_vec(&step).unwrap().into());
     let batch = Batch { writes: vec![write], expectations: Vec::new() };

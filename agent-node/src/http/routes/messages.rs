@@ -23,7 +23,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     task::TaskState,
-    trace::{TRACEPARENT, TraceContext},
+    trace::{TRACEPARENT, TRACESTATE, TraceContext},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -51,8 +51,7 @@ pub async fn post(
         Address::Capability(_) => node.host(&request)?,
     };
     let digest = request.extensions().get::<Digest>().copied().unwrap_or_else(|| Digest::of(&body));
-    let trace =
-        request.headers().get(TRACEPARENT).and_then(|header| TraceContext::parse(header.to_str().ok()?));
+    let trace = trace_of(&request);
     let id = envelope.message_id.clone();
     let by = by.into_inner();
     let admit = Admit { envelope, by: by.clone(), digest, trace };
@@ -135,6 +134,15 @@ async fn finished(
             None => Ok(acknowledged(ack)),
         },
     }
+}
+
+/// The trace a request comes under.
+pub(crate) fn trace_of(request: &HttpRequest) -> Option<TraceContext> {
+    let text = |name| request.headers().get(name).and_then(|header| header.to_str().ok());
+    let context = TraceContext::parse(text(TRACEPARENT)?)?;
+    let states: Vec<_> =
+        request.headers().get_all(TRACESTATE).filter_map(|header| header.to_str().ok()).collect();
+    Some(context.with_state(&states.join(",")))
 }
 
 /// What became of a message, for whoever sent it. `accepted` is false while it is not recorded yet.

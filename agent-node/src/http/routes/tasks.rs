@@ -26,7 +26,7 @@ pub struct Listing {
 /// Most tasks in one list.
 const MOST: usize = 1_000;
 
-fn find<'a>(
+pub(super) fn find<'a>(
     request: &HttpRequest,
     node: &'a Node,
     task: &TaskId,

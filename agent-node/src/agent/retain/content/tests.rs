@@ -57,7 +57,7 @@ fn task(name: &str, text: &str, kept: &mut BTreeSet<Digest>) -> Vec<Write> {
 fn journal(conversation: &str, text: &str, hours: i64, kept: &mut BTreeSet<Digest>) -> Vec<Write> {
     let what = What::ThoughtFailed { turn: 1, reason: long(text) };
     let event = Event { at: NodeTime(0), wall: WallTime(hours * HOUR), what };
-    let step = Step { step: 1, events: vec![event], effects: Vec::new() };
+    let step = Step { step: 1, opening: None, events: vec![event], closes: Vec::new(), effects: Vec::new() };
     let mut writes = Vec::new();
     let bytes = spill::encode(&me(), &step, &mut writes, kept).unwrap();
     writes.push(Write::Append(keys::journal(&me(), &ConversationId::parse(conversation).unwrap()), bytes));

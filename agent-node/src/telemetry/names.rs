@@ -1,0 +1,91 @@
+//! Every name that spans carry, in one place. Those of OpenTelemetry are pinned to the semantic conventions 1.37
+//! (GenAI and messaging, both in development there); those of Langfuse to its OpenTelemetry endpoint's version 4.
+//! `deploy/config/TELEMETRY.md` is this list, and a test holds the two together.
+
+macro_rules! names {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {
+        $($(#[doc = $doc])* pub const $name: &str = $text;)*
+
+        /// All of them, each with what it says.
+        pub const ALL: &[(&str, &str)] = &[$(($text, concat!($($doc),*)),)*];
+    };
+}
+
+names! {
+    /// What the span is: `receive`, `conversation`, `cfp`, `bid`, `award`, `claim`, `think`, `tell` or `publish`.
+    MESH_SPAN = "mesh.span";
+    /// Who sent the message, or who is at work.
+    PEER_FROM = "peer.from";
+    /// Whom the message is for.
+    PEER_TO = "peer.to";
+    /// The message's `type`, or the signal's.
+    MESH_TYPE = "mesh.message.type";
+    /// The message's id, or the signal's.
+    MESH_MESSAGE = "mesh.message.id";
+    /// The task.
+    MESH_TASK = "mesh.task.id";
+    /// The conversation, on its agent.
+    MESH_CONVERSATION = "mesh.conversation.id";
+    /// The coordination pattern: `delegation`, `contract-net`, `help-request` and so on.
+    MESH_PATTERN = "mesh.pattern";
+    /// The capability that is wanted.
+    MESH_SKILL = "mesh.skill";
+    /// The award or claim that work is done under.
+    MESH_EPOCH = "mesh.epoch";
+    /// The state that the task ended in.
+    MESH_STATE = "mesh.task.state";
+    /// Who did it, where another agent did.
+    MESH_DOER = "mesh.doer";
+    /// Which of a conversation's turns of thought it is, from 1.
+    MESH_TURN = "mesh.turn";
+    /// What a bid offered: its cost.
+    MESH_BID_COST = "mesh.bid.cost";
+    /// What a bid offered: the time it needs, milliseconds.
+    MESH_BID_ETA = "mesh.bid.eta_ms";
+    /// Why it came to nothing, as a `reasonCode`, or in one word.
+    ERROR_TYPE = "error.type";
+
+    /// GenAI: `invoke_agent` on conversations.
+    GEN_AI_OPERATION = "gen_ai.operation.name";
+    /// GenAI: who provides the agents, always `agent-mesh`.
+    GEN_AI_PROVIDER = "gen_ai.provider.name";
+    /// GenAI: the agent at work.
+    GEN_AI_AGENT_ID = "gen_ai.agent.id";
+    /// GenAI: the same, for people.
+    GEN_AI_AGENT_NAME = "gen_ai.agent.name";
+    /// GenAI: the conversation.
+    GEN_AI_CONVERSATION = "gen_ai.conversation.id";
+
+    /// Messaging: always `agent-mesh`.
+    MESSAGING_SYSTEM = "messaging.system";
+    /// Messaging: `send` or `process`.
+    MESSAGING_OPERATION_TYPE = "messaging.operation.type";
+    /// Messaging: the span's word, such as `award`.
+    MESSAGING_OPERATION = "messaging.operation.name";
+    /// Messaging: the recipient, or `board`.
+    MESSAGING_DESTINATION = "messaging.destination.name";
+    /// Messaging: the message's id, or the signal's.
+    MESSAGING_MESSAGE = "messaging.message.id";
+    /// Messaging: the conversation that sent the message or took it.
+    MESSAGING_CONVERSATION = "messaging.message.conversation_id";
+
+    /// Langfuse: the session, which is the entry's conversation; where a user's request comes in.
+    LANGFUSE_SESSION = "langfuse.session.id";
+    /// Langfuse: what the trace is called; where a user's request comes in.
+    LANGFUSE_TRACE_NAME = "langfuse.trace.name";
+    /// Langfuse: what was asked, if payloads are captured; where a user's request comes in.
+    LANGFUSE_TRACE_INPUT = "langfuse.trace.input";
+    /// Langfuse: what came of it, if payloads are captured; where a user's request comes in.
+    LANGFUSE_TRACE_OUTPUT = "langfuse.trace.output";
+    /// Langfuse: `agent` for conversations, `chain` for thoughts, `span` for all else.
+    LANGFUSE_TYPE = "langfuse.observation.type";
+    /// Langfuse: what went in, if payloads are captured.
+    LANGFUSE_INPUT = "langfuse.observation.input";
+    /// Langfuse: what came out, if payloads are captured.
+    LANGFUSE_OUTPUT = "langfuse.observation.output";
+    /// Langfuse: `ERROR` where it failed.
+    LANGFUSE_LEVEL = "langfuse.observation.level";
+}
+
+/// What we are to the conventions.
+pub const SYSTEM: &str = "agent-mesh";

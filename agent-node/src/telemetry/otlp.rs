@@ -1,0 +1,71 @@
+//! Our spans as OpenTelemetry's SDK has them.
+
+use super::span::{Kind, Span};
+use opentelemetry::{
+    Array, InstrumentationScope, KeyValue, StringValue, Value as Attribute,
+    trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState},
+};
+use opentelemetry_sdk::trace::{SpanData, SpanLinks};
+use protocol::time::WallTime;
+use serde_json::Value;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The span as the SDK's exporters take it; `None` if it has not ended.
+pub(super) fn data(span: &Span) -> Option<SpanData> {
+    let (trace, state) = (TraceId::from_hex(&span.trace_id).ok()?, state(span.trace_state.as_deref()));
+    let id = |text: &str| SpanId::from_hex(text).ok();
+    let context =
+        |span, is_remote| SpanContext::new(trace, span, TraceFlags::SAMPLED, is_remote, state.clone());
+    let mut links = SpanLinks::default();
+    if let Some(link) = span.link.as_deref().and_then(id) {
+        links.links.push(Link::new(context(link, true), Vec::new(), 0));
+    }
+    Some(SpanData {
+        span_context: context(id(&span.span_id)?, false),
+        parent_span_id: span.parent_id.as_deref().and_then(id).unwrap_or(SpanId::INVALID),
+        parent_span_is_remote: span.is_parent_remote,
+        span_kind: match span.kind {
+            Kind::Internal => SpanKind::Internal,
+            Kind::Server => SpanKind::Server,
+            Kind::Client => SpanKind::Client,
+            Kind::Producer => SpanKind::Producer,
+        },
+        name: span.name.clone().into(),
+        start_time: time(span.start),
+        end_time: time(span.end?),
+        attributes: span
+            .attributes
+            .iter()
+            .map(|(name, value)| KeyValue::new(name.clone(), attribute(value)))
+            .collect(),
+        dropped_attributes_count: 0,
+        events: Default::default(),
+        links,
+        status: span.failed.as_ref().map_or(Status::Unset, |why| Status::error(why.clone())),
+        instrumentation_scope: InstrumentationScope::builder("agent-mesh")
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .build(),
+    })
+}
+
+fn state(text: Option<&str>) -> TraceState {
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+fn time(at: WallTime) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(at.0).unwrap_or_default())
+}
+
+fn attribute(value: &Value) -> Attribute {
+    let text =
+        |value: &Value| StringValue::from(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    match value {
+        Value::Bool(is) => Attribute::Bool(*is),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => Attribute::I64(whole),
+            None => Attribute::F64(number.as_f64().unwrap_or_default()),
+        },
+        Value::Array(items) => Attribute::Array(Array::String(items.iter().map(text).collect())),
+        Value::Null | Value::String(_) | Value::Object(_) => Attribute::String(text(value)),
+    }
+}

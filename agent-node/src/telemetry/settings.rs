@@ -1,0 +1,261 @@
+//! The standard's variables (`OTEL_*`), read once at the start; what is wrong with one is said in one line that names it
+//! and shows no header's value.
+
+use super::sampler::Sampler;
+use reqwest::{Url, header};
+use std::{collections::HashMap, time::Duration};
+
+/// What the environment asks for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Settings {
+    /// Which traces are recorded.
+    pub sampler: Sampler,
+    /// Where spans go; nowhere if no endpoint is named.
+    pub export: Option<Export>,
+    /// How they wait.
+    pub queue: Queue,
+    /// What is odd about the settings, but no reason not to start.
+    pub odd: Vec<String>,
+}
+
+/// Where spans go.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The whole URL.
+    pub url: Url,
+    /// What goes with every request: credentials, mostly.
+    pub headers: HashMap<String, String>,
+    /// How long one request may take.
+    pub timeout: Duration,
+}
+
+impl std::fmt::Debug for Export {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.headers.keys().collect();
+        write!(f, "Export {{ url: {}, headers: {names:?}, timeout: {:?} }}", shown(&self.url), self.timeout)
+    }
+}
+
+/// How spans wait for their backend (the standard's batch span processor).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queue {
+    /// How long they are gathered.
+    pub delay: Duration,
+    /// The most that wait; more are dropped.
+    pub most: usize,
+    /// The most that go together.
+    pub batch: usize,
+    /// How long one batch may take, with all its repeats.
+    pub timeout: Duration,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { delay: Duration::from_secs(5), most: 2_048, batch: 512, timeout: Duration::from_secs(30) }
+    }
+}
+
+/// A URL as logs may show it: without its query.
+pub fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.to_string()
+}
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Settings {
+    /// What this process's environment asks for.
+    pub fn from_env() -> Result<Self, String> {
+        Self::read(&|name| std::env::var(name).ok())
+    }
+
+    /// What `variable` asks for. An empty variable is none.
+    pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let get =
+            |name: &str| variable(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        let mut settings = Self { queue: queue(&get)?, ..Self::default() };
+        if let Some(name) = get("OTEL_TRACES_SAMPLER") {
+            settings.sampler = Sampler::parse(&name, get("OTEL_TRACES_SAMPLER_ARG").as_deref())?;
+        }
+        if let Some(exporter) = get("OTEL_TRACES_EXPORTER").filter(|name| name != "otlp") {
+            return match exporter.as_str() {
+                "none" => Ok(settings),
+                _ => Err(format!("OTEL_TRACES_EXPORTER is {exporter:?}: there are otlp and none")),
+            };
+        }
+        if get("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
+            return Ok(settings);
+        }
+        settings.export = export(&get)?;
+        if settings.export.is_none() {
+            let pointless =
+                ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_TRACES_EXPORTER"];
+            settings.odd.extend(pointless.into_iter().filter(|name| get(name).is_some()).map(|name| {
+                format!("{name} is set, but no endpoint is: OTEL_EXPORTER_OTLP_ENDPOINT says where traces go")
+            }));
+        }
+        Ok(settings)
+    }
+}
+
+fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
+    let (name, url) = match (get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), get("OTEL_EXPORTER_OTLP_ENDPOINT")) {
+        (Some(url), _) => ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url),
+        (None, Some(base)) => {
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", format!("{}/v1/traces", base.trim_end_matches('/')))
+        }
+        (None, None) => return Ok(None),
+    };
+    let wrong = |why: &str| {
+        format!("{name} {why}: an http:// or https:// URL is wanted, such as http://localhost:4318")
+    };
+    let url = Url::parse(&url).map_err(|error| wrong(&format!("is no URL ({error})")))?;
+    if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
+        return Err(wrong(&format!("has the scheme {:?}", url.scheme())));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(format!(
+            "{name} holds a user or password: credentials go into OTEL_EXPORTER_OTLP_HEADERS"
+        ));
+    }
+    for name in ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] {
+        if let Some(protocol) = get(name).filter(|protocol| protocol != "http/protobuf") {
+            return Err(format!(
+                "{name} is {protocol:?}: only http/protobuf is spoken (port 4318, not 4317)"
+            ));
+        }
+    }
+    for name in ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"] {
+        if let Some(other) = get(name).filter(|compression| compression != "none") {
+            return Err(format!("{name} is {other:?}: nothing is compressed; leave it out"));
+        }
+    }
+    let timeout = milliseconds(get, "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")?
+        .or(milliseconds(get, "OTEL_EXPORTER_OTLP_TIMEOUT")?)
+        .unwrap_or(Duration::from_secs(10));
+    let mut headers = headers(get, "OTEL_EXPORTER_OTLP_HEADERS")?;
+    headers.extend(self::headers(get, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")?);
+    Ok(Some(Export { url, headers, timeout }))
+}
+
+/// `name=value` pairs, separated by commas; values may be percent-encoded.
+fn headers(get: Lookup<'_>, variable: &str) -> Result<HashMap<String, String>, String> {
+    let mut headers = HashMap::new();
+    let pairs = get(variable).unwrap_or_default();
+    for (at, pair) in pairs.split(',').enumerate().filter(|(_, pair)| !pair.trim().is_empty()) {
+        let wrong = || format!("{variable}: entry {} is no name=value pair of a header", at + 1);
+        let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
+        let value = decoded(value.trim());
+        header::HeaderName::try_from(name.trim()).map_err(|_| wrong())?;
+        header::HeaderValue::try_from(&value).map_err(|_| wrong())?;
+        headers.insert(name.trim().to_lowercase(), value);
+    }
+    Ok(headers)
+}
+
+/// Percent-encoding undone; what is none stays as it is.
+fn decoded(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, more)) = rest.split_first() {
+        let pair = more.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
+        match pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                out.push(byte);
+                rest = &more[2..];
+            }
+            None => {
+                out.push(*first);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
+}
+
+fn queue(get: Lookup<'_>) -> Result<Queue, String> {
+    let usual = Queue::default();
+    let count = |name: &str, usual: usize| match get(name).map(|text| text.parse::<usize>()) {
+        None => Ok(usual),
+        Some(Ok(number)) if number > 0 => Ok(number),
+        Some(_) => {
+            Err(format!("{name} is {:?}: a whole number above 0 is wanted", get(name).unwrap_or_default()))
+        }
+    };
+    let most = count("OTEL_BSP_MAX_QUEUE_SIZE", usual.most)?;
+    Ok(Queue {
+        delay: milliseconds(get, "OTEL_BSP_SCHEDULE_DELAY")?.unwrap_or(usual.delay),
+        most,
+        batch: count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch)?.min(most),
+        timeout: milliseconds(get, "OTEL_BSP_EXPORT_TIMEOUT")?.unwrap_or(usual.timeout),
+    })
+}
+
+fn milliseconds(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String> {
+    match get(name).map(|text| text.parse().map_err(|_| text)) {
+        None => Ok(None),
+        Some(Ok(number)) => Ok(Some(Duration::from_millis(number))),
+        Some(Err(text)) => Err(format!("{name} is {text:?}: a whole number of milliseconds is wanted")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Settings, String> {
+        let owned: HashMap<String, String> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Settings::read(&move |name| owned.get(name).cloned())
+    }
+
+    #[test]
+    fn the_standards_variables_say_where_spans_go_and_how() {
+        assert_eq!(read(&[]).unwrap(), Settings::default());
+        assert_eq!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).unwrap().export, None);
+        let settings = read(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318/"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic%20abc=,x-a=b"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "100"),
+        ])
+        .unwrap();
+        let export = settings.export.unwrap();
+        assert_eq!(export.url.as_str(), "http://localhost:4318/v1/traces");
+        assert_eq!(export.headers["authorization"], "Basic abc=");
+        assert_eq!(export.timeout, Duration::from_millis(2_500));
+        assert_eq!(settings.queue.delay, Duration::from_millis(100));
+        assert!(!format!("{export:?}").contains("abc"), "a header's value is shown: {export:?}");
+        let whole = read(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://h/otel")]).unwrap();
+        assert_eq!(whole.export.unwrap().url.as_str(), "http://h/otel");
+        let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
+        assert_eq!(read(&[at, ("OTEL_SDK_DISABLED", "true")]).unwrap().export, None);
+        assert_eq!(read(&[at, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().export, None);
+        assert_eq!(read(&[("OTEL_EXPORTER_OTLP_HEADERS", "a=b")]).unwrap().odd.len(), 1);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_one_line_that_names_the_variable() {
+        let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
+        let wrong: &[&[(&str, &str)]] = &[
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318")],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://")],
+            &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://h")],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:canary@h")],
+            &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), at],
+            &[("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"), at],
+            &[("OTEL_EXPORTER_OTLP_HEADERS", "canary"), at],
+            &[("OTEL_EXPORTER_OTLP_HEADERS", "a b=canary"), at],
+            &[("OTEL_EXPORTER_OTLP_TIMEOUT", "5s"), at],
+            &[("OTEL_BSP_MAX_QUEUE_SIZE", "0")],
+            &[("OTEL_TRACES_SAMPLER", "sometimes")],
+            &[("OTEL_TRACES_EXPORTER", "zipkin")],
+        ];
+        for variables in wrong {
+            let said = read(variables).unwrap_err();
+            assert!(said.contains(variables[0].0) && said.lines().count() == 1, "{said}");
+            assert!(!said.contains("canary"), "{said}");
+        }
+    }
+}

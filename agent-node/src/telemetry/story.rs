@@ -1,0 +1,455 @@
+//! A conversation's part of the trace, told from its journal: the span of the conversation, of what opened it, and of
+//! everything it decided and heard.
+//!
+//! A message that opens something elsewhere is the parent of what it opens; one that comes back into a conversation hangs
+//! under that conversation and is *linked* to its sending. So no span of ours ever hangs under one that a peer, which may
+//! die, has yet to tell, except where the peer asked for the work.
+
+mod said;
+
+pub(crate) use said::{content, terms};
+
+use super::{
+    capture::Capture,
+    names as n,
+    span::{Kind, Span, hex},
+};
+use crate::conversation::{
+    opening::{Arrived, Opening},
+    record::{Place, Step},
+};
+use protocol::{
+    coordination::{Effect, Event, Outcome, Tell, What},
+    envelope::Envelope,
+    ids::{Address, AgentId, ConversationId, EffectId},
+    message::{Kind as Type, Payload},
+    principal::Principal,
+    task::TaskState,
+    time::WallTime,
+    trace::{SpanName, TraceContext},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// One span and the step in which it was complete.
+#[derive(Debug)]
+pub struct Told {
+    /// The step; the conversation's own is complete with its end.
+    pub complete_in: Option<u64>,
+    /// The span.
+    pub span: Span,
+}
+
+/// Tells one conversation.
+struct Story<'a> {
+    me: &'a AgentId,
+    id: &'a ConversationId,
+    opening: &'a Opening,
+    capture: &'a Capture,
+    told: Vec<Told>,
+    /// Where the spans of effects stand that have brought no result.
+    open: BTreeMap<Place, usize>,
+    /// Calls for proposals that nobody has answered.
+    called: BTreeMap<String, usize>,
+    step: u64,
+}
+
+/// The spans of `steps`, oldest first; none if the first step is gone. What goes on has no end.
+pub fn of(me: &AgentId, id: &ConversationId, steps: &[Step], capture: &Capture) -> Vec<Told> {
+    let Some((opening, begun)) =
+        steps.first().and_then(|step| Some((step.opening.as_deref()?, step.events.first()?.wall)))
+    else {
+        return Vec::new();
+    };
+    let (open, called) = (BTreeMap::new(), BTreeMap::new());
+    let mut story = Story { me, id, opening, capture, told: Vec::new(), open, called, step: 1 };
+    story.begin(begun);
+    for step in steps {
+        story.step = step.step;
+        for (at, event) in step.events.iter().enumerate() {
+            let closes = step.closes.iter().find(|(index, _)| *index == at).map(|(_, place)| *place);
+            story.hear(event, closes);
+        }
+        let decided = step.events.last().map_or(begun, |event| event.wall);
+        for (index, effect) in (0..).zip(&step.effects) {
+            story.decide(Place(step.step, index), effect, decided);
+        }
+    }
+    story.told
+}
+
+impl Story<'_> {
+    fn trace(&self) -> &TraceContext {
+        &self.opening.trace
+    }
+
+    fn conversation_span(&self) -> u64 {
+        SpanName::Conversation(self.me, self.id).id()
+    }
+
+    /// What every span of this conversation knows.
+    fn span(&self, word: &str, id: u64, parent: Option<u64>, kind: Kind, name: String, at: WallTime) -> Span {
+        Span::new(self.trace(), id, parent, self.me, kind, name, at)
+            .with(n::MESH_SPAN, json!(word))
+            .with(n::MESH_CONVERSATION, json!(self.id))
+            .with(n::GEN_AI_AGENT_ID, json!(self.me))
+            .with(n::MESH_TASK, self.opening.task.as_ref().map(|task| json!(task)))
+            .with(n::MESH_SKILL, self.opening.capability.as_ref().map(|skill| json!(skill)))
+            .with(n::LANGFUSE_TYPE, json!("span"))
+    }
+
+    /// Adds a span; its place among those told.
+    fn add(&mut self, span: Span, is_complete: bool) -> usize {
+        let complete_in = is_complete.then_some(self.step);
+        self.told.push(Told { complete_in, span });
+        self.told.len() - 1
+    }
+
+    fn end(&mut self, at: usize, when: WallTime, failed: Option<String>) -> Option<&mut Span> {
+        let step = self.step;
+        let told = self.told.get_mut(at).filter(|told| told.complete_in.is_none())?;
+        told.complete_in = Some(step);
+        told.span.end = Some(when);
+        if let Some(why) = failed {
+            fail(&mut told.span, why);
+        }
+        Some(&mut told.span)
+    }
+
+    fn begin(&mut self, at: WallTime) {
+        let parent = self.opening.parent(self.me, self.id);
+        let is_entry = match &self.opening.message {
+            Some(message) => message.by.agent().is_none(),
+            None => parent.is_none(),
+        };
+        let above = match &self.opening.message {
+            Some(message) => {
+                let id = SpanName::Opening(self.me, self.id).id();
+                let mut span = self.arrival(message, id, parent, at);
+                span.is_parent_remote = parent.is_some();
+                if is_entry {
+                    self.be_entry(&mut span);
+                }
+                self.add(span, true);
+                Some(id)
+            }
+            None => parent,
+        };
+        let name = format!("invoke_agent {}", self.me);
+        let mut span = self.span("conversation", self.conversation_span(), above, Kind::Internal, name, at);
+        span.is_parent_remote = self.opening.message.is_none() && parent.is_some();
+        span = span
+            .with(n::MESH_PATTERN, json!(self.opening.pattern))
+            .with(n::PEER_FROM, self.opening.message.as_ref().map(|message| json!(message.from)))
+            .with(n::PEER_TO, json!(self.me))
+            .with(n::GEN_AI_OPERATION, json!("invoke_agent"))
+            .with(n::GEN_AI_PROVIDER, json!(n::SYSTEM))
+            .with(n::GEN_AI_AGENT_NAME, json!(self.me))
+            .with(n::GEN_AI_CONVERSATION, json!(self.id))
+            .with(n::LANGFUSE_TYPE, json!("agent"));
+        if is_entry {
+            self.be_entry(&mut span);
+        }
+        self.add(span, false);
+    }
+
+    /// What a backend shows of the whole trace stands on the spans where a user's request comes in.
+    fn be_entry(&self, span: &mut Span) {
+        span.set(n::LANGFUSE_SESSION, json!(self.id));
+        let skill = self
+            .opening
+            .capability
+            .as_ref()
+            .map_or_else(|| self.opening.pattern.clone(), ToString::to_string);
+        span.set(n::LANGFUSE_TRACE_NAME, json!(skill));
+    }
+
+    fn arrival(&self, message: &Arrived, id: u64, parent: Option<u64>, at: WallTime) -> Span {
+        let name = format!("receive {}", message.kind.wire());
+        let mut span = self
+            .span("receive", id, parent, Kind::Server, name, at)
+            .with(n::PEER_FROM, json!(message.from))
+            .with(n::PEER_TO, json!(self.me))
+            .with(n::MESH_TYPE, json!(message.kind.wire()))
+            .with(n::MESH_MESSAGE, json!(message.id));
+        messaging(&mut span, "process", "receive", self.me.as_str(), message.id.as_str(), Some(self.id));
+        span.end = Some(at);
+        span
+    }
+
+    fn hear(&mut self, event: &Event, closes: Option<Place>) {
+        if let What::Heard { by, envelope, .. } = &event.what {
+            return self.heard(by, envelope, event.wall);
+        }
+        if let What::Undelivered { label, reason, .. } = &event.what
+            && closes.is_none()
+            && let Some(at) = label.strip_prefix("cfp:").and_then(|agent| self.called.remove(agent))
+        {
+            self.end(at, event.wall, Some(reason.clone()));
+        }
+        let Some(at) = closes.and_then(|place| self.open.remove(&place)) else { return };
+        let failed = failure(&event.what).map(str::to_owned);
+        let output = said::thought(&event.what).and_then(|said| self.capture.told(&said));
+        let Some(span) = self.end(at, event.wall, failed) else { return };
+        if let What::Claimed { epoch, .. } | What::ClaimEnded { epoch } = &event.what {
+            span.set(n::MESH_EPOCH, json!(epoch));
+        }
+        span.set(n::LANGFUSE_OUTPUT, output.map(Value::from));
+    }
+
+    fn heard(&mut self, by: &Principal, envelope: &Envelope, at: WallTime) {
+        let message = Arrived::of(envelope, by);
+        let id = SpanName::Arrival(self.me, &message.id).id();
+        let mut span = self.arrival(&message, id, Some(self.conversation_span()), at);
+        span.link = by.agent().map(|_| hex(SpanName::Message(&message.id).id()));
+        span.set(n::MESH_TASK, envelope.payload.task_id().map(|task| json!(task)));
+        said::terms(&mut span, &envelope.payload);
+        span.set(
+            n::LANGFUSE_INPUT,
+            said::content(&envelope.payload).and_then(|said| self.capture.told(&said)).map(Value::from),
+        );
+        self.add(span, true);
+        let is_offer = matches!(message.kind, Type::Bid | Type::NoBid);
+        if is_offer && let Some(called) = self.called.remove(message.from.as_str()) {
+            self.end(called, at, None);
+        }
+    }
+
+    fn decide(&mut self, place: Place, effect: &Effect, at: WallTime) {
+        let effect_id =
+            EffectId { agent: self.me.clone(), conversation: self.id.clone(), step: place.0, index: place.1 };
+        let name = effect_id.to_string();
+        let id = SpanName::Effect(&name).id();
+        let mine = Some(self.conversation_span());
+        let span = match effect {
+            Effect::Tell(tell) => {
+                let span = self.sending(&effect_id, tell, at);
+                return self.send(place, tell, span);
+            }
+            Effect::Resend(letter) => {
+                let kind = letter.kind().wire();
+                let mut span = self
+                    .span("tell", id, mine, Kind::Producer, format!("tell {kind}"), at)
+                    .with(n::PEER_FROM, json!(self.me))
+                    .with(n::PEER_TO, json!(letter.to_agent_id))
+                    .with(n::MESH_TYPE, json!(kind))
+                    .with(n::MESH_MESSAGE, json!(letter.message_id));
+                let to = letter.to_agent_id.to_string();
+                messaging(&mut span, "send", "tell", &to, letter.message_id.as_str(), Some(self.id));
+                span.link = Some(hex(SpanName::Message(&letter.message_id).id()));
+                span
+            }
+            Effect::Think { turn, prompt, .. } => {
+                let asked = self.capture.told(&json!(prompt)).map(Value::from);
+                self.was_asked(asked.as_ref());
+                self.span("think", id, mine, Kind::Internal, "think".to_owned(), at)
+                    .with(n::MESH_TURN, json!(turn))
+                    .with(n::PEER_FROM, json!(self.me))
+                    .with(n::LANGFUSE_TYPE, json!("chain"))
+                    .with(n::LANGFUSE_INPUT, asked)
+            }
+            Effect::Publish { signal } => {
+                let kind = signal.kind.as_str();
+                let mut span = self
+                    .span("publish", id, mine, Kind::Producer, format!("publish {kind}"), at)
+                    .with(n::PEER_FROM, json!(self.me))
+                    .with(n::PEER_TO, json!("board"))
+                    .with(n::MESH_TYPE, json!(kind))
+                    .with(n::MESH_MESSAGE, json!(name))
+                    .with(n::MESH_TASK, signal.task_id.as_ref().map(|task| json!(task)));
+                messaging(&mut span, "send", "publish", "board", &name, Some(self.id));
+                span
+            }
+            Effect::Claim { task, holder, .. } => self
+                .span("claim", id, mine, Kind::Internal, "claim".to_owned(), at)
+                .with(n::MESH_TASK, json!(task))
+                .with(n::PEER_FROM, json!(self.me))
+                .with(n::PEER_TO, json!(holder)),
+            Effect::ClaimOpen { task, .. } | Effect::CloseOpen { task, .. } => self
+                .span("claim", id, mine, Kind::Client, "claim".to_owned(), at)
+                .with(n::MESH_TASK, json!(task))
+                .with(n::PEER_FROM, json!(self.me))
+                .with(n::PEER_TO, json!("board")),
+            Effect::StopThinking => return self.stop(at, |span| span == "think"),
+            Effect::Assign { doer } => {
+                let own = self.own();
+                return own.set(n::MESH_DOER, doer.as_ref().map(|doer| json!(doer)));
+            }
+            Effect::TakeOn { spec, epoch, .. } => {
+                let own = self.own();
+                own.set(n::MESH_TASK, json!(spec.task_id));
+                return own.set(n::MESH_EPOCH, json!(epoch));
+            }
+            Effect::Finish(outcome) => return self.finish(outcome, at),
+            Effect::RenewOpen { .. }
+            | Effect::Release { .. }
+            | Effect::FindPeers { .. }
+            | Effect::WakeAt { .. }
+            | Effect::Forget { .. }
+            | Effect::AskHuman { .. }
+            | Effect::Update(_) => return,
+        };
+        let index = self.add(span, false);
+        self.open.insert(place, index);
+    }
+
+    fn sending(&self, effect: &EffectId, tell: &Tell, at: WallTime) -> Span {
+        let (kind, message) = (tell.payload.kind(), effect.message_id());
+        let (word, name) = sent_as(kind);
+        let to = tell.to.to_string();
+        let id = SpanName::Message(&message).id();
+        let mut span = self
+            .span(word, id, Some(self.conversation_span()), Kind::Producer, name, at)
+            .with(n::PEER_FROM, json!(self.me))
+            .with(n::PEER_TO, json!(to))
+            .with(n::MESH_TYPE, json!(kind.wire()))
+            .with(n::MESH_MESSAGE, json!(message))
+            .with(n::MESH_TASK, tell.payload.task_id().map(|task| json!(task)));
+        messaging(&mut span, "send", word, &to, message.as_str(), Some(self.id));
+        said::terms(&mut span, &tell.payload);
+        let said = said::content(&tell.payload).and_then(|said| self.capture.told(&said));
+        span.set(n::LANGFUSE_INPUT, said.map(Value::from));
+        span
+    }
+
+    /// What is sent once and never again is over when it is sent; a call for proposals goes on until it is answered.
+    fn send(&mut self, place: Place, tell: &Tell, mut span: Span) {
+        let is_call = matches!(tell.payload, Payload::Cfp(_));
+        let is_over = tell.payload.kind().is_best_effort() && !is_call;
+        if is_call {
+            self.was_asked(span.attributes.get(n::LANGFUSE_INPUT));
+        }
+        if is_over {
+            span.end = Some(span.start);
+        }
+        let index = self.add(span, is_over);
+        match &tell.to {
+            Address::Agent(agent) if is_call => drop(self.called.insert(agent.to_string(), index)),
+            Address::Agent(_) | Address::Capability(_) if !is_over => drop(self.open.insert(place, index)),
+            Address::Agent(_) | Address::Capability(_) => {}
+        }
+    }
+
+    fn own(&mut self) -> &mut Span {
+        let at = usize::from(self.opening.message.is_some());
+        &mut self.told[at].span
+    }
+
+    /// What a conversation was asked shows first in what it thinks about or calls for.
+    fn was_asked(&mut self, what: Option<&Value>) {
+        let Some(what) = what.cloned() else { return };
+        let own = self.own();
+        if own.attributes.contains_key(n::LANGFUSE_INPUT) {
+            return;
+        }
+        if own.attributes.contains_key(n::LANGFUSE_SESSION) {
+            own.set(n::LANGFUSE_TRACE_INPUT, what.clone());
+        }
+        own.set(n::LANGFUSE_INPUT, what);
+    }
+
+    /// Ends what was being done and will bring no result any more.
+    fn stop(&mut self, at: WallTime, which: impl Fn(&str) -> bool) {
+        let stopped: Vec<_> = self
+            .open
+            .iter()
+            .filter(|(_, index)| self.told[**index].span.text(n::MESH_SPAN).is_some_and(&which))
+            .map(|(place, index)| (*place, *index))
+            .collect();
+        for (place, index) in stopped {
+            self.open.remove(&place);
+            self.end(index, at, Some("stopped".to_owned()));
+        }
+    }
+
+    fn finish(&mut self, outcome: &Outcome, at: WallTime) {
+        self.stop(at, |span| span == "think" || span == "claim");
+        for index in std::mem::take(&mut self.called).into_values() {
+            self.end(index, at, None);
+        }
+        let output = said::outcome(outcome).and_then(|said| self.capture.told(&said)).map(Value::from);
+        let state = outcome.status.state;
+        let failed = match state {
+            TaskState::Failed | TaskState::Rejected | TaskState::Canceled => Some(state.word().to_owned()),
+            TaskState::Completed
+            | TaskState::Submitted
+            | TaskState::Working
+            | TaskState::InputRequired
+            | TaskState::AuthRequired => None,
+        };
+        let own = usize::from(self.opening.message.is_some());
+        let Some(span) = self.end(own, at, failed) else { return };
+        span.set(n::MESH_STATE, json!(state.word()));
+        let is_entry = span.attributes.contains_key(n::LANGFUSE_SESSION);
+        span.set(n::LANGFUSE_OUTPUT, output.clone());
+        if is_entry {
+            span.set(n::LANGFUSE_TRACE_OUTPUT, output);
+        }
+    }
+}
+
+/// A message's word among the spans, and its span's name.
+pub fn sent_as(kind: Type) -> (&'static str, String) {
+    match kind {
+        Type::Cfp => ("cfp", "cfp".to_owned()),
+        Type::Bid | Type::NoBid => ("bid", kind.wire().to_owned()),
+        Type::Award => ("award", "award".to_owned()),
+        Type::TaskRequest
+        | Type::TaskUpdate
+        | Type::TaskResponse
+        | Type::TaskCancel
+        | Type::HelpRequest
+        | Type::HelpResponse
+        | Type::Broadcast
+        | Type::AwardAccept
+        | Type::AwardDecline
+        | Type::Reject => ("tell", format!("tell {}", kind.wire())),
+    }
+}
+
+/// Names the failure of a span.
+pub fn fail(span: &mut Span, why: String) {
+    span.set(n::ERROR_TYPE, json!(why));
+    span.set(n::LANGFUSE_LEVEL, json!("ERROR"));
+    span.failed = Some(why);
+}
+
+/// What the messaging conventions want to know.
+pub fn messaging(
+    span: &mut Span,
+    kind: &str,
+    word: &str,
+    destination: &str,
+    message: &str,
+    conversation: Option<&ConversationId>,
+) {
+    span.set(n::MESSAGING_SYSTEM, json!(n::SYSTEM));
+    span.set(n::MESSAGING_OPERATION_TYPE, json!(kind));
+    span.set(n::MESSAGING_OPERATION, json!(word));
+    span.set(n::MESSAGING_DESTINATION, json!(destination));
+    span.set(n::MESSAGING_MESSAGE, json!(message));
+    span.set(n::MESSAGING_CONVERSATION, conversation.map(|id| json!(id)));
+}
+
+/// Why what was done came to nothing, in one word that holds no content.
+fn failure(what: &What) -> Option<&str> {
+    match what {
+        What::Undelivered { reason, .. } => Some(reason),
+        What::ThoughtFailed { .. } => Some("thought_failed"),
+        What::Thought { end: protocol::coordination::thought::TurnEnd::Failed { .. }, .. } => Some("failed"),
+        What::ClaimLost { .. } => Some("claim_lost"),
+        What::ClaimExpired { .. } => Some("claim_expired"),
+        What::Started
+        | What::Heard { .. }
+        | What::Progress { .. }
+        | What::Thought { .. }
+        | What::Claimed { .. }
+        | What::ClaimEnded { .. }
+        | What::Woke { .. }
+        | What::Told { .. }
+        | What::Published { .. }
+        | What::PeersFound { .. }
+        | What::Answered { .. }
+        | What::Cancelled { .. } => None,
+    }
+}
