@@ -184,8 +184,12 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
 
     let board_here = match setup.board {
         Service::Here => {
-            let config =
-                BoardConfig { max_signal_bytes: setup.limits.max_signal_bytes, ..setup.board_config.clone() };
+            let config = BoardConfig {
+                max_signal_bytes: setup.limits.max_signal_bytes,
+                keep_ms: setup.limits.keep_signals_ms,
+                keep_bytes: setup.limits.keep_signal_bytes,
+                ..setup.board_config.clone()
+            };
             let started = Board::start(
                 owned("board"),
                 config,
@@ -301,6 +305,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let front = Front { hosts, ..Front::new(setup.limits.clone(), auth) };
     let node = Node {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
+        readers: front.readers.clone(),
         services: services_known.clone(),
         checks: checks(&setup, &board_for, &registry_for, &registry_id),
         agents: local,

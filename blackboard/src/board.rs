@@ -233,8 +233,13 @@ impl Actor for BlackboardActor {
             if ctx.connected() { actor.expire(ctx) } else { ctx.stop() }
         });
         ctx.run_interval(self.config.tidy(), |actor, ctx| {
-            let tidied =
-                tidying::tidy(actor.store.clone(), actor.clock.wall(), actor.config.keep()).into_actor(actor);
+            let (store, wall) = (actor.store.clone(), actor.clock.wall());
+            let (keep, bytes) = (actor.config.keep(), actor.config.keep_bytes);
+            let tidied = async move {
+                tidying::tidy(store.clone(), wall, keep).await?;
+                tidying::shrink(store, bytes).await
+            };
+            let tidied = tidied.into_actor(actor);
             ctx.spawn(tidied.map(|outcome, _, _| {
                 if let Err(problem) = outcome {
                     tracing::warn!(%problem, "the board could not be tidied");

@@ -25,6 +25,10 @@ pub struct Limits {
     pub max_outbox_per_peer: usize,
     /// Requests a second for one principal (`user:local` has none); the next is answered 429.
     pub max_rate_per_second: u32,
+    /// Credentials that prove nothing, a second and address; what comes beyond is answered 429. 0 is no limit.
+    pub max_failed_auth_per_second: u32,
+    /// Streams that one principal may read at once, per node; the next is answered 429. 0 is no limit.
+    pub max_readers_per_principal: usize,
     /// How long the sender of a message waits for its acknowledgement.
     pub ack_ms: u64,
     /// How long a request's head may take.
@@ -45,6 +49,10 @@ pub struct Limits {
     pub keep_journals_ms: u64,
     /// How many bytes of journals are kept; the oldest finished ones go first.
     pub keep_journal_bytes: u64,
+    /// How long the board keeps signals.
+    pub keep_signals_ms: u64,
+    /// How many bytes of signals the board keeps; the oldest go first.
+    pub keep_signal_bytes: u64,
     /// How long an artifact that was put is kept when no record refers to it.
     pub keep_artifacts_ms: u64,
     /// How often an agent lets go of what is old.
@@ -65,6 +73,8 @@ impl Default for Limits {
             max_in_flight: 1_024,
             max_outbox_per_peer: 10_000,
             max_rate_per_second: 100,
+            max_failed_auth_per_second: 10,
+            max_readers_per_principal: 4_096,
             ack_ms: 5 * SECOND,
             head_ms: 5 * SECOND,
             body_ms: 30 * SECOND,
@@ -75,6 +85,8 @@ impl Default for Limits {
             keep_tasks_ms: 14 * 24 * HOUR,
             keep_journals_ms: 7 * 24 * HOUR,
             keep_journal_bytes: 1 << 30,
+            keep_signals_ms: 7 * 24 * HOUR,
+            keep_signal_bytes: 256 << 20,
             keep_artifacts_ms: 7 * 24 * HOUR,
             sweep_ms: 60 * SECOND,
         }

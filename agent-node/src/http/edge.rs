@@ -11,6 +11,7 @@ mod in_flight;
 mod local_callers;
 mod origin;
 mod rate;
+mod readers;
 mod shape;
 
 #[cfg(test)]
@@ -19,11 +20,12 @@ mod tests;
 pub use identity::Auth;
 pub use in_flight::stop_counting;
 pub use local_callers::{LocalCaller, LocalCallers};
+pub use readers::Readers;
 
 use crate::http::server::{Front, line::Line};
 use actix_web::{
     Error, HttpMessage,
-    body::BoxBody,
+    body::{BodySize, BoxBody, MessageBody as _},
     dev::{Payload, Service, ServiceRequest, ServiceResponse, Transform},
     http::Method,
 };
@@ -32,7 +34,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use in_flight::Gate;
 use protocol::{
-    ids::Digest,
+    ids::{AgentId, Digest},
     principal::Principal,
     problem::{Problem, Reason},
     routes,
@@ -40,9 +42,11 @@ use protocol::{
 use std::{
     any::Any,
     future::{Ready, ready},
+    net::IpAddr,
     panic::AssertUnwindSafe,
     rc::Rc,
     sync::Arc,
+    time::Instant,
 };
 
 /// The edge of one node, shared by its workers.
@@ -53,7 +57,8 @@ struct Shared {
     front: Front,
     in_flight: Gate,
     buffered: body::Budget,
-    rates: rate::Rates,
+    rates: rate::Rates<AgentId>,
+    failed: rate::Rates<IpAddr>,
 }
 
 impl Edge {
@@ -63,6 +68,7 @@ impl Edge {
             in_flight: Gate::new(front.limits.max_in_flight),
             buffered: body::Budget::new(front.max_buffered_bytes),
             rates: rate::Rates::new(front.limits.max_rate_per_second),
+            failed: rate::Rates::new(front.limits.max_failed_auth_per_second),
             front,
         }))
     }
@@ -123,9 +129,11 @@ where
             origin::check(&request, &shared.front.hosts)?;
             let rules = body::Rules::for_request(&request, &payload, &shared.front)?;
             let body = body::read(&mut payload, &rules, &shared.buffered).await?;
-            let who = identity::of(&request, &body.bytes, &shared.front.auth, &self.user)?;
+            let who = identity::of(&request, &body.bytes, &shared.front.auth, &self.user);
+            let from = || request.peer_addr().map(|peer| peer.ip());
+            let who = who.map_err(|problem| shared.failed.refuse(from(), problem, Instant::now()))?;
             if let Principal::Agent(agent) = &who.principal {
-                shared.rates.take(agent, std::time::Instant::now())?;
+                shared.rates.take(agent, Instant::now())?;
             }
             let permit = shared.in_flight.enter()?;
             Ok((body, who, permit))
@@ -153,9 +161,20 @@ where
         match AssertUnwindSafe(async { self.service.call(request).await }).catch_unwind().await {
             Ok(answer) => {
                 let answer = answer.and_then(shape::ours)?;
-                let answer =
-                    if method == Method::HEAD { answer.map_body(shape::without_body) } else { answer };
-                Ok(answer.map_body(|_, body| shape::while_sent(body, serving)))
+                if method == Method::HEAD {
+                    return Ok(answer.map_body(shape::without_body));
+                }
+                let seat = match answer.response().body().size() {
+                    BodySize::Stream => {
+                        let reader = answer.request().extensions().get::<Principal>().cloned();
+                        reader
+                            .map(|reader| shared.front.readers.enter(&reader))
+                            .transpose()
+                            .map_err(Refusal)?
+                    }
+                    BodySize::None | BodySize::Sized(_) => None,
+                };
+                Ok(answer.map_body(|_, body| shape::while_sent(body, serving, seat)))
             }
             Err(panic) => {
                 tracing::error!(%method, path = path.path(), panic = said(&*panic), "a handler panicked");

@@ -56,6 +56,8 @@ pub struct Node {
     pub locals: Arc<Locals>,
     /// What it takes.
     pub limits: Arc<Limits>,
+    /// Who reads how many streams.
+    pub readers: Arc<crate::http::edge::Readers>,
     /// Where the registry and the board are.
     pub services: Arc<crate::node::services::Known>,
     /// Its clocks.

@@ -4,7 +4,7 @@ mod joint;
 mod last_words;
 pub(super) mod line;
 
-use super::edge::{Auth, Edge};
+use super::edge::{Auth, Edge, Readers};
 use actix_http::HttpService;
 use actix_service::{ServiceFactoryExt, fn_service, map_config};
 use actix_web::{
@@ -23,6 +23,7 @@ use protocol::{
 use socket2::{SockRef, TcpKeepalive};
 use std::{
     net::{SocketAddr, TcpListener},
+    sync::Arc,
     time::Duration,
 };
 
@@ -36,6 +37,8 @@ pub struct Front {
     pub limits: Limits,
     /// Whom it believes.
     pub auth: Auth,
+    /// Who reads how many streams.
+    pub readers: Arc<Readers>,
     /// Names it goes by in `Host`, beside this machine's own.
     pub hosts: Vec<String>,
     /// Threads that serve.
@@ -62,6 +65,7 @@ impl Front {
     /// The usual front for these limits.
     pub fn new(limits: Limits, auth: Auth) -> Self {
         Self {
+            readers: Readers::new(limits.max_readers_per_principal),
             limits,
             auth,
             hosts: Vec::new(),

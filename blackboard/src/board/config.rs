@@ -30,6 +30,8 @@ pub struct BoardConfig {
     pub sweep_ms: u64,
     /// How long signals, and what is remembered of them, are kept. Longer than a message lives.
     pub keep_ms: u64,
+    /// How many bytes of signals are kept; the oldest go first.
+    pub keep_bytes: u64,
     /// How often what is too old is removed.
     pub tidy_ms: u64,
     /// How often a quiet stream says that it is there.
@@ -54,6 +56,7 @@ impl Default for BoardConfig {
             grace_ms: 1_000,
             sweep_ms: 500,
             keep_ms: 7 * 24 * 3_600_000,
+            keep_bytes: 256 << 20,
             tidy_ms: 600_000,
             heartbeat_ms: 15_000,
             recent_events: 1_024,

@@ -224,6 +224,31 @@ async fn what_is_too_old_goes_and_a_reader_of_it_is_told_the_floor() {
 }
 
 #[actix::test]
+async fn more_bytes_of_signals_than_are_kept_make_the_oldest_go_and_repeats_are_still_known() {
+    let store = crate::store::memory::new();
+    let board = Board::start(store.clone(), BoardConfig::fast(), Clock::system()).unwrap();
+    let by = agent("b-1");
+    let mut revisions = Vec::new();
+    for at in 0..50 {
+        let wordy =
+            Signal { subject: Some("x".repeat(500)), ..signal(&format!("s-{at}"), "help.needed", "b-1") };
+        revisions.push(board.publish(&by, wordy).await.unwrap());
+    }
+    tidying::shrink(store.clone(), 1 << 20).await.unwrap();
+    assert_eq!(board.read(Selector::default(), None, 100).await.unwrap().signals.len(), 50, "all fit");
+    tidying::shrink(store.clone(), 10_000).await.unwrap();
+    let kept = board.read(Selector::default(), None, 100).await.unwrap().signals;
+    let bytes: usize = kept.iter().map(|posted| serde_json::to_vec(&posted.signal).unwrap().len()).sum();
+    assert!(kept.len() > 5 && bytes <= 10_000, "{} signals of {bytes} bytes", kept.len());
+    assert_eq!(kept.last().unwrap().revision, revisions[49], "the newest stay");
+    let wordy = Signal { subject: Some("x".repeat(500)), ..signal("s-0", "help.needed", "b-1") };
+    let again = board.publish(&by, wordy).await.unwrap();
+    assert!(again <= revisions[0] + 1, "a repeat of what went is no new signal: {again}");
+    assert_eq!(board.read(Selector::default(), None, 100).await.unwrap().signals.len(), kept.len());
+    assert_eq!(board.read(Selector::default(), Some(1), 1).await.unwrap_err().reason, Reason::Trimmed);
+}
+
+#[actix::test]
 async fn on_disk_a_repeat_after_a_restart_is_answered_with_the_first_revision() {
     let dir = tempfile::tempdir().unwrap();
     let (by, task) = (agent("b-1"), TaskId::parse("t-1").unwrap());

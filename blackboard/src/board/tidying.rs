@@ -72,6 +72,43 @@ pub(super) async fn tidy(store: Shared, now: WallTime, keep: Duration) -> Result
     Ok(())
 }
 
+/// Removes the oldest signals of all that are more than `most` bytes together. What is remembered of them stays, so that
+/// a repeat is still no second signal.
+pub(super) async fn shrink(store: Shared, most: u64) -> Result<(), Problem> {
+    let scanned = store.clone();
+    let floor = feed::blocking(move || {
+        let all = weigh(&scanned, u64::MAX)?;
+        if all.bytes <= most { Ok(None) } else { weigh(&scanned, all.bytes - most).map(|old| Some(old.last)) }
+    });
+    if let Some(last) = floor.await? {
+        store.trim(signals::everything(), last + 1).await?;
+    }
+    Ok(())
+}
+
+struct Weighed {
+    bytes: u64,
+    last: Revision,
+}
+
+/// The oldest signals, as many as have `enough` bytes together. Blocks, a page of the store at a time.
+fn weigh(store: &Shared, enough: u64) -> Result<Weighed, Problem> {
+    let mut weighed = Weighed { bytes: 0, last: 0 };
+    loop {
+        let page = store.read(&signals::everything(), weighed.last, STEP)?;
+        if page.is_empty() {
+            return Ok(weighed);
+        }
+        for record in &page {
+            weighed.bytes += record.value.len() as u64;
+            weighed.last = record.revision;
+            if weighed.bytes >= enough {
+                return Ok(weighed);
+            }
+        }
+    }
+}
+
 /// What tidying makes of a record.
 enum Age {
     /// It goes.

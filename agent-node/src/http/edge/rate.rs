@@ -1,27 +1,27 @@
-//! How often one agent may ask: a token bucket each, in a table that cannot grow beyond its bound.
+//! How often one may ask: a token bucket each, in a table that cannot grow beyond its bound. One for agents, and one for
+//! addresses that present what proves nothing.
 
-use protocol::{
-    ids::AgentId,
-    problem::{Problem, Reason},
-};
+use protocol::problem::{Problem, Reason};
 use std::{
     collections::HashMap,
+    fmt,
+    hash::Hash,
+    net::IpAddr,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Agents remembered at once; those beyond share one bucket.
-const MAX_AGENTS: usize = 4096;
+/// Keys remembered at once; those beyond share one bucket.
+const MAX_KEYS: usize = 4096;
 
-/// The buckets of all agents.
-pub(super) struct Rates {
+/// The buckets of all.
+pub(super) struct Rates<K> {
     per_second: u32,
-    buckets: Mutex<Buckets>,
+    buckets: Mutex<Buckets<K>>,
 }
 
-#[derive(Default)]
-struct Buckets {
-    own: HashMap<AgentId, Bucket>,
+struct Buckets<K> {
+    own: HashMap<K, Bucket>,
     shared: Option<Bucket>,
     swept: Option<Instant>,
 }
@@ -33,42 +33,61 @@ struct Bucket {
     at: Instant,
 }
 
-impl Rates {
-    /// `per_second` for each agent; 0 is no limit.
+impl<K: Eq + Hash + Clone + fmt::Display> Rates<K> {
+    /// `per_second` for each; 0 is no limit.
     pub(super) fn new(per_second: u32) -> Self {
-        Self { per_second, buckets: Mutex::default() }
+        let buckets = Buckets { own: HashMap::new(), shared: None, swept: None };
+        Self { per_second, buckets: Mutex::new(buckets) }
     }
 
-    /// One request of `agent`, or 429 and when to try again.
-    pub(super) fn take(&self, agent: &AgentId, now: Instant) -> Result<(), Problem> {
+    /// One request of `key`, or 429 and when to try again.
+    pub(super) fn take(&self, key: &K, now: Instant) -> Result<(), Problem> {
         if self.per_second == 0 {
             return Ok(());
         }
         let rate = f64::from(self.per_second);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets.of(agent, rate, now).take(rate, now).map_err(|wait| {
-            let message = format!("{agent} may send {} requests a second", self.per_second);
+        buckets.of(key, rate, now).take(rate, now).map_err(|wait| {
+            let message = format!("{key} may send {} requests a second", self.per_second);
             Problem::new(Reason::RateLimited, message).with("limit", self.per_second).retry_after(wait)
         })
     }
 }
 
-impl Buckets {
-    fn of(&mut self, agent: &AgentId, rate: f64, now: Instant) -> &mut Bucket {
+impl Rates<IpAddr> {
+    /// What a request from `address` is told whose credential was refused as `problem`: that, or 429 after too many. What
+    /// does prove something is taken all the same, so that nobody is locked out by a neighbour.
+    pub(super) fn refuse(&self, address: Option<IpAddr>, problem: Problem, now: Instant) -> Problem {
+        let Some(address) = address.filter(|_| problem.reason.status() == 401) else { return problem };
+        match self.take(&address.to_canonical(), now) {
+            Ok(()) => problem,
+            Err(limit) => Problem {
+                message: format!(
+                    "{} with credentials that prove nothing; the last one: {}",
+                    limit.message, problem.message
+                ),
+                ..limit
+            },
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Buckets<K> {
+    fn of(&mut self, key: &K, rate: f64, now: Instant) -> &mut Bucket {
         let full = Bucket { tokens: 2.0 * rate, at: now };
-        if !self.own.contains_key(agent) {
+        if !self.own.contains_key(key) {
             let due = self.swept.is_none_or(|at| now.saturating_duration_since(at) >= Duration::from_secs(1));
-            if self.own.len() >= MAX_AGENTS && due {
+            if self.own.len() >= MAX_KEYS && due {
                 self.own
                     .retain(|_, bucket| now.saturating_duration_since(bucket.at) < Duration::from_secs(2));
                 self.swept = Some(now);
             }
-            if self.own.len() >= MAX_AGENTS {
+            if self.own.len() >= MAX_KEYS {
                 return self.shared.get_or_insert(full);
             }
-            self.own.insert(agent.clone(), full);
+            self.own.insert(key.clone(), full);
         }
-        self.own.get_mut(agent).unwrap_or_else(|| unreachable!("it was inserted"))
+        self.own.get_mut(key).unwrap_or_else(|| unreachable!("it was inserted"))
     }
 }
 
@@ -88,6 +107,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::ids::AgentId;
 
     fn agent(name: usize) -> AgentId {
         AgentId::parse(&format!("a{name}")).unwrap()
@@ -107,12 +127,12 @@ mod tests {
     #[test]
     fn the_table_is_bounded_and_forgets_the_idle() {
         let (rates, start) = (Rates::new(10), Instant::now());
-        for name in 0..2 * MAX_AGENTS {
+        for name in 0..2 * MAX_KEYS {
             let _ = rates.take(&agent(name), start);
         }
-        assert_eq!(rates.buckets.lock().unwrap().own.len(), MAX_AGENTS);
-        assert!(rates.take(&agent(2 * MAX_AGENTS), start).is_err(), "latecomers share a bucket");
-        assert!(rates.take(&agent(2 * MAX_AGENTS), start + Duration::from_secs(3)).is_ok());
+        assert_eq!(rates.buckets.lock().unwrap().own.len(), MAX_KEYS);
+        assert!(rates.take(&agent(2 * MAX_KEYS), start).is_err(), "latecomers share a bucket");
+        assert!(rates.take(&agent(2 * MAX_KEYS), start + Duration::from_secs(3)).is_ok());
         assert_eq!(rates.buckets.lock().unwrap().own.len(), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! Every error answer has our shape, also those that actix makes.
 
+use super::readers::Seat;
 use crate::http::server::line::Serving;
 use actix_web::{
     Error, HttpResponse, ResponseError,
@@ -43,17 +44,15 @@ pub(super) fn without_body(_: &mut ResponseHead, body: BoxBody) -> BoxBody {
     }
 }
 
-/// `body`, which takes `serving` along for as long as it has something to send.
-pub(super) fn while_sent(body: BoxBody, serving: Option<Serving>) -> BoxBody {
-    match serving {
-        Some(serving) => BoxBody::new(Sent { body, _serving: serving }),
-        None => body,
-    }
+/// `body`, which takes `serving` and its reader's `seat` along for as long as it has something to send.
+pub(super) fn while_sent(body: BoxBody, serving: Option<Serving>, seat: Option<Seat>) -> BoxBody {
+    BoxBody::new(Sent { body, _serving: serving, _seat: seat })
 }
 
 struct Sent {
     body: BoxBody,
-    _serving: Serving,
+    _serving: Option<Serving>,
+    _seat: Option<Seat>,
 }
 
 impl MessageBody for Sent {

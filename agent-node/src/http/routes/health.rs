@@ -61,6 +61,7 @@ pub async fn state(node: web::Data<Node>) -> HttpResponse {
         "version": env!("CARGO_PKG_VERSION"),
         "limits": node.limits.as_ref(),
         "agents": agents,
+        "readers": node.readers.open(),
         "parts": parts,
         "peers": node.peers.present().keys().collect::<Vec<_>>(),
     }))

@@ -120,6 +120,54 @@ fn from_another_machine_a_signature_is_needed() {
 }
 
 #[test]
+fn signatures_that_prove_nothing_have_a_rate_and_those_that_do_are_taken_all_the_same() {
+    let mut front = front();
+    front.limits.max_failed_auth_per_second = 2;
+    let served = serve(front);
+    let stranger = Signer::new(Secret::new(&[2; 32]).unwrap(), AgentId::parse("a").unwrap());
+    let forged = signed(&stranger, "/echo", "builder-01", b"{}", now());
+    let answers: Vec<_> = (0..20).map(|_| post(&served, &forged)).collect();
+    let limited: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
+    assert!(answers[..4].iter().all(|answer| answer.status == 401), "a burst of two seconds");
+    assert!(limited.len() >= 5, "{answers:?}");
+    assert_eq!(limited[0].refusal(), refused(429, "rate_limited"));
+    assert_eq!(limited[0].header("retry-after"), Some("1"));
+    let said = limited[0].json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(said.contains("127.0.0.1") && said.contains("prove nothing"), "{said}");
+    assert_eq!(
+        post(&served, &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now())).status,
+        200,
+        "nobody is locked out"
+    );
+    assert_eq!(served.post(b"{}").status, 200);
+}
+
+#[test]
+fn one_principal_reads_so_many_streams_and_another_its_own() {
+    let mut front = front();
+    front.readers = crate::http::edge::Readers::new(2);
+    let readers = front.readers.clone();
+    let served = serve(front);
+    let open = || {
+        let mut peer = served.peer();
+        peer.send("GET", "/stream", "", b"");
+        let reply = peer.reply();
+        (peer, reply)
+    };
+    let (first, _second) = (open(), open());
+    assert_eq!((first.1.status, readers.open()["user:local"]), (200, 2));
+    let (_, refusal) = open();
+    assert_eq!(refusal.refusal(), refused(429, "rate_limited"));
+    assert!(refusal.header("retry-after").is_some(), "{refusal:?}");
+    assert_eq!(served.ask("HEAD", "/stream", "", b"").status, 200, "HEAD reads nothing");
+    drop(first);
+    let start = std::time::Instant::now();
+    while open().1.status != 200 {
+        assert!(start.elapsed() < super::harness::PATIENCE, "a closed stream gives its place back");
+    }
+}
+
+#[test]
 fn an_agent_has_a_rate_and_the_local_user_has_none() {
     let mut front = front();
     front.limits.max_rate_per_second = 1;
