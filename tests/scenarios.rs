@@ -12,6 +12,7 @@ mod scenarios {
     mod dead_letters;
     mod demo;
     mod http;
+    mod large_results;
     mod messages;
     mod reach;
     mod readme;

@@ -113,6 +113,25 @@ pub fn read(store: &dyn Store, me: &AgentId, digest: &Digest, by: &Principal) ->
     Ok(Stored { content: record.value, media_type: known.media_type })
 }
 
+/// Nobody reads it for `by` any more; what nobody else has put goes with the next sweep.
+pub(crate) async fn let_go(
+    store: &dyn Store,
+    me: &AgentId,
+    digest: &Digest,
+    by: &Principal,
+) -> Result<(), Error> {
+    let Some((revision, mut known)) = known(store, me, digest)? else { return Ok(()) };
+    known.readers.remove(by);
+    if known.readers.is_empty() {
+        known.put_at = WallTime::default();
+    }
+    let key = keys::artifact(me, digest);
+    let bytes = serde_json::to_vec(&known).map_err(|error| Error::Refused(error.to_string()))?;
+    let expectations = vec![Expectation::At(key.clone(), revision)];
+    let batch = Batch { writes: vec![Write::Put(key, bytes.into())], expectations };
+    store.commit(Lane::Progress, batch).await.map(drop)
+}
+
 /// The most tasks looked at that began with one artifact.
 const MOST_TASKS: usize = 256;
 

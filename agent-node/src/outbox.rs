@@ -4,6 +4,7 @@
 pub mod claims;
 pub mod letter;
 pub mod outside;
+mod parcel;
 
 use crate::{
     agent::{Admit, Happened},
@@ -17,6 +18,7 @@ use blackboard::{
 };
 use bytes::Bytes;
 use letter::Letter;
+use parcel::Parcel;
 use protocol::{
     coordination::What,
     ids::{AgentId, ConversationId, Digest},
@@ -26,6 +28,7 @@ use protocol::{
     routes,
     signal::Signal,
 };
+use reqwest::Method;
 use std::{
     cell::RefCell,
     collections::{BTreeMap, VecDeque},
@@ -142,16 +145,11 @@ impl Outbox {
 
     /// Tries until there is an end to it.
     async fn carry(&self, letter: Letter) {
-        let Ok(body) = serde_json::to_vec(&letter.envelope.to_json()).map(Bytes::from) else {
-            return self
-                .done(&letter, Err(Problem::new(Reason::Internal, "the message can't be written")))
-                .await;
+        let is_local = self.ways.locals.get(&letter.to).is_some();
+        let parcel = match Parcel::of(&letter.envelope, &self.ways.limits, is_local) {
+            Ok(parcel) => parcel,
+            Err(problem) => return self.done(&letter, Err(problem)).await,
         };
-        let limit = self.limit_for(&letter.to);
-        if body.len() > limit {
-            let why = format!("the message has {} bytes, the limit is {limit}", body.len());
-            return self.done(&letter, Err(Problem::new(Reason::PayloadTooLarge, why))).await;
-        }
         let written = letter.envelope.timestamp.unwrap_or_else(|| self.clock.wall());
         let life_ends = written.plus(self.ways.limits.message_life());
         let expires = letter.envelope.expires_at.map_or(life_ends, |at| at.min(life_ends));
@@ -161,7 +159,7 @@ impl Outbox {
                 let why = format!("not delivered to {} before it expired", letter.to);
                 return self.done(&letter, Err(Problem::new(Reason::Expired, why))).await;
             }
-            match self.attempt(&letter, body.clone(), attempt).await {
+            match self.attempt(&letter, &parcel, attempt).await {
                 Tried::Delivered => return self.done(&letter, Ok(())).await,
                 Tried::Never(problem) => return self.done(&letter, Err(problem)).await,
                 Tried::Later(problem) if letter.best_effort => return self.done(&letter, Err(problem)).await,
@@ -175,19 +173,10 @@ impl Outbox {
         }
     }
 
-    /// Bytes a message to `to` may have: what never leaves the process may be as large as an artifact.
-    fn limit_for(&self, to: &AgentId) -> usize {
-        let limits = &self.ways.limits;
-        match self.ways.locals.get(to) {
-            Some(_) => limits.max_body_bytes.max(limits.max_artifact_bytes),
-            None => limits.max_body_bytes,
-        }
-    }
-
-    async fn attempt(&self, letter: &Letter, body: Bytes, attempt: u32) -> Tried {
+    async fn attempt(&self, letter: &Letter, parcel: &Parcel, attempt: u32) -> Tried {
         let outcome = if let Some(local) = self.ways.locals.get(&letter.to) {
             let admit = Admit {
-                digest: Digest::of(&body),
+                digest: Digest::of(&parcel.body),
                 envelope: letter.envelope.clone(),
                 by: Principal::Agent(self.me.clone()),
                 trace: letter.trace.clone(),
@@ -202,7 +191,7 @@ impl Outbox {
             }
         } else {
             match self.ways.peers.whereabouts(&letter.to) {
-                Whereabouts::At(endpoint) => self.post(letter, &endpoint, body).await,
+                Whereabouts::At(endpoint) => self.hand_over(letter, &endpoint, parcel).await,
                 Whereabouts::Departed => {
                     Err(Problem::new(Reason::AgentDeparted, format!("{} has left", letter.to)))
                 }
@@ -220,8 +209,29 @@ impl Outbox {
         match outcome {
             Ok(()) => Tried::Delivered,
             Err(problem) if is_worth_another_try(problem.reason) => Tried::Later(problem),
+            Err(problem) if parcel.is_missing(&problem) => Tried::Later(problem),
             Err(problem) => Tried::Never(problem),
         }
+    }
+
+    /// Posts the message; what is too large for that is put at the recipient first, unless it lies there already.
+    async fn hand_over(&self, letter: &Letter, endpoint: &str, parcel: &Parcel) -> Result<(), Problem> {
+        match self.post(letter, endpoint, parcel.body.clone()).await {
+            Err(problem) if parcel.is_missing(&problem) => {
+                self.put(letter, endpoint, parcel).await?;
+                self.post(letter, endpoint, parcel.body.clone()).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn put(&self, letter: &Letter, endpoint: &str, parcel: &Parcel) -> Result<(), Problem> {
+        let Some(payload) = &parcel.ahead else { return Ok(()) };
+        let url = format!("{endpoint}{}", routes::ARTIFACTS);
+        let limits = &self.ways.limits;
+        let call = Call::new(Method::PUT, &url, letter.to.as_str()).body(payload.clone());
+        let patience = limits.ack() + Duration::from_millis(limits.body_ms);
+        self.ways.wire.bytes(call.within(patience)).await.map(|_| ())
     }
 
     async fn post(&self, letter: &Letter, endpoint: &str, body: Bytes) -> Result<(), Problem> {

@@ -1,7 +1,7 @@
 //! RFC-005's envelope (seed 002): what `POST /a2a/messages` takes.
 
 use crate::{
-    ids::{Address, AgentId, ConversationId, MessageId},
+    ids::{Address, AgentId, ConversationId, Digest, MessageId},
     message::{Kind, Payload},
     problem::{Problem, Reason},
     time::WallTime,
@@ -48,6 +48,22 @@ pub struct Envelope {
     pub extra: Map<String, Value>,
 }
 
+/// The member that stands in for `payload` in a message between agents whose payload is too large to be posted: the
+/// digest under which the sender has put it at the recipient.
+pub const PAYLOAD_REF: &str = "payloadRef";
+
+/// The digest that stands in for a parsed body's payload, if one does.
+pub fn payload_ref(body: &Value) -> Result<Option<Digest>, Problem> {
+    match (body.get(PAYLOAD_REF), body.get("payload")) {
+        (None | Some(Value::Null), _) => Ok(None),
+        (Some(_), Some(_)) => Err(invalid(PAYLOAD_REF, "and payload exclude each other")),
+        (Some(reference), None) => {
+            let digest = reference.as_str().and_then(|text| Digest::parse(text).ok());
+            digest.map(Some).ok_or_else(|| invalid(PAYLOAD_REF, "must be a SHA-256 digest in lower-case hex"))
+        }
+    }
+}
+
 impl Envelope {
     /// The envelope a parsed body holds. `minted` names the message if its sender did not.
     /// The problem names the member that is wrong.
@@ -87,6 +103,16 @@ impl Envelope {
             path: optional(&mut members, "path")?.unwrap_or_default(),
             extra: members,
         })
+    }
+
+    /// The message without its payload, which it names by digest ([`PAYLOAD_REF`]), and that payload: for a message too
+    /// large to be posted. The same message is the same bytes again.
+    pub fn by_reference(&self) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
+        let mut json = self.to_json();
+        let payload = json.as_object_mut().and_then(|members| members.remove("payload")).unwrap_or_default();
+        let payload = serde_json::to_vec(&payload)?;
+        json[PAYLOAD_REF] = Value::String(Digest::of(&payload).to_string());
+        Ok((serde_json::to_vec(&json)?, payload))
     }
 
     /// Which kind of message this is.

@@ -170,10 +170,10 @@ impl Accountable {
         effects
     }
 
-    /// A result that is too large to be told is a failure towards the asker: told once, instead of silence.
+    /// A result that was refused for good is a failure towards the asker: told once, instead of silence.
     pub fn undelivered(&mut self, label: &str, reason: &str, why: &str) -> Vec<Effect> {
-        let is_too_large = label == "response" && reason == Reason::PayloadTooLarge.code();
-        let asker = self.asker.clone().filter(|_| is_too_large && self.has_ended());
+        let is_refused = label == "response" && is_somebody_there(reason);
+        let asker = self.asker.clone().filter(|_| is_refused && self.has_ended());
         let Some(asker) = asker else { return Vec::new() };
         if std::mem::replace(&mut self.has_excused_itself, true) {
             return Vec::new();
@@ -218,6 +218,20 @@ impl Accountable {
             payload,
         })
     }
+}
+
+/// Whether a message that was given up for this reason met somebody who may be told so.
+pub(super) fn is_somebody_there(reason: &str) -> bool {
+    let nobody = [
+        Reason::Expired,
+        Reason::AgentNotFound,
+        Reason::AgentDeparted,
+        Reason::RegisteredElsewhere,
+        Reason::Overloaded,
+        Reason::TaskNotFound,
+        Reason::MessageNotFound,
+    ];
+    !nobody.iter().any(|nobody| nobody.code() == reason)
 }
 
 /// Tells the board of a finished task's results.

@@ -1,7 +1,11 @@
 //! One agent asks those who have a capability for their view; nobody is blocked, and what is not answered expires
 //! visibly (RFC-005, pattern 2).
 
-use super::{Candidate, Effect, Event, Outcome, Pattern, Tell, What, When, accountable::Asker, thought};
+use super::{
+    Candidate, Effect, Event, Outcome, Pattern, Tell, What, When,
+    accountable::{Asker, is_somebody_there},
+    thought,
+};
 use crate::{
     artifact::Artifact,
     ids::{Address, AgentId, Capability},
@@ -27,6 +31,8 @@ pub struct HelpRequest {
     side: Side,
     produced: Vec<Artifact>,
     settled: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_excused_itself: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +56,7 @@ impl HelpRequest {
             side: Side::Responder,
             produced: Vec::new(),
             settled: false,
+            has_excused_itself: false,
         }
     }
 
@@ -63,7 +70,16 @@ impl HelpRequest {
         window: Duration,
     ) -> Self {
         let side = Side::Asking { capability, window, asked: BTreeMap::new() };
-        Self { me, request, path, asker, side, produced: Vec::new(), settled: false }
+        Self {
+            me,
+            request,
+            path,
+            asker,
+            side,
+            produced: Vec::new(),
+            settled: false,
+            has_excused_itself: false,
+        }
     }
 
     fn start(&mut self, event: &Event) -> Vec<Effect> {
@@ -171,20 +187,33 @@ impl HelpRequest {
         let state = if answer.is_some() { TaskState::Completed } else { TaskState::Failed };
         let status = Status { state, message: answer.clone().or_else(|| declined.clone()) };
         let mut effects = Vec::new();
-        if let Some(asker) = &self.asker {
-            let response = HelpResponse { answer, declined, artifacts: artifacts.clone(), extra: Map::new() };
-            effects.push(Effect::Tell(Tell {
-                label: "answer".to_owned(),
-                to: Address::Agent(asker.agent.clone()),
-                conversation: asker.conversation.clone(),
-                in_reply_to: Some(asker.message.clone()),
-                path: Vec::new(),
-                expires: None,
-                payload: Payload::HelpResponse(response),
-            }));
-        }
+        let response = HelpResponse { answer, declined, artifacts: artifacts.clone(), extra: Map::new() };
+        effects.extend(self.respond(response));
         effects.push(Effect::Finish(Outcome { status, artifacts, kept_word: BTreeMap::new() }));
         effects
+    }
+
+    fn respond(&self, response: HelpResponse) -> Option<Effect> {
+        let asker = self.asker.as_ref()?;
+        Some(Effect::Tell(Tell {
+            label: "answer".to_owned(),
+            to: Address::Agent(asker.agent.clone()),
+            conversation: asker.conversation.clone(),
+            in_reply_to: Some(asker.message.clone()),
+            path: Vec::new(),
+            expires: None,
+            payload: Payload::HelpResponse(response),
+        }))
+    }
+
+    /// An answer that was refused for good is none: told once, instead of silence.
+    fn excuse_itself(&mut self, why: &str) -> Vec<Effect> {
+        if std::mem::replace(&mut self.has_excused_itself, true) {
+            return Vec::new();
+        }
+        let declined = Some(format!("the answer could not be handed over: {why}"));
+        let response = HelpResponse { answer: None, declined, artifacts: Vec::new(), extra: Map::new() };
+        self.respond(response).into_iter().collect()
     }
 
     fn keep(&mut self, updates: &[thought::Progress]) {
@@ -217,7 +246,14 @@ impl Pattern for HelpRequest {
     )]
     fn on(&mut self, event: &Event) -> Vec<Effect> {
         if self.settled {
-            return Vec::new();
+            return match &event.what {
+                What::Undelivered { label, reason, message }
+                    if label == "answer" && is_somebody_there(reason) =>
+                {
+                    self.excuse_itself(message)
+                }
+                _ => Vec::new(),
+            };
         }
         let is_responder = matches!(self.side, Side::Responder);
         match &event.what {

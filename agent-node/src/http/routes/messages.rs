@@ -1,5 +1,7 @@
 //! `POST /a2a/messages`: one message in, one acknowledgement out, from the target (RFC-005; DESIGN §4).
 
+mod carried;
+
 use super::Node;
 use crate::{
     agent::{Ack, Admit, IsPending, store_problem},
@@ -44,7 +46,8 @@ pub async fn post(
 ) -> Result<HttpResponse, Refusal> {
     // What an agent passes on stands deeper in its message than it stood in the one it came with.
     let passed_on = if by.agent().is_some() { PASSED_ON_DEPTH } else { 0 };
-    let json = protocol::json::parse(&body, node.limits.max_depth + passed_on)?;
+    let mut json = protocol::json::parse(&body, node.limits.max_depth + passed_on)?;
+    let carried = carried::unpack(&request, &node, &mut json, &by)?;
     let envelope = Envelope::from_json(json, minted)?;
     let local = match &envelope.to_agent_id {
         Address::Agent(id) => node.agent(id)?,
@@ -57,7 +60,11 @@ pub async fn post(
     let admit = Admit { envelope, by: by.clone(), digest, trace };
     let mut acknowledgement = Box::pin(local.actor.send(admit));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
-        Ok(Ok(answer)) => answer?,
+        Ok(Ok(answer)) => {
+            let ack = answer?;
+            carried.into_iter().for_each(carried::Carried::let_go);
+            ack
+        }
         Ok(Err(error)) => return Err(Problem::new(Reason::Overloaded, error.to_string()).into()),
         Err(_) => {
             let pulse = local.pulse.clone();

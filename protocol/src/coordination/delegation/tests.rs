@@ -339,7 +339,13 @@ fn chunks_of_one_artifact_are_shown_in_order() {
 }
 
 #[test]
-fn a_result_too_large_to_be_told_is_a_failure_towards_the_asker_and_no_silence() {
+fn a_result_refused_for_good_is_a_failure_towards_the_asker_and_no_silence() {
+    for reason in ["payload_too_large", "invalid_field", "too_many_hops"] {
+        refused_for_good(reason);
+    }
+}
+
+fn refused_for_good(for_good: &str) {
     let mut doer = doer(Some(7));
     doer.on(&event(1, What::Started));
     let artifact = Artifact::text("a", "text/plain", "x");
@@ -352,11 +358,11 @@ fn a_result_too_large_to_be_told_is_a_failure_towards_the_asker_and_no_silence()
         event(3, What::Undelivered { label, reason, message: "300000 bytes".into() })
     };
     assert!(doer.on(&refused("agent_not_found")).is_empty());
-    let effects = doer.on(&refused("payload_too_large"));
+    let effects = doer.on(&refused(for_good));
     assert!(
         matches!(&tells(&effects)[0].payload, Payload::TaskResponse(response) if response.state == TaskState::Failed)
     );
-    assert!(doer.on(&refused("payload_too_large")).is_empty());
+    assert!(doer.on(&refused(for_good)).is_empty());
 }
 
 #[test]

@@ -124,6 +124,11 @@ fn on(pattern: &mut AnyPattern, at: u64, what: What) -> Vec<Effect> {
     effects
 }
 
+/// Whether it tells the asker that there is no answer.
+fn is_excuse(effect: &Effect) -> bool {
+    matches!(effect, Effect::Tell(tell) if matches!(&tell.payload, Payload::HelpResponse(response) if response.answer.is_none()))
+}
+
 fn ends(effects: &[Effect]) -> usize {
     effects.iter().filter(|effect| matches!(effect, Effect::Finish(_))).count()
 }
@@ -136,6 +141,7 @@ proptest! {
     ) {
         let mut pattern = [asking, answering, broadcast, redelivery][which]();
         let mut ended = ends(&on(&mut pattern, 0, What::Started));
+        let mut excuses = 0;
         let last = [
             woke(),
             What::ThoughtFailed { turn: 1, reason: "it died".into() },
@@ -146,7 +152,10 @@ proptest! {
         for (at, what) in all.enumerate() {
             let was_over = ended > 0;
             let effects = on(&mut pattern, at as u64, what);
-            prop_assert!(!was_over || effects.is_empty(), "after the end: {effects:?}");
+            let follows = effects.iter().filter(|effect| !is_excuse(effect)).count();
+            prop_assert!(!was_over || follows == 0, "after the end: {effects:?}");
+            excuses += effects.iter().filter(|effect| was_over && is_excuse(effect)).count();
+            prop_assert!(excuses <= 1, "{effects:?}");
             ended += ends(&effects);
         }
         prop_assert_eq!(ended, 1);
@@ -188,4 +197,19 @@ fn what_is_not_answered_expires_visibly_with_what_there_is() {
     let [Effect::Tell(tell), Effect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
     assert!(matches!(&tell.payload, Payload::HelpResponse(response) if response.answer.is_none()));
     assert_eq!(outcome.status.message.as_deref(), Some("r-1: no answer in time; r-2: busy"));
+}
+
+#[test]
+fn an_answer_that_is_refused_for_good_is_told_to_be_none_once() {
+    let mut pattern = answering();
+    on(&mut pattern, 0, What::Started);
+    let end = TurnEnd::Done { message: Some("fine".into()) };
+    on(&mut pattern, 1, What::Thought { turn: 1, updates: Vec::new(), end });
+    assert!(
+        on(&mut pattern, 2, undelivered("answer".into(), "agent_not_found")).is_empty(),
+        "nobody is there"
+    );
+    let effects = on(&mut pattern, 3, undelivered("answer".into(), "payload_too_large"));
+    assert!(effects.len() == 1 && is_excuse(&effects[0]), "{effects:?}");
+    assert!(on(&mut pattern, 4, undelivered("answer".into(), "payload_too_large")).is_empty());
 }
