@@ -13,6 +13,7 @@ mod scenarios {
     mod demo;
     mod http;
     mod large_results;
+    mod leave;
     mod messages;
     mod reach;
     mod readme;

@@ -3,6 +3,7 @@
 
 mod admit;
 mod drive;
+mod leave;
 mod open;
 mod open_claim;
 mod perform;
@@ -13,6 +14,7 @@ mod telling;
 
 pub(crate) use admit::store_problem;
 pub use admit::{Ack, Admit};
+pub use leave::{IsIdle, Leave};
 pub(crate) use recover::every;
 pub use recover::newest_time;
 pub use retain::{Sweep, Swept};

@@ -66,7 +66,8 @@ impl Queued {
             | What::Woke { .. }
             | What::PeersFound { .. }
             | What::Answered { .. }
-            | What::Cancelled { .. } => false,
+            | What::Cancelled { .. }
+            | What::Leaving { .. } => false,
         }
     }
 }
@@ -238,6 +239,12 @@ impl Conversation {
         }
     }
 
+    /// A node that leaves of its own accord was not brought down by what it was thinking.
+    fn excuse_attempts(&mut self) {
+        let thoughts = self.open.values_mut().filter(|open| matches!(open.effect, Effect::Think { .. }));
+        thoughts.for_each(|open| open.attempts = open.attempts.saturating_sub(1));
+    }
+
     /// The label of the message `envelope` answers, if it is one of ours.
     pub fn label_answered(&self, effect: &protocol::ids::EffectId) -> Option<String> {
         self.labels.get(&Place(effect.step, effect.index)).cloned()
@@ -284,6 +291,9 @@ impl Conversation {
             if let Some(cursor) = queued.cursor {
                 let bytes = spill::encode(me, &cursor, &mut Vec::new(), &mut BTreeSet::new())?;
                 decided.batch.writes.push(Write::Put(keys::cursor(me), bytes));
+            }
+            if matches!(queued.what, What::Leaving { .. }) {
+                self.excuse_attempts();
             }
             let event = Event { at, wall, what: queued.what };
             let effects = match rule(&mut self.pattern, &event) {

@@ -3,6 +3,7 @@
 mod follow;
 pub mod home;
 pub mod keys;
+mod leave;
 pub mod plan;
 mod presence;
 pub mod reach;
@@ -136,6 +137,7 @@ pub struct Running {
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
     presences: Vec<Presence>,
     pulses: Vec<Arc<Pulse>>,
+    actors: Vec<Addr<AgentActor>>,
     telemetry: Telemetry,
 }
 
@@ -154,9 +156,6 @@ impl Publish for ToBoard {
 
 /// How long a start waits for the first view of the directory.
 const FIRST_VIEW: Duration = Duration::from_secs(5);
-
-/// How long a process that leaves waits for its traces to be taken.
-const FLUSH: Duration = Duration::from_secs(3);
 
 /// Starts everything and returns once it listens and every local agent is registered or known to be waiting.
 pub async fn start(setup: Setup) -> anyhow::Result<Running> {
@@ -290,6 +289,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     }
 
     let pulses = local.values().map(|local| local.pulse.clone()).collect();
+    let actors = local.values().map(|local| local.actor.clone()).collect();
     let serves = {
         let ids: Vec<_> = local.keys().cloned().collect();
         let (registry_here, board_here) = (registry_actor.is_some(), board_here.is_some());
@@ -302,7 +302,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let auth = Auth::new(Verifier::new(setup.secret.clone(), None), serves)
         .with_local_callers(setup.reach.callers());
     let hosts = setup.reach.names(setup.listen);
-    let front = Front { hosts, ..Front::new(setup.limits.clone(), auth) };
+    let front = Front { hosts, shutdown: leave::ANSWERS, ..Front::new(setup.limits.clone(), auth) };
     let node = Node {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
         readers: front.readers.clone(),
@@ -337,7 +337,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let handle = server.handle();
     let ended = actix::spawn(server);
     let telemetry = setup.telemetry.clone();
-    Ok(Running { services: services_at, agents, reach, handle, ended, presences, pulses, telemetry })
+    Ok(Running { services: services_at, agents, reach, handle, ended, presences, pulses, actors, telemetry })
 }
 
 fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
@@ -433,23 +433,6 @@ fn checks(
         ));
     }
     checks
-}
-
-impl Running {
-    /// Takes nothing new, waits for what runs (at most `patience`), says goodbye, and stops.
-    pub async fn stop(self, patience: Duration) {
-        self.pulses.iter().for_each(|pulse| pulse.drain());
-        let deadline = tokio::time::Instant::now() + patience;
-        while self.pulses.iter().any(|pulse| pulse.running() > 0) && tokio::time::Instant::now() < deadline {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        for presence in self.presences {
-            presence.leave().await;
-        }
-        self.handle.stop(true).await;
-        drop(self.ended.await);
-        self.telemetry.flush(FLUSH).await;
-    }
 }
 
 #[cfg(test)]

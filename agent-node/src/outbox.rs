@@ -30,7 +30,7 @@ use protocol::{
 };
 use reqwest::Method;
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
     rc::Rc,
     sync::Arc,
@@ -65,6 +65,8 @@ pub struct Outbox {
     sink: Recipient<Happened>,
     lanes: Rc<RefCell<BTreeMap<LaneKey, VecDeque<Letter>>>>,
     waiting: Rc<RefCell<BTreeMap<AgentId, usize>>>,
+    /// Signals and claims on their way to the board.
+    for_board: Rc<Cell<usize>>,
 }
 
 /// What came of one try.
@@ -77,12 +79,25 @@ enum Tried {
 impl Outbox {
     /// `me`'s outbox; what becomes of its messages is reported to `sink`.
     pub fn new(me: AgentId, ways: Ways, clock: Clock, sink: Recipient<Happened>) -> Self {
-        Self { me, ways, clock, sink, lanes: Rc::default(), waiting: Rc::default() }
+        Self { me, ways, clock, sink, lanes: Rc::default(), waiting: Rc::default(), for_board: Rc::default() }
     }
 
     /// How many messages wait, by recipient.
     pub fn waiting(&self) -> BTreeMap<AgentId, usize> {
         self.waiting.borrow().clone()
+    }
+
+    /// Whether nothing is on its way, to nobody.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.borrow().is_empty() && self.for_board.get() == 0
+    }
+
+    fn begin(&self) {
+        self.for_board.set(self.for_board.get() + 1);
+    }
+
+    fn end(&self) {
+        self.for_board.set(self.for_board.get().saturating_sub(1));
     }
 
     /// Sends `letter` after all that is on its way to the same recipient from the same conversation.
@@ -272,6 +287,7 @@ impl Outbox {
     /// Puts `signal` on the board, however long that takes; refused ones are given up.
     pub fn publish(&self, conversation: ConversationId, place: Place, signal: Signal) {
         let this = self.clone();
+        self.begin();
         actix::spawn(async move {
             let by = Principal::Agent(this.me.clone());
             let mut attempt = 0;
@@ -295,6 +311,7 @@ impl Outbox {
                 }
             };
             this.report(Happened { conversation, closes: Some(place), what }).await;
+            this.end();
         });
     }
 }

@@ -91,6 +91,7 @@ pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) ->
         | Effect::ClaimOpen { .. }
         | Effect::RenewOpen { .. }
         | Effect::CloseOpen { .. }
+        | Effect::ReleaseOpen { .. }
         | Effect::TakeOn { .. }
         | Effect::FindPeers { .. }
         | Effect::WakeAt { .. }

@@ -154,6 +154,11 @@ pub enum What {
         /// Why.
         reason: String,
     },
+    /// The node leaves before this is done: what others can do is handed back to them, the rest waits for its return.
+    Leaving {
+        /// Why, for those it is handed back to.
+        reason: String,
+    },
 }
 
 /// A peer that may be asked, as the directory and the manager's own records know it.
@@ -234,6 +239,13 @@ pub enum Effect {
         epoch: Epoch,
         /// Whether the task is done; else it will not be.
         is_done: bool,
+    },
+    /// Give a claim on the board back; the board offers the task again. → [`What::ClaimEnded`] or [`What::ClaimExpired`].
+    ReleaseOpen {
+        /// What was claimed.
+        task: TaskId,
+        /// Which claim.
+        epoch: Epoch,
     },
     /// Keep and show the conversation's task from here on.
     TakeOn {

@@ -68,10 +68,21 @@ impl Registry {
 
     /// Says goodbye for that life of the agent; a repeat is no error.
     pub async fn deregister(&self, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
+        self.leave(id, incarnation, false).await
+    }
+
+    /// The same, after it has finished or handed back what it did.
+    pub async fn leave_drained(&self, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
+        self.leave(id, incarnation, true).await
+    }
+
+    async fn leave(&self, id: &AgentId, incarnation: u64, is_drained: bool) -> Result<(), Problem> {
         let by = Principal::Agent(id.clone());
         match &self.0 {
-            Place::Here(registry) => ask(registry, Deregister { by, id: id.clone(), incarnation }).await?,
-            Place::There(remote) => remote.deregister(id, incarnation).await,
+            Place::Here(registry) => {
+                ask(registry, Deregister { by, id: id.clone(), incarnation, is_drained }).await?
+            }
+            Place::There(remote) => remote.deregister(id, incarnation, is_drained).await,
         }
     }
 

@@ -141,6 +141,7 @@ impl Directory {
         &self,
         id: &AgentId,
         incarnation: u64,
+        why: Departure,
         now: NodeTime,
     ) -> Result<Option<Change>, Refused> {
         let row = self.speaking(id, incarnation)?;
@@ -148,7 +149,7 @@ impl Directory {
             return Ok(None);
         }
         let gone = Some(Gone { presence: Presence::Departed, at: now });
-        let notices = vec![Notice::left(row, Departure::Deregistered)];
+        let notices = vec![Notice::left(row, why)];
         let written = vec![Row { gone, ..row.clone() }];
         Ok(Some(Change { written, notices, floor: self.floor, ..Change::default() }))
     }

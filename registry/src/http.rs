@@ -64,14 +64,16 @@ async fn deregister(
     id: web::Path<String>,
     request: HttpRequest,
 ) -> Answer {
-    let mut incarnation = None;
+    let (mut incarnation, mut is_drained) = (None, false);
     for (name, value) in asked(&request)? {
-        if name == "incarnation" {
-            incarnation = value.parse().ok();
+        match (name.as_str(), value.as_str()) {
+            ("incarnation", number) => incarnation = number.parse().ok(),
+            ("reason", "drained") => is_drained = true,
+            _ => {}
         }
     }
     let incarnation = incarnation.ok_or_else(|| invalid("the query needs incarnation=<number>"))?;
-    ask(&registry, Deregister { by: by.into_inner(), id: agent(&id)?, incarnation }).await??;
+    ask(&registry, Deregister { by: by.into_inner(), id: agent(&id)?, incarnation, is_drained }).await??;
     Ok(HttpResponse::NoContent().finish())
 }
 

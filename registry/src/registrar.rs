@@ -17,7 +17,7 @@ pub use rows::OWNER;
 use crate::{
     application::may_speak_for,
     config::Config,
-    directory::Directory,
+    directory::{Departure, Directory},
     entry::{Entry, Registered},
 };
 use actix::{
@@ -125,11 +125,12 @@ impl Handler<Beat> for RegistryActor {
 impl Handler<Deregister> for RegistryActor {
     type Result = ResponseFuture<Result<(), Problem>>;
     fn handle(&mut self, message: Deregister, _: &mut Self::Context) -> Self::Result {
-        let Deregister { by, id, incarnation } = message;
+        let Deregister { by, id, incarnation, is_drained } = message;
+        let why = if is_drained { Departure::Drained } else { Departure::Deregistered };
         let desk = self.desk.clone();
         Box::pin(async move {
             may_speak_for(&by, &id, true)?;
-            desk.deregister(id, incarnation).await
+            desk.deregister(id, incarnation, why).await
         })
     }
 }

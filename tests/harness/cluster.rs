@@ -43,6 +43,12 @@ impl Cluster {
         Process::run(self.dir.path().join(name), args, None).await
     }
 
+    /// The same, with more said on its command line.
+    pub async fn node_with(&self, name: &str, yaml: &str, more: &[&str]) -> Process {
+        let args = self.node_args(name, yaml).into_iter().chain(strings(more)).collect();
+        Process::run(self.dir.path().join(name), args, None).await
+    }
+
     fn node_args(&self, name: &str, yaml: &str) -> Vec<String> {
         let team = file(self.dir.path(), &format!("{name}.yaml"), yaml);
         let join = self.dir.path().join("join");

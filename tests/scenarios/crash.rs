@@ -52,7 +52,7 @@ pub(super) async fn at_work(dir: &Path, agent: &str) {
 }
 
 /// Every candidate's fate in every round.
-fn fates(award: &Value) -> Vec<(String, String)> {
+pub(super) fn fates(award: &Value) -> Vec<(String, String)> {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let rounds = award["rounds"].as_array().into_iter().flatten();
     let entries = rounds.flat_map(|round| round["candidates"].as_array().into_iter().flatten());

@@ -97,10 +97,13 @@ async fn a_process_told_to_end_takes_nothing_new_finishes_its_work_and_says_good
     .await;
     assert_eq!((refused.status, &refused.body["reasonCode"]), (503, &json!("draining")), "{refused:?}");
     assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    let ready = crate::harness::call(reqwest::Method::GET, &format!("{}/readyz", agent.url), None).await;
+    assert_eq!((ready.status, &ready.body["checks"]["draining"]["ok"]), (503, &json!(false)), "{ready:?}");
+    cluster.registry.entry_where("builder-01", |entry| entry["accepting"] == false).await;
     open_gate(cluster.dir.path());
     assert_eq!(node.ended().await, 0);
     let left = cluster.board.signal_where("agent.left", |signal| signal["subject"] == "builder-01").await;
-    assert_eq!(left["refs"]["reason"], "deregistered", "it said so, it was not missed: {left:#}");
+    assert_eq!(left["refs"]["reason"], "drained", "it said so, it was not missed: {left:#}");
     node.revive().await;
     let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
     assert_eq!(state(&task), "completed", "it had finished before it ended: {task:#}");

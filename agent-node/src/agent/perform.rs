@@ -107,6 +107,7 @@ impl AgentActor {
             Effect::CloseOpen { task, epoch, is_done } => {
                 self.claim(id, place, task, Wanted::Close { epoch: *epoch, is_done: *is_done });
             }
+            Effect::ReleaseOpen { task, epoch } => self.claim(id, place, task, Wanted::Release(*epoch)),
             Effect::TakeOn { spec, owner, .. } => {
                 self.tasks.insert((spec.task_id.clone(), owner.clone()), id.clone());
             }

@@ -42,7 +42,8 @@ impl Conversation {
             | Effect::Think { .. }
             | Effect::ClaimOpen { .. }
             | Effect::RenewOpen { .. }
-            | Effect::CloseOpen { .. } => is_open = true,
+            | Effect::CloseOpen { .. }
+            | Effect::ReleaseOpen { .. } => is_open = true,
             Effect::TakeOn { spec, owner, epoch } => {
                 let row = TaskRow::new(spec.as_ref().clone(), owner.clone(), self.id.clone(), wall);
                 self.task = Some(TaskRow { epoch: Some(*epoch), ..row });

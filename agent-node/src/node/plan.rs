@@ -72,23 +72,22 @@ pub async fn run(mut plan: Plan) -> anyhow::Result<()> {
     announce(&running, services);
     ends.next().await;
     eprintln!("mesh: leaving; once more to leave at once");
-    tokio::select! {
-        () = running.stop(grace) => {}
-        () = ends.next() => {}
-    }
+    let left = tokio::select! {
+        () = running.stop(grace) => Ok(()),
+        () = ends.next() => Err(anyhow::anyhow!("left at once; what was not finished goes on at the next start")),
+    };
     drop(std::fs::remove_file(data.join("run.json")));
-    Ok(())
+    left
 }
 
 async fn open(plan: Plan) -> anyhow::Result<Running> {
-    home::make(&plan.data)?;
-    let store: Shared = match plan.forgets {
-        true => memory::new(),
-        false => embedded::open(&plan.data, embedded::Options::default())?,
-    };
     let secret = match plan.listen.is_loopback() {
-        true => home::secret(&plan.join)?,
+        true => home::make(&plan.data).and_then(|()| Ok(home::secret(&plan.join)?))?,
         false => home::shared_secret(&plan.join, plan.listen)?,
+    };
+    let store: Shared = match plan.forgets {
+        true => home::make(&plan.data).map(|()| memory::new())?,
+        false => embedded::open(&plan.data, embedded::Options::default())?,
     };
     let seats = seats(&plan)?;
     let keys = (!plan.forgets).then(|| plan.data.join("keys"));

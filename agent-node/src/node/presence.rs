@@ -10,12 +10,14 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
+use tokio::sync::Notify;
 
 /// One agent's standing with the registry.
 pub(super) struct Presence {
     registry: Registry,
     card: Arc<Card>,
     incarnation: Arc<Mutex<Option<u64>>>,
+    hurry: Arc<Notify>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -23,8 +25,15 @@ impl Presence {
     /// Registers `card` and keeps it registered.
     pub(super) fn keep(registry: Registry, card: Arc<Card>, pulse: Arc<Pulse>) -> Self {
         let incarnation = Arc::new(Mutex::new(None));
-        let task = actix::spawn(run(registry.clone(), card.clone(), pulse, incarnation.clone()));
-        Self { registry, card, incarnation, task }
+        let hurry = Arc::new(Notify::new());
+        let known = (incarnation.clone(), hurry.clone());
+        let task = actix::spawn(run(registry.clone(), card.clone(), pulse, known));
+        Self { registry, card, incarnation, hurry, task }
+    }
+
+    /// Says how it stands at once, instead of at the next heartbeat.
+    pub(super) fn hurry(&self) {
+        self.hurry.notify_one();
     }
 
     /// Says goodbye, if the registry can be reached.
@@ -32,7 +41,7 @@ impl Presence {
         self.task.abort();
         let incarnation = self.incarnation.lock().ok().and_then(|incarnation| *incarnation);
         if let Some(incarnation) = incarnation {
-            let goodbye = self.registry.deregister(&self.card.agent_id, incarnation);
+            let goodbye = self.registry.leave_drained(&self.card.agent_id, incarnation);
             match tokio::time::timeout(Duration::from_secs(2), goodbye).await {
                 Ok(Ok(())) => {}
                 Ok(Err(problem)) => {
@@ -46,7 +55,12 @@ impl Presence {
     }
 }
 
-async fn run(registry: Registry, card: Arc<Card>, pulse: Arc<Pulse>, incarnation: Arc<Mutex<Option<u64>>>) {
+async fn run(
+    registry: Registry,
+    card: Arc<Card>,
+    pulse: Arc<Pulse>,
+    (incarnation, hurry): (Arc<Mutex<Option<u64>>>, Arc<Notify>),
+) {
     let instance = uuid::Uuid::now_v7().to_string();
     let mut failures = 0;
     loop {
@@ -71,14 +85,20 @@ async fn run(registry: Registry, card: Arc<Card>, pulse: Arc<Pulse>, incarnation
         if let Ok(mut slot) = incarnation.lock() {
             *slot = Some(registered.incarnation);
         }
-        if !beat(&registry, &card, &pulse, &registered).await {
+        if !beat(&registry, &card, &pulse, &registered, &hurry).await {
             return;
         }
     }
 }
 
 /// Heartbeats until the registry wants a new registration; `false` when another process has taken this agent over.
-async fn beat(registry: &Registry, card: &Card, pulse: &Pulse, registered: &Registered) -> bool {
+async fn beat(
+    registry: &Registry,
+    card: &Card,
+    pulse: &Pulse,
+    registered: &Registered,
+    hurry: &Notify,
+) -> bool {
     loop {
         let heartbeat = Heartbeat {
             incarnation: registered.incarnation,
@@ -95,7 +115,9 @@ async fn beat(registry: &Registry, card: &Card, pulse: &Pulse, registered: &Regi
             }
             Err(problem) => tracing::debug!(agent = %card.agent_id, %problem, "a heartbeat was lost"),
         }
-        tokio::time::sleep(jittered(Duration::from_millis(registered.heartbeat_ms))).await;
+        let pause = jittered(Duration::from_millis(registered.heartbeat_ms));
+        // Told to hurry or not: it is time for the next one.
+        drop(tokio::time::timeout(pause, hurry.notified()).await);
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Wanted {
     },
     /// To keep it.
     Renew(Epoch),
+    /// To give it back.
+    Release(Epoch),
     /// To end it: the task is done, or will not be.
     Close {
         /// Which claim.
@@ -36,6 +38,7 @@ impl Outbox {
     /// Does what is wanted of the claim on `task`, and reports what came of it.
     pub fn claim(&self, conversation: ConversationId, place: Place, task: TaskId, wanted: Wanted) {
         let this = self.clone();
+        self.begin();
         actix::spawn(async move {
             let mut attempt = 0;
             let what = loop {
@@ -50,6 +53,7 @@ impl Outbox {
                 }
             };
             this.report(Happened { conversation, closes: Some(place), what }).await;
+            this.end();
         });
     }
 }
@@ -73,6 +77,9 @@ impl Wanted {
                 let claim = board.renew(&by, task, epoch).await?;
                 Ok(What::Claimed { holder: claim.holder, epoch: claim.epoch })
             }
+            Self::Release(epoch) => {
+                Ok(What::ClaimEnded { epoch: board.release(&by, task, epoch).await?.epoch })
+            }
             Self::Close { epoch, is_done } => {
                 let claim = match is_done {
                     true => board.complete(&by, task, epoch).await?,
@@ -88,7 +95,9 @@ impl Wanted {
         tracing::warn!(%task, %problem, "the board refused a claim");
         match self {
             Self::Take { .. } => What::ClaimLost { holder: None },
-            Self::Renew(epoch) | Self::Close { epoch, .. } => What::ClaimExpired { epoch },
+            Self::Renew(epoch) | Self::Release(epoch) | Self::Close { epoch, .. } => {
+                What::ClaimExpired { epoch }
+            }
         }
     }
 }

@@ -40,6 +40,7 @@ pub fn of(me: &AgentId, conversation: &ConversationId, place: Place, open: &Open
         | Effect::ClaimOpen { .. }
         | Effect::RenewOpen { .. }
         | Effect::CloseOpen { .. }
+        | Effect::ReleaseOpen { .. }
         | Effect::TakeOn { .. }
         | Effect::FindPeers { .. }
         | Effect::WakeAt { .. }

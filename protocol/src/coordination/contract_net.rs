@@ -307,7 +307,8 @@ impl Pattern for ContractNet {
             | What::ClaimEnded { .. }
             | What::Told { .. }
             | What::Published { .. }
-            | What::PeersFound { .. } => Vec::new(),
+            | What::PeersFound { .. }
+            | What::Leaving { .. } => Vec::new(),
         }
     }
 }

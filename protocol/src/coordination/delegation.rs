@@ -247,13 +247,25 @@ impl Delegation {
         if self.accountable.has_ended() {
             return Vec::new();
         }
-        let mut effects = Vec::new();
-        if std::mem::take(&mut self.is_thinking) {
-            effects.push(Effect::StopThinking);
-        }
-        effects.extend(self.asked.withdraw(message.as_deref().unwrap_or("no longer needed")));
+        let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
         effects.extend(self.accountable.finish(state, message, BTreeMap::new()));
         effects
+    }
+
+    /// Hands an award back, so that the next best does it. What only this agent can do waits for its return.
+    fn hand_back(&mut self, why: &str) -> Vec<Effect> {
+        if self.accountable.asker.as_ref().is_none_or(|asker| asker.epoch.is_none()) {
+            return Vec::new();
+        }
+        let mut effects = self.stop(why);
+        effects.extend(self.decline(why.to_owned()));
+        effects
+    }
+
+    /// Ends the turn that is being thought, and withdraws what was asked of others.
+    fn stop(&mut self, why: &str) -> Vec<Effect> {
+        let stopped = std::mem::take(&mut self.is_thinking).then_some(Effect::StopThinking);
+        stopped.into_iter().chain(self.asked.withdraw(why)).collect()
     }
 
     fn heard(&mut self, by: &Principal, answers: Option<&str>, payload: &Payload) -> Vec<Effect> {
@@ -321,6 +333,7 @@ impl Pattern for Delegation {
             What::Woke { timer } if timer == "deadline" => self.fail("its deadline passed".to_owned()),
             What::Woke { timer } if self.asked.give_up(timer, "no answer in time") => self.go_on(),
             What::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
+            What::Leaving { reason } => self.hand_back(reason),
             What::Started
             | What::Progress { .. }
             | What::Thought { .. }

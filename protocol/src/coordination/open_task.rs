@@ -142,15 +142,24 @@ impl OpenTask {
         effects
     }
 
+    /// Gives the claim back, and what was done so far up: the board offers the task again.
+    fn give_back(&mut self, why: &str, event: &Event) -> Vec<Effect> {
+        let Stage::Doing { epoch, work } = &mut self.stage else { return Vec::new() };
+        let (epoch, mut effects) = (*epoch, stopped(work, &self.me, why, event));
+        effects.push(Effect::Forget { timer: LEASE.to_owned() });
+        effects.push(Effect::ReleaseOpen { task: self.spec.task_id.clone(), epoch });
+        let status = Status::new(TaskState::Rejected, why);
+        let outcome = Outcome { status, artifacts: Vec::new(), kept_word: Default::default() };
+        self.stage = Stage::Closing { epoch, outcome: Box::new(outcome) };
+        effects
+    }
+
     /// Somebody else may have it by now: nothing that was done counts.
     fn lose(&mut self, event: &Event) -> Vec<Effect> {
         let why = "its claim's lease ran out: the board has offered it again";
         let mut effects = Vec::new();
         if let Stage::Doing { work, .. } = &mut self.stage {
-            let by = Principal::Agent(self.me.clone());
-            let what = What::Cancelled { by, reason: why.to_owned() };
-            let stopped = work.on(&Event { what, ..event.clone() });
-            effects.extend(stopped.into_iter().filter(|effect| !matches!(effect, Effect::Finish(_))));
+            effects.extend(stopped(work, &self.me, why, event));
         }
         effects.extend(self.end(TaskState::Failed, why.to_owned()));
         effects
@@ -171,6 +180,14 @@ impl OpenTask {
         let status = Status::new(state, message);
         vec![Effect::Finish(Outcome { status, artifacts: Vec::new(), kept_word: Default::default() })]
     }
+}
+
+/// What it takes to stop `work`, whose end is nobody's news.
+fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &Event) -> Vec<Effect> {
+    let what = What::Cancelled { by: Principal::Agent(me.clone()), reason: why.to_owned() };
+    let mut effects = work.on(&Event { what, ..event.clone() });
+    effects.retain(|effect| !matches!(effect, Effect::Finish(_)));
+    effects
 }
 
 impl Pattern for OpenTask {
@@ -201,6 +218,7 @@ impl Pattern for OpenTask {
             {
                 self.lose(event)
             }
+            (Stage::Doing { .. }, What::Leaving { reason }) => self.give_back(reason, event),
             (Stage::Closing { .. }, What::ClaimEnded { epoch }) if under == Some(*epoch) => self.confirmed(),
             (Stage::Doing { epoch, .. }, _) => self.work(*epoch, event),
             (Stage::Offered | Stage::Claiming | Stage::Closing { .. } | Stage::Over, _) => Vec::new(),

@@ -93,6 +93,7 @@ impl Reaction {
             | Effect::Release { .. }
             | Effect::ClaimOpen { .. }
             | Effect::RenewOpen { .. }
+            | Effect::ReleaseOpen { .. }
             | Effect::CloseOpen { .. }
             | Effect::FindPeers { .. }
             | Effect::WakeAt { .. }

@@ -44,8 +44,14 @@ impl Remote {
         self.wire.bytes(call).await.map(|_| ())
     }
 
-    pub(super) async fn deregister(&self, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
-        let url = format!("{}?incarnation={incarnation}", self.agent(id));
+    pub(super) async fn deregister(
+        &self,
+        id: &AgentId,
+        incarnation: u64,
+        is_drained: bool,
+    ) -> Result<(), Problem> {
+        let reason = if is_drained { "&reason=drained" } else { "" };
+        let url = format!("{}?incarnation={incarnation}{reason}", self.agent(id));
         self.wire.bytes(Call::new(Method::DELETE, &url, OWNER)).await.map(|_| ())
     }
 

@@ -45,6 +45,8 @@ pub enum Departure {
     Expired,
     /// It said goodbye.
     Deregistered,
+    /// It said goodbye after it had finished or handed back what it did.
+    Drained,
     /// A new process of the same agent took its place.
     Superseded,
 }
@@ -55,6 +57,7 @@ impl Departure {
         match self {
             Self::Expired => "expired",
             Self::Deregistered => "deregistered",
+            Self::Drained => "drained",
             Self::Superseded => "superseded",
         }
     }

@@ -73,7 +73,7 @@ fn a_new_process_supersedes_the_old_whose_late_words_change_nothing() {
     let before = directory.clone();
     let stale = Refused::Stale { id: id.clone(), current: 2 };
     assert_eq!(directory.heartbeat(&id, beat(1), NodeTime(3)), Err(stale.clone()));
-    assert_eq!(directory.deregister(&id, 1, NodeTime(3)), Err(stale.clone()));
+    assert_eq!(directory.deregister(&id, 1, Departure::Deregistered, NodeTime(3)), Err(stale.clone()));
     assert_eq!(directory.register(card("a", &[]), "old").unwrap_err(), stale);
     assert_eq!(directory, before);
 }
@@ -108,7 +108,10 @@ fn a_forgotten_agent_comes_back_above_its_old_incarnation() {
     for instance in ["1", "2", "3"] {
         join(&mut directory, card("a", &["x"]), instance, NodeTime(0)).unwrap();
     }
-    let change = directory.deregister(&AgentId::parse("a").unwrap(), 3, NodeTime(0)).unwrap().unwrap();
+    let change = directory
+        .deregister(&AgentId::parse("a").unwrap(), 3, Departure::Deregistered, NodeTime(0))
+        .unwrap()
+        .unwrap();
     directory.apply(change, NodeTime(0));
     let day = 24 * 3_600_000;
     sweep_until(&mut directory, day, day);
@@ -123,7 +126,10 @@ fn a_full_registry_forgets_the_departed_before_it_refuses() {
     join(&mut directory, card("a", &[]), "1", NodeTime(0)).unwrap();
     join(&mut directory, card("b", &[]), "1", NodeTime(0)).unwrap();
     assert_eq!(join(&mut directory, card("c", &[]), "1", NodeTime(0)), Err(Refused::Full(2)));
-    let change = directory.deregister(&AgentId::parse("a").unwrap(), 1, NodeTime(0)).unwrap().unwrap();
+    let change = directory
+        .deregister(&AgentId::parse("a").unwrap(), 1, Departure::Deregistered, NodeTime(0))
+        .unwrap()
+        .unwrap();
     directory.apply(change, NodeTime(0));
     assert_eq!(join(&mut directory, card("c", &[]), "1", NodeTime(0)), Ok(2));
 }
@@ -210,7 +216,7 @@ proptest! {
                 }
                 Step::Leave(id, incarnation) => {
                     let id = AgentId::parse(&format!("a{id}")).unwrap();
-                    let left = directory.deregister(&id, incarnation, now);
+                    let left = directory.deregister(&id, incarnation, Departure::Deregistered, now);
                     if let Ok(Some(change)) = left {
                         directory.apply(change, now);
                     }

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     application::{Application, may_speak_for},
     config::Config,
-    directory::{Admitted, Change, Directory},
+    directory::{Admitted, Change, Departure, Directory},
     entry::{Entry, Heartbeat, Query, Registered},
 };
 use blackboard::store::{Error, Lane, Shared};
@@ -88,9 +88,14 @@ impl Desk {
         Ok(())
     }
 
-    pub(super) async fn deregister(&self, id: AgentId, incarnation: u64) -> Result<(), Problem> {
+    pub(super) async fn deregister(
+        &self,
+        id: AgentId,
+        incarnation: u64,
+        why: Departure,
+    ) -> Result<(), Problem> {
         let turn = self.turn()?.await;
-        let decided = self.directory.borrow().deregister(&id, incarnation, self.now());
+        let decided = self.directory.borrow().deregister(&id, incarnation, why, self.now());
         match decided? {
             Some(change) => self.settle(&turn, Lane::Progress, change).await,
             None => Ok(()),

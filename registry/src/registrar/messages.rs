@@ -44,6 +44,8 @@ pub struct Deregister {
     pub id: AgentId,
     /// Which life of it.
     pub incarnation: u64,
+    /// Whether it has finished what it did.
+    pub is_drained: bool,
 }
 
 /// Asks for agents.

@@ -278,7 +278,8 @@ async fn nobody_registers_or_speaks_for_another() {
         assert_eq!(register(by, id).await.unwrap().unwrap_err().reason, reason);
     }
     let by = "agent:b".to_owned().try_into().unwrap();
-    let stolen = rig.addr.send(Deregister { by, id: agent("a"), incarnation: 1 }).await.unwrap();
+    let stolen =
+        rig.addr.send(Deregister { by, id: agent("a"), incarnation: 1, is_drained: false }).await.unwrap();
     assert_eq!(stolen.unwrap_err().reason, Reason::AgentIdTaken);
     let bad = crate::directory::samples::with_endpoint("e", "file:///etc/passwd");
     let refused = rig.registry.register(bad, "1".into()).await.unwrap_err();

@@ -114,6 +114,29 @@ fn help_response(text: &str) -> Payload {
 }
 
 #[test]
+fn a_node_that_leaves_hands_an_award_back_and_keeps_what_is_its_own() {
+    let leaving = || event(5, What::Leaving { reason: "leaving".into() });
+    let mut awarded = doer(Some(7));
+    awarded.on(&event(1, What::Started));
+    let effects = awarded.on(&leaving());
+    assert!(effects.contains(&Effect::StopThinking), "{effects:?}");
+    let declined = effects.iter().any(|effect| {
+        matches!(effect, Effect::Tell(Tell { payload: Payload::AwardDecline(decline), .. })
+            if decline.epoch == 7 && decline.reason == "leaving")
+    });
+    assert!(declined, "{effects:?}");
+    assert!(!awarded.is_work());
+    assert!(awarded.on(&leaving()).is_empty(), "once");
+
+    let mut own = doer(None);
+    own.on(&event(1, What::Started));
+    assert!(own.on(&leaving()).is_empty());
+    assert!(own.is_work(), "it goes on at the next start");
+    let effects = own.on(&event(6, thought(1, Vec::new(), done("built"))));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Finish(_))), "{effects:?}");
+}
+
+#[test]
 fn a_task_done_at_once_ends_with_its_artifacts_and_tells_the_asker() {
     let mut doer = doer(None);
     doer.on(&event(1, What::Started));

@@ -142,6 +142,21 @@ fn work_that_comes_to_nothing_ends_failed_on_the_board() {
     }
 }
 
+#[test]
+fn a_node_that_leaves_gives_the_claim_back_instead_of_failing_the_task() {
+    let mut task = working();
+    let effects = task.on(&event(What::Leaving { reason: "leaving".into() }));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::StopThinking)), "{effects:?}");
+    assert!(
+        effects.iter().any(|effect| matches!(effect, Effect::ReleaseOpen { epoch: 7, .. })),
+        "{effects:?}"
+    );
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::CloseOpen { .. })), "{effects:?}");
+    assert_eq!(ended(&effects), None, "not before the board has it back");
+    let effects = task.on(&event(What::ClaimEnded { epoch: 7 }));
+    assert_eq!(ended(&effects), Some(TaskState::Rejected));
+}
+
 fn any_what() -> impl Strategy<Value = What> {
     prop_oneof![
         Just(What::Started),
@@ -153,6 +168,7 @@ fn any_what() -> impl Strategy<Value = What> {
         (1..3u32).prop_map(|turn| What::ThoughtFailed { turn, reason: "died".into() }),
         Just(What::Woke { timer: LEASE.into() }),
         Just(What::Cancelled { by: Principal::local_user(), reason: "enough".into() }),
+        Just(What::Leaving { reason: "leaving".into() }),
         Just(What::Published { revision: 9 }),
     ]
 }
@@ -169,7 +185,8 @@ proptest! {
             let effects = task.on(&event(what));
             prop_assert!(finished == 0 || effects.is_empty());
             taken += effects.iter().filter(|effect| matches!(effect, Effect::TakeOn { .. })).count();
-            closed += effects.iter().filter(|effect| matches!(effect, Effect::CloseOpen { .. })).count();
+            let closes = |effect: &&Effect| matches!(effect, Effect::CloseOpen { .. } | Effect::ReleaseOpen { .. });
+            closed += effects.iter().filter(closes).count();
             finished += effects.iter().filter(|effect| matches!(effect, Effect::Finish(_))).count();
             let is_done = ended(&effects) == Some(TaskState::Completed);
             prop_assert!(!is_done || confirmed && taken == 1);

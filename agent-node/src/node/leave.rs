@@ -1,0 +1,64 @@
+//! How a process leaves (RELIABILITY §1.11): nothing new, what runs is finished or handed back, what is on its way is
+//! sent, then goodbye. It takes the grace it is given, and a few seconds.
+
+use super::Running;
+use crate::agent::{IsIdle, Leave};
+use std::{future::Future, time::Duration};
+use tokio::time::Instant;
+
+/// How long messages and signals may still take to where they go; what does not get there goes at the next start.
+const FLUSH: Duration = Duration::from_secs(3);
+/// How long requests and streams may still take. A stream has no end of its own.
+pub(super) const ANSWERS: Duration = Duration::from_secs(2);
+/// How long the traces may still take to be taken.
+const TRACES: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+impl Running {
+    /// Leaves; what is not done within `grace` is handed back, or waits for the next start.
+    pub async fn stop(self, grace: Duration) {
+        self.pulses.iter().for_each(|pulse| pulse.drain());
+        self.presences.iter().for_each(|presence| presence.hurry());
+        let is_done = until(grace, async || self.pulses.iter().all(|pulse| pulse.running() == 0)).await;
+        if !is_done {
+            let running: u32 = self.pulses.iter().map(|pulse| pulse.running()).sum();
+            tracing::warn!(running, ?grace, "the grace is over: what others can do is handed back");
+            for actor in &self.actors {
+                if actor.send(Leave).await.is_err() {
+                    tracing::debug!("an agent is gone already; its store knows what is open");
+                }
+            }
+        }
+        let is_sent = until(FLUSH, async || {
+            for actor in &self.actors {
+                if actor.send(IsIdle).await == Ok(false) {
+                    return false;
+                }
+            }
+            true
+        });
+        if !is_sent.await {
+            tracing::warn!("not everything could be sent; what is left goes at the next start");
+        }
+        for presence in self.presences {
+            presence.leave().await;
+        }
+        self.handle.stop(true).await;
+        drop(self.ended.await);
+        self.telemetry.flush(TRACES).await;
+    }
+}
+
+/// Whether `look` has found what it looks for within `patience`; it looks once at least.
+async fn until<F: Future<Output = bool>>(patience: Duration, look: impl Fn() -> F) -> bool {
+    let deadline = Instant::now() + patience;
+    loop {
+        if look().await {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}

@@ -1,0 +1,121 @@
+//! A process that is told to end leaves in good order: what does not fit into its grace is handed back or kept, and nothing
+//! holds it longer than that.
+
+use super::crash::{at_work, build, builder, fates, open_gate};
+use crate::harness::{
+    PATIENCE, artifact,
+    cluster::{Cluster, begun},
+    eventually, state,
+};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const MANAGER: &str = "agents: [{ agent: manager-01, skills: [manage], brain: { echo: {} } }]
+mesh: { auction: { leaseMs: 600000 } }
+";
+
+#[tokio::test]
+async fn awarded_work_that_does_not_fit_into_the_grace_goes_to_the_runner_up_at_once() {
+    let cluster = Cluster::start().await;
+    let (first, second) = (
+        builder(cluster.dir.path(), "builder-01", "cost: 0, eta: 1s"),
+        builder(cluster.dir.path(), "builder-02", "cost: 9, eta: 1h"),
+    );
+    let mut winner = cluster.node_with("one", &first, &["--grace", "100ms"]).await;
+    let _other = cluster.node("two", &second).await;
+    let manager = cluster.node("three", MANAGER).await;
+    cluster.has(&["builder-01", "builder-02", "manager-01"]).await;
+    let agent = manager.agent("manager-01");
+    eventually("both known to the manager", async || {
+        let state = crate::harness::get(&format!("{}/state", agent.url)).await;
+        let peers = state["peers"].as_array().cloned().unwrap_or_default();
+        ["builder-01", "builder-02"].iter().all(|id| peers.contains(&json!(id))).then_some(())
+    })
+    .await;
+    agent.send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    winner.signal("TERM");
+    assert_eq!(winner.ended().await, 0, "{}", winner.log());
+    at_work(cluster.dir.path(), "builder-02").await;
+    open_gate(cluster.dir.path());
+    let task = agent.task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    assert_eq!(artifact(&task, "out.txt").as_deref(), Some("made by builder-02"));
+    let fates = fates(&agent.award("t-1").await);
+    assert!(
+        fates.contains(&("builder-01".to_owned(), "declined".to_owned())),
+        "long before its lease: {fates:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_task_of_its_own_waits_for_its_return_and_no_goodbye_counts_as_a_crash() {
+    let cluster = Cluster::start().await;
+    let yaml = builder(cluster.dir.path(), "builder-01", "maxParallel: 1");
+    let mut node = cluster.node_with("one", &yaml, &["--grace", "0ms"]).await;
+    cluster.has(&["builder-01"]).await;
+    node.agent("builder-01").send(build("t-1")).await;
+    for round in 1..=6 {
+        eventually(&format!("begun {round} times"), async || {
+            (begun(cluster.dir.path()).len() == round).then_some(())
+        })
+        .await;
+        node.signal("TERM");
+        assert_eq!(node.ended().await, 0, "{}", node.log());
+        node.revive().await;
+    }
+    open_gate(cluster.dir.path());
+    let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+}
+
+#[tokio::test]
+async fn what_it_has_to_say_is_said_before_it_goes() {
+    let cluster = Cluster::start().await;
+    let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 1")).await;
+    cluster.has(&["builder-01"]).await;
+    node.agent("builder-01").send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    node.signal("TERM");
+    open_gate(cluster.dir.path());
+    assert_eq!(node.ended().await, 0, "{}", node.log());
+    let said = cluster.board.signals("task.complete").await;
+    assert_eq!(said.iter().filter(|signal| signal["taskId"] == "t-1").count(), 1, "{said:?}");
+    let left = cluster.board.signals("agent.left").await;
+    assert!(left.iter().any(|signal| signal["subject"] == "builder-01"), "{left:?}");
+}
+
+#[tokio::test]
+async fn told_twice_it_leaves_at_once_and_goes_on_where_it_was() {
+    let cluster = Cluster::start().await;
+    let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 1")).await;
+    cluster.has(&["builder-01"]).await;
+    node.agent("builder-01").send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    node.signal("TERM");
+    eventually("that it is leaving", async || node.log().contains("once more").then_some(())).await;
+    node.signal("TERM");
+    assert_eq!(node.ended().await, 1, "not everything was done: {}", node.log());
+    assert!(node.log().contains("goes on at the next start"), "{}", node.log());
+    open_gate(cluster.dir.path());
+    node.revive().await;
+    let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+}
+
+#[tokio::test]
+async fn who_watches_does_not_hold_it() {
+    let mut cluster = Cluster::start().await;
+    let node = cluster.node("one", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
+    cluster.has(&["echo-01"]).await;
+    let url = format!("{}/board/signals/stream", cluster.board.url);
+    let mut stream = crate::harness::client().get(url).send().await.unwrap();
+    let begun = Instant::now();
+    cluster.registry.signal("TERM");
+    assert_eq!(cluster.registry.ended().await, 0, "{}", cluster.registry.log());
+    cluster.board.signal("TERM");
+    assert_eq!(cluster.board.ended().await, 0, "{}", cluster.board.log());
+    assert!(begun.elapsed() < PATIENCE.min(Duration::from_secs(20)), "{:?}", begun.elapsed());
+    while let Ok(Some(_)) = stream.chunk().await {}
+    drop(node);
+}
