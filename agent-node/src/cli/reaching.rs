@@ -5,7 +5,10 @@ use crate::{
     node::reach::{Host, Reach},
 };
 use clap::Args;
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    str::FromStr,
+};
 
 /// Where a process listens, and how others reach it there.
 #[derive(Debug, Args)]
@@ -17,17 +20,36 @@ pub(super) struct Reaching {
     #[arg(long, env = "MESH_ADVERTISE", value_name = "HOST")]
     advertise: Option<Host>,
     /// Further names it may be called by, beside those it is told to others under.
-    #[arg(long, env = "MESH_HOSTS", value_name = "HOST,…", value_delimiter = ',')]
-    hosts: Vec<Host>,
+    #[arg(long, env = "MESH_HOSTS", value_name = "HOST,…", default_value = "", hide_default_value = true)]
+    hosts: List<Host>,
     /// From where calls need no credential, beside loopback: `gateway` (of the container's network), addresses, networks.
-    #[arg(long, env = "MESH_LOCAL_CALLERS", value_name = "FROM,…", value_delimiter = ',')]
-    local_callers: Vec<LocalCaller>,
+    #[arg(
+        long,
+        env = "MESH_LOCAL_CALLERS",
+        value_name = "FROM,…",
+        default_value = "",
+        hide_default_value = true
+    )]
+    local_callers: List<LocalCaller>,
 }
 
 impl Reaching {
     /// The same for the node.
     pub(super) fn reach(self) -> Reach {
         let Self { advertise, hosts, local_callers, .. } = self;
-        Reach { advertise, hosts, local_callers }
+        Reach { advertise, hosts: hosts.0, local_callers: local_callers.0 }
+    }
+}
+
+/// Several of a kind, with commas between them; a variable that is set to nothing is none.
+#[derive(Debug, Clone)]
+struct List<T>(Vec<T>);
+
+impl<T: FromStr> FromStr for List<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        words.map(str::parse).collect::<Result<_, _>>().map(Self)
     }
 }

@@ -265,7 +265,9 @@ impl Story<'_> {
                 .with(n::MESH_TASK, json!(task))
                 .with(n::PEER_FROM, json!(self.me))
                 .with(n::PEER_TO, json!(holder)),
-            Effect::ClaimOpen { task, .. } | Effect::CloseOpen { task, .. } => self
+            Effect::ClaimOpen { task, .. }
+            | Effect::CloseOpen { task, .. }
+            | Effect::ReleaseOpen { task, .. } => self
                 .span("claim", id, mine, Kind::Client, "claim".to_owned(), at)
                 .with(n::MESH_TASK, json!(task))
                 .with(n::PEER_FROM, json!(self.me))
@@ -450,6 +452,7 @@ fn failure(what: &What) -> Option<&str> {
         | What::Published { .. }
         | What::PeersFound { .. }
         | What::Answered { .. }
-        | What::Cancelled { .. } => None,
+        | What::Cancelled { .. }
+        | What::Leaving { .. } => None,
     }
 }

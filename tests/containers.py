@@ -1,0 +1,432 @@
+#!/usr/bin/env python3
+"""Builds the image and runs deploy/compose.yaml for real, wherever a Docker engine answers.
+
+    tests/containers.py              # builds a static binary, the image from it, and tries the whole file
+    MESH_BINARY=path tests/containers.py
+
+Everything it makes carries a project name of its own and is removed at the end, also when a step fails. It needs
+docker, docker-compose (or `docker compose`) and cargo, and nothing from the network.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from io import BytesIO
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NAME = f"meshtest{os.getpid()}"
+IMAGE = f"agent-mesh:{NAME}"
+# An address of this machine's loopback for this run alone, so that whatever has 127.0.0.1:8000 is not in the way.
+LOOPBACK = f"{83 + os.getpid() % 100}.{os.getpid() // 250 % 250}.{1 + os.getpid() % 250}"
+PORTS = {"blackboard": 7999, "registry": 8000, "planner": 8001, "builder-fast": 8002, "reviewer": 8004, "orchestrator": 8005}
+REQUEST = "A REST API for a greenhouse: plants (name, species) and sensors (kind, reading:float)"
+
+
+class Failed(Exception):
+    """A step did not show what it should."""
+
+
+def check(holds, what):
+    if not holds:
+        raise Failed(what)
+
+
+def run(*command, ok=(0,), within=600, **more):
+    """Runs a command to its end; its output. Any other exit code than those in `ok` fails the step."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=within, **more)
+    if ok is not None and done.returncode not in ok:
+        raise Failed(f"{' '.join(map(str, command))}\n  ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done
+
+
+def eventually(what, look, within=90):
+    """What `look` finds, as soon as it finds something."""
+    deadline, seen = time.monotonic() + within, None
+    while time.monotonic() < deadline:
+        try:
+            found = look()
+            if found:
+                return found
+        except (OSError, ValueError, KeyError, TypeError, urllib.error.URLError) as error:
+            seen = error
+        time.sleep(0.2)
+    raise Failed(f"never seen within {within} s: {what}" + (f" (last: {seen!r})" if seen else ""))
+
+
+def http(port, path, body=None, wait=None, within=60):
+    """Status and JSON of a request to a published port."""
+    headers = {"host": f"localhost:{port}", "content-type": "application/json"}
+    if wait:
+        headers["prefer"] = f"wait={wait}"
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(f"http://127.{LOOPBACK}:{port}{path}", data=data, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=within) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read() or b"null")
+
+
+def get(port, path):
+    return http(port, path)[1]
+
+
+class Mesh:
+    """The compose file, under a name of its own."""
+
+    def __init__(self, context):
+        v2 = subprocess.run(["docker", "compose", "version"], capture_output=True).returncode == 0
+        tool = ["docker", "compose"] if v2 else ["docker-compose"]
+        if not v2 and not shutil.which("docker-compose"):
+            raise Failed("a Docker engine answers, but there is no docker-compose: install it")
+        self.command = [*tool, "-f", str(ROOT / "deploy/compose.yaml")]
+        self.env = {
+            **os.environ,
+            "COMPOSE_PROJECT_NAME": NAME,
+            "COMPOSE_PROFILES": "",
+            "DOCKER_BUILDKIT": "0",
+            "MESH_IMAGE": IMAGE,
+            "MESH_BUILD_CONTEXT": str(context),
+            "MESH_BUILD_FILE": str(ROOT / "deploy/Dockerfile"),
+            "MESH_BUILD_TARGET": "ready",
+            "MESH_LOOPBACK": LOOPBACK,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "",
+        }
+
+    def do(self, *words, **more):
+        return run(*self.command, *words, env=self.env, **more)
+
+    def containers(self, service=None):
+        """What Docker knows of the containers, those that have ended too."""
+        wanted = ["--filter", f"label=com.docker.compose.project={NAME}"]
+        if service:
+            wanted += ["--filter", f"label=com.docker.compose.service={service}"]
+        ids = run("docker", "ps", "-aq", *wanted).stdout.split()
+        return json.loads(run("docker", "inspect", *ids).stdout) if ids else []
+
+    def are_healthy(self, but=()):
+        def look():
+            all_of_them = [c for c in self.containers() if service(c) not in ("secret", *but)]
+            return all_of_them and all(c["State"].get("Health", {}).get("Status") == "healthy" for c in all_of_them)
+
+        eventually("every container healthy", look)
+
+    def report(self):
+        for words in (["ps"], ["logs", "--no-color", "--tail", "60"]):
+            print(self.do(*words, ok=None).stdout, file=sys.stderr)
+
+
+def service(container):
+    return container["Config"]["Labels"]["com.docker.compose.service"]
+
+
+def alive(capability=None):
+    """The agents that are alive, by id."""
+    query = f"?capability={capability}" if capability else ""
+    found = get(PORTS["registry"], f"/registry/agents{query}")["agents"]
+    return {entry["card"]["agentId"]: entry for entry in found if entry["state"] == "alive"}
+
+
+def signals(kind):
+    return get(PORTS["blackboard"], f"/board/signals?type={kind}&limit=1000")["signals"]
+
+
+def ask(of, to, task, wait=None):
+    payload = {"taskId": task, "capability": "implement-api", "description": REQUEST}
+    envelope = {"fromAgentId": "me", "toAgentId": to, "type": "task-request", "payload": payload}
+    return http(PORTS[of], "/a2a/messages", envelope, wait=wait, within=(wait or 10) + 30)
+
+
+def builder_of(task):
+    """Who built what a finished task holds."""
+    by = {artifact.get("metadata", {}).get("builtBy") for artifact in task.get("artifacts", [])} - {None}
+    return by.pop() if len(by) == 1 else None
+
+
+# The steps, in order: each is a sentence.
+
+
+def the_image_is_one_static_binary_that_needs_no_rights(mesh):
+    mesh.do("build")
+    image = json.loads(run("docker", "image", "inspect", IMAGE).stdout)[0]
+    check(image["Config"]["User"] == "65532:65532", f"it does not run as root: {image['Config']['User']!r}")
+    check(image["Config"]["Healthcheck"]["Test"][:2] == ["CMD", "/mesh"], "its health check is the binary's own")
+    locked = ["docker", "run", "--rm", "--read-only", "--cap-drop", "ALL", "--network", "none"]
+    check(run(*locked, IMAGE, "--version").stdout.startswith("mesh "), "it runs alone, on a root that can't be written")
+    refused = run(*locked, IMAGE, "registry", "--listen", "0.0.0.0", ok=None)
+    check(refused.returncode == 77, f"beyond loopback it needs a join secret: {refused}")
+    check("mesh join-secret --init" in refused.stderr, f"it says how to make one: {refused.stderr}")
+
+
+def everything_starts_in_order_and_is_healthy(mesh):
+    mesh.do("up", "-d", within=300)
+    mesh.are_healthy()
+    check(len(mesh.containers()) == 8, "secret, registry, blackboard and five agents")
+    eventually("five agents alive", lambda: len(alive()) == 5)
+
+
+def nothing_has_more_rights_than_it_needs_or_a_port_beyond_loopback(mesh):
+    for container in mesh.containers():
+        host, name = container["HostConfig"], container["Name"]
+        check(host["ReadonlyRootfs"], f"{name} can't write its root")
+        check(host["CapDrop"] == ["ALL"] and host["Init"], f"{name} has no capabilities, and an init")
+        check("no-new-privileges:true" in host["SecurityOpt"], f"{name} gets no new privileges")
+        for bindings in (host["PortBindings"] or {}).values():
+            check(all(b["HostIp"].startswith("127.") for b in bindings), f"{name} is published at {bindings}")
+        secrets = [line for line in container["Config"]["Env"] if re.search(r"SECRET|PASSWORD|TOKEN", line)]
+        check(not secrets, f"{name} has a secret in its environment: {secrets}")
+
+
+def join_secret(mesh):
+    """The secret's file, as the volume holds it: mode, owner, content."""
+    registry = mesh.containers("registry")[0]["Id"]
+    packed = subprocess.run(["docker", "cp", f"{registry}:/secret/join", "-"], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=BytesIO(packed)) as tar:
+        member = tar.getmembers()[0]
+        return oct(member.mode & 0o777), member.uid, tar.extractfile(member).read()
+
+
+def the_join_secret_is_random_private_and_written_once(mesh):
+    mode, uid, first = join_secret(mesh)
+    check((mode, uid) == ("0o600", 65532), f"for its owner's eyes only: {mode} {uid}")
+    check(len(first) >= 32, "it can't be guessed")
+    mesh.do("up", "-d", "secret")
+    eventually("the init service at its end", lambda: mesh.containers("secret")[0]["State"]["Status"] == "exited")
+    check(join_secret(mesh)[2] == first, "another start leaves it as it is")
+
+
+def a_container_without_the_secret_gets_nowhere(mesh):
+    stranger = ["docker", "run", "--rm", "--network", f"{NAME}_default", IMAGE, "health", "--itself", "--url"]
+    for host in ("registry:8000", "blackboard:7999", "planner:8001"):
+        refused = run(*stranger, f"http://{host}", ok=None)
+        check(refused.returncode != 0 and "unauthenticated" in refused.stdout + refused.stderr, f"{host}: {refused}")
+
+
+def a_task_given_to_an_agent_that_cannot_do_it_is_done_by_one_that_can(mesh):
+    status, task = ask("reviewer", "reviewer-01", "t-1", wait=60)
+    check(status == 200 and task["status"]["state"] == "TASK_STATE_COMPLETED", f"{status}: {task}")
+    check(builder_of(task) == "builder-fast", f"the usual winner did it: {builder_of(task)}")
+    code = next(a for a in task["artifacts"] if a["artifactId"] == "handler.rs")["parts"][0]["text"]
+    check("species" in code and "reading" in code, "it is about what was asked for")
+    eventually("it on the board", lambda: any(s["taskId"] == "t-1" for s in signals("task.complete")))
+
+
+def four_builders_have_four_ids_and_ports_and_all_of_them_bid(mesh):
+    mesh.do("up", "-d", "--no-recreate", "--scale", "builder=4", within=300)
+    mesh.are_healthy()
+    four = {f"builder-{n}" for n in range(1, 5)}
+    entries = eventually("four of them alive", lambda: four <= alive().keys() and alive())
+    check(len({entries[id]["card"]["endpoint"] for id in four}) == 4, f"each at an address of its own: {entries}")
+    ids = set()
+    for container in mesh.containers("builder"):
+        port = int(container["NetworkSettings"]["Ports"]["8001/tcp"][0]["HostPort"])
+        check(8010 <= port <= 8019, f"published in the range: {port}")
+        ids.add(get(port, "/.well-known/agent-card.json").get("agentId") or list(get(port, "/state")["agents"])[0])
+    check(ids == four, f"each answers on its own port: {ids}")
+    status, task = ask("orchestrator", "orchestrator-01", "t-2", wait=60)
+    check(status == 200 and task["status"]["state"] == "TASK_STATE_COMPLETED", f"{status}: {task}")
+    award = json.dumps(get(PORTS["orchestrator"], "/a2a/tasks/t-2/award"))
+    bidders = {id for id in four | {"builder-fast"} if f'"{id}"' in award}
+    check(bidders == four | {"builder-fast"}, f"all of them were asked: {award}")
+    check(award.count('"bid"') >= 5 or award.count("cost") >= 5, f"all of them bid: {award}")
+
+
+def replicas_keep_their_ids_over_a_restart(mesh):
+    before = {id: entry["incarnation"] for id, entry in alive("implement-api").items()}
+    for container in mesh.containers("builder"):
+        run("docker", "kill", container["Id"])
+    mesh.do("up", "-d", "--no-recreate", "--scale", "builder=4", within=300)
+
+    def are_back():
+        there = {id: entry["incarnation"] for id, entry in alive("implement-api").items()}
+        check(there.keys() <= before.keys(), f"nobody new: {there}")
+        again = [id for id in before if id != "builder-fast" and there.get(id, 0) > before[id]]
+        return len(again) == 4
+
+    eventually("the same four, each in a new life", are_back)
+    mesh.are_healthy()
+
+
+def when_the_winner_is_killed_at_work_the_runner_up_finishes(mesh):
+    # It asks the reviewer before it is done: while that one is held, the winner is at work.
+    mesh.do("pause", "reviewer")
+    try:
+        status, told = ask("orchestrator", "orchestrator-01", "t-3")
+        check(status == 202, f"{status}: {told}")
+        award = "/a2a/tasks/t-3/award"
+        claimed = lambda: [s for s in signals("task.claimed") if s["taskId"] == "t-3"]
+        first = eventually("it claimed", claimed)[0]
+        check(first["subject"] == "builder-fast", f"the usual winner has it: {first}")
+        eventually("it waiting for the review", lambda: any(s["taskId"] == "t-3" for s in signals("help.needed")))
+        mesh.do("kill", "builder-fast")
+    finally:
+        mesh.do("unpause", "reviewer")
+    ended = ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
+    path = "/a2a/tasks/t-3"
+    look = lambda: (t := get(PORTS["orchestrator"], path))["status"]["state"] in ended and t
+    task = eventually("its end", look, within=150)
+    check(task["status"]["state"] == "TASK_STATE_COMPLETED", f"{task['status']}; {get(PORTS['orchestrator'], award)}")
+    check((builder_of(task) or "").startswith("builder-") and builder_of(task) != "builder-fast", f"by {builder_of(task)}")
+    mesh.do("start", "builder-fast")
+    eventually("the killed one back", lambda: "builder-fast" in alive())
+
+
+def the_registry_comes_back_with_what_it_knew(mesh):
+    before = alive()
+    left = len(signals("agent.left"))
+    mesh.do("kill", "registry")
+    status, task = ask("planner", "planner-01", "t-4", wait=90)
+    check(status == 200 and task["status"]["state"] == "TASK_STATE_COMPLETED", f"peers go on without it: {status}: {task}")
+    unready = http(PORTS["planner"], "/readyz")
+    check(unready[0] == 503 and not unready[1]["checks"]["registry"]["ok"], f"and say what is missing: {unready}")
+    mesh.do("start", "registry")
+    eventually("everybody known", lambda: alive().keys() == before.keys())
+    after = alive()
+    kept = {id for id in before if after[id]["incarnation"] == before[id]["incarnation"]}
+    check(kept == before.keys(), f"nobody had to begin a new life: {kept}")
+    check(len(signals("agent.left")) == left, "and nobody was taken for dead")
+    mesh.are_healthy()
+
+
+def the_blackboard_comes_back_with_what_was_said(mesh):
+    said = {signal["id"] for signal in signals("task.*")}
+    mesh.do("kill", "blackboard")
+    status, task = ask("reviewer", "reviewer-01", "t-5", wait=90)
+    check(status == 200 and task["status"]["state"] == "TASK_STATE_COMPLETED", f"awards need no board: {status}: {task}")
+    mesh.do("start", "blackboard")
+    eventually("what was said before", lambda: said <= {signal["id"] for signal in signals("task.*")})
+    eventually("what waited for it", lambda: any(s["taskId"] == "t-5" for s in signals("task.complete")))
+    mesh.are_healthy()
+
+
+def who_is_stopped_says_goodbye(mesh):
+    mesh.do("stop", "reviewer")
+    gone = lambda: [s for s in signals("agent.left") if s["subject"] == "reviewer-01"]
+    check(eventually("its goodbye", gone)[-1]["refs"]["reason"] == "drained", f"it was not missed: {gone()}")
+    mesh.do("start", "reviewer")
+    eventually("it back", lambda: "reviewer-01" in alive())
+
+
+def what_makes_no_sense_is_said_in_one_line(mesh):
+    with tempfile.TemporaryDirectory(prefix=NAME) as folder:
+        folder = pathlib.Path(folder)
+        folder.chmod(0o755)
+        (folder / "typo.yaml").write_text("agent: a-01\nbrian: { echo: {} }\n")
+        store = sqlite3.connect(folder / "store.sqlite")
+        store.execute("pragma user_version = 99")
+        store.close()
+        (folder / "store.sqlite").chmod(0o644)
+        alone = ["docker", "run", "--rm", "--network", "none"]
+        typo = run(*alone, "-v", f"{folder}:/agents:ro", IMAGE, "node", "/agents/typo.yaml", ok=(78,)).stderr
+        check(len(typo.splitlines()) == 1 and "typo.yaml:2" in typo and "`brain`" in typo, typo)
+        volume = f"{NAME}_newer"
+        made = run("docker", "create", "--label", f"com.docker.compose.project={NAME}", "-v", f"{volume}:/data", IMAGE, "blackboard")
+        made = made.stdout.strip()
+        try:
+            run("docker", "cp", "-a", str(folder / "store.sqlite"), f"{made}:/data/store.sqlite")
+            newer = run("docker", "start", "-a", made, ok=(76,)).stderr
+            check(len(newer.splitlines()) == 1 and "99" in newer, newer)
+        finally:
+            run("docker", "rm", "-f", made)
+            run("docker", "volume", "rm", volume)
+
+
+def everything_stops_cleanly(mesh):
+    started = time.monotonic()
+    mesh.do("stop", within=120)
+    codes = {c["Name"]: c["State"]["ExitCode"] for c in mesh.containers()}
+    check(len(codes) == 11 and set(codes.values()) == {0}, f"all of them with exit 0: {codes}")
+    print(f"    stopped in {time.monotonic() - started:.1f} s")
+
+
+def what_was_known_is_known_after_a_new_start(mesh):
+    mesh.do("up", "-d", "--scale", "builder=4", within=300)
+    mesh.are_healthy()
+    task = get(PORTS["reviewer"], "/a2a/tasks/t-1")
+    check(task["status"]["state"] == "TASK_STATE_COMPLETED", f"{task}")
+    eventually("the same agents", lambda: len(alive()) == 8)
+
+
+STEPS = [
+    the_image_is_one_static_binary_that_needs_no_rights,
+    everything_starts_in_order_and_is_healthy,
+    nothing_has_more_rights_than_it_needs_or_a_port_beyond_loopback,
+    the_join_secret_is_random_private_and_written_once,
+    a_container_without_the_secret_gets_nowhere,
+    a_task_given_to_an_agent_that_cannot_do_it_is_done_by_one_that_can,
+    four_builders_have_four_ids_and_ports_and_all_of_them_bid,
+    replicas_keep_their_ids_over_a_restart,
+    when_the_winner_is_killed_at_work_the_runner_up_finishes,
+    the_registry_comes_back_with_what_it_knew,
+    the_blackboard_comes_back_with_what_was_said,
+    who_is_stopped_says_goodbye,
+    what_makes_no_sense_is_said_in_one_line,
+    everything_stops_cleanly,
+    what_was_known_is_known_after_a_new_start,
+]
+
+
+def static_binary():
+    """A static `mesh`, built here unless one is given."""
+    if given := os.environ.get("MESH_BINARY"):
+        return pathlib.Path(given)
+    target = re.search(r"^host: (.*)$", run("rustc", "-vV").stdout, re.M).group(1)
+    env = {**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static", "CARGO_PROFILE_DEV_DEBUG": "0"}
+    print("    building a static binary", flush=True)
+    run("cargo", "build", "--locked", "--target", target, "--bin", "mesh", cwd=ROOT, env=env, within=1500)
+    folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return folder / target / "debug" / "mesh"
+
+
+def engine_answers():
+    try:
+        return subprocess.run(["docker", "version"], capture_output=True, timeout=20).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def main():
+    if not engine_answers():
+        line = "!" * 100
+        print(f"{line}\n!! NO DOCKER ENGINE ANSWERS: the image and deploy/compose.yaml were NOT tried.\n{line}", flush=True)
+        return 1 if os.environ.get("MESH_NEEDS_DOCKER") else 0
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix=NAME) as context:
+        mesh = None
+        try:
+            binary = pathlib.Path(context) / "mesh"
+            shutil.copy(static_binary(), binary)
+            if shutil.which("strip"):
+                run("strip", str(binary))
+            mesh = Mesh(context)
+            for step in STEPS:
+                begun = time.monotonic()
+                print(f"  {step.__name__.replace('_', ' ')}", flush=True)
+                step(mesh)
+                print(f"    ok ({time.monotonic() - begun:.1f} s)", flush=True)
+        except (Failed, subprocess.SubprocessError, OSError, LookupError, ValueError) as error:
+            print(f"\nFAILED: {error!r}\n{error}", file=sys.stderr, flush=True)
+            if mesh:
+                mesh.report()
+            return 1
+        finally:
+            if mesh:
+                mesh.do("down", "-v", "--remove-orphans", "-t", "5", ok=None)
+                run("docker", "image", "rm", "-f", IMAGE, ok=None)
+    print(f"containers: all {len(STEPS)} steps passed ({time.monotonic() - started:.0f} s)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
