@@ -191,6 +191,8 @@ pub struct Answer {
     pub by: Principal,
     /// What.
     pub text: String,
+    /// The same as an A2A client said it: also taken when nothing was asked.
+    pub message: Option<Box<protocol::a2a::message::Message>>,
 }
 
 /// Asks whether a message of `by` is on its way into the store.
@@ -326,7 +328,7 @@ impl Handler<Answer> for AgentActor {
 
     fn handle(&mut self, answer: Answer, ctx: &mut Self::Context) -> Self::Result {
         let awaits = |row: &crate::conversation::record::TaskRow| {
-            row.task.status.state == protocol::task::TaskState::InputRequired
+            answer.message.is_some() || row.task.status.state.is_interrupted()
         };
         let id = match self.open_task(&answer.task, &answer.by, Reason::NotAwaitingAnswer) {
             Ok(id) => id,
@@ -342,7 +344,7 @@ impl Handler<Answer> for AgentActor {
                 Problem::new(Reason::NotAwaitingAnswer, format!("task {} waits for no answer", answer.task));
             return Box::pin(async { Err(problem) });
         }
-        let what = What::Answered { by: answer.by, text: answer.text };
+        let what = What::Answered { by: answer.by, text: answer.text, message: answer.message };
         self.tell_owner_event(id, &answer.task, what, ctx)
     }
 }

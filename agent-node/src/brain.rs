@@ -125,6 +125,7 @@ pub(crate) mod tests {
                 },
                 produced: Vec::new(),
                 answers: Vec::new(),
+                message: None,
             },
             peers: Vec::new(),
         }

@@ -201,6 +201,7 @@ impl Conversation {
             ),
             artifacts: Vec::new(),
             kept_word: BTreeMap::new(),
+            is_message: task.as_ref().is_some_and(|row| row.task.is_message),
         });
         Self {
             open: state.open.clone(),
@@ -296,6 +297,9 @@ impl Conversation {
                 self.excuse_attempts();
             }
             let event = Event { at, wall, what: queued.what };
+            if let (Some(row), What::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
+                row.task.hear(said.as_ref().clone());
+            }
             let effects = match rule(&mut self.pattern, &event) {
                 Ok(effects) => effects,
                 Err(why) => {

@@ -195,6 +195,7 @@ impl Outbox {
                 envelope: letter.envelope.clone(),
                 by: Principal::Agent(self.me.clone()),
                 trace: letter.trace.clone(),
+                contact: None,
             };
             match tokio::time::timeout(self.ways.limits.ack(), local.send(admit)).await {
                 Ok(Ok(answer)) => answer.map(|_| ()),

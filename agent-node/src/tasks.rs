@@ -6,10 +6,11 @@ use crate::conversation::{
 };
 use blackboard::store::{Error, Filter, Key, Record, Revision, Store};
 use protocol::{
+    a2a::event::{ArtifactUpdate, StatusUpdate, StreamResponse},
     coordination::{Effect, Update},
     ids::{AgentId, ConversationId, TaskId},
     principal::Principal,
-    task::{Task, status_json},
+    task::Task,
     time::WallTime,
 };
 use serde_json::{Value, json};
@@ -68,8 +69,8 @@ pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> 
 pub struct Seen {
     /// The journal's revision, and the event's place in that step.
     pub id: (Revision, usize),
-    /// `task`, `statusUpdate` or `artifactUpdate`: one of A2A's stream responses.
-    pub data: Value,
+    /// What they see.
+    pub data: StreamResponse,
     /// Whether nothing follows.
     pub is_last: bool,
 }
@@ -80,6 +81,10 @@ pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) ->
     let at = step.events.last().map_or(task.created_at, |event| event.wall);
     let shown = step.effects.into_iter().filter_map(|effect| match effect {
         Effect::Update(update) => Some((shown(task, update, at), false)),
+        Effect::Finish(outcome) if outcome.is_message => {
+            let answered = Task { status: outcome.status, ..task.clone() };
+            Some((StreamResponse::Message(Box::new(answered.answer_a2a())), true))
+        }
         Effect::Finish(outcome) => Some((status_update(task, &outcome.status, at), true)),
         Effect::Tell(_)
         | Effect::Resend(_)
@@ -106,29 +111,33 @@ pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) ->
 }
 
 /// How a task ended, for a watcher who comes when its journal is gone.
-pub fn end_of(task: &Task) -> Value {
+pub fn end_of(task: &Task) -> StreamResponse {
     status_update(task, &task.status, task.changed_at)
 }
 
-fn shown(task: &Task, update: Update, at: WallTime) -> Value {
+fn shown(task: &Task, update: Update, at: WallTime) -> StreamResponse {
     match update {
         Update::Status(status) => status_update(task, &status, at),
-        Update::Artifact { artifact, append, last_chunk } => json!({ "artifactUpdate": {
-            "taskId": task.spec.task_id,
-            "contextId": task.conversation,
-            "artifact": artifact,
-            "append": append,
-            "lastChunk": last_chunk,
-        }}),
+        Update::Artifact { artifact, append, last_chunk } => {
+            StreamResponse::ArtifactUpdate(Box::new(ArtifactUpdate {
+                task_id: task.spec.task_id.to_string(),
+                context_id: task.context_id().to_owned(),
+                artifact,
+                append,
+                last_chunk,
+                metadata: Default::default(),
+            }))
+        }
     }
 }
 
-fn status_update(task: &Task, status: &protocol::task::Status, at: WallTime) -> Value {
-    json!({ "statusUpdate": {
-        "taskId": task.spec.task_id,
-        "contextId": task.conversation,
-        "status": status_json(&task.spec.task_id, &task.conversation, status, at),
-    }})
+fn status_update(task: &Task, status: &protocol::task::Status, at: WallTime) -> StreamResponse {
+    StreamResponse::StatusUpdate(Box::new(StatusUpdate {
+        task_id: task.spec.task_id.to_string(),
+        context_id: task.context_id().to_owned(),
+        status: task.status_a2a(status, at),
+        metadata: Default::default(),
+    }))
 }
 
 /// What came of a message: where its task stands, or how its conversation ended.

@@ -146,6 +146,9 @@ pub enum What {
         by: Principal,
         /// The answer.
         text: String,
+        /// The same as an A2A client said it, with all its parts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<Box<crate::a2a::message::Message>>,
     },
     /// The task's owner ended it.
     Cancelled {
@@ -279,6 +282,9 @@ pub enum Effect {
     AskHuman {
         /// What.
         question: String,
+        /// Whether it is a credential that is asked for.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        auth: bool,
     },
     /// Show progress of the task to whoever watches it.
     Update(Update),
@@ -403,6 +409,9 @@ pub struct Outcome {
     /// How peers kept their word: feeds the manager's track records.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kept_word: BTreeMap<AgentId, Vec<bool>>,
+    /// Whether the message is all there is, and no task was made of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_message: bool,
 }
 
 /// Every pattern there is. A new one is a file, a variant here, and a line in `each!`.

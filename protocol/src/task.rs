@@ -2,13 +2,17 @@
 //! [`EXTENSION`].
 
 use crate::{
+    a2a::{
+        self,
+        message::{Message, Role},
+    },
     artifact::Artifact,
     ids::{AgentId, Capability, ConversationId, TaskId},
     principal::Principal,
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The URI under which a task's metadata carries what the mesh adds: path, conversation, award.
 pub const EXTENSION: &str = "urn:agent-mesh:ext:task:v1";
@@ -49,6 +53,11 @@ impl TaskState {
             Self::Completed | Self::Failed | Self::Canceled | Self::Rejected => true,
             Self::Submitted | Self::Working | Self::InputRequired | Self::AuthRequired => false,
         }
+    }
+
+    /// Whether it waits for its owner: for an answer, or for a credential (A2A §4.1.3).
+    pub fn is_interrupted(self) -> bool {
+        matches!(self, Self::InputRequired | Self::AuthRequired)
     }
 
     /// One word for people: `completed`, `input-required`, …
@@ -97,6 +106,23 @@ pub struct TaskSpec {
     pub parent: Option<TaskId>,
     /// On whose behalf all this happens: the principal who asked first. May see everything done for it.
     pub root: Principal,
+    /// How it was said, if an A2A client said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contact: Option<Box<Contact>>,
+}
+
+/// What an A2A client said to begin a task, and where that belongs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Contact {
+    /// The context the client named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_id: Option<String>,
+    /// The tenant it is kept for; no other sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The words themselves.
+    pub message: Message,
 }
 
 /// A status: the state and, where there is something to say, a sentence.
@@ -142,7 +168,16 @@ pub struct Task {
     /// What has been produced so far.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
+    /// What was said since it began: questions, and what came back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Message>,
+    /// Whether the agent just answered, and made no task of it (A2A §3.1.1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_message: bool,
 }
+
+/// The most messages of one task that are kept, beside the one it began with; the oldest go first.
+const MAX_HISTORY: usize = 200;
 
 impl Task {
     /// Whether `principal` may see it.
@@ -150,8 +185,57 @@ impl Task {
         self.owner == *principal || self.spec.root == *principal || self.participants.contains(principal)
     }
 
+    /// The context it belongs to: the one its client named, else its own.
+    pub fn context_id(&self) -> &str {
+        let named = self.spec.contact.as_ref().and_then(|contact| contact.context_id.as_deref());
+        named.unwrap_or(self.conversation.as_str())
+    }
+
+    /// The tenant it is kept for.
+    pub fn tenant(&self) -> Option<&str> {
+        self.spec.contact.as_ref()?.tenant.as_deref()
+    }
+
+    /// Takes in what its owner says; an open question becomes part of what was said before.
+    pub fn hear(&mut self, said: Message) {
+        if self.status.state.is_interrupted() {
+            self.history.extend(self.status_message(&self.status, self.changed_at));
+        }
+        self.history.push(said);
+        let old = self.history.len().saturating_sub(MAX_HISTORY);
+        self.history.drain(..old);
+    }
+
+    /// A2A's TaskStatus.
+    pub fn status_a2a(&self, status: &Status, at: WallTime) -> a2a::task::TaskStatus {
+        let message = self.status_message(status, at);
+        a2a::task::TaskStatus { state: status.state, message, timestamp: Some(at) }
+    }
+
+    fn status_message(&self, status: &Status, at: WallTime) -> Option<Message> {
+        let text = status.message.as_ref()?;
+        let id = format!("{}.{}.{}", self.spec.task_id, status.state.word(), at.0);
+        Some(self.signed(Message::text(id, Role::Agent, text)))
+    }
+
+    /// The answer, if it made no task of it.
+    pub fn answer_a2a(&self) -> Message {
+        let text = self.status.message.clone().unwrap_or_default();
+        let message = Message::text(format!("{}.answer", self.spec.task_id), Role::Agent, text);
+        Message { context_id: Some(self.context_id().to_owned()), ..message }
+    }
+
+    /// The same message with this task's name on it.
+    fn signed(&self, message: Message) -> Message {
+        Message {
+            task_id: Some(self.spec.task_id.to_string()),
+            context_id: Some(self.context_id().to_owned()),
+            ..message
+        }
+    }
+
     /// A2A's Task, with what the mesh adds under [`EXTENSION`].
-    pub fn to_a2a(&self) -> Value {
+    pub fn to_a2a(&self) -> a2a::task::Task {
         let mut ours = json!({
             "conversationId": self.conversation,
             "description": self.spec.description,
@@ -159,42 +243,22 @@ impl Task {
             "createdAt": self.created_at,
             "path": self.spec.path,
         });
-        if let (Some(members), Some(capability)) = (ours.as_object_mut(), &self.spec.capability) {
-            members.insert("capability".into(), json!(capability));
+        if let Some(members) = ours.as_object_mut() {
+            let named = [
+                ("capability", self.spec.capability.as_ref().map(|capability| json!(capability))),
+                ("parentTaskId", self.spec.parent.as_ref().map(|parent| json!(parent))),
+                ("doer", self.doer.as_ref().map(|doer| json!(doer))),
+            ];
+            members.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         }
-        if let (Some(members), Some(parent)) = (ours.as_object_mut(), &self.spec.parent) {
-            members.insert("parentTaskId".into(), json!(parent));
+        let first = self.spec.contact.as_ref().map(|contact| contact.message.clone());
+        a2a::task::Task {
+            id: self.spec.task_id.to_string(),
+            context_id: self.context_id().to_owned(),
+            status: self.status_a2a(&self.status, self.changed_at),
+            artifacts: self.artifacts.clone(),
+            history: first.into_iter().chain(self.history.clone()).map(|said| self.signed(said)).collect(),
+            metadata: [(EXTENSION.to_owned(), ours)].into_iter().collect(),
         }
-        if let (Some(members), Some(doer)) = (ours.as_object_mut(), &self.doer) {
-            members.insert("doer".into(), json!(doer));
-        }
-        let mut task = Map::new();
-        task.insert("id".into(), json!(self.spec.task_id));
-        task.insert("contextId".into(), json!(self.conversation));
-        task.insert(
-            "status".into(),
-            status_json(&self.spec.task_id, &self.conversation, &self.status, self.changed_at),
-        );
-        if !self.artifacts.is_empty() {
-            task.insert("artifacts".into(), json!(self.artifacts));
-        }
-        task.insert("metadata".into(), json!({ EXTENSION: ours }));
-        Value::Object(task)
     }
-}
-
-/// A2A's TaskStatus.
-pub fn status_json(task: &TaskId, conversation: &ConversationId, status: &Status, at: WallTime) -> Value {
-    let mut json = json!({ "state": status.state, "timestamp": at });
-    if let (Some(members), Some(text)) = (json.as_object_mut(), &status.message) {
-        let message = json!({
-            "messageId": format!("{task}.status"),
-            "role": "ROLE_AGENT",
-            "taskId": task,
-            "contextId": conversation,
-            "parts": [{ "text": text }],
-        });
-        members.insert("message".into(), message);
-    }
-    json
 }

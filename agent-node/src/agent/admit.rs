@@ -15,6 +15,7 @@ use protocol::{
     message::{Payload, TaskCancel},
     principal::Principal,
     problem::{Problem, Reason},
+    task::Contact,
     trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,8 @@ pub struct Admit {
     pub digest: Digest,
     /// The trace it came under.
     pub trace: Option<TraceContext>,
+    /// How it was said, if an A2A client said it.
+    pub contact: Option<Box<Contact>>,
 }
 
 /// What a taken message is answered with.

@@ -110,6 +110,7 @@ impl AgentActor {
             path: self.path_to_here(&admit.envelope, &admit.by),
             parent: request.parent_task_id.filter(|_| admit.by.agent().is_some()),
             root: root(&admit.by, request.on_behalf_of),
+            contact: admit.contact.clone(),
         };
         let accountable = Accountable::new(spec.clone(), asker(&admit, None));
         let pattern = match managed {

@@ -1,4 +1,5 @@
-//! What a brain says, line by line: the reports of [`Progress`], then `{"type":"done"}` or `{"type":"failed"}`.
+//! What a brain says, line by line: the reports of [`Progress`], then one end: `{"type":"done"}`, `message`, `failed` or
+//! `rejected`.
 
 use protocol::{
     artifact::{Artifact, Content, Part},
@@ -30,13 +31,15 @@ impl Said {
             }
             Self::End(TurnEnd::Done { message: None }) => json!({ "type": "done" }),
             Self::End(TurnEnd::Failed { reason }) => json!({ "type": "failed", "reason": reason }),
+            Self::End(TurnEnd::Rejected { reason }) => json!({ "type": "rejected", "reason": reason }),
+            Self::End(TurnEnd::Message { text }) => json!({ "type": "message", "text": text }),
             Self::End(TurnEnd::Waiting) => return None,
         };
         Some(value.to_string())
     }
 }
 
-const TYPES: &str = "status, artifact, signal, help, delegate, question, done, failed";
+const TYPES: &str = "status, artifact, signal, help, delegate, question, done, message, failed, rejected";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
@@ -45,7 +48,13 @@ enum End {
         #[serde(default)]
         message: Option<String>,
     },
+    Message {
+        text: String,
+    },
     Failed {
+        reason: String,
+    },
+    Rejected {
         reason: String,
     },
 }
@@ -72,6 +81,8 @@ struct ShortArtifact {
     #[serde(default)]
     url: Option<String>,
     #[serde(default)]
+    filename: Option<String>,
+    #[serde(default)]
     append: bool,
     #[serde(default)]
     last_chunk: bool,
@@ -92,7 +103,7 @@ impl ShortArtifact {
                     .into(),
             );
         };
-        let part = Part { media_type: self.media_type, ..Part::new(content) };
+        let part = Part { media_type: self.media_type, filename: self.filename, ..Part::new(content) };
         let artifact = Artifact {
             artifact_id: self.artifact_id.unwrap_or_else(|| self.name.clone()),
             name: Some(self.name),
@@ -118,10 +129,14 @@ pub fn said(value: Value) -> Result<Said, String> {
     let kind = kind.ok_or_else(|| format!("is no object with a \"type\" ({TYPES})"))?;
     let wrong = |error: serde_json::Error| format!("{kind:?}: {error}");
     match kind.as_str() {
-        "done" | "failed" => Ok(Said::End(match serde_json::from_value(value).map_err(wrong)? {
-            End::Done { message } => TurnEnd::Done { message },
-            End::Failed { reason } => TurnEnd::Failed { reason },
-        })),
+        "done" | "message" | "failed" | "rejected" => {
+            Ok(Said::End(match serde_json::from_value(value).map_err(wrong)? {
+                End::Done { message } => TurnEnd::Done { message },
+                End::Message { text } => TurnEnd::Message { text },
+                End::Failed { reason } => TurnEnd::Failed { reason },
+                End::Rejected { reason } => TurnEnd::Rejected { reason },
+            }))
+        }
         "artifact" if value.get("artifact").is_none() => {
             let short: ShortArtifact = serde_json::from_value(value).map_err(wrong)?;
             short.into_progress().map(Said::Progress)

@@ -9,10 +9,12 @@
 //!     delayMs: 20
 //!   - when: { turn: 2 }
 //!     say: [{ type: artifact, name: a.txt, text: hello }]
-//!     end: { done: built }        # or { failed: why }, hang, crash; waiting if absent
+//!     end: { done: built }        # or { failed: why }, { rejected: why }, { message: text }, hang, crash; waiting if absent
+//!     holdMs: 4000                # before the end, instead of delayMs
 //! ```
 //! The first entry whose conditions all hold answers; none holding fails the turn. `contains` looks at the description
-//! of a task, the question of a help request, or the type of a signal.
+//! of a task, the question of a help request, or the type of a signal; `messageId` at how the id of an A2A client's newest
+//! message begins.
 
 use super::{
     Ask, Brain, BrainError, Turn,
@@ -34,6 +36,7 @@ struct Entry {
     when: When,
     say: Vec<Progress>,
     delay: Duration,
+    hold: Duration,
     end: End,
 }
 
@@ -42,6 +45,8 @@ struct Entry {
 enum End {
     Done(Option<String>),
     Failed(String),
+    Rejected(String),
+    Message(String),
     Hang,
     Crash,
     Waiting,
@@ -53,6 +58,7 @@ struct When {
     capability: Option<String>,
     contains: Option<String>,
     turn: Option<u32>,
+    message_id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -70,6 +76,8 @@ struct Line {
     say: Vec<serde_json::Value>,
     #[serde(default)]
     delay_ms: u64,
+    #[serde(default)]
+    hold_ms: Option<u64>,
     #[serde(default)]
     end: Option<End>,
     #[serde(default)]
@@ -91,6 +99,8 @@ impl Line {
                 Said::Progress(progress) => say.push(progress),
                 Said::End(TurnEnd::Done { message }) => ends.push(End::Done(message)),
                 Said::End(TurnEnd::Failed { reason }) => ends.push(End::Failed(reason)),
+                Said::End(TurnEnd::Rejected { reason }) => ends.push(End::Rejected(reason)),
+                Said::End(TurnEnd::Message { text }) => ends.push(End::Message(text)),
                 Said::End(TurnEnd::Waiting) => ends.push(End::Waiting),
             }
         }
@@ -101,7 +111,9 @@ impl Line {
         if end == End::Waiting && !say.iter().any(lines::asks) {
             return Err("neither ends nor asks anything: add end, fail, hang or crash".into());
         }
-        Ok(Entry { when: self.when, say, delay: Duration::from_millis(self.delay_ms), end })
+        let delay = Duration::from_millis(self.delay_ms);
+        let hold = self.hold_ms.map_or(delay, Duration::from_millis);
+        Ok(Entry { when: self.when, say, delay, hold, end })
     }
 }
 
@@ -112,7 +124,12 @@ impl When {
             About::Help { question, capability, .. } => (question.as_str(), capability),
             About::Signal(posted) => (posted.signal.kind.as_str(), &posted.signal.capability),
         };
+        let message = ask.prompt.message.as_ref().map(|message| message.message_id.as_str());
         self.turn.is_none_or(|turn| turn == ask.prompt.turn)
+            && self
+                .message_id
+                .as_ref()
+                .is_none_or(|head| message.is_some_and(|id| id.starts_with(head.as_str())))
             && self.contains.as_ref().is_none_or(|part| text.to_lowercase().contains(&part.to_lowercase()))
             && self
                 .capability
@@ -151,10 +168,12 @@ impl Brain for Scripted {
                 tokio::time::sleep(entry.delay).await;
                 let _ = report.send(progress.clone()).await;
             }
-            tokio::time::sleep(entry.delay).await;
+            tokio::time::sleep(entry.hold).await;
             match &entry.end {
                 End::Done(message) => Ok(TurnEnd::Done { message: message.clone() }),
                 End::Failed(reason) => Ok(TurnEnd::Failed { reason: reason.clone() }),
+                End::Rejected(reason) => Ok(TurnEnd::Rejected { reason: reason.clone() }),
+                End::Message(text) => Ok(TurnEnd::Message { text: text.clone() }),
                 End::Waiting => Ok(TurnEnd::Waiting),
                 End::Crash => {
                     Err(BrainError::Died { how: "the script says so".into(), stderr: String::new() })

@@ -103,12 +103,14 @@ impl Conversation {
     pub(super) fn show(&mut self, update: &Update, wall: WallTime) {
         let Some(row) = &mut self.task else { return };
         match update {
-            Update::Status(status) => row.task.status = status.clone(),
+            Update::Status(status) => {
+                row.task.status = status.clone();
+                row.task.changed_at = wall;
+            }
             Update::Artifact { artifact, append, .. } => {
                 protocol::artifact::merge(&mut row.task.artifacts, artifact.clone(), *append);
             }
         }
-        row.task.changed_at = wall;
     }
 
     fn finish(
@@ -136,6 +138,7 @@ impl Conversation {
             row.task.status = outcome.status.clone();
             row.task.artifacts.clone_from(&outcome.artifacts);
             row.task.changed_at = wall;
+            row.task.is_message = outcome.is_message;
             row.ended_at = Some(at);
         }
         let writes = &mut decided.batch.writes;

@@ -229,6 +229,8 @@ impl TaskRow {
             changed_at: at,
             created_at: at,
             artifacts: Vec::new(),
+            history: Vec::new(),
+            is_message: false,
             spec,
         };
         Self { task, asked, epoch: None, references: Vec::new(), ended_at: None }

@@ -22,8 +22,9 @@ pub(super) fn said_artifact(said: &[Said], name: &str) -> Option<Artifact> {
 /// How a turn ended: its message or its reason; `None` if it waits.
 pub(super) fn ended(said: &[Said]) -> Option<Result<String, String>> {
     match said.last()? {
+        Said::End(TurnEnd::Message { text }) => Some(Ok(text.clone())),
         Said::End(TurnEnd::Done { message }) => Some(Ok(message.clone().unwrap_or_default())),
-        Said::End(TurnEnd::Failed { reason }) => Some(Err(reason.clone())),
+        Said::End(TurnEnd::Failed { reason } | TurnEnd::Rejected { reason }) => Some(Err(reason.clone())),
         Said::End(TurnEnd::Waiting) | Said::Progress(_) => None,
     }
 }

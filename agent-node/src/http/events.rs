@@ -124,7 +124,7 @@ impl Follow {
                 From::Over => return None,
                 From::Gone => {
                     self.from = From::Over;
-                    return Some(format!("data: {}\n\n", tasks::end_of(&self.row.task)).into());
+                    return Some(format!("data: {}\n\n", tasks::end_of(&self.row.task).to_json()).into());
                 }
                 From::Past(filter, after) => {
                     let page = self.store.read(filter, *after, PAGE);
@@ -162,7 +162,7 @@ impl Follow {
                     (revision, 0) => revision.to_string(),
                     (revision, place) => format!("{revision}.{place}"),
                 };
-                text.push_str(&format!("id: {id}\ndata: {}\n\n", seen.data));
+                text.push_str(&format!("id: {id}\ndata: {}\n\n", seen.data.to_json()));
                 if seen.is_last {
                     self.from = From::Over;
                 }
@@ -218,8 +218,12 @@ mod tests {
     #[actix::test]
     async fn a_task_whose_journal_is_gone_still_tells_its_end() {
         let (store, me) = (memory::new(), AgentId::parse("a").unwrap());
-        let outcome =
-            Outcome { status: row().task.status, artifacts: Vec::new(), kept_word: Default::default() };
+        let outcome = Outcome {
+            status: row().task.status,
+            artifacts: Vec::new(),
+            kept_word: Default::default(),
+            is_message: false,
+        };
         let first = step(&store, &me, Vec::new()).await;
         let last = step(&store, &me, vec![Effect::Finish(outcome)]).await;
         let count = |text: String| text.matches("TASK_STATE_COMPLETED").count();

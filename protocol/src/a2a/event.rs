@@ -62,6 +62,11 @@ pub enum StreamResponse {
 }
 
 impl StreamResponse {
+    /// As it goes over the wire.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
     /// Whether the task it tells of has ended with it.
     pub fn is_terminal(&self) -> bool {
         match self {

@@ -2,6 +2,7 @@
 
 use super::{Announcement, Effect, Outcome, Tell, Update};
 use crate::{
+    a2a::message::Message,
     artifact::{self, Artifact},
     ids::{Address, AgentId, ConversationId, MessageId},
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
@@ -10,7 +11,7 @@ use crate::{
     task::{Status, TaskSpec, TaskState},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// The agent that asked, and how it wants to hear.
@@ -166,7 +167,12 @@ impl Accountable {
         if self.announces {
             effects.extend(self.announcements(state, &artifacts));
         }
-        effects.push(Effect::Finish(Outcome { status: Status { state, message }, artifacts, kept_word }));
+        effects.push(Effect::Finish(Outcome {
+            status: Status { state, message },
+            artifacts,
+            kept_word,
+            is_message: false,
+        }));
         effects
     }
 
@@ -232,6 +238,13 @@ pub(super) fn is_somebody_there(reason: &str) -> bool {
         Reason::MessageNotFound,
     ];
     !nobody.iter().any(|nobody| nobody.code() == reason)
+}
+
+/// The members of a `task-update` that passes the owner's answer on to a doer.
+pub(super) fn answer(text: &str, message: Option<&Message>) -> Map<String, Value> {
+    let said = message.and_then(|message| serde_json::to_value(message).ok());
+    let members = [("answer", Some(text.into())), ("message", said)];
+    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// Tells the board of a finished task's results.

@@ -41,7 +41,12 @@ impl Broadcast {
             return Vec::new();
         }
         let status = Status::new(state, message);
-        vec![Effect::Finish(Outcome { status, artifacts: Vec::new(), kept_word: Default::default() })]
+        vec![Effect::Finish(Outcome {
+            status,
+            artifacts: Vec::new(),
+            kept_word: Default::default(),
+            is_message: false,
+        })]
     }
 }
 

@@ -165,7 +165,11 @@ impl ContractNet {
                 let answer = update.extra.get("answer").and_then(|answer| answer.as_str());
                 let is_asker = self.accountable.asker.as_ref().is_some_and(|asker| asker.agent == *agent);
                 match answer.filter(|_| is_asker) {
-                    Some(text) => self.pass_on_answer(text),
+                    Some(text) => {
+                        let said = update.extra.get("message").cloned();
+                        let said = said.and_then(|said| serde_json::from_value(said).ok());
+                        self.pass_on_answer(text, said.as_ref())
+                    }
                     None => self.hear_update(agent, update, event),
                 }
             }
@@ -297,7 +301,7 @@ impl Pattern for ContractNet {
                 _ => Vec::new(),
             },
             What::Cancelled { reason, .. } => self.call_off(TaskState::Canceled, reason.clone()),
-            What::Answered { text, .. } => self.pass_on_answer(text),
+            What::Answered { text, message, .. } => self.pass_on_answer(text, message.as_deref()),
             What::ClaimLost { holder } => self.claim_lost(holder.as_ref(), event),
             What::Started
             | What::Progress { .. }

@@ -11,6 +11,7 @@ use super::{
     thought,
 };
 use crate::{
+    a2a::message::Message,
     ids::AgentId,
     message::{AwardAccept, AwardDecline, Payload},
     principal::Principal,
@@ -52,6 +53,11 @@ pub struct Delegation {
     is_thinking: bool,
     asked: Asked,
     declines: Option<String>,
+    /// The owner's newest words, if there were any after the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    said: Option<Box<Message>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_reported: bool,
 }
 
 impl Delegation {
@@ -66,6 +72,8 @@ impl Delegation {
             is_thinking: false,
             asked: Asked::default(),
             declines: None,
+            said: None,
+            has_reported: false,
         }
     }
 
@@ -150,12 +158,16 @@ impl Delegation {
             deadline: spec.deadline,
         };
         let produced = self.accountable.artifacts().to_vec();
-        let prompt = Prompt { turn: self.turn, about, produced, answers: self.asked.take_replies() };
+        let first = || spec.contact.as_ref().map(|contact| Box::new(contact.message.clone()));
+        let message = self.said.clone().or_else(first);
+        let answers = self.asked.take_replies();
+        let prompt = Prompt { turn: self.turn, about, produced, answers, message };
         Effect::Think { turn: self.turn, prompt: Box::new(prompt), deadline: spec.deadline }
     }
 
     fn report(&mut self, updates: &[Progress]) -> Vec<Effect> {
         let mut effects = Vec::new();
+        self.has_reported |= !updates.is_empty();
         for update in updates {
             match update.clone() {
                 Progress::Status { message } => {
@@ -192,6 +204,9 @@ impl Delegation {
                 }
             }
             TurnEnd::Failed { reason } => self.fail(reason.clone()),
+            TurnEnd::Rejected { reason } => self.finish(TaskState::Rejected, Some(reason.clone())),
+            TurnEnd::Message { text } if self.may_just_answer() => self.just_answer(text),
+            TurnEnd::Message { text } => self.end_turn(&TurnEnd::Done { message: Some(text.clone()) }, event),
             TurnEnd::Waiting if self.turn >= MAX_TURNS => {
                 self.fail(format!("asked for more than {MAX_TURNS} turns"))
             }
@@ -201,10 +216,15 @@ impl Delegation {
             TurnEnd::Waiting => {
                 let mut asks = self.asked.send(&self.accountable, &self.me, self.turn, &self.patience, event);
                 let question = asks.iter().find_map(|ask| {
-                    if let Effect::AskHuman { question } = ask { Some(question.clone()) } else { None }
+                    if let Effect::AskHuman { question, auth } = ask {
+                        Some((question.clone(), *auth))
+                    } else {
+                        None
+                    }
                 });
-                if let Some(question) = question {
-                    asks.extend(self.accountable.status(TaskState::InputRequired, question));
+                if let Some((question, auth)) = question {
+                    let waits_for = if auth { TaskState::AuthRequired } else { TaskState::InputRequired };
+                    asks.extend(self.accountable.status(waits_for, question));
                 }
                 if self.asked.is_waiting() {
                     return asks;
@@ -212,6 +232,23 @@ impl Delegation {
                 self.fail("the turn ended without a result and without a question".to_owned())
             }
         }
+    }
+
+    /// Whether a message is an answer to who asked: an A2A client that has seen nothing of a task yet.
+    fn may_just_answer(&self) -> bool {
+        let is_its_own = self.accountable.asker.is_none() && self.accountable.claim.is_none();
+        is_its_own && self.accountable.spec.contact.is_some() && self.turn == 1 && !self.has_reported
+    }
+
+    fn just_answer(&mut self, text: &str) -> Vec<Effect> {
+        self.accountable.announces = false;
+        let mut effects = self.finish(TaskState::Completed, Some(text.to_owned()));
+        for effect in &mut effects {
+            if let Effect::Finish(outcome) = effect {
+                outcome.is_message = true;
+            }
+        }
+        effects
     }
 
     fn go_on(&mut self) -> Vec<Effect> {
@@ -225,9 +262,10 @@ impl Delegation {
     }
 
     /// The owner's answer: to this agent's own questions, and to those of the agents that work for it.
-    fn answered(&mut self, text: &str) -> Vec<Effect> {
+    fn answered(&mut self, text: &str, message: Option<&Message>) -> Vec<Effect> {
+        self.said = message.cloned().map(Box::new).or_else(|| self.said.take());
         let was_asked = self.asked.answer(text);
-        let mut effects = self.asked.pass_on(text);
+        let mut effects = self.asked.pass_on(text, message);
         if !was_asked && effects.is_empty() {
             return effects;
         }
@@ -284,7 +322,9 @@ impl Delegation {
                 self.accountable.asker.as_ref().is_some_and(|asker| by.agent() == Some(&asker.agent));
             let answer = update.extra.get("answer").and_then(|answer| answer.as_str());
             if let (true, Some(text)) = (is_asker, answer) {
-                return self.answered(text);
+                let said = update.extra.get("message").cloned();
+                let said = said.and_then(|said| serde_json::from_value(said).ok());
+                return self.answered(text, said.as_ref());
             }
             let news = self.asked.hear_status(by, update);
             return news
@@ -324,7 +364,7 @@ impl Pattern for Delegation {
             }
             What::Heard { by, answers, envelope } => self.heard(by, answers.as_deref(), &envelope.payload),
             What::Undelivered { label, message, .. } if self.asked.give_up(label, message) => self.go_on(),
-            What::Answered { text, .. } => self.answered(text),
+            What::Answered { text, message, .. } => self.answered(text, message.as_deref()),
             What::Woke { timer } if timer == "renew" => {
                 let mut effects = self.accountable.sign_of_life();
                 effects.extend(self.renew(event));

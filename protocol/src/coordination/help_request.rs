@@ -90,7 +90,8 @@ impl HelpRequest {
                     capability: self.request.capability.clone(),
                     artifacts: self.request.inline_artifacts.clone(),
                 };
-                let prompt = Prompt { turn: 1, about, produced: Vec::new(), answers: Vec::new() };
+                let prompt =
+                    Prompt { turn: 1, about, produced: Vec::new(), answers: Vec::new(), message: None };
                 vec![Effect::Think { turn: 1, prompt: Box::new(prompt), deadline: None }]
             }
             Side::Asking { capability, window, .. } => vec![
@@ -189,7 +190,12 @@ impl HelpRequest {
         let mut effects = Vec::new();
         let response = HelpResponse { answer, declined, artifacts: artifacts.clone(), extra: Map::new() };
         effects.extend(self.respond(response));
-        effects.push(Effect::Finish(Outcome { status, artifacts, kept_word: BTreeMap::new() }));
+        effects.push(Effect::Finish(Outcome {
+            status,
+            artifacts,
+            kept_word: BTreeMap::new(),
+            is_message: false,
+        }));
         effects
     }
 
@@ -233,7 +239,10 @@ impl HelpRequest {
                 self.settle(Some(answer), None, artifacts)
             }
             TurnEnd::Done { .. } => self.settle(None, Some("done without an answer".to_owned()), Vec::new()),
-            TurnEnd::Failed { reason } => self.settle(None, Some(reason.clone()), artifacts),
+            TurnEnd::Message { text } => self.settle(Some(text.clone()), None, artifacts),
+            TurnEnd::Failed { reason } | TurnEnd::Rejected { reason } => {
+                self.settle(None, Some(reason.clone()), artifacts)
+            }
             TurnEnd::Waiting => self.settle(None, Some("answering may not ask others".to_owned()), artifacts),
         }
     }

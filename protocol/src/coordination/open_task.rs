@@ -68,6 +68,7 @@ pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
         path: Vec::new(),
         parent: None,
         root,
+        contact: None,
     })
 }
 
@@ -178,7 +179,12 @@ impl OpenTask {
     fn end(&mut self, state: TaskState, message: String) -> Vec<Effect> {
         self.stage = Stage::Over;
         let status = Status::new(state, message);
-        vec![Effect::Finish(Outcome { status, artifacts: Vec::new(), kept_word: Default::default() })]
+        vec![Effect::Finish(Outcome {
+            status,
+            artifacts: Vec::new(),
+            kept_word: Default::default(),
+            is_message: false,
+        })]
     }
 }
 

@@ -51,6 +51,7 @@ impl Reaction {
             path: Vec::new(),
             parent: None,
             root: Principal::Agent(me.clone()),
+            contact: None,
         };
         let mut accountable = Accountable::new(spec, None);
         accountable.announces = false;
@@ -116,7 +117,10 @@ impl Pattern for Reaction {
         if let What::Thought { end: end @ TurnEnd::Done { .. }, .. } = &mut event.what {
             let said = match end {
                 TurnEnd::Done { message } => message.take().filter(|text| !text.trim().is_empty()),
-                TurnEnd::Failed { .. } | TurnEnd::Waiting => None,
+                TurnEnd::Failed { .. }
+                | TurnEnd::Rejected { .. }
+                | TurnEnd::Message { .. }
+                | TurnEnd::Waiting => None,
             };
             *end = TurnEnd::Done { message: said.or_else(|| Some("nothing to say".to_owned())) };
         }
@@ -124,7 +128,7 @@ impl Pattern for Reaction {
         let mut effects = self.work(&event);
         if has_asked {
             let text = "nobody can be asked: a signal has no owner".to_owned();
-            let what = What::Answered { by: Principal::Agent(self.me.clone()), text };
+            let what = What::Answered { by: Principal::Agent(self.me.clone()), text, message: None };
             effects.extend(self.work(&Event { what, ..event }));
         }
         effects

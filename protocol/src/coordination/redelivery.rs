@@ -38,6 +38,7 @@ impl Redelivery {
             status: Status::new(state, message),
             artifacts: Vec::new(),
             kept_word: Default::default(),
+            is_message: false,
         })]
     }
 }

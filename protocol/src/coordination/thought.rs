@@ -1,6 +1,7 @@
 //! What a brain is asked and what it says: one JSON line in, JSON lines out.
 
 use crate::{
+    a2a::message::Message,
     artifact::Artifact,
     ids::{Address, AgentId, Capability, TaskId},
     signal::{Posted, SignalType},
@@ -24,6 +25,9 @@ pub struct Prompt {
     /// What came back for what it asked in earlier turns, in the order it was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Reply>,
+    /// The owner's newest words as an A2A client said them, with all their parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Box<Message>>,
 }
 
 /// What a turn is about.
@@ -156,6 +160,9 @@ pub enum Progress {
         id: String,
         /// What is asked.
         text: String,
+        /// Whether it is a credential that is asked for. It never comes back as text: the owner says when it is there.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        auth: bool,
     },
 }
 
@@ -173,6 +180,17 @@ pub enum TurnEnd {
     Failed {
         /// Why.
         reason: String,
+    },
+    /// It will not be done: the agent does not take it.
+    Rejected {
+        /// Why.
+        reason: String,
+    },
+    /// There is an answer, and nothing that would need a task. Where somebody waits for a task, it is done with this as
+    /// its summary.
+    Message {
+        /// The answer.
+        text: String,
     },
     /// It waits for what it asked.
     Waiting,

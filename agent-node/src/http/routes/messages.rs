@@ -57,7 +57,7 @@ pub async fn post(
     let trace = trace_of(&request);
     let id = envelope.message_id.clone();
     let by = by.into_inner();
-    let admit = Admit { envelope, by: by.clone(), digest, trace };
+    let admit = Admit { envelope, by: by.clone(), digest, trace, contact: None };
     let mut acknowledgement = Box::pin(local.actor.send(admit));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
         Ok(Ok(answer)) => {

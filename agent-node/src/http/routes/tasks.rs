@@ -141,7 +141,7 @@ pub async fn answer(
     let text = member(&node, &body, "text")?
         .ok_or_else(|| Problem::new(Reason::InvalidField, "text is required"))?;
     let (local, _) = find(&request, &node, &task, &by)?;
-    let answer = Answer { task: task.clone(), by: by.clone().into_inner(), text };
+    let answer = Answer { task: task.clone(), by: by.clone().into_inner(), text, message: None };
     local.actor.send(answer).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (_, row) = find(&request, &node, &task, &by)?;
     Ok(HttpResponse::Ok().json(row.task.to_a2a()))

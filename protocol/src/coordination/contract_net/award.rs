@@ -2,8 +2,9 @@
 
 use super::{Award, ContractNet, Stage, record::FateKind};
 use crate::{
+    a2a::message::Message,
     artifact::Artifact,
-    coordination::{Announcement, Effect, Event, Update},
+    coordination::{Announcement, Effect, Event, Update, accountable::answer},
     ids::AgentId,
     message::{self, Epoch, Payload, TaskResponse, TaskUpdate},
     signal::SignalType,
@@ -298,10 +299,9 @@ impl ContractNet {
     }
 
     /// The owner's answer goes to whoever asked: the doer.
-    pub(super) fn pass_on_answer(&mut self, text: &str) -> Vec<Effect> {
+    pub(super) fn pass_on_answer(&mut self, text: &str, message: Option<&Message>) -> Vec<Effect> {
         let Stage::Awarded(award) = &self.stage else { return Vec::new() };
-        let mut extra = Map::new();
-        extra.insert("answer".into(), json!(text));
+        let extra = answer(text, message);
         let update = TaskUpdate {
             task_id: self.accountable.spec.task_id.clone(),
             seq: 0,

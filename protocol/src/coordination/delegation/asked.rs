@@ -2,10 +2,11 @@
 
 use super::Patience;
 use crate::{
+    a2a::message::Message,
     artifact::Artifact,
     coordination::{
         Announcement, Effect, Event, Tell, When,
-        accountable::Accountable,
+        accountable::{Accountable, answer},
         thought::{Progress, Reply},
     },
     ids::{Address, AgentId, Digest, TaskId},
@@ -88,7 +89,7 @@ impl Asked {
     ) -> Vec<Effect> {
         self.open.clear();
         let mut effects = Vec::new();
-        let mut questions = Vec::new();
+        let (mut questions, mut asks_for_credential) = (Vec::new(), false);
         for (at, ask) in std::mem::take(&mut self.noted).into_iter().enumerate() {
             let label = format!("ask:{turn}:{at}");
             let mut tell = |to: Address, payload, wait: Duration| {
@@ -149,8 +150,9 @@ impl Asked {
                     tell(to, Payload::TaskRequest(request), wait);
                     (id, AskKind::Delegate { task, to: doer, question: None })
                 }
-                Progress::Question { id, text } => {
+                Progress::Question { id, text, auth } => {
                     questions.push(text);
+                    asks_for_credential |= auth;
                     (id, AskKind::Question)
                 }
                 Progress::Status { .. } | Progress::Artifact { .. } | Progress::Signal { .. } => continue,
@@ -158,7 +160,7 @@ impl Asked {
             self.open.push(Ask { id, label, kind, reply: None });
         }
         if !questions.is_empty() {
-            effects.push(Effect::AskHuman { question: questions.join("\n") });
+            effects.push(Effect::AskHuman { question: questions.join("\n"), auth: asks_for_credential });
         }
         effects
     }
@@ -204,7 +206,7 @@ impl Asked {
             }
             AskKind::Delegate { .. } | AskKind::Help | AskKind::Question => None,
         })?;
-        if status.state == TaskState::InputRequired {
+        if status.state.is_interrupted() {
             *question = Some(status.message.clone().unwrap_or_default());
             return Some(status.clone());
         }
@@ -212,13 +214,13 @@ impl Asked {
     }
 
     /// Passes the owner's answer on to every doer that has a question.
-    pub(super) fn pass_on(&mut self, text: &str) -> Vec<Effect> {
+    pub(super) fn pass_on(&mut self, text: &str, message: Option<&Message>) -> Vec<Effect> {
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
         let asking = open.filter_map(|ask| match &mut ask.kind {
             AskKind::Delegate { task, to, question } => question.take().map(|_| (task.clone(), to.clone())),
             AskKind::Help | AskKind::Question => None,
         });
-        asking.map(|(task, to)| answer_to(task, to, text)).collect()
+        asking.map(|(task, to)| answer_to(task, to, text, message)).collect()
     }
 
     /// Takes the owner's answer for every open question.
@@ -275,9 +277,8 @@ impl Asked {
     }
 }
 
-fn answer_to(task_id: TaskId, to: AgentId, text: &str) -> Effect {
-    let mut extra = Map::new();
-    extra.insert("answer".into(), text.into());
+fn answer_to(task_id: TaskId, to: AgentId, text: &str, message: Option<&Message>) -> Effect {
+    let extra = answer(text, message);
     let update = TaskUpdate {
         task_id,
         seq: 0,

@@ -28,6 +28,7 @@ fn spec() -> TaskSpec {
         path: vec![id("manager")],
         parent: None,
         root: Principal::local_user(),
+        contact: None,
     }
 }
 
@@ -270,7 +271,7 @@ fn any_event() -> impl Strategy<Value = What> {
         prop_oneof![
             Just(help("h")),
             Just(delegate("d")),
-            Just(Progress::Question { id: "q".into(), text: "which?".into() }),
+            Just(Progress::Question { id: "q".into(), text: "which?".into(), auth: false }),
             Just(Progress::Status { message: "on it".into() }),
             Just(Progress::Artifact {
                 artifact: Artifact::text("a", "text/plain", "x"),
@@ -298,7 +299,7 @@ fn any_event() -> impl Strategy<Value = What> {
             message: "expired".into()
         }),
         label.prop_map(|label| heard("reviewer", Some(&label), help_response("fine"))),
-        Just(What::Answered { by: Principal::local_user(), text: "this".into() }),
+        Just(What::Answered { by: Principal::local_user(), text: "this".into(), message: None }),
         Just(What::Published { revision: 3 }),
         Just(What::Claimed { holder: id("x"), epoch: 3 }),
     ]

@@ -41,7 +41,7 @@ fn seen() -> Progress {
 }
 
 fn question() -> Progress {
-    Progress::Question { id: "q".into(), text: "which?".into() }
+    Progress::Question { id: "q".into(), text: "which?".into(), auth: false }
 }
 
 fn help() -> Progress {

@@ -45,6 +45,7 @@ fn task(name: &str, text: &str, kept: &mut BTreeSet<Digest>) -> Vec<Write> {
         path: Vec::new(),
         parent: None,
         root: by.clone(),
+        contact: None,
     };
     let row = TaskRow::new(spec, by.clone(), ConversationId::parse(name).unwrap(), WallTime(0));
     let row = TaskRow { ended_at: Some(NodeTime(0)), ..row };

@@ -59,6 +59,7 @@ pub(super) fn spec(task: &str) -> TaskSpec {
         path: vec![],
         parent: None,
         root: Principal::local_user(),
+        contact: None,
     }
 }
 
