@@ -76,6 +76,8 @@ pub struct Parts {
     pub patience: Patience,
     /// What is told of it to whoever watches.
     pub telemetry: Telemetry,
+    /// Whether its brain may answer with a message and make no task of it.
+    pub is_direct: bool,
     /// What the outside may look at without asking it.
     pub pulse: Arc<Pulse>,
     /// Ends the process: the store has failed, and only a restart recovers what is true.

@@ -3,6 +3,7 @@
 //! `tree` reads YAML and remembers lines, `variables` puts in `${VAR:-default}`, `unknown` names keys that nobody knows,
 //! `file` is the YAML as types, `check` turns it into what the node uses.
 
+mod a2a;
 mod check;
 mod fault;
 mod file;
@@ -18,6 +19,7 @@ pub use schema::schema;
 
 use crate::brain::{Brain, BrainError, echo::Echo, exec::Exec, scripted::Scripted};
 use protocol::{
+    a2a::terms::Terms as A2aTerms,
     card::{Card, Skill, Terms},
     ids::AgentId,
     limits::Limits,
@@ -54,6 +56,8 @@ pub struct AgentConfig {
     pub subscribe: Vec<String>,
     /// Whether it takes requests that name no capability.
     pub open: bool,
+    /// What it offers to A2A clients.
+    pub a2a: A2aTerms,
     /// Its part in the team, for people.
     pub role: Option<String>,
     /// The port it listens at; the next free one if none.

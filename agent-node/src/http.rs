@@ -1,5 +1,6 @@
 //! The HTTP side of a node: the edge that every request passes, and the routes behind it.
 
+pub mod a2a;
 pub mod edge;
 pub mod events;
 pub mod prefer;

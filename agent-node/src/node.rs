@@ -15,11 +15,12 @@ use crate::{
     brain::Brain,
     clock::Clock,
     http::{
-        edge::Auth,
+        a2a::{self, Face},
+        edge::{Auth, Caller, Callers},
         routes::{self, Local, Node},
         server::{Front, server},
     },
-    outbox::{Ways, outside::Outside},
+    outbox::{Ways, outside::Outside, webhooks::Pusher},
     peers::{Locals, Peers},
     telemetry::Telemetry,
 };
@@ -34,6 +35,7 @@ use blackboard::{
 };
 use presence::Presence;
 use protocol::{
+    a2a::terms::{Schemes, Terms as A2aTerms},
     card::{Card, Skill, Terms},
     coordination::{contract_net::Auction, delegation::Patience},
     ids::AgentId,
@@ -80,6 +82,8 @@ pub struct Seat {
     pub skills: Vec<Skill>,
     /// Whether it takes requests that name no capability.
     pub open: bool,
+    /// What it offers to A2A clients.
+    pub a2a: A2aTerms,
     /// On what terms it works.
     pub terms: Terms,
     /// Types of signals it reacts to, each exact or ending in `*`.
@@ -124,6 +128,8 @@ pub struct Setup {
     pub keys: keys::Keys,
     /// What tells of all this to whoever watches.
     pub telemetry: Telemetry,
+    /// Users who prove who they are.
+    pub callers: Vec<Caller>,
 }
 
 /// A process at work.
@@ -242,6 +248,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         .map_err(|error| anyhow::anyhow!("the client for the outside can't start: {error}"))?;
     let peers = Arc::new(Peers::default());
     let locals = Arc::new(Locals::default());
+    let callers = Callers::new(&setup.callers);
+    let schemes = Schemes { needed: !setup.listen.is_loopback(), ..callers.schemes() };
     let mut local = BTreeMap::new();
     let mut presences = Vec::new();
     for seat in &setup.seats {
@@ -270,6 +278,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             auction: setup.auction.clone(),
             patience: setup.patience,
             telemetry: setup.telemetry.clone(),
+            is_direct: seat.a2a.direct,
             pulse: pulse.clone(),
             fatal: Arc::new(die),
         };
@@ -278,7 +287,11 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         if let Some(registry) = registry_for(&seat.id) {
             presences.push(Presence::keep(registry, card.clone(), pulse.clone()));
         }
-        local.insert(seat.id.clone(), Local { id: seat.id.clone(), actor, store, wire, card, pulse, key });
+        let pusher = Pusher::new(seat.id.clone(), store.clone(), outside.clone()).start();
+        let face = Arc::new(Face::new(&card, seat.a2a.clone(), schemes, None, &key));
+        let outside = outside.clone();
+        let one = Local { id: seat.id.clone(), actor, store, wire, card, pulse, key, face, pusher, outside };
+        local.insert(seat.id.clone(), one);
     }
     if let Some(first) = setup.seats.first()
         && let Some(registry) = registry_for(&first.id)
@@ -300,7 +313,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         }
     };
     let auth = Auth::new(Verifier::new(setup.secret.clone(), None), serves)
-        .with_local_callers(setup.reach.callers());
+        .with_local_callers(setup.reach.callers())
+        .with_callers(callers);
     let hosts = setup.reach.names(setup.listen);
     let front = Front { hosts, shutdown: leave::ANSWERS, ..Front::new(setup.limits.clone(), auth) };
     let node = Node {
@@ -320,7 +334,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let configure = move |config: &mut web::ServiceConfig| {
         config.app_data(data.clone()).configure(routes::process);
         if has_agents {
-            config.configure(routes::agents);
+            config.configure(routes::agents).configure(a2a::routes);
         }
         if let Some(registry) = &registry_service {
             config.app_data(web::Data::new(registry.clone())).configure(registry::http::routes);

@@ -5,6 +5,7 @@ pub mod claims;
 pub mod letter;
 pub mod outside;
 mod parcel;
+pub mod webhooks;
 
 use crate::{
     agent::{Admit, Happened},

@@ -1,5 +1,7 @@
 //! Tasks as anyone may look at them: straight from the store, so that nothing is shown before it is durable.
 
+pub mod follow;
+
 use crate::conversation::{
     record::{Step, TaskRow, keys},
     spill,
@@ -33,6 +35,28 @@ pub fn find(
         }
     }
     Ok(None)
+}
+
+/// The task of that id which `by` may see, and the revision of its journal it was seen at: whatever happens after that
+/// revision is not in it, whatever happened before is.
+pub fn snapshot(
+    store: &dyn Store,
+    me: &AgentId,
+    task: &TaskId,
+    by: &Principal,
+) -> Result<Option<(TaskRow, Revision)>, Error> {
+    let Some(mut row) = find(store, me, task, by)? else { return Ok(None) };
+    loop {
+        let journal = keys::journal(me, &row.task.conversation);
+        let head = || store.latest(&journal).map(|record| record.map_or(0, |record| record.revision));
+        let before = head()?;
+        let Some(again) = find(store, me, task, by)? else { return Ok(None) };
+        let is_still = again.task.conversation == row.task.conversation && head()? == before;
+        row = again;
+        if is_still {
+            return Ok(Some((row, before)));
+        }
+    }
 }
 
 /// The newest `limit` tasks that `by` may see, newest change first.

@@ -31,6 +31,9 @@ impl ResponseError for Refusal {
         if let Some(wait) = self.0.retry_after {
             answer.insert_header((header::RETRY_AFTER, wait.as_secs().max(1).to_string()));
         }
+        if self.0.reason == Reason::Unauthenticated {
+            answer.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
+        }
         if let Some((_, allow)) = self.0.metadata.iter().find(|(key, _)| *key == crate::resource::ALLOW) {
             answer.insert_header((header::ALLOW, allow.as_str()));
         }

@@ -25,3 +25,4 @@ pub mod jcs;
 
 pub mod request;
 pub mod route;
+pub mod terms;

@@ -11,7 +11,10 @@ use crate::{
 };
 use actix::{AsyncContext, Context};
 use protocol::{
-    coordination::{Effect, What, When, thought::Prompt},
+    coordination::{
+        Effect, What, When,
+        thought::{Prompt, TurnEnd},
+    },
     ids::{Address, ConversationId, EffectId, TaskId},
     time::WallTime,
     trace::{SpanName, TRACEPARENT},
@@ -218,6 +221,7 @@ impl AgentActor {
         let (brain, places, me) =
             (self.parts.brain.clone(), self.thinking_places.clone(), ctx.address().recipient());
         let conversation = id.clone();
+        let is_direct = self.parts.is_direct;
         let thought = actix::spawn(async move {
             let Ok(_place) = places.acquire_owned().await else { return };
             let (report, mut reports) = mpsc::channel(GATHER_MOST);
@@ -254,6 +258,9 @@ impl AgentActor {
                 gathered.push(update);
             }
             let what = match end {
+                Ok(TurnEnd::Message { text }) if !is_direct => {
+                    What::Thought { turn, updates: gathered, end: TurnEnd::Done { message: Some(text) } }
+                }
                 Ok(end) => What::Thought { turn, updates: gathered, end },
                 Err(reason) => What::ThoughtFailed { turn, reason },
             };

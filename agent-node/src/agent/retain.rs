@@ -183,6 +183,10 @@ impl Broom {
                 let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
                 let reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
                 deletes.extend(row.references.iter().map(reader));
+                every(store, &keys::webhooks(me, &row.task.spec.task_id, &row.task.owner), |webhook| {
+                    deletes.push(Write::Delete(webhook.key));
+                    Ok(())
+                })?;
                 deletes.push(Write::Delete(record.key));
             }
             Ok(is_old)

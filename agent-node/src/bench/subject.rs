@@ -82,6 +82,7 @@ pub(super) fn setup(
         outside: Default::default(),
         keys: Default::default(),
         telemetry: Default::default(),
+        callers: Vec::new(),
     })
 }
 
@@ -92,6 +93,7 @@ pub(super) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<Seat> {
         description: String::new(),
         skills: Vec::new(),
         open: true,
+        a2a: Default::default(),
         terms: Terms { max_parallel: 256, ..Terms::default() },
         subscribe: Vec::new(),
         brain,

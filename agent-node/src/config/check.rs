@@ -177,6 +177,7 @@ impl Loading {
             },
             subscribe: agent.subscribe,
             open: agent.open,
+            a2a: agent.a2a.into(),
             role: agent.role,
             port: agent.port,
         });

@@ -54,6 +54,9 @@ pub(super) struct AgentFile {
     /// Whether it takes requests that name no capability.
     #[serde(default)]
     pub(super) open: bool,
+    /// What it offers to A2A clients.
+    #[serde(default)]
+    pub(super) a2a: super::a2a::A2aFile,
     /// Its part in the team, for people.
     pub(super) role: Option<String>,
     /// The port it listens at; the next free one if absent.
@@ -165,6 +168,8 @@ pub(super) struct MeshFile {
     pub(super) registry: RegistryFile,
     /// Where calls beyond the mesh may go: webhooks, foreign cards, foreign agents.
     pub(super) outside: OutsideFile,
+    /// Users who prove who they are; without any, whoever calls from this machine is its user.
+    pub(super) callers: Vec<super::a2a::CallerFile>,
 }
 
 /// Where calls beyond the mesh may go. Public addresses by https always; what is named here too, and without TLS.

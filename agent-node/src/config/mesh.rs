@@ -1,6 +1,7 @@
 //! The terms of the mesh: a profile, and what the file says otherwise.
 
 use super::file::MeshFile;
+use crate::http::edge::Caller;
 use blackboard::board::BoardConfig;
 use protocol::{coordination::contract_net::Auction, limits::Limits};
 use schemars::JsonSchema;
@@ -33,6 +34,8 @@ pub struct MeshConfig {
     pub board: BoardConfig,
     /// Where calls beyond the mesh may go.
     pub outside: protocol::outside::Rules,
+    /// Users who prove who they are.
+    pub callers: Vec<Caller>,
 }
 
 impl Default for MeshConfig {
@@ -52,6 +55,7 @@ impl MeshConfig {
                 registry: registry::config::Config::default(),
                 board: BoardConfig::default(),
                 outside: Default::default(),
+                callers: Vec::new(),
             },
             Profile::Fast => Self {
                 profile,
@@ -65,6 +69,7 @@ impl MeshConfig {
                 registry: registry::config::Config::fast(),
                 board: BoardConfig::fast(),
                 outside: Default::default(),
+                callers: Vec::new(),
             },
         }
     }
@@ -77,6 +82,7 @@ impl MeshConfig {
             auction: over(&base.auction, &file.auction).map_err(|error| ("auction", error))?,
             registry: over(&base.registry, &file.registry).map_err(|error| ("registry", error))?,
             outside: over(&base.outside, &file.outside).map_err(|error| ("outside.allow", error))?,
+            callers: super::a2a::callers(&file.callers).map_err(|error| ("callers", error))?,
             ..base
         };
         let (limits, auction, registry) = (&mesh.limits, &mesh.auction, &mesh.registry);

@@ -309,6 +309,17 @@ pub mod keys {
         Key::new(&[me.as_str(), "reader", &artifact.to_string(), task.as_str(), &owner.to_string()])
     }
 
+    /// Where a task's events are pushed to (state).
+    pub fn webhook(me: &AgentId, task: &TaskId, owner: &Principal, id: &str) -> Key {
+        Key::new(&[me.as_str(), "webhook", task.as_str(), &owner.to_string(), id])
+    }
+
+    /// All webhooks of a task.
+    pub fn webhooks(me: &AgentId, task: &TaskId, owner: &Principal) -> blackboard::store::Filter {
+        let of = Key::new(&[me.as_str(), "webhook", task.as_str(), &owner.to_string()]);
+        blackboard::store::Filter::Below(of)
+    }
+
     /// Everything of one topic.
     pub fn all(me: &AgentId, topic: &str) -> blackboard::store::Filter {
         blackboard::store::Filter::Below(Key::new(&[me.as_str(), topic]))

@@ -6,6 +6,7 @@
 //! signed.
 
 mod body;
+mod callers;
 mod identity;
 mod in_flight;
 mod local_callers;
@@ -17,6 +18,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+pub use callers::{Caller, Callers, Credential};
 pub use identity::Auth;
 pub use in_flight::stop_counting;
 pub use local_callers::{LocalCaller, LocalCallers};
@@ -132,8 +134,10 @@ where
             let who = identity::of(&request, &body.bytes, &shared.front.auth, &self.user);
             let from = || request.peer_addr().map(|peer| peer.ip());
             let who = who.map_err(|problem| shared.failed.refuse(from(), problem, Instant::now()))?;
-            if let Principal::Agent(agent) = &who.principal {
-                shared.rates.take(agent, Instant::now())?;
+            match &who.principal {
+                Principal::Agent(id) => shared.rates.take(id, Instant::now())?,
+                Principal::User(id) if who.principal != self.user => shared.rates.take(id, Instant::now())?,
+                Principal::User(_) => {}
             }
             let permit = shared.in_flight.enter()?;
             Ok((body, who, permit))
@@ -187,6 +191,11 @@ where
 /// Whether this request puts an artifact, which may be larger than a message and of any type.
 fn puts_artifact(request: &ServiceRequest) -> bool {
     request.method() == Method::PUT && request.path().starts_with(routes::ARTIFACTS)
+}
+
+/// Whether this request speaks A2A, whose bindings judge types themselves and whose answers may take their time.
+fn speaks_a2a(request: &ServiceRequest) -> bool {
+    [routes::A2A_RPC, routes::A2A_REST].iter().any(|base| request.path().starts_with(base))
 }
 
 fn said(panic: &(dyn Any + Send)) -> &str {

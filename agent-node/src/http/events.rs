@@ -1,13 +1,15 @@
-//! Server-sent events of one task, straight from its conversation's journal: no gap, no repeat, and nothing held in
-//! memory for a reader that does not read.
+//! Server-sent events of one task in the house view: each with an `id:` by which a reader resumes.
 
 use crate::{
     agent::store_problem,
     conversation::record::{TaskRow, keys},
-    tasks,
+    tasks::{
+        Seen,
+        follow::{Follow, Place},
+    },
 };
 use actix_web::{HttpResponse, http::header};
-use blackboard::store::{Error, Filter, Key, Record, Revision, Shared, Watch};
+use blackboard::store::{Key, Shared};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use protocol::{
@@ -17,46 +19,18 @@ use protocol::{
 use std::{convert::Infallible, time::Duration};
 
 /// How often a silent stream says that it lives.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-const PAGE: usize = 64;
+pub const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The place an `id:` names: a revision, and which event of that step.
-pub fn parse_id(text: &str) -> Option<(Revision, usize)> {
+pub fn parse_id(text: &str) -> Option<Place> {
     match text.split_once('.') {
         Some((revision, place)) => Some((revision.parse().ok()?, place.parse().ok()?)),
         None => Some((text.parse().ok()?, 0)),
     }
 }
 
-enum From {
-    /// The task has ended: what is there is all there is.
-    Past(Filter, Revision),
-    Live(Watch),
-    /// The task has ended and its journal is gone: only its end is known.
-    Gone,
-    Over,
-}
-
-/// From where an ended task's events are read: its journal may have gone, or the older part of it.
-fn past(store: &Shared, filter: Filter, before: Revision) -> Result<From, Problem> {
-    match store.read(&filter, before, 1) {
-        Ok(records) if records.is_empty() && before == 0 => Ok(From::Gone),
-        Ok(_) => Ok(From::Past(filter, before)),
-        Err(Error::Trimmed { floor }) if before == 0 => {
-            let left = store.read(&filter, floor, 1).map_err(|error| store_problem(&error))?;
-            Ok(if left.is_empty() { From::Gone } else { From::Past(filter, floor) })
-        }
-        Err(error) => Err(store_problem(&error)),
-    }
-}
-
 /// Refuses a place that this stream has not come to, or never will.
-fn check_place(
-    store: &Shared,
-    journal: &Key,
-    row: &TaskRow,
-    after: (Revision, usize),
-) -> Result<(), Problem> {
+fn check_place(store: &Shared, journal: &Key, row: &TaskRow, after: Place) -> Result<(), Problem> {
     let last = match row.ended_at {
         Some(_) => store.latest(journal).map_err(|error| store_problem(&error))?,
         None => None,
@@ -72,34 +46,20 @@ fn check_place(
     Ok(())
 }
 
-struct Follow {
-    store: Shared,
-    me: AgentId,
-    row: TaskRow,
-    after: (Revision, usize),
-    from: From,
-}
-
 /// A stream of `row`'s events after `after`; (0, 0) means from the first one.
 pub async fn of_task(
     store: Shared,
     me: AgentId,
     row: TaskRow,
-    after: (Revision, usize),
+    after: Place,
 ) -> Result<HttpResponse, Problem> {
     let journal = keys::journal(&me, &row.task.conversation);
     check_place(&store, &journal, &row, after)?;
-    let filter = Filter::Exactly(journal);
-    let before = after.0.saturating_sub(1);
-    let from = match row.ended_at {
-        Some(_) => past(&store, filter, before)?,
-        None => From::Live(store.watch(filter, before).map_err(|error| store_problem(&error))?),
-    };
     let has_ended = row.ended_at.is_some();
-    let mut follow = Follow { store, me, row, after, from };
+    let mut follow = Follow::after(store, me, row, after).map_err(|error| store_problem(&error))?;
     let mut first = None;
     if has_ended && after != (0, 0) {
-        first = follow.next().await;
+        first = written(&mut follow).await;
         if first.is_none() {
             // What ended and was read to its end has nothing more: 204 keeps an EventSource from asking again.
             return Ok(HttpResponse::NoContent().finish());
@@ -107,7 +67,7 @@ pub async fn of_task(
     }
     let first = stream::iter(first.map(Ok::<_, Infallible>));
     let rest = stream::unfold(follow, |mut follow| async {
-        let bytes = follow.next().await?;
+        let bytes = written(&mut follow).await?;
         Some((Ok::<_, Infallible>(bytes), follow))
     });
     let body = first.chain(rest);
@@ -117,65 +77,35 @@ pub async fn of_task(
         .streaming(body))
 }
 
-impl Follow {
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            let records = match &mut self.from {
-                From::Over => return None,
-                From::Gone => {
-                    self.from = From::Over;
-                    return Some(format!("data: {}\n\n", tasks::end_of(&self.row.task).to_json()).into());
-                }
-                From::Past(filter, after) => {
-                    let page = self.store.read(filter, *after, PAGE);
-                    match &page {
-                        Ok(records) if records.is_empty() => return None,
-                        Ok(records) => *after = records.last().map_or(*after, |record| record.revision),
-                        Err(_) => {}
-                    }
-                    page
-                }
-                From::Live(watch) => match tokio::time::timeout(HEARTBEAT, watch.next()).await {
-                    Ok(records) => records,
-                    Err(_) => return Some(Bytes::from_static(b": alive\n\n")),
-                },
-            };
-            match records.and_then(|records| self.write(&records)) {
-                Ok(bytes) if bytes.is_empty() => {}
-                Ok(bytes) => return Some(bytes),
-                Err(error) => {
-                    tracing::warn!(%error, "a task's stream ends early");
-                    self.from = From::Over;
-                }
-            }
+/// The next events as they are written, or a sign of life; `None` at the end.
+async fn written(follow: &mut Follow) -> Option<Bytes> {
+    match tokio::time::timeout(HEARTBEAT, follow.next()).await {
+        Ok(Ok(events)) if events.is_empty() => None,
+        Ok(Ok(events)) => Some(events.iter().map(lines).collect::<String>().into()),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "a task's stream ends early");
+            None
         }
+        Err(_) => Some(Bytes::from_static(b": alive\n\n")),
     }
+}
 
-    fn write(&mut self, records: &[Record]) -> Result<Bytes, Error> {
-        let mut text = String::new();
-        for record in records {
-            for seen in tasks::seen_in(self.store.as_ref(), &self.me, &self.row.task, record)? {
-                if self.after != (0, 0) && seen.id <= self.after {
-                    continue;
-                }
-                let id = match seen.id {
-                    (revision, 0) => revision.to_string(),
-                    (revision, place) => format!("{revision}.{place}"),
-                };
-                text.push_str(&format!("id: {id}\ndata: {}\n\n", seen.data.to_json()));
-                if seen.is_last {
-                    self.from = From::Over;
-                }
-            }
-        }
-        Ok(text.into())
+fn lines(seen: &Seen) -> String {
+    let id = match seen.id {
+        (revision, 0) => revision.to_string(),
+        (revision, place) => format!("{revision}.{place}"),
+    };
+    match seen.id.0 {
+        // An end whose journal is gone has no place any more.
+        0 => format!("data: {}\n\n", seen.data.to_json()),
+        _ => format!("id: {id}\ndata: {}\n\n", seen.data.to_json()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::{Batch, Lane, Write, memory};
+    use blackboard::store::{Batch, Lane, Revision, Write, memory};
     use protocol::{
         coordination::{Effect, Event, Outcome, What},
         ids::ConversationId,

@@ -10,7 +10,9 @@ pub mod traces;
 
 use crate::agent::{AgentActor, Pulse};
 use crate::clock::Clock;
+use crate::http::a2a::Face;
 use crate::http::server::Door;
+use crate::outbox::{outside::Outside, webhooks::Pusher};
 use crate::peers::{Locals, Peers, Whereabouts};
 use actix::Addr;
 use actix_web::{HttpRequest, web};
@@ -42,6 +44,12 @@ pub struct Local {
     pub pulse: Arc<Pulse>,
     /// What it signs its A2A card with.
     pub key: Arc<SigningKey>,
+    /// What it shows to A2A clients.
+    pub face: Arc<Face>,
+    /// What tells webhooks of its tasks.
+    pub pusher: Addr<Pusher>,
+    /// Where webhooks may be.
+    pub outside: Outside,
 }
 
 /// Everything the routes need; shared by all workers.
@@ -68,7 +76,7 @@ pub struct Node {
 
 impl Node {
     /// The agent that a request without a name is for: the one of the port it came in at.
-    fn host(&self, request: &HttpRequest) -> Result<&Local, Problem> {
+    pub(super) fn host(&self, request: &HttpRequest) -> Result<&Local, Problem> {
         let door = request.conn_data::<Door>().map(|Door(address)| address.port());
         let by_port = door.and_then(|port| self.agents.get(self.by_port.get(&port)?));
         by_port

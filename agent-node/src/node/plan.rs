@@ -110,6 +110,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         outside: mesh.outside,
         keys: super::keys::Keys(keys),
         telemetry,
+        callers: mesh.callers,
     })
     .await
     .map_err(|error| match error.downcast_ref::<NotStarted>() {
@@ -155,6 +156,7 @@ fn seats(plan: &Plan) -> anyhow::Result<Vec<Seat>> {
             description: agent.description.clone(),
             skills: agent.skills.clone(),
             open: agent.open,
+            a2a: agent.a2a.clone(),
             terms: agent.terms.clone(),
             subscribe: agent.subscribe.clone(),
             brain,

@@ -14,6 +14,7 @@ fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
             output_modes: Vec::new(),
         }],
         open: false,
+        a2a: Default::default(),
         terms: Terms {
             cost: protocol::bid::Cost::new(cost).unwrap(),
             eta: protocol::bid::Eta(eta),
@@ -43,6 +44,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
         outside: Default::default(),
         keys: Default::default(),
         telemetry: Default::default(),
+        callers: Vec::new(),
     }
 }
 

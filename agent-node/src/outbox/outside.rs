@@ -163,6 +163,11 @@ impl Outside {
         Ok(Self { secured: client(false)?, plain: client(true)?, rules: rules.clone(), bounds })
     }
 
+    /// Whether `url` may be called, as far as that shows without asking for a name.
+    pub fn check(&self, url: &str) -> Result<(), Error> {
+        self.request(Call::new(Method::POST, url)).map(drop)
+    }
+
     /// Where it may go.
     pub fn rules(&self) -> &Rules {
         &self.rules

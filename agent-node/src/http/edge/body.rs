@@ -1,6 +1,6 @@
 //! What a request carries: its type, at most so many bytes, and not too slowly.
 
-use super::puts_artifact;
+use super::{puts_artifact, speaks_a2a};
 use crate::http::server::Front;
 use actix_web::{
     dev::{Payload, ServiceRequest},
@@ -56,7 +56,7 @@ impl Rules {
             grace: front.body_grace,
             min_rate: front.min_body_rate.max(1),
         };
-        if rules.carries && !is_artifact {
+        if rules.carries && !is_artifact && !speaks_a2a(request) {
             let mut types = headers.get_all(header::CONTENT_TYPE);
             let (Some(json), None) = (types.next().map(is_json), types.next()) else {
                 return Err(unsupported("Content-Type must be there, once"));

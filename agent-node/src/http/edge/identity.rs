@@ -1,6 +1,6 @@
 //! Who sends a request: the agent that signed it, or the user on this machine.
 
-use super::local_callers::LocalCallers;
+use super::{callers::Callers, local_callers::LocalCallers};
 use actix_web::{dev::ServiceRequest, http::header::HeaderName};
 use protocol::{
     ids::Digest,
@@ -22,24 +22,41 @@ use std::{
 pub struct Auth {
     verifier: Option<Verifier>,
     local: LocalCallers,
+    callers: Callers,
     serves: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl Auth {
     /// Takes what `verifier` proves, if its recipient is one that `serves` knows: an agent here, `registry`, `board`.
     pub fn new(verifier: Verifier, serves: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        Self { verifier: Some(verifier), local: LocalCallers::default(), serves: Arc::new(serves) }
+        Self {
+            verifier: Some(verifier),
+            local: LocalCallers::default(),
+            callers: Callers::default(),
+            serves: Arc::new(serves),
+        }
     }
 
     /// Proves nobody: every signature is refused, every other request is the local user's.
     pub fn users_only() -> Self {
-        Self { verifier: None, local: LocalCallers::default(), serves: Arc::new(|_| false) }
+        Self {
+            verifier: None,
+            local: LocalCallers::default(),
+            callers: Callers::default(),
+            serves: Arc::new(|_| false),
+        }
     }
 
     /// The same, which takes whoever calls from `local` for the user of this machine.
     #[must_use]
     pub fn with_local_callers(self, local: LocalCallers) -> Self {
         Self { local, ..self }
+    }
+
+    /// The same, which knows these users by their credentials.
+    #[must_use]
+    pub fn with_callers(self, callers: Callers) -> Self {
+        Self { callers, ..self }
     }
 }
 
@@ -48,6 +65,9 @@ impl fmt::Debug for Auth {
         f.debug_struct("Auth").field("verifier", &self.verifier).finish_non_exhaustive()
     }
 }
+
+/// What lies here is for everyone (RFC 8615).
+const WELL_KNOWN: &str = "/.well-known/";
 
 /// Who it is, and the body's digest if it had to be computed.
 pub(super) struct Who {
@@ -65,7 +85,11 @@ pub(super) fn of(
     let input = field(request, SIGNATURE_INPUT)?;
     let signature = field(request, SIGNATURE)?;
     if input.is_none() && signature.is_none() {
-        return if request.peer_addr().is_some_and(|peer| auth.local.admit(peer.ip())) {
+        if let Some(principal) = auth.callers.of(request)? {
+            return Ok(Who { principal, digest: None });
+        }
+        let is_for_everyone = request.path().starts_with(WELL_KNOWN) && request.method().is_safe();
+        return if is_for_everyone || request.peer_addr().is_some_and(|peer| auth.local.admit(peer.ip())) {
             Ok(Who { principal: user.clone(), digest: None })
         } else {
             Err(unauthenticated("from another machine, a credential is needed"))

@@ -1,6 +1,7 @@
 //! How many requests are at work at once, on the whole node. Counted from the whole body to the answer's head, so
 //! neither a slow sender nor a stream keeps others out.
 
+use super::speaks_a2a;
 use actix_web::{HttpMessage, HttpRequest, dev::ServiceRequest};
 use protocol::problem::{Problem, Reason};
 use std::sync::{
@@ -40,9 +41,9 @@ impl Drop for Permit {
     }
 }
 
-/// Gives the permit to a request that may wait (`Prefer`), so that its handler can stop counting; else back.
+/// Gives the permit to a request that may wait (`Prefer`, or A2A), so that its handler can stop counting; else back.
 pub(super) fn hand_over(permit: Permit, request: &ServiceRequest) -> Option<Permit> {
-    if !request.headers().contains_key("prefer") {
+    if !request.headers().contains_key("prefer") && !speaks_a2a(request) {
         return Some(permit);
     }
     request.extensions_mut().insert(permit);

@@ -26,7 +26,7 @@ pub(super) fn ours<B>(answer: ServiceResponse<B>) -> Result<ServiceResponse<B>, 
     }
     let Some(error) = answer.response().error() else {
         let is_json =
-            answer.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+            answer.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().ends_with(b"json"));
         return if is_json { Ok(answer) } else { Err(Refusal(by_status(status, "")).into()) };
     };
     if error.as_error::<Refusal>().is_some() {

@@ -33,6 +33,8 @@ pub(super) fn thought(what: &What) -> Option<Value> {
     let end = match end {
         TurnEnd::Done { message } => json!({ "done": message }),
         TurnEnd::Failed { reason } => json!({ "failed": reason }),
+        TurnEnd::Rejected { reason } => json!({ "rejected": reason }),
+        TurnEnd::Message { text } => json!({ "message": text }),
         TurnEnd::Waiting => json!("waiting"),
     };
     Some(json!({ "end": end, "updates": updates }))

@@ -1,0 +1,108 @@
+//! What a file says about A2A: what an agent offers to its clients, and which callers are known.
+
+use super::file::Text;
+use crate::http::edge::{Caller, Credential};
+use protocol::{
+    a2a::{card::AgentProvider, terms::Terms},
+    ids::AgentId,
+    principal::Principal,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// What an agent offers to A2A clients.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct A2aFile {
+    /// Whether it streams; it does if absent.
+    streaming: Option<bool>,
+    /// Whether it calls webhooks; it does if absent.
+    push_notifications: Option<bool>,
+    /// Whether callers with a credential see a card that says more; they do if absent.
+    extended_card: Option<bool>,
+    /// URIs of extensions without which it takes no message.
+    requires: Vec<String>,
+    /// Whether its brain may answer with a message and make no task of it.
+    direct: bool,
+    /// Media types it takes, each whole or as `text/*`.
+    input_modes: Option<Vec<String>>,
+    /// Media types it answers in.
+    output_modes: Option<Vec<String>>,
+    /// Who runs it.
+    provider: Option<ProviderFile>,
+    /// Where to read more.
+    documentation_url: Option<String>,
+    /// A picture.
+    icon_url: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ProviderFile {
+    /// Their name.
+    organization: String,
+    /// Their site.
+    url: String,
+}
+
+impl From<A2aFile> for Terms {
+    fn from(file: A2aFile) -> Self {
+        let usual = Self::default();
+        let some = |modes: Option<Vec<String>>| modes.filter(|modes| !modes.is_empty());
+        Self {
+            streaming: file.streaming.unwrap_or(usual.streaming),
+            push_notifications: file.push_notifications.unwrap_or(usual.push_notifications),
+            extended_card: file.extended_card.unwrap_or(usual.extended_card),
+            requires: file.requires,
+            direct: file.direct,
+            input_modes: some(file.input_modes).unwrap_or(usual.input_modes),
+            output_modes: some(file.output_modes).unwrap_or(usual.output_modes),
+            provider: file
+                .provider
+                .map(|ProviderFile { organization, url }| AgentProvider { url, organization }),
+            documentation_url: file.documentation_url,
+            icon_url: file.icon_url,
+        }
+    }
+}
+
+/// One user and one credential.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct CallerFile {
+    /// Who it is; several entries may be one user's.
+    #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
+    user: AgentId,
+    /// A key that comes in `X-API-Key`. Take it from the environment: `${ALICE_KEY}`.
+    api_key: Option<Text>,
+    /// A token that comes in `Authorization: Bearer`.
+    bearer: Option<Text>,
+}
+
+/// The shortest credential; what is shorter can be guessed.
+const SHORTEST: usize = 16;
+
+/// The callers that a file names, or what is wrong with one of them.
+pub(super) fn callers(files: &[CallerFile]) -> Result<Vec<Caller>, String> {
+    let read = files.iter().map(|file| {
+        let user = &file.user;
+        if Principal::User(user.clone()) == Principal::local_user() {
+            return Err(format!("{user} is the user of this machine and needs no credential"));
+        }
+        let credential = match (&file.api_key, &file.bearer) {
+            (Some(Text(key)), None) => Credential::ApiKey(key.clone()),
+            (None, Some(Text(token))) => Credential::Bearer(token.clone()),
+            (Some(_), Some(_)) | (None, None) => {
+                return Err(format!("{user} needs apiKey or bearer, one of them"));
+            }
+        };
+        let (Credential::ApiKey(secret) | Credential::Bearer(secret)) = &credential;
+        if secret.len() < SHORTEST || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!(
+                "the credential of {user} needs {SHORTEST} visible ASCII characters at least"
+            ));
+        }
+        Ok(Caller { user: user.clone(), credential })
+    });
+    read.collect()
+}

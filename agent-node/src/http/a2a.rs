@@ -1,0 +1,33 @@
+//! A2A v1.0: any client, in any language, at every agent of this node. Both bindings read a request, hand it to the one
+//! place that performs it, and write what comes of it; the words and rules lie in `protocol::a2a`.
+//!
+//! In reading order: `rest` and `rpc` are the bindings, `call` what they have in common, then the operations: `send`,
+//! `look`, `webhooks`; `stream` is what a client hears; `card` what it reads first.
+
+mod call;
+mod card;
+mod look;
+mod rest;
+mod rpc;
+mod send;
+mod stream;
+mod webhooks;
+
+pub use card::Face;
+
+use actix_web::{http::Method, web};
+use blackboard::resource::resource;
+use protocol::routes;
+
+/// The routes of A2A.
+pub fn routes(config: &mut web::ServiceConfig) {
+    for path in [routes::A2A_RPC.to_owned(), format!("{}/", routes::A2A_RPC)] {
+        config.service(resource(&path, [(Method::POST, web::to(rpc::post))]));
+    }
+    config
+        .service(
+            web::resource([routes::A2A_REST.to_owned(), format!("{}/{{path:.*}}", routes::A2A_REST)])
+                .to(rest::any),
+        )
+        .service(resource(routes::AGENT_CARD, [(Method::GET, web::to(card::public))]));
+}

@@ -1,0 +1,114 @@
+//! The HTTP+JSON binding (A2A §11): path and query say which operation, the status what came of it.
+
+use super::{
+    call::{Call, Reply, activated, text},
+    rpc::is_json,
+    stream,
+};
+use crate::http::routes::Node;
+use actix_web::{
+    HttpRequest, HttpResponse, HttpResponseBuilder,
+    http::{StatusCode, header},
+    web,
+};
+use bytes::Bytes;
+use protocol::{
+    a2a::{
+        error::{A2aError, Kind},
+        json::Invalid,
+        route,
+        version::{EXTENSIONS_PARAMETER, VERSION_PARAMETER},
+    },
+    principal::Principal,
+    routes,
+};
+use serde_json::{Map, Value};
+
+const A2A_JSON: &str = "application/a2a+json";
+
+/// Takes one request, at whatever path.
+pub(super) async fn any(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> HttpResponse {
+    let media_type = answered_in(&request);
+    let extensions = node.host(&request).ok().and_then(|local| activated(&request, local));
+    match take(&request, node, by.into_inner(), &body).await {
+        Ok(Reply::One(value)) => {
+            let mut answer = HttpResponse::Ok();
+            if let Some(extensions) = extensions {
+                answer.insert_header((EXTENSIONS_PARAMETER, extensions));
+            }
+            answer.content_type(media_type).body(value.to_string())
+        }
+        Ok(Reply::Many(heard)) => stream::answer(*heard, extensions, |event| match event {
+            Ok(event) => event.to_json(),
+            Err(error) => error.to_rest().to_string(),
+        }),
+        Err(error) => refusal(&error, media_type),
+    }
+}
+
+fn refusal(error: &A2aError, media_type: &'static str) -> HttpResponse {
+    let status = StatusCode::from_u16(error.kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut answer = HttpResponseBuilder::new(status);
+    if error.kind == Kind::Unauthenticated {
+        answer.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
+    }
+    if let Some(wait) = error.retry_after {
+        answer.insert_header((header::RETRY_AFTER, wait.as_secs().max(1).to_string()));
+    }
+    answer.content_type(media_type).body(error.to_rest().to_string())
+}
+
+/// The type of an answer: A2A's own, unless the client shows that it knows only plain JSON (A2A §11.1).
+fn answered_in(request: &HttpRequest) -> &'static str {
+    let said = |name: &str| text(request.headers(), name).unwrap_or_default().to_ascii_lowercase();
+    let (sent, accepted) = (said("content-type"), said("accept"));
+    let names_ours = sent.contains(A2A_JSON) || accepted.contains(A2A_JSON);
+    let names_plain = sent.contains("application/json") || accepted.contains("application/json");
+    if names_ours || !names_plain { A2A_JSON } else { "application/json" }
+}
+
+async fn take(
+    request: &HttpRequest,
+    node: web::Data<Node>,
+    by: Principal,
+    body: &[u8],
+) -> Result<Reply, A2aError> {
+    let depth = node.limits.max_depth;
+    let call = Call::begin(request, node, by)?;
+    let path = request.uri().path().strip_prefix(routes::A2A_REST).unwrap_or_default();
+    let method = if request.method() == "HEAD" { "GET" } else { request.method().as_str() };
+    let found = route::find(method, path)?;
+    let mut params = match body.is_empty() || method != "POST" {
+        true => Map::new(),
+        false => object(request, body, depth)?,
+    };
+    if method != "POST" {
+        let query = route::query(request.query_string())?;
+        params.extend(query.into_iter().filter(|(name, _)| !name.eq_ignore_ascii_case(VERSION_PARAMETER)));
+    }
+    for (name, value) in found.named {
+        // The path wins; what says otherwise in the body is a slip.
+        let said = params.get(&name).filter(|said| !said.is_null() && **said != Value::String(String::new()));
+        if said.is_some_and(|said| *said != value) {
+            return Err(Invalid::new(name, "is not what the path says").into());
+        }
+        params.insert(name, value);
+    }
+    call.perform(found.operation, Value::Object(params)).await
+}
+
+fn object(request: &HttpRequest, body: &[u8], depth: usize) -> Result<Map<String, Value>, A2aError> {
+    if !is_json(text(request.headers(), "content-type").unwrap_or_default()) {
+        let message = "Content-Type must be application/a2a+json or application/json";
+        return Err(A2aError::new(Kind::ContentTypeNotSupported, message));
+    }
+    let Value::Object(members) = protocol::json::parse(body, depth)? else {
+        return Err(Invalid::new("", "the body must be a JSON object").into());
+    };
+    Ok(members)
+}

@@ -1,0 +1,118 @@
+//! The JSON-RPC binding (A2A §9): every answer is 200, and what went wrong stands in it.
+
+use super::{
+    call::{Call, Reply, activated, text},
+    stream,
+};
+use crate::http::routes::Node;
+use actix_web::{
+    HttpRequest, HttpResponse, HttpResponseBuilder,
+    http::{StatusCode, header},
+    web,
+};
+use bytes::Bytes;
+use protocol::{
+    a2a::{
+        error::{A2aError, Kind},
+        request::Operation,
+        version::EXTENSIONS_PARAMETER,
+    },
+    principal::Principal,
+};
+use serde_json::{Map, Value, json};
+
+/// Takes one call.
+pub(super) async fn post(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> HttpResponse {
+    let mut id = Value::Null;
+    let extensions = node.host(&request).ok().and_then(|local| activated(&request, local));
+    match take(&request, node, by.into_inner(), &body, &mut id).await {
+        Ok(Reply::One(result)) => {
+            let mut answer = HttpResponse::Ok();
+            if let Some(extensions) = extensions {
+                answer.insert_header((EXTENSIONS_PARAMETER, extensions));
+            }
+            answer.json(json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+        }
+        Ok(Reply::Many(heard)) => stream::answer(*heard, extensions, move |event| {
+            let answer = match event {
+                Ok(event) => json!({ "jsonrpc": "2.0", "id": id, "result": event }),
+                Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error.to_rpc() }),
+            };
+            answer.to_string()
+        }),
+        Err(error) => refusal(&error, &id),
+    }
+}
+
+/// An error, with the status that stands for who may not (A2A §9.5 leaves 200 for all others).
+fn refusal(error: &A2aError, id: &Value) -> HttpResponse {
+    let is_about_the_caller =
+        [Kind::Unauthenticated, Kind::Forbidden, Kind::Unavailable].contains(&error.kind);
+    let status = if is_about_the_caller { error.kind.http_status() } else { 200 };
+    let mut answer = HttpResponseBuilder::new(StatusCode::from_u16(status).unwrap_or(StatusCode::OK));
+    if error.kind == Kind::Unauthenticated {
+        answer.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
+    }
+    if let Some(wait) = error.retry_after {
+        answer.insert_header((header::RETRY_AFTER, wait.as_secs().max(1).to_string()));
+    }
+    answer.json(json!({ "jsonrpc": "2.0", "id": id, "error": error.to_rpc() }))
+}
+
+async fn take(
+    request: &HttpRequest,
+    node: web::Data<Node>,
+    by: Principal,
+    body: &[u8],
+    id: &mut Value,
+) -> Result<Reply, A2aError> {
+    let media_type = text(request.headers(), "content-type").unwrap_or_default();
+    if !is_json(media_type) {
+        let message = "Content-Type must be application/json";
+        return Err(A2aError::new(Kind::ContentTypeNotSupported, message));
+    }
+    let parsed = protocol::json::parse(body, node.limits.max_depth)?;
+    let Value::Object(mut members) = parsed else {
+        return Err(invalid("a request is one JSON object; batches are not taken"));
+    };
+    match members.remove("id") {
+        Some(named @ (Value::String(_) | Value::Number(_))) => *id = named,
+        None | Some(Value::Null) => {}
+        Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
+            return Err(invalid("id must be a string, a number or null"));
+        }
+    }
+    if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(invalid("jsonrpc must be \"2.0\""));
+    }
+    let Some(Value::String(method)) = members.remove("method") else {
+        return Err(invalid("method must be a string"));
+    };
+    let params = match members.remove("params") {
+        None | Some(Value::Null) => Value::Object(Map::new()),
+        Some(params) => params,
+    };
+    let call = Call::begin(request, node, by)?;
+    let Some(operation) = Operation::from_name(&method) else {
+        let method: String = method.chars().take(80).collect();
+        let known: Vec<_> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+        let message = format!("no method {method:?}; there are {}", known.join(", "));
+        return Err(A2aError::new(Kind::MethodNotFound, message));
+    };
+    call.perform(operation, params).await
+}
+
+/// Whether a body of this type is JSON.
+pub(super) fn is_json(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    ["application/json", "application/a2a+json"].iter().any(|json| essence.eq_ignore_ascii_case(json))
+}
+
+fn invalid(message: &str) -> A2aError {
+    A2aError::new(Kind::InvalidRequest, message)
+}

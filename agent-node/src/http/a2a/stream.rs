@@ -1,0 +1,143 @@
+//! What a client hears of one task: a first word, then each event once, until the task rests or ends.
+
+use super::call::{Call, store};
+use crate::{
+    http::events::HEARTBEAT,
+    tasks::{self, Seen, follow::Follow},
+};
+use actix_web::{HttpResponse, http::header};
+use blackboard::store::{Revision, Shared};
+use bytes::Bytes;
+use futures_util::stream;
+use protocol::{
+    a2a::{error::A2aError, event::StreamResponse},
+    ids::AgentId,
+    task::EXTENSION,
+};
+use serde_json::json;
+use std::{collections::VecDeque, convert::Infallible};
+
+/// A client's ear at one task.
+pub(super) struct Heard {
+    follow: Follow,
+    ready: VecDeque<StreamResponse>,
+    /// Kept back until the brain has said whether there is a task at all; and the step that began it.
+    held: Option<(VecDeque<StreamResponse>, Option<Revision>)>,
+    closes_when_interrupted: bool,
+    /// Where the award is looked up that goes with the last event.
+    award: Option<(Shared, AgentId)>,
+    is_over: bool,
+}
+
+impl Heard {
+    /// `first`, then whatever `follow` sees.
+    pub(super) fn new(follow: Follow, first: StreamResponse, call: &Call) -> Self {
+        let is_over = first.is_terminal();
+        let award = call.wants_ours().then(|| (call.local.store.clone(), call.local.id.clone()));
+        Self { follow, ready: [first].into(), held: None, closes_when_interrupted: false, award, is_over }
+    }
+
+    /// The same, which ends when the task waits for its owner.
+    pub(super) fn closing_when_interrupted(mut self) -> Self {
+        self.closes_when_interrupted = true;
+        self.is_over |= self.ready.iter().any(is_interruption);
+        self
+    }
+
+    /// The same, silent until the brain has said whether there is a task at all.
+    pub(super) fn holding_back(mut self) -> Self {
+        self.held = Some((std::mem::take(&mut self.ready), None));
+        self
+    }
+
+    /// The next event; `None` when it is over. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Option<Result<StreamResponse, A2aError>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            if self.is_over {
+                return None;
+            }
+            match self.follow.next().await {
+                Ok(events) if events.is_empty() => {
+                    self.is_over = true;
+                    self.let_go();
+                }
+                Ok(events) => events.into_iter().for_each(|seen| self.take(seen)),
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(store(&error)));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, seen: Seen) {
+        if self.is_over {
+            return;
+        }
+        let Seen { id, mut data, is_last } = seen;
+        if is_last {
+            self.add_award(&mut data);
+        }
+        self.is_over |= is_last || self.closes_when_interrupted && is_interruption(&data);
+        let Some((held, begun)) = &mut self.held else { return self.ready.push_back(data) };
+        if matches!(data, StreamResponse::Message(_)) {
+            // There is no task, so nothing of one is heard.
+            self.held = None;
+            self.ready = [data].into();
+            return;
+        }
+        held.push_back(data);
+        if *begun.get_or_insert(id.0) != id.0 || self.is_over {
+            self.let_go();
+        }
+    }
+
+    fn let_go(&mut self) {
+        if let Some((held, _)) = self.held.take() {
+            self.ready.extend(held);
+        }
+    }
+
+    fn add_award(&self, event: &mut StreamResponse) {
+        let (Some((store, me)), StreamResponse::StatusUpdate(update)) = (&self.award, event) else { return };
+        let conversation = &self.follow.task().conversation;
+        if let Ok(Some(award)) = tasks::award(store.as_ref(), me, conversation) {
+            update.metadata.insert(EXTENSION.to_owned(), json!({ "award": award }));
+        }
+    }
+}
+
+fn is_interruption(event: &StreamResponse) -> bool {
+    match event {
+        StreamResponse::Task(task) => task.status.state.is_interrupted(),
+        StreamResponse::StatusUpdate(update) => update.status.state.is_interrupted(),
+        StreamResponse::Message(_) | StreamResponse::ArtifactUpdate(_) => false,
+    }
+}
+
+/// The answer that tells what is heard, each event as `write` puts it.
+pub(super) fn answer(
+    heard: Heard,
+    extensions: Option<String>,
+    write: impl Fn(Result<StreamResponse, A2aError>) -> String + 'static,
+) -> HttpResponse {
+    let body = stream::unfold((heard, write), |(mut heard, write)| async move {
+        let bytes = match tokio::time::timeout(HEARTBEAT, heard.next()).await {
+            Ok(event) => Bytes::from(format!("data: {}\n\n", write(event?))),
+            Err(_) => Bytes::from_static(b": alive\n\n"),
+        };
+        Some((Ok::<_, Infallible>(bytes), (heard, write)))
+    });
+    let mut answer = HttpResponse::Ok();
+    answer
+        .content_type("text/event-stream")
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .insert_header(("x-accel-buffering", "no"));
+    if let Some(extensions) = extensions {
+        answer.insert_header((protocol::a2a::version::EXTENSIONS_PARAMETER, extensions));
+    }
+    answer.streaming(body)
+}

@@ -1,0 +1,105 @@
+//! The webhooks of a task, for its client (A2A §3.1.7–3.1.10).
+
+use super::{
+    call::{Call, away, store},
+    look,
+};
+use crate::{
+    conversation::record::TaskRow,
+    outbox::webhooks::{self, MAX_WEBHOOKS, Put, Remove, Webhook},
+    tasks::follow::Place,
+};
+use protocol::a2a::{
+    error::{A2aError, Kind},
+    json::Invalid,
+    push::PushConfig,
+    request::{ListPushConfigs, PushConfigName, PushConfigPage},
+};
+
+/// The longest name of a webhook.
+const MAX_ID: usize = 128;
+/// The most webhooks on a page.
+const PAGE: usize = 100;
+
+/// Whether such a webhook may be had; what is wrong with it is named by its member.
+pub(super) fn check(call: &Call, config: &PushConfig) -> Result<(), Invalid> {
+    if config.id.as_ref().is_some_and(|id| id.chars().count() > MAX_ID || id.chars().any(char::is_control)) {
+        return Err(Invalid::new("id", format!("may have {MAX_ID} characters, no control ones")));
+    }
+    let texts = [&config.token, &config.authentication.as_ref().and_then(|with| with.credentials.clone())];
+    if texts.into_iter().flatten().any(|text| text.chars().any(char::is_control)) {
+        return Err(Invalid::new("authentication", "no control characters: it goes into a header"));
+    }
+    call.local.outside.check(&config.url).map_err(|error| Invalid::new("url", error.to_string()))
+}
+
+/// Keeps a webhook for what follows `after`.
+pub(super) async fn put(
+    call: &Call,
+    row: TaskRow,
+    config: PushConfig,
+    after: Place,
+) -> Result<PushConfig, A2aError> {
+    let (task, owner) = (row.task.spec.task_id.clone(), row.task.owner.clone());
+    let known =
+        webhooks::of_task(&call.local.store, &call.local.id, &task, &owner).map_err(|error| store(&error))?;
+    let id = config.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
+    if known.len() >= MAX_WEBHOOKS && !known.iter().any(|webhook| webhook.config.id.as_ref() == Some(&id)) {
+        return Err(Invalid::new("id", format!("a task may have {MAX_WEBHOOKS} webhooks")).into());
+    }
+    let config =
+        PushConfig { id: Some(id), task_id: Some(task.to_string()), tenant: call.tenant.clone(), ..config };
+    let is_over = row.ended_at.is_some();
+    let webhook = Webhook { config: config.clone(), task, owner, told: after, missed: 0, is_over };
+    call.local.pusher.send(Put(webhook)).await.map_err(away)??;
+    Ok(config)
+}
+
+/// Adds a webhook, or replaces the one of the same id.
+pub(super) async fn create(call: &Call, config: PushConfig) -> Result<PushConfig, A2aError> {
+    let Some(task) = config.task_id.clone() else {
+        return Err(Invalid::new("taskId", "is required").into());
+    };
+    let (row, head) = look::find(call, &task)?;
+    check(call, &config)?;
+    put(call, row, config, (head, usize::MAX)).await
+}
+
+fn all(call: &Call, task: &str) -> Result<(TaskRow, Vec<Webhook>), A2aError> {
+    let (row, _) = look::find(call, task)?;
+    let found = webhooks::of_task(&call.local.store, &call.local.id, &row.task.spec.task_id, &row.task.owner);
+    Ok((row, found.map_err(|error| store(&error))?))
+}
+
+/// One of them; only the task's own client gets this far, so it sees its credentials again.
+pub(super) fn get(call: &Call, name: &PushConfigName) -> Result<PushConfig, A2aError> {
+    let (_, all) = all(call, &name.task_id)?;
+    let found = all.into_iter().find(|webhook| webhook.config.id.as_ref() == Some(&name.id));
+    found.map(|webhook| webhook.config).ok_or_else(|| {
+        let id: String = name.id.chars().take(80).collect();
+        A2aError::new(Kind::TaskNotFound, format!("task {} has no webhook {id}", name.task_id))
+    })
+}
+
+/// All of them, page by page.
+pub(super) fn list(call: &Call, request: &ListPushConfigs) -> Result<PushConfigPage, A2aError> {
+    let (_, all) = all(call, &request.task_id)?;
+    let size = request.page_size.filter(|size| *size > 0).unwrap_or(PAGE).min(PAGE);
+    let after = request.page_token.as_ref();
+    let mut rest: Vec<_> = all
+        .into_iter()
+        .map(|webhook| webhook.config)
+        .filter(|config| after.is_none() || config.id.as_ref() > after)
+        .collect();
+    let has_more = rest.len() > size;
+    rest.truncate(size);
+    let last = rest.last().and_then(|config| config.id.clone());
+    Ok(PushConfigPage { next_page_token: last.filter(|_| has_more).unwrap_or_default(), configs: rest })
+}
+
+/// Removes one; one that is not there is removed already.
+pub(super) async fn delete(call: &Call, name: PushConfigName) -> Result<(), A2aError> {
+    let (row, _) = look::find(call, &name.task_id)?;
+    let remove = Remove { task: row.task.spec.task_id, owner: row.task.owner, id: name.id };
+    Ok(call.local.pusher.send(remove).await.map_err(away)??)
+}

@@ -1,0 +1,312 @@
+//! Pushes what happens to tasks to the webhooks their clients named (A2A §4.3): every event at least once, in order, each
+//! webhook at its own pace. A webhook reads the task's journal like any watcher, from the place it was last told of, so
+//! nothing waits for it and a restart goes on where it stopped.
+
+use super::outside::{Call, Error as Unreached, Outside};
+use crate::{
+    agent::{every, store_problem},
+    conversation::record::{TaskRow, keys},
+    tasks::{
+        self, Seen,
+        follow::{Follow, Place},
+    },
+};
+use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle, WrapFuture};
+use blackboard::store::{Batch, Error, Key, Lane, Shared, Write};
+use protocol::{
+    a2a::push::PushConfig,
+    ids::{AgentId, TaskId},
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+use reqwest::Method;
+use serde::{Deserialize, Serialize};
+use std::{collections::HashMap, time::Duration};
+
+/// Webhooks one task may have.
+pub const MAX_WEBHOOKS: usize = 32;
+/// How long one attempt may take.
+const ATTEMPT: Duration = Duration::from_secs(15);
+/// Attempts for one event; the waits between them double from [`FIRST_WAIT`] on.
+const ATTEMPTS: u32 = 8;
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Events in a row that came to nothing, after which a webhook is given up.
+const MAX_MISSED: u32 = 3;
+
+/// A webhook as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Webhook {
+    /// What its client asked for; task and id are set.
+    pub config: PushConfig,
+    /// The task.
+    pub task: TaskId,
+    /// Whose task it is.
+    pub owner: Principal,
+    /// The last event it was told of.
+    pub told: Place,
+    /// Events in a row that it was not told of.
+    #[serde(default)]
+    pub missed: u32,
+    /// Whether nothing more is pushed: the task has ended, or the webhook was given up.
+    #[serde(default)]
+    pub is_over: bool,
+}
+
+impl Webhook {
+    fn key(&self, me: &AgentId) -> Key {
+        keys::webhook(me, &self.task, &self.owner, self.config.id.as_deref().unwrap_or_default())
+    }
+}
+
+/// The webhooks of a task, in the order of their ids.
+pub fn of_task(
+    store: &Shared,
+    me: &AgentId,
+    task: &TaskId,
+    owner: &Principal,
+) -> Result<Vec<Webhook>, Error> {
+    let mut found = Vec::new();
+    every(store.as_ref(), &keys::webhooks(me, task, owner), |record| {
+        found.extend(serde_json::from_slice::<Webhook>(&record.value));
+        Ok(())
+    })?;
+    found.sort_by(|a, b| a.config.id.cmp(&b.config.id));
+    Ok(found)
+}
+
+/// Pushes for one agent.
+pub struct Pusher {
+    me: AgentId,
+    store: Shared,
+    outside: Outside,
+    running: HashMap<Key, SpawnHandle>,
+}
+
+impl Pusher {
+    /// One that has not started.
+    pub fn new(me: AgentId, store: Shared, outside: Outside) -> Self {
+        Self { me, store, outside, running: HashMap::new() }
+    }
+
+    fn run(&mut self, webhook: Webhook, ctx: &mut Context<Self>) {
+        if webhook.is_over {
+            return;
+        }
+        let key = webhook.key(&self.me);
+        let pushing = Pushing {
+            me: self.me.clone(),
+            store: self.store.clone(),
+            outside: self.outside.clone(),
+            webhook,
+            key: key.clone(),
+        };
+        let me = self.me.clone();
+        let run = async move {
+            if let Err(error) = pushing.run().await {
+                tracing::warn!(agent = %me, %error, "a webhook waits for the next start");
+            }
+        };
+        if let Some(old) = self.running.insert(key, ctx.spawn(run.into_actor(self))) {
+            ctx.cancel_future(old);
+        }
+    }
+}
+
+impl Actor for Pusher {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let mut open = Vec::new();
+        let read = every(self.store.as_ref(), &keys::all(&self.me, "webhook"), |record| {
+            open.extend(serde_json::from_slice::<Webhook>(&record.value));
+            Ok(())
+        });
+        if let Err(error) = read {
+            tracing::error!(agent = %self.me, %error, "the webhooks can't be read");
+        }
+        open.into_iter().for_each(|webhook| self.run(webhook, ctx));
+    }
+}
+
+/// Adds a webhook, or replaces the one of the same id. Resolves once it is durable.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), Problem>")]
+pub struct Put(pub Webhook);
+
+/// Removes a webhook: nothing is pushed to it any more.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), Problem>")]
+pub struct Remove {
+    /// Of which task.
+    pub task: TaskId,
+    /// Whose task.
+    pub owner: Principal,
+    /// Which.
+    pub id: String,
+}
+
+type Durable = ResponseFuture<Result<(), Problem>>;
+
+impl Pusher {
+    fn commit(&self, write: Write) -> Durable {
+        let commit =
+            self.store.commit(Lane::Progress, Batch { writes: vec![write], expectations: Vec::new() });
+        Box::pin(async move { commit.await.map(|_| ()).map_err(|error| store_problem(&error)) })
+    }
+}
+
+impl Handler<Put> for Pusher {
+    type Result = Durable;
+
+    fn handle(&mut self, Put(webhook): Put, ctx: &mut Self::Context) -> Durable {
+        let bytes = match serde_json::to_vec(&webhook) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let problem = Problem::new(Reason::Internal, error.to_string());
+                return Box::pin(std::future::ready(Err(problem)));
+            }
+        };
+        let put = self.commit(Write::Put(webhook.key(&self.me), bytes.into()));
+        let me = ctx.address();
+        Box::pin(async move {
+            put.await?;
+            me.send(Run(webhook)).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))
+        })
+    }
+}
+
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct Run(Webhook);
+
+impl Handler<Run> for Pusher {
+    type Result = ();
+
+    fn handle(&mut self, Run(webhook): Run, ctx: &mut Self::Context) {
+        self.run(webhook, ctx);
+    }
+}
+
+impl Handler<Remove> for Pusher {
+    type Result = Durable;
+
+    fn handle(&mut self, remove: Remove, ctx: &mut Self::Context) -> Durable {
+        let key = keys::webhook(&self.me, &remove.task, &remove.owner, &remove.id);
+        if let Some(running) = self.running.remove(&key) {
+            ctx.cancel_future(running);
+        }
+        self.commit(Write::Delete(key))
+    }
+}
+
+/// One webhook being told.
+struct Pushing {
+    me: AgentId,
+    store: Shared,
+    outside: Outside,
+    webhook: Webhook,
+    key: Key,
+}
+
+impl Pushing {
+    async fn run(mut self) -> Result<(), Error> {
+        let found = tasks::find(self.store.as_ref(), &self.me, &self.webhook.task, &self.webhook.owner)?;
+        let Some(row) = found else { return Ok(()) };
+        let mut follow = self.follow(row)?;
+        while !self.webhook.is_over {
+            let events = follow.next().await?;
+            self.webhook.is_over = events.is_empty();
+            for seen in events {
+                self.tell(&seen).await;
+                self.webhook.told = seen.id;
+                self.webhook.is_over = seen.is_last || self.webhook.missed >= MAX_MISSED;
+                if self.webhook.is_over {
+                    break;
+                }
+            }
+            self.note().await?;
+        }
+        Ok(())
+    }
+
+    fn follow(&self, row: TaskRow) -> Result<Follow, Error> {
+        let again = |after| Follow::after(self.store.clone(), self.me.clone(), row.clone(), after);
+        match again(self.webhook.told) {
+            // What it was last told of is not kept any more.
+            Err(Error::Trimmed { floor }) => again((floor + 1, usize::MAX)),
+            follow => follow,
+        }
+    }
+
+    /// Keeps how far it was told; a webhook that was removed meanwhile stays removed.
+    async fn note(&self) -> Result<(), Error> {
+        let Some(kept) = self.store.latest(&self.key)? else { return Ok(()) };
+        let bytes = serde_json::to_vec(&self.webhook)
+            .map_err(|error| Error::Refused(format!("a webhook can't be written: {error}")))?;
+        let batch = Batch {
+            writes: vec![Write::Put(self.key.clone(), bytes.into())],
+            expectations: vec![blackboard::store::Expectation::At(self.key.clone(), kept.revision)],
+        };
+        match self.store.commit(Lane::Progress, batch).await {
+            // Somebody has just replaced or removed it, and its follower is another by now.
+            Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn tell(&mut self, seen: &Seen) {
+        let body = seen.data.to_json();
+        let mut wait = FIRST_WAIT;
+        for attempt in 1..=ATTEMPTS {
+            match self.attempt(body.clone()).await {
+                Ok(()) => {
+                    self.webhook.missed = 0;
+                    return;
+                }
+                Err((why, is_final)) => {
+                    // Neither the URL nor a credential is told: both may be secret.
+                    let id = self.webhook.config.id.as_deref().unwrap_or_default();
+                    tracing::warn!(agent = %self.me, task = %self.webhook.task, webhook = id, attempt, why, "a webhook was not told");
+                    if is_final {
+                        break;
+                    }
+                }
+            }
+            if attempt < ATTEMPTS {
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+        }
+        self.webhook.missed += 1;
+    }
+
+    /// Tells it once; why not, and whether another try is of no use.
+    async fn attempt(&self, body: String) -> Result<(), (String, bool)> {
+        let config = &self.webhook.config;
+        let mut call =
+            Call::new(Method::POST, &config.url).body("application/a2a+json", body).within(ATTEMPT);
+        if let Some(authentication) = &config.authentication {
+            let credentials = authentication.credentials.as_deref().unwrap_or_default();
+            call = call
+                .secret_header("authorization", format!("{} {credentials}", authentication.scheme).trim());
+        }
+        if let Some(token) = &config.token {
+            call = call.secret_header("x-a2a-notification-token", token);
+        }
+        match self.outside.call(call).await {
+            Ok(answer) if answer.status.is_success() => Ok(()),
+            Ok(answer) => {
+                let may_pass =
+                    answer.status.is_server_error() || [408, 425, 429].contains(&answer.status.as_u16());
+                Err((format!("it answered {}", answer.status.as_u16()), !may_pass))
+            }
+            // A long answer is an answer.
+            Err(Unreached::TooLarge(_)) => Ok(()),
+            Err(Unreached::Away(why)) => Err((why, false)),
+            Err(Unreached::NotAllowed(why)) => Err((why, true)),
+            Err(Unreached::BadUrl(_)) => Err(("it is no URL that can be called".to_owned(), true)),
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! What an agent offers to A2A clients, and the card that says so.
+
+use super::{
+    card::{
+        AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentProvider, AgentSkill, HTTP_JSON,
+        JSONRPC,
+    },
+    error::{A2aError, Kind},
+    message::Message,
+    part::Content,
+    request::Operation,
+    security::{ApiKey, HttpAuth, Scopes, SecurityRequirement, SecurityScheme},
+    version::VERSION,
+};
+use crate::{
+    card::{Card, Skill},
+    routes,
+    task::EXTENSION,
+};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The header an API key is in.
+pub const API_KEY_HEADER: &str = "x-api-key";
+const API_KEY: &str = "apiKey";
+const BEARER: &str = "bearer";
+
+/// What an agent offers to A2A clients.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms {
+    /// Whether it streams.
+    pub streaming: bool,
+    /// Whether it calls webhooks.
+    pub push_notifications: bool,
+    /// Whether it has more to say to callers it knows.
+    pub extended_card: bool,
+    /// Extensions without which it takes no message.
+    pub requires: Vec<String>,
+    /// Whether its brain may answer with a message and make no task of it. Its clients then hear nothing before the
+    /// brain's first word.
+    pub direct: bool,
+    /// Media types it takes.
+    pub input_modes: Vec<String>,
+    /// Media types it answers in.
+    pub output_modes: Vec<String>,
+    /// Who runs it.
+    pub provider: Option<AgentProvider>,
+    /// Where to read more.
+    pub documentation_url: Option<String>,
+    /// A picture.
+    pub icon_url: Option<String>,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        let modes = |modes: &[&str]| modes.iter().map(|mode| (*mode).to_owned()).collect();
+        Self {
+            streaming: true,
+            push_notifications: true,
+            extended_card: true,
+            requires: Vec::new(),
+            direct: false,
+            input_modes: modes(&[
+                "text/plain",
+                "text/*",
+                "application/json",
+                "application/octet-stream",
+                "application/pdf",
+                "image/*",
+                "audio/*",
+                "video/*",
+            ]),
+            output_modes: modes(&["text/plain", "application/json"]),
+            provider: None,
+            documentation_url: None,
+            icon_url: None,
+        }
+    }
+}
+
+/// Which schemes prove who calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Schemes {
+    /// A key in [`API_KEY_HEADER`].
+    pub api_key: bool,
+    /// A token in `Authorization`.
+    pub bearer: bool,
+    /// Whether nobody is heard without one.
+    pub needed: bool,
+}
+
+impl Schemes {
+    /// Whether there is any.
+    pub fn any(self) -> bool {
+        self.api_key || self.bearer
+    }
+}
+
+impl Terms {
+    /// Whether there is an extended card: somebody must be known to be shown it.
+    pub fn has_extended_card(&self, schemes: Schemes) -> bool {
+        self.extended_card && schemes.any()
+    }
+
+    /// Refuses what this agent does not offer (A2A §3.3.4).
+    pub fn check(&self, operation: Operation, wanted: &[String], schemes: Schemes) -> Result<(), A2aError> {
+        if operation.streams() && !self.streaming {
+            return Err(A2aError::new(Kind::UnsupportedOperation, "this agent does not stream"));
+        }
+        if operation.pushes() && !self.push_notifications {
+            return Err(A2aError::new(Kind::PushNotificationNotSupported, "this agent calls no webhooks"));
+        }
+        if operation == Operation::GetExtendedAgentCard && !self.has_extended_card(schemes) {
+            return Err(A2aError::new(Kind::UnsupportedOperation, "this agent has no extended card"));
+        }
+        let missing = self.requires.iter().find(|uri| !wanted.contains(uri));
+        match missing.filter(|_| operation.sends()) {
+            Some(uri) => {
+                let message = format!(
+                    "this agent takes messages with the extension {uri} only: name it in A2A-Extensions"
+                );
+                Err(A2aError::new(Kind::ExtensionSupportRequired, message).with("extension", uri))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a message with a part of a type that this agent does not take.
+    pub fn check_modes(&self, message: &Message) -> Result<(), A2aError> {
+        let foreign =
+            message.parts.iter().filter_map(|part| part.media_type.as_deref()).find(|mode| !self.takes(mode));
+        match foreign {
+            None => Ok(()),
+            Some(mode) => {
+                let mode: String = mode.chars().take(80).collect();
+                let message = format!("{mode:?} is not taken; {} are", self.input_modes.join(", "));
+                Err(A2aError::new(Kind::ContentTypeNotSupported, message)
+                    .with("mediaType", mode)
+                    .with("supported", self.input_modes.join(",")))
+            }
+        }
+    }
+
+    fn takes(&self, mode: &str) -> bool {
+        let essence = mode.split(';').next().unwrap_or_default().trim();
+        self.input_modes.iter().any(|taken| match taken.strip_suffix('*') {
+            Some(family) => essence.to_ascii_lowercase().starts_with(&family.to_ascii_lowercase()),
+            None => essence.eq_ignore_ascii_case(taken),
+        })
+    }
+
+    /// The card at `endpoint`, unsigned. `grpc` is where that binding listens; `is_extended` adds what only known
+    /// callers see.
+    pub fn card(&self, card: &Card, schemes: Schemes, grpc: Option<&str>, is_extended: bool) -> AgentCard {
+        let interface = |url: String, binding: &str| AgentInterface {
+            url,
+            protocol_binding: binding.to_owned(),
+            tenant: None,
+            protocol_version: VERSION.to_owned(),
+        };
+        let mut interfaces = vec![
+            interface(format!("{}{}", card.endpoint, routes::A2A_RPC), JSONRPC),
+            interface(format!("{}{}", card.endpoint, routes::A2A_REST), HTTP_JSON),
+        ];
+        interfaces.extend(grpc.map(|address| interface(address.to_owned(), super::card::GRPC)));
+        let described = if card.description.is_empty() { card.agent_id.as_str() } else { &card.description };
+        AgentCard {
+            name: card.agent_id.to_string(),
+            description: described.to_owned(),
+            supported_interfaces: interfaces,
+            provider: self.provider.clone(),
+            version: if card.version.is_empty() { "0".to_owned() } else { card.version.clone() },
+            documentation_url: self.documentation_url.clone(),
+            capabilities: AgentCapabilities {
+                streaming: Some(self.streaming),
+                push_notifications: Some(self.push_notifications),
+                extensions: self.extensions(card, is_extended),
+                extended_agent_card: Some(self.has_extended_card(schemes)),
+            },
+            security_schemes: declared(schemes),
+            security_requirements: if schemes.needed { requirements(schemes) } else { Vec::new() },
+            default_input_modes: self.input_modes.clone(),
+            default_output_modes: self.output_modes.clone(),
+            skills: skills(card),
+            signatures: Vec::new(),
+            icon_url: self.icon_url.clone(),
+        }
+    }
+
+    fn extensions(&self, card: &Card, is_extended: bool) -> Vec<AgentExtension> {
+        let mut params = Map::new();
+        params.insert("limits".into(), json!(card.limits));
+        params.insert("open".into(), json!(card.open));
+        if is_extended {
+            params.insert("terms".into(), json!(card.terms));
+        }
+        let ours = AgentExtension {
+            uri: EXTENSION.to_owned(),
+            description: "Choose a skill, a deadline or an input with metadata of a message; see path, doer and award \
+                          in metadata of a task. Whoever asks for it may repeat a message under its id: it runs once."
+                .to_owned(),
+            required: self.requires.iter().any(|uri| uri == EXTENSION),
+            params,
+        };
+        let others = self.requires.iter().filter(|uri| *uri != EXTENSION);
+        let required =
+            others.map(|uri| AgentExtension { uri: uri.clone(), required: true, ..Default::default() });
+        std::iter::once(ours).chain(required).collect()
+    }
+}
+
+fn declared(schemes: Schemes) -> BTreeMap<String, SecurityScheme> {
+    let key = SecurityScheme::ApiKey(ApiKey {
+        description: None,
+        location: "header".to_owned(),
+        name: API_KEY_HEADER.to_owned(),
+    });
+    let bearer = SecurityScheme::HttpAuth(HttpAuth {
+        description: None,
+        scheme: "Bearer".to_owned(),
+        bearer_format: None,
+    });
+    let all = [(schemes.api_key, API_KEY, key), (schemes.bearer, BEARER, bearer)];
+    all.into_iter()
+        .filter(|(is_there, ..)| *is_there)
+        .map(|(_, name, scheme)| (name.to_owned(), scheme))
+        .collect()
+}
+
+/// Any one of the schemes.
+fn requirements(schemes: Schemes) -> Vec<SecurityRequirement> {
+    let alone = |name: &String| SecurityRequirement { schemes: [(name.clone(), Scopes::default())].into() };
+    declared(schemes).keys().map(alone).collect()
+}
+
+/// An agent without skills still does something: what it is asked.
+fn skills(card: &Card) -> Vec<AgentSkill> {
+    let skill = |skill: &Skill| {
+        let described = if skill.description.is_empty() { skill.id.as_str() } else { &skill.description };
+        let tags: Vec<_> = skill.tags.iter().map(ToString::to_string).collect();
+        AgentSkill {
+            id: skill.id.to_string(),
+            name: skill.id.to_string(),
+            description: described.to_owned(),
+            tags: if tags.is_empty() { vec![skill.id.to_string()] } else { tags },
+            examples: Vec::new(),
+            input_modes: Vec::new(),
+            output_modes: skill.output_modes.clone(),
+            security_requirements: Vec::new(),
+        }
+    };
+    let mut skills: Vec<_> = card.skills.iter().map(skill).collect();
+    if skills.is_empty() {
+        skills.push(AgentSkill {
+            id: "any".to_owned(),
+            name: "any".to_owned(),
+            description: "Does what it is asked, or finds who can.".to_owned(),
+            tags: vec!["any".to_owned()],
+            examples: Vec::new(),
+            input_modes: Vec::new(),
+            output_modes: Vec::new(),
+            security_requirements: Vec::new(),
+        });
+    }
+    skills
+}
+
+/// What a client says of the task beside the message: under our URI, or plainly as `skill`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wishes {
+    /// The skill it is meant for.
+    pub capability: Option<String>,
+    /// When it is of no use any more, RFC 3339.
+    pub deadline: Option<String>,
+    /// What to do it with, instead of the message's data parts.
+    pub input: Option<Value>,
+}
+
+impl Wishes {
+    /// What metadata say: the message's before the request's.
+    pub fn of(message: &Map<String, Value>, request: &Map<String, Value>) -> Self {
+        let all = [message, request];
+        let ours = |name: &str| all.iter().find_map(|metadata| metadata.get(EXTENSION)?.get(name));
+        let plain = |name: &str| all.iter().find_map(|metadata| metadata.get(name));
+        let skill = ours("capability")
+            .or_else(|| ours("skill"))
+            .or_else(|| plain("skill"))
+            .or_else(|| plain("skillId"));
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        Self { capability: text(skill), deadline: text(ours("deadline")), input: ours("input").cloned() }
+    }
+}
+
+/// The data that a message's parts hold: one value, or a list of them.
+pub fn data_of(message: &Message) -> Option<Value> {
+    let mut data: Vec<_> = message
+        .parts
+        .iter()
+        .filter_map(|part| match &part.content {
+            Content::Data(data) => Some(data.clone()),
+            Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+        })
+        .collect();
+    match data.len() {
+        0 => None,
+        1 => data.pop(),
+        _ => Some(Value::Array(data)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{a2a::json::FromProto, ids::AgentId};
+
+    fn card() -> Card {
+        let json =
+            json!({ "agentId": "a-1", "endpoint": "http://127.0.0.1:8001", "skills": [{ "id": "plan" }] });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn a_card_is_one_that_any_client_takes() {
+        let schemes = Schemes { api_key: true, bearer: true, needed: true };
+        for (card, schemes) in [
+            (card(), Schemes::default()),
+            (Card { skills: Vec::new(), agent_id: AgentId::parse("b").unwrap(), ..card() }, schemes),
+        ] {
+            let made = Terms::default().card(&card, schemes, Some("127.0.0.1:9000"), true);
+            let json = serde_json::to_value(&made).unwrap();
+            assert_eq!(AgentCard::from_proto(json).unwrap(), made);
+            assert_eq!(made.capabilities.extended_agent_card, Some(schemes.any()));
+            assert_eq!(made.security_requirements.len(), if schemes.needed { 2 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn what_is_not_offered_is_refused_by_its_own_error() {
+        let terms = Terms {
+            streaming: false,
+            push_notifications: false,
+            extended_card: false,
+            requires: vec!["urn:x".to_owned()],
+            ..Terms::default()
+        };
+        for operation in Operation::ALL {
+            let refused = terms.check(*operation, &[], Schemes::default()).err().map(|error| error.kind);
+            let expected = match operation {
+                Operation::SendMessage => Some(Kind::ExtensionSupportRequired),
+                Operation::GetTask | Operation::ListTasks | Operation::CancelTask => None,
+                Operation::SendStreamingMessage
+                | Operation::SubscribeToTask
+                | Operation::GetExtendedAgentCard => Some(Kind::UnsupportedOperation),
+                Operation::CreateTaskPushNotificationConfig
+                | Operation::GetTaskPushNotificationConfig
+                | Operation::ListTaskPushNotificationConfigs
+                | Operation::DeleteTaskPushNotificationConfig => Some(Kind::PushNotificationNotSupported),
+            };
+            assert_eq!(refused, expected, "{operation:?}");
+        }
+        assert!(terms.check(Operation::SendMessage, &["urn:x".to_owned()], Schemes::default()).is_ok());
+    }
+
+    #[test]
+    fn a_type_is_taken_by_its_family() {
+        let terms = Terms::default();
+        for (mode, is_taken) in [
+            ("text/plain; charset=utf-8", true),
+            ("IMAGE/png", true),
+            ("application/json", true),
+            ("application/x-unsupported", false),
+            ("", false),
+        ] {
+            assert_eq!(terms.takes(mode), is_taken, "{mode}");
+        }
+    }
+}
