@@ -150,7 +150,8 @@ impl OpenTask {
         effects.push(Effect::Forget { timer: LEASE.to_owned() });
         effects.push(Effect::ReleaseOpen { task: self.spec.task_id.clone(), epoch });
         let status = Status::new(TaskState::Rejected, why);
-        let outcome = Outcome { status, artifacts: Vec::new(), kept_word: Default::default() };
+        let outcome =
+            Outcome { status, artifacts: Vec::new(), kept_word: Default::default(), is_message: false };
         self.stage = Stage::Closing { epoch, outcome: Box::new(outcome) };
         effects
     }
