@@ -15,6 +15,7 @@ mod scenarios {
     mod large_results;
     mod leave;
     mod messages;
+    mod metrics;
     mod reach;
     mod readme;
     mod refusals;
@@ -25,4 +26,5 @@ mod scenarios {
     mod signals;
     mod subscriptions;
     mod tasks;
+    mod traces;
 }

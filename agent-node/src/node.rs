@@ -126,6 +126,8 @@ pub struct Setup {
     pub outside: protocol::outside::Rules,
     /// Where agents keep the keys they sign their cards with.
     pub keys: keys::Keys,
+    /// How full the store is, if that can be told.
+    pub gauge: Option<blackboard::store::embedded::Gauge>,
     /// What tells of all this to whoever watches.
     pub telemetry: Telemetry,
     /// Users who prove who they are.
@@ -265,6 +267,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             board: board_for(&seat.id),
             outside: outside.clone(),
             limits: limits.clone(),
+            telemetry: setup.telemetry.clone(),
         };
         let wire = ways.wire.clone();
         let parts = Parts {
@@ -316,7 +319,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         .with_local_callers(setup.reach.callers())
         .with_callers(callers);
     let hosts = setup.reach.names(setup.listen);
-    let front = Front { hosts, shutdown: leave::ANSWERS, ..Front::new(setup.limits.clone(), auth) };
+    let meters = Some(setup.telemetry.clone());
+    let front = Front { hosts, meters, shutdown: leave::ANSWERS, ..Front::new(setup.limits.clone(), auth) };
     let node = Node {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
         readers: front.readers.clone(),
@@ -327,6 +331,12 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         locals,
         limits,
         clock,
+        telemetry: setup.telemetry.clone(),
+        looked: routes::metrics::Looked {
+            board: board_here.clone(),
+            registry: registry_actor.clone().map(Registry::local),
+            store: setup.gauge.clone(),
+        },
     };
     let has_agents = !node.agents.is_empty();
     let data = web::Data::new(node);

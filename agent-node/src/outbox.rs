@@ -11,6 +11,7 @@ use crate::{
     agent::{Admit, Happened},
     clock::Clock,
     peers::{Locals, Peers, Whereabouts},
+    telemetry::Telemetry,
 };
 use actix::Recipient;
 use blackboard::{
@@ -53,6 +54,8 @@ pub struct Ways {
     pub outside: outside::Outside,
     /// How long to try.
     pub limits: Arc<Limits>,
+    /// Where tries are counted.
+    pub telemetry: Telemetry,
 }
 
 type LaneKey = (AgentId, Option<ConversationId>);
@@ -175,7 +178,13 @@ impl Outbox {
                 let why = format!("not delivered to {} before it expired", letter.to);
                 return self.done(&letter, Err(Problem::new(Reason::Expired, why))).await;
             }
-            match self.attempt(&letter, &parcel, attempt).await {
+            let tried = self.attempt(&letter, &parcel, attempt).await;
+            self.ways.telemetry.meters().attempt(match &tried {
+                Tried::Delivered => 0,
+                Tried::Later(_) => 1,
+                Tried::Never(_) => 2,
+            });
+            match tried {
                 Tried::Delivered => return self.done(&letter, Ok(())).await,
                 Tried::Never(problem) => return self.done(&letter, Err(problem)).await,
                 Tried::Later(problem) if letter.best_effort => return self.done(&letter, Err(problem)).await,
@@ -259,6 +268,9 @@ impl Outbox {
     }
 
     async fn done(&self, letter: &Letter, outcome: Result<(), Problem>) {
+        if let Err(problem) = &outcome {
+            self.ways.telemetry.meters().give_up(problem.reason);
+        }
         if let Some(waiting) = self.waiting.borrow_mut().get_mut(&letter.to) {
             *waiting = waiting.saturating_sub(1);
         }

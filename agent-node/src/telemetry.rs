@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod export;
 pub mod log;
+pub mod meters;
 pub mod names;
 mod otlp;
 pub mod sampler;
@@ -18,6 +19,7 @@ pub use log::{LogFormat, start};
 
 use capture::Capture;
 use export::Exporter;
+use meters::Meters;
 use protocol::trace::TraceContext;
 use sampler::Sampler;
 use settings::Settings;
@@ -38,6 +40,7 @@ struct Parts {
     sampler: Sampler,
     capture: Capture,
     exporter: Option<Exporter>,
+    meters: Meters,
 }
 
 impl Telemetry {
@@ -48,7 +51,8 @@ impl Telemetry {
             .as_ref()
             .map(|export| Exporter::start(export, settings.queue, service))
             .transpose()?;
-        Ok(Self(Arc::new(Parts { sampler: settings.sampler, capture, exporter })))
+        let meters = Meters::default();
+        Ok(Self(Arc::new(Parts { sampler: settings.sampler, capture, exporter, meters })))
     }
 
     /// The trace that work goes on in: the one it came under, or a new one that `begin` names and that begins with the
@@ -70,6 +74,11 @@ impl Telemetry {
     /// Whether anybody listens to what is told under `trace`.
     pub fn wants(&self, trace: Option<&TraceContext>) -> bool {
         self.0.exporter.is_some() && trace.is_some_and(|trace| trace.sampled)
+    }
+
+    /// What is counted.
+    pub fn meters(&self) -> &Meters {
+        &self.0.meters
     }
 
     /// How much of what is said is told.
@@ -104,5 +113,11 @@ impl Telemetry {
         if let Some(exporter) = &self.0.exporter {
             exporter.flush(patience).await;
         }
+    }
+}
+
+impl std::fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Telemetry").field("counts", &self.counts()).finish_non_exhaustive()
     }
 }

@@ -24,6 +24,8 @@ pub const SERVICES: &str = "/services";
 pub const HEALTH: &str = "/healthz";
 /// Whether it can do its work, and if not, what is broken.
 pub const READY: &str = "/readyz";
+/// What is counted, for Prometheus.
+pub const METRICS: &str = "/metrics";
 /// What every actor is doing.
 pub const STATE: &str = "/state";
 /// A2A's JSON-RPC binding.

@@ -12,6 +12,8 @@ pub struct Cluster {
     pub registry: Process,
     pub board: Process,
     pub dir: TempDir,
+    /// Variables (`NAME=value`) for the environment of its nodes.
+    pub environment: Vec<String>,
 }
 
 /// A port that was free a moment ago: for what must come back where it was.
@@ -34,7 +36,7 @@ impl Cluster {
         let registry =
             ["registry", "--board", &board.url, "--port", &free_port(), "--profile", "fast", "--join", &join];
         let registry = Process::run(dir.path().join("registry"), strings(&registry), None).await;
-        Self { registry, board, dir }
+        Self { registry, board, dir, environment: Vec::new() }
     }
 
     /// A node with the agents in `yaml`; its data and its team's file lie in a directory called `name`.
@@ -56,7 +58,8 @@ impl Cluster {
         let (registry, board) = (&self.registry.url, &self.board.url);
         let args = ["node", "--registry", registry, "--board", board, "--join", &join];
         let more = ["--port", "0", "--profile", "fast", &team];
-        strings(&args).into_iter().chain(strings(&more)).collect()
+        let environment = self.environment.iter().cloned();
+        environment.chain(strings(&args)).chain(strings(&more)).collect()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -6,6 +6,7 @@
 
 pub mod bidder;
 pub mod cluster;
+pub mod collector;
 
 pub mod peer;
 
@@ -63,9 +64,14 @@ impl Process {
         Self::spawn(command, home.join(".mesh/default").join(part), args, None).await
     }
 
+    /// `args` may begin with variables for its environment, as `NAME=value`.
     async fn run(data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
         let mut command = Command::new(program());
-        command.args(&args).arg("--data").arg(&data);
+        let is_variable =
+            |arg: &&String| arg.split_once('=').is_some_and(|(name, _)| name.to_uppercase() == name);
+        let variables: Vec<_> = args.iter().take_while(is_variable).collect();
+        command.envs(variables.iter().filter_map(|variable| variable.split_once('=')));
+        command.args(args.iter().skip(variables.len())).arg("--data").arg(&data);
         Self::spawn(command, data, args, dir).await
     }
 
@@ -106,6 +112,15 @@ impl Process {
         let team = file(dir.path(), "team.yaml", yaml);
         let args =
             ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()].map(str::to_owned).to_vec();
+        Self::run(dir.path().join("data"), args, Some(dir)).await
+    }
+
+    /// The same, with these variables (`NAME=value`) in its environment.
+    pub async fn up_in(environment: &[String], yaml: &str) -> Self {
+        let dir = directory();
+        let team = file(dir.path(), "team.yaml", yaml);
+        let args = ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()].map(str::to_owned);
+        let args = environment.iter().cloned().chain(args).collect();
         Self::run(dir.path().join("data"), args, Some(dir)).await
     }
 
@@ -236,6 +251,11 @@ async fn answered(response: reqwest::Response) -> Answer {
 pub(crate) async fn get(url: &str) -> Value {
     let answer = answered(client().get(url).send().await.unwrap()).await;
     answer.body
+}
+
+/// The text at `url`.
+pub async fn text(url: &str) -> String {
+    client().get(url).send().await.unwrap().text().await.unwrap()
 }
 
 pub(crate) async fn call(method: Method, url: &str, body: Option<&Value>) -> Answer {

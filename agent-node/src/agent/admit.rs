@@ -6,6 +6,7 @@ use crate::conversation::{
     Queued,
     record::{Receipt, keys},
 };
+use crate::telemetry::meters::more;
 use actix::{Context, Handler, Message, ResponseFuture};
 use blackboard::store;
 use protocol::{
@@ -88,11 +89,20 @@ impl Handler<Admit> for AgentActor {
 
     fn handle(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Durable {
         // A panic here would end the actor for good: it ends the message instead.
+        let (kind, duplicates) = (admit.envelope.kind(), self.counts.duplicates);
         let admitted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.admit(admit, ctx)));
         match admitted {
-            Ok(Ok(durable)) => durable,
+            Ok(Ok(durable)) => {
+                let meters = self.parts.telemetry.meters();
+                match self.counts.duplicates > duplicates {
+                    true => more(&meters.duplicates),
+                    false => meters.take(kind),
+                }
+                durable
+            }
             Ok(Err(problem)) => {
                 self.counts.refused += 1;
+                self.parts.telemetry.meters().refuse(problem.reason);
                 now(Err(problem))
             }
             Err(_) => {
@@ -242,6 +252,7 @@ impl AgentActor {
             let payload = match bid {
                 Ok(bid) => {
                     self.counts.bids += 1;
+                    more(&self.parts.telemetry.meters().offers);
                     Payload::Bid(bid)
                 }
                 Err(no_bid) => Payload::NoBid(no_bid),
@@ -259,6 +270,9 @@ impl AgentActor {
                 self.answer_at_once(answer, manager.clone(), (&envelope, &by), trace);
             }
             return Ok(now(Ok(ack)));
+        }
+        if let Payload::Bid(_) = &envelope.payload {
+            more(&self.parts.telemetry.meters().bids);
         }
         if let Some(id) = self.conversation_of(&envelope) {
             let what = What::Heard { by, answers: None, envelope: Box::new(envelope) };

@@ -18,7 +18,7 @@ use protocol::{
     problem::{Problem, Reason},
     trace::{SpanName, TraceContext},
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// How long news that may be forgotten waits for a step that it can share.
@@ -96,10 +96,11 @@ impl AgentActor {
                 }
                 let journal_bytes = decided.batch.writes.last().map_or(0, Write::size);
                 let commit = self.parts.store.commit(lane, std::mem::take(&mut decided.batch));
-                let id = id.clone();
-                let settled = commit
-                    .into_actor(self)
-                    .map(move |outcome, this, ctx| this.settled(&id, *decided, journal_bytes, outcome, ctx));
+                let (id, begun) = (id.clone(), Instant::now());
+                let settled = commit.into_actor(self).map(move |outcome, this, ctx| {
+                    this.parts.telemetry.meters().commit.took(begun.elapsed());
+                    this.settled(&id, *decided, journal_bytes, outcome, ctx);
+                });
                 ctx.spawn(settled);
             }
             Ok(Advance::Poisoned(left)) => self.poisoned(id, left, ctx),
@@ -156,6 +157,7 @@ impl AgentActor {
         }
         self.answer_repeats(&receipts, &Ok(Some(id.clone())));
         self.forget(id, &dropped, ctx);
+        self.count(&effects);
         for (place, effect) in effects {
             self.perform(id, place, &effect, ctx);
         }

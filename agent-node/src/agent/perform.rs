@@ -222,6 +222,7 @@ impl AgentActor {
             (self.parts.brain.clone(), self.thinking_places.clone(), ctx.address().recipient());
         let conversation = id.clone();
         let is_direct = self.parts.is_direct;
+        let (telemetry, begun) = (self.parts.telemetry.clone(), std::time::Instant::now());
         let thought = actix::spawn(async move {
             let Ok(_place) = places.acquire_owned().await else { return };
             let (report, mut reports) = mpsc::channel(GATHER_MOST);
@@ -254,6 +255,7 @@ impl AgentActor {
                 }
             };
             drop(brain_turn);
+            telemetry.meters().think.took(begun.elapsed());
             while let Ok(update) = reports.try_recv() {
                 gathered.push(update);
             }

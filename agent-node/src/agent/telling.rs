@@ -5,20 +5,23 @@ use super::{AgentActor, recover::every};
 use crate::{
     conversation::{
         opening::Arrived,
-        record::{Step, keys},
+        record::{Place, Step, keys},
         spill,
     },
     telemetry::{names as n, span, span::Kind, span::Span, story},
 };
 use blackboard::store::{Error, Filter, Store};
 use protocol::{
+    coordination::Effect,
     envelope::Envelope,
     ids::{AgentId, ConversationId},
+    message,
     principal::Principal,
     time::WallTime,
     trace::{SpanName, TraceContext},
 };
 use serde_json::{Value, json};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The steps of a conversation, oldest first, as far as its journal goes back.
 pub(crate) fn steps(store: &dyn Store, me: &AgentId, id: &ConversationId) -> Result<Vec<Step>, Error> {
@@ -38,6 +41,9 @@ impl AgentActor {
         let (from, to) = (conversation.told, conversation.step);
         conversation.told = to;
         if from == 0 {
+            if conversation.task.is_some() {
+                self.parts.telemetry.meters().end(ended.status.state);
+            }
             let trace = conversation.trace.as_ref().map(TraceContext::trace).unwrap_or_default();
             let task = conversation.task.as_ref().map(|row| row.task.spec.task_id.as_str());
             let (pattern, state) = (conversation.pattern.name(), ended.status.state.word());
@@ -56,6 +62,21 @@ impl AgentActor {
             let is_new = |told: &story::Told| told.complete_in.is_some_and(|step| step > from && step <= to);
             story::of(&me, &id, &steps, &capture).into_iter().filter(is_new).map(|told| told.span).collect()
         });
+    }
+
+    /// Counts what a step has decided about auctions.
+    pub(super) fn count(&self, effects: &[(Place, Effect)]) {
+        let meters = self.parts.telemetry.meters();
+        let told = effects.iter().filter_map(|(_, effect)| {
+            if let Effect::Tell(tell) = effect { Some(tell.payload.kind()) } else { None }
+        });
+        let (mut calls, mut awards) = (0, 0);
+        for kind in told {
+            calls += u64::from(kind == message::Kind::Cfp);
+            awards += u64::from(kind == message::Kind::Award);
+        }
+        meters.rounds.fetch_add(calls.min(1), Relaxed);
+        meters.awards.fetch_add(awards, Relaxed);
     }
 
     /// Tells that `came` was answered with `answer`, at once and without a record, under the trace it came with.

@@ -83,6 +83,7 @@ pub(super) fn setup(
         keys: Default::default(),
         telemetry: Default::default(),
         callers: Vec::new(),
+        gauge: None,
     })
 }
 

@@ -115,7 +115,11 @@ where
 
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let inner = Rc::clone(&self.0);
-        Box::pin(async move { inner.pass(request).await })
+        Box::pin(async move {
+            let answer = inner.pass(request).await;
+            inner.count(&answer);
+            answer
+        })
     }
 }
 
@@ -144,7 +148,10 @@ where
         };
         let (body, who, permit) = match heard.await {
             Ok(heard) => heard,
-            Err(problem) => return Err(shape::unread(problem, payload)),
+            Err(problem) => {
+                self.refuse(&problem);
+                return Err(shape::unread(problem, payload));
+            }
         };
         drop(payload);
 
@@ -184,6 +191,25 @@ where
                 tracing::error!(%method, path = path.path(), panic = said(&*panic), "a handler panicked");
                 Err(Refusal(Problem::new(Reason::Internal, "a fault of ours; nothing more is known")).into())
             }
+        }
+    }
+}
+
+impl<S> Inner<S> {
+    fn refuse(&self, problem: &Problem) {
+        if let Some(telemetry) = &self.shared.front.meters {
+            telemetry.meters().refuse_request(problem.reason);
+        }
+    }
+
+    /// Counts an answer that is a refusal.
+    fn count<B>(&self, answer: &Result<ServiceResponse<B>, Error>) {
+        let error = match answer {
+            Ok(answer) => answer.response().error(),
+            Err(error) => Some(error),
+        };
+        if let Some(Refusal(problem)) = error.and_then(|error| error.as_error::<Refusal>()) {
+            self.refuse(problem);
         }
     }
 }

@@ -5,6 +5,7 @@ pub mod dead_letters;
 pub mod health;
 pub mod keys;
 pub mod messages;
+pub mod metrics;
 pub mod tasks;
 pub mod traces;
 
@@ -14,6 +15,7 @@ use crate::http::a2a::Face;
 use crate::http::server::Door;
 use crate::outbox::{outside::Outside, webhooks::Pusher};
 use crate::peers::{Locals, Peers, Whereabouts};
+use crate::telemetry::Telemetry;
 use actix::Addr;
 use actix_web::{HttpRequest, web};
 use blackboard::{resource::resource, store::Shared, wire::Wire};
@@ -62,6 +64,10 @@ pub struct Node {
     pub peers: Arc<Peers>,
     /// The agents of this process.
     pub locals: Arc<Locals>,
+    /// What is told of it.
+    pub telemetry: Telemetry,
+    /// What is measured of it beside its agents.
+    pub looked: metrics::Looked,
     /// What it takes.
     pub limits: Arc<Limits>,
     /// Who reads how many streams.
@@ -152,6 +158,7 @@ pub fn process(config: &mut web::ServiceConfig) {
         .service(resource(routes::HEALTH, [(Method::GET, web::to(health::health))]))
         .service(resource(routes::READY, [(Method::GET, web::to(health::ready))]))
         .service(resource(routes::SERVICES, [(Method::GET, web::to(health::services))]))
+        .service(resource(routes::METRICS, [(Method::GET, web::to(metrics::metrics))]))
         .service(resource(routes::STATE, [(Method::GET, web::to(health::state))]));
 }
 

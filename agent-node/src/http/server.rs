@@ -5,6 +5,7 @@ mod last_words;
 pub(super) mod line;
 
 use super::edge::{Auth, Edge, Readers};
+use crate::telemetry::Telemetry;
 use actix_http::HttpService;
 use actix_service::{ServiceFactoryExt, fn_service, map_config};
 use actix_web::{
@@ -41,6 +42,8 @@ pub struct Front {
     pub readers: Arc<Readers>,
     /// Names it goes by in `Host`, beside this machine's own.
     pub hosts: Vec<String>,
+    /// Where refusals are counted.
+    pub meters: Option<Telemetry>,
     /// Threads that serve.
     pub workers: usize,
     /// Connections at once, per worker.
@@ -69,6 +72,7 @@ impl Front {
             limits,
             auth,
             hosts: Vec::new(),
+            meters: None,
             workers: 2,
             max_connections: 10_000,
             max_buffered_bytes: 64 * 1024 * 1024,

@@ -85,9 +85,12 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         true => home::make(&plan.data).and_then(|()| Ok(home::secret(&plan.join)?))?,
         false => home::shared_secret(&plan.join, plan.listen)?,
     };
-    let store: Shared = match plan.forgets {
-        true => home::make(&plan.data).map(|()| memory::new())?,
-        false => embedded::open(&plan.data, embedded::Options::default())?,
+    let (store, gauge): (Shared, _) = match plan.forgets {
+        true => home::make(&plan.data).map(|()| (memory::new(), None))?,
+        false => {
+            let (store, gauge) = embedded::open_gauged(&plan.data, embedded::Options::default())?;
+            (store, Some(gauge))
+        }
     };
     let seats = seats(&plan)?;
     let keys = (!plan.forgets).then(|| plan.data.join("keys"));
@@ -111,6 +114,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         keys: super::keys::Keys(keys),
         telemetry,
         callers: mesh.callers,
+        gauge,
     })
     .await
     .map_err(|error| match error.downcast_ref::<NotStarted>() {

@@ -45,6 +45,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
         keys: Default::default(),
         telemetry: Default::default(),
         callers: Vec::new(),
+        gauge: None,
     }
 }
 

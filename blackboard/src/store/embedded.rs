@@ -16,7 +16,11 @@ use super::tail::Tail;
 use super::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Store, Watch};
 use queue::{Commit, Queue};
 use reader::Readers;
-use std::{path::Path, sync::Arc, thread};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+};
 use tokio::sync::oneshot;
 
 /// How much an embedded store takes on.
@@ -44,6 +48,30 @@ impl Default for Options {
 
 /// The store in `dir`, created if there is none. One process at a time holds it.
 pub fn open(dir: &Path, options: Options) -> Result<Shared, OpenError> {
+    open_gauged(dir, options).map(|(store, _)| store)
+}
+
+/// How full a store is.
+#[derive(Clone)]
+pub struct Gauge {
+    queue: Arc<Queue>,
+    dir: PathBuf,
+}
+
+impl Gauge {
+    /// Commits that wait for the writer.
+    pub fn waiting(&self) -> usize {
+        self.queue.waiting()
+    }
+
+    /// Bytes of its files, the log of what is not yet in its place included.
+    pub fn bytes(&self) -> u64 {
+        schema::files(&self.dir).iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum()
+    }
+}
+
+/// The same, and how full it is from then on.
+pub fn open_gauged(dir: &Path, options: Options) -> Result<(Shared, Gauge), OpenError> {
     let lock = lock::Lock::acquire(dir)?;
     let opened = schema::open(dir, &options)?;
     let tail = Arc::new(Tail::new(opened.revision));
@@ -56,7 +84,9 @@ pub fn open(dir: &Path, options: Options) -> Result<Shared, OpenError> {
         .name("store-writer".into())
         .spawn(move || writer::run(opened, &of_writer, &head, &topics))
         .map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
-    Ok(Arc::new(Embedded { queue, readers, tail, generation, writer: Some(writer), _lock: lock }))
+    let gauge = Gauge { queue: queue.clone(), dir: dir.to_owned() };
+    let store = Embedded { queue, readers, tail, generation, writer: Some(writer), _lock: lock };
+    Ok((Arc::new(store), gauge))
 }
 
 struct Embedded {

@@ -63,6 +63,7 @@ pub async fn state(node: web::Data<Node>) -> HttpResponse {
         "agents": agents,
         "readers": node.readers.open(),
         "parts": parts,
+        "telemetry": node.telemetry.counts(),
         "peers": node.peers.present().keys().collect::<Vec<_>>(),
     }))
 }

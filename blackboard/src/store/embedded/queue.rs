@@ -100,6 +100,12 @@ impl Queue {
         Ok(())
     }
 
+    /// Commits that wait.
+    pub(super) fn waiting(&self) -> usize {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.progress.len() + waiting.admission.len()
+    }
+
     /// No more is taken; what waits is still done.
     pub(super) fn close(&self, why: &str) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

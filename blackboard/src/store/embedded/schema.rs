@@ -115,6 +115,11 @@ fn file(dir: &Path) -> PathBuf {
     dir.join("store.sqlite")
 }
 
+/// All that a store takes of the disk, those parts that are not there among them.
+pub(super) fn files(dir: &Path) -> [PathBuf; 3] {
+    ["store.sqlite", "store.sqlite-wal", "store.sqlite-shm"].map(|name| dir.join(name))
+}
+
 /// Opens the file for the writer, and creates it if there is none.
 pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
     let damaged = |why: rusqlite::Error| match why.sqlite_error_code() {

@@ -1,0 +1,216 @@
+//! A backend that receives traces, as any collector does: OTLP over HTTP, in protobuf. It can be slow, or refuse.
+
+use super::eventually;
+use opentelemetry_proto::tonic::{
+    collector::trace::v1::ExportTraceServiceRequest,
+    common::v1::{AnyValue, KeyValue, any_value::Value},
+};
+use prost::Message;
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+};
+
+/// One span as it came.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub trace: String,
+    pub id: String,
+    pub parent: String,
+    pub state: String,
+    pub name: String,
+    /// 1 internal, 2 server, 3 client, 4 producer.
+    pub kind: i32,
+    pub start: u64,
+    pub end: u64,
+    pub links: Vec<String>,
+    pub has_failed: bool,
+    pub service: String,
+    pub attributes: BTreeMap<String, String>,
+}
+
+impl Seen {
+    pub fn is(&self, name: &str) -> &str {
+        self.attributes.get(name).map(String::as_str).unwrap_or_default()
+    }
+}
+
+/// How it answers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Manner {
+    Takes,
+    Refuses,
+    Hangs,
+}
+
+#[derive(Default)]
+struct Got {
+    spans: Vec<Seen>,
+    /// Everything that came, head and body.
+    raw: Vec<u8>,
+    requests: usize,
+}
+
+/// The backend.
+pub struct Collector {
+    pub url: String,
+    got: Arc<Mutex<Got>>,
+    manner: Arc<Mutex<Manner>>,
+}
+
+impl Collector {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (got, manner) = (Arc::<Mutex<Got>>::default(), Arc::new(Mutex::new(Manner::Takes)));
+        let (taken, how) = (got.clone(), manner.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (taken, how) = (taken.clone(), how.clone());
+                std::thread::spawn(move || drop(serve(&stream, &taken, &how)));
+            }
+        });
+        Self { url, got, manner }
+    }
+
+    pub fn be(&self, manner: Manner) {
+        *self.manner.lock().unwrap() = manner;
+    }
+
+    /// What a process is told so that it sends its traces here, at once.
+    pub fn environment(&self) -> Vec<String> {
+        vec![
+            format!("OTEL_EXPORTER_OTLP_ENDPOINT={}", self.url),
+            "OTEL_BSP_SCHEDULE_DELAY=50".to_owned(),
+            "OTEL_EXPORTER_OTLP_HEADERS=x-key=canary-header".to_owned(),
+        ]
+    }
+
+    pub fn spans(&self) -> Vec<Seen> {
+        self.got.lock().unwrap().spans.clone()
+    }
+
+    pub fn requests(&self) -> usize {
+        self.got.lock().unwrap().requests
+    }
+
+    pub fn raw(&self) -> String {
+        String::from_utf8_lossy(&self.got.lock().unwrap().raw).into_owned()
+    }
+
+    /// The spans of a trace, once they are as expected.
+    pub async fn spans_where(&self, what: &str, is_it: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+        eventually(&format!("spans: {what}"), async || {
+            let spans = self.spans();
+            is_it(&spans).then_some(spans)
+        })
+        .await
+    }
+}
+
+fn serve(stream: &TcpStream, got: &Mutex<Got>, manner: &Mutex<Manner>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head.push_str(&line);
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        let manner = *manner.lock().unwrap();
+        got.lock().unwrap().requests += 1;
+        match manner {
+            Manner::Hangs => loop {
+                std::thread::park();
+            },
+            Manner::Refuses => {
+                (&*stream).write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
+            }
+            Manner::Takes => {
+                assert!(head.starts_with("POST /v1/traces "), "{head}");
+                assert!(head.to_lowercase().contains("content-type: application/x-protobuf"), "{head}");
+                let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
+                let mut got = got.lock().unwrap();
+                got.raw.extend_from_slice(&body);
+                got.spans.extend(seen(request));
+                drop(got);
+                (&*stream).write_all(
+                    b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n",
+                )?;
+            }
+        }
+    }
+}
+
+fn seen(request: ExportTraceServiceRequest) -> Vec<Seen> {
+    let mut spans = Vec::new();
+    for resource in request.resource_spans {
+        let known = attributes(&resource.resource.unwrap_or_default().attributes);
+        let service = known.get("service.name").cloned().unwrap_or_default();
+        for span in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
+            spans.push(Seen {
+                trace: hex(&span.trace_id),
+                id: hex(&span.span_id),
+                parent: hex(&span.parent_span_id),
+                state: span.trace_state,
+                name: span.name,
+                kind: span.kind,
+                start: span.start_time_unix_nano,
+                end: span.end_time_unix_nano,
+                links: span.links.iter().map(|link| hex(&link.span_id)).collect(),
+                has_failed: span.status.is_some_and(|status| status.code == 2),
+                service: service.clone(),
+                attributes: attributes(&span.attributes),
+            });
+        }
+    }
+    spans
+}
+
+fn attributes(list: &[KeyValue]) -> BTreeMap<String, String> {
+    let text = |value: &Option<AnyValue>| match value.as_ref().and_then(|value| value.value.as_ref()) {
+        Some(Value::StringValue(text)) => text.clone(),
+        Some(Value::IntValue(number)) => number.to_string(),
+        Some(Value::DoubleValue(number)) => number.to_string(),
+        Some(Value::BoolValue(is)) => is.to_string(),
+        other => format!("{other:?}"),
+    };
+    list.iter().map(|pair| (pair.key.clone(), text(&pair.value))).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether the spans are one tree: all in one trace, and every parent there, or `caller`'s.
+pub fn assert_one_tree(spans: &[Seen], caller: Option<&str>) {
+    let traces: std::collections::BTreeSet<_> = spans.iter().map(|span| &span.trace).collect();
+    assert_eq!(traces.len(), 1, "{traces:?}");
+    let ids: std::collections::BTreeSet<_> = spans.iter().map(|span| span.id.as_str()).collect();
+    assert_eq!(ids.len(), spans.len(), "a span came twice");
+    let roots: Vec<_> = spans
+        .iter()
+        .filter(|span| !ids.contains(span.parent.as_str()))
+        .inspect(|span| {
+            assert_eq!(
+                span.parent,
+                caller.unwrap_or_default(),
+                "{} hangs under nothing: {span:?}",
+                span.name
+            );
+        })
+        .collect();
+    assert_eq!(roots.len(), 1, "{roots:?}");
+}

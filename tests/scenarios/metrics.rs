@@ -1,0 +1,89 @@
+//! What is counted is what happened, and nobody's name stands in it.
+
+use crate::harness::{Process, call, cluster::Cluster, get, text};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+const TEAM: &str = "
+agents:
+  - { agent: front-01, skills: [front], brain: { echo: {} } }
+  - { agent: doer-01, skills: [do], brain: { echo: {} } }
+";
+
+fn values(page: &str) -> BTreeMap<String, f64> {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_task_through_a_contract_net_is_counted_from_its_arrival_to_its_end() {
+    let mesh = Process::up(TEAM).await;
+    let agent = mesh.agent("front-01");
+    agent.ask(json!({ "taskId": "task-canary", "description": "do it", "capability": "do" })).await;
+    agent
+        .post(&agent.request(json!({ "taskId": "task-canary", "description": "do it", "capability": "do" })))
+        .await;
+    agent.post(&json!({ "type": "nonsense" })).await;
+    call(reqwest::Method::DELETE, &format!("{}/a2a/tasks", agent.url), None).await;
+    let page = text(&format!("{}/metrics", agent.url)).await;
+    let values = values(&page);
+    let at_least = |name: &str, least: f64| {
+        let value = values.get(name).copied();
+        assert!(value.is_some_and(|value| value >= least), "{name} is {value:?}, not {least} in\n{page}");
+    };
+    for kind in ["task-request", "cfp", "bid", "award", "award-accept", "task-response"] {
+        at_least(&format!("mesh_messages_accepted_total{{type=\"{kind}\"}}"), 1.0);
+    }
+    at_least("mesh_messages_duplicate_total", 1.0);
+    at_least("mesh_http_refused_total{reason=\"unknown_type\"}", 1.0);
+    at_least("mesh_http_refused_total{reason=\"method_not_allowed\"}", 1.0);
+    at_least("mesh_tasks_ended_total{state=\"completed\"}", 2.0);
+    at_least("mesh_steps_total", 4.0);
+    at_least("mesh_step_commit_seconds_count", 4.0);
+    at_least("mesh_think_seconds_bucket{le=\"+Inf\"}", 1.0);
+    at_least("mesh_outbox_attempts_total{outcome=\"delivered\"}", 3.0);
+    for name in ["rounds", "bids_heard", "bids_made", "awards"] {
+        at_least(&format!("mesh_auction_{name}_total"), 1.0);
+    }
+    at_least("mesh_board_signals_total{outcome=\"published\"}", 1.0);
+    at_least("mesh_registry_agents{state=\"alive\"}", 2.0);
+    at_least("mesh_store_bytes", 4_096.0);
+    for id in ["canary", "front-01", "doer-01"] {
+        assert!(!page.contains(id), "{id} stands in the metrics");
+    }
+}
+
+#[tokio::test]
+async fn every_process_has_metrics_and_each_of_them_is_in_the_document() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let document = std::fs::read_to_string(root.join("deploy/config/TELEMETRY.md")).unwrap();
+    let cluster = Cluster::start().await;
+    let node = cluster.node("n", TEAM).await;
+    let agent = node.agent("front-01");
+    let mut shown = std::collections::BTreeSet::new();
+    for url in [&cluster.registry.url, &cluster.board.url, &agent.url] {
+        let page = text(&format!("{url}/metrics")).await;
+        assert!(page.contains("mesh_http_refused_total"), "{url}: {page}");
+        shown.extend(
+            page.lines().filter_map(|line| Some(line.strip_prefix("# HELP ")?.split(' ').next()?.to_owned())),
+        );
+    }
+    for metric in agent_node::telemetry::meters::page::Metric::ALL {
+        let (name, kind, label, help) = metric.describe();
+        let row = format!(
+            "| `{name}` | {} | {} | {help} |",
+            kind.word(),
+            if label.is_empty() { "" } else { label }
+        );
+        assert!(document.contains(&row), "the document lacks\n{row}");
+        assert!(shown.contains(name), "{name} is nowhere shown");
+    }
+    for (name, says) in agent_node::telemetry::names::ALL {
+        let row = format!("| `{name}` | {} |", says.trim());
+        assert!(document.contains(&row), "the document lacks\n{row}");
+    }
+    assert_eq!(get(&format!("{}/state", agent.url)).await["telemetry"]["waiting"], 0);
+}

@@ -1,0 +1,354 @@
+//! One task is one trace, over every process, kill and restart; and a backend that does not take it changes nothing.
+
+use super::crash::{at_work, build, builder, open_gate};
+use crate::harness::{
+    Process,
+    cluster::Cluster,
+    collector::{Collector, Manner, Seen, assert_one_tree},
+    eventually, get, mesh, state, text,
+};
+use serde_json::json;
+
+const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const CALLER_SPAN: &str = "b7ad6b7169203331";
+const MANAGER: &str = "
+mesh: { auction: { bidWindowMs: 400, acceptMs: 600, leaseMs: 900 } }
+agents:
+  - { agent: manager-01, skills: [manage], brain: { echo: {} } }
+";
+
+fn count(spans: &[Seen], word: &str) -> usize {
+    spans.iter().filter(|span| span.is("mesh.span") == word).count()
+}
+
+fn ended(spans: &[Seen], agent: &str, pattern: &str) -> bool {
+    spans.iter().any(|span| span.is("gen_ai.agent.id") == agent && span.is("mesh.pattern") == pattern)
+}
+
+fn one<'a>(spans: &'a [Seen], name: &str, agent: &str) -> &'a Seen {
+    let found: Vec<_> =
+        spans.iter().filter(|span| span.name == name && span.is("gen_ai.agent.id") == agent).collect();
+    assert_eq!(found.len(), 1, "{name} of {agent}: {found:#?}");
+    found[0]
+}
+
+/// A builder that asks a reviewer when its gate opens.
+fn asking(dir: &std::path::Path) -> String {
+    let script = format!(
+        r#"#!/bin/sh
+read -r line
+case "$line" in *'"turn":1'*)
+  echo '{{"type":"help","id":"q","capability":"review","question":"is it good?"}}' ;;
+*)
+  echo "second builder-01" >> '{dir}/effects'
+  while [ ! -e '{dir}/open' ]; do [ -d '{dir}' ] || exit 1; sleep 0.03; done
+  echo '{{"type":"artifact","name":"out.txt","text":"built"}}'
+  echo '{{"type":"done"}}' ;;
+esac
+"#,
+        dir = dir.display()
+    );
+    crate::harness::file(dir, "asking.sh", &script).to_string_lossy().into_owned()
+}
+
+#[tokio::test]
+async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
+    let collector = Collector::start();
+    let mut cluster = Cluster::start().await;
+    cluster.environment = collector.environment();
+    let manager = cluster.node("manager", MANAGER).await;
+    let asks = asking(cluster.dir.path());
+    let _builder = cluster
+        .node("b1", &format!("agents:\n  - {{ agent: builder-01, skills: [build], brain: {{ exec: [/bin/sh, '{asks}'] }}, bid: {{ cost: 0, eta: 1s }} }}\n"))
+        .await;
+    let _other = cluster.node("b2", &builder(cluster.dir.path(), "builder-02", "cost: 5, eta: 9m")).await;
+    let _reviewer = cluster
+        .node("r", "agents:\n  - { agent: reviewer-01, skills: [review], brain: { echo: {} } }\n")
+        .await;
+    cluster.has(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
+    open_gate(cluster.dir.path());
+    let agent = manager.agent("manager-01");
+    let headers = [("traceparent", CALLER), ("tracestate", "congo=t61,rojo=1"), ("prefer", "wait=25")];
+    let answer = agent.post_raw(agent.request(build("t-1")).to_string(), &headers).await;
+    assert_eq!(state(&answer.body), "completed", "{:#}", answer.body);
+
+    let spans = collector
+        .spans_where("the manager's, the winner's and the reviewer's", |spans| {
+            ended(spans, "manager-01", "contract-net")
+                && ended(spans, "builder-01", "delegation")
+                && ended(spans, "reviewer-01", "help-request")
+                && count(spans, "bid") == 2
+        })
+        .await;
+    assert_one_tree(&spans, Some(CALLER_SPAN));
+    assert_eq!(spans[0].trace, "0af7651916cd43dd8448eb211c80319c");
+    assert!(spans.iter().all(|span| span.state == "congo=t61,rojo=1"), "what others pass along is lost");
+    for word in ["receive", "conversation", "cfp", "bid", "award", "claim", "think", "tell", "publish"] {
+        assert!(count(&spans, word) > 0, "no {word} among {spans:#?}");
+    }
+    let services: std::collections::BTreeSet<_> = spans.iter().map(|span| span.service.as_str()).collect();
+    assert_eq!(services, ["builder-01", "builder-02", "manager-01", "reviewer-01"].into());
+
+    let entry = one(&spans, "receive task-request", "manager-01");
+    assert_eq!((entry.kind, entry.parent.as_str()), (2, CALLER_SPAN));
+    let work = one(&spans, "invoke_agent manager-01", "manager-01");
+    assert_eq!((work.kind, &work.parent), (1, &entry.id));
+    assert_eq!(work.is("gen_ai.operation.name"), "invoke_agent");
+    assert_eq!(work.is("mesh.task.id"), "t-1");
+    assert_eq!(work.is("mesh.skill"), "build");
+    assert_eq!(work.is("mesh.task.state"), "completed");
+    assert_eq!(work.is("langfuse.session.id"), work.is("gen_ai.conversation.id"));
+    let award = one(&spans, "award", "manager-01");
+    assert_eq!((award.kind, &award.parent), (4, &work.id));
+    assert_eq!((award.is("peer.from"), award.is("peer.to")), ("manager-01", "builder-01"));
+    let awarded = one(&spans, "receive award", "builder-01");
+    assert_eq!(awarded.parent, award.id, "the award is not followed into the winner");
+    let accept = one(&spans, "tell award-accept", "builder-01");
+    let accepted = one(&spans, "receive award-accept", "manager-01");
+    assert_eq!((accepted.links.first(), &accepted.parent), (Some(&accept.id), &work.id));
+    assert_eq!(accept.is("messaging.message.id"), accepted.is("messaging.message.id"));
+    let cfp = spans.iter().find(|span| span.name == "cfp" && span.is("peer.to") == "builder-02").unwrap();
+    assert_eq!(one(&spans, "receive cfp", "builder-02").parent, cfp.id);
+    assert!(spans.iter().all(|span| span.end >= span.start), "a span ends before it begins");
+    assert!(!collector.raw().contains("is it good?"), "content was told though nobody asked for it");
+
+    let shown = get(&format!("{}/a2a/tasks/t-1/trace", agent.url)).await;
+    let theirs = shown["spans"].as_array().unwrap();
+    for span in theirs {
+        let told = spans.iter().find(|seen| span["spanId"] == seen.id.as_str());
+        assert!(told.is_some_and(|told| span["name"] == told.name.as_str()), "only in the journal: {span:#}");
+    }
+    let untold = spans.iter().filter(|seen| theirs.iter().all(|span| span["spanId"] != seen.id.as_str()));
+    let untold: Vec<_> = untold.map(|seen| seen.name.as_str()).collect();
+    assert!(
+        untold.iter().all(|name| name.ends_with("bid") || *name == "receive cfp"),
+        "not in the journals: {untold:?}"
+    );
+    let (code, shown, errors) = mesh(&["trace", "t-1"], &[("MESH_URL", &cluster.registry.url)]);
+    assert_eq!(code, 0, "{errors}");
+    for part in ["invoke_agent builder-01", "award", "to builder-01", "reviewer-01", "completed contract-net"]
+    {
+        assert!(shown.contains(part), "no {part:?} in\n{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_winner_killed_in_the_middle_leaves_the_trace_whole_and_so_does_its_return() {
+    let collector = Collector::start();
+    let mut cluster = Cluster::start().await;
+    cluster.environment = collector.environment();
+    let manager = cluster.node("manager", MANAGER).await;
+    let asks = asking(cluster.dir.path());
+    let mut winner = cluster
+        .node("b1", &format!("agents:\n  - {{ agent: builder-01, skills: [build], brain: {{ exec: [/bin/sh, '{asks}'] }}, bid: {{ cost: 0, eta: 1s }} }}\n"))
+        .await;
+    let _other = cluster.node("b2", &builder(cluster.dir.path(), "builder-02", "cost: 5, eta: 9m")).await;
+    let _reviewer = cluster
+        .node("r", "agents:\n  - { agent: reviewer-01, skills: [review], brain: { echo: {} } }\n")
+        .await;
+    cluster.has(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
+    let agent = manager.agent("manager-01");
+    let task = agent.send(build("t-2")).await;
+    eventually("the winner at its second turn", async || {
+        let effects = std::fs::read_to_string(cluster.path("effects")).unwrap_or_default();
+        effects.contains("second builder-01").then_some(())
+    })
+    .await;
+    winner.kill();
+    at_work(cluster.dir.path(), "builder-02").await;
+    open_gate(cluster.dir.path());
+    agent.task_in(&task, &["completed"]).await;
+    let spans = collector
+        .spans_where("the manager's and the runner-up's", |spans| {
+            ended(spans, "manager-01", "contract-net") && ended(spans, "builder-02", "delegation")
+        })
+        .await;
+    let of_all_but_what_the_dead_one_asked: Vec<_> =
+        spans.into_iter().filter(|span| span.is("gen_ai.agent.id") != "reviewer-01").collect();
+    assert_one_tree(&of_all_but_what_the_dead_one_asked, None);
+
+    winner.revive().await;
+    let spans = collector
+        .spans_where("the killed one's", |spans| {
+            ended(spans, "builder-01", "delegation") && ended(spans, "builder-01", "help-request")
+        })
+        .await;
+    assert_one_tree(&spans, None);
+    let lost = one(&spans, "invoke_agent builder-01", "builder-01");
+    assert!(lost.has_failed, "{lost:?}");
+    assert!(count(&spans, "award") == 2 && ended(&spans, "reviewer-01", "help-request"));
+}
+
+#[tokio::test]
+async fn a_trace_that_its_caller_does_not_record_is_recorded_nowhere_and_still_passed_on() {
+    let collector = Collector::start();
+    let mesh = Process::up_in(&collector.environment(), ECHO).await;
+    let agent = mesh.agent("echo-01");
+    let unsampled = CALLER.replace("-01", "-00");
+    let headers = [("traceparent", unsampled.as_str()), ("prefer", "wait=25")];
+    let task = json!({ "taskId": "t-3", "description": "say", "capability": "echo" });
+    agent.post_raw(agent.request(task).to_string(), &headers).await;
+    let shown = get(&format!("{}/a2a/tasks/t-3/trace", agent.url)).await;
+    assert_eq!(shown["traceId"], "0af7651916cd43dd8448eb211c80319c");
+    let signal = mesh.signal_where("task.complete", |signal| signal["taskId"] == "t-3").await;
+    let passed_on = signal["refs"]["traceparent"].as_str().unwrap_or_default();
+    assert!(passed_on.starts_with("00-0af7651916cd43dd8448eb211c80319c-") && passed_on.ends_with("-00"));
+    agent.ask(json!({ "taskId": "t-4", "description": "say", "capability": "echo" })).await;
+    let spans =
+        collector.spans_where("of the other task", |spans| ended(spans, "echo-01", "delegation")).await;
+    assert!(spans.iter().all(|span| span.is("mesh.task.id") == "t-4"), "{spans:#?}");
+}
+
+const ECHO: &str = "agents:\n  - { agent: echo-01, skills: [echo], open: true, brain: { echo: {} } }\n";
+
+#[tokio::test]
+async fn a_backend_that_hangs_costs_spans_and_nothing_else() {
+    let collector = Collector::start();
+    collector.be(Manner::Hangs);
+    let mut environment = collector.environment();
+    environment.extend(["OTEL_BSP_MAX_QUEUE_SIZE=20".to_owned(), "OTEL_BSP_EXPORT_TIMEOUT=60000".to_owned()]);
+    let mut mesh = Process::up_in(&environment, ECHO).await;
+    let agent = mesh.agent("echo-01");
+    for number in 0..20 {
+        agent
+            .ask(json!({ "taskId": format!("t-{number}"), "description": "say", "capability": "echo" }))
+            .await;
+    }
+    let counts = eventually("dropped spans", async || {
+        let counts = get(&format!("{}/state", mesh.url)).await["telemetry"].clone();
+        (counts["droppedFull"].as_u64()? > 0).then_some(counts)
+    })
+    .await;
+    assert!(counts["waiting"].as_u64().unwrap() <= 20, "{counts}");
+    let metrics = text(&format!("{}/metrics", mesh.url)).await;
+    assert!(metrics.contains("mesh_spans_dropped_total{reason=\"full\"}"), "{metrics}");
+    assert_eq!(mesh.log().matches("traces lose spans").count(), 1, "{}", mesh.log());
+    mesh.signal("TERM");
+    assert_eq!(mesh.ended().await, 0);
+}
+
+#[tokio::test]
+async fn a_backend_that_refuses_is_named_once_and_once_more_when_it_takes_them_again() {
+    let collector = Collector::start();
+    collector.be(Manner::Refuses);
+    let mesh = Process::up_in(&collector.environment(), ECHO).await;
+    let agent = mesh.agent("echo-01");
+    let ask = async |number: u32| {
+        agent
+            .ask(json!({ "taskId": format!("t-{number}"), "description": "say", "capability": "echo" }))
+            .await;
+    };
+    for number in 0..5 {
+        let before = collector.requests();
+        ask(number).await;
+        eventually("a refusal", async || (collector.requests() > before).then_some(())).await;
+    }
+    collector.be(Manner::Takes);
+    ask(9).await;
+    collector
+        .spans_where("of the last task", |spans| spans.iter().any(|span| span.is("mesh.task.id") == "t-9"))
+        .await;
+    eventually("the good news", async || mesh.log().contains("delivered again").then_some(())).await;
+    assert_eq!(mesh.log().matches("traces can't be delivered").count(), 1, "{}", mesh.log());
+    assert!(!mesh.log().contains("canary"), "{}", mesh.log());
+}
+
+#[tokio::test]
+async fn settings_for_traces_that_make_no_sense_are_one_line_that_names_them() {
+    let wrong = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_TRACES_SAMPLER", "sometimes"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "canary"),
+    ];
+    for (name, value) in wrong {
+        let dir = crate::harness::directory();
+        let data = dir.path().to_string_lossy().into_owned();
+        let envs = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9"), (name, value)];
+        let (code, _, errors) = mesh(&["up", "--port", "0", "--data", &data], &envs);
+        assert_eq!((code, errors.lines().count()), (78, 1), "{errors}");
+        assert!(errors.contains(name) && !errors.contains("canary"), "{errors}");
+    }
+    let nobody = ["OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9".to_owned()];
+    let mesh = Process::up_in(&nobody, ECHO).await;
+    eventually("the line", async || mesh.log().contains("traces can't be delivered").then_some(())).await;
+    let agent = mesh.agent("echo-01");
+    assert_eq!(state(&agent.ask(json!({ "description": "say" })).await), "completed");
+    let headers = ["OTEL_EXPORTER_OTLP_HEADERS=a=canary".to_owned()];
+    let mesh = Process::up_in(&headers, ECHO).await;
+    eventually("the line", async || mesh.log().contains("OTEL_EXPORTER_OTLP_ENDPOINT says").then_some(()))
+        .await;
+    assert!(!mesh.log().contains("canary"));
+}
+
+/// What a brain that was told a secret says again and again.
+const TELLTALE: &str = r#"#!/bin/sh
+read -r line
+echo "canary-said-aloud $BRAIN_API_KEY" >&2
+echo "{\"type\":\"status\",\"message\":\"with $BRAIN_API_KEY\"}"
+echo "{\"type\":\"artifact\",\"name\":\"out.txt\",\"text\":\"$BRAIN_API_KEY and password=canary-artifact\"}"
+echo "{\"type\":\"done\",\"message\":\"used Bearer canary-message\"}"
+"#;
+
+#[tokio::test]
+async fn no_credential_reaches_a_trace_a_log_or_the_metrics_however_much_is_captured() {
+    for (level, is_told) in [("off", false), ("redacted", false), ("full", true)] {
+        let collector = Collector::start();
+        let mut environment = collector.environment();
+        environment.extend([format!("MESH_CAPTURE={level}"), "BRAIN_API_KEY=canary-environment".to_owned()]);
+        let dir = crate::harness::directory();
+        let script = crate::harness::file(dir.path(), "telltale.sh", TELLTALE);
+        let yaml = format!(
+            "agents:\n  - {{ agent: tell-01, skills: [tell], brain: {{ exec: [/bin/sh, '{}'] }} }}\n  - {{ agent: front-01, skills: [front], brain: {{ echo: {{}} }} }}\n",
+            script.display()
+        );
+        let mut mesh = Process::up_in(&environment, &yaml).await;
+        let join = std::fs::read_to_string(mesh.data.join("join")).unwrap();
+        let agent = mesh.agent("front-01");
+        let payload = json!({
+            "taskId": "t-5", "capability": "tell", "description": "sing a public-word with token: canary-description",
+            "input": { "apiKey": "canary-payload", "deep": { "db_password": "canary-deep" }, "join": join.trim() },
+        });
+        let headers = [
+            ("authorization", "Bearer canary-authorization"),
+            ("prefer", "wait=25"),
+            ("x-api-key", "canary-header-in"),
+        ];
+        let answer = agent.post_raw(agent.request(payload).to_string(), &headers).await;
+        assert_eq!(state(&answer.body), "completed", "{:#}", answer.body);
+        collector
+            .spans_where("of both", |spans| {
+                ended(spans, "front-01", "contract-net") && ended(spans, "tell-01", "delegation")
+            })
+            .await;
+        let metrics = text(&format!("{}/metrics", mesh.url)).await;
+        let trace = get(&format!("{}/a2a/tasks/t-5/trace", agent.url)).await.to_string();
+        mesh.signal("TERM");
+        assert_eq!(mesh.ended().await, 0);
+        let log = std::fs::read_to_string(mesh.data.join("log")).unwrap();
+        for (where_, text) in
+            [("traces", collector.raw()), ("metrics", metrics), ("trace", trace.clone()), ("log", log)]
+        {
+            for secret in ["canary", join.trim()] {
+                let at = text
+                    .find(secret)
+                    .map(|at| text[at.saturating_sub(80)..].chars().take(160).collect::<String>());
+                assert_eq!(at, None, "capture {level}: a secret is in the {where_}");
+            }
+        }
+        assert_eq!(collector.raw().contains("public-word"), is_told, "capture {level}");
+        assert!(!trace.contains("public-word"), "the journal's trace holds content");
+    }
+}
+
+#[tokio::test]
+async fn somebody_elses_trace_is_not_shown() {
+    let mesh = Process::up_in(&[], ECHO).await;
+    let agent = mesh.agent("echo-01");
+    agent.ask(json!({ "taskId": "t-6", "description": "say", "capability": "echo" })).await;
+    let stranger = mesh.signing_as("stranger-01");
+    let target = "/a2a/tasks/t-6/trace";
+    let answer = stranger.call(reqwest::Method::GET, (&agent.url, target), "echo-01", None).await;
+    assert_eq!(answer.status, 404, "{answer:?}");
+    assert_eq!(get(&format!("{}{target}", agent.url)).await["taskId"], "t-6");
+}
