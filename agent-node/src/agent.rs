@@ -28,7 +28,7 @@ use crate::{
         record::{Place, keys},
     },
     outbox::{Outbox, Ways},
-    telemetry::Telemetry,
+    telemetry::{Telemetry, cursor::Cursor},
 };
 use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle};
 use blackboard::store::{Filter, Key, Revision, Shared};
@@ -132,6 +132,8 @@ pub struct AgentActor {
     track_records: BTreeMap<AgentId, TrackRecord>,
     followed: subscribe::Followed,
     poisoned: std::collections::BTreeSet<ConversationId>,
+    /// How far the journal has been told, if it is told to anybody.
+    told: Option<Arc<Cursor>>,
     journal_bytes: Arc<retain::JournalBytes>,
     sweeping: Arc<retain::Sweeping>,
     counts: Counts,
@@ -269,6 +271,7 @@ impl AgentActor {
             poisoned: std::collections::BTreeSet::new(),
             journal_bytes: Arc::default(),
             sweeping: Arc::default(),
+            told: None,
             counts: Counts::default(),
         }
     }

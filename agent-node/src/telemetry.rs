@@ -5,6 +5,7 @@
 //! hold (a bid is written nowhere) is told at once. [`export`] carries spans to a backend and never waits for it.
 
 pub mod capture;
+pub mod cursor;
 pub mod export;
 pub mod log;
 pub mod meters;
@@ -18,6 +19,7 @@ pub mod story;
 pub use log::{LogFormat, start};
 
 use capture::Capture;
+use cursor::UnderWay;
 use export::Exporter;
 use meters::Meters;
 use protocol::trace::TraceContext;
@@ -71,6 +73,11 @@ impl Telemetry {
         }
     }
 
+    /// Whether anything is told to anybody.
+    pub fn tells(&self) -> bool {
+        self.0.exporter.is_some()
+    }
+
     /// Whether anybody listens to what is told under `trace`.
     pub fn wants(&self, trace: Option<&TraceContext>) -> bool {
         self.0.exporter.is_some() && trace.is_some_and(|trace| trace.sampled)
@@ -89,16 +96,18 @@ impl Telemetry {
     /// Tells `spans`, or drops and counts them when there is no room.
     pub fn tell(&self, spans: Vec<Span>) {
         if let Some(exporter) = &self.0.exporter {
-            exporter.tell(spans);
+            exporter.tell(spans, None);
         }
     }
 
-    /// Tells what `look` finds, from a thread that may block; [`Telemetry::flush`] waits for it.
-    pub fn tell_later(&self, look: impl FnOnce() -> Vec<Span> + Send + 'static) {
+    /// Tells what `look` finds about a step, from a thread that may block; [`Telemetry::flush`] waits for it.
+    pub fn tell_later(&self, step: Option<UnderWay>, look: impl FnOnce() -> Vec<Span> + Send + 'static) {
         let Some(exporter) = &self.0.exporter else { return };
         let (told, looking) = (self.clone(), exporter.looking());
         drop(tokio::task::spawn_blocking(move || {
-            told.tell(look());
+            if let Some(exporter) = &told.0.exporter {
+                exporter.tell(look(), step);
+            }
             drop(looking);
         }));
     }

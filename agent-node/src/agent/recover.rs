@@ -8,7 +8,7 @@ use crate::conversation::{
     spill,
 };
 use actix::Context;
-use blackboard::store::{Error, Filter, Key, Record, Store};
+use blackboard::store::{Error, Filter, Key, Record, Revision, Store};
 use protocol::{
     coordination::{Effect, What},
     ids::{AgentId, ConversationId},
@@ -23,9 +23,18 @@ const PAGE: usize = 256;
 pub(crate) fn every(
     store: &dyn Store,
     filter: &Filter,
+    each: impl FnMut(Record) -> Result<(), Error>,
+) -> Result<(), Error> {
+    every_after(store, filter, 0, each)
+}
+
+/// Everything under `filter` after that revision, page by page.
+pub(super) fn every_after(
+    store: &dyn Store,
+    filter: &Filter,
+    mut after: Revision,
     mut each: impl FnMut(Record) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut after = 0;
     loop {
         let page = store.read(filter, after, PAGE)?;
         let Some(last) = page.last().map(|record| record.revision) else { return Ok(()) };
@@ -63,6 +72,7 @@ impl AgentActor {
             }
             Ok(())
         })?;
+        self.tell_again()?;
         let mut open = Vec::new();
         every(store.as_ref(), &keys::all(&self.me, "state"), |record| {
             open.extend(conversation_id(&record.key));

@@ -1,16 +1,25 @@
 //! What an agent tells of itself while it works: the trace of a conversation once it has ended, and of a bid at once,
 //! because a bid is written nowhere.
 
-use super::{AgentActor, recover::every};
+use super::{
+    AgentActor,
+    recover::{every, every_after},
+};
 use crate::{
     conversation::{
         opening::Arrived,
-        record::{Place, Step, keys},
+        record::{Place, State, Step, keys},
         spill,
     },
-    telemetry::{names as n, span, span::Kind, span::Span, story},
+    telemetry::{
+        cursor::{Cursor, UnderWay},
+        names as n, span,
+        span::Kind,
+        span::Span,
+        story,
+    },
 };
-use blackboard::store::{Error, Filter, Store};
+use blackboard::store::{Error, Filter, Revision, Store};
 use protocol::{
     coordination::Effect,
     envelope::Envelope,
@@ -21,7 +30,7 @@ use protocol::{
     trace::{SpanName, TraceContext},
 };
 use serde_json::{Value, json};
-use std::sync::atomic::Ordering::Relaxed;
+use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
 /// The steps of a conversation, oldest first, as far as its journal goes back.
 pub(crate) fn steps(store: &dyn Store, me: &AgentId, id: &ConversationId) -> Result<Vec<Step>, Error> {
@@ -31,6 +40,16 @@ pub(crate) fn steps(store: &dyn Store, me: &AgentId, id: &ConversationId) -> Res
         Ok(())
     })?;
     Ok(steps)
+}
+
+/// Steps of a conversation that may not have been told.
+struct Untold {
+    /// The last step before them.
+    from: u64,
+    /// Whether the conversation's end is among them.
+    ends: bool,
+    /// The last of them, and its revision.
+    last: (u64, Revision),
 }
 
 impl AgentActor {
@@ -52,16 +71,61 @@ impl AgentActor {
         if !self.parts.telemetry.wants(conversation.trace.as_ref()) {
             return;
         }
-        let (store, me, id) = (self.parts.store.clone(), self.me.clone(), id.clone());
+        let step = self.told.as_ref().map(|told| told.begin(conversation.head()));
+        self.tell_steps(id.clone(), from, to, step);
+    }
+
+    /// Tells what was complete in the steps of a conversation after `from`, up to `to`.
+    fn tell_steps(&self, id: ConversationId, from: u64, to: u64, step: Option<UnderWay>) {
+        let (store, me) = (self.parts.store.clone(), self.me.clone());
         let capture = self.parts.telemetry.capture().clone();
-        self.parts.telemetry.tell_later(move || {
+        self.parts.telemetry.tell_later(step, move || {
             let steps = steps(store.as_ref(), &me, &id).unwrap_or_else(|error| {
                 tracing::warn!(agent = %me, conversation = %id, %error, "a trace can't be told");
                 Vec::new()
             });
+            let opening = steps.first().and_then(|step| step.opening.as_ref());
+            if !opening.is_some_and(|opening| opening.trace.sampled) {
+                return Vec::new();
+            }
             let is_new = |told: &story::Told| told.complete_in.is_some_and(|step| step > from && step <= to);
             story::of(&me, &id, &steps, &capture).into_iter().filter(is_new).map(|told| told.span).collect()
         });
+    }
+
+    /// At a start: tells again what a process that was killed had told, and its backend had not taken.
+    pub(super) fn tell_again(&mut self) -> Result<(), Error> {
+        if !self.parts.telemetry.tells() {
+            return Ok(());
+        }
+        let store = self.parts.store.clone();
+        let (cursor, from) = Cursor::load(store.clone(), keys::told(&self.me))?;
+        self.told = Some(cursor.clone());
+        let begun = cursor.clone();
+        actix::spawn(async move { begun.save().await });
+        let mut later: BTreeMap<ConversationId, Untold> = BTreeMap::new();
+        let journal = keys::all(&self.me, "journal");
+        every_after(store.as_ref(), &journal, from, |record| {
+            let step: Step = spill::decode(&self.me, store.as_ref(), &record.value)?;
+            let Some(id) = record.key.tokens().get(2).and_then(|id| ConversationId::parse(id).ok()) else {
+                return Ok(());
+            };
+            let ends = step.effects.iter().any(|effect| matches!(effect, Effect::Finish(_)));
+            let untold = later.entry(id).or_insert(Untold { from: step.step - 1, ends: false, last: (0, 0) });
+            untold.ends |= ends;
+            untold.last = (step.step, record.revision);
+            Ok(())
+        })?;
+        for (id, Untold { from, ends, last: (to, revision) }) in later {
+            let state = store.latest(&keys::state(&self.me, &id))?;
+            let state: Option<State> =
+                state.map(|record| spill::decode(&self.me, store.as_ref(), &record.value)).transpose()?;
+            if state.is_none_or(|state| state.has_ended) {
+                let from = if ends { 0 } else { from };
+                self.tell_steps(id, from, to, Some(cursor.begin(revision)));
+            }
+        }
+        Ok(())
     }
 
     /// Counts what a step has decided about auctions.

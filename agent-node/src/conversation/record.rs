@@ -291,6 +291,11 @@ pub mod keys {
         Key::new(&[me.as_str(), "cursor", "board"])
     }
 
+    /// How far the journal has been told in traces (state).
+    pub fn told(me: &AgentId) -> Key {
+        Key::new(&[me.as_str(), "told", "traces"])
+    }
+
     /// Content by digest (state).
     pub fn content(me: &AgentId, digest: &Digest) -> Key {
         Key::new(&[me.as_str(), "content", &digest.to_string()])

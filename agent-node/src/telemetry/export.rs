@@ -2,6 +2,7 @@
 //! waits is bounded, what finds no room is dropped and counted, and one line says so.
 
 use super::{
+    cursor::UnderWay,
     otlp,
     settings::{self, Export, Queue},
     span::Span,
@@ -51,7 +52,7 @@ struct Shared {
 const KNOCK: Duration = Duration::from_secs(2);
 
 enum Message {
-    Spans(Vec<Span>),
+    Spans(Vec<Span>, Option<UnderWay>),
     Flush(oneshot::Sender<()>),
 }
 
@@ -111,7 +112,8 @@ impl Exporter {
         Ok(Self { sender, shared, most: queue.most })
     }
 
-    pub(super) fn tell(&self, spans: Vec<Span>) {
+    /// Tells `spans`; `step` is dropped when they have been taken, or are lost.
+    pub(super) fn tell(&self, spans: Vec<Span>, step: Option<UnderWay>) {
         let count = spans.len();
         if count == 0 {
             return;
@@ -127,7 +129,7 @@ impl Exporter {
             }
             return;
         }
-        drop(self.sender.send(Message::Spans(spans)));
+        drop(self.sender.send(Message::Spans(spans, step)));
     }
 
     pub(super) fn looking(&self) -> Looking {
@@ -180,7 +182,7 @@ struct Carrier {
     url: Url,
     queue: Queue,
     shared: Arc<Shared>,
-    waiting: Vec<SpanData>,
+    waiting: Vec<(SpanData, Option<UnderWay>)>,
     is_broken: bool,
 }
 
@@ -234,10 +236,14 @@ impl Carrier {
     /// Takes spans in; somebody who wants them sent at once comes back.
     fn take(&mut self, message: Message) -> Option<oneshot::Sender<()>> {
         match message {
-            Message::Spans(spans) => {
+            Message::Spans(spans, step) => {
                 let known = self.waiting.len();
-                self.waiting.extend(spans.iter().filter_map(otlp::data));
+                self.waiting.extend(spans.iter().filter_map(otlp::data).map(|span| (span, None)));
                 let unusable = spans.len() - (self.waiting.len() - known);
+                // The last one brings the step with it: when that is taken, all of them are.
+                if let Some((_, last)) = self.waiting.last_mut().filter(|_| unusable < spans.len()) {
+                    *last = step;
+                }
                 self.shared.waiting.fetch_sub(unusable, Relaxed);
                 None
             }
@@ -246,13 +252,19 @@ impl Carrier {
     }
 
     async fn send(&mut self) {
-        let batch: Vec<_> = self.waiting.drain(..self.waiting.len().min(self.queue.batch)).collect();
+        let most = self.waiting.len().min(self.queue.batch);
+        let (batch, steps): (Vec<_>, Vec<_>) = self.waiting.drain(..most).unzip();
         let count = batch.len();
         let sent = match tokio::time::timeout(self.queue.timeout, self.otlp.export(batch)).await {
             Ok(sent) => sent.map_err(|error| error.to_string()),
             Err(_) => Err("no answer in time".to_owned()),
         };
         self.shared.waiting.fetch_sub(count, Relaxed);
+        let cursors: Vec<_> = steps.iter().flatten().map(|step| step.cursor().clone()).collect();
+        drop(steps);
+        for cursor in cursors {
+            cursor.save().await;
+        }
         let is_first = !self.is_broken;
         self.is_broken = sent.is_err();
         match sent {
