@@ -236,10 +236,9 @@ def four_builders_have_four_ids_and_ports_and_all_of_them_bid(mesh):
     check(ids == four, f"each answers on its own port: {ids}")
     status, task = ask("orchestrator", "orchestrator-01", "t-2", wait=60)
     check(status == 200 and task["status"]["state"] == "TASK_STATE_COMPLETED", f"{status}: {task}")
-    award = json.dumps(get(PORTS["orchestrator"], "/a2a/tasks/t-2/award"))
-    bidders = {id for id in four | {"builder-fast"} if f'"{id}"' in award}
-    check(bidders == four | {"builder-fast"}, f"all of them were asked: {award}")
-    check(award.count('"bid"') >= 5 or award.count("cost") >= 5, f"all of them bid: {award}")
+    award = get(PORTS["orchestrator"], "/a2a/tasks/t-2/award")["award"]
+    bidders = {c["agent"] for c in award["rounds"][0]["candidates"] if c.get("bid") and c.get("score")}
+    check(bidders == four | {"builder-fast"}, f"all of them bid: {award}")
 
 
 def replicas_keep_their_ids_over_a_restart(mesh):
@@ -321,25 +320,17 @@ def who_is_stopped_says_goodbye(mesh):
 def what_makes_no_sense_is_said_in_one_line(mesh):
     with tempfile.TemporaryDirectory(prefix=NAME) as folder:
         folder = pathlib.Path(folder)
-        folder.chmod(0o755)
+        folder.chmod(0o777)
         (folder / "typo.yaml").write_text("agent: a-01\nbrian: { echo: {} }\n")
         store = sqlite3.connect(folder / "store.sqlite")
         store.execute("pragma user_version = 99")
         store.close()
-        (folder / "store.sqlite").chmod(0o644)
+        (folder / "store.sqlite").chmod(0o666)
         alone = ["docker", "run", "--rm", "--network", "none"]
         typo = run(*alone, "-v", f"{folder}:/agents:ro", IMAGE, "node", "/agents/typo.yaml", ok=(78,)).stderr
         check(len(typo.splitlines()) == 1 and "typo.yaml:2" in typo and "`brain`" in typo, typo)
-        volume = f"{NAME}_newer"
-        made = run("docker", "create", "--label", f"com.docker.compose.project={NAME}", "-v", f"{volume}:/data", IMAGE, "blackboard")
-        made = made.stdout.strip()
-        try:
-            run("docker", "cp", "-a", str(folder / "store.sqlite"), f"{made}:/data/store.sqlite")
-            newer = run("docker", "start", "-a", made, ok=(76,)).stderr
-            check(len(newer.splitlines()) == 1 and "99" in newer, newer)
-        finally:
-            run("docker", "rm", "-f", made)
-            run("docker", "volume", "rm", volume)
+        newer = run(*alone, "-v", f"{folder}:/data", IMAGE, "blackboard", ok=(76,)).stderr
+        check(len(newer.splitlines()) == 1 and "99" in newer, newer)
 
 
 def everything_stops_cleanly(mesh):

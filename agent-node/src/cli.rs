@@ -16,6 +16,7 @@ mod output;
 mod reaching;
 mod reset;
 mod serve;
+mod settings;
 mod tasks;
 mod trace;
 mod validate;

@@ -144,4 +144,6 @@ impl BrainConfig {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use super::{
     Common,
     exit::{Exit, Failure},
-    output,
+    output, settings,
 };
 use crate::config::{self, Profile, Team};
 use clap::Args;
@@ -13,16 +13,22 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(super) struct Validate {
     /// The files, checked as one team.
-    #[arg(required_unless_present = "schema")]
+    #[arg(required_unless_present_any = ["schema", "settings"])]
     files: Vec<PathBuf>,
     /// Print the JSON Schema of such files.
     #[arg(long, conflicts_with = "files")]
     schema: bool,
+    /// Print every flag and variable of a process, with its default.
+    #[arg(long, conflicts_with_all = ["files", "schema"])]
+    settings: bool,
 }
 
 pub(super) fn validate(common: &Common, validate: &Validate) -> Result<(), Failure> {
     if validate.schema {
         return output::json(&config::schema());
+    }
+    if validate.settings {
+        return output::line(settings::text().trim_end());
     }
     match Team::load(&validate.files, Profile::Default) {
         Ok(team) if common.json => {

@@ -1,0 +1,156 @@
+//! Every word and variable that a process is told by, one line each: what `deploy/config/settings.md` holds.
+
+use super::Cli;
+use clap::{Arg, CommandFactory as _};
+use std::fmt::Write as _;
+
+/// The verbs that run a process.
+const SERVERS: [&str; 4] = ["up", "node", "registry", "blackboard"];
+
+/// Variables that are the environment's own or a standard's, and what they do here.
+const STANDARD: [(&str, &str, &str); 23] = [
+    ("HOME", "", "where `~/.mesh` lies"),
+    ("RUST_LOG", "warn", "which logs a process shows, if `--log` does not say"),
+    ("NO_COLOR", "", "no colours, if it is set to anything"),
+    (
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "",
+        "where traces go: the base URL of an OTLP receiver over HTTP; nowhere if empty",
+    ),
+    ("OTEL_EXPORTER_OTLP_HEADERS", "", "headers that go with them, `name=value,…`, values percent-encoded"),
+    ("OTEL_EXPORTER_OTLP_TIMEOUT", "10000", "how long one request may take, milliseconds"),
+    ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "the only one there is"),
+    ("OTEL_EXPORTER_OTLP_COMPRESSION", "none", "the only one there is"),
+    ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", "the whole URL, before that of the general variable"),
+    ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "", "before those of the general variable"),
+    ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10000", "before that of the general variable"),
+    ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf", "the only one there is"),
+    ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none", "the only one there is"),
+    ("OTEL_TRACES_EXPORTER", "otlp", "`none` for no traces"),
+    ("OTEL_TRACES_SAMPLER", "parentbased_always_on", "which traces are recorded"),
+    ("OTEL_TRACES_SAMPLER_ARG", "", "the share of them, for a sampler by ratio"),
+    ("OTEL_SDK_DISABLED", "false", "`true` for no traces"),
+    ("OTEL_SERVICE_NAME", "", "what the process is called in its traces, if not by its part in the mesh"),
+    ("OTEL_RESOURCE_ATTRIBUTES", "", "what else is said of the process in its traces, `name=value,…`"),
+    ("OTEL_BSP_SCHEDULE_DELAY", "5000", "how long spans are gathered, milliseconds"),
+    ("OTEL_BSP_MAX_QUEUE_SIZE", "2048", "the most spans that wait; more are dropped and counted"),
+    ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "512", "the most spans that go together"),
+    ("OTEL_BSP_EXPORT_TIMEOUT", "30000", "how long a batch may take with all its repeats, milliseconds"),
+];
+
+/// The whole text, as Markdown.
+pub(super) fn text() -> String {
+    let command = Cli::command();
+    let mut text = String::from(
+        "# Every setting of a process\n\n\
+         Made by `mesh validate --settings`. A flag goes before its variable. What agents and the terms of the mesh are told\n\
+         in YAML is in `mesh.yaml` beside this file.\n",
+    );
+    let servers: Vec<_> = SERVERS.iter().filter_map(|verb| command.find_subcommand(verb)).collect();
+    let is_everywhere = |arg: &&Arg| {
+        let has = |server: &&clap::Command| server.get_arguments().any(|other| said(other) == said(arg));
+        servers.iter().all(|server| has(&server))
+    };
+    if let Some(first) = servers.first() {
+        table(&mut text, "Every process", first.get_arguments().filter(is_everywhere));
+    }
+    for server in &servers {
+        let own = server.get_arguments().filter(|arg| !is_everywhere(arg));
+        table(&mut text, &format!("`mesh {}`", server.get_name()), own);
+    }
+    table(&mut text, "Every verb", command.get_arguments());
+    text.push_str(
+        "\n## From the environment\n\n| variable | default | what it does |\n| --- | --- | --- |\n",
+    );
+    for (name, default, what) in STANDARD {
+        let _ = writeln!(text, "| `{name}` | {} | {what} |", code(default));
+    }
+    text
+}
+
+/// Everything that is said of `arg`; two of a name may differ in it.
+fn said(arg: &Arg) -> (String, String, String) {
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    (arg.get_id().to_string(), defaults.join(","), help)
+}
+
+fn table<'a>(text: &mut String, title: &str, args: impl Iterator<Item = &'a Arg>) {
+    let _ = write!(
+        text,
+        "\n## {title}\n\n| flag | variable | default | what it does |\n| --- | --- | --- | --- |\n"
+    );
+    for arg in args {
+        let (id, default, help) = said(arg);
+        let flag = arg.get_long().map_or_else(|| id.to_uppercase(), |long| format!("--{long}"));
+        let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let default = if arg.get_action().takes_values() { default } else { String::new() };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            code(&flag),
+            code(&variable),
+            code(&default),
+            shown(&help)
+        );
+    }
+}
+
+/// `help` as a cell of a table; angle brackets outside code would be taken for HTML.
+fn shown(help: &str) -> String {
+    let pieces = help.split('`').enumerate().map(|(at, piece)| match at % 2 {
+        0 => piece.replace('<', "&lt;").replace('|', "\\|"),
+        _ => piece.replace('|', "\\|"),
+    });
+    pieces.collect::<Vec<_>>().join("`")
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{text}`") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/settings.md");
+
+    #[test]
+    fn the_committed_settings_are_current() {
+        let committed = std::fs::read_to_string(COMMITTED).unwrap_or_default();
+        assert!(committed == text(), "run: mesh validate --settings > deploy/config/settings.md");
+    }
+
+    #[test]
+    fn every_setting_has_a_line_that_says_what_it_does() {
+        for line in text().lines().filter(|line| line.starts_with("| `")) {
+            let what = line.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+            assert!(what.len() > 10, "{line}");
+        }
+    }
+
+    /// Every variable that the sources name as one of a standard.
+    #[test]
+    fn no_variable_of_the_standard_is_left_out() {
+        let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+        let mut named = std::collections::BTreeSet::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let is_this = path == Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/settings.rs");
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") && !is_this {
+                    let source = std::fs::read_to_string(&path).unwrap();
+                    let words = source.split('"').filter(|word| word.starts_with("OTEL_"));
+                    named.extend(words.map(|word| word.split([' ', ':']).next().unwrap().to_owned()));
+                }
+            }
+        }
+        assert!(named.len() > 10, "{named:?}");
+        let missing: Vec<_> =
+            named.iter().filter(|name| !STANDARD.iter().any(|(known, _, _)| known == name)).collect();
+        assert!(missing.is_empty(), "without a line in cli/settings.rs: {missing:?}");
+    }
+}
