@@ -10,6 +10,7 @@ mod perform;
 mod recover;
 mod retain;
 mod subscribe;
+mod supersede;
 mod telling;
 
 pub(crate) use admit::store_problem;

@@ -1,29 +1,29 @@
 //! Drives any pattern: events come in, the rule runs, one commit records event, state and effects, then effects are
 //! performed (DESIGN §2). This file is the part without I/O: it turns waiting events into one batch.
 
+mod advance;
 mod effects;
 pub mod opening;
 pub mod record;
 pub mod spill;
 mod step;
 
-use blackboard::store::{Batch, Error, Revision, Write};
+use blackboard::store::Revision;
 use opening::Opening;
 use protocol::{
-    coordination::{
-        AnyPattern, Effect, Event, Outcome, Pattern, What, contract_net::track_record::TrackRecord,
-    },
-    ids::{AgentId, ConversationId},
+    coordination::{AnyPattern, Effect, Event, Outcome, What},
+    ids::ConversationId,
     task::{Status, TaskState},
-    time::{NodeTime, WallTime},
     trace::TraceContext,
 };
-use record::{Open, Place, Sealed, State, TaskRow, keys};
+use record::{Open, Place, Sealed, State, TaskRow};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::sync::oneshot;
 
 use crate::agent::Ack;
 use protocol::problem::Problem;
+
+pub use advance::{Advance, Decided, Poisoned};
 
 /// Who waits to hear that an event is durable.
 pub type Waiter = oneshot::Sender<Result<Ack, Problem>>;
@@ -107,50 +107,6 @@ pub struct Conversation {
     kept: BTreeSet<protocol::ids::Digest>,
     again: Vec<Place>,
     shown: Option<TaskRow>,
-}
-
-/// A decided step on its way to the store.
-pub struct Decided {
-    /// What is to be written.
-    pub batch: Batch,
-    /// What to perform once it is.
-    pub effects: Vec<(Place, Effect)>,
-    /// Whom to tell.
-    pub waiters: Vec<(Waiter, Ack)>,
-    /// Where the claims stand in the batch, with the effects that wrote them.
-    pub claims: Vec<(usize, Place, AgentId)>,
-    /// Receipts the batch holds, with the task each is about.
-    pub receipts: Vec<(blackboard::store::Key, Option<protocol::ids::TaskId>)>,
-    /// Events to hand in again if the commit fails: nobody outside will repeat them.
-    pub inside: Vec<(What, Option<Place>)>,
-    /// The track records that changed.
-    pub track_records: Vec<(AgentId, TrackRecord)>,
-    /// Effects that were dropped by the step: their timers and thoughts end.
-    pub dropped: Vec<Place>,
-}
-
-/// What came of looking at the queue.
-pub enum Advance {
-    /// Nothing to record.
-    Nothing,
-    /// Something that may wait for the next commit.
-    Deferred(Vec<(Waiter, Ack)>),
-    /// A step to commit.
-    Commit(Box<Decided>),
-    /// The rule panicked. What is in memory is not true any more.
-    Poisoned(Poisoned),
-}
-
-/// What is left of a step whose rule panicked.
-pub struct Poisoned {
-    /// What the rule said when it panicked.
-    pub why: String,
-    /// Whoever waits for the step.
-    pub waiters: Vec<(Waiter, Ack)>,
-    /// Receipts that were not written.
-    pub receipts: Vec<blackboard::store::Key>,
-    /// What happened inside, without the event that the rule could not take.
-    pub inside: Vec<(What, Option<Place>)>,
 }
 
 impl Conversation {
@@ -251,87 +207,6 @@ impl Conversation {
         self.labels.get(&Place(effect.step, effect.index)).cloned()
     }
 
-    /// Runs the rule over everything that waits; `force` commits even what could be deferred.
-    pub fn advance(
-        &mut self,
-        me: &AgentId,
-        at: NodeTime,
-        wall: WallTime,
-        records: &BTreeMap<AgentId, TrackRecord>,
-        force: bool,
-    ) -> Result<Advance, Error> {
-        if self.is_committing || (self.queue.is_empty() && !(force && self.has_uncommitted())) {
-            return Ok(Advance::Nothing);
-        }
-        let mut may_wait = !force;
-        let mut decided = Decided {
-            batch: Batch::default(),
-            effects: Vec::new(),
-            waiters: Vec::new(),
-            claims: Vec::new(),
-            inside: std::mem::take(&mut self.deferred),
-            track_records: Vec::new(),
-            dropped: Vec::new(),
-            receipts: Vec::new(),
-        };
-        let mut all_effects = Vec::new();
-        let step = self.step + 1;
-        let mut events = std::mem::take(&mut self.queue).into_iter();
-        while let Some(queued) = events.next() {
-            may_wait &= queued.may_be_forgotten();
-            if let Some(place) = queued.closes
-                && let Some(closed) = self.open.remove(&place)
-                && let What::Undelivered { reason, message, .. } = &queued.what
-            {
-                self.bury(me, &closed, place, (reason, message), wall, &mut decided.batch.writes)?;
-            }
-            if let Some(Sealed { key, task_id, bytes }) = &queued.receipt {
-                decided.receipts.push((key.clone(), task_id.clone()));
-                decided.batch.writes.push(Write::Put(key.clone(), bytes.clone()));
-            }
-            if let Some(cursor) = queued.cursor {
-                let bytes = spill::encode(me, &cursor, &mut Vec::new(), &mut BTreeSet::new())?;
-                decided.batch.writes.push(Write::Put(keys::cursor(me), bytes));
-            }
-            if matches!(queued.what, What::Leaving { .. }) {
-                self.excuse_attempts();
-            }
-            let event = Event { at, wall, what: queued.what };
-            if let (Some(row), What::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
-                row.task.hear(said.as_ref().clone());
-            }
-            let effects = match rule(&mut self.pattern, &event) {
-                Ok(effects) => effects,
-                Err(why) => {
-                    decided.waiters.extend(queued.waiters);
-
-                    return Ok(Advance::Poisoned(poisoned(why, decided, events)));
-                }
-            };
-            if queued.receipt.is_none() && queued.waiters.is_empty() {
-                decided.inside.push((event.what.clone(), queued.closes));
-            }
-            for effect in effects {
-                let place = Place(step, u32::try_from(all_effects.len()).unwrap_or(u32::MAX));
-                self.note(me, &effect, place, at, wall, records, &mut decided)?;
-                all_effects.push(effect);
-            }
-            self.uncommitted.push((event, queued.closes));
-            decided.waiters.extend(queued.waiters);
-        }
-        if may_wait && all_effects.is_empty() && self.uncommitted.len() < 1_024 {
-            self.deferred = decided.inside;
-            return Ok(Advance::Deferred(decided.waiters));
-        }
-        for place in std::mem::take(&mut self.again) {
-            decided.effects.extend(self.open.get(&place).map(|open| (place, open.effect.clone())));
-        }
-        self.record(me, step, all_effects, &mut decided)?;
-        self.step = step;
-        self.is_committing = true;
-        Ok(Advance::Commit(Box::new(decided)))
-    }
-
     /// Whether it is work of this agent's own that goes on.
     pub fn is_work(&self) -> bool {
         match &self.pattern {
@@ -365,43 +240,32 @@ impl Conversation {
     }
 }
 
-/// Runs the rule; a panic in it ends the step, not the agent.
-fn rule(pattern: &mut AnyPattern, event: &Event) -> Result<Vec<Effect>, String> {
-    let run = || {
-        #[cfg(test)]
-        tests::panic_if_asked(event);
-        pattern.on(event)
-    };
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
-    })
-}
-
-fn poisoned(why: String, decided: Decided, rest: impl Iterator<Item = Queued>) -> Poisoned {
-    let mut left = Poisoned {
-        why,
-        waiters: decided.waiters,
-        receipts: decided.receipts.into_iter().map(|(key, _)| key).collect(),
-        inside: decided.inside,
-    };
-    for queued in rest {
-        if queued.receipt.is_none() && queued.waiters.is_empty() {
-            left.inside.push((queued.what, queued.closes));
-        }
-        left.waiters.extend(queued.waiters);
-    }
-    left
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use protocol::message::Payload;
+    use protocol::{
+        ids::AgentId,
+        message::Payload,
+        time::{NodeTime, WallTime},
+    };
     use std::cell::Cell;
 
     thread_local! {
         static PANICS: Cell<u32> = const { Cell::new(0) };
+        static FAILURES: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Makes the next `times` steps of this thread impossible to write.
+    pub(crate) fn fail_steps(times: u32) {
+        FAILURES.set(times);
+    }
+
+    pub(super) fn fail_if_asked() -> Result<(), blackboard::store::Error> {
+        if FAILURES.get() == 0 {
+            return Ok(());
+        }
+        FAILURES.set(FAILURES.get() - 1);
+        Err(blackboard::store::Error::Refused("a record can't be written".to_owned()))
     }
 
     /// Makes the rules of this thread panic on the next `times` thoughts.
@@ -424,7 +288,7 @@ pub(crate) mod tests {
         let mut next = |what, closes| {
             conversation.is_committing = false;
             conversation.queue.push_back(Queued::from_inside(what, closes));
-            conversation.advance(&me, NodeTime(0), WallTime(0), &BTreeMap::new(), false).unwrap()
+            conversation.advance(&me, NodeTime(0), WallTime(0), &BTreeMap::new(), false)
         };
         assert!(matches!(next(What::Started, None), Advance::Commit(_)));
         let told = What::Told { label: "x".to_owned(), by: me.clone() };

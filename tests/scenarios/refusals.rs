@@ -336,3 +336,21 @@ async fn a_leaving_node_takes_nothing_new_and_ends_what_it_has() {
     let mesh = mesh.restart().await;
     assert_eq!(state(&mesh.agent("slow-01").task(&task).await), "completed");
 }
+
+#[tokio::test]
+async fn a_user_who_bids_is_told_that_only_agents_do() {
+    let mesh = Process::up(TEAM).await;
+    let agent = mesh.agent("echo-01");
+    let task = agent.send(json!({ "description": "x", "capability": "echo" })).await;
+    let conversation = agent.task(&task).await["contextId"].clone();
+    for (kind, payload) in [
+        ("bid", json!({ "taskId": task, "cost": 0, "eta": 1 })),
+        ("no-bid", json!({ "taskId": task, "reason": "busy" })),
+        ("reject", json!({ "taskId": task, "reason": "no" })),
+    ] {
+        let message = json!({ "fromAgentId": "me", "toAgentId": "echo-01", "type": kind, "conversationId": conversation, "payload": payload });
+        let answer = agent.post(&message).await;
+        is(&answer, 403, "forbidden");
+        assert!(says(&answer).contains("only agents"), "{answer:?}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::telemetry::meters::more;
 use actix::{Context, Handler, Message, ResponseFuture};
 use blackboard::store;
 use protocol::{
-    coordination::{Tell, What, contract_net::bidding},
+    coordination::{AnyPattern, Tell, What, contract_net::bidding},
     envelope::Envelope,
     ids::{Address, ConversationId, Digest, EffectId, MessageId, TaskId},
     message::{Payload, TaskCancel},
@@ -274,7 +274,15 @@ impl AgentActor {
         if let Payload::Bid(_) = &envelope.payload {
             more(&self.parts.telemetry.meters().bids);
         }
-        if let Some(id) = self.conversation_of(&envelope) {
+        let id = self.conversation_of(&envelope);
+        if by.agent().is_none() {
+            let message = format!(
+                "only agents take part in an auction: a {} needs a signature",
+                envelope.kind().wire()
+            );
+            return Err(Problem::new(Reason::Forbidden, message));
+        }
+        if let Some(id) = id.filter(|id| self.is_auction(id)) {
             let what = What::Heard { by, answers: None, envelope: Box::new(envelope) };
             if let Some(conversation) = self.conversations.get_mut(&id) {
                 conversation.queue.push_back(Queued::from_inside(what, None));
@@ -282,6 +290,11 @@ impl AgentActor {
             self.advance(&id, false, ctx);
         }
         Ok(now(Ok(ack)))
+    }
+
+    fn is_auction(&self, id: &ConversationId) -> bool {
+        let pattern = self.conversations.get(id).map(|conversation| &conversation.pattern);
+        pattern.is_some_and(|pattern| matches!(pattern, AnyPattern::ContractNet(_)))
     }
 
     /// The open conversation a message names: by its id, by the message it answers, or by its task and sender.

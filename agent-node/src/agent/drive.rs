@@ -81,34 +81,51 @@ impl AgentActor {
 
     /// Runs what waits in a conversation, and starts its commit.
     pub(super) fn advance(&mut self, id: &ConversationId, force: bool, ctx: &mut Context<Self>) {
+        let Some(mut decided) = self.decide(id, force, ctx) else { return };
+        let lane = self.lane_of(id);
+        let journal_bytes = decided.batch.writes.last().map_or(0, Write::size);
+        let commit = self.parts.store.commit(lane, std::mem::take(&mut decided.batch));
+        let (id, begun) = (id.clone(), Instant::now());
+        let settled = commit.into_actor(self).map(move |outcome, this, ctx| {
+            this.parts.telemetry.meters().commit.took(begun.elapsed());
+            this.settled(&id, *decided, journal_bytes, outcome, ctx);
+        });
+        ctx.spawn(settled);
+    }
+
+    /// The step that follows from what waits in a conversation, if it must be committed.
+    pub(super) fn decide(
+        &mut self,
+        id: &ConversationId,
+        force: bool,
+        ctx: &mut Context<Self>,
+    ) -> Option<Box<Decided>> {
         let clock = self.parts.clock;
-        let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let lane = if conversation.head() == 0 { Lane::Admission } else { Lane::Progress };
+        let conversation = self.conversations.get_mut(id)?;
         match conversation.advance(&self.me, clock.node(), clock.wall(), &self.track_records, force) {
-            Ok(Advance::Nothing) => {}
-            Ok(Advance::Deferred(waiters)) => {
+            Advance::Nothing => None,
+            Advance::Deferred(waiters) => {
                 waiters.into_iter().for_each(|(waiter, ack)| drop(waiter.send(Ok(ack))));
                 self.flush_later(id, ctx);
+                None
             }
-            Ok(Advance::Commit(mut decided)) => {
+            Advance::Commit(decided) => {
                 if let Some(handle) = self.flushes.remove(id) {
                     ctx.cancel_future(handle);
                 }
-                let journal_bytes = decided.batch.writes.last().map_or(0, Write::size);
-                let commit = self.parts.store.commit(lane, std::mem::take(&mut decided.batch));
-                let (id, begun) = (id.clone(), Instant::now());
-                let settled = commit.into_actor(self).map(move |outcome, this, ctx| {
-                    this.parts.telemetry.meters().commit.took(begun.elapsed());
-                    this.settled(&id, *decided, journal_bytes, outcome, ctx);
-                });
-                ctx.spawn(settled);
+                Some(decided)
             }
-            Ok(Advance::Poisoned(left)) => self.poisoned(id, left, ctx),
-            Err(error) => {
-                tracing::error!(agent = %self.me, conversation = %id, %error, "a step can't be recorded");
-                self.abandon(id, &error, Vec::new(), Vec::new(), ctx);
+            Advance::Poisoned(left) => {
+                self.poisoned(id, left, ctx);
+                None
             }
         }
+    }
+
+    /// New work waits behind work in progress.
+    pub(super) fn lane_of(&self, id: &ConversationId) -> Lane {
+        let is_new = self.conversations.get(id).is_none_or(|conversation| conversation.head() == 0);
+        if is_new { Lane::Admission } else { Lane::Progress }
     }
 
     fn flush_later(&mut self, id: &ConversationId, ctx: &mut Context<Self>) {
@@ -123,7 +140,7 @@ impl AgentActor {
         self.flushes.insert(id.clone(), handle);
     }
 
-    fn settled(
+    pub(super) fn settled(
         &mut self,
         id: &ConversationId,
         decided: Decided,
@@ -217,7 +234,7 @@ impl AgentActor {
     /// either, it is parked: it stays in the store, and a restart tries again.
     fn poisoned(&mut self, id: &ConversationId, left: Poisoned, ctx: &mut Context<Self>) {
         let Poisoned { why, waiters, receipts, mut inside } = left;
-        tracing::error!(agent = %self.me, conversation = %id, why, "a rule panicked");
+        tracing::error!(agent = %self.me, conversation = %id, why, "a step came to nothing");
         self.counts.panics += 1;
         let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
         let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();

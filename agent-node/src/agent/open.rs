@@ -43,6 +43,8 @@ pub(super) struct Came {
     pub(super) message: Option<Arrived>,
     pub(super) task: Option<TaskId>,
     pub(super) capability: Option<Capability>,
+    /// The conversation that it ends, in the commit that begins it.
+    pub(super) older: Option<ConversationId>,
 }
 
 impl AgentActor {
@@ -151,7 +153,8 @@ impl AgentActor {
         let buried = self.tombstone(&owner.0, &owner.1)?;
         let is_old = |epoch: Option<u64>| epoch.is_some_and(|epoch| epoch >= award.epoch);
         let accountable = Accountable::new(spec.clone(), asker(&admit, Some(award.epoch)));
-        let running = self.parts.pulse.running();
+        let supersedes = self.tasks.get(&owner).is_some_and(|older| self.working.contains(older));
+        let running = self.parts.pulse.running().saturating_sub(u32::from(supersedes));
         let why_not = if is_old(superseded) {
             Some("a later award of this task is known".to_owned())
         } else if is_old(buried) {
@@ -172,16 +175,11 @@ impl AgentActor {
                 Delegation::new(self.me.clone(), accountable, lease, self.parts.patience)
             }
         };
-        if let Some(old) = self.tasks.remove(&owner) {
-            let what = What::Cancelled { by: admit.by.clone(), reason: "awarded anew".to_owned() };
-            if let Some(conversation) = self.conversations.get_mut(&old) {
-                conversation.task = None;
-                conversation.queue.push_back(Queued::from_inside(what, None));
-            }
-            self.advance(&old, false, ctx);
-        }
         let asked = Digest::of(spec.description.as_bytes());
-        self.begin_for(admit, AnyPattern::Delegation(delegation), Some((spec, asked, Some(award.epoch))), ctx)
+        self.check_room()?;
+        let older = self.end_older(&owner)?;
+        let pattern = AnyPattern::Delegation(delegation);
+        self.begin_after(older, admit, pattern, Some((spec, asked, Some(award.epoch))), ctx)
     }
 
     fn take_help_request(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
@@ -216,6 +214,17 @@ impl AgentActor {
         self.begin_for(admit, AnyPattern::HelpRequest(pattern), None, ctx)
     }
 
+    fn check_room(&self) -> Result<(), Problem> {
+        let limit = self.parts.limits.max_open_conversations;
+        match self.conversations.len() < limit {
+            true => Ok(()),
+            false => {
+                let message = format!("{limit} conversations are open, which is the limit");
+                Err(Problem::new(Reason::Overloaded, message))
+            }
+        }
+    }
+
     fn begin_for(
         &mut self,
         admit: Admit,
@@ -223,13 +232,19 @@ impl AgentActor {
         task: Option<(TaskSpec, Digest, Option<u64>)>,
         ctx: &mut Context<Self>,
     ) -> Result<Durable, Problem> {
-        if self.conversations.len() >= self.parts.limits.max_open_conversations {
-            let limit = self.parts.limits.max_open_conversations;
-            return Err(Problem::new(
-                Reason::Overloaded,
-                format!("{limit} conversations are open, which is the limit"),
-            ));
-        }
+        self.check_room()?;
+        self.begin_after(None, admit, pattern, task, ctx)
+    }
+
+    /// The same, in one commit with the end of `older`, which has been told of it.
+    fn begin_after(
+        &mut self,
+        older: Option<ConversationId>,
+        admit: Admit,
+        pattern: AnyPattern,
+        task: Option<(TaskSpec, Digest, Option<u64>)>,
+        ctx: &mut Context<Self>,
+    ) -> Result<Durable, Problem> {
         let mut receipt = self.receipt(&admit.envelope, &admit.by, admit.digest);
         receipt.task_id = task.as_ref().map(|(spec, _, _)| spec.task_id.clone()).or(receipt.task_id);
         let pending = ConversationId::parse("pending").unwrap_or_else(|_| unreachable!("`pending` is an id"));
@@ -249,7 +264,7 @@ impl AgentActor {
         self.counts.admitted += 1;
         let arrived = Arrived::of(&admit.envelope, &admit.by);
         let came = Came { trace: admit.trace, message: Some(arrived), ..Came::default() };
-        Ok(self.begin(pattern, task, Some(receipt), came, ack, ctx))
+        Ok(self.begin(pattern, task, Some(receipt), Came { older, ..came }, ack, ctx))
     }
 
     /// Opens a conversation; the answer comes when its first step is durable.
@@ -281,6 +296,7 @@ impl AgentActor {
             self.in_flight.insert(sealed.key.clone(), (receipt.digest, Vec::new()));
         }
         let (waiter, durable) = oneshot::channel();
+        let older = came.older.clone();
         let opening = self.opening(&id, &pattern, task.as_ref(), came);
         let mut conversation = Conversation::open(id.clone(), pattern, task, Some(opening));
         conversation.queue.push_back(Queued {
@@ -291,7 +307,10 @@ impl AgentActor {
             waiters: vec![(waiter, ack)],
         });
         self.conversations.insert(id.clone(), conversation);
-        self.advance(&id, false, ctx);
+        match older {
+            Some(older) => self.advance_together(&older, &id, ctx),
+            None => self.advance(&id, false, ctx),
+        }
         later(durable)
     }
 

@@ -4,7 +4,7 @@
 use super::AgentActor;
 use crate::conversation::{
     Conversation,
-    record::{State, Step, keys},
+    record::{State, Step, TaskRow, keys},
     spill,
 };
 use actix::Context;
@@ -98,7 +98,9 @@ impl AgentActor {
         let step: Step = spill::decode(&self.me, store, &journal.value)?;
         let task = match &state.task {
             Some((task, owner)) => match store.latest(&keys::task(&self.me, task, owner))? {
-                Some(row) => Some(spill::decode(&self.me, store, &row.value)?),
+                // A later award of the task has a conversation of its own, and the row is that one's.
+                Some(row) => Some(spill::decode::<TaskRow>(&self.me, store, &row.value)?)
+                    .filter(|row| row.task.conversation == *id),
                 None => None,
             },
             None => None,

@@ -94,7 +94,7 @@ impl AgentActor {
             trace: posted.signal.refs.get(TRACEPARENT).and_then(|text| TraceContext::parse(text.as_str()?)),
             task: posted.signal.task_id.clone(),
             capability: posted.signal.capability.clone(),
-            message: None,
+            ..Came::default()
         };
         let pattern = match is_offer {
             true => self.try_to_get(&posted.signal)?,

@@ -1,14 +1,14 @@
 //! What an effect changes in the records, before anything is performed: open rows, the task's row, claims, the end.
 
 use super::{
-    Conversation, Decided, TrackRecord,
+    Conversation, Decided,
     record::{Claim, DeadLetter, Open, Place, TaskRow, keys},
     spill,
 };
 use crate::outbox::letter;
 use blackboard::store::{Error, Write};
 use protocol::{
-    coordination::{AnyPattern, Effect, Outcome, Update},
+    coordination::{AnyPattern, Effect, Outcome, Update, contract_net::track_record::TrackRecord},
     ids::AgentId,
     message::Payload,
     task::TaskState,

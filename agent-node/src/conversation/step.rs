@@ -20,6 +20,8 @@ impl Conversation {
         effects: Vec<Effect>,
         decided: &mut Decided,
     ) -> Result<(), Error> {
+        #[cfg(test)]
+        super::tests::fail_if_asked()?;
         let writes = &mut decided.batch.writes;
         if self.task != self.shown {
             if let Some(row) = &self.task {

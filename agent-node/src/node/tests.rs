@@ -1,5 +1,6 @@
 use super::*;
 use crate::brain::echo::Echo;
+use blackboard::store::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Store, Watch};
 use protocol::ids::Capability;
 use serde_json::{Value, json};
 
@@ -108,4 +109,110 @@ async fn a_rule_that_panics_ends_its_task_visibly_and_the_agent_lives_on() {
     let (status, next) = ask(&url, &request("t-2")).await;
     assert_eq!((status, next["status"]["state"].as_str()), (200, Some("TASK_STATE_COMPLETED")), "{next:#}");
     running.stop(Duration::from_secs(1)).await;
+}
+
+#[actix::test]
+async fn a_step_that_cannot_be_written_refuses_its_message_and_forgets_it() {
+    let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+    let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
+    let request = json!({
+        "messageId": "m-1", "fromAgentId": "me", "toAgentId": "builder-01", "type": "task-request",
+        "payload": { "taskId": "t-1", "description": "hello", "capability": "build" }
+    });
+    crate::conversation::tests::fail_steps(1);
+    let (status, refused) = ask(&url, &request).await;
+    assert_eq!((status, refused["reasonCode"].as_str()), (500, Some("internal")), "{refused:#}");
+    let (status, again) = ask(&url, &request).await;
+    assert_eq!((status, again["status"]["state"].as_str()), (200, Some("TASK_STATE_COMPLETED")), "{again:#}");
+    running.stop(Duration::from_secs(1)).await;
+}
+
+/// A brain that never comes to an end.
+struct Pondering;
+
+impl Brain for Pondering {
+    fn think(
+        &self,
+        _: crate::brain::Ask,
+        report: tokio::sync::mpsc::Sender<protocol::coordination::thought::Progress>,
+    ) -> crate::brain::Turn {
+        Box::pin(async move {
+            let _open = report;
+            std::future::pending().await
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        "pondering"
+    }
+}
+
+/// A store that remembers which keys were written together.
+struct Remembering(Shared, std::sync::Mutex<Vec<Vec<String>>>);
+
+impl Store for Remembering {
+    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+        self.1.lock().unwrap().push(batch.writes.iter().map(|write| write.key().to_string()).collect());
+        self.0.commit(lane, batch)
+    }
+
+    fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
+        self.0.latest(key)
+    }
+
+    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
+        self.0.read(filter, after, limit)
+    }
+
+    fn head(&self) -> Revision {
+        self.0.head()
+    }
+
+    fn generation(&self) -> String {
+        self.0.generation()
+    }
+
+    fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
+        self.0.watch(filter, after)
+    }
+
+    fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+        self.0.trim(filter, before)
+    }
+}
+
+#[actix::test]
+async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
+    let store = Arc::new(Remembering(blackboard::store::memory::new(), Default::default()));
+    let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
+    let terms = Terms { max_parallel: 1, ..pondering.terms.clone() };
+    let setup = Setup { store: store.clone(), ..setup(vec![Seat { terms, ..pondering }]) };
+    let (secret, outside) = (setup.secret.clone(), WireLimits::default());
+    let running = start(setup).await.unwrap();
+    let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);
+    let manager = Signer::new(secret, AgentId::parse("manager-01").unwrap());
+    let wire = Wire::new(Some(manager), outside).unwrap();
+    let award = async |epoch: u64| {
+        let id = format!("award-{epoch}");
+        let body = json!({
+            "messageId": id, "fromAgentId": "manager-01", "toAgentId": "builder-01", "type": "award",
+            "payload": { "taskId": "t-1", "epoch": epoch, "leaseMs": 60_000,
+                "task": { "taskId": "t-1", "description": "x", "root": "user:local" } }
+        });
+        let call =
+            || blackboard::wire::Call::post(&url, "builder-01", body.to_string().into()).message_id(&id);
+        loop {
+            match wire.json::<Value>(call()).await {
+                Ok(ack) => break ack["conversationId"].as_str().unwrap().to_owned(),
+                Err(problem) => assert_eq!(problem.reason, Reason::Overloaded, "{problem}"),
+            }
+        }
+    };
+    let (older, newer) = (award(3).await, award(7).await);
+    let batches = store.1.lock().unwrap().clone();
+    let begins = batches.iter().find(|keys| keys.contains(&format!("builder-01.journal.{newer}"))).unwrap();
+    assert!(begins.contains(&format!("builder-01.journal.{older}")), "{begins:#?}");
+    let rows = begins.iter().filter(|key| key.starts_with("builder-01.task.")).count();
+    assert_eq!(rows, 1, "the row is the new award's: {begins:#?}");
+    running.stop(Duration::ZERO).await;
 }

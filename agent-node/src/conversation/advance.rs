@@ -1,0 +1,203 @@
+//! One step decided: the rule runs over everything that waits, and what follows from it becomes one batch.
+
+use super::{
+    Conversation, Queued, Waiter,
+    record::{Place, Sealed, keys},
+    spill,
+};
+use crate::agent::Ack;
+use blackboard::store::{Batch, Error, Write};
+use protocol::{
+    coordination::{AnyPattern, Effect, Event, Pattern, What, contract_net::track_record::TrackRecord},
+    ids::AgentId,
+    time::{NodeTime, WallTime},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A decided step on its way to the store.
+pub struct Decided {
+    /// What is to be written.
+    pub batch: Batch,
+    /// What to perform once it is.
+    pub effects: Vec<(Place, Effect)>,
+    /// Whom to tell.
+    pub waiters: Vec<(Waiter, Ack)>,
+    /// Where the claims stand in the batch, with the effects that wrote them.
+    pub claims: Vec<(usize, Place, AgentId)>,
+    /// Receipts the batch holds, with the task each is about.
+    pub receipts: Vec<(blackboard::store::Key, Option<protocol::ids::TaskId>)>,
+    /// Events to hand in again if the commit fails: nobody outside will repeat them.
+    pub inside: Vec<(What, Option<Place>)>,
+    /// The track records that changed.
+    pub track_records: Vec<(AgentId, TrackRecord)>,
+    /// Effects that were dropped by the step: their timers and thoughts end.
+    pub dropped: Vec<Place>,
+}
+
+/// What came of looking at the queue.
+pub enum Advance {
+    /// Nothing to record.
+    Nothing,
+    /// Something that may wait for the next commit.
+    Deferred(Vec<(Waiter, Ack)>),
+    /// A step to commit.
+    Commit(Box<Decided>),
+    /// The rule panicked, or a record can't be written. What is in memory is not true any more.
+    Poisoned(Poisoned),
+}
+
+/// What is left of a step whose rule panicked, or that can't be written.
+pub struct Poisoned {
+    /// What the rule said when it panicked, or why it can't be written.
+    pub why: String,
+    /// Whoever waits for the step.
+    pub waiters: Vec<(Waiter, Ack)>,
+    /// Receipts that were not written.
+    pub receipts: Vec<blackboard::store::Key>,
+    /// What happened inside, without the event that the rule could not take.
+    pub inside: Vec<(What, Option<Place>)>,
+}
+
+impl Conversation {
+    /// Runs the rule over everything that waits; `force` commits even what could be deferred.
+    pub fn advance(
+        &mut self,
+        me: &AgentId,
+        at: NodeTime,
+        wall: WallTime,
+        records: &BTreeMap<AgentId, TrackRecord>,
+        force: bool,
+    ) -> Advance {
+        if self.is_committing || (self.queue.is_empty() && !(force && self.has_uncommitted())) {
+            return Advance::Nothing;
+        }
+        let mut decided = Decided {
+            batch: Batch::default(),
+            effects: Vec::new(),
+            waiters: Vec::new(),
+            claims: Vec::new(),
+            inside: std::mem::take(&mut self.deferred),
+            track_records: Vec::new(),
+            dropped: Vec::new(),
+            receipts: Vec::new(),
+        };
+        let mut events = std::mem::take(&mut self.queue).into_iter();
+        match self.decide(me, (at, wall), records, force, &mut decided, &mut events) {
+            Ok(true) => Advance::Commit(Box::new(decided)),
+            Ok(false) => {
+                self.deferred = decided.inside;
+                Advance::Deferred(decided.waiters)
+            }
+            Err(Fault::Panicked(why)) => Advance::Poisoned(poisoned(why, decided, events)),
+            Err(Fault::Unwritten(why)) => {
+                // Any of them may be what can't be written: it must not come back for ever.
+                decided.inside.clear();
+                Advance::Poisoned(poisoned(why, decided, events))
+            }
+        }
+    }
+
+    /// Whether there is a step to commit; else it may wait. An error says why what is in memory is not true any more.
+    fn decide(
+        &mut self,
+        me: &AgentId,
+        (at, wall): (NodeTime, WallTime),
+        records: &BTreeMap<AgentId, TrackRecord>,
+        force: bool,
+        decided: &mut Decided,
+        events: &mut impl Iterator<Item = Queued>,
+    ) -> Result<bool, Fault> {
+        let mut may_wait = !force;
+        let mut all_effects = Vec::new();
+        let step = self.step + 1;
+        for queued in events {
+            may_wait &= queued.may_be_forgotten();
+            let is_inside = queued.receipt.is_none() && queued.waiters.is_empty();
+            // Whatever goes wrong from here on: whoever waits is told.
+            decided.waiters.extend(queued.waiters);
+            if let Some(Sealed { key, task_id, bytes }) = queued.receipt {
+                decided.receipts.push((key.clone(), task_id));
+                decided.batch.writes.push(Write::Put(key, bytes));
+            }
+            if let Some(place) = queued.closes
+                && let Some(closed) = self.open.remove(&place)
+                && let What::Undelivered { reason, message, .. } = &queued.what
+            {
+                self.bury(me, &closed, place, (reason, message), wall, &mut decided.batch.writes)?;
+            }
+            if let Some(cursor) = queued.cursor {
+                let bytes = spill::encode(me, &cursor, &mut Vec::new(), &mut BTreeSet::new())?;
+                decided.batch.writes.push(Write::Put(keys::cursor(me), bytes));
+            }
+            if matches!(queued.what, What::Leaving { .. }) {
+                self.excuse_attempts();
+            }
+            let event = Event { at, wall, what: queued.what };
+            if let (Some(row), What::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
+                row.task.hear(said.as_ref().clone());
+            }
+            let effects = rule(&mut self.pattern, &event).map_err(Fault::Panicked)?;
+            if is_inside {
+                decided.inside.push((event.what.clone(), queued.closes));
+            }
+            for effect in effects {
+                let place = Place(step, u32::try_from(all_effects.len()).unwrap_or(u32::MAX));
+                self.note(me, &effect, place, at, wall, records, decided)?;
+                all_effects.push(effect);
+            }
+            self.uncommitted.push((event, queued.closes));
+        }
+        if may_wait && all_effects.is_empty() && self.uncommitted.len() < 1_024 {
+            return Ok(false);
+        }
+        for place in std::mem::take(&mut self.again) {
+            decided.effects.extend(self.open.get(&place).map(|open| (place, open.effect.clone())));
+        }
+        self.record(me, step, all_effects, decided)?;
+        self.step = step;
+        self.is_committing = true;
+        Ok(true)
+    }
+}
+
+/// Why a step came to nothing.
+enum Fault {
+    Panicked(String),
+    Unwritten(String),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Unwritten(error.to_string())
+    }
+}
+
+/// Runs the rule; a panic in it ends the step, not the agent.
+fn rule(pattern: &mut AnyPattern, event: &Event) -> Result<Vec<Effect>, String> {
+    let run = || {
+        #[cfg(test)]
+        super::tests::panic_if_asked(event);
+        pattern.on(event)
+    };
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+    })
+}
+
+fn poisoned(why: String, decided: Decided, rest: impl Iterator<Item = Queued>) -> Poisoned {
+    let mut left = Poisoned {
+        why,
+        waiters: decided.waiters,
+        receipts: decided.receipts.into_iter().map(|(key, _)| key).collect(),
+        inside: decided.inside,
+    };
+    for queued in rest {
+        left.receipts.extend(queued.receipt.as_ref().map(|receipt| receipt.key.clone()));
+        if queued.receipt.is_none() && queued.waiters.is_empty() {
+            left.inside.push((queued.what, queued.closes));
+        }
+        left.waiters.extend(queued.waiters);
+    }
+    left
+}
