@@ -50,7 +50,7 @@ use reach::Reach;
 use registry::{
     client::Registry,
     config::Config as RegistryConfig,
-    registrar::{Clocks, Publish, RegistryActor},
+    registrar::{Clocks, Keeper, Publish},
 };
 use services::NotStarted;
 use std::{
@@ -224,14 +224,12 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             let to_board = ToBoard(board_for(&registry_id), Principal::Agent(registry_id.clone()));
             let clocks =
                 Clocks { node: Arc::new(move || clock.node()), wall: Arc::new(move || clock.wall()) };
-            let actor = RegistryActor::open(
-                setup.registry_config.clone(),
-                owned("registry"),
-                Arc::new(to_board),
-                clocks,
+            let (config, store) = (setup.registry_config.clone(), owned("registry"));
+            let started = Keeper::start(config, store, Arc::new(to_board), clocks);
+            Some(
+                started
+                    .map_err(|problem| anyhow::anyhow!("the registry can't start: {}", problem.message))?,
             )
-            .context("the registry's rows can't be read")?;
-            Some(actor.run())
         }
         Some(Service::At(_) | Service::Told) | None => None,
     };

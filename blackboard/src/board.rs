@@ -6,6 +6,7 @@ use crate::{
     feed::{self, Feed, Subscription},
     signals,
     store::{self, Revision, Shared},
+    supervised::{Budget, Life, Supervised},
 };
 use actix::prelude::*;
 use protocol::{
@@ -15,7 +16,11 @@ use protocol::{
     signal::{Posted, Selector, Signal},
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 pub mod config;
 pub use config::{BoardConfig, Clock};
@@ -50,6 +55,8 @@ pub struct Snapshot {
     pub recent_bytes: usize,
     /// Claims that are held.
     pub held_claims: usize,
+    /// How often the actor was started anew after a panic.
+    pub restarts: u64,
     /// Requests that wait for the store.
     pub in_flight: usize,
     /// What has happened since the start.
@@ -81,15 +88,21 @@ pub struct Counts {
 /// The board of this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Board {
-    actor: Addr<BlackboardActor>,
-    feed: Arc<Feed>,
+    live: Arc<Supervised<Live>>,
     store: Shared,
     config: Arc<BoardConfig>,
 }
 
+/// The actor in one of its lives, and what its readers follow.
+#[derive(Clone)]
+struct Live {
+    actor: Addr<BlackboardActor>,
+    feed: Arc<Feed>,
+}
+
 impl Board {
     /// Opens the board over `store` (its keys begin with `board`) and starts its actor in the current arbiter.
-    /// Every claim that is held starts its lease afresh.
+    /// Every claim that is held starts its lease afresh. After a panic the same happens again, and readers are cut.
     pub fn start(store: Shared, config: BoardConfig, clock: Clock) -> Result<Self, Problem> {
         let config = Arc::new(config);
         let bounds = feed::Bounds {
@@ -97,18 +110,28 @@ impl Board {
             bytes: config.recent_bytes,
             subscribers: config.max_subscribers,
         };
-        let feed = Feed::start(store.clone(), bounds)?;
-        let leases = claiming::held(&store, clock.node(), config.grace())?;
-        let actor = BlackboardActor {
-            store: store.clone(),
-            config: config.clone(),
-            clock,
-            leases,
-            in_flight: 0,
-            counts: Counts::default(),
-            feed: feed.clone(),
-        };
-        Ok(Self { actor: actor.start(), feed, store, config })
+        let (its_store, its_config) = (store.clone(), config.clone());
+        let mut former: Option<Weak<Feed>> = None;
+        let away = Reason::BlackboardUnavailable;
+        let live = Supervised::start("the blackboard", away, Budget::default(), move |life| {
+            if let Some(feed) = former.take().and_then(|feed| feed.upgrade()) {
+                feed.close();
+            }
+            let feed = Feed::start(its_store.clone(), bounds)?;
+            former = Some(Arc::downgrade(&feed));
+            let actor = BlackboardActor {
+                store: its_store.clone(),
+                config: its_config.clone(),
+                leases: claiming::held(&its_store, clock.node(), its_config.grace())?,
+                clock: clock.clone(),
+                in_flight: 0,
+                counts: Counts::default(),
+                feed: feed.clone(),
+                life,
+            };
+            Ok(Live { actor: actor.start(), feed })
+        })?;
+        Ok(Self { live, store, config })
     }
 
     /// The limits in force.
@@ -139,12 +162,14 @@ impl Board {
         selector: Selector,
         after: Option<Revision>,
     ) -> Result<Subscription, Problem> {
-        Subscription::new(&self.feed, selector, after)
+        Subscription::new(&self.live.get()?.feed, selector, after)
     }
 
     /// Ends every subscription, so that a server that drains need not wait for its readers. What is written goes on.
     pub fn close(&self) {
-        self.feed.close();
+        if let Ok(live) = self.live.get() {
+            live.feed.close();
+        }
     }
 
     /// Takes an open task for `holder`.
@@ -185,7 +210,8 @@ impl Board {
 
     /// What the board is doing.
     pub async fn snapshot(&self) -> Result<Snapshot, Problem> {
-        self.ask(Show).await
+        let restarts = self.live.restarts();
+        self.ask(Show).await.map(|snapshot| Snapshot { restarts, ..snapshot })
     }
 
     async fn change(&self, by: &Principal, task: &TaskId, change: Change) -> Result<Claim, Problem> {
@@ -198,7 +224,7 @@ impl Board {
         T: Send + 'static,
         BlackboardActor: Handler<M>,
     {
-        match self.actor.send(message).await {
+        match self.live.get()?.actor.send(message).await {
             Ok(answer) => answer,
             Err(gone) => Err(Problem::new(Reason::BlackboardUnavailable, format!("the board: {gone}"))),
         }
@@ -214,6 +240,7 @@ pub struct BlackboardActor {
     in_flight: usize,
     counts: Counts,
     feed: Arc<Feed>,
+    life: Life,
 }
 
 /// A held claim's lease, and for whom it runs.
@@ -226,6 +253,10 @@ pub(crate) struct Holding {
 
 impl Actor for BlackboardActor {
     type Context = Context<Self>;
+
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.life.over();
+    }
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(self.config.sweep(), |actor, ctx| {

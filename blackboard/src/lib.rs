@@ -18,4 +18,5 @@ pub mod http;
 
 pub mod refusal;
 pub mod resource;
+pub mod supervised;
 pub mod wire;

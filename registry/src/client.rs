@@ -10,9 +10,9 @@ pub use watch::Watch;
 use crate::{
     application::Application,
     entry::{Entry, Heartbeat, Query, Registered},
-    registrar::{Beat, Deregister, Find, Look, Register, RegistryActor},
+    registrar::{Beat, Deregister, Find, Keeper, Look, Register, RegistryActor},
 };
-use actix::{Addr, Handler, Message, dev::ToEnvelope};
+use actix::{Handler, Message, dev::ToEnvelope};
 use blackboard::wire::Wire;
 use protocol::{
     card::Card,
@@ -29,14 +29,14 @@ pub struct Registry(Place);
 
 #[derive(Clone)]
 enum Place {
-    Here(Addr<RegistryActor>),
+    Here(Keeper),
     There(Remote),
 }
 
 impl Registry {
     /// The registry in this process. Whoever holds it is trusted to register only agents of this process.
-    pub fn local(registry: Addr<RegistryActor>) -> Self {
-        Self(Place::Here(registry))
+    pub fn local(registry: impl Into<Keeper>) -> Self {
+        Self(Place::Here(registry.into()))
     }
 
     /// The registry at `base` (`http://127.0.0.1:8000`). What an agent registers, `wire` has to sign as that agent.
@@ -112,14 +112,12 @@ impl Registry {
 }
 
 /// Asks the actor; one that is gone is an unavailable registry.
-pub(crate) async fn ask<M>(registry: &Addr<RegistryActor>, message: M) -> Result<M::Result, Problem>
+pub(crate) async fn ask<M>(registry: &Keeper, message: M) -> Result<M::Result, Problem>
 where
     M: Message<Result: Send> + Send + 'static,
     RegistryActor: Handler<M>,
     <RegistryActor as actix::Actor>::Context: ToEnvelope<RegistryActor, M>,
 {
-    registry
-        .send(message)
-        .await
-        .map_err(|_| Problem::new(Reason::RegistryUnavailable, "the registry has stopped"))
+    let gone = |_| Problem::new(Reason::RegistryUnavailable, "the registry did not live to answer");
+    registry.actor()?.send(message).await.map_err(gone)
 }

@@ -1,4 +1,4 @@
-//! The registry's routes. They expect the edge's `Principal` and whole body, and `web::Data<Addr<RegistryActor>>`.
+//! The registry's routes. They expect the edge's `Principal` and whole body, and `web::Data<Keeper>`.
 
 mod stream;
 
@@ -6,9 +6,8 @@ use crate::{
     application::Application,
     client::ask,
     entry::{Entry, Heartbeat, Match, Prefer, Query},
-    registrar::{Beat, Deregister, Find, Look, Register, RegistryActor},
+    registrar::{Beat, Deregister, Find, Keeper, Look, Register},
 };
-use actix::Addr;
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
 use blackboard::{refusal::Refusal, resource::resource};
 use protocol::{
@@ -27,7 +26,7 @@ pub(crate) struct Found {
 }
 
 type Answer = Result<HttpResponse, Refusal>;
-type Place = web::Data<Addr<RegistryActor>>;
+type Place = web::Data<Keeper>;
 
 /// Every route of the registry.
 pub fn routes(cfg: &mut web::ServiceConfig) {

@@ -23,10 +23,13 @@ use crate::{
 use actix::{
     Actor, ActorContext, Addr, AsyncContext, Context, Handler, MessageResult, ResponseFuture, WrapFuture,
 };
-use blackboard::store::{Error, Shared};
+use blackboard::{
+    store::{Error, Shared},
+    supervised::{Budget, Life, Supervised},
+};
 use desk::Desk;
 use outbox::Outbox;
-use protocol::problem::Problem;
+use protocol::problem::{Problem, Reason};
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
@@ -40,6 +43,44 @@ pub struct RegistryActor {
     desk: Rc<Desk>,
     outbox: Option<Outbox>,
     on_timer: bool,
+    life: Life,
+}
+
+/// The registry of this process, started anew when it has panicked. Cheap to clone.
+#[derive(Clone)]
+pub struct Keeper(Arc<Supervised<Addr<RegistryActor>>>);
+
+impl Keeper {
+    /// Starts [`RegistryActor::open`]'s registry on this thread, and again after a panic.
+    pub fn start(
+        config: Config,
+        store: Shared,
+        board: Arc<dyn Publish>,
+        clocks: Clocks,
+    ) -> Result<Self, Problem> {
+        let away = Reason::RegistryUnavailable;
+        let keeper = Supervised::start("the registry", away, Budget::default(), move |life| {
+            let actor = RegistryActor::open(config.clone(), store.clone(), board.clone(), clocks.clone())?;
+            Ok(RegistryActor { life, ..actor }.run())
+        })?;
+        Ok(Self(keeper))
+    }
+
+    /// The actor, or why there is none.
+    pub(crate) fn actor(&self) -> Result<Addr<RegistryActor>, Problem> {
+        self.0.get()
+    }
+
+    /// How often it was started anew after a panic.
+    pub fn restarts(&self) -> u64 {
+        self.0.restarts()
+    }
+}
+
+impl From<Addr<RegistryActor>> for Keeper {
+    fn from(actor: Addr<RegistryActor>) -> Self {
+        Self(Supervised::as_it_is("the registry", Reason::RegistryUnavailable, actor))
+    }
 }
 
 impl RegistryActor {
@@ -64,7 +105,7 @@ impl RegistryActor {
             clocks,
             store,
         };
-        Ok(Self { desk: Rc::new(desk), outbox: Some(outbox), on_timer: true })
+        Ok(Self { desk: Rc::new(desk), outbox: Some(outbox), on_timer: true, life: Life::unwatched() })
     }
 
     /// The same, looking at leases only when it is told to.
@@ -82,6 +123,10 @@ impl RegistryActor {
 
 impl Actor for RegistryActor {
     type Context = Context<Self>;
+
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.life.over();
+    }
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(self.desk.config.max_waiting);

@@ -102,6 +102,7 @@ impl Handler<Show> for BlackboardActor {
             subscribers: self.feed.subscribers(),
             recent_bytes: self.feed.recent_bytes(),
             held_claims: self.leases.len(),
+            restarts: 0,
             in_flight: self.in_flight,
             counts: self.counts,
             limits: (*self.config).clone(),

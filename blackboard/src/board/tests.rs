@@ -271,3 +271,102 @@ async fn on_disk_a_repeat_after_a_restart_is_answered_with_the_first_revision() 
     assert_eq!(board.look(&task).await.unwrap().epoch, claim.epoch);
     assert_eq!(board.complete(&by, &task, claim.epoch).await.unwrap().state, Standing::Completed);
 }
+
+/// A store whose next commit panics, as often as it is told.
+struct Fragile {
+    store: Shared,
+    panics: Arc<AtomicU64>,
+}
+
+impl store::Store for Fragile {
+    fn commit(&self, lane: store::Lane, batch: store::Batch) -> store::Pending<Vec<Revision>> {
+        let left = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        assert!(left.is_err(), "on purpose");
+        self.store.commit(lane, batch)
+    }
+    fn latest(&self, key: &store::Key) -> Result<Option<store::Record>, store::Error> {
+        self.store.latest(key)
+    }
+    fn read(
+        &self,
+        filter: &store::Filter,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<store::Record>, store::Error> {
+        self.store.read(filter, after, limit)
+    }
+    fn head(&self) -> Revision {
+        self.store.head()
+    }
+    fn generation(&self) -> String {
+        self.store.generation()
+    }
+    fn watch(&self, filter: store::Filter, after: Revision) -> Result<store::Watch, store::Error> {
+        self.store.watch(filter, after)
+    }
+    fn trim(&self, filter: store::Filter, before: Revision) -> store::Pending<u64> {
+        self.store.trim(filter, before)
+    }
+}
+
+/// Publishes until it is taken.
+async fn published(board: &Board, id: &str) -> Revision {
+    within("the board is back", async {
+        loop {
+            match board.publish(&agent("b-1"), signal(id, "help.needed", "b-1")).await {
+                Ok(revision) => return revision,
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    })
+    .await
+}
+
+#[actix::test]
+async fn a_board_that_panics_is_started_anew_its_readers_resume_and_its_claims_stand() {
+    let panics = Arc::new(AtomicU64::new(0));
+    let store = Arc::new(Fragile { store: memory::new(), panics: panics.clone() });
+    let board = Board::start(store, BoardConfig::fast(), Clock::system()).unwrap();
+    let first = published(&board, "a").await;
+    let task = TaskId::parse("t-1").unwrap();
+    let holder = AgentId::parse("b-1").unwrap();
+    board.claim(&agent("b-1"), &task, &holder, Duration::from_secs(5)).await.unwrap();
+    let mut reader = board.subscribe(Selector::default(), Some(0)).unwrap();
+    while reader.cursor() < first {
+        reader.next(1 << 20).await.unwrap();
+    }
+
+    panics.store(1, Ordering::SeqCst);
+    let lost = board.publish(&agent("b-1"), signal("b", "help.needed", "b-1")).await.unwrap_err();
+    assert_eq!(lost.reason, Reason::BlackboardUnavailable, "{lost:?}");
+    let second = published(&board, "b").await;
+    assert_eq!(board.snapshot().await.unwrap().restarts, 1);
+    let cut = within("the reader is cut", async {
+        loop {
+            if let Err(problem) = reader.next(1 << 20).await {
+                return problem;
+            }
+        }
+    });
+    assert_eq!(cut.await.reason, Reason::BlackboardUnavailable);
+    let mut again = board.subscribe(Selector::default(), Some(first)).unwrap();
+    let mut seen = Vec::new();
+    while again.cursor() < second {
+        seen.extend(again.next(1 << 20).await.unwrap().iter().map(|event| event.posted.signal.id.clone()));
+    }
+    assert!(seen.contains(&"b".to_owned()), "nothing was missed: {seen:?}");
+    assert_eq!(board.look(&task).await.unwrap().holder, holder);
+
+    panics.store(100, Ordering::SeqCst);
+    let down = within("it stays down", async {
+        loop {
+            let refused = board.publish(&agent("b-1"), signal("c", "help.needed", "b-1")).await.unwrap_err();
+            if refused.message.contains("stays down") {
+                return refused;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    assert!(down.await.message.contains("panicked"));
+    assert!(board.snapshot().await.is_err(), "whoever asks whether it is ready hears it");
+}

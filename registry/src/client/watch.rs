@@ -4,9 +4,8 @@ use super::{ask, remote::Remote};
 use crate::{
     entry::{Entry, News},
     http::Found,
-    registrar::{Follow, RegistryActor},
+    registrar::{Follow, Keeper},
 };
-use actix::Addr;
 use eventsource_stream::{Event, EventStreamError, Eventsource};
 use futures_util::{Stream, StreamExt};
 use protocol::problem::{Problem, Reason};
@@ -22,7 +21,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 pub struct Watch(Source);
 
 enum Source {
-    Here { registry: Addr<RegistryActor>, changes: Option<Receiver<Arc<Entry>>> },
+    Here { registry: Keeper, changes: Option<Receiver<Arc<Entry>>> },
     There { remote: Remote, events: Option<Events>, failures: u32 },
 }
 
@@ -32,7 +31,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 impl Watch {
-    pub(crate) fn here(registry: Addr<RegistryActor>) -> Self {
+    pub(crate) fn here(registry: Keeper) -> Self {
         Self(Source::Here { registry, changes: None })
     }
 
@@ -51,10 +50,7 @@ impl Watch {
     }
 }
 
-async fn next_here(
-    registry: &Addr<RegistryActor>,
-    changes: &mut Option<Receiver<Arc<Entry>>>,
-) -> Result<News, Problem> {
+async fn next_here(registry: &Keeper, changes: &mut Option<Receiver<Arc<Entry>>>) -> Result<News, Problem> {
     if let Some(receiver) = changes {
         match receiver.recv().await {
             Ok(entry) => return Ok(News::Change(entry)),

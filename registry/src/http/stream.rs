@@ -4,9 +4,8 @@
 use crate::{
     client::{Watch, ask},
     entry::{Entry, News},
-    registrar::{Observe, RegistryActor},
+    registrar::{Keeper, Observe},
 };
-use actix::Addr;
 use actix_web::{HttpResponse, http::header};
 use bytes::{BufMut, Bytes, BytesMut};
 use protocol::problem::{Problem, Reason};
@@ -15,7 +14,7 @@ use std::time::Duration;
 const COMMENT: Bytes = Bytes::from_static(b": here\n\n");
 
 /// The answer to a watcher, or why it is not let in.
-pub(super) async fn answer(registry: Addr<RegistryActor>) -> Result<HttpResponse, Problem> {
+pub(super) async fn answer(registry: Keeper) -> Result<HttpResponse, Problem> {
     let config = ask(&registry, Observe).await?.config;
     let every = Duration::from_millis(config.watch_comment_ms.max(1));
     let mut watch = Watch::here(registry);
