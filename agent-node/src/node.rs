@@ -4,6 +4,7 @@ mod follow;
 pub mod home;
 pub mod keys;
 mod leave;
+mod missed;
 pub mod plan;
 mod presence;
 pub mod reach;
@@ -298,6 +299,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         && let Some(registry) = registry_for(&first.id)
     {
         follow::keep(registry, peers.clone());
+        let registries = local.keys().filter_map(|id| Some((id.clone(), registry_for(id)?))).collect();
+        missed::report(registries, &peers, Duration::from_millis(setup.registry_config.heartbeat_ms));
         let ids: Vec<_> = agents.keys().cloned().collect();
         peers.first_view(&ids, FIRST_VIEW).await;
     }

@@ -16,7 +16,7 @@ use crate::{
 use actix::Recipient;
 use blackboard::{
     client::Blackboard,
-    wire::{Call, Wire},
+    wire::{Call, Wire, is_unreachable},
 };
 use bytes::Bytes;
 use letter::Letter;
@@ -217,7 +217,13 @@ impl Outbox {
             }
         } else {
             match self.ways.peers.whereabouts(&letter.to) {
-                Whereabouts::At(endpoint) => self.hand_over(letter, &endpoint, parcel).await,
+                Whereabouts::At(endpoint) => {
+                    let handed = self.hand_over(letter, &endpoint, parcel).await;
+                    if handed.as_ref().is_err_and(is_unreachable) {
+                        self.ways.peers.miss(&self.me, &letter.to);
+                    }
+                    handed
+                }
                 Whereabouts::Departed => {
                     Err(Problem::new(Reason::AgentDeparted, format!("{} has left", letter.to)))
                 }

@@ -12,10 +12,11 @@ use protocol::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
+use tokio::sync::mpsc;
 
 /// One peer, as the registry last told.
 #[derive(Debug, Clone)]
@@ -30,6 +31,17 @@ pub struct Peer {
     pub has_departed: bool,
     /// Tasks it was doing at its last heartbeat.
     pub running: u32,
+}
+
+/// Somebody could not reach somebody.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missed {
+    /// Who.
+    pub by: AgentId,
+    /// Whom.
+    pub whom: AgentId,
+    /// Which life of it.
+    pub incarnation: u64,
 }
 
 /// Where a peer can be reached.
@@ -49,6 +61,7 @@ pub struct Peers {
     by_capability: DashMap<Capability, BTreeSet<AgentId>>,
     synced: AtomicBool,
     arrived: tokio::sync::Notify,
+    missed: OnceLock<mpsc::Sender<Missed>>,
 }
 
 impl Peers {
@@ -94,6 +107,18 @@ impl Peers {
             }
         };
         drop(tokio::time::timeout(patience, seen).await);
+    }
+
+    /// Where it is heard from now on whom nobody could reach.
+    pub fn report_missed(&self, to: mpsc::Sender<Missed>) {
+        drop(self.missed.set(to));
+    }
+
+    /// `by` could not reach `whom`. Said as often as it is seen; when nobody listens, it is of no use to anyone.
+    pub fn miss(&self, by: &AgentId, whom: &AgentId) {
+        if let (Some(to), Some(peer)) = (self.missed.get(), self.all.get(whom)) {
+            drop(to.try_send(Missed { by: by.clone(), whom: whom.clone(), incarnation: peer.incarnation }));
+        }
     }
 
     /// Where `agent` can be reached.

@@ -14,7 +14,7 @@ pub const CARD: &str = "/a2a/card";
 pub const SIGNALS: &str = "/board/signals";
 /// Claims on open tasks: `{task}`, `{task}/renew`, `{task}/release`, `{task}/complete`, `{task}/fail`.
 pub const CLAIMS: &str = "/board/claims";
-/// Registered agents: `{id}`, `{id}/heartbeat`.
+/// Registered agents: `{id}`, `{id}/heartbeat`, `{id}/suspicion`.
 pub const AGENTS: &str = "/registry/agents";
 /// Changes among the registered agents, live.
 pub const REGISTRY_WATCH: &str = "/registry/watch";

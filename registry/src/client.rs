@@ -10,7 +10,7 @@ pub use watch::Watch;
 use crate::{
     application::Application,
     entry::{Entry, Heartbeat, Query, Registered},
-    registrar::{Beat, Deregister, Find, Keeper, Look, Register, RegistryActor},
+    registrar::{Beat, Deregister, Find, Keeper, Look, Register, RegistryActor, Suspect},
 };
 use actix::{Handler, Message, dev::ToEnvelope};
 use blackboard::wire::Wire;
@@ -63,6 +63,16 @@ impl Registry {
         match &self.0 {
             Place::Here(registry) => ask(registry, Beat { by, id: id.clone(), heartbeat }).await?,
             Place::There(remote) => remote.heartbeat(id, heartbeat).await,
+        }
+    }
+
+    /// Says that `reporter` could not reach that life of `id`. Two who say so make the registry wait for one heartbeat
+    /// only; one alone changes nothing.
+    pub async fn suspect(&self, reporter: &AgentId, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
+        let by = Principal::Agent(reporter.clone());
+        match &self.0 {
+            Place::Here(registry) => ask(registry, Suspect { by, id: id.clone(), incarnation }).await?,
+            Place::There(remote) => remote.suspect(id, incarnation).await,
         }
     }
 

@@ -17,6 +17,13 @@ pub struct Config {
     pub keep_departed_ms: u64,
     /// How much of the live set may expire in one lease, in percent; at least one agent may.
     pub max_expiry_percent: u32,
+    /// How often within `flap_window_ms` it is told on the board that one agent came or left; what comes beyond is kept
+    /// back.
+    pub flap_limit: usize,
+    /// The window in which that is counted.
+    pub flap_window_ms: u64,
+    /// How long such an agent has to stay as it is until that is told.
+    pub flap_calm_ms: u64,
     /// Rows kept; the next registration is answered 503.
     pub max_agents: usize,
     /// Changes (registrations, departures) waiting for the store; the next is answered 503.
@@ -41,6 +48,9 @@ impl Default for Config {
             sweep_ms: 1_000,
             keep_departed_ms: 24 * 3_600_000,
             max_expiry_percent: 15,
+            flap_limit: 10,
+            flap_window_ms: 60_000,
+            flap_calm_ms: 30_000,
             max_agents: 10_000,
             max_waiting: 1_024,
             max_watchers: 1_000,
@@ -59,6 +69,7 @@ impl Config {
             lease_ms: 2_000,
             heartbeat_ms: 500,
             sweep_ms: 250,
+            flap_calm_ms: 3_000,
             watch_comment_ms: 1_000,
             retry_ms: 20,
             retry_cap_ms: 500,

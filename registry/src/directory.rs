@@ -2,10 +2,12 @@
 
 mod change;
 mod expiry;
+mod flapping;
 #[cfg(test)]
 pub(crate) mod samples;
 mod search;
 mod skills;
+mod suspicion;
 #[cfg(test)]
 mod tests;
 
@@ -17,12 +19,14 @@ use crate::{
     entry::{Heartbeat, Presence},
 };
 use expiry::Expiry;
+use flapping::Flapping;
 use protocol::{card::Card, ids::AgentId, time::NodeTime};
 use skills::Skills;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
+use suspicion::Suspicion;
 
 /// How many former processes of an agent are remembered, so that a late repeat of theirs is recognised.
 const SUPERSEDED: usize = 8;
@@ -57,6 +61,8 @@ pub struct Directory {
     gone: Skills,
     floor: u64,
     expiry: Expiry,
+    flapping: Flapping,
+    suspicion: Suspicion,
 }
 
 impl Directory {
@@ -64,7 +70,9 @@ impl Directory {
     pub fn new(config: Config, rows: impl IntoIterator<Item = Row>, floor: u64, now: NodeTime) -> Self {
         let expiry = Expiry { recent: VecDeque::new(), grace_until: now, swept: now, preserving: false };
         let (live, gone) = (Skills::default(), Skills::default());
-        let mut directory = Self { config, known: BTreeMap::new(), live, gone, floor, expiry };
+        let (flapping, suspicion) = Default::default();
+        let known = BTreeMap::new();
+        let mut directory = Self { config, known, live, gone, floor, expiry, flapping, suspicion };
         for mut row in rows {
             if let Some(gone) = &mut row.gone {
                 gone.at = gone.at.min(now);
@@ -180,11 +188,17 @@ impl Directory {
         changed
     }
 
+    /// How many more agents fit without one having to go for them.
+    pub fn room(&self) -> usize {
+        self.config.max_agents.saturating_sub(self.known.len())
+    }
+
     /// Counts and flags for those who look at the registry.
     pub fn figures(&self) -> Figures {
         let suspect = self.known.values().filter(|known| known.presence() == Presence::Suspect).count();
         let (live, gone) = (self.live.len(), self.gone.len());
-        Figures { alive: live - suspect, suspect, gone, self_preserving: self.expiry.preserving }
+        let (flapping, self_preserving) = (self.flapping.count(), self.expiry.preserving);
+        Figures { alive: live - suspect, suspect, gone, flapping, self_preserving }
     }
 
     /// The row that `incarnation` of `id` may speak for.

@@ -6,7 +6,7 @@ use crate::{
     application::Application,
     client::ask,
     entry::{Entry, Heartbeat, Match, Prefer, Query},
-    registrar::{Beat, Deregister, Find, Keeper, Look, Register},
+    registrar::{Beat, Deregister, Find, Keeper, Look, Register, Suspect},
 };
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
 use blackboard::{refusal::Refusal, resource::resource};
@@ -37,6 +37,7 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
             [(Method::GET, web::to(look)), (Method::DELETE, web::to(deregister))],
         ))
         .service(resource(&format!("{agents}/{{id}}/heartbeat"), [(Method::PUT, web::to(heartbeat))]))
+        .service(resource(&format!("{agents}/{{id}}/suspicion"), [(Method::POST, web::to(suspect))]))
         .service(resource(routes::REGISTRY_WATCH, [(Method::GET, web::to(watch))]));
 }
 
@@ -54,6 +55,21 @@ async fn heartbeat(
 ) -> Answer {
     let (id, heartbeat): (_, Heartbeat) = (agent(&id)?, read(&body)?);
     ask(&registry, Beat { by: by.into_inner(), id, heartbeat }).await??;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn suspect(
+    registry: Place,
+    by: web::ReqData<Principal>,
+    id: web::Path<String>,
+    body: web::Bytes,
+) -> Answer {
+    #[derive(Deserialize)]
+    struct Missed {
+        incarnation: u64,
+    }
+    let (id, Missed { incarnation }) = (agent(&id)?, read(&body)?);
+    ask(&registry, Suspect { by: by.into_inner(), id, incarnation }).await??;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -8,9 +8,13 @@ mod outbox;
 mod rows;
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod unrest;
 
 pub use desk::Clocks;
-pub use messages::{Beat, Deregister, Find, Follow, Following, Look, Observe, Register, State, Sweep};
+pub use messages::{
+    Beat, Deregister, Find, Follow, Following, Look, Observe, Register, State, Suspect, Sweep,
+};
 pub use outbox::Publish;
 pub use rows::OWNER;
 
@@ -96,6 +100,7 @@ impl RegistryActor {
         let outbox = Outbox::new(store.clone(), board, &config);
         let desk = Desk {
             directory: RefCell::new(directory),
+            newcomers: RefCell::default(),
             changing: Mutex::new(()),
             waiting: Semaphore::new(config.max_waiting),
             sweeping: Cell::new(false),
@@ -164,6 +169,13 @@ impl Handler<Beat> for RegistryActor {
     fn handle(&mut self, Beat { by, id, heartbeat }: Beat, _: &mut Self::Context) -> Self::Result {
         may_speak_for(&by, &id, true)?;
         self.desk.beat(&id, heartbeat)
+    }
+}
+
+impl Handler<Suspect> for RegistryActor {
+    type Result = Result<(), Problem>;
+    fn handle(&mut self, Suspect { by, id, incarnation }: Suspect, _: &mut Self::Context) -> Self::Result {
+        self.desk.suspect(&by, &id, incarnation)
     }
 }
 

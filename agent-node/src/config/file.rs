@@ -203,7 +203,7 @@ numbers! {
 
 numbers! {
     /// When an agent counts as missing.
-    RegistryFile { lease_ms heartbeat_ms sweep_ms }
+    RegistryFile { lease_ms heartbeat_ms sweep_ms flap_limit flap_window_ms flap_calm_ms }
 }
 
 numbers! {

@@ -44,6 +44,12 @@ impl Remote {
         self.wire.bytes(call).await.map(|_| ())
     }
 
+    pub(super) async fn suspect(&self, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
+        let url = format!("{}/suspicion", self.agent(id));
+        let body = serde_json::json!({ "incarnation": incarnation }).to_string();
+        self.wire.bytes(Call::post(&url, OWNER, body.into())).await.map(|_| ())
+    }
+
     pub(super) async fn deregister(
         &self,
         id: &AgentId,

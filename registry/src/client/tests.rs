@@ -29,7 +29,7 @@ fn served_at(
                 request.extensions_mut().insert(principal.clone());
                 next.call(request)
             })
-            .app_data(web::Data::new(addr.clone()))
+            .app_data(web::Data::new(crate::registrar::Keeper::from(addr.clone())))
             .configure(http::routes)
     })
     .workers(1)

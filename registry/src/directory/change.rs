@@ -87,6 +87,12 @@ pub enum Notice {
 }
 
 impl Notice {
+    pub(super) fn id(&self) -> &AgentId {
+        match self {
+            Self::Joined { id, .. } | Self::Left { id, .. } => id,
+        }
+    }
+
     pub(super) fn joined(row: &Row) -> Self {
         let (id, endpoint) = (row.card.agent_id.clone(), row.card.endpoint.clone());
         Self::Joined { id, incarnation: row.incarnation, endpoint }
@@ -163,6 +169,8 @@ pub struct Figures {
     pub suspect: usize,
     /// Left within the last day.
     pub gone: usize,
+    /// Of how many it is kept back that they come and go.
+    pub flapping: usize,
     /// Whether more agents are overdue than may expire: something is wrong with the network rather than with them.
     pub self_preserving: bool,
 }

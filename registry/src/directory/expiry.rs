@@ -3,7 +3,7 @@
 use super::{Change, Departure, Directory, Gone, Notice, Row};
 use crate::entry::Presence;
 use protocol::{ids::AgentId, time::NodeTime};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Most rows one sweep changes, so that its commit stays small.
 const PER_SWEEP: usize = 500;
@@ -38,6 +38,13 @@ impl Directory {
             self.extend_all(now);
         }
         self.expiry.swept = self.expiry.swept.max(now);
+        self.forget_reports(now);
+        let missed: BTreeSet<AgentId> = self
+            .known
+            .iter()
+            .filter(|(id, known)| known.row.gone.is_none() && self.is_missed(id, known.pulse.seen, now))
+            .map(|(id, _)| id.clone())
+            .collect();
         let mut suspected = Vec::new();
         let mut due = Vec::new();
         let mut forgotten = Vec::new();
@@ -51,7 +58,7 @@ impl Directory {
                         known.pulse.suspect = true;
                         suspected.push(id.clone());
                     }
-                    if silence >= self.config.lease() {
+                    if silence >= self.config.lease() || missed.contains(id) {
                         due.push((known.pulse.seen, id.clone()));
                     }
                 }
@@ -66,7 +73,7 @@ impl Directory {
             change.written.push(Row { gone, ..known.row.clone() });
             change.notices.push(Notice::left(&known.row, Departure::Expired));
         }
-        let idle = change.written.is_empty() && change.forgotten.is_empty();
+        let idle = change.written.is_empty() && change.forgotten.is_empty() && !self.has_settled(now);
         Swept { suspected, change: (!idle).then_some(change) }
     }
 

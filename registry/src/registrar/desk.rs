@@ -12,6 +12,7 @@ use crate::{
 };
 use blackboard::store::{Error, Lane, Shared};
 use protocol::{
+    card::Card,
     ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
@@ -19,10 +20,14 @@ use protocol::{
 };
 use std::{
     cell::{Cell, RefCell},
+    collections::{BTreeSet, VecDeque},
     rc::Rc,
     sync::Arc,
 };
-use tokio::sync::{Mutex, MutexGuard, Notify, Semaphore, broadcast};
+use tokio::sync::{
+    Mutex, MutexGuard, Notify, Semaphore, broadcast,
+    oneshot::{self, error::TryRecvError},
+};
 
 /// The two clocks, as functions, so that tests can drive them.
 #[derive(Clone)]
@@ -33,12 +38,30 @@ pub struct Clocks {
     pub wall: Arc<dyn Fn() -> WallTime + Send + Sync>,
 }
 
+/// Most registrations in one commit.
+const AT_ONCE: usize = 256;
+
+/// Who waits to be registered.
+pub(super) struct Newcomer {
+    card: Arc<Card>,
+    instance: String,
+    answer: oneshot::Sender<Result<Registered, Problem>>,
+}
+
+impl Newcomer {
+    fn answer(self, outcome: Result<Registered, Problem>) {
+        // Who has gone in the meantime is registered all the same, and asks again.
+        let _ = self.answer.send(outcome);
+    }
+}
+
 /// What the handlers share. Changes are decided and made durable one at a time; reads and heartbeats don't wait.
 pub(super) struct Desk {
     pub(super) config: Config,
     pub(super) clocks: Clocks,
     pub(super) store: Shared,
     pub(super) directory: RefCell<Directory>,
+    pub(super) newcomers: RefCell<VecDeque<Newcomer>>,
     pub(super) changing: Mutex<()>,
     pub(super) waiting: Semaphore,
     pub(super) sweeping: Cell<bool>,
@@ -61,15 +84,60 @@ impl Desk {
         let id = card.agent_id.clone();
         let taken = self.directory.borrow().look(&id, self.now()).is_some();
         may_speak_for(&by, &id, taken)?;
-        let turn = self.turn()?.await;
-        let decided = self.directory.borrow().register(card, &instance);
-        let Admitted { incarnation, change } = decided?;
-        match change {
-            Some(change) => self.settle(&turn, Lane::Admission, change).await?,
-            None => self.beat_again(&id, incarnation)?,
+        let turn = self.turn()?;
+        let (answer, mut told) = oneshot::channel();
+        self.newcomers.borrow_mut().push_back(Newcomer { card, instance, answer });
+        let turn = turn.await;
+        let mut answered = told.try_recv();
+        if answered == Err(TryRecvError::Empty) {
+            self.admit_all(&turn).await;
+            answered = told.try_recv();
+        }
+        answered.unwrap_or_else(|_| {
+            Err(Problem::new(Reason::Internal, "the registration came to nothing; it may be tried again"))
+        })
+    }
+
+    /// Decides on all who wait by now and makes it durable at once, so that a thousand who come together cost a few
+    /// commits. Who hangs on a decision that is not in force yet waits for the next time.
+    async fn admit_all(&self, turn: &MutexGuard<'_, ()>) {
+        let (mut admitted, mut known) = (Vec::new(), Vec::new());
+        let mut all = Change::default();
+        {
+            let (mut newcomers, directory) = (self.newcomers.borrow_mut(), self.directory.borrow());
+            let mut ids = BTreeSet::new();
+            while let Some(next) = newcomers.pop_front() {
+                let is_one_too_many = ids.len() >= AT_ONCE || ids.len() >= directory.room().max(1);
+                if is_one_too_many || !ids.insert(next.card.agent_id.clone()) {
+                    newcomers.push_front(next);
+                    break;
+                }
+                match directory.register(next.card.clone(), &next.instance) {
+                    Err(refused) => next.answer(Err(refused.into())),
+                    Ok(Admitted { incarnation, change: None }) => known.push((next, incarnation)),
+                    Ok(Admitted { incarnation, change: Some(change) }) => {
+                        all.floor = all.floor.max(change.floor);
+                        all.written.extend(change.written);
+                        all.forgotten.extend(change.forgotten);
+                        all.notices.extend(change.notices);
+                        admitted.push((next, incarnation));
+                    }
+                }
+            }
         }
         let Config { lease_ms, heartbeat_ms, .. } = self.config;
-        Ok(Registered { incarnation, lease_ms, heartbeat_ms })
+        let registered = |incarnation| Registered { incarnation, lease_ms, heartbeat_ms };
+        for (newcomer, incarnation) in known {
+            let beaten = self.beat_again(&newcomer.card.agent_id, incarnation);
+            newcomer.answer(beaten.map(|()| registered(incarnation)));
+        }
+        if admitted.is_empty() {
+            return;
+        }
+        let settled = self.settle(turn, Lane::Admission, all).await;
+        for (newcomer, incarnation) in admitted {
+            newcomer.answer(settled.clone().map(|()| registered(incarnation)));
+        }
     }
 
     /// A repeated registration shows that the agent lives, and says nothing of its load.
@@ -78,6 +146,17 @@ impl Desk {
         let Some(entry) = self.directory.borrow().look(id, now) else { return Ok(()) };
         let Entry { running, accepting, .. } = entry;
         self.beat(id, Heartbeat { incarnation, running, accepting })
+    }
+
+    /// One agent could not reach another.
+    pub(super) fn suspect(&self, by: &Principal, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
+        let Principal::Agent(reporter) = by else {
+            return Err(Problem::new(
+                Reason::Forbidden,
+                "agents report whom they cannot reach; a user may only read",
+            ));
+        };
+        Ok(self.directory.borrow_mut().suspect(reporter, id, incarnation, self.now())?)
     }
 
     pub(super) fn beat(&self, id: &AgentId, heartbeat: Heartbeat) -> Result<(), Problem> {
@@ -130,7 +209,13 @@ impl Desk {
     }
 
     /// Makes a decision durable, puts it in force, and tells of it. Discarded if it cannot be made durable.
-    async fn settle(&self, _turn: &MutexGuard<'_, ()>, lane: Lane, change: Change) -> Result<(), Problem> {
+    async fn settle(
+        &self,
+        _turn: &MutexGuard<'_, ()>,
+        lane: Lane,
+        mut change: Change,
+    ) -> Result<(), Problem> {
+        self.directory.borrow_mut().damp(&mut change, self.now());
         rows::commit(&self.store, lane, &change, (self.clocks.wall)()).await.map_err(problem)?;
         let signalled = !change.notices.is_empty();
         let changed = self.directory.borrow_mut().apply(change, self.now());

@@ -34,6 +34,18 @@ pub struct Beat {
     pub heartbeat: Heartbeat,
 }
 
+/// Says that one agent could not reach another.
+#[derive(Message)]
+#[rtype(result = "Result<(), Problem>")]
+pub struct Suspect {
+    /// Who says so.
+    pub by: Principal,
+    /// Whom it could not reach.
+    pub id: AgentId,
+    /// Which life of it.
+    pub incarnation: u64,
+}
+
 /// Says goodbye.
 #[derive(Message)]
 #[rtype(result = "Result<(), Problem>")]

@@ -50,6 +50,10 @@ impl Publish for Arc<Board> {
 }
 
 impl Board {
+    pub(crate) fn be_away(&self) {
+        self.away.store(true, Ordering::SeqCst);
+    }
+
     fn ids(&self) -> Vec<String> {
         self.heard.lock().unwrap().iter().map(|signal| signal.id.clone()).collect()
     }
@@ -109,24 +113,24 @@ impl Rig {
     }
 
     /// A sweep every second for so many seconds.
-    async fn pass(&self, seconds: u64) {
+    pub(crate) async fn pass(&self, seconds: u64) {
         for _ in 0..seconds {
             self.clock.fetch_add(1_000, Ordering::SeqCst);
             self.addr.send(Sweep).await.unwrap().unwrap();
         }
     }
 
-    async fn join(&self, id: &str, instance: &str) -> Result<u64, Problem> {
+    pub(crate) async fn join(&self, id: &str, instance: &str) -> Result<u64, Problem> {
         let registered = self.registry.register(card(id, &["x"]), instance.into()).await?;
         Ok(registered.incarnation)
     }
 
-    async fn beat(&self, id: &str, incarnation: u64) -> Result<(), Reason> {
+    pub(crate) async fn beat(&self, id: &str, incarnation: u64) -> Result<(), Reason> {
         let heartbeat = Heartbeat { incarnation, running: 0, accepting: true };
         self.registry.heartbeat(&agent(id), heartbeat).await.map_err(|problem| problem.reason)
     }
 
-    async fn live(&self) -> Vec<String> {
+    pub(crate) async fn live(&self) -> Vec<String> {
         let found = self.registry.find(&Query::default()).await.unwrap();
         found.iter().map(|entry| format!("{} {:?}", entry.id(), entry.state)).collect()
     }
