@@ -87,6 +87,15 @@ async fn replicas_have_ids_of_their_own_and_the_place_of_a_dead_one_is_taken_aga
     .await;
     are_alive(&cluster, &["builder-1", "builder-2", "builder-3"]).await;
     assert_eq!([pid_of("builder-1"), pid_of("builder-3")], others, "the others stay who they are");
+    let data = cluster.path("replicas");
+    let reset = ["reset", "--yes", "--data", &data.to_string_lossy()];
+    assert_eq!(mesh(&reset, &[]).0, 73, "not under a running one");
+    drop((again, replicas));
+    let (code, _, said) = mesh(&reset, &[]);
+    assert_eq!(code, 0, "{said}");
+    for id in ["builder-1", "builder-2", "builder-3"] {
+        assert!(!data.join(id).join("store.sqlite").exists(), "{id} is reset, too");
+    }
 }
 
 #[tokio::test]

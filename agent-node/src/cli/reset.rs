@@ -56,16 +56,27 @@ pub(super) fn reset(reset: &Reset) -> Result<(), Failure> {
         }
     }
     for path in &ours {
-        std::fs::remove_file(path)
-            .map_err(|error| Failure::new(Exit::Failed, format!("{} stays: {error}", path.display())))?;
+        match std::fs::remove_file(path) {
+            // What a kill left beside a store goes when the store is looked at.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Failure::new(Exit::Failed, format!("{} stays: {error}", path.display())));
+            }
+            Ok(()) | Err(_) => {}
+        }
     }
     output::line(&format!("{} is empty", dir.display()))
 }
 
-/// The mesh's directory, and those of its separate processes.
+/// The mesh's directory, those of its separate processes, and those of replicas.
 fn places(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let parts = inside(dir, |name| ["registry", "blackboard"].contains(&name) || name.starts_with("node-"))?;
-    Ok(std::iter::once(dir.to_owned()).chain(parts.into_iter().filter(|part| part.is_dir())).collect())
+    let mut places: Vec<_> =
+        std::iter::once(dir.to_owned()).chain(parts.into_iter().filter(|part| part.is_dir())).collect();
+    for at in 0..places.len() {
+        let replicas = inside(&places[at], is_replica)?;
+        places.extend(replicas.into_iter().filter(|place| place.join("lock").is_file()));
+    }
+    Ok(places)
 }
 
 fn inside(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Failure> {
@@ -76,6 +87,11 @@ fn inside(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Fai
         .filter(|entry| wanted(&entry.file_name().to_string_lossy()))
         .map(|entry| entry.path())
         .collect())
+}
+
+/// Whether a replica would call its directory so.
+fn is_replica(name: &str) -> bool {
+    name.rsplit_once('-').is_some_and(|(agent, n)| !agent.is_empty() && n.parse::<u32>().is_ok())
 }
 
 fn is_ours(name: &str) -> bool {
