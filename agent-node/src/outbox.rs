@@ -1,6 +1,7 @@
 //! The only sender. FIFO per recipient and conversation; retries with full jitter until the message is delivered,
 //! refused, or expired; what is given up becomes a dead letter with its reason.
 
+pub mod a2a;
 pub mod claims;
 pub mod letter;
 pub mod outside;

@@ -26,3 +26,8 @@ pub mod jcs;
 pub mod request;
 pub mod route;
 pub mod terms;
+
+pub mod credential;
+pub mod errand;
+pub mod interaction;
+pub mod vetting;

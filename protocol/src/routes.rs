@@ -34,6 +34,8 @@ pub const A2A_RPC: &str = "/a2a/rpc";
 pub const A2A_REST: &str = "/a2a/v1";
 /// The card any A2A client reads first (A2A §8.2).
 pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
+/// Where foreign agents call back: `{id}`.
+pub const HOOKS: &str = "/a2a/hooks";
 /// The public keys that cards are signed with.
 pub const JWKS: &str = "/.well-known/jwks.json";
 /// The cards of all registered agents.

@@ -1,0 +1,291 @@
+//! The A2A client: finds a foreign agent by its card, and calls its operations over JSON-RPC or HTTP+JSON, whichever its
+//! card prefers and we speak (A2A §5, §9, §11). Everything goes through [`super::outside`].
+
+pub mod card;
+pub mod credentials;
+pub mod errand;
+pub mod hooks;
+mod stream;
+
+use super::outside::{self, Answer, Call, Outside, Streamed};
+use credentials::Credentials;
+use futures_util::stream::BoxStream;
+use protocol::{
+    a2a::{
+        card::{AgentInterface, HTTP_JSON},
+        error::{A2aError, Kind},
+        event::{SendMessageResponse, StreamResponse},
+        json::FromProto,
+        request::{SendMessage, SubscribeToTask},
+        route::encoded,
+        task::Task,
+        version::{VERSION, VERSION_PARAMETER},
+        vetting::Vetted,
+    },
+    trace::{TRACEPARENT, TraceContext},
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// Why an operation came to nothing.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CallError {
+    /// Nobody answered; another try may fare better.
+    #[error("no answer: {0}")]
+    Away(String),
+    /// It may not be called at all.
+    #[error("{0}")]
+    Forbidden(String),
+    /// It wants proof of who calls, or does not take ours.
+    #[error("it does not take our credentials: {0}")]
+    Unauthenticated(String),
+    /// It refused.
+    #[error("{0}")]
+    Refused(A2aError),
+    /// What it answered is no A2A.
+    #[error("its answer can't be read: {0}")]
+    Malformed(String),
+}
+
+impl CallError {
+    /// Whether the same call may succeed a moment later.
+    pub fn is_worth_another_try(&self) -> bool {
+        match self {
+            Self::Away(_) => true,
+            Self::Refused(error) => matches!(error.kind, Kind::Unavailable | Kind::RateLimited),
+            Self::Forbidden(_) | Self::Unauthenticated(_) | Self::Malformed(_) => false,
+        }
+    }
+}
+
+/// A foreign agent, ready to be called. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    outside: Outside,
+    vetted: Arc<Vetted>,
+    credentials: Arc<Credentials>,
+    trace: Option<TraceContext>,
+    at: Arc<AtomicUsize>,
+    calls: Arc<AtomicU64>,
+}
+
+/// The events of a stream.
+pub type Events = BoxStream<'static, Result<StreamResponse, CallError>>;
+
+impl Remote {
+    /// The agent of that card.
+    pub fn new(outside: Outside, vetted: Vetted, credentials: Arc<Credentials>) -> Self {
+        Self {
+            outside,
+            vetted: Arc::new(vetted),
+            credentials,
+            trace: None,
+            at: Arc::default(),
+            calls: Arc::default(),
+        }
+    }
+
+    /// The same, its calls under a trace.
+    #[must_use]
+    pub fn traced(&self, trace: Option<TraceContext>) -> Self {
+        Self { trace, ..self.clone() }
+    }
+
+    /// Its card.
+    pub fn vetted(&self) -> &Vetted {
+        &self.vetted
+    }
+
+    /// Hands it a message; the answer may take as long as `within`.
+    pub async fn send(
+        &self,
+        request: &SendMessage,
+        within: Duration,
+    ) -> Result<SendMessageResponse, CallError> {
+        let sent = self.first_that_answers("SendMessage", request, within).await?;
+        read(sent)
+    }
+
+    /// Hands it a message and listens.
+    pub async fn send_streaming(&self, request: &SendMessage) -> Result<Events, CallError> {
+        let interface = self.interface();
+        self.listen(&interface, "SendStreamingMessage", "", with_tenant(&interface, json!(request))).await
+    }
+
+    /// Listens to a task.
+    pub async fn subscribe(&self, task: &str) -> Result<Events, CallError> {
+        let interface = self.interface();
+        let request = SubscribeToTask { tenant: None, id: task.to_owned() };
+        self.listen(&interface, "SubscribeToTask", task, with_tenant(&interface, json!(request))).await
+    }
+
+    /// The task as it is.
+    pub async fn get(&self, task: &str) -> Result<Task, CallError> {
+        read(self.operation(&self.interface(), "GetTask", task, json!({ "id": task }), None).await?)
+    }
+
+    /// Ends the task.
+    pub async fn cancel(&self, task: &str) -> Result<Task, CallError> {
+        read(self.operation(&self.interface(), "CancelTask", task, json!({ "id": task }), None).await?)
+    }
+
+    fn interface(&self) -> AgentInterface {
+        let interfaces = &self.vetted.interfaces;
+        interfaces[self.at.load(Ordering::Relaxed) % interfaces.len()].clone()
+    }
+
+    /// Where nobody answers at the preferred interface, the next one is tried, and kept.
+    async fn first_that_answers(
+        &self,
+        method: &str,
+        request: &SendMessage,
+        within: Duration,
+    ) -> Result<Value, CallError> {
+        let mut last = CallError::Away("it has no interface".to_owned());
+        for _ in 0..self.vetted.interfaces.len() {
+            match self.operation(&self.interface(), method, "", json!(request), Some(within)).await {
+                Err(error @ (CallError::Away(_) | CallError::Forbidden(_))) => {
+                    last = error;
+                    self.at.fetch_add(1, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+
+    async fn operation(
+        &self,
+        interface: &AgentInterface,
+        method: &str,
+        task: &str,
+        params: Value,
+        within: Option<Duration>,
+    ) -> Result<Value, CallError> {
+        let mut call = self.call(interface, method, task, with_tenant(interface, params))?;
+        if let Some(within) = within {
+            call = call.within(within);
+        }
+        let answer = self.outside.call(call).await.map_err(away)?;
+        result(interface, &answer)
+    }
+
+    async fn listen(
+        &self,
+        interface: &AgentInterface,
+        method: &str,
+        task: &str,
+        params: Value,
+    ) -> Result<Events, CallError> {
+        let call = self.call(interface, method, task, params)?;
+        match self.outside.stream(call).await.map_err(away)? {
+            Streamed::Stream(bytes) => Ok(stream::events(bytes, is_rest(interface))),
+            Streamed::Answer(answer) => match result(interface, &answer) {
+                Ok(_) => Err(CallError::Malformed("an answer came where a stream was to be".to_owned())),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    fn call(
+        &self,
+        interface: &AgentInterface,
+        method: &str,
+        task: &str,
+        params: Value,
+    ) -> Result<Call, CallError> {
+        let base = interface.url.trim_end_matches('/');
+        let (http, url, body) = if is_rest(interface) {
+            let tenant = interface.tenant.as_deref().filter(|tenant| !tenant.is_empty());
+            let base = tenant.map_or_else(|| base.to_owned(), |tenant| format!("{base}/{}", encoded(tenant)));
+            let task = encoded(task);
+            let body = params.to_string();
+            match method {
+                "SendMessage" => (Method::POST, format!("{base}/message:send"), Some(body)),
+                "SendStreamingMessage" => (Method::POST, format!("{base}/message:stream"), Some(body)),
+                "SubscribeToTask" => (Method::POST, format!("{base}/tasks/{task}:subscribe"), None),
+                "CancelTask" => (Method::POST, format!("{base}/tasks/{task}:cancel"), None),
+                _ => (Method::GET, format!("{base}/tasks/{task}"), None),
+            }
+        } else {
+            let id = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+            let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+            (Method::POST, interface.url.clone(), Some(body.to_string()))
+        };
+        let url = self.credentials.into_url(&self.vetted.card, url);
+        let mut call =
+            Call::new(http, url).header(VERSION_PARAMETER, VERSION).header("accept", "application/json");
+        if let Some(body) = body {
+            call = call.body("application/json", body);
+        }
+        if let Some(trace) = &self.trace {
+            call = call.header(TRACEPARENT, &trace.to_string());
+        }
+        Ok(self.credentials.onto(&self.vetted.card, call))
+    }
+}
+
+fn is_rest(interface: &AgentInterface) -> bool {
+    interface.protocol_binding == HTTP_JSON
+}
+
+fn with_tenant(interface: &AgentInterface, mut params: Value) -> Value {
+    let tenant = interface.tenant.as_deref().filter(|tenant| !tenant.is_empty());
+    if let (Some(members), Some(tenant)) = (params.as_object_mut(), tenant) {
+        members.insert("tenant".to_owned(), json!(tenant));
+    }
+    params
+}
+
+fn away(error: outside::Error) -> CallError {
+    match error {
+        outside::Error::Away(why) => CallError::Away(why),
+        outside::Error::BadUrl(why) | outside::Error::NotAllowed(why) => CallError::Forbidden(why),
+        error @ outside::Error::TooLarge(_) => CallError::Malformed(error.to_string()),
+    }
+}
+
+/// The result in an answer, or the refusal.
+fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallError> {
+    let status = answer.status.as_u16();
+    let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    let refused = |error: A2aError| match (status, error.kind) {
+        (401 | 403, _) | (_, Kind::Unauthenticated | Kind::Forbidden) => {
+            CallError::Unauthenticated(error.message)
+        }
+        _ => CallError::Refused(error),
+    };
+    if let Some(error) = body.as_ref().and_then(|body| body.get("error")).filter(|error| !error.is_null()) {
+        return Err(refused(match is_rest(interface) {
+            true => A2aError::from_rest(status, body.as_ref().unwrap_or(&Value::Null)),
+            false => A2aError::from_rpc(error),
+        }));
+    }
+    if status >= 400 {
+        return Err(match status {
+            502..=504 | 429 => CallError::Away(format!("it answered {status}")),
+            _ => refused(A2aError::from_rest(status, body.as_ref().unwrap_or(&Value::Null))),
+        });
+    }
+    let Some(mut body) = body.filter(|_| status < 300) else {
+        return Err(CallError::Malformed(format!("it answered {status} without JSON")));
+    };
+    if is_rest(interface) {
+        return Ok(body);
+    }
+    match body.get_mut("result").map(Value::take) {
+        Some(result) => Ok(result),
+        None => Err(CallError::Malformed("a JSON-RPC answer with neither result nor error".to_owned())),
+    }
+}
+
+fn read<T: FromProto>(value: Value) -> Result<T, CallError> {
+    T::from_proto(value).map_err(|invalid| CallError::Malformed(invalid.to_string()))
+}

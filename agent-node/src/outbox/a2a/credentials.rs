@@ -1,0 +1,72 @@
+//! Credentials for foreign agents: from the configuration, shown to whom they are for, never in a log.
+
+use crate::outbox::outside::Call;
+use protocol::a2a::{
+    card::AgentCard,
+    credential::{Way, way},
+};
+use reqwest::Url;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// Something that nobody may read in a log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(String);
+
+impl Hidden {
+    /// `text`, hidden.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("hidden")
+    }
+}
+
+/// Credentials by the name of the card's security scheme.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Credentials(pub BTreeMap<String, Hidden>);
+
+impl Credentials {
+    /// The schemes there is a credential for.
+    pub fn schemes(&self) -> BTreeSet<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    fn ways<'a>(&'a self, card: &'a AgentCard) -> impl Iterator<Item = (Way, &'a str)> {
+        self.0.iter().filter_map(|(scheme, secret)| {
+            Some((way(card.security_schemes.get(scheme)?)?, secret.0.as_str()))
+        })
+    }
+
+    /// `call` with the credentials that go into headers.
+    pub(super) fn onto(&self, card: &AgentCard, mut call: Call) -> Call {
+        for (way, secret) in self.ways(card) {
+            call = match way {
+                Way::Header(name) => call.secret_header(&name, secret),
+                Way::Authorization(word) => call.secret_header("authorization", &format!("{word} {secret}")),
+                Way::Cookie(name) => call.secret_header("cookie", &format!("{name}={secret}")),
+                Way::Query(_) => call,
+            };
+        }
+        call
+    }
+
+    /// `url` with the credentials that go into its query.
+    pub(super) fn into_url(&self, card: &AgentCard, url: String) -> String {
+        let Ok(mut parsed) = Url::parse(&url) else { return url };
+        let mut any = false;
+        for (way, secret) in self.ways(card) {
+            if let Way::Query(name) = way {
+                parsed.query_pairs_mut().append_pair(&name, secret);
+                any = true;
+            }
+        }
+        if any { parsed.into() } else { url }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a foreign agent wants as proof of who calls, and how a credential is shown to it (A2A §7.3, §4.5). The secrets
+//! themselves never come here: rules see names only.
+
+use super::{
+    card::{AgentCard, AgentSkill},
+    security::SecurityScheme,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Whether a call can prove who makes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "credential")]
+pub enum Standing {
+    /// Nothing is asked.
+    NotRequired,
+    /// There is a credential for each of these schemes.
+    Available {
+        /// The schemes.
+        schemes: Vec<String>,
+    },
+    /// There is none for these; the first alternative that the card names.
+    Missing {
+        /// The schemes.
+        schemes: Vec<String>,
+    },
+}
+
+impl Standing {
+    /// One word, as the seed of this has it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NotRequired => "not_required",
+            Self::Available { .. } => "available",
+            Self::Missing { .. } => "missing",
+        }
+    }
+}
+
+/// How we stand towards `card` (and `skill`, which may ask for more) with credentials for the schemes `have`.
+pub fn standing(card: &AgentCard, skill: Option<&AgentSkill>, have: &BTreeSet<String>) -> Standing {
+    let of_skill = skill.map(|skill| &skill.security_requirements).filter(|list| !list.is_empty());
+    let alternatives = of_skill.unwrap_or(&card.security_requirements);
+    if alternatives.is_empty() || alternatives.iter().any(|needed| needed.schemes.is_empty()) {
+        return Standing::NotRequired;
+    }
+    let can = |name: &String| {
+        have.contains(name) && card.security_schemes.get(name).is_some_and(|scheme| way(scheme).is_some())
+    };
+    let names =
+        |needed: &super::security::SecurityRequirement| needed.schemes.keys().cloned().collect::<Vec<_>>();
+    match alternatives.iter().find(|needed| needed.schemes.keys().all(can)) {
+        Some(needed) => Standing::Available { schemes: names(needed) },
+        None => {
+            let first = alternatives.first().map(names).unwrap_or_default();
+            Standing::Missing { schemes: first.into_iter().filter(|name| !can(name)).collect() }
+        }
+    }
+}
+
+/// Where in a request a credential goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// A header of this name.
+    Header(String),
+    /// `Authorization`, after this word.
+    Authorization(String),
+    /// A query parameter of this name.
+    Query(String),
+    /// A cookie of this name.
+    Cookie(String),
+}
+
+/// How `scheme` wants its credential; `None` where one that was handed to us can't be shown (mutual TLS).
+pub fn way(scheme: &SecurityScheme) -> Option<Way> {
+    match scheme {
+        SecurityScheme::ApiKey(key) => match key.location.as_str() {
+            "header" => Some(Way::Header(key.name.clone())),
+            "query" => Some(Way::Query(key.name.clone())),
+            "cookie" => Some(Way::Cookie(key.name.clone())),
+            _ => None,
+        },
+        SecurityScheme::HttpAuth(auth) => {
+            Some(Way::Authorization(match auth.scheme.to_ascii_lowercase().as_str() {
+                "bearer" => "Bearer".to_owned(),
+                "basic" => "Basic".to_owned(),
+                _ => auth.scheme.clone(),
+            }))
+        }
+        // An access token that somebody has obtained is shown like any other.
+        SecurityScheme::OAuth2(_) | SecurityScheme::OpenIdConnect(_) => {
+            Some(Way::Authorization("Bearer".to_owned()))
+        }
+        SecurityScheme::MutualTls(_) => None,
+    }
+}

@@ -1,0 +1,332 @@
+//! One piece of work that a foreign agent does for us: what is asked, what is heard of it, and how it ends. What arrives
+//! may arrive twice, as a snapshot or piece by piece; [`Following`] makes one story of it.
+
+use super::{
+    event::StreamResponse,
+    interaction::Mode,
+    message::Message,
+    task::{Task, TaskState, TaskStatus},
+};
+use crate::artifact::{Artifact, merge};
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+
+/// What is asked, and how long it is pursued.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Errand {
+    /// What is said; with a task id, an answer to what that task asked.
+    pub message: Message,
+    /// Media types that can be used; empty means any.
+    #[serde(default)]
+    pub accepted_modes: Vec<String>,
+    /// How it is followed.
+    pub mode: Mode,
+    /// For how long.
+    pub bounds: Bounds,
+}
+
+/// How long an errand is pursued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Bounds {
+    /// Times in a row that nobody answers, or a stream breaks, before it is given up.
+    pub attempts: u32,
+    /// Times a task is looked at.
+    pub polls: u32,
+    /// The pause between two looks, ms.
+    pub poll_ms: u64,
+    /// How long one answer may take, ms.
+    pub answer_ms: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { attempts: 4, polls: 600, poll_ms: 1_000, answer_ms: 120_000 }
+    }
+}
+
+/// What is heard on the way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "news")]
+pub enum News {
+    /// It has a name over there.
+    #[serde(rename_all = "camelCase")]
+    Began {
+        /// The task.
+        task_id: String,
+        /// Its context.
+        context_id: String,
+    },
+    /// It was looked at.
+    Polled,
+    /// It stands somewhere else.
+    Status {
+        /// Where.
+        state: TaskState,
+        /// What the agent says about it.
+        #[serde(default)]
+        text: Option<String>,
+    },
+    /// It has produced something.
+    #[serde(rename_all = "camelCase")]
+    Artifact {
+        /// The piece.
+        artifact: Artifact,
+        /// Whether it joins what came before.
+        #[serde(default)]
+        append: bool,
+        /// Whether no piece follows.
+        #[serde(default)]
+        last_chunk: bool,
+    },
+}
+
+/// How it ended, or why it is not pursued any more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    /// The task over there, if it came to one.
+    #[serde(default)]
+    pub task_id: Option<String>,
+    /// Its context.
+    #[serde(default)]
+    pub context_id: Option<String>,
+    /// How.
+    pub how: Ending,
+    /// In words: the agent's, or ours about what went wrong.
+    #[serde(default)]
+    pub text: Option<String>,
+}
+
+/// All the ways an errand can end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It is done.
+    Completed,
+    /// It can't be done.
+    Failed,
+    /// The agent would not.
+    Rejected,
+    /// Somebody ended it.
+    Canceled,
+    /// It waits for an answer.
+    InputRequired,
+    /// It waits for a credential.
+    AuthRequired,
+    /// It was not done within its bounds.
+    Timeout,
+    /// Nobody answered, or calling is not allowed.
+    Unreachable,
+    /// Our credentials were not taken.
+    Unauthenticated,
+    /// The message was not taken.
+    Refused,
+    /// What was answered is no A2A.
+    Malformed,
+}
+
+impl Ending {
+    /// One word, as A2A and the delegation's report have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Rejected => "rejected",
+            Self::Canceled => "canceled",
+            Self::InputRequired => "input-required",
+            Self::AuthRequired => "auth-required",
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::Unauthenticated => "auth_failed",
+            Self::Refused => "refused",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// What is known of a foreign task so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Following {
+    task_id: Option<String>,
+    context_id: Option<String>,
+    artifacts: Vec<Artifact>,
+    stands: Option<(TaskState, Option<String>)>,
+    answered: bool,
+}
+
+impl Following {
+    /// A task that is not known yet or, of an errand taken up again, one that is. `answered`: it has just been given the
+    /// answer it waited for, so that a first snapshot may still show it waiting.
+    pub fn new(task_id: Option<String>, answered: bool) -> Self {
+        Self { task_id, answered, ..Self::default() }
+    }
+
+    /// The task's name over there.
+    pub fn task_id(&self) -> Option<&str> {
+        self.task_id.as_deref()
+    }
+
+    /// What is new in `event`, and the end if it is one; or why it can't be about this errand.
+    pub fn hear(&mut self, event: StreamResponse) -> Result<(Vec<News>, Option<End>), String> {
+        match event {
+            StreamResponse::Task(task) => self.snapshot(*task),
+            StreamResponse::Message(message) => Ok(self.answer(*message)),
+            StreamResponse::StatusUpdate(update) => {
+                let mut news = self.is_about(&update.task_id, &update.context_id)?;
+                let (status, end) = self.status(&update.status);
+                news.extend(status);
+                Ok((news, end))
+            }
+            StreamResponse::ArtifactUpdate(update) => {
+                let mut news = self.is_about(&update.task_id, &update.context_id)?;
+                self.answered = false;
+                merge(&mut self.artifacts, update.artifact.clone(), update.append);
+                let (artifact, append, last_chunk) = (update.artifact, update.append, update.last_chunk);
+                news.push(News::Artifact { artifact, append, last_chunk });
+                Ok((news, None))
+            }
+        }
+    }
+
+    fn snapshot(&mut self, task: Task) -> Result<(Vec<News>, Option<End>), String> {
+        let mut news = self.is_about(&task.id, &task.context_id)?;
+        for artifact in task.artifacts {
+            if self.artifacts.contains(&artifact) {
+                continue;
+            }
+            merge(&mut self.artifacts, artifact.clone(), false);
+            news.push(News::Artifact { artifact, append: false, last_chunk: true });
+        }
+        let is_waiting = matches!(task.status.state, TaskState::InputRequired | TaskState::AuthRequired);
+        if std::mem::take(&mut self.answered) && is_waiting {
+            return Ok((news, None));
+        }
+        let (status, end) = self.status(&task.status);
+        news.extend(status);
+        Ok((news, end))
+    }
+
+    fn answer(&mut self, message: Message) -> (Vec<News>, Option<End>) {
+        let text = Some(message.as_text()).filter(|text| !text.is_empty());
+        self.context_id = message.context_id.clone().or_else(|| self.context_id.take());
+        let artifact = Artifact {
+            artifact_id: message.message_id,
+            name: Some("answer".to_owned()),
+            description: None,
+            parts: message.parts,
+            metadata: Map::new(),
+            extensions: Vec::new(),
+        };
+        (
+            vec![News::Artifact { artifact, append: false, last_chunk: true }],
+            Some(self.end(Ending::Completed, text)),
+        )
+    }
+
+    fn is_about(&mut self, task: &str, context: &str) -> Result<Vec<News>, String> {
+        if !context.is_empty() {
+            self.context_id = Some(context.to_owned());
+        }
+        match &self.task_id {
+            Some(known) if known == task => Ok(Vec::new()),
+            Some(known) => Err(format!("it speaks of task {task:?}, and {known:?} is meant")),
+            None => {
+                self.task_id = Some(task.to_owned());
+                Ok(vec![News::Began { task_id: task.to_owned(), context_id: context.to_owned() }])
+            }
+        }
+    }
+
+    fn status(&mut self, status: &TaskStatus) -> (Option<News>, Option<End>) {
+        self.answered = false;
+        let text = status.message.as_ref().map(Message::as_text).filter(|text| !text.is_empty());
+        let stands = Some((status.state, text.clone()));
+        let is_new = self.stands != stands;
+        self.stands = stands;
+        let news = is_new.then(|| News::Status { state: status.state, text: text.clone() });
+        let how = match status.state {
+            TaskState::Submitted | TaskState::Working => return (news, None),
+            TaskState::InputRequired => Ending::InputRequired,
+            TaskState::AuthRequired => Ending::AuthRequired,
+            TaskState::Completed => Ending::Completed,
+            TaskState::Failed => Ending::Failed,
+            TaskState::Canceled => Ending::Canceled,
+            TaskState::Rejected => Ending::Rejected,
+        };
+        (news, Some(self.end(how, text)))
+    }
+
+    /// The end of it, for what is known.
+    pub fn end(&self, how: Ending, text: Option<String>) -> End {
+        End { task_id: self.task_id.clone(), context_id: self.context_id.clone(), how, text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::a2a::json::FromProto;
+    use serde_json::{Value, json};
+
+    fn event(value: Value) -> StreamResponse {
+        StreamResponse::from_proto(value).unwrap()
+    }
+
+    fn artifact(id: &str, text: &str) -> Value {
+        json!({ "artifactId": id, "parts": [{ "text": text }] })
+    }
+
+    fn task(state: &str, artifacts: Value) -> StreamResponse {
+        event(
+            json!({ "task": { "id": "t", "contextId": "c", "status": { "state": state }, "artifacts": artifacts } }),
+        )
+    }
+
+    #[test]
+    fn a_stream_that_breaks_and_is_joined_again_tells_nothing_twice() {
+        let mut following = Following::default();
+        let (news, end) = following.hear(task("TASK_STATE_WORKING", json!([]))).unwrap();
+        assert!(matches!(news[..], [News::Began { .. }, News::Status { .. }]) && end.is_none());
+        let piece = |text, append| {
+            event(
+                json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": artifact("a", text), "append": append } }),
+            )
+        };
+        assert_eq!(following.hear(piece("one", false)).unwrap().0.len(), 1);
+        assert_eq!(following.hear(piece("two", true)).unwrap().0.len(), 1);
+        // The snapshot after the break holds both pieces.
+        let whole = json!([{ "artifactId": "a", "parts": [{ "text": "one" }, { "text": "two" }] }]);
+        let (news, end) = following.hear(task("TASK_STATE_WORKING", whole.clone())).unwrap();
+        assert_eq!((news, end), (vec![], None));
+        // One that missed a piece is told the whole.
+        let (news, end) =
+            following.hear(task("TASK_STATE_COMPLETED", json!([whole[0], artifact("b", "x")]))).unwrap();
+        assert!(
+            matches!(&news[..], [News::Artifact { artifact, append: false, .. }, News::Status { .. }] if artifact.artifact_id == "b")
+        );
+        assert_eq!(end.unwrap().how, Ending::Completed);
+    }
+
+    #[test]
+    fn an_answer_that_was_just_given_is_not_asked_for_again() {
+        let waiting = || task("TASK_STATE_INPUT_REQUIRED", json!([]));
+        assert_eq!(Following::default().hear(waiting()).unwrap().1.unwrap().how, Ending::InputRequired);
+        let mut answered = Following::new(Some("t".into()), true);
+        assert_eq!(answered.hear(waiting()).unwrap().1, None);
+        assert_eq!(answered.hear(waiting()).unwrap().1.unwrap().how, Ending::InputRequired);
+    }
+
+    #[test]
+    fn a_message_is_an_answer_and_another_task_is_none() {
+        let message = event(
+            json!({ "message": { "messageId": "m", "contextId": "c", "role": "ROLE_AGENT", "parts": [{ "text": "hi" }] } }),
+        );
+        let (news, end) = Following::default().hear(message).unwrap();
+        assert!(matches!(&news[..], [News::Artifact { artifact, .. }] if artifact.as_text() == "hi"));
+        assert_eq!(end.unwrap().text.as_deref(), Some("hi"));
+        let mut other = Following::new(Some("u".into()), false);
+        assert!(other.hear(task("TASK_STATE_WORKING", json!([]))).unwrap_err().contains("\"t\""));
+    }
+}

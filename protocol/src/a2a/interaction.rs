@@ -1,0 +1,82 @@
+//! How a foreign agent's work is followed: one answer, looking again and again, a stream, or a call back (A2A §3.1, §3.5).
+
+use super::card::AgentCapabilities;
+use serde::{Deserialize, Serialize};
+
+/// A way to follow a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// The answer to the message is the result.
+    Sync,
+    /// The task is looked at until it has ended.
+    Polling,
+    /// Events, as they happen.
+    Streaming,
+    /// The agent calls back.
+    Webhook,
+}
+
+impl Mode {
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Polling => "polling",
+            Self::Streaming => "streaming",
+            Self::Webhook => "webhook",
+        }
+    }
+
+    /// What `wanted` comes to with an agent of these capabilities: what was asked for or, if nothing was, a stream if it
+    /// has them, else looking. What it can't do is refused with the capability that is missing.
+    pub fn choose(
+        wanted: Option<Self>,
+        can: &AgentCapabilities,
+        can_be_called: bool,
+    ) -> Result<Self, String> {
+        match wanted {
+            None if can.streaming == Some(true) => Ok(Self::Streaming),
+            None => Ok(Self::Polling),
+            Some(mode @ (Self::Sync | Self::Polling)) => Ok(mode),
+            Some(Self::Streaming) if can.streaming == Some(true) => Ok(Self::Streaming),
+            Some(Self::Streaming) => {
+                Err("mode streaming: its card does not say capabilities.streaming".to_owned())
+            }
+            Some(Self::Webhook) if can.push_notifications != Some(true) => {
+                Err("mode webhook: its card does not say capabilities.pushNotifications".to_owned())
+            }
+            Some(Self::Webhook) if !can_be_called => {
+                Err("mode webhook: nobody can call this node back".to_owned())
+            }
+            Some(Self::Webhook) => Ok(Self::Webhook),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_is_the_one_asked_for_or_the_best_there_is() {
+        let can = |streaming, push| AgentCapabilities {
+            streaming,
+            push_notifications: push,
+            extensions: Vec::new(),
+            extended_agent_card: None,
+        };
+        for (wanted, streaming, push, callable, expected) in [
+            (None, Some(true), None, true, Some(Mode::Streaming)),
+            (None, None, Some(true), true, Some(Mode::Polling)),
+            (Some(Mode::Sync), None, None, false, Some(Mode::Sync)),
+            (Some(Mode::Polling), Some(true), None, false, Some(Mode::Polling)),
+            (Some(Mode::Streaming), Some(false), None, true, None),
+            (Some(Mode::Webhook), None, Some(true), true, Some(Mode::Webhook)),
+            (Some(Mode::Webhook), None, Some(true), false, None),
+            (Some(Mode::Webhook), Some(true), None, true, None),
+        ] {
+            assert_eq!(Mode::choose(wanted, &can(streaming, push), callable).ok(), expected, "{wanted:?}");
+        }
+    }
+}

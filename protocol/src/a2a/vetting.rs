@@ -1,0 +1,282 @@
+//! Whether a foreign agent can be worked with, by its card: what is wrong with it, all of it, and which of its interfaces
+//! to use (A2A §8.3, §5.2, §18 of our checklist).
+
+use super::{
+    card::{AgentCard, AgentInterface, AgentSkill, HTTP_JSON, JSONRPC},
+    json::FromProto,
+};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The largest card that is read, bytes.
+pub const MAX_CARD_BYTES: usize = 1 << 20;
+/// The most skills that are read.
+pub const MAX_SKILLS: usize = 512;
+
+const REQUIRED: &[&str] = &[
+    "name",
+    "description",
+    "supportedInterfaces",
+    "version",
+    "capabilities",
+    "defaultInputModes",
+    "defaultOutputModes",
+    "skills",
+];
+
+/// A card that passed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vetted {
+    /// The card.
+    pub card: AgentCard,
+    /// The interfaces that can be used, the agent's preferred one first; at least one.
+    pub interfaces: Vec<AgentInterface>,
+}
+
+/// The card in `raw`, or every reason against it. `extensions` are those we can do.
+pub fn vet(raw: &Value, extensions: &[&str]) -> Result<Vetted, Vec<String>> {
+    let mut against = Vec::new();
+    let Some(members) = raw.as_object() else { return Err(vec!["the card is no JSON object".to_owned()]) };
+    let snake = |name: &str| {
+        let mut out = String::new();
+        for c in name.chars() {
+            if c.is_ascii_uppercase() {
+                out.push('_');
+            }
+            out.push(c.to_ascii_lowercase());
+        }
+        out
+    };
+    for name in REQUIRED {
+        if members.get(*name).or_else(|| members.get(&snake(name))).is_none_or(Value::is_null) {
+            against.push(format!("{name} is missing"));
+        }
+    }
+    if members.contains_key("url") && !members.contains_key("supportedInterfaces") {
+        against.push(
+            "it is a card of A2A 0.3 (`url` instead of `supportedInterfaces`); 1.0 is spoken here".to_owned(),
+        );
+    }
+    if !against.is_empty() {
+        return Err(against);
+    }
+    let card = match AgentCard::from_proto(raw.clone()) {
+        Ok(card) => card,
+        Err(invalid) => return Err(vec![invalid.to_string()]),
+    };
+    for (name, text) in [("name", &card.name), ("version", &card.version)] {
+        if text.trim().is_empty() {
+            against.push(format!("{name} is empty"));
+        }
+    }
+    against.extend(skills(&card.skills));
+    for (name, modes) in
+        [("defaultInputModes", &card.default_input_modes), ("defaultOutputModes", &card.default_output_modes)]
+    {
+        against.extend(
+            modes
+                .iter()
+                .filter(|mode| !is_media_type(mode))
+                .map(|mode| format!("{name}: {mode:?} is no media type")),
+        );
+    }
+    for requirement in card.security_requirements.iter().flat_map(|requirement| requirement.schemes.keys()) {
+        if !card.security_schemes.contains_key(requirement) {
+            against.push(format!(
+                "securityRequirements names {requirement:?}, which securitySchemes does not have"
+            ));
+        }
+    }
+    for extension in card.capabilities.extensions.iter().filter(|extension| extension.required) {
+        if !extensions.contains(&extension.uri.as_str()) {
+            against.push(format!("it requires the extension {}, which is not done here", extension.uri));
+        }
+    }
+    let mut interfaces = Vec::new();
+    let mut unusable = Vec::new();
+    for interface in &card.supported_interfaces {
+        match why_not(interface) {
+            None => interfaces.push(interface.clone()),
+            Some(why) => {
+                unusable.push(format!("{} at {:?}: {why}", interface.protocol_binding, interface.url))
+            }
+        }
+    }
+    if interfaces.is_empty() {
+        against.push(format!("no interface can be used: {}", unusable.join("; ")));
+    }
+    if against.is_empty() { Ok(Vetted { card, interfaces }) } else { Err(against) }
+}
+
+fn skills(skills: &[AgentSkill]) -> Vec<String> {
+    let mut against = Vec::new();
+    if skills.len() > MAX_SKILLS {
+        against.push(format!("it has {} skills, the limit is {MAX_SKILLS}", skills.len()));
+    }
+    let mut seen = BTreeSet::new();
+    for (at, skill) in skills.iter().enumerate() {
+        if skill.id.trim().is_empty() {
+            against.push(format!("skills[{at}].id is empty"));
+        } else if !seen.insert(&skill.id) {
+            against.push(format!("skills[{at}].id {:?} is there twice", skill.id));
+        }
+        let modes = skill.input_modes.iter().chain(&skill.output_modes);
+        against.extend(
+            modes
+                .filter(|mode| !is_media_type(mode))
+                .map(|mode| format!("skills[{at}]: {mode:?} is no media type")),
+        );
+    }
+    against
+}
+
+fn why_not(interface: &AgentInterface) -> Option<String> {
+    if ![JSONRPC, HTTP_JSON].contains(&interface.protocol_binding.as_str()) {
+        return Some("the binding is not spoken here".to_owned());
+    }
+    let is_v1 = interface.protocol_version == "1" || interface.protocol_version.starts_with("1.");
+    if !is_v1 {
+        return Some(format!("version {:?} is not spoken here, 1.0 is", interface.protocol_version));
+    }
+    let rest = interface.url.strip_prefix("https://").or_else(|| interface.url.strip_prefix("http://"));
+    let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    match host {
+        None => Some("the url is not absolute, or neither https nor http".to_owned()),
+        Some("") => Some("the url has no host".to_owned()),
+        Some(host) if host.contains('@') => Some("the url carries credentials".to_owned()),
+        Some(_) => None,
+    }
+}
+
+fn is_media_type(text: &str) -> bool {
+    let is_token = |token: &str| {
+        !token.is_empty() && token.chars().all(|c| c.is_ascii_alphanumeric() || "!#$&-^_.+*".contains(c))
+    };
+    let plain = text.split(';').next().unwrap_or_default().trim();
+    // Old kits write a bare `text`; it is understood.
+    plain == "text"
+        || plain.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
+}
+
+impl Vetted {
+    /// The skill of that id.
+    pub fn skill(&self, id: &str) -> Option<&AgentSkill> {
+        self.card.skills.iter().find(|skill| skill.id == id)
+    }
+
+    /// Media types that `skill` takes.
+    pub fn input_modes<'a>(&'a self, skill: Option<&'a AgentSkill>) -> &'a [String] {
+        skill
+            .map(|skill| &skill.input_modes)
+            .filter(|m| !m.is_empty())
+            .unwrap_or(&self.card.default_input_modes)
+    }
+
+    /// Media types that `skill` answers in.
+    pub fn output_modes<'a>(&'a self, skill: Option<&'a AgentSkill>) -> &'a [String] {
+        skill
+            .map(|skill| &skill.output_modes)
+            .filter(|m| !m.is_empty())
+            .unwrap_or(&self.card.default_output_modes)
+    }
+}
+
+/// Whether `wanted` (`text/plain`, `text/*`, `*/*`) and one of `offered` can mean the same type.
+pub fn fits(wanted: &str, offered: &[String]) -> bool {
+    fn halves(mode: &str) -> (&str, &str) {
+        let plain = mode.split(';').next().unwrap_or_default().trim();
+        plain.split_once('/').unwrap_or((plain, "*"))
+    }
+    let (kind, subtype) = halves(wanted);
+    offered.iter().map(|mode| halves(mode)).any(|(a, b)| {
+        let same = |x: &str, y: &str| x == "*" || y == "*" || x.eq_ignore_ascii_case(y);
+        same(kind, a) && same(subtype, b)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn card() -> Value {
+        json!({
+            "name": "WeatherBot", "description": "Forecasts", "version": "1",
+            "supportedInterfaces": [
+                { "url": "w.example:443", "protocolBinding": "GRPC", "protocolVersion": "1.0" },
+                { "url": "https://w.example/v1", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0", "tenant": "t" },
+                { "url": "https://w.example/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" },
+            ],
+            "capabilities": {}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["application/json"],
+            "skills": [{ "id": "get_forecast", "name": "Forecast", "description": "d", "tags": ["weather"] }],
+        })
+    }
+
+    #[test]
+    fn the_first_interface_that_can_be_used_is_preferred() {
+        let vetted = vet(&card(), &[]).unwrap();
+        let urls: Vec<_> = vetted.interfaces.iter().map(|interface| interface.url.as_str()).collect();
+        assert_eq!(urls, ["https://w.example/v1", "https://w.example/rpc"]);
+        assert_eq!(vetted.interfaces[0].tenant.as_deref(), Some("t"));
+    }
+
+    #[test]
+    fn every_reason_against_a_card_is_given() {
+        let against = vet(&json!({ "name": "x", "url": "https://x" }), &[]).unwrap_err();
+        assert_eq!(against.len(), REQUIRED.len(), "{against:?}");
+        assert!(against.iter().any(|why| why.contains("0.3")));
+        let with = |path: &str, value: Value| {
+            let mut card = card();
+            *card.pointer_mut(path).unwrap() = value;
+            vet(&card, &[]).unwrap_err().join("|")
+        };
+        for (path, value, part) in [
+            ("/name", json!(" "), "name is empty"),
+            ("/name", json!(7), "name"),
+            ("/skills", json!([]), "skills"),
+            ("/skills/0/id", json!(""), "skills[0].id is empty"),
+            ("/skills/0/tags", json!([]), "skills[0].tags"),
+            ("/defaultInputModes", json!(["words"]), "\"words\" is no media type"),
+            ("/supportedInterfaces/0", json!(3), "supportedInterfaces[0]"),
+            (
+                "/capabilities",
+                json!({ "extensions": [{ "uri": "urn:x", "required": true }] }),
+                "requires the extension urn:x",
+            ),
+            (
+                "/supportedInterfaces",
+                json!([{ "url": "ftp://x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }]),
+                "neither https nor http",
+            ),
+            (
+                "/supportedInterfaces",
+                json!([{ "url": "https://u:p@x/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }]),
+                "carries credentials",
+            ),
+            (
+                "/supportedInterfaces",
+                json!([{ "url": "https://x/", "protocolBinding": "JSONRPC", "protocolVersion": "0.3" }]),
+                "version \"0.3\"",
+            ),
+        ] {
+            let against = with(path, value.clone());
+            assert!(against.contains(part), "{path} = {value}: {against}");
+        }
+        assert!(vet(&json!([]), &[]).is_err());
+    }
+
+    #[test]
+    fn media_types_fit_as_http_says() {
+        let offered = ["text/plain".to_owned(), "application/json; charset=utf-8".to_owned()];
+        for (wanted, is) in [
+            ("text/plain", true),
+            ("text/*", true),
+            ("*/*", true),
+            ("application/JSON", true),
+            ("image/png", false),
+            ("text", true),
+        ] {
+            assert_eq!(fits(wanted, &offered), is, "{wanted}");
+        }
+    }
+}
