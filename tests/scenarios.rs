@@ -11,6 +11,7 @@ mod scenarios {
     mod crash;
     mod dead_letters;
     mod demo;
+    mod foreign;
     mod http;
     mod large_results;
     mod leave;

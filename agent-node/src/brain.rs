@@ -4,12 +4,14 @@ pub mod lines;
 
 pub mod echo;
 pub mod exec;
+pub mod foreign;
 pub mod scripted;
 
 use protocol::{
     card::Skill,
     coordination::thought::{Progress, Prompt, TurnEnd},
     ids::AgentId,
+    trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
 use std::{future::Future, pin::Pin};
@@ -47,6 +49,9 @@ pub struct Ask {
     /// Who else is there, by the directory, in the order of their ids.
     #[serde(default)]
     pub peers: Vec<PeerSkill>,
+    /// The trace it belongs to, for calls beyond the mesh.
+    #[serde(skip)]
+    pub trace: Option<TraceContext>,
 }
 
 /// A peer and what it can do.
@@ -128,6 +133,7 @@ pub(crate) mod tests {
                 message: None,
             },
             peers: Vec::new(),
+            trace: None,
         }
     }
 

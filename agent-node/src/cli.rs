@@ -10,6 +10,7 @@ mod board;
 mod client;
 mod dlq;
 mod health;
+mod join;
 mod join_secret;
 mod ls;
 mod output;
@@ -66,6 +67,8 @@ enum Verb {
     Up(serve::Up),
     /// Run agents that join a mesh.
     Node(serve::NodeArgs),
+    /// Let a foreign A2A agent join a mesh, by the URL of its card.
+    Join(join::Join),
     /// Run a registry.
     Registry(serve::RegistryArgs),
     /// Run a blackboard.
@@ -122,7 +125,8 @@ struct Brain {
 pub fn main() -> ExitCode {
     let Cli { common, verb } = Cli::parse();
     let verb = verb.unwrap_or_else(|| Verb::Up(serve::Up::usual()));
-    let is_server = matches!(verb, Verb::Up(_) | Verb::Node(_) | Verb::Registry(_) | Verb::Blackboard(_));
+    let is_server =
+        matches!(verb, Verb::Up(_) | Verb::Node(_) | Verb::Join(_) | Verb::Registry(_) | Verb::Blackboard(_));
     let usual = if is_server { "warn" } else { "error" };
     if let Err(problem) = telemetry::start(common.log.as_deref(), usual, common.log_format) {
         return Failure::new(Exit::Usage, problem).report();
@@ -130,6 +134,7 @@ pub fn main() -> ExitCode {
     let told = match verb {
         Verb::Up(up) => return serve::up(up),
         Verb::Node(node) => return serve::node(node),
+        Verb::Join(card) => return join::join(card),
         Verb::Registry(registry) => return serve::registry(registry),
         Verb::Blackboard(blackboard) => return serve::blackboard(blackboard),
         Verb::Brain(Brain { name, style }) => return crate::demo::run(&name, style.as_deref()),

@@ -17,7 +17,7 @@ pub use fault::{BadConfig, Fault};
 pub use mesh::{MeshConfig, Profile};
 pub use schema::schema;
 
-use crate::brain::{Brain, BrainError, echo::Echo, exec::Exec, scripted::Scripted};
+use crate::brain::{Brain, BrainError, echo::Echo, exec::Exec, foreign::ForeignConfig, scripted::Scripted};
 use protocol::{
     a2a::terms::Terms as A2aTerms,
     card::{Card, Skill, Terms},
@@ -78,6 +78,8 @@ pub enum BrainConfig {
     },
     /// Answers from a file.
     Scripted(PathBuf),
+    /// A foreign A2A agent.
+    Foreign(ForeignConfig),
     /// Says back what it is told.
     Echo,
 }
@@ -139,6 +141,10 @@ impl BrainConfig {
             }
             Self::Scripted(path) => Arc::new(Scripted::read(path)?),
             Self::Echo => Arc::new(Echo),
+            Self::Foreign(foreign) => {
+                let what = format!("{} is reached through a node", foreign.card);
+                return Err(BrainError::NotStarted { what, source: None });
+            }
         })
     }
 }

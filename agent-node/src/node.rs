@@ -1,6 +1,7 @@
 //! The one place where parts are chosen and joined: store, registry, board, agents, and the server before them.
 
 mod follow;
+mod foreign;
 pub mod home;
 pub mod keys;
 mod leave;
@@ -129,6 +130,8 @@ pub struct Setup {
     pub keys: keys::Keys,
     /// How full the store is, if that can be told.
     pub gauge: Option<blackboard::store::embedded::Gauge>,
+    /// Where foreign agents call back.
+    pub hooks: crate::outbox::a2a::hooks::Hooks,
     /// What tells of all this to whoever watches.
     pub telemetry: Telemetry,
     /// Users who prove who they are.
@@ -322,6 +325,9 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let hosts = setup.reach.names(setup.listen);
     let meters = Some(setup.telemetry.clone());
     let front = Front { hosts, meters, shutdown: leave::ANSWERS, ..Front::new(setup.limits.clone(), auth) };
+    if let Some((_, _, address)) = listeners.first() {
+        setup.hooks.listen_at(setup.reach.endpoint(*address));
+    }
     let node = Node {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
         readers: front.readers.clone(),
@@ -338,6 +344,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             registry: registry_actor.clone().map(Registry::local),
             store: setup.gauge.clone(),
         },
+        hooks: setup.hooks.clone(),
     };
     let has_agents = !node.agents.is_empty();
     let data = web::Data::new(node);

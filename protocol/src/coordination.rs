@@ -10,6 +10,7 @@ pub mod broadcast;
 pub mod contract_net;
 pub mod delegation;
 pub mod help_request;
+pub mod joint;
 pub mod open_task;
 pub mod reaction;
 pub mod redelivery;

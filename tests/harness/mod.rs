@@ -7,6 +7,7 @@
 pub mod bidder;
 pub mod cluster;
 pub mod collector;
+pub mod foreign;
 
 pub mod peer;
 

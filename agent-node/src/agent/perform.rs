@@ -214,7 +214,9 @@ impl AgentActor {
         let peers = others.into_iter().filter(|(peer, _)| *peer != self.me).map(|(agent_id, card)| {
             PeerSkill { agent_id, description: card.description.clone(), skills: card.skills.clone() }
         });
-        let ask = Ask { agent: self.me.clone(), key, prompt: prompt.clone(), peers: peers.collect() };
+        let trace = self.conversations.get(id).and_then(|conversation| conversation.trace.as_ref());
+        let trace = trace.map(|trace| trace.below(SpanName::Effect(&key).id()));
+        let ask = Ask { agent: self.me.clone(), key, prompt: prompt.clone(), peers: peers.collect(), trace };
         let clock = self.parts.clock;
         let most = self.parts.limits.think();
         let limit = deadline.map_or(most, |deadline| clock.wall().until(deadline).min(most));

@@ -81,6 +81,7 @@ pub(super) fn setup(
         board_config: BoardConfig::default(),
         outside: Default::default(),
         keys: Default::default(),
+        hooks: Default::default(),
         telemetry: Default::default(),
         callers: Vec::new(),
         gauge: None,

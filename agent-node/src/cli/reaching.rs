@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Where a process listens, and how others reach it there.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct Reaching {
     /// The address to listen on; beyond loopback a join secret must be there.
     #[arg(long, env = "MESH_LISTEN", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]

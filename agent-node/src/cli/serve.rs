@@ -20,7 +20,7 @@ use protocol::{bid::Eta, ids::AgentId};
 use std::{path::PathBuf, process::ExitCode};
 
 /// Where a mesh's data lies.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct Place {
     /// The name of the mesh: its data lies in ~/.mesh/<name>, each separate process's in a directory of its own there.
     #[arg(long, default_value = "default")]
@@ -31,7 +31,7 @@ pub(super) struct Place {
 }
 
 /// What every process is told.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct Process {
     #[command(flatten)]
     reaching: Reaching,
@@ -162,11 +162,11 @@ fn terms(files: &[PathBuf], profile: Profile) -> Result<Team, BadConfig> {
     Ok(Team { agents: Vec::new(), ..team })
 }
 
-fn base(url: String) -> String {
+pub(super) fn base(url: String) -> String {
     url.trim_end_matches('/').to_owned()
 }
 
-fn serve(
+pub(super) fn serve(
     process: Process,
     part: Part,
     port: u16,
@@ -221,7 +221,7 @@ fn exit(error: &anyhow::Error) -> Exit {
 }
 
 /// Which part of a mesh a process is.
-enum Part {
+pub(super) enum Part {
     /// All of it: its data lies directly in the mesh's directory.
     Whole,
     /// One that has a directory of that name there.

@@ -2,10 +2,14 @@
 
 use super::{
     AgentConfig, BadConfig, BrainConfig, Fault, MeshConfig, Profile, Team,
-    file::{AgentFile, BrainFile, MeshFile, TeamFile},
+    file::{AgentFile, BrainFile, MeshFile, TeamFile, Text},
     schema,
     tree::{self, Node},
     unknown, variables,
+};
+use crate::{
+    brain::foreign::ForeignConfig,
+    outbox::a2a::credentials::{Credentials, Hidden},
 };
 use protocol::{card::Terms, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
@@ -224,6 +228,19 @@ fn brain(place: &Place<'_>, agent: &AgentFile) -> Result<BrainConfig, Fault> {
     };
     match &agent.brain {
         BrainFile::Echo(_) => Ok(BrainConfig::Echo),
+        BrainFile::A2a(foreign) => {
+            if !foreign.card.starts_with("https://") && !foreign.card.starts_with("http://") {
+                return Err(place.fault("brain.a2a.card", "must be a URL, https or http"));
+            }
+            let bounds = super::mesh::over(&Default::default(), &foreign.bounds);
+            let hidden = |(scheme, secret): (&String, &Text)| (scheme.clone(), Hidden::new(secret.0.clone()));
+            Ok(BrainConfig::Foreign(ForeignConfig {
+                card: foreign.card.clone(),
+                mode: foreign.mode.map(Into::into),
+                credentials: Credentials(foreign.credentials.iter().map(hidden).collect()),
+                bounds: bounds.map_err(|error| place.fault("brain.a2a.bounds", error))?,
+            }))
+        }
         BrainFile::Scripted(path) => {
             let path = within(path);
             if !path.is_file() {

@@ -1,6 +1,7 @@
 //! The YAML as types: what may stand in it, and nothing else.
 
 use protocol::{
+    a2a::interaction::Mode,
     card::Skill,
     coordination::contract_net::Strategy,
     ids::{AgentId, Capability},
@@ -74,6 +75,51 @@ pub(super) enum BrainFile {
     Scripted(String),
     /// Says back what it is told.
     Echo(EchoFile),
+    /// A foreign A2A agent, by the URL of its card.
+    #[serde(rename = "a2a")]
+    A2a(A2aFile),
+}
+
+/// A foreign A2A agent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct A2aFile {
+    /// The URL of its card; of a host, its well-known place is meant.
+    pub(super) card: String,
+    /// How its work is followed; the best its card offers if absent.
+    #[serde(default)]
+    pub(super) mode: Option<ModeFile>,
+    /// Credentials by the names of the card's security schemes; best as `${VARIABLE}`.
+    #[serde(default)]
+    pub(super) credentials: BTreeMap<String, Text>,
+    /// How long its work is pursued.
+    #[serde(default)]
+    pub(super) bounds: BoundsFile,
+}
+
+/// How a foreign agent's work is followed.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ModeFile {
+    /// The answer is the result.
+    Sync,
+    /// It is looked at.
+    Polling,
+    /// As it happens.
+    Streaming,
+    /// It calls back.
+    Webhook,
+}
+
+impl From<ModeFile> for Mode {
+    fn from(mode: ModeFile) -> Self {
+        match mode {
+            ModeFile::Sync => Self::Sync,
+            ModeFile::Polling => Self::Polling,
+            ModeFile::Streaming => Self::Streaming,
+            ModeFile::Webhook => Self::Webhook,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -199,6 +245,11 @@ numbers! {
         max_outbox_per_peer max_rate_per_second max_failed_auth_per_second max_readers_per_principal keep_signals_ms keep_signal_bytes ack_ms head_ms body_ms max_wait_ms think_ms message_life_ms dedup_ms
         keep_tasks_ms keep_journals_ms keep_journal_bytes keep_artifacts_ms sweep_ms
     }
+}
+
+numbers! {
+    /// How long a foreign agent's work is pursued: tries without an answer, looks, and their times.
+    BoundsFile { attempts polls poll_ms answer_ms }
 }
 
 numbers! {

@@ -119,7 +119,7 @@ impl MeshConfig {
 }
 
 /// `base`, with the members that `given` has.
-fn over<T: Serialize + DeserializeOwned>(base: &T, given: &impl Serialize) -> Result<T, String> {
+pub(super) fn over<T: Serialize + DeserializeOwned>(base: &T, given: &impl Serialize) -> Result<T, String> {
     let to_json = |error: serde_json::Error| error.to_string();
     let mut merged = serde_json::to_value(base).map_err(to_json)?;
     merge(&mut merged, serde_json::to_value(given).map_err(to_json)?);

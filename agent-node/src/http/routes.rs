@@ -3,6 +3,7 @@
 pub mod artifacts;
 pub mod dead_letters;
 pub mod health;
+pub mod hooks;
 pub mod keys;
 pub mod messages;
 pub mod metrics;
@@ -74,6 +75,8 @@ pub struct Node {
     pub readers: Arc<crate::http::edge::Readers>,
     /// Where the registry and the board are.
     pub services: Arc<crate::node::services::Known>,
+    /// Where foreign agents call back.
+    pub hooks: crate::outbox::a2a::hooks::Hooks,
     /// Its clocks.
     pub clock: Clock,
     /// What it looks at to say whether it is ready.
@@ -147,6 +150,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
             &format!("{dead}/{{id}}/redrive"),
             [(Method::POST, web::to(dead_letters::redrive))],
         ))
+        .service(resource(&format!("{}/{{id}}", routes::HOOKS), [(Method::POST, web::to(hooks::post))]))
         .service(resource(routes::JWKS, [(Method::GET, web::to(keys::jwks))]))
         .service(resource(routes::CARD, [(Method::GET, web::to(health::card))]));
 }

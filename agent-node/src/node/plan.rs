@@ -1,8 +1,12 @@
 //! What a process is asked to be: the words of the command line and the files, before anything is opened.
 
-use super::{Running, Seat, Service, Setup, home, reach::Reach, replica, services::NotStarted, start};
+use super::{
+    Running, Seat, Service, Setup, foreign::Abroad, home, reach::Reach, replica, services::NotStarted, start,
+};
 use crate::{
-    config::Team,
+    brain::Brain,
+    config::{BrainConfig, Team},
+    outbox::{a2a::hooks::Hooks, outside::Outside},
     telemetry::{
         BadSettings, Telemetry,
         capture::{Capture, Level, is_credentials_name},
@@ -16,6 +20,7 @@ use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -92,7 +97,8 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
             (store, Some(gauge))
         }
     };
-    let seats = seats(&plan)?;
+    let hooks = Hooks::default();
+    let seats = seats(&plan, &store, &hooks).await?;
     let keys = (!plan.forgets).then(|| plan.data.join("keys"));
     let telemetry = telemetry(&plan, &plan.join)?;
     let (mesh, join) = (plan.team.mesh, plan.join);
@@ -112,6 +118,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         board_config: mesh.board,
         outside: mesh.outside,
         keys: super::keys::Keys(keys),
+        hooks,
         telemetry,
         callers: mesh.callers,
         gauge,
@@ -143,13 +150,25 @@ fn telemetry(plan: &Plan, join: &Path) -> anyhow::Result<Telemetry> {
 }
 
 /// Agents without a port take the next one that none of the others has asked for.
-fn seats(plan: &Plan) -> anyhow::Result<Vec<Seat>> {
+async fn seats(plan: &Plan, store: &Shared, hooks: &Hooks) -> anyhow::Result<Vec<Seat>> {
+    let outside = Outside::new(plan.team.mesh.outside.clone(), Default::default())?;
+    let cards = (!plan.forgets).then(|| plan.data.join("cards"));
+    let abroad = Abroad { outside, store: store.clone(), hooks: hooks.clone(), cards };
     let asked: BTreeSet<u16> =
         plan.team.agents.iter().filter_map(|agent| agent.port).chain([plan.port]).collect();
     let mut free = (FIRST_AGENT_PORT..).filter(|port| !asked.contains(port));
     let mut seats = Vec::new();
     for agent in &plan.team.agents {
-        let brain = agent.brain.brain().with_context(|| format!("the brain of {}", agent.id))?;
+        let what = || format!("the brain of {}", agent.id);
+        let (brain, description, skills): (Arc<dyn Brain>, _, _) = match &agent.brain {
+            BrainConfig::Foreign(config) => {
+                let met = abroad.meet(agent, config).await.with_context(what)?;
+                (Arc::new(met.brain), met.description, met.skills)
+            }
+            own @ (BrainConfig::Exec { .. } | BrainConfig::Scripted(_) | BrainConfig::Echo) => {
+                (own.brain().with_context(what)?, agent.description.clone(), agent.skills.clone())
+            }
+        };
         let port = match agent.port {
             Some(port) => port,
             None if plan.port == 0 => 0,
@@ -157,8 +176,8 @@ fn seats(plan: &Plan) -> anyhow::Result<Vec<Seat>> {
         };
         seats.push(Seat {
             id: agent.id.clone(),
-            description: agent.description.clone(),
-            skills: agent.skills.clone(),
+            description,
+            skills,
             open: agent.open,
             a2a: agent.a2a.clone(),
             terms: agent.terms.clone(),

@@ -44,6 +44,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
         board_config: BoardConfig::default(),
         outside: Default::default(),
         keys: Default::default(),
+        hooks: Default::default(),
         telemetry: Default::default(),
         callers: Vec::new(),
         gauge: None,

@@ -16,6 +16,9 @@ use serde_json::Value;
 /// Extensions of A2A that this client can do; none changes what a client says.
 pub const EXTENSIONS: &[&str] = &[protocol::task::EXTENSION];
 
+/// How long a card may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// A card as it was found.
 #[derive(Debug, Clone)]
 pub struct Found {
@@ -69,8 +72,10 @@ async fn signed(outside: &Outside, url: &str, raw: &Value) -> Result<String, Str
 }
 
 async fn json_at(outside: &Outside, url: &str) -> Result<Value, String> {
-    let call =
-        Call::new(Method::GET, url).header("accept", "application/json").header(VERSION_PARAMETER, VERSION);
+    let call = Call::new(Method::GET, url)
+        .header("accept", "application/json")
+        .header(VERSION_PARAMETER, VERSION)
+        .within(PATIENCE);
     let answer = outside.call(call).await.map_err(|error: outside::Error| error.to_string())?;
     if !answer.status.is_success() {
         return Err(format!("answered {}", answer.status.as_u16()));

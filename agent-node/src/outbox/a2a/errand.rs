@@ -310,7 +310,7 @@ impl Run {
 
     /// Waits to be called back; looks now and then, for a call that was lost.
     async fn be_called(&mut self) -> Result<End, CallError> {
-        let Some(hooks) = self.hooks.clone() else {
+        let Some(hooks) = self.hooks.clone().filter(Hooks::can_be_called) else {
             return Err(CallError::Forbidden("nobody can call this node back".to_owned()));
         };
         let mut hook = hooks.open();

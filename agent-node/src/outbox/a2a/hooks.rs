@@ -5,7 +5,7 @@ use protocol::{
     a2a::{event::StreamResponse, push::PushConfig},
     routes,
 };
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
 
 /// News that wait at one place; more are lost, and looking finds them.
@@ -14,22 +14,21 @@ const WAITING: usize = 64;
 type Places = DashMap<String, (String, mpsc::Sender<StreamResponse>)>;
 
 /// The places of this node.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Hooks {
-    base: String,
+    base: Arc<OnceLock<String>>,
     places: Arc<Places>,
 }
 
 impl Hooks {
-    /// None open yet; `base` is where this node is reached.
-    pub fn new(base: String) -> Self {
-        Self { base, places: Arc::default() }
+    /// Says where this node is reached; until then nobody can call it back.
+    pub fn listen_at(&self, base: String) {
+        drop(self.base.set(base));
     }
 
-    /// The same places, as an agent of this node that is reached at `base` names them.
-    #[must_use]
-    pub fn at(&self, base: String) -> Self {
-        Self { base, places: self.places.clone() }
+    /// Whether somebody could call.
+    pub fn can_be_called(&self) -> bool {
+        self.base.get().is_some()
     }
 
     /// A place of its own, until it is dropped.
@@ -69,7 +68,7 @@ impl Hook {
             tenant: None,
             id: Some(self.id.clone()),
             task_id: None,
-            url: format!("{}{}/{}", self.hooks.base, routes::HOOKS, self.id),
+            url: format!("{}{}/{}", self.hooks.base.get().map_or("", String::as_str), routes::HOOKS, self.id),
             token: Some(self.token.clone()),
             authentication: None,
         }

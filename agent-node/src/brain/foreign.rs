@@ -1,0 +1,224 @@
+//! A foreign A2A agent as a brain: what it is asked goes out as an A2A message, what it says comes back as reports. So it
+//! bids, streams, asks and is cancelled like any agent of the mesh.
+
+use super::{Ask, Brain, Turn};
+use crate::outbox::{
+    a2a::{
+        Remote, card,
+        credentials::Credentials,
+        errand::{Notes, run},
+        hooks::Hooks,
+    },
+    outside::Outside,
+};
+use protocol::{
+    a2a::{
+        credential::{Standing, standing},
+        errand::{Bounds, End, Ending, Errand, News},
+        interaction::Mode,
+        message::{Message, Role},
+        vetting::Vetted,
+    },
+    artifact::{Content, Part},
+    card::Skill,
+    coordination::thought::{About, Progress, TurnEnd},
+    ids::Capability,
+};
+use serde_json::json;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::{Mutex, mpsc};
+
+/// How long a card is good for.
+const FRESH: Duration = Duration::from_secs(300);
+
+/// Where a foreign agent is and how it is worked with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForeignConfig {
+    /// The URL of its card, or of its host.
+    pub card: String,
+    /// How its work is followed; the best its card offers if nobody says.
+    pub mode: Option<Mode>,
+    /// What it is shown as proof of who calls.
+    pub credentials: Credentials,
+    /// How long its work is pursued.
+    pub bounds: Bounds,
+}
+
+/// The brain.
+pub struct Foreign {
+    config: ForeignConfig,
+    outside: Outside,
+    notes: Option<Notes>,
+    hooks: Option<Hooks>,
+    met: Mutex<Option<(Instant, Remote)>>,
+}
+
+impl Foreign {
+    /// The agent that `config` tells of; `notes` outlive a restart, `hooks` are where it may call back.
+    pub fn new(config: ForeignConfig, outside: Outside, notes: Option<Notes>, hooks: Option<Hooks>) -> Self {
+        Self { config, outside, notes, hooks, met: Mutex::default() }
+    }
+
+    /// Takes a card that was read before, for as long as nobody has read a newer one.
+    pub async fn know(&self, vetted: Vetted) {
+        *self.met.lock().await = Some((Instant::now(), self.remote(vetted)));
+    }
+
+    fn remote(&self, vetted: Vetted) -> Remote {
+        Remote::new(self.outside.clone(), vetted, Arc::new(self.config.credentials.clone()))
+    }
+
+    /// The agent by its card, which is read again when it is old; an old one is better than none.
+    async fn meet(&self) -> Result<Remote, String> {
+        let mut met = self.met.lock().await;
+        if let Some((at, remote)) = met.as_ref()
+            && at.elapsed() < FRESH
+        {
+            return Ok(remote.clone());
+        }
+        let read = match card::fetch(&self.outside, &self.config.card).await {
+            Ok(found) => found.vetted().map_err(|against| against.join("; ")),
+            Err(why) => Err(why),
+        };
+        match (read, met.as_ref()) {
+            (Ok(vetted), _) => {
+                let remote = self.remote(vetted);
+                *met = Some((Instant::now(), remote.clone()));
+                Ok(remote)
+            }
+            (Err(_), Some((_, remote))) => Ok(remote.clone()),
+            (Err(why), None) => Err(format!("its card at {} can't be used: {why}", self.config.card)),
+        }
+    }
+
+    async fn errand(&self, ask: &Ask) -> Result<(Remote, Errand), String> {
+        let remote = self.meet().await?.traced(ask.trace.clone());
+        let card = &remote.vetted().card;
+        if let Standing::Missing { schemes } = standing(card, None, &self.config.credentials.schemes()) {
+            return Err(format!("no credential for its {}", schemes.join(", ")));
+        }
+        let mode = Mode::choose(
+            self.config.mode,
+            &card.capabilities,
+            self.hooks.as_ref().is_some_and(Hooks::can_be_called),
+        )?;
+        let message = message(ask)?;
+        Ok((remote, Errand { message, accepted_modes: Vec::new(), mode, bounds: self.config.bounds }))
+    }
+
+    async fn turn(&self, ask: Ask, report: mpsc::Sender<Progress>) -> TurnEnd {
+        let (remote, errand) = match self.errand(&ask).await {
+            Ok(errand) => errand,
+            Err(reason) => return TurnEnd::Failed { reason },
+        };
+        let name = remote.vetted().card.name.clone();
+        let (heard, mut news) = mpsc::channel(64);
+        let pass_on = async {
+            while let Some(news) = news.recv().await {
+                if let Some(progress) = progress(news, &name) {
+                    drop(report.send(progress).await);
+                }
+            }
+        };
+        let (end, ()) = tokio::join!(
+            run(remote, ask.key.clone(), errand, self.notes.clone(), self.hooks.clone(), heard),
+            pass_on
+        );
+        match end {
+            End { how: Ending::Completed, text, .. } => TurnEnd::Done { message: text },
+            End {
+                how: how @ (Ending::InputRequired | Ending::AuthRequired),
+                text,
+                task_id: Some(id),
+                ..
+            } => {
+                let text = text.unwrap_or_else(|| format!("{name} waits, and does not say for what"));
+                drop(report.send(Progress::Question { id, text, auth: how == Ending::AuthRequired }).await);
+                TurnEnd::Waiting
+            }
+            End { how, text, task_id, .. } => {
+                let task = task_id.map(|task| format!(" (its task {task})")).unwrap_or_default();
+                let why = text.map(|text| format!(": {text}")).unwrap_or_default();
+                TurnEnd::Failed { reason: format!("{name} says {}{task}{why}", how.word()) }
+            }
+        }
+    }
+}
+
+fn progress(news: News, name: &str) -> Option<Progress> {
+    match news {
+        News::Began { task_id, .. } => {
+            Some(Progress::Status { message: format!("{name} has it as task {task_id}") })
+        }
+        News::Status { state, text } if !state.is_terminal() => {
+            Some(Progress::Status { message: text.unwrap_or_else(|| format!("{name}: {}", state.word())) })
+        }
+        News::Status { .. } | News::Polled => None,
+        News::Artifact { artifact, append, last_chunk } => {
+            Some(Progress::Artifact { artifact, append, last_chunk })
+        }
+    }
+}
+
+/// What is said to it: the task, or the answer to what it asked in an earlier turn.
+fn message(ask: &Ask) -> Result<Message, String> {
+    if let Some(reply) = ask.prompt.answers.last() {
+        let answer = Message::text(ask.key.clone(), Role::User, reply.text.clone());
+        return Ok(Message { task_id: Some(reply.id.clone()), ..answer });
+    }
+    let (text, input, artifacts) = match &ask.prompt.about {
+        About::Task { description, input, artifacts, .. } => (description, input.as_ref(), artifacts),
+        About::Help { question, artifacts, .. } => (question, None, artifacts),
+        About::Signal(_) => return Err("a foreign agent hears no signals".to_owned()),
+    };
+    let mut message = Message::text(ask.key.clone(), Role::User, text.clone());
+    message.parts.extend(input.map(|input| Part::new(Content::Data(input.clone()))));
+    message.parts.extend(artifacts.iter().flat_map(|artifact| artifact.parts.clone()));
+    if let About::Task { task_id, capability, .. } = &ask.prompt.about {
+        let ours = json!({ "taskId": task_id, "capability": capability, "agent": ask.agent });
+        message.metadata.insert(protocol::task::EXTENSION.to_owned(), ours);
+    }
+    Ok(message)
+}
+
+impl Brain for Arc<Foreign> {
+    fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
+        let this = self.clone();
+        Box::pin(async move { Ok(this.turn(ask, report).await) })
+    }
+
+    fn name(&self) -> &'static str {
+        "a2a"
+    }
+}
+
+/// A card's skills as capabilities of the mesh.
+pub fn capabilities(vetted: &Vetted) -> Vec<Skill> {
+    let named = |text: &str| Capability::parse(text).or_else(|_| Capability::parse(&plain(text))).ok();
+    let skill = |skill: &protocol::a2a::card::AgentSkill| {
+        Some(Skill {
+            id: named(&skill.id)?,
+            description: skill.description.clone(),
+            tags: skill.tags.iter().filter_map(|tag| named(tag)).collect(),
+            output_modes: vetted.output_modes(Some(skill)).to_vec(),
+        })
+    };
+    vetted.card.skills.iter().filter_map(skill).collect()
+}
+
+/// `text` within the grammar of ids: `Weather Forecast!` becomes `weather-forecast`.
+pub fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') => plain.push(c.to_ascii_lowercase()),
+            _ if plain.ends_with('-') || plain.is_empty() => {}
+            _ => plain.push('-'),
+        }
+    }
+    plain.truncate(64);
+    plain.trim_end_matches('-').trim_start_matches(['.', '_']).to_owned()
+}

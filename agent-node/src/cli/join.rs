@@ -1,0 +1,134 @@
+//! `mesh join`: a foreign A2A agent becomes a peer, by the URL of its card.
+
+use super::{
+    exit::{Exit, Failure},
+    serve::{Part, Process, base, serve},
+};
+use crate::{
+    brain::foreign::ForeignConfig,
+    brain::foreign::plain,
+    config::{AgentConfig, BadConfig, BrainConfig, Fault, MeshConfig, Profile, Team},
+    node::Service,
+    outbox::{
+        a2a::{
+            card::{Found, fetch},
+            credentials::{Credentials, Hidden},
+        },
+        outside::Outside,
+    },
+};
+use clap::Args;
+use protocol::{
+    a2a::errand::Bounds,
+    bid::{Cost, Eta},
+    card::Terms,
+    ids::AgentId,
+    outside::{Net, Rules},
+};
+use std::{path::Path, process::ExitCode};
+
+#[derive(Debug, Args)]
+pub(super) struct Join {
+    /// The URL of its card; of a host, its well-known place is meant.
+    card: String,
+    /// Its id in the mesh; made of its name if not given.
+    #[arg(long = "as", value_name = "AGENT")]
+    id: Option<AgentId>,
+    /// What a task costs, in the mesh's own unit.
+    #[arg(long, default_value_t = 0.0)]
+    cost: f64,
+    /// How long a task takes, for its bids.
+    #[arg(long, value_parser = Eta::parse, default_value = "1m")]
+    eta: Eta,
+    /// Tasks at once.
+    #[arg(long, default_value_t = 4)]
+    max_parallel: u32,
+    /// A credential: the card's name for the scheme, and the environment variable that holds the secret.
+    #[arg(long, value_name = "SCHEME=VARIABLE")]
+    credential: Vec<String>,
+    /// Addresses that may be called though they are not public, and without TLS.
+    #[arg(long, value_name = "NET", env = "MESH_OUTSIDE_ALLOW", value_delimiter = ',')]
+    allow: Vec<Net>,
+    /// The registry's base URL.
+    #[arg(long, env = "MESH_REGISTRY", default_value = "http://127.0.0.1:8000")]
+    registry: String,
+    /// The blackboard's base URL; if not given, the registry says where it is.
+    #[arg(long, env = "MESH_BOARD")]
+    board: Option<String>,
+    /// 0 takes any free port, instead of one from 8001 on.
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+    #[command(flatten)]
+    process: Process,
+}
+
+pub(super) fn join(join: Join) -> ExitCode {
+    match named(&join) {
+        Ok((id, description)) => {
+            let registry = Service::At(base(join.registry.clone()));
+            let board = join.board.clone().map_or(Service::Told, |url| Service::At(base(url)));
+            let (part, port) = (Part::Of(format!("join-{id}")), join.port);
+            let team = |profile: Profile| team(&join, id.clone(), description, profile);
+            serve(join.process.clone(), part, port, Some(registry), board, team)
+        }
+        Err(failure) => failure.report(),
+    }
+}
+
+/// Its id, and what it says of itself.
+fn named(join: &Join) -> Result<(AgentId, String), Failure> {
+    let refused = |what: String| Failure::new(Exit::Refused, what);
+    let outside = Outside::new(Rules { allow: join.allow.clone() }, Default::default())
+        .map_err(|error| refused(error.to_string()))?;
+    let found: Result<Found, String> = actix::System::new().block_on(fetch(&outside, &join.card));
+    let found = found.map_err(|why| {
+        let hint = if why.contains("lets it be called") { "; here, --allow NET does" } else { "" };
+        refused(format!("the card at {} can't be had: {why}{hint}", join.card))
+    })?;
+    let vetted = found
+        .vetted()
+        .map_err(|against| refused(format!("{} can't be used: {}", found.url, against.join("; "))))?;
+    match &found.signed {
+        Ok(kid) => eprintln!("mesh: {} is signed by its host's key {kid}", vetted.card.name),
+        Err(doubt) => eprintln!("mesh: {}: {doubt}", vetted.card.name),
+    }
+    let id = match &join.id {
+        Some(id) => id.clone(),
+        None => AgentId::parse(&plain(&vetted.card.name))
+            .map_err(|_| refused(format!("{:?} makes no id; say --as AGENT", vetted.card.name)))?,
+    };
+    Ok((id, vetted.card.description))
+}
+
+fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Result<Team, BadConfig> {
+    let fault = |what: String| BadConfig(vec![Fault::of_file(Path::new("mesh join"), what)]);
+    let mut credentials = Credentials::default();
+    for credential in &join.credential {
+        let (scheme, variable) =
+            credential.split_once('=').ok_or_else(|| fault("--credential is SCHEME=VARIABLE".to_owned()))?;
+        let secret =
+            std::env::var(variable).map_err(|_| fault(format!("--credential: {variable} is not set")))?;
+        credentials.0.insert(scheme.to_owned(), Hidden::new(secret));
+    }
+    let cost = Cost::new(join.cost).ok_or_else(|| fault(format!("--cost: {} is no cost", join.cost)))?;
+    let bounds = Bounds::default();
+    let agent = AgentConfig {
+        id,
+        description,
+        skills: Vec::new(),
+        brain: BrainConfig::Foreign(ForeignConfig {
+            card: join.card.clone(),
+            mode: None,
+            credentials,
+            bounds,
+        }),
+        terms: Terms { cost, eta: join.eta, max_parallel: join.max_parallel.max(1) },
+        subscribe: Vec::new(),
+        open: false,
+        role: None,
+        a2a: Default::default(),
+        port: None,
+    };
+    let mesh = MeshConfig { outside: Rules { allow: join.allow.clone() }, ..MeshConfig::of(profile) };
+    Ok(Team { agents: vec![agent], mesh })
+}

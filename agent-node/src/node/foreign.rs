@@ -1,0 +1,109 @@
+//! Meets a foreign agent before its seat is taken: its card says what it can do. A card that was read once is kept, so that
+//! a node starts while the foreign agent is away.
+
+use crate::{
+    brain::foreign::{Foreign, ForeignConfig, capabilities},
+    config::AgentConfig,
+    outbox::{
+        a2a::{
+            card::{EXTENSIONS, fetch},
+            errand::Notes,
+            hooks::Hooks,
+        },
+        outside::Outside,
+        pause,
+    },
+};
+use anyhow::Context as _;
+use blackboard::store::{Shared, owned::Owned};
+use protocol::{
+    a2a::vetting::{Vetted, vet},
+    card::Skill,
+};
+use std::{path::PathBuf, sync::Arc};
+
+/// Times a card is asked for before the kept one is taken.
+const TRIES: u32 = 4;
+
+/// How foreign agents are reached from this process.
+pub(super) struct Abroad {
+    pub(super) outside: Outside,
+    pub(super) store: Shared,
+    pub(super) hooks: Hooks,
+    /// Where cards are kept; nowhere for a process that forgets everything.
+    pub(super) cards: Option<PathBuf>,
+}
+
+/// A foreign agent that was met.
+pub(super) struct Met {
+    pub(super) brain: Arc<Foreign>,
+    pub(super) description: String,
+    pub(super) skills: Vec<Skill>,
+}
+
+impl Abroad {
+    /// Meets the agent that `config` tells of. What the file says of it goes before what its card says.
+    pub(super) async fn meet(&self, agent: &AgentConfig, config: &ForeignConfig) -> anyhow::Result<Met> {
+        let vetted = self.card(agent, config).await;
+        let own: Shared = Arc::new(Owned::new(self.store.clone(), agent.id.as_str()));
+        let notes = Notes::new(agent.id.clone(), own);
+        let brain = Arc::new(Foreign::new(
+            config.clone(),
+            self.outside.clone(),
+            Some(notes),
+            Some(self.hooks.clone()),
+        ));
+        let (mut skills, mut description) = (agent.skills.clone(), agent.description.clone());
+        match vetted {
+            Ok(vetted) => {
+                if skills.is_empty() {
+                    skills = capabilities(&vetted);
+                }
+                if description.is_empty() {
+                    description.clone_from(&vetted.card.description);
+                }
+                brain.know(vetted).await;
+            }
+            Err(error) if skills.is_empty() => {
+                return Err(error.context("name its `skills` in the file to start without its card"));
+            }
+            Err(error) => tracing::warn!(agent = %agent.id, "starts without its card: {error:#}"),
+        }
+        anyhow::ensure!(!skills.is_empty(), "none of its skills has a name that can be a capability");
+        Ok(Met { brain, description, skills })
+    }
+
+    async fn card(&self, agent: &AgentConfig, config: &ForeignConfig) -> anyhow::Result<Vetted> {
+        let kept = self.cards.as_ref().map(|dir| dir.join(format!("{}.json", agent.id)));
+        let mut why = String::new();
+        for attempt in 0..TRIES {
+            tokio::time::sleep(pause(attempt)).await;
+            match fetch(&self.outside, &config.card).await {
+                Ok(found) => {
+                    let vetted = found.vetted().map_err(|against| anyhow::anyhow!(against.join("; ")));
+                    let vetted =
+                        vetted.with_context(|| format!("the card at {} can't be used", found.url))?;
+                    match &found.signed {
+                        Ok(kid) => tracing::info!(agent = %agent.id, kid, "its card is signed"),
+                        Err(doubt) => tracing::info!(agent = %agent.id, doubt, "its card proves nothing"),
+                    }
+                    if let (Some(file), Some(dir)) = (&kept, &self.cards) {
+                        super::home::make(dir)?;
+                        drop(std::fs::write(file, found.raw.to_string()));
+                    }
+                    return Ok(vetted);
+                }
+                Err(said) => why = said,
+            }
+        }
+        let kept = kept.and_then(|file| std::fs::read(file).ok());
+        let kept = kept.and_then(|text| vet(&serde_json::from_slice(&text).ok()?, EXTENSIONS).ok());
+        match kept {
+            Some(vetted) => {
+                tracing::warn!(agent = %agent.id, why, "its card can't be had; the one kept is used");
+                Ok(vetted)
+            }
+            None => Err(anyhow::anyhow!("its card at {} can't be had: {why}", config.card)),
+        }
+    }
+}

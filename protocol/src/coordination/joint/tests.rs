@@ -1,0 +1,200 @@
+use super::{record::Record, *};
+use crate::artifact::{Artifact, Content, Part};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn skill(agent: &str, id: &str, description: &str, tags: &[&str], examples: &[&str]) -> Advertised {
+    let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    Advertised {
+        agent: agent.into(),
+        skill: id.into(),
+        name: id.replace('_', " "),
+        description: description.into(),
+        tags: own(tags),
+        examples: own(examples),
+    }
+}
+
+fn skills() -> Vec<Advertised> {
+    vec![
+        skill(
+            "Calendar Agent",
+            "check_availability",
+            "Says when you are free",
+            &["calendar", "availability"],
+            &["Am I free on Friday afternoon?"],
+        ),
+        skill(
+            "WeatherBot",
+            "get_forecast",
+            "The forecast for a place and a day",
+            &["weather", "forecast"],
+            &["Is the weather good for a picnic outdoors?"],
+        ),
+        skill(
+            "Travel Agent",
+            "draft_itinerary",
+            "Drafts itineraries for a few days",
+            &["travel", "itinerary"],
+            &[],
+        ),
+        skill("Press", "print_poster", "Prints posters", &["print", "poster"], &[]),
+    ]
+}
+
+fn planned(text: &str) -> Vec<(String, String)> {
+    let plan = plan(text, &Terms::default(), &skills());
+    plan.items.into_iter().map(|item| (item.skill, item.text)).collect()
+}
+
+#[test]
+fn a_request_is_taken_apart_and_each_part_finds_its_skill() {
+    for text in [
+        "Am I free tomorrow afternoon, and is the weather good for an outdoor meeting?",
+        "Check whether I am free tomorrow afternoon and whether the weather is good for an outdoor meeting.",
+    ] {
+        let found = planned(text);
+        let names: Vec<_> = found.iter().map(|(skill, _)| skill.as_str()).collect();
+        assert_eq!(names, ["check_availability", "get_forecast"], "{text}: {found:?}");
+        assert!(found[1].1.contains("weather") && !found[1].1.contains("free"), "{found:?}");
+    }
+    let seoul = planned(
+        "Ask the travel agent to draft a two-day Seoul itinerary and return the result as a summary.",
+    );
+    assert_eq!(seoul.len(), 1, "{seoul:?}");
+    assert_eq!(seoul[0].0, "draft_itinerary");
+}
+
+#[test]
+fn a_shared_word_is_not_a_match_and_the_plan_says_why() {
+    for text in [
+        "Draft a poem about the weather",
+        "Sing a song for the agent on Friday",
+        "Tell the place where the day was spent in Rome with uncle Bob",
+        "Buy a house",
+    ] {
+        let plan = plan(text, &Terms::default(), &skills());
+        assert!(plan.items.is_empty(), "{text}: {:?}", plan.items);
+        assert_eq!(plan.unmatched.len(), 1, "{text}");
+        assert!(!plan.unmatched[0].reason.is_empty());
+    }
+    let plan = plan("Draft a poem about the weather", &Terms::default(), &skills());
+    assert_eq!(plan.candidates[0].matched["draft"], "asked, and none of its deeds");
+}
+
+#[test]
+fn what_a_request_names_is_taken_as_it_says() {
+    let terms = Terms::read(Some(&json!({ "items": [
+        { "text": "xyz", "skill": "print_poster", "mode": "polling" }, { "text": "forecast", "agent": "Press" }
+    ] })))
+    .unwrap();
+    let plan = plan("whatever", &terms, &skills());
+    assert_eq!(
+        (plan.items.len(), plan.unmatched.len()),
+        (0, 2),
+        "a skill that shares nothing was not even a candidate"
+    );
+    let terms = Terms::read(Some(
+        &json!({ "items": [{ "text": "a poster", "skill": "print_poster", "mode": "polling" }] }),
+    ))
+    .unwrap();
+    let plan = super::plan("whatever", &terms, &skills());
+    assert_eq!((plan.items[0].agent.as_str(), plan.items[0].mode), ("Press", Some(Mode::Polling)));
+    assert!(Terms::read(Some(&json!({ "itmes": [] }))).unwrap_err().contains("itmes"));
+}
+
+fn text(text: &str) -> Artifact {
+    Artifact::text("result", "text/plain", text)
+}
+
+fn recorded() -> (Record, Vec<Item>) {
+    let mut record = Record::default();
+    record.validated_agent_cards.insert("x".into(), json!({}));
+    record.planned(plan(
+        "Am I free tomorrow afternoon, and is the weather good for an outdoor meeting?",
+        &Terms::default(),
+        &skills(),
+    ));
+    let items = record.delegation_plan.clone();
+    (record, items)
+}
+
+#[test]
+fn a_part_that_fails_marks_the_answer_and_leaves_the_rest_alone() {
+    let (mut record, items) = recorded();
+    record.done(&items[0], &[text("free from 13:00 to 17:00")], &[]);
+    record.task_ids.insert(items[1].alias.clone(), "t-9".into());
+    record.failed(&items[1], "failed", "no satellite");
+    let output = record.finish(&Terms::default());
+    assert_eq!(output["status"], "partial");
+    let answer = output["answer"].as_str().unwrap();
+    assert!(answer.contains("13:00 to 17:00") && answer.contains("only a part"), "{answer}");
+    assert!(
+        output["errors"][0]
+            .as_str()
+            .unwrap()
+            .contains("WeatherBot (get_forecast) task t-9 failed: no satellite")
+    );
+    let strict = Terms { all_or_nothing: true, ..Terms::default() };
+    assert_eq!(record.finish(&strict)["status"], "failed");
+}
+
+#[test]
+fn every_outcome_has_its_status() {
+    let (mut record, items) = recorded();
+    record.done(&items[0], &[text("yes")], &[]);
+    record.asks(&items[1], "input-required", "Which town?");
+    let output = record.finish(&Terms::default());
+    assert_eq!(
+        (output["status"].as_str(), &output["pending_user_questions"]),
+        (Some("input_required"), &json!(["Which town?"]))
+    );
+    record.done(&items[1], &[text("sunny")], &[]);
+    assert_eq!(record.finish(&Terms::default())["status"], "ok");
+    for (how, status) in
+        [("auth_failed", "auth_failed"), ("unsupported", "unsupported"), ("timeout", "failed")]
+    {
+        let (mut record, items) = recorded();
+        items.iter().for_each(|item| record.failed(item, how, "so it is"));
+        assert_eq!(record.finish(&Terms::default())["status"], status);
+    }
+    assert_eq!(Record::default().finish(&Terms::default())["status"], "no_agents_available");
+    let mut nothing = Record::default();
+    nothing.validated_agent_cards.insert("x".into(), json!({}));
+    assert_eq!(nothing.finish(&Terms::default())["status"], "no_matching_skill");
+}
+
+#[test]
+fn what_can_not_be_used_is_refused_as_a_whole() {
+    let part = |content| Artifact { parts: vec![Part::new(content)], ..text("x") };
+    for (bad, why) in [
+        (vec![], "nothing in it"),
+        (vec![text("")], "nothing in it"),
+        (vec![text("fine"), text(" ").clone(), Artifact { parts: vec![], ..text("") }], "is empty"),
+        (vec![text(&"x".repeat(5_001))], "5001 characters"),
+        (vec![part(Content::Raw("AAAA".into()))], "bytes are not taken"),
+        (vec![part(Content::Url("https://x".into()))], "not fetched"),
+    ] {
+        let said = results::why_not(&bad, &[]).unwrap();
+        assert!(said.contains(why), "{said}");
+    }
+    assert!(
+        results::why_not(&[text("fine")], &["application/json".into()])
+            .unwrap()
+            .contains("text/plain is none of")
+    );
+    let pieces = Artifact {
+        parts: vec![Part::new(Content::Text("a".into())), Part::new(Content::Text("b".into()))],
+        ..text("")
+    };
+    assert_eq!(results::normalised(&[pieces])[0]["parts"], results::normalised(&[text("ab")])[0]["parts"]);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_planned_within_bounds(text in ".{0,200}") {
+        let plan = plan(&text, &Terms::default(), &skills());
+        prop_assert!(plan.candidates.iter().all(|candidate| (0.0..=1.0).contains(&candidate.score)));
+        prop_assert!(plan.items.iter().all(|item| item.score >= matching::ENOUGH));
+    }
+}

@@ -1,0 +1,308 @@
+//! A foreign A2A agent, played by the test over real HTTP: it has a card, does what it is told, and keeps what it hears.
+
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer, dev::ServerHandle, web};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// What it does with every message.
+#[derive(Clone, Debug)]
+pub enum Play {
+    /// It is done at once, with this text.
+    Answers(&'static str),
+    /// It is done at once, with these artifacts.
+    Makes(Value),
+    /// It is done when it has been looked at so many times.
+    Works(usize, &'static str),
+    /// It tells these pieces of one text, and ends; the first connection breaks after so many of them.
+    Tells(&'static [&'static str], Option<usize>),
+    /// It asks this, and is done when it has an answer.
+    Asks(&'static str),
+    /// It can't, and says why.
+    Fails(&'static str),
+    /// It works until it is cancelled.
+    Never,
+    /// It calls back when it is done.
+    CallsBack(&'static str),
+    /// It answers this, whatever it is.
+    Says(Value),
+}
+
+/// One call it heard.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    pub method: String,
+    pub params: Value,
+    pub headers: BTreeMap<String, String>,
+}
+
+#[derive(Default)]
+struct Memory {
+    heard: Vec<Heard>,
+    /// Looks, state, answer.
+    tasks: BTreeMap<String, (usize, String, Option<String>)>,
+    streams: usize,
+}
+
+struct Inner {
+    card: Value,
+    play: Mutex<Play>,
+    memory: Mutex<Memory>,
+}
+
+/// One such agent; gone when dropped.
+pub struct Foreign {
+    pub url: String,
+    inner: Arc<Inner>,
+    server: ServerHandle,
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        drop(self.server.stop(false));
+    }
+}
+
+/// A card with one skill; `more` goes over its members.
+fn card(url: &str, name: &str, skill: Value, more: Value) -> Value {
+    let card = json!({
+        "name": name, "description": format!("{name}, from elsewhere"), "version": "1.0.0",
+        "supportedInterfaces": [{ "url": format!("{url}/rpc"), "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }],
+        "capabilities": { "streaming": false }, "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain", "application/json"], "skills": [skill],
+    });
+    super::with(card, more)
+}
+
+/// A skill.
+pub fn skill(id: &str, description: &str, tags: &[&str], examples: &[&str]) -> Value {
+    json!({ "id": id, "name": id.replace('_', " "), "description": description, "tags": tags, "examples": examples })
+}
+
+impl Foreign {
+    pub async fn start(name: &str, skill: Value, more: Value, play: Play) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let card = card(&url, name, skill, more);
+        let inner = Arc::new(Inner { card, play: Mutex::new(play), memory: Mutex::default() });
+        let shared = inner.clone();
+        let server = HttpServer::new(move || {
+            App::new()
+                .app_data(web::Data::from(shared.clone()))
+                .route("/.well-known/agent-card.json", web::get().to(show))
+                .route("/rpc", web::post().to(rpc))
+        })
+        .workers(1)
+        .disable_signals()
+        .listen(listener)
+        .unwrap()
+        .run();
+        let handle = server.handle();
+        actix::spawn(server);
+        Self { url, inner, server: handle }
+    }
+
+    /// The calls of this method it heard.
+    pub fn heard(&self, method: &str) -> Vec<Heard> {
+        let memory = self.inner.memory.lock().unwrap();
+        memory.heard.iter().filter(|heard| heard.method == method).cloned().collect()
+    }
+
+    /// All calls it heard.
+    pub fn calls(&self) -> usize {
+        self.inner.memory.lock().unwrap().heard.len()
+    }
+
+    /// Does something else from here on.
+    pub fn play(&self, play: Play) {
+        *self.inner.play.lock().unwrap() = play;
+    }
+}
+
+async fn show(inner: web::Data<Inner>) -> HttpResponse {
+    HttpResponse::Ok().json(&inner.card)
+}
+
+fn status(state: &str, text: &str) -> Value {
+    let mut status =
+        json!({ "state": format!("TASK_STATE_{state}"), "timestamp": "2026-11-21T08:00:00.000Z" });
+    if !text.is_empty() {
+        status["message"] = json!({ "messageId": "s", "role": "ROLE_AGENT", "parts": [{ "text": text }] });
+    }
+    status
+}
+
+fn task(id: &str, state: &str, text: &str, artifacts: Value) -> Value {
+    let mut task = json!({ "id": id, "contextId": format!("context-{id}"), "status": status(state, text) });
+    if artifacts.as_array().is_some_and(|all| !all.is_empty()) {
+        task["artifacts"] = artifacts;
+    }
+    task
+}
+
+fn text(id: &str, text: &str) -> Value {
+    json!([{ "artifactId": id, "name": id, "parts": [{ "text": text }] }])
+}
+
+impl Inner {
+    /// The task as a look finds it.
+    fn look(&self, id: &str, counts: bool) -> Value {
+        let play = self.play.lock().unwrap().clone();
+        let mut memory = self.memory.lock().unwrap();
+        let (looks, state, answer) = memory.tasks.entry(id.to_owned()).or_default();
+        *looks += usize::from(counts);
+        if state == "CANCELED" {
+            return task(id, "CANCELED", "as you wish", json!([]));
+        }
+        match play {
+            Play::Answers(said) | Play::CallsBack(said) => task(id, "COMPLETED", "", text("result", said)),
+            Play::Makes(artifacts) => task(id, "COMPLETED", "", artifacts),
+            Play::Works(needed, said) if *looks >= needed => task(id, "COMPLETED", "", text("result", said)),
+            Play::Works(..) | Play::Never => task(id, "WORKING", "at it", json!([])),
+            Play::Tells(pieces, _) => task(
+                id,
+                "COMPLETED",
+                "",
+                json!([{
+                    "artifactId": "result", "name": "result",
+                    "parts": pieces.iter().map(|piece| json!({ "text": piece })).collect::<Vec<_>>(),
+                }]),
+            ),
+            Play::Asks(question) => match answer {
+                Some(answer) => task(id, "COMPLETED", "", text("result", &format!("so it is {answer}"))),
+                None => task(id, "INPUT_REQUIRED", question, json!([])),
+            },
+            Play::Fails(why) => task(id, "FAILED", why, json!([])),
+            Play::Says(value) => value,
+        }
+    }
+}
+
+async fn rpc(request: HttpRequest, inner: web::Data<Inner>, body: Bytes) -> HttpResponse {
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let (method, params, id) =
+        (body["method"].as_str().unwrap().to_owned(), body["params"].clone(), body["id"].clone());
+    let headers = request.headers().iter();
+    let headers =
+        headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
+    let heard = Heard { method: method.clone(), params: params.clone(), headers: headers.collect() };
+    let count = {
+        let mut memory = inner.memory.lock().unwrap();
+        memory.heard.push(heard);
+        memory.heard.len()
+    };
+    let error = |code: i64, message: &str| {
+        HttpResponse::Ok()
+            .json(json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }))
+    };
+    let result =
+        |result: Value| HttpResponse::Ok().json(json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+    if request.headers().get("a2a-version").is_none_or(|version| version != "1.0") {
+        return error(-32009, "which version?");
+    }
+    if inner.card.get("securityRequirements").is_some()
+        && request.headers().get("x-key").is_none_or(|key| key != "s3cret-w0rd")
+    {
+        return HttpResponse::Unauthorized()
+            .json(json!({ "error": { "code": 401, "message": "who are you?" } }));
+    }
+    let known = params["id"].as_str().or(params["message"]["taskId"].as_str()).map(str::to_owned);
+    let task_id = known.clone().unwrap_or_else(|| format!("foreign-{count}"));
+    let play = inner.play.lock().unwrap().clone();
+    match method.as_str() {
+        "SendMessage" | "SendStreamingMessage" => {
+            if known.is_some() {
+                let said = params["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned();
+                inner.memory.lock().unwrap().tasks.entry(task_id.clone()).or_default().2 = Some(said);
+            }
+            if let (Play::CallsBack(_), Some(push)) =
+                (&play, params["configuration"].get("taskPushNotificationConfig"))
+            {
+                call_back(push.clone(), inner.look(&task_id, false));
+                return result(json!({ "task": task(&task_id, "WORKING", "", json!([])) }));
+            }
+            if let (Play::Says(value), "SendMessage") = (&play, method.as_str()) {
+                return result(value.clone());
+            }
+            if method == "SendStreamingMessage" {
+                return stream(&inner, &id, &task_id, true);
+            }
+            result(json!({ "task": inner.look(&task_id, false) }))
+        }
+        "SubscribeToTask" => stream(&inner, &id, &task_id, false),
+        "GetTask" => result(inner.look(&task_id, true)),
+        "CancelTask" => {
+            inner.memory.lock().unwrap().tasks.entry(task_id.clone()).or_default().1 = "CANCELED".to_owned();
+            result(inner.look(&task_id, false))
+        }
+        _ => error(-32601, "no such method"),
+    }
+}
+
+fn call_back(push: Value, task: Value) {
+    actix::spawn(async move {
+        let call = super::client().post(push["url"].as_str().unwrap()).json(&json!({ "task": task }));
+        let answer =
+            call.header("x-a2a-notification-token", push["token"].as_str().unwrap()).send().await.unwrap();
+        assert!(answer.status().is_success(), "{answer:?}");
+    });
+}
+
+/// A stream of what it plays. One that never ends stays open, one that breaks is cut in the middle.
+fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpResponse {
+    let play = inner.play.lock().unwrap().clone();
+    let first = {
+        let mut memory = inner.memory.lock().unwrap();
+        memory.streams += 1;
+        memory.streams == 1
+    };
+    let wrapped = |result: Value| {
+        Bytes::from(format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": id, "result": result })))
+    };
+    let status_update = |state: &str, text: &str| {
+        wrapped(
+            json!({ "statusUpdate": { "taskId": task_id, "contextId": format!("context-{task_id}"), "status": status(state, text) } }),
+        )
+    };
+    let mut events = Vec::new();
+    let mut stays_open = false;
+    match &play {
+        Play::Tells(pieces, breaks) if is_first || breaks.is_none() => {
+            events.push(wrapped(json!({ "task": task(task_id, "WORKING", "listening", json!([])) })));
+            for (at, piece) in pieces.iter().enumerate() {
+                let update = json!({ "taskId": task_id, "contextId": format!("context-{task_id}"), "append": at > 0,
+                    "lastChunk": at + 1 == pieces.len(),
+                    "artifact": { "artifactId": "result", "name": "result", "parts": [{ "text": piece }] } });
+                events.push(wrapped(json!({ "artifactUpdate": update })));
+            }
+            events.push(status_update("COMPLETED", ""));
+            if let (Some(after), true) = (breaks, first) {
+                events.truncate(1 + after);
+            }
+        }
+        Play::Never => {
+            events.push(wrapped(json!({ "task": inner.look(task_id, false) })));
+            stays_open = true;
+        }
+        Play::Says(value) => {
+            events.push(wrapped(json!({ "task": task(task_id, "WORKING", "", json!([])) })));
+            events.push(wrapped(value.clone()));
+        }
+        _ => events.push(wrapped(json!({ "task": inner.look(task_id, false) }))),
+    }
+    let told = futures_util::stream::iter(events).then(|event| async move {
+        tokio::time::sleep(Duration::from_millis(15)).await;
+        Ok::<_, actix_web::Error>(event)
+    });
+    let response = &mut HttpResponse::Ok();
+    response.content_type("text/event-stream");
+    match stays_open {
+        true => response.streaming(told.chain(futures_util::stream::pending())),
+        false => response.streaming(told),
+    }
+}

@@ -1,0 +1,239 @@
+//! A foreign A2A agent in the mesh: it joins by its card, bids, streams, asks, is cancelled and survives like a native one.
+
+use crate::harness::{
+    Agent, Process, artifact, call, directory, eventually, file,
+    foreign::{Foreign, Play, skill},
+    mesh, message, state, stream,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+const STREAMING: &str = r#"{ "capabilities": { "streaming": true } }"#;
+
+fn forecast() -> Value {
+    skill("get_forecast", "Weather forecast", &["weather"], &["Will it rain?"])
+}
+
+async fn weather(more: &str, play: Play) -> Foreign {
+    Foreign::start("WeatherBot", forecast(), serde_json::from_str(more).unwrap(), play).await
+}
+
+/// A team with the foreign agent beside one that lacks its skill.
+fn team(foreign: &Foreign, how: &str) -> String {
+    format!(
+        "
+mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
+agents:
+  - {{ agent: desk-01, skills: [desk], brain: {{ echo: {{}} }} }}
+  - agent: weather-bot
+    brain: {{ a2a: {{ card: '{}'{how} }} }}
+    bid: {{ cost: 0.02, maxParallel: 4 }}
+",
+        foreign.url
+    )
+}
+
+async fn up(foreign: &Foreign, how: &str) -> (Process, Agent) {
+    let mesh = Process::up(&team(foreign, how)).await;
+    let desk = mesh.agent("desk-01");
+    (mesh, desk)
+}
+
+fn forecast_of(text: &str) -> Value {
+    json!({ "description": text, "capability": "get_forecast" })
+}
+
+#[actix::test]
+async fn a_foreign_agent_wins_a_contract_net_and_streams_like_a_native_one() {
+    let foreign = weather(STREAMING, Play::Tells(&["sunny ", "and ", "warm"], None)).await;
+    let (_mesh, desk) = up(&foreign, "").await;
+    let id = desk.send(forecast_of("Tomorrow in Bern")).await;
+    let events = stream(&format!("{}/a2a/tasks/{id}/events", desk.url), None).await;
+    let task = desk.task_in(&id, &["completed"]).await;
+    assert_eq!(artifact(&task, "result").as_deref(), Some("sunny and warm"));
+    let candidate = desk.award(&id).await["rounds"][0]["candidates"][0].clone();
+    assert_eq!((&candidate["agent"], &candidate["fate"]), (&json!("weather-bot"), &json!("completed")));
+    assert!(events.iter().any(|(_, event)| event.to_string().contains("listening")), "{events:?}");
+
+    let sent = foreign.heard("SendStreamingMessage");
+    assert_eq!(sent.len(), 1);
+    let said = &sent[0].params["message"];
+    assert_eq!(said["parts"][0]["text"], "Tomorrow in Bern");
+    assert_eq!(said["role"], "ROLE_USER");
+    assert_eq!(sent[0].headers["a2a-version"], "1.0");
+    assert!(sent[0].headers.contains_key("traceparent"), "{:?}", sent[0].headers);
+    assert!(!sent[0].headers.contains_key("signature"), "the mesh's own proof stays in the mesh");
+}
+
+#[actix::test]
+async fn a_stream_that_breaks_is_joined_again_and_nothing_is_missing_or_twice() {
+    let foreign = weather(STREAMING, Play::Tells(&["one ", "two ", "three"], Some(2))).await;
+    let (_mesh, desk) = up(&foreign, "").await;
+    let task = desk.ask(forecast_of("count")).await;
+    assert_eq!(artifact(&task, "result").as_deref(), Some("one two three"));
+    assert_eq!(foreign.heard("SendStreamingMessage").len(), 1);
+    assert_eq!(foreign.heard("SubscribeToTask").len(), 1);
+}
+
+#[actix::test]
+async fn what_it_asks_is_asked_of_the_owner_and_the_answer_goes_to_its_task() {
+    for how in ["", ", mode: sync"] {
+        let foreign = weather(STREAMING, Play::Asks("Which town?")).await;
+        let (_mesh, desk) = up(&foreign, how).await;
+        let id = desk.send(forecast_of("Will it rain?")).await;
+        let task = desk.task_in(&id, &["input_required"]).await;
+        assert_eq!(message(&task), "Which town?");
+        let answer = json!({ "text": "Bern" });
+        assert_eq!(
+            call(Method::POST, &format!("{}/a2a/tasks/{id}/answer", desk.url), Some(&answer)).await.status,
+            200
+        );
+        let task = desk.task_in(&id, &["completed", "failed"]).await;
+        assert_eq!(artifact(&task, "result").as_deref(), Some("so it is Bern"), "{how}: {task:#}");
+        let sent = [foreign.heard("SendMessage"), foreign.heard("SendStreamingMessage")].concat();
+        assert_eq!(sent[1].params["message"]["taskId"], "foreign-1", "{how}");
+    }
+}
+
+#[actix::test]
+async fn a_cancel_reaches_it() {
+    let foreign = weather(STREAMING, Play::Never).await;
+    let (_mesh, desk) = up(&foreign, "").await;
+    let id = desk.send(forecast_of("for ever")).await;
+    eventually("the foreign task", async || {
+        (!foreign.heard("SendStreamingMessage").is_empty()).then_some(())
+    })
+    .await;
+    desk.task_in(&id, &["working"]).await;
+    eventually("its name to be known", async || {
+        desk.task(&id).await.to_string().contains("at it").then_some(())
+    })
+    .await;
+    let cancelled = call(
+        Method::POST,
+        &format!("{}/a2a/tasks/{id}/cancel", desk.url),
+        Some(&json!({ "reason": "enough" })),
+    )
+    .await;
+    assert_eq!(cancelled.status, 200, "{cancelled:?}");
+    let heard = eventually("the cancel", async || foreign.heard("CancelTask").first().cloned()).await;
+    assert_eq!(heard.params["id"], "foreign-1");
+    assert_eq!(state(&desk.task(&id).await), "canceled");
+}
+
+#[actix::test]
+async fn after_a_kill_the_same_foreign_task_is_taken_up_and_none_is_begun_twice() {
+    for (more, how) in [(STREAMING, ""), ("{}", ", bounds: { pollMs: 30 }")] {
+        let foreign = weather(more, Play::Never).await;
+        let (mesh, desk) = up(&foreign, how).await;
+        let id = desk.send(forecast_of("slowly")).await;
+        eventually("its name to be known", async || {
+            desk.task(&id).await.to_string().contains("at it").then_some(())
+        })
+        .await;
+        let mesh = mesh.restart().await;
+        foreign.play(Play::Answers("done at last"));
+        let task = mesh.agent("desk-01").task_in(&id, &["completed", "failed"]).await;
+        assert_eq!(artifact(&task, "result").as_deref(), Some("done at last"), "{task:#}");
+        let sent = foreign.heard("SendMessage").len() + foreign.heard("SendStreamingMessage").len();
+        assert_eq!(sent, 1, "{how}");
+    }
+}
+
+#[actix::test]
+async fn it_calls_back_when_that_is_wanted() {
+    let foreign =
+        weather(r#"{ "capabilities": { "pushNotifications": true } }"#, Play::CallsBack("rain")).await;
+    let (mesh, desk) = up(&foreign, ", mode: webhook").await;
+    let task = desk.ask(forecast_of("Bern")).await;
+    assert_eq!(artifact(&task, "result").as_deref(), Some("rain"));
+    assert_eq!(foreign.heard("GetTask").len(), 0, "it was not looked at");
+    let push = foreign.heard("SendMessage")[0].params["configuration"]["taskPushNotificationConfig"].clone();
+    // The place is gone with the errand, and was never open to whoever lacks the token.
+    let news = json!({ "task": { "id": "x", "status": { "state": "TASK_STATE_COMPLETED" } } });
+    let late = call(Method::POST, push["url"].as_str().unwrap(), Some(&news)).await;
+    assert_eq!(late.status, 404, "{late:?}");
+    drop(mesh);
+}
+
+#[actix::test]
+async fn a_credential_is_shown_to_whom_it_is_for_and_to_nobody_else() {
+    let guarded = r#"{
+        "securitySchemes": { "key": { "apiKeySecurityScheme": { "location": "header", "name": "x-key" } } },
+        "securityRequirements": [{ "schemes": { "key": { "list": [] } } }]
+    }"#;
+    let foreign = weather(guarded, Play::Answers("fine")).await;
+    let (mesh, desk) = up(&foreign, "").await;
+    let task = desk.ask(forecast_of("Bern")).await;
+    assert_eq!(state(&task), "failed");
+    assert!(message(&task).contains("no credential for its key"), "{}", message(&task));
+    assert_eq!(foreign.calls(), 0, "nothing was sent without a credential");
+    drop(mesh);
+
+    let (mesh, desk) = up(&foreign, ", credentials: { key: s3cret-w0rd }").await;
+    let task = desk.ask(forecast_of("Bern")).await;
+    assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
+    assert_eq!(foreign.heard("SendMessage")[0].headers["x-key"], "s3cret-w0rd");
+    assert!(!mesh.log().contains("s3cret"), "{}", mesh.log());
+    assert!(!task.to_string().contains("s3cret"));
+}
+
+/// Whether `mesh up` starts, and what it says; in a thread of its own, so that the foreign agent can answer meanwhile.
+async fn starts(data: &str, team: &std::path::Path) -> (i32, String, String) {
+    let args = ["up", "--port", "0", "--data", data, &team.to_string_lossy()].map(str::to_owned);
+    let run = move || mesh(&args.each_ref().map(String::as_str), &[]);
+    tokio::task::spawn_blocking(run).await.unwrap()
+}
+
+#[actix::test]
+async fn a_card_that_can_not_be_used_says_why_and_a_kept_one_helps_over_an_absence() {
+    let dir = directory();
+    let odd = weather(r#"{ "supportedInterfaces": [{ "url": "x:1", "protocolBinding": "GRPC", "protocolVersion": "1.0" }], "name": "" }"#, Play::Never).await;
+    let path = file(dir.path(), "odd.yaml", &team(&odd, ""));
+    let data = dir.path().join("data").to_string_lossy().into_owned();
+    let (code, _, said) = starts(&data, &path).await;
+    assert_ne!(code, 0);
+    assert!(said.contains("name is empty") && said.contains("GRPC at \"x:1\""), "{said}");
+
+    let away = file(dir.path(), "away.yaml", "agent: gone\nbrain: { a2a: { card: 'http://127.0.0.1:9' } }\n");
+    let (code, _, said) = starts(&data, &away).await;
+    assert_ne!(code, 0);
+    assert!(said.contains("is loopback") && said.contains("outside: { allow:"), "{said}");
+
+    let foreign = weather("{}", Play::Answers("fine")).await;
+    let (mesh, _) = up(&foreign, "").await;
+    drop(foreign);
+    let mesh = mesh.restart().await;
+    let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
+    assert_eq!(state(&task), "failed", "it is known, and away: {task:#}");
+}
+
+#[actix::test]
+async fn one_command_lets_an_agent_join_by_its_card() {
+    let foreign = weather("{}", Play::Answers("fine")).await;
+    let mesh = Process::up("{ agent: desk-01, skills: [desk], brain: { echo: {} } }").await;
+    let join = mesh.data.join("join").to_string_lossy().into_owned();
+    let dir = directory();
+    let args = [
+        "join",
+        &foreign.url,
+        "--registry",
+        &mesh.url,
+        "--join",
+        &join,
+        "--port",
+        "0",
+        "--allow",
+        "127.0.0.0/8",
+        "--profile",
+        "fast",
+        "--cost",
+        "0.5",
+    ];
+    let joined = Process::start(&dir.path().join("data"), &args).await;
+    assert!(joined.agents.contains_key("weatherbot"), "{:?}", joined.agents);
+    let entry = mesh.entry_where("weatherbot", |entry| entry["state"] == "alive").await;
+    assert_eq!(entry["card"]["skills"][0]["id"], "get_forecast");
+    let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
+    assert_eq!(artifact(&task, "result").as_deref(), Some("fine"));
+}
