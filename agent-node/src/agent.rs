@@ -6,6 +6,7 @@ mod drive;
 mod leave;
 mod open;
 mod open_claim;
+mod parked;
 mod perform;
 mod recover;
 mod retain;
@@ -49,7 +50,7 @@ use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -91,6 +92,7 @@ pub struct Pulse {
     running: AtomicU32,
     draining: AtomicBool,
     late_acks: AtomicU64,
+    parked: Mutex<BTreeMap<ConversationId, String>>,
 }
 
 impl Pulse {
@@ -102,6 +104,15 @@ impl Pulse {
     /// Whether it takes nothing new.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+
+    /// The conversations it can't go on with before its next start, and why.
+    pub fn parked(&self) -> BTreeMap<ConversationId, String> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn park(&self, id: ConversationId, why: String) {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner).insert(id, why);
     }
 
     /// Takes nothing new from here on.
@@ -133,6 +144,8 @@ pub struct AgentActor {
     track_records: BTreeMap<AgentId, TrackRecord>,
     followed: subscribe::Followed,
     poisoned: std::collections::BTreeSet<ConversationId>,
+    /// What this process can't go on with, and where its journal begins.
+    parked: BTreeMap<ConversationId, Revision>,
     /// How far the journal has been told, if it is told to anybody.
     told: Option<Arc<Cursor>>,
     journal_bytes: Arc<retain::JournalBytes>,
@@ -248,6 +261,9 @@ pub struct Snapshot {
     pub counts: Counts,
     /// What it has let go of since it started.
     pub swept: Swept,
+    /// Conversations it can't go on with before its next start, and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parked: BTreeMap<ConversationId, String>,
 }
 
 impl AgentActor {
@@ -270,6 +286,7 @@ impl AgentActor {
             track_records: BTreeMap::new(),
             followed: subscribe::Followed::default(),
             poisoned: std::collections::BTreeSet::new(),
+            parked: BTreeMap::new(),
             journal_bytes: Arc::default(),
             sweeping: Arc::default(),
             told: None,
@@ -398,6 +415,7 @@ impl Handler<Look> for AgentActor {
                 ..self.counts.clone()
             },
             swept: self.sweeping.swept(),
+            parked: self.parts.pulse.parked(),
         }
     }
 }
@@ -426,10 +444,11 @@ impl AgentActor {
         let rows = crate::tasks::find(self.parts.store.as_ref(), &self.me, task, by)
             .map_err(|error| admit::store_problem(&error))?;
         match rows {
-            Some(row) => Err(Problem::new(
-                too_late,
-                format!("task {task} has ended: {}", row.task.status.state.word()),
-            )),
+            Some(row) => {
+                self.check_not_parked_id(&row.task.conversation)?;
+                let message = format!("task {task} has ended: {}", row.task.status.state.word());
+                Err(Problem::new(too_late, message))
+            }
             None => Err(missing()),
         }
     }

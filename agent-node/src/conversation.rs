@@ -268,7 +268,7 @@ pub(crate) mod tests {
         Err(blackboard::store::Error::Refused("a record can't be written".to_owned()))
     }
 
-    /// Makes the rules of this thread panic on the next `times` thoughts.
+    /// Makes the rules of this thread panic on the next `times` thoughts or ends.
     pub(crate) fn panic_on_thoughts(times: u32) {
         PANICS.set(times);
     }
@@ -299,7 +299,7 @@ pub(crate) mod tests {
     }
 
     pub(super) fn panic_if_asked(event: &Event) {
-        if matches!(event.what, What::Thought { .. }) && PANICS.get() > 0 {
+        if matches!(event.what, What::Thought { .. } | What::Cancelled { .. }) && PANICS.get() > 0 {
             PANICS.set(PANICS.get() - 1);
             panic!("a rule that can't take it");
         }

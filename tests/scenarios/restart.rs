@@ -110,3 +110,37 @@ async fn a_process_told_to_end_takes_nothing_new_finishes_its_work_and_says_good
     let begun = begun(cluster.dir.path());
     assert_eq!(begun.iter().filter(|(task, _, _)| task == "t-1").count(), 1);
 }
+
+#[tokio::test]
+async fn a_conversation_that_cannot_be_read_is_named_and_the_others_go_on() {
+    let (dir, mut mesh, agent) = thinker().await;
+    for task in ["t-1", "t-2", "t-3"] {
+        agent.send(build(task)).await;
+    }
+    eventually("all are begun", async || (begun(dir.path()).len() == 3).then_some(())).await;
+    let damaged = agent.task("t-1").await["contextId"].clone();
+    let damaged = damaged.as_str().unwrap();
+    mesh.kill();
+    let store = rusqlite::Connection::open(mesh.data.join("store.sqlite")).unwrap();
+    let key = format!("thinker-01.state.{damaged}");
+    assert_eq!(store.execute("UPDATE state SET value = x'00' WHERE key = ?1", [key]).unwrap(), 1);
+    drop(store);
+    mesh.revive().await;
+    let agent = mesh.agent("thinker-01");
+    let ready = crate::harness::get(&format!("{}/readyz", agent.url)).await;
+    let why = ready["parked"]["thinker-01"][damaged].as_str().unwrap_or_default();
+    assert!(why.contains("damaged"), "{ready:#}");
+    let task = eventually("its task says so", async || {
+        let task = agent.task("t-1").await;
+        message(&task).contains("parked").then_some(task)
+    })
+    .await;
+    assert_eq!(state(&task), "working");
+    open_gate(dir.path());
+    for task in ["t-2", "t-3"] {
+        let task = agent.task_in(task, &["completed", "failed"]).await;
+        assert_eq!(state(&task), "completed", "{task:#}");
+    }
+    let cancel = crate::harness::client().post(format!("{}/a2a/tasks/t-1/cancel", agent.url)).send().await;
+    assert_eq!(cancel.unwrap().status().as_u16(), 503);
+}

@@ -271,9 +271,6 @@ impl AgentActor {
             }
             return Ok(now(Ok(ack)));
         }
-        if let Payload::Bid(_) = &envelope.payload {
-            more(&self.parts.telemetry.meters().bids);
-        }
         let id = self.conversation_of(&envelope);
         if by.agent().is_none() {
             let message = format!(
@@ -281,6 +278,9 @@ impl AgentActor {
                 envelope.kind().wire()
             );
             return Err(Problem::new(Reason::Forbidden, message));
+        }
+        if let Payload::Bid(_) = &envelope.payload {
+            more(&self.parts.telemetry.meters().bids);
         }
         if let Some(id) = id.filter(|id| self.is_auction(id)) {
             let what = What::Heard { by, answers: None, envelope: Box::new(envelope) };
@@ -336,6 +336,7 @@ impl AgentActor {
             of(&by)
         };
         let Some(id) = self.conversation_of(&envelope).or_else(by_task) else {
+            self.check_not_parked(&envelope)?;
             return self.hear_late(&envelope, &by, receipt, ctx);
         };
         let Some(conversation) = self.conversations.get_mut(&id) else {

@@ -242,13 +242,11 @@ impl AgentActor {
         let is_ending = inside.iter().any(|(what, _)| matches!(what, What::Cancelled { .. }));
         inside.retain(|(what, _)| !matches!(what, What::Cancelled { .. }));
         if is_ending || !self.poisoned.insert(id.clone()) {
-            tracing::error!(agent = %self.me, conversation = %id, "parked until the next start");
             waiters.into_iter().for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
             let parked =
                 self.conversations.remove(id).map(|conversation| conversation.queue).unwrap_or_default();
             self.refuse(parked, &problem);
-            self.count_running(id);
-            return;
+            return self.park(id, &why, ctx);
         }
         let by = protocol::principal::Principal::Agent(self.me.clone());
         inside.push((What::Cancelled { by, reason: format!("an internal fault ended it: {why}") }, None));

@@ -43,18 +43,49 @@ pub(super) fn every_after(
     }
 }
 
+/// Everything under `filter` that can be read; `damaged` gets the keys of what can't.
+pub(super) fn every_readable(
+    store: &dyn Store,
+    filter: &Filter,
+    mut each: impl FnMut(Record),
+    mut damaged: impl FnMut(Key, Error),
+) -> Result<(), Error> {
+    let (mut after, mut limit) = (0, PAGE);
+    loop {
+        match store.read(filter, after, limit) {
+            Ok(page) => {
+                let Some(last) = page.last().map(|record| record.revision) else { return Ok(()) };
+                page.into_iter().for_each(&mut each);
+                after = last;
+            }
+            // One damaged record spoils its whole page: up to it, one at a time.
+            Err(Error::Corrupt { .. }) if limit > 1 => limit = 1,
+            Err(Error::Corrupt { revision, key }) if revision > after => {
+                damaged(Key::stored(key.clone()), Error::Corrupt { revision, key });
+                (after, limit) = (revision, PAGE);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// The newest moment on the node's clock that an agent's open conversations know of.
 pub fn newest_time(store: &dyn Store, me: &AgentId) -> Result<NodeTime, Error> {
     let mut newest = NodeTime::default();
-    every(store, &keys::all(me, "state"), |record| {
-        if let Some(id) = conversation_id(&record.key)
-            && let Some(journal) = store.latest(&keys::journal(me, &id))?
-        {
-            let step: Step = spill::decode(me, store, &journal.value)?;
-            newest = step.events.iter().map(|event| event.at).max().unwrap_or_default().max(newest);
-        }
-        Ok(())
-    })?;
+    let mut journals = Vec::new();
+    let state = keys::all(me, "state");
+    let id = |record: Record| journals.extend(conversation_id(&record.key));
+    every_readable(store, &state, id, |_, _| {})?;
+    for id in journals {
+        // What can't be read is parked when the agent starts.
+        let step = match store.latest(&keys::journal(me, &id)) {
+            Ok(journal) => journal.and_then(|journal| spill::decode::<Step>(me, store, &journal.value).ok()),
+            Err(Error::Corrupt { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let at = step.and_then(|step| step.events.iter().map(|event| event.at).max());
+        newest = at.unwrap_or_default().max(newest);
+    }
     Ok(newest)
 }
 
@@ -73,16 +104,24 @@ impl AgentActor {
             Ok(())
         })?;
         self.tell_again()?;
-        let mut open = Vec::new();
-        every(store.as_ref(), &keys::all(&self.me, "state"), |record| {
-            open.extend(conversation_id(&record.key));
-            Ok(())
+        let (mut open, mut damaged) = (Vec::new(), Vec::new());
+        let id = |record: Record| open.extend(conversation_id(&record.key));
+        every_readable(store.as_ref(), &keys::all(&self.me, "state"), id, |key, error| {
+            damaged.extend(conversation_id(&key).map(|id| (id, error)));
         })?;
         for id in open {
-            if let Some(conversation) = self.restore(&id)? {
-                self.keep(id.clone(), conversation);
-                self.resume(&id, ctx);
+            match self.restore(&id) {
+                Ok(Some(conversation)) => {
+                    self.keep(id.clone(), conversation);
+                    self.resume(&id, ctx);
+                }
+                Ok(None) => {}
+                Err(error @ (Error::Corrupt { .. } | Error::Refused(_))) => damaged.push((id, error)),
+                Err(error) => return Err(error),
             }
+        }
+        for (id, error) in damaged {
+            self.park(&id, &error.to_string(), ctx);
         }
         Ok(())
     }

@@ -102,8 +102,8 @@ impl Handler<Sweep> for AgentActor {
     type Result = ();
 
     fn handle(&mut self, _: Sweep, _: &mut Context<Self>) {
-        let first =
-            self.conversations.values().map(|conversation| conversation.first()).filter(|first| *first > 0);
+        let first = self.conversations.values().map(|conversation| conversation.first());
+        let first = first.chain(self.parked.values().copied()).filter(|first| *first > 0);
         let broom = Broom {
             store: self.parts.store.clone(),
             me: self.me.clone(),

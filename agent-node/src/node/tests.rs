@@ -217,3 +217,56 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
     assert_eq!(rows, 1, "the row is the new award's: {begins:#?}");
     running.stop(Duration::ZERO).await;
 }
+
+#[actix::test]
+async fn a_conversation_that_panics_twice_is_parked_by_name_and_goes_on_at_the_next_start() {
+    let store = blackboard::store::memory::new();
+    let begin = || {
+        let setup = setup(vec![seat("builder-01", "build", 0.0, 1_000)]);
+        start(Setup { store: store.clone(), ..setup })
+    };
+    let running = begin().await.unwrap();
+    let base =
+        |running: &Running| format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
+    let url = base(&running);
+    let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
+    let get = async |url: String| -> Value { client.get(url).send().await.unwrap().json().await.unwrap() };
+    let until = async |url: String, is_it: &dyn Fn(&Value) -> bool| {
+        let seen = async {
+            loop {
+                let value = get(url.clone()).await;
+                if is_it(&value) {
+                    return value;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), seen).await.expect("what was waited for")
+    };
+    let request = |task: &str| {
+        json!({
+            "fromAgentId": "me", "toAgentId": "builder-01", "type": "task-request",
+            "payload": { "taskId": task, "description": "hello", "capability": "build" }
+        })
+    };
+    crate::conversation::tests::panic_on_thoughts(2);
+    client.post(format!("{url}/a2a/messages")).json(&request("t-1")).send().await.unwrap();
+    let ready = until(format!("{url}/readyz"), &|ready| ready["parked"].is_object()).await;
+    let task = until(format!("{url}/a2a/tasks/t-1"), &|task| task.to_string().contains("parked until")).await;
+    let conversation = task["contextId"].as_str().unwrap();
+    assert!(ready["parked"]["builder-01"][conversation].is_string(), "{ready:#}");
+    let state = get(format!("{url}/state")).await["agents"]["builder-01"].clone();
+    assert!(state["parked"][conversation].is_string(), "{state:#}");
+    assert_eq!((&state["running"], &state["thinking"], &state["timers"]), (&json!(0), &json!(0), &json!(0)));
+    let cancel = client.post(format!("{url}/a2a/tasks/t-1/cancel")).send().await.unwrap();
+    assert_eq!(cancel.status().as_u16(), 503, "it can't be ended either");
+    let (status, next) = ask(&url, &request("t-2")).await;
+    assert_eq!((status, next["status"]["state"].as_str()), (200, Some("TASK_STATE_COMPLETED")), "{next:#}");
+    running.stop(Duration::ZERO).await;
+    let running = begin().await.unwrap();
+    let url = base(&running);
+    let is_done = |task: &Value| task["status"]["state"] == "TASK_STATE_COMPLETED";
+    until(format!("{url}/a2a/tasks/t-1"), &is_done).await;
+    assert!(get(format!("{url}/readyz")).await.get("parked").is_none());
+    running.stop(Duration::ZERO).await;
+}

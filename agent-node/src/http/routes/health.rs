@@ -38,7 +38,13 @@ pub async fn ready(node: web::Data<Node>) -> HttpResponse {
         is_ready = false;
         checks.insert("draining".into(), json!({ "ok": false, "why": "the node is leaving" }));
     }
-    let body = json!({ "ready": is_ready, "checks": checks });
+    let mut body = json!({ "ready": is_ready, "checks": checks });
+    // One conversation that can't go on does not keep the others from it; somebody should know all the same.
+    let parked = node.agents.iter().map(|(id, local)| (id.to_string(), json!(local.pulse.parked())));
+    let parked: Map<_, _> = parked.filter(|(_, parked)| *parked != json!({})).collect();
+    if !parked.is_empty() {
+        body["parked"] = Value::Object(parked);
+    }
     if is_ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
 }
 
