@@ -5,6 +5,7 @@
 mod harness;
 
 mod scenarios {
+    mod a2a;
     mod artifacts;
     mod auction;
     mod config;

@@ -1,5 +1,6 @@
 //! The registry's routes. They expect the edge's `Principal` and whole body, and `web::Data<Keeper>`.
 
+mod catalog;
 mod stream;
 
 use crate::{
@@ -38,7 +39,8 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
         ))
         .service(resource(&format!("{agents}/{{id}}/heartbeat"), [(Method::PUT, web::to(heartbeat))]))
         .service(resource(&format!("{agents}/{{id}}/suspicion"), [(Method::POST, web::to(suspect))]))
-        .service(resource(routes::REGISTRY_WATCH, [(Method::GET, web::to(watch))]));
+        .service(resource(routes::REGISTRY_WATCH, [(Method::GET, web::to(watch))]))
+        .service(resource(routes::AI_CATALOG, [(Method::GET, web::to(catalog))]));
 }
 
 async fn register(registry: Place, by: web::ReqData<Principal>, body: web::Bytes) -> Answer {
@@ -95,6 +97,13 @@ async fn deregister(
 async fn find(registry: Place, _by: web::ReqData<Principal>, request: HttpRequest) -> Answer {
     let agents = ask(&registry, Find(query(&request)?)).await?;
     Ok(HttpResponse::Ok().json(Found { agents }))
+}
+
+async fn catalog(registry: Place) -> Answer {
+    let agents = ask(&registry, Find(Query::default())).await?;
+    let body = catalog::of(&agents).to_string();
+    let cached = (actix_web::http::header::CACHE_CONTROL, "public, max-age=5");
+    Ok(HttpResponse::Ok().content_type(catalog::MEDIA_TYPE).insert_header(cached).body(body))
 }
 
 async fn look(registry: Place, _by: web::ReqData<Principal>, id: web::Path<String>) -> Answer {

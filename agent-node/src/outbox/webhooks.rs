@@ -222,11 +222,11 @@ impl Pushing {
                 self.tell(&seen).await;
                 self.webhook.told = seen.id;
                 self.webhook.is_over = seen.is_last || self.webhook.missed >= MAX_MISSED;
+                self.note().await?;
                 if self.webhook.is_over {
                     break;
                 }
             }
-            self.note().await?;
         }
         Ok(())
     }

@@ -49,10 +49,11 @@ pub struct Fields(Map<String, Value>);
 impl Fields {
     /// The members of `value`, which must be an object.
     pub fn of(value: Value) -> Result<Self, Invalid> {
-        match value {
-            Value::Object(members) => Ok(Self(members)),
-            other => Err(Invalid::new("", format!("must be an object, is {}", kind(&other)))),
-        }
+        let is = kind(&value);
+        let Value::Object(members) = value else {
+            return Err(Invalid::new("", format!("must be an object, is {is}")));
+        };
+        Ok(Self(members))
     }
 
     /// The member of this camelCase name or of its snake_case one. `null` is a value here.
@@ -175,10 +176,11 @@ impl Fields {
 
 impl FromProto for String {
     fn from_proto(value: Value) -> Result<Self, Invalid> {
-        match value {
-            Value::String(text) => Ok(text),
-            other => Err(Invalid::new("", format!("must be a string, is {}", kind(&other)))),
-        }
+        let is = kind(&value);
+        let Value::String(text) = value else {
+            return Err(Invalid::new("", format!("must be a string, is {is}")));
+        };
+        Ok(text)
     }
 }
 
