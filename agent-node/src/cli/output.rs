@@ -6,6 +6,9 @@ use protocol::task::TaskState;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
+/// The narrowest terminal that tables are fitted into, in columns.
+const NARROW: u16 = 40;
+
 /// A colour, for a terminal.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Colour {
@@ -102,7 +105,8 @@ pub(super) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
 pub(super) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header.iter().map(|name| name.to_uppercase()));
-    if std::io::stdout().is_terminal() {
+    // A terminal that does not know its width says 0; broken into single letters nothing can be read.
+    if std::io::stdout().is_terminal() && table.width().is_some_and(|width| width >= NARROW) {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
     for row in rows {

@@ -68,7 +68,12 @@ impl Watch {
                     return Ok(seen.state);
                 }
                 Ok(Ok(true)) => broken = 0,
-                Ok(Err(failure)) if failure.exit != Exit::Unreachable || broken >= PATIENCE => {
+                Ok(Err(mut failure)) if failure.exit != Exit::Unreachable || broken >= PATIENCE => {
+                    if failure.exit == Exit::Unreachable && seen.last_id.is_some() {
+                        failure.message += &format!(
+                            "; task {task} goes on when it is back, `mesh tasks watch {task}` follows it"
+                        );
+                    }
                     return Err(failure);
                 }
                 Ok(Err(_)) if broken == 0 && seen.last_id.is_none() => broken = PATIENCE,

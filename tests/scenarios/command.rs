@@ -1,0 +1,55 @@
+//! What `mesh` says when the mesh or a brain does not keep its part.
+
+use crate::harness::{PATIENCE, Process, eventually, mesh as program, message, state};
+use serde_json::json;
+use std::process::{Command, Stdio};
+
+#[tokio::test]
+async fn a_mesh_that_is_killed_under_an_ask_is_said_with_what_becomes_of_the_task() {
+    let team = "agents: [{ agent: slow-01, skills: [slow], brain: { scripted: script.yaml } }]";
+    let mut mesh = Process::up_beside(team, &[("script.yaml", "turns: [{ hang: true }]")]).await;
+    let agent = mesh.agent("slow-01");
+    let ask = Command::new(env!("CARGO_BIN_EXE_mesh"))
+        .args(["ask", "do it", "--at", &agent.url, "--url", &mesh.url, "--capability", "slow"])
+        .args(["--task-id", "t-1"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    agent.task_in("t-1", &["working"]).await;
+    // It is followed: the stream is open.
+    eventually("the stream", async || {
+        let readers = crate::harness::get(&format!("{}/state", agent.url)).await["readers"].clone();
+        (readers["user:local"] == 1).then_some(())
+    })
+    .await;
+    mesh.kill();
+    let output = tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(move || ask.wait_with_output()));
+    let output = output.await.expect("it ends").unwrap().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains(&agent.url) && said.contains("mesh tasks watch t-1"), "{said}");
+
+    let mesh = mesh.restart().await;
+    mesh.agent("slow-01").task_in("t-1", &["working"]).await;
+    let (code, _, said) = program(&["tasks", "cancel", "t-1", "--url", &mesh.url], &[]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[tokio::test]
+async fn a_brain_that_hands_on_for_ever_ends_visibly_at_its_last_turn() {
+    let team = "
+agents:
+  - { agent: echo-01, skills: [echo], brain: { echo: {} }, bid: { maxParallel: 8 } }
+  - { agent: loop-01, skills: [loop], brain: { exec: [sh, ./loop.sh] } }
+";
+    let brain = r#"read -r ask
+turn=$(printf '%s' "$ask" | sed -E 's/.*"turn":([0-9]+).*/\1/')
+echo "{\"type\":\"delegate\",\"id\":\"d$turn\",\"to\":\"echo-01\",\"description\":\"again $turn\"}"
+"#;
+    let mesh = Process::up_beside(team, &[("loop.sh", brain)]).await;
+    let task = mesh.agent("loop-01").ask(json!({ "description": "go", "capability": "loop" })).await;
+    assert_eq!(state(&task), "failed", "{task:#}");
+    assert!(message(&task).contains("64 turns"), "{}", message(&task));
+}
