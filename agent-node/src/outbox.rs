@@ -30,6 +30,7 @@ use protocol::{
     problem::{Problem, Reason},
     routes,
     signal::Signal,
+    trace::TRACEPARENT,
 };
 use reqwest::Method;
 use std::{
@@ -190,7 +191,8 @@ impl Outbox {
                 Tried::Never(problem) => return self.done(&letter, Err(problem)).await,
                 Tried::Later(problem) if letter.best_effort => return self.done(&letter, Err(problem)).await,
                 Tried::Later(problem) => {
-                    tracing::debug!(to = %letter.to, %problem, attempt, "not delivered yet");
+                    let (task, trace) = letter.known();
+                    tracing::debug!(agent = %self.me, to = %letter.to, message = %letter.envelope.message_id, task, trace, %problem, attempt, "not delivered yet");
                     let pause = problem.retry_after.unwrap_or_default().max(pause(attempt));
                     tokio::time::sleep(pause.min(self.clock.wall().until(expires))).await;
                     attempt += 1;
@@ -287,7 +289,9 @@ impl Outbox {
             Ok(()) if letter.best_effort => return,
             Ok(()) => What::Told { label: letter.label.clone(), by: letter.to.clone() },
             Err(problem) => {
-                tracing::warn!(to = %letter.to, kind = letter.envelope.kind().wire(), %problem, "message given up");
+                let (task, trace) = letter.known();
+                let kind = letter.envelope.kind().wire();
+                tracing::warn!(agent = %self.me, to = %letter.to, kind, message = %letter.envelope.message_id, task, trace, %problem, "message given up");
                 What::Undelivered {
                     label: letter.label.clone(),
                     reason: problem.reason.code().to_owned(),
@@ -321,7 +325,9 @@ impl Outbox {
                         attempt += 1;
                     }
                     Err(problem) => {
-                        tracing::warn!(%problem, signal = %signal.kind, "signal refused");
+                        let task = signal.task_id.as_ref().map(ToString::to_string);
+                        let trace = signal.refs.get(TRACEPARENT).and_then(|text| text.as_str());
+                        tracing::warn!(agent = %this.me, task, trace, %problem, signal = %signal.kind, "signal refused");
                         let reason = problem.reason.code().to_owned();
                         break What::Undelivered {
                             label: "publish".to_owned(),

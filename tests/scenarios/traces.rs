@@ -360,3 +360,25 @@ async fn somebody_elses_trace_is_not_shown() {
     assert_eq!(answer.status, 404, "{answer:?}");
     assert_eq!(get(&format!("{}{target}", agent.url)).await["taskId"], "t-6");
 }
+
+#[tokio::test]
+async fn a_line_of_the_log_names_the_agent_the_task_and_the_trace() {
+    let mesh = Process::up_in(&["MESH_LOG=json".to_owned()], ECHO).await;
+    let agent = mesh.agent("echo-01");
+    let mut request = agent.request(json!({ "taskId": "t-7", "description": "say", "capability": "echo" }));
+    agent.post_raw(request.to_string(), &[("traceparent", CALLER), ("prefer", "wait=25")]).await;
+    request["payload"]["description"] = json!("say something else");
+    request["messageId"] = json!("m-another");
+    agent.post_raw(request.to_string(), &[("traceparent", CALLER)]).await;
+    let lines = eventually("both lines", async || {
+        let log = mesh.log();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let lines: Vec<_> =
+            lines.filter(|line| line["agent"] == "echo-01" && line["trace"].is_string()).collect();
+        (lines.len() >= 2).then_some(lines)
+    })
+    .await;
+    assert!(lines.iter().all(|line| line["trace"] == CALLER[3..35]), "{lines:#?}");
+    assert!(lines.iter().any(|line| line["task"] == "t-7" && line["state"] == "completed"), "{lines:#?}");
+    assert!(lines.iter().any(|line| line["reason"] == "task_id_reused"), "{lines:#?}");
+}

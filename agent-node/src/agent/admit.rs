@@ -90,6 +90,8 @@ impl Handler<Admit> for AgentActor {
     fn handle(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Durable {
         // A panic here would end the actor for good: it ends the message instead.
         let (kind, duplicates) = (admit.envelope.kind(), self.counts.duplicates);
+        let message = admit.envelope.message_id.clone();
+        let trace = admit.trace.clone();
         let admitted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.admit(admit, ctx)));
         match admitted {
             Ok(Ok(durable)) => {
@@ -103,10 +105,13 @@ impl Handler<Admit> for AgentActor {
             Ok(Err(problem)) => {
                 self.counts.refused += 1;
                 self.parts.telemetry.meters().refuse(problem.reason);
+                let (trace, reason) = (trace.map(|trace| trace.trace()), problem.reason.code());
+                tracing::info!(agent = %self.me, %message, kind = kind.wire(), trace, reason, "a message was refused");
                 now(Err(problem))
             }
             Err(_) => {
-                tracing::error!(agent = %self.me, "a message could not be handled");
+                let trace = trace.map(|trace| trace.trace());
+                tracing::error!(agent = %self.me, %message, trace, "a message could not be handled");
                 self.counts.panics += 1;
                 now(Err(Problem::new(
                     Reason::Internal,

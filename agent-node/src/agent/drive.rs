@@ -234,7 +234,8 @@ impl AgentActor {
     /// either, it is parked: it stays in the store, and a restart tries again.
     fn poisoned(&mut self, id: &ConversationId, left: Poisoned, ctx: &mut Context<Self>) {
         let Poisoned { why, waiters, receipts, mut inside } = left;
-        tracing::error!(agent = %self.me, conversation = %id, why, "a step came to nothing");
+        let (task, trace) = self.known_of(id);
+        tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step came to nothing");
         self.counts.panics += 1;
         let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
         let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
@@ -276,7 +277,8 @@ impl AgentActor {
         if matches!(error, Error::Unknown(_) | Error::Closed(_)) {
             (self.parts.fatal)(&format!("the store of {} failed: {error}", self.me));
         }
-        tracing::warn!(agent = %self.me, conversation = %id, %error, "a step was not recorded");
+        let (task, trace) = self.known_of(id);
+        tracing::warn!(agent = %self.me, conversation = %id, task, trace, %error, "a step was not recorded");
         self.go_back(id, &store_problem(error), waiters, inside, ctx);
     }
 

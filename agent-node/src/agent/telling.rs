@@ -93,6 +93,14 @@ impl AgentActor {
         });
     }
 
+    /// The task and the trace of an open conversation, as logs name them.
+    pub(super) fn known_of(&self, id: &ConversationId) -> (Option<String>, Option<String>) {
+        let conversation = self.conversations.get(id);
+        let task =
+            conversation.and_then(|known| known.task.as_ref()).map(|row| row.task.spec.task_id.to_string());
+        (task, conversation.and_then(|known| known.trace.as_ref()).map(TraceContext::trace))
+    }
+
     /// At a start: tells again what a process that was killed had told, and its backend had not taken.
     pub(super) fn tell_again(&mut self) -> Result<(), Error> {
         if !self.parts.telemetry.tells() {

@@ -27,6 +27,14 @@ pub struct Letter {
     pub trace: Option<TraceContext>,
 }
 
+impl Letter {
+    /// The task and the trace it belongs to, as logs name them.
+    pub fn known(&self) -> (Option<String>, Option<String>) {
+        let task = self.envelope.payload.task_id().map(ToString::to_string);
+        (task, self.trace.as_ref().map(TraceContext::trace))
+    }
+}
+
 /// The message an open effect sends, if it sends one.
 pub fn of(me: &AgentId, conversation: &ConversationId, place: Place, open: &Open) -> Option<Envelope> {
     match &open.effect {
