@@ -217,6 +217,8 @@ def a_task_given_to_an_agent_that_cannot_do_it_is_done_by_one_that_can(mesh):
     status, task = ask("reviewer", "reviewer-01", "t-1", wait=60)
     check(status == 200 and task["status"]["state"] == "TASK_STATE_COMPLETED", f"{status}: {task}")
     check(builder_of(task) == "builder-fast", f"the usual winner did it: {builder_of(task)}")
+    card = json.dumps(get(PORTS["reviewer"], "/.well-known/agent-card.json"))
+    check(f"http://localhost:{PORTS['reviewer']}/" in card, f"its card names an address that the host can call: {card}")
     code = next(a for a in task["artifacts"] if a["artifactId"] == "handler.rs")["parts"][0]["text"]
     check("species" in code and "reading" in code, "it is about what was asked for")
     eventually("it on the board", lambda: any(s["taskId"] == "t-1" for s in signals("task.complete")))

@@ -98,6 +98,12 @@ async fn beyond_this_machine_a_caller_needs_a_credential_unless_it_was_said_to_b
         let ready = format!("http://127.0.0.1:{port}/readyz");
         let here = crate::harness::call(reqwest::Method::GET, &ready, None).await;
         assert_eq!(here.status, 200, "loopback stays the user's");
+        let card = get(&format!("http://127.0.0.1:{port}/.well-known/agent-card.json")).await.to_string();
+        assert!(
+            card.contains(&format!("http://127.0.0.1:{port}/")),
+            "an address its caller can call: {card}"
+        );
+        assert!(!card.contains(&format!("//{own}:")), "{card}");
         let health = mesh(&["health", "--itself", "--url", &format!("http://127.0.0.1:{port}")], &[]);
         assert_eq!(health.0, 0, "{health:?}");
     }

@@ -3,6 +3,7 @@
 
 use super::Running;
 use crate::agent::{IsIdle, Leave};
+use futures_util::future::join_all;
 use std::{future::Future, time::Duration};
 use tokio::time::Instant;
 
@@ -40,9 +41,7 @@ impl Running {
         if !is_sent.await {
             tracing::warn!("not everything could be sent; what is left goes at the next start");
         }
-        for presence in self.presences {
-            presence.leave().await;
-        }
+        join_all(self.presences.into_iter().map(super::presence::Presence::leave)).await;
         self.handle.stop(true).await;
         drop(self.ended.await);
         self.telemetry.flush(TRACES).await;

@@ -1,7 +1,7 @@
 //! An agent's card: made once, served with what caches need (A2A §8.6).
 
 use super::call::text;
-use crate::http::routes::Node;
+use crate::http::routes::{Local, Node};
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use blackboard::refusal::Refusal;
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use protocol::{
     ids::Digest,
     routes,
 };
+use reqwest::Url;
 use serde_json::{Value, json};
 use std::time::SystemTime;
 
@@ -59,9 +60,25 @@ impl Face {
     }
 }
 
+/// The card for who calls by a name of his own machine what others are told another name of: a container's port that is
+/// published there. What stands in the card must be what he can call.
+fn seen_from_here(local: &Local, host: &str) -> Option<Face> {
+    let is_here = |name: &str| ["localhost", "127.0.0.1", "[::1]"].contains(&name);
+    let told = Url::parse(&local.card.endpoint).ok()?;
+    let called = Url::parse(&format!("{}://{host}", told.scheme())).ok()?;
+    if is_here(told.host_str()?) || !is_here(called.host_str()?) {
+        return None;
+    }
+    let endpoint = format!("{}://{host}", told.scheme());
+    let card = Card { endpoint, ..local.card.as_ref().clone() };
+    Some(Face::new(&card, local.face.terms.clone(), local.face.schemes, None, &local.key))
+}
+
 /// The card of the port's agent.
 pub(super) async fn public(request: HttpRequest, node: web::Data<Node>) -> Result<HttpResponse, Refusal> {
-    let face = &node.host(&request)?.face;
+    let local = node.host(&request)?;
+    let here = text(request.headers(), "host").and_then(|host| seen_from_here(local, host));
+    let face = here.as_ref().unwrap_or(&local.face);
     let known = text(request.headers(), "if-none-match").unwrap_or_default();
     let is_known =
         known.split(',').any(|tag| tag.trim() == "*" || tag.trim().trim_start_matches("W/") == face.etag);
