@@ -9,6 +9,7 @@ mod open_claim;
 mod parked;
 mod perform;
 mod recover;
+mod reply;
 mod retain;
 mod subscribe;
 mod supersede;
@@ -19,6 +20,7 @@ pub use admit::{Ack, Admit};
 pub use leave::{IsIdle, Leave};
 pub(crate) use recover::every;
 pub use recover::newest_time;
+pub use reply::{Durable, Waiter};
 pub use retain::{Sweep, Swept};
 pub(crate) use telling::steps;
 
@@ -26,13 +28,13 @@ use crate::{
     brain::Brain,
     clock::Clock,
     conversation::{
-        Conversation, Waiter,
+        Conversation,
         record::{Place, keys},
     },
     outbox::{Outbox, Ways},
     telemetry::{Telemetry, cursor::Cursor},
 };
-use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle};
+use actix::{Actor, AsyncContext, Context, Handler, Message, SpawnHandle};
 use blackboard::store::{Filter, Key, Revision, Shared};
 use protocol::{
     card::Card,
@@ -46,6 +48,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
 };
+use reply::now;
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -334,20 +337,20 @@ impl Handler<Happened> for AgentActor {
 }
 
 impl Handler<Cancel> for AgentActor {
-    type Result = ResponseFuture<Result<Ack, Problem>>;
+    type Result = Durable;
 
     fn handle(&mut self, cancel: Cancel, ctx: &mut Self::Context) -> Self::Result {
         let what = What::Cancelled { by: cancel.by.clone(), reason: cancel.reason };
         let id = match self.open_task(&cancel.task, &cancel.by, Reason::TaskNotCancelable) {
             Ok(id) => id,
-            Err(problem) => return Box::pin(async { Err(problem) }),
+            Err(problem) => return now(Err(problem)),
         };
         self.tell_owner_event(id, &cancel.task, what, ctx)
     }
 }
 
 impl Handler<Answer> for AgentActor {
-    type Result = ResponseFuture<Result<Ack, Problem>>;
+    type Result = Durable;
 
     fn handle(&mut self, answer: Answer, ctx: &mut Self::Context) -> Self::Result {
         let awaits = |row: &crate::conversation::record::TaskRow| {
@@ -355,7 +358,7 @@ impl Handler<Answer> for AgentActor {
         };
         let id = match self.open_task(&answer.task, &answer.by, Reason::NotAwaitingAnswer) {
             Ok(id) => id,
-            Err(problem) => return Box::pin(async { Err(problem) }),
+            Err(problem) => return now(Err(problem)),
         };
         if !self
             .conversations
@@ -365,7 +368,7 @@ impl Handler<Answer> for AgentActor {
         {
             let problem =
                 Problem::new(Reason::NotAwaitingAnswer, format!("task {} waits for no answer", answer.task));
-            return Box::pin(async { Err(problem) });
+            return now(Err(problem));
         }
         let what = What::Answered { by: answer.by, text: answer.text, message: answer.message };
         self.tell_owner_event(id, &answer.task, what, ctx)
@@ -373,12 +376,12 @@ impl Handler<Answer> for AgentActor {
 }
 
 impl Handler<Redrive> for AgentActor {
-    type Result = ResponseFuture<Result<Ack, Problem>>;
+    type Result = Durable;
 
     fn handle(&mut self, redrive: Redrive, ctx: &mut Self::Context) -> Self::Result {
         match self.redrive(&redrive.message, ctx) {
             Ok(durable) => durable,
-            Err(problem) => Box::pin(async { Err(problem) }),
+            Err(problem) => now(Err(problem)),
         }
     }
 }
@@ -453,11 +456,7 @@ impl AgentActor {
         }
     }
 
-    fn redrive(
-        &mut self,
-        message: &MessageId,
-        ctx: &mut Context<Self>,
-    ) -> Result<ResponseFuture<Result<Ack, Problem>>, Problem> {
+    fn redrive(&mut self, message: &MessageId, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
         let key = keys::dead_letter(&self.me, message);
         let store = self.parts.store.clone();
         let record = store.latest(&key).map_err(|error| admit::store_problem(&error))?;

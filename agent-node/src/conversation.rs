@@ -18,15 +18,10 @@ use protocol::{
 };
 use record::{Open, Place, Sealed, State, TaskRow};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use tokio::sync::oneshot;
 
-use crate::agent::Ack;
-use protocol::problem::Problem;
+use crate::agent::{Ack, Waiter};
 
 pub use advance::{Advance, Decided, Poisoned};
-
-/// Who waits to hear that an event is durable.
-pub type Waiter = oneshot::Sender<Result<Ack, Problem>>;
 
 /// One event on its way into a conversation.
 pub struct Queued {

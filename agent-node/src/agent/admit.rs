@@ -1,13 +1,16 @@
 //! A message comes in: is it for us, was it here before, which conversation is it for? One acknowledgement, from the
 //! recipient, once what it says is durable.
 
-use super::AgentActor;
+use super::{
+    AgentActor,
+    reply::{Durable, now, promise},
+};
 use crate::conversation::{
     Queued,
     record::{Receipt, keys},
 };
 use crate::telemetry::meters::more;
-use actix::{Context, Handler, Message, ResponseFuture};
+use actix::{Context, Handler, Message};
 use blackboard::store;
 use protocol::{
     coordination::{AnyPattern, Tell, What, contract_net::bidding},
@@ -21,7 +24,6 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
 
 /// Takes a message in.
 #[derive(Debug, Message)]
@@ -68,20 +70,6 @@ pub(crate) fn store_problem(error: &store::Error) -> Problem {
         }
     };
     Problem::new(reason, error.to_string())
-}
-
-pub(super) type Durable = ResponseFuture<Result<Ack, Problem>>;
-
-pub(super) fn now(answer: Result<Ack, Problem>) -> Durable {
-    Box::pin(std::future::ready(answer))
-}
-
-pub(super) fn later(durable: oneshot::Receiver<Result<Ack, Problem>>) -> Durable {
-    Box::pin(async {
-        durable.await.unwrap_or_else(|_| {
-            Err(Problem::new(Reason::StoreUnavailable, "the agent stopped before it was recorded"))
-        })
-    })
 }
 
 impl Handler<Admit> for AgentActor {
@@ -216,7 +204,7 @@ impl AgentActor {
             if *digest != admit.digest {
                 return Err(reused());
             }
-            let (waiter, durable) = oneshot::channel();
+            let (waiter, durable) = promise();
             let ack = Ack {
                 message_id: admit.envelope.message_id.clone(),
                 task_id: None,
@@ -224,7 +212,7 @@ impl AgentActor {
                 duplicate: true,
             };
             joined.push((waiter, ack));
-            return Ok(Some(later(durable)));
+            return Ok(Some(durable));
         }
         let Some(record) = self.parts.store.latest(key).map_err(|error| store_problem(&error))? else {
             return Ok(None);
@@ -367,7 +355,7 @@ impl AgentActor {
         let key = sealed.key.clone();
         self.in_flight.insert(key, (digest, Vec::new()));
         self.counts.admitted += 1;
-        let (waiter, durable) = oneshot::channel();
+        let (waiter, durable) = promise();
         let is_owner_user =
             by.agent().is_none() && conversation.task.as_ref().is_some_and(|row| row.task.owner == by);
         // A task's owner ends it by a message as well as by the route.
@@ -389,7 +377,7 @@ impl AgentActor {
             waiters: vec![(waiter, ack)],
         });
         self.advance(&id, false, ctx);
-        Ok(later(durable))
+        Ok(durable)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::{
     AgentActor, Happened,
-    admit::{Ack, Durable, later, store_problem},
+    admit::{Ack, store_problem},
+    reply::{Durable, Waiter, now, promise},
 };
 use crate::{
-    conversation::{Advance, Conversation, Decided, Poisoned, Queued, Waiter, record::Place},
+    conversation::{Advance, Conversation, Decided, Poisoned, Queued, record::Place},
     outbox::letter::{Letter, envelope},
 };
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
@@ -19,7 +20,6 @@ use protocol::{
     trace::{SpanName, TraceContext},
 };
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
 
 /// How long news that may be forgotten waits for a step that it can share.
 const FLUSH: Duration = Duration::from_millis(200);
@@ -54,13 +54,10 @@ impl AgentActor {
         what: What,
         ctx: &mut Context<Self>,
     ) -> Durable {
-        let (waiter, durable) = oneshot::channel();
+        let (waiter, durable) = promise();
         let minted = MessageId::parse(&format!("owner-{}", uuid::Uuid::now_v7()));
         let (Ok(message_id), Some(conversation)) = (minted, self.conversations.get_mut(&id)) else {
-            return super::admit::now(Err(Problem::new(
-                Reason::TaskNotFound,
-                format!("no task {task} of yours"),
-            )));
+            return now(Err(Problem::new(Reason::TaskNotFound, format!("no task {task} of yours"))));
         };
         let ack = Ack {
             message_id,
@@ -76,7 +73,7 @@ impl AgentActor {
             waiters: vec![(waiter, ack)],
         });
         self.advance(&id, false, ctx);
-        later(durable)
+        durable
     }
 
     /// Runs what waits in a conversation, and starts its commit.
@@ -105,7 +102,7 @@ impl AgentActor {
         match conversation.advance(&self.me, clock.node(), clock.wall(), &self.track_records, force) {
             Advance::Nothing => None,
             Advance::Deferred(waiters) => {
-                waiters.into_iter().for_each(|(waiter, ack)| drop(waiter.send(Ok(ack))));
+                waiters.into_iter().for_each(|(waiter, ack)| waiter.send(Ok(ack)));
                 self.flush_later(id, ctx);
                 None
             }
@@ -169,8 +166,10 @@ impl AgentActor {
         self.tell_of(id);
         self.track_records.extend(track_records);
         let joined = self.joiners.remove(id).unwrap_or_default();
+        // What has queued up is on its way to the writer while this step is answered and performed.
+        self.advance(id, false, ctx);
         for (waiter, ack) in waiters.into_iter().chain(joined) {
-            drop(waiter.send(Ok(ack)));
+            waiter.send(Ok(ack));
         }
         self.answer_repeats(&receipts, &Ok(Some(id.clone())));
         self.forget(id, &dropped, ctx);
@@ -178,7 +177,6 @@ impl AgentActor {
         for (place, effect) in effects {
             self.perform(id, place, &effect, ctx);
         }
-        self.advance(id, false, ctx);
         self.leave_if_over(id);
         self.count_running(id);
     }
@@ -198,7 +196,7 @@ impl AgentActor {
                     }
                     Err(problem) => Err(problem.clone()),
                 };
-                drop(waiter.send(answer));
+                waiter.send(answer);
             }
         }
     }
@@ -243,7 +241,7 @@ impl AgentActor {
         let is_ending = inside.iter().any(|(what, _)| matches!(what, What::Cancelled { .. }));
         inside.retain(|(what, _)| !matches!(what, What::Cancelled { .. }));
         if is_ending || !self.poisoned.insert(id.clone()) {
-            waiters.into_iter().for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
+            waiters.into_iter().for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
             let parked =
                 self.conversations.remove(id).map(|conversation| conversation.queue).unwrap_or_default();
             self.refuse(parked, &problem);
@@ -260,7 +258,7 @@ impl AgentActor {
             if let Some(receipt) = &queued.receipt {
                 self.answer_repeats(&[(receipt.key.clone(), None)], &Err(problem.clone()));
             }
-            queued.waiters.into_iter().for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
+            queued.waiters.into_iter().for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
         }
     }
 
@@ -292,7 +290,7 @@ impl AgentActor {
         ctx: &mut Context<Self>,
     ) {
         let joined = self.joiners.remove(id).unwrap_or_default();
-        waiters.into_iter().chain(joined).for_each(|(waiter, _)| drop(waiter.send(Err(problem.clone()))));
+        waiters.into_iter().chain(joined).for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
         let queue = self.conversations.remove(id).map(|conversation| conversation.queue).unwrap_or_default();
         self.tasks.retain(|_, open| open != id);
         let restored = self.restore(id).unwrap_or_else(|error| {
@@ -330,7 +328,7 @@ impl AgentActor {
             let task = waiters.first().and_then(|(_, ack)| ack.task_id.clone());
             let repeats: Vec<_> = receipts.into_iter().map(|key| (key, task.clone())).collect();
             this.answer_repeats(&repeats, &outcome.clone().map(|()| None));
-            waiters.into_iter().for_each(|(waiter, ack)| drop(waiter.send(outcome.clone().map(|()| ack))));
+            waiters.into_iter().for_each(|(waiter, ack)| waiter.send(outcome.clone().map(|()| ack)));
         });
         ctx.spawn(settled);
     }

@@ -2,7 +2,8 @@
 
 use super::{
     AgentActor,
-    admit::{Ack, Admit, Durable, later, not_found, now, store_problem},
+    admit::{Ack, Admit, not_found, store_problem},
+    reply::{Durable, now, promise},
 };
 use crate::conversation::{
     Conversation, Queued,
@@ -31,7 +32,6 @@ use protocol::{
     trace::{TraceContext, trace_begun_by},
 };
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// Skills that a refusal names.
 const MOST_NAMED: usize = 20;
@@ -295,7 +295,7 @@ impl AgentActor {
         if let (Some(receipt), Some(sealed)) = (&receipt, &sealed) {
             self.in_flight.insert(sealed.key.clone(), (receipt.digest, Vec::new()));
         }
-        let (waiter, durable) = oneshot::channel();
+        let (waiter, durable) = promise();
         let older = came.older.clone();
         let opening = self.opening(&id, &pattern, task.as_ref(), came);
         let mut conversation = Conversation::open(id.clone(), pattern, task, Some(opening));
@@ -311,7 +311,7 @@ impl AgentActor {
             Some(older) => self.advance_together(&older, &id, ctx),
             None => self.advance(&id, false, ctx),
         }
-        later(durable)
+        durable
     }
 
     /// How a conversation comes to be: in the trace it came under, or in one that begins with it.
@@ -355,9 +355,9 @@ impl AgentActor {
             if conversation.head() > 0 {
                 return Ok(Some(now(Ok(ack(&id)))));
             }
-            let (waiter, durable) = oneshot::channel();
+            let (waiter, durable) = promise();
             self.joiners.entry(id.clone()).or_default().push((waiter, ack(&id)));
-            return Ok(Some(later(durable)));
+            return Ok(Some(durable));
         }
         match self.row(task, &admit.by)? {
             Some(row) if row.asked == asked => Ok(Some(now(Ok(ack(&row.task.conversation))))),
@@ -430,10 +430,10 @@ impl AgentActor {
         writes.push(Write::Put(key.clone(), bytes.into()));
         self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
         self.counts.admitted += 1;
-        let (waiter, durable) = oneshot::channel();
+        let (waiter, durable) = promise();
         let batch = Batch { writes, expectations: Vec::new() };
         self.commit_loose(Lane::Progress, batch, vec![key], vec![(waiter, ack)], ctx);
-        Ok(later(durable))
+        Ok(durable)
     }
 
     fn whoever_orchestrates(&self) -> Result<Capability, Problem> {

@@ -6,8 +6,9 @@
 
 use super::{
     AgentActor,
-    admit::{Ack, Durable, later, now},
+    admit::Ack,
     open::Came,
+    reply::{Durable, now, promise},
 };
 use crate::{
     conversation::{Conversation, Queued, record::keys, spill},
@@ -35,7 +36,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::sync::oneshot;
 
 /// How long a signal waits that the agent can't take yet.
 const FULL: Duration = Duration::from_millis(100);
@@ -134,7 +134,7 @@ impl AgentActor {
         let id = ConversationId::parse(&uuid::Uuid::now_v7().to_string())
             .map_err(|bad| Problem::new(Reason::Internal, bad.to_string()))?;
         ack.conversation_id = Some(id.clone());
-        let (waiter, durable) = oneshot::channel();
+        let (waiter, durable) = promise();
         let opening = self.opening(&id, &pattern, None, came);
         let mut conversation = Conversation::open(id.clone(), pattern, None, Some(opening));
         conversation.queue.push_back(Queued {
@@ -144,7 +144,7 @@ impl AgentActor {
         });
         self.conversations.insert(id.clone(), conversation);
         self.advance(&id, false, ctx);
-        Ok(later(durable))
+        Ok(durable)
     }
 }
 

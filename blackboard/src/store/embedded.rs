@@ -2,6 +2,7 @@
 
 mod conditional;
 mod lock;
+mod presence;
 mod queue;
 mod reader;
 mod schema;
@@ -14,6 +15,7 @@ pub use schema::OpenError;
 use super::follow;
 use super::tail::Tail;
 use super::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Store, Watch};
+use presence::Presence;
 use queue::{Commit, Queue};
 use reader::Readers;
 use std::{
@@ -76,13 +78,15 @@ pub fn open_gauged(dir: &Path, options: Options) -> Result<(Shared, Gauge), Open
     let opened = schema::open(dir, &options)?;
     let tail = Arc::new(Tail::new(opened.revision));
     let topics = Arc::new(schema::Topics::new(opened.topics.clone()));
-    let readers = Arc::new(Readers::new(dir, options.readers, topics.clone()));
+    let presence = Presence::of(&opened.connection, dir)
+        .map_err(|error| OpenError::Damaged { dir: dir.to_owned(), why: error.to_string() })?;
+    let readers = Arc::new(Readers::new(dir, options.readers, topics.clone(), presence.clone()));
     let queue = Arc::new(Queue::new(&options));
     let generation = opened.generation.clone();
     let (of_writer, head) = (queue.clone(), tail.clone());
     let writer = thread::Builder::new()
         .name("store-writer".into())
-        .spawn(move || writer::run(opened, &of_writer, &head, &topics))
+        .spawn(move || writer::run(opened, &of_writer, &head, &topics, &presence))
         .map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
     let gauge = Gauge { queue: queue.clone(), dir: dir.to_owned() };
     let store = Embedded { queue, readers, tail, generation, writer: Some(writer), _lock: lock };

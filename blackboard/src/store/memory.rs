@@ -173,7 +173,9 @@ impl Store for Memory {
         let outcome = kept.check(&batch).map(|()| {
             let written: Vec<_> = batch.writes.into_iter().map(|write| kept.write(write)).collect();
             let revisions = written.iter().map(|(revision, _)| *revision).collect();
-            self.tail.publish(kept.revision, written.into_iter().filter_map(|(_, record)| record));
+            let records = written.iter().filter_map(|(_, record)| record.as_ref());
+            self.tail
+                .publish(kept.revision, records.map(|record| (record.revision, &record.key, &record.value)));
             revisions
         });
         Box::pin(std::future::ready(outcome))

@@ -4,6 +4,7 @@
 //! one; a follower that is further behind than what is kept reads pages from the backend.
 
 use super::{Error, Filter, Key, Record, Revision};
+use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -11,6 +12,8 @@ use tokio::sync::watch;
 /// The most that is kept.
 const MOST_RECORDS: usize = 4096;
 const MOST_BYTES: usize = 4 << 20;
+/// So many filters are tried one by one; with more, a key's ends are looked up.
+const FEW: usize = 8;
 
 /// What a follower finds at the head.
 pub(super) enum Found {
@@ -54,6 +57,12 @@ impl Groups {
         if let Some((parent, _)) = text.rsplit_once('.') {
             self.one.get_mut(parent).map(&mut reach);
         }
+        if self.below.len() <= FEW {
+            let is_below = |parent: &str| text.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'));
+            let groups = self.below.iter_mut().filter(|(parent, _)| is_below(parent.as_str()));
+            groups.for_each(|(_, group)| reach(group));
+            return;
+        }
         for (at, _) in text.match_indices('.') {
             self.below.get_mut(&text[..at]).map(&mut reach);
         }
@@ -95,26 +104,30 @@ impl Tail {
     }
 
     /// Everything up to `head` is durable, `records` among it, in order. They are not looked at if nobody follows.
-    pub(super) fn publish(&self, head: Revision, records: impl Iterator<Item = Record>) {
+    pub(super) fn publish<'r>(
+        &self,
+        head: Revision,
+        records: impl Iterator<Item = (Revision, &'r Key, &'r Bytes)>,
+    ) {
         let mut kept = self.kept();
         let Kept { records: ring, bytes, dropped, groups, .. } = &mut *kept;
         let mut woken = Vec::new();
         if !groups.is_empty() {
-            for record in records {
+            for (revision, key, value) in records {
                 let mut followed = false;
-                groups.each(&record.key, |group| {
+                groups.each(key, |group| {
                     while group.revisions.front().is_some_and(|oldest| oldest <= dropped) {
                         group.covers = group.revisions.pop_front().unwrap_or(group.covers);
                     }
-                    group.revisions.push_back(record.revision);
+                    group.revisions.push_back(revision);
                     followed = true;
                     if !woken.iter().any(|sender: &watch::Sender<()>| sender.same_channel(&group.wake)) {
                         woken.push(group.wake.clone());
                     }
                 });
                 if followed {
-                    *bytes += record.value.len();
-                    ring.push_back(record);
+                    *bytes += value.len();
+                    ring.push_back(Record { revision, key: key.clone(), value: value.clone() });
                 }
                 while ring.len() > MOST_RECORDS || *bytes > MOST_BYTES {
                     let Some(oldest) = ring.pop_front() else { break };

@@ -2,6 +2,7 @@
 
 use super::super::follow::{Page, Pages};
 use super::super::{Error, Filter, Key, Record, Revision, checksum, class::Class};
+use super::presence::Presence;
 use super::schema::{self, Topic, Topics};
 use bytes::Bytes;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, ToSql, params};
@@ -25,6 +26,7 @@ const STATE_ONE: &str = "SELECT key, rev, value, crc FROM state
 pub(super) struct Readers {
     dir: PathBuf,
     topics: Arc<Topics>,
+    presence: Arc<Presence>,
     idle: Mutex<Idle>,
     returned: Condvar,
 }
@@ -36,9 +38,9 @@ struct Idle {
 }
 
 impl Readers {
-    pub(super) fn new(dir: &Path, most: usize, topics: Arc<Topics>) -> Self {
+    pub(super) fn new(dir: &Path, most: usize, topics: Arc<Topics>, presence: Arc<Presence>) -> Self {
         let idle = Mutex::new(Idle { connections: Vec::new(), spare: most.max(1) });
-        Self { dir: dir.to_owned(), topics, idle, returned: Condvar::new() }
+        Self { dir: dir.to_owned(), topics, presence, idle, returned: Condvar::new() }
     }
 
     /// Waits for a connection, does `read` with it, and gives it back; one that failed is not used again.
@@ -87,6 +89,7 @@ impl Readers {
         let Some(topic) = self.topics.get(key.topic()) else { return Ok(None) };
         let sql = match topic.class {
             Class::Log => LATEST_LOG,
+            Class::State if !self.presence.may_hold(key) => return Ok(None),
             Class::State => LATEST_STATE,
         };
         self.with(key, |on| {

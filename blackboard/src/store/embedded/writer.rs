@@ -1,6 +1,7 @@
 //! The one writer: what has queued up while the last transaction was committed is the next one.
 
-use super::super::{Error, Record, Revision, Write, tail::Tail};
+use super::super::{Error, Revision, Write, tail::Tail};
+use super::presence::Presence;
 use super::queue::{Commit, Queue};
 use super::schema::{Opened, Topics};
 use super::transaction::Transaction;
@@ -49,9 +50,9 @@ impl From<Failure> for Error {
 }
 
 /// Writes until the queue is closed and empty, or until the device fails.
-pub(super) fn run(opened: Opened, queue: &Queue, tail: &Tail, topics: &Topics) {
+pub(super) fn run(opened: Opened, queue: &Queue, tail: &Tail, topics: &Topics, presence: &Presence) {
     // Whatever ends the writer, nobody may wait for it for ever.
-    let end = catch_unwind(AssertUnwindSafe(|| serve(&opened, queue, tail, topics)));
+    let end = catch_unwind(AssertUnwindSafe(|| serve(&opened, queue, tail, topics, presence)));
     let end = end.unwrap_or_else(|_| Err("its writer panicked".to_owned()));
     let why = end.err().unwrap_or_else(|| "it was closed".to_owned());
     queue.close(&why);
@@ -66,11 +67,17 @@ pub(super) fn run(opened: Opened, queue: &Queue, tail: &Tail, topics: &Topics) {
     }
 }
 
-fn serve(opened: &Opened, queue: &Queue, tail: &Tail, topics: &Topics) -> Result<(), String> {
+fn serve(
+    opened: &Opened,
+    queue: &Queue,
+    tail: &Tail,
+    topics: &Topics,
+    presence: &Presence,
+) -> Result<(), String> {
     let prepared = Transaction::new(&opened.connection, opened.revision, &opened.topics);
     let transaction = prepared.map_err(|error| error.to_string())?;
     let trimmer = Trimmer::new(&opened.connection).map_err(|error| error.to_string())?;
-    let mut writer = Writer { transaction, trimmer, tail, topics };
+    let mut writer = Writer { transaction, trimmer, tail, topics, presence };
     let mut trims: VecDeque<Trim> = VecDeque::new();
     loop {
         let work = queue.take(!trims.is_empty());
@@ -92,6 +99,7 @@ struct Writer<'c> {
     trimmer: Trimmer<'c>,
     tail: &'c Tail,
     topics: &'c Topics,
+    presence: &'c Presence,
 }
 
 impl Writer<'_> {
@@ -138,6 +146,7 @@ impl Writer<'_> {
     }
 
     fn transact(&mut self, group: &[Commit]) -> rusqlite::Result<Vec<Result<Vec<Revision>, Error>>> {
+        self.presence.note(group.iter().flat_map(|commit| &commit.batch.writes));
         self.transaction.begin()?;
         let applied: rusqlite::Result<Vec<_>> =
             group.iter().map(|commit| self.transaction.apply(&commit.batch)).collect();
@@ -155,9 +164,7 @@ impl Writer<'_> {
             .filter_map(|(commit, outcome)| Some((commit, outcome.as_ref().ok()?)));
         let records = written.flat_map(|(commit, revisions)| {
             commit.batch.writes.iter().zip(revisions).filter_map(|(write, revision)| match write {
-                Write::Append(key, value) | Write::Put(key, value) => {
-                    Some(Record { revision: *revision, key: key.clone(), value: value.clone() })
-                }
+                Write::Append(key, value) | Write::Put(key, value) => Some((*revision, key, value)),
                 Write::Delete(_) => None,
             })
         });
