@@ -44,7 +44,7 @@ impl Presence {
         let keys = Keys { hashes: HashSet::default(), complete: false, given_up: false };
         let presence = Arc::new(Self { hasher: RandomState::default(), keys: Mutex::new(keys), most });
         let Some(last) = presence.page(connection, "", at_once)? else {
-            presence.keys().complete = true;
+            presence.all_gathered();
             return Ok(presence);
         };
         let (rest, dir) = (Arc::downgrade(&presence), dir.to_owned());
@@ -61,6 +61,11 @@ impl Presence {
 
     fn keys(&self) -> MutexGuard<'_, Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all_gathered(&self) {
+        let mut keys = self.keys();
+        keys.complete = !keys.given_up;
     }
 
     /// Whether there may be a record under the state key `key`. `false` is certain.
@@ -119,8 +124,7 @@ fn gather(rest: &Weak<Presence>, dir: &Path, mut after: String, page: usize) -> 
         match presence.page(&connection, &after, page)? {
             Some(last) => after = last,
             None => {
-                let mut keys = presence.keys();
-                keys.complete = !keys.given_up;
+                presence.all_gathered();
                 return Ok(());
             }
         }
