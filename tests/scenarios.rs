@@ -15,6 +15,7 @@ mod scenarios {
     mod demo;
     mod foreign;
     mod http;
+    mod joint;
     mod large_results;
     mod leave;
     mod messages;

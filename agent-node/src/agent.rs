@@ -65,6 +65,8 @@ pub struct Parts {
     pub card: Arc<Card>,
     /// Who thinks for it.
     pub brain: Arc<dyn Brain>,
+    /// Who thinks for it when a request needs several agents.
+    pub coordinator: Arc<dyn Brain>,
     /// Its store, bound to its own prefix.
     pub store: Shared,
     /// The node's clocks.

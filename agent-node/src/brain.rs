@@ -2,6 +2,7 @@
 
 pub mod lines;
 
+pub mod coordinator;
 pub mod echo;
 pub mod exec;
 pub mod foreign;

@@ -14,7 +14,7 @@ pub mod services;
 
 use crate::{
     agent::{AgentActor, Parts, Pulse, Sweep, newest_time},
-    brain::Brain,
+    brain::{Brain, PeerSkill, coordinator::Coordinator},
     clock::Clock,
     http::{
         a2a::{self, Face},
@@ -132,6 +132,8 @@ pub struct Setup {
     pub gauge: Option<blackboard::store::embedded::Gauge>,
     /// Where foreign agents call back.
     pub hooks: crate::outbox::a2a::hooks::Hooks,
+    /// What foreign agents are shown as proof of who calls.
+    pub keyring: crate::outbox::a2a::credentials::Keyring,
     /// What tells of all this to whoever watches.
     pub telemetry: Telemetry,
     /// Users who prove who they are.
@@ -275,6 +277,17 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         let parts = Parts {
             card: card.clone(),
             brain: seat.brain.clone(),
+            coordinator: Arc::new(Coordinator::new(
+                outside.clone(),
+                setup.keyring.clone(),
+                setup.hooks.clone(),
+                Some(store.clone()),
+                PeerSkill {
+                    agent_id: seat.id.clone(),
+                    description: seat.description.clone(),
+                    skills: seat.skills.clone(),
+                },
+            )),
             store: store.clone(),
             clock,
             ways,

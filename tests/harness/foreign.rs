@@ -163,7 +163,7 @@ impl Inner {
             Play::Answers(said) | Play::CallsBack(said) => task(id, "COMPLETED", "", text("result", said)),
             Play::Makes(artifacts) => task(id, "COMPLETED", "", artifacts),
             Play::Works(needed, said) if *looks >= needed => task(id, "COMPLETED", "", text("result", said)),
-            Play::Works(..) | Play::Never => task(id, "WORKING", "at it", json!([])),
+            Play::Works(..) | Play::Never => task(id, "WORKING", "busy over there", json!([])),
             Play::Tells(pieces, _) => task(
                 id,
                 "COMPLETED",

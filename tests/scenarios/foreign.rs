@@ -106,7 +106,7 @@ async fn a_cancel_reaches_it() {
     .await;
     desk.task_in(&id, &["working"]).await;
     eventually("its name to be known", async || {
-        desk.task(&id).await.to_string().contains("at it").then_some(())
+        desk.task(&id).await.to_string().contains("busy over there").then_some(())
     })
     .await;
     let cancelled = call(
@@ -128,7 +128,7 @@ async fn after_a_kill_the_same_foreign_task_is_taken_up_and_none_is_begun_twice(
         let (mesh, desk) = up(&foreign, how).await;
         let id = desk.send(forecast_of("slowly")).await;
         eventually("its name to be known", async || {
-            desk.task(&id).await.to_string().contains("at it").then_some(())
+            desk.task(&id).await.to_string().contains("busy over there").then_some(())
         })
         .await;
         let mesh = mesh.restart().await;
@@ -188,12 +188,12 @@ async fn starts(data: &str, team: &std::path::Path) -> (i32, String, String) {
 #[actix::test]
 async fn a_card_that_can_not_be_used_says_why_and_a_kept_one_helps_over_an_absence() {
     let dir = directory();
-    let odd = weather(r#"{ "supportedInterfaces": [{ "url": "x:1", "protocolBinding": "GRPC", "protocolVersion": "1.0" }], "name": "" }"#, Play::Never).await;
+    let odd = weather(r#"{ "supportedInterfaces": [{ "url": "x:1", "protocolBinding": "GRPC", "protocolVersion": "1.0" }]}"#, Play::Never).await;
     let path = file(dir.path(), "odd.yaml", &team(&odd, ""));
     let data = dir.path().join("data").to_string_lossy().into_owned();
     let (code, _, said) = starts(&data, &path).await;
     assert_ne!(code, 0);
-    assert!(said.contains("name is empty") && said.contains("GRPC at \"x:1\""), "{said}");
+    assert!(said.contains("no interface can be used: GRPC at \"x:1\""), "{said}");
 
     let away = file(dir.path(), "away.yaml", "agent: gone\nbrain: { a2a: { card: 'http://127.0.0.1:9' } }\n");
     let (code, _, said) = starts(&data, &away).await;

@@ -22,6 +22,7 @@ use protocol::{
         contract_net::ContractNet,
         delegation::Delegation,
         help_request::HelpRequest,
+        joint,
     },
     envelope::Envelope,
     ids::{Address, AgentId, Capability, ConversationId, Digest, TaskId},
@@ -87,13 +88,15 @@ impl AgentActor {
             return Err(Problem::new(Reason::Expired, "the deadline has passed"));
         }
         let is_self = admit.by.agent() == Some(&self.me);
+        let names_me = matches!(&admit.envelope.to_agent_id, Address::Agent(agent) if *agent == self.me);
         let addressed = match &admit.envelope.to_agent_id {
             Address::Capability(capability) => Some(capability.clone()),
             Address::Agent(_) => None,
         };
         let capability = request.capability.clone().or(addressed);
         let does_it_itself = match &capability {
-            Some(capability) => self.parts.card.support(capability) > 0.0 && !is_self,
+            Some(capability) if capability.as_str() == joint::CAPABILITY => true,
+            Some(capability) => self.parts.card.support(capability) > 0.0 && (names_me || !is_self),
             None => self.parts.card.open,
         };
         let managed = match (&capability, does_it_itself) {

@@ -12,8 +12,8 @@ use crate::{
 use actix::{AsyncContext, Context};
 use protocol::{
     coordination::{
-        Effect, What, When,
-        thought::{Prompt, TurnEnd},
+        Effect, What, When, joint,
+        thought::{About, Prompt, TurnEnd},
     },
     ids::{Address, ConversationId, EffectId, TaskId},
     time::WallTime,
@@ -199,6 +199,18 @@ impl AgentActor {
         self.timers.insert(of, handle);
     }
 
+    /// Its own brain, except for what it is asked to coordinate and has no skill of its own for.
+    fn brain_for(&self, prompt: &Prompt) -> &std::sync::Arc<dyn crate::brain::Brain> {
+        match &prompt.about {
+            About::Task { capability: Some(wanted), .. }
+                if wanted.as_str() == joint::CAPABILITY && self.parts.card.support(wanted) == 0.0 =>
+            {
+                &self.parts.coordinator
+            }
+            About::Task { .. } | About::Help { .. } | About::Signal(_) => &self.parts.brain,
+        }
+    }
+
     fn think(
         &mut self,
         id: &ConversationId,
@@ -221,7 +233,7 @@ impl AgentActor {
         let most = self.parts.limits.think();
         let limit = deadline.map_or(most, |deadline| clock.wall().until(deadline).min(most));
         let (brain, places, me) =
-            (self.parts.brain.clone(), self.thinking_places.clone(), ctx.address().recipient());
+            (self.brain_for(prompt).clone(), self.thinking_places.clone(), ctx.address().recipient());
         let conversation = id.clone();
         let is_direct = self.parts.is_direct;
         let (telemetry, begun) = (self.parts.telemetry.clone(), std::time::Instant::now());

@@ -82,6 +82,7 @@ pub(super) fn setup(
         outside: Default::default(),
         keys: Default::default(),
         hooks: Default::default(),
+        keyring: Default::default(),
         telemetry: Default::default(),
         callers: Vec::new(),
         gauge: None,

@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use std::{io::IsTerminal, path::PathBuf};
 use tokio::time::Instant;
 
+mod planning;
+
 #[derive(Debug, Args)]
 pub(super) struct Ask {
     /// What to do, in words; `-` reads it from standard input.
@@ -31,6 +33,15 @@ pub(super) struct Ask {
     /// The ability it needs.
     #[arg(long, value_name = "NAME")]
     capability: Option<Capability>,
+    /// Have it planned: the request is taken apart, each part done by whoever advertises the skill, and answered as one.
+    #[arg(long, conflicts_with = "capability")]
+    plan: bool,
+    /// With --plan: look at this card instead of in the registry.
+    #[arg(long, value_name = "URL", requires = "plan")]
+    card: Vec<String>,
+    /// With --plan: look at this host's well-known card instead of in the registry.
+    #[arg(long, value_name = "HOST", requires = "plan", conflicts_with = "card")]
+    host: Vec<String>,
     /// The task's id; a fresh one if absent. The same id and content again is the same task.
     #[arg(long, value_name = "ID")]
     task_id: Option<TaskId>,
@@ -63,6 +74,7 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         text => text.to_owned(),
     };
     let input = ask.input.as_deref().map(input).transpose()?;
+    let input = if ask.plan { planning::terms(&ask, input)? } else { input };
     let (to, endpoint) = recipient(&client, &ask).await?;
     let unique = uuid::Uuid::now_v7();
     let task = match &ask.task_id {
@@ -71,6 +83,9 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
     };
     let mut payload = json!({ "taskId": task, "description": text });
     if let Some(members) = payload.as_object_mut() {
+        if ask.plan {
+            members.insert("capability".to_owned(), json!(protocol::coordination::joint::CAPABILITY));
+        }
         members.extend(ask.capability.as_ref().map(|name| ("capability".to_owned(), json!(name))));
         members.extend(input.map(|input| ("input".to_owned(), input)));
     }
@@ -99,6 +114,9 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
     let watch = Watch { until: Some(until), json: false, tell };
     let state = watch.task(&client, &endpoint, &task).await?;
     let done: Value = client.get(&endpoint, &format!("{}/{}", routes::TASKS, encoded(&task))).await?;
+    if let (true, None) = (ask.plan, &ask.out) {
+        planning::show(&done, common.json)?;
+    }
     let found = artifacts::of(&done);
     match (&ask.out, common.json) {
         (Some(dir), is_json) => {
@@ -107,6 +125,7 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
             }
             artifacts::write(&found, dir)?;
         }
+        (None, _) if ask.plan => {}
         (None, true) => output::json(&done)?,
         (None, false) => artifacts::print(&found)?,
     }

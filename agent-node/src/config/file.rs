@@ -224,6 +224,9 @@ pub(super) struct MeshFile {
 pub(super) struct OutsideFile {
     /// Addresses: `127.0.0.0/8`, `10.1.2.3`, `fd00::/8`.
     allow: Vec<String>,
+    /// Credentials for foreign agents, by host and by the name of their card's security scheme; best as `${VARIABLE}`.
+    #[serde(skip_serializing)]
+    pub(super) credentials: BTreeMap<String, BTreeMap<String, Text>>,
 }
 
 macro_rules! numbers {

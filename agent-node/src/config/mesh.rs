@@ -1,12 +1,14 @@
 //! The terms of the mesh: a profile, and what the file says otherwise.
 
-use super::file::MeshFile;
+use super::file::{MeshFile, Text};
 use crate::http::edge::Caller;
+use crate::outbox::a2a::credentials::{Credentials, Hidden, Keyring};
 use blackboard::board::BoardConfig;
 use protocol::{coordination::contract_net::Auction, limits::Limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Where times start from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, clap::ValueEnum)]
@@ -34,6 +36,8 @@ pub struct MeshConfig {
     pub board: BoardConfig,
     /// Where calls beyond the mesh may go.
     pub outside: protocol::outside::Rules,
+    /// What foreign agents are shown there.
+    pub keyring: Keyring,
     /// Users who prove who they are.
     pub callers: Vec<Caller>,
 }
@@ -55,6 +59,7 @@ impl MeshConfig {
                 registry: registry::config::Config::default(),
                 board: BoardConfig::default(),
                 outside: Default::default(),
+                keyring: Keyring::default(),
                 callers: Vec::new(),
             },
             Profile::Fast => Self {
@@ -69,6 +74,7 @@ impl MeshConfig {
                 registry: registry::config::Config::fast(),
                 board: BoardConfig::fast(),
                 outside: Default::default(),
+                keyring: Keyring::default(),
                 callers: Vec::new(),
             },
         }
@@ -83,6 +89,7 @@ impl MeshConfig {
             registry: over(&base.registry, &file.registry).map_err(|error| ("registry", error))?,
             outside: over(&base.outside, &file.outside).map_err(|error| ("outside.allow", error))?,
             callers: super::a2a::callers(&file.callers).map_err(|error| ("callers", error))?,
+            keyring: keyring(&file.outside.credentials),
             ..base
         };
         let (limits, auction, registry) = (&mesh.limits, &mesh.auction, &mesh.registry);
@@ -116,6 +123,12 @@ impl MeshConfig {
             None => Ok(mesh),
         }
     }
+}
+
+fn keyring(file: &BTreeMap<String, BTreeMap<String, Text>>) -> Keyring {
+    let hidden = |(scheme, secret): (&String, &Text)| (scheme.clone(), Hidden::new(secret.0.clone()));
+    let of_host = |schemes: &BTreeMap<String, Text>| Credentials(schemes.iter().map(hidden).collect());
+    Keyring(file.iter().map(|(host, schemes)| (host.clone(), of_host(schemes))).collect())
 }
 
 /// `base`, with the members that `given` has.

@@ -57,6 +57,7 @@ pub(super) fn hand_on(ask: &Ask, capability: &Capability) -> Said {
     Said::Progress(Progress::Delegate {
         id: format!("{HANDED_ON}{capability}"),
         to: Address::Capability(capability.clone()),
+        capability: None,
         description: asked::text(ask).to_owned(),
         input: asked::input(ask).cloned(),
         artifacts,

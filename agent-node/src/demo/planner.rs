@@ -89,6 +89,7 @@ fn planned(ask: &Ask, spec: &Spec) -> Vec<Said> {
         said.push(Said::Progress(Progress::Delegate {
             id: format!("{BUILD}{}", at + 1),
             to: Address::Capability(capability.clone()),
+            capability: None,
             description: format!(
                 "Implement the REST API of the {} from the plan: {}",
                 spec.title,

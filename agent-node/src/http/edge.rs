@@ -221,7 +221,7 @@ fn puts_artifact(request: &ServiceRequest) -> bool {
 
 /// Whether this request speaks A2A, whose bindings judge types themselves and whose answers may take their time.
 fn speaks_a2a(request: &ServiceRequest) -> bool {
-    [routes::A2A_RPC, routes::A2A_REST].iter().any(|base| request.path().starts_with(base))
+    [routes::A2A_RPC, routes::A2A_REST, routes::HOOKS].iter().any(|base| request.path().starts_with(base))
 }
 
 fn said(panic: &(dyn Any + Send)) -> &str {

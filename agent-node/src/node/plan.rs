@@ -119,6 +119,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         outside: mesh.outside,
         keys: super::keys::Keys(keys),
         hooks,
+        keyring: mesh.keyring,
         telemetry,
         callers: mesh.callers,
         gauge,

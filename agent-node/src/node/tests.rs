@@ -45,6 +45,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
         outside: Default::default(),
         keys: Default::default(),
         hooks: Default::default(),
+        keyring: Default::default(),
         telemetry: Default::default(),
         callers: Vec::new(),
         gauge: None,

@@ -103,6 +103,11 @@ impl Remote {
         &self.vetted
     }
 
+    /// The security schemes there is a credential for.
+    pub fn schemes(&self) -> std::collections::BTreeSet<String> {
+        self.credentials.schemes()
+    }
+
     /// Hands it a message; the answer may take as long as `within`.
     pub async fn send(
         &self,

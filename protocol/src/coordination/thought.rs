@@ -144,6 +144,9 @@ pub enum Progress {
         id: String,
         /// Who.
         to: Address,
+        /// By which of an agent's capabilities, where one agent is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capability: Option<Capability>,
         /// What to do, in words.
         description: String,
         /// What to do it with.

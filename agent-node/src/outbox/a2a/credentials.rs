@@ -4,11 +4,14 @@ use crate::outbox::outside::Call;
 use protocol::a2a::{
     card::AgentCard,
     credential::{Way, way},
+    vetting::Vetted,
 };
 use reqwest::Url;
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    sync::Arc,
 };
 
 /// Something that nobody may read in a log.
@@ -26,6 +29,46 @@ impl fmt::Debug for Hidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("hidden")
     }
+}
+
+/// Credentials of this node for foreign agents, by their host (`weather.example`, `127.0.0.1:9000`): who asks for a card
+/// does not decide what is shown to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keyring(pub BTreeMap<String, Credentials>);
+
+impl Keyring {
+    /// The credentials for an agent all of whose interfaces are at one host that has some.
+    pub fn of(&self, vetted: &Vetted) -> Arc<Credentials> {
+        let mut hosts: Vec<_> = vetted.interfaces.iter().map(|interface| host(&interface.url)).collect();
+        hosts.dedup();
+        let credentials = match hosts.as_slice() {
+            [Some(host)] => self.0.get(host).cloned(),
+            _ => None,
+        };
+        Arc::new(credentials.unwrap_or_default())
+    }
+
+    /// Puts stars in the place of every secret in `value`.
+    pub fn hide(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                for secret in self.0.values().flat_map(|credentials| credentials.0.values()) {
+                    if !secret.0.is_empty() && text.contains(&secret.0) {
+                        *text = text.replace(&secret.0, "***");
+                    }
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hide(item)),
+            Value::Object(members) => members.values_mut().for_each(|member| self.hide(member)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+fn host(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let host = url.host_str()?;
+    Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
 /// Credentials by the name of the card's security scheme.

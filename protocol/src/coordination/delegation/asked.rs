@@ -124,13 +124,13 @@ impl Asked {
                     effects.push(Effect::Publish { signal: needed });
                     (id, AskKind::Help)
                 }
-                Progress::Delegate { id, to, description, input, artifacts } => {
+                Progress::Delegate { id, to, capability, description, input, artifacts } => {
                     let task = child_id(accountable, me, &label);
                     let wait = accountable.spec.deadline.map_or(patience.delegate, |deadline| {
                         event.wall.until(deadline).min(patience.delegate)
                     });
                     let (doer, capability) = match &to {
-                        Address::Agent(agent) => (agent.clone(), None),
+                        Address::Agent(agent) => (agent.clone(), capability),
                         Address::Capability(capability) => (me.clone(), Some(capability.clone())),
                     };
                     let request = TaskRequest {

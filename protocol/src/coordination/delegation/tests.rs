@@ -65,7 +65,14 @@ fn help(id: &str) -> Progress {
 
 fn delegate(id: &str) -> Progress {
     let to = Address::Capability(Capability::parse("implement-api").unwrap());
-    Progress::Delegate { id: id.into(), to, description: "do it".into(), input: None, artifacts: Vec::new() }
+    Progress::Delegate {
+        id: id.into(),
+        to,
+        capability: None,
+        description: "do it".into(),
+        input: None,
+        artifacts: Vec::new(),
+    }
 }
 
 fn tells(effects: &[Effect]) -> Vec<&Tell> {

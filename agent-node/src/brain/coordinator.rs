@@ -1,0 +1,255 @@
+//! The delegation coordinator: what every agent does with a task for `capability: coordinate`. It finds agents, has the
+//! parts of the request done at the same time, and makes one answer of it. The decisions are
+//! [`protocol::coordination::joint`]'s; here is the talking.
+//!
+//! Agents of the mesh are asked as a brain asks them: by reports that are taken up when the turn ends. Foreign agents are
+//! called within the turn. What is known so far goes from turn to turn as an artifact, the record.
+
+mod discover;
+mod foreign_items;
+
+use super::{Ask, Brain, PeerSkill, Turn};
+use crate::outbox::{
+    a2a::{credentials::Keyring, errand::Notes, hooks::Hooks},
+    outside::Outside,
+};
+use blackboard::store::Shared;
+use discover::Found;
+use protocol::{
+    artifact::{Artifact, Content, Part},
+    coordination::{
+        joint::{self, MAX_TEXT, Terms, plan, record::Record},
+        thought::{About, Progress, TurnEnd},
+    },
+    ids::{Address, Capability},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tokio::sync::mpsc;
+
+/// The artifact that goes from turn to turn, and says everything.
+pub const RECORD: &str = "delegation_record";
+/// The artifact with the one answer.
+pub const OUTPUT: &str = "final_output";
+/// The most parts of one request; the rest is named as nobody's.
+const MAX_ITEMS: usize = 24;
+
+/// The coordinator of one agent.
+#[derive(Clone)]
+pub struct Coordinator {
+    outside: Outside,
+    keyring: Keyring,
+    hooks: Hooks,
+    store: Option<Shared>,
+    me: PeerSkill,
+}
+
+impl Coordinator {
+    /// One that calls foreign agents through `outside`, with the credentials of `keyring`; `store` is the agent's own.
+    /// `me` is what the agent itself can do.
+    pub fn new(
+        outside: Outside,
+        keyring: Keyring,
+        hooks: Hooks,
+        store: Option<Shared>,
+        me: PeerSkill,
+    ) -> Self {
+        Self { outside, keyring, hooks, store, me }
+    }
+
+    async fn turn(&self, ask: Ask, report: mpsc::Sender<Progress>) -> TurnEnd {
+        let About::Task { description, input, .. } = &ask.prompt.about else {
+            return TurnEnd::Failed { reason: "only tasks are coordinated".to_owned() };
+        };
+        let terms = match Terms::read(input.as_ref()) {
+            Ok(terms) => terms,
+            Err(reason) => return TurnEnd::Failed { reason },
+        };
+        let kept =
+            ask.prompt.produced.iter().rev().find(|artifact| artifact.artifact_id == RECORD).and_then(read);
+        let mut run = Run {
+            coordinator: self,
+            ask: &ask,
+            terms,
+            report,
+            record: Record::default(),
+            found: BTreeMap::new(),
+        };
+        match kept {
+            None => run.begin(description).await,
+            Some(record) => {
+                run.record = record;
+                run.go_on().await
+            }
+        }
+    }
+}
+
+fn read(artifact: &Artifact) -> Option<Record> {
+    artifact.parts.iter().find_map(|part| match &part.content {
+        Content::Data(data) => serde_json::from_value(data.clone()).ok(),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+    })
+}
+
+/// One turn at work.
+struct Run<'a> {
+    coordinator: &'a Coordinator,
+    ask: &'a Ask,
+    terms: Terms,
+    report: mpsc::Sender<Progress>,
+    record: Record,
+    found: BTreeMap<String, Found>,
+}
+
+impl Run<'_> {
+    async fn begin(&mut self, text: &str) -> TurnEnd {
+        let normalized = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        self.record.input = text.to_owned();
+        self.record.session_id = format!("session-{}", self.ask.key);
+        if normalized.is_empty() {
+            return TurnEnd::Failed { reason: "the request is blank".to_owned() };
+        }
+        if normalized.chars().count() > MAX_TEXT {
+            return TurnEnd::Failed { reason: format!("the request is longer than {MAX_TEXT} characters") };
+        }
+        self.record.normalized_input = normalized.clone();
+        self.record.audit("preprocess_request", "accepted", "");
+        self.discover().await;
+        let skills: Vec<_> = self.found.values().flat_map(Found::advertised).collect();
+        let mut plan = plan(&normalized, &self.terms, &skills);
+        for item in plan.items.split_off(plan.items.len().min(MAX_ITEMS)) {
+            let reason = format!("a request has at most {MAX_ITEMS} parts");
+            plan.unmatched.push(joint::Unmatched { text: item.text, reason });
+        }
+        self.record.planned(plan);
+        if self.record.delegation_plan.is_empty() {
+            return self.end().await;
+        }
+        let mut delegates = Vec::new();
+        for item in self.record.delegation_plan.clone() {
+            if let Some(Found::Peer(peer)) = self.found.get(&item.agent) {
+                delegates.extend(self.delegate(&item, &peer.agent_id.clone()));
+            }
+        }
+        self.call_foreign(self.fresh()).await;
+        if delegates.is_empty() {
+            return self.wait_or_end().await;
+        }
+        self.keep().await;
+        for delegate in delegates {
+            drop(self.report.send(delegate).await);
+        }
+        TurnEnd::Waiting
+    }
+
+    /// A task for a peer; its result comes with the next turn.
+    fn delegate(&mut self, item: &joint::Item, peer: &protocol::ids::AgentId) -> Option<Progress> {
+        let Ok(capability) = Capability::parse(&item.skill) else {
+            self.record.failed(item, "unsupported", "its skill is no capability");
+            return None;
+        };
+        let (to, input) = (Address::Agent(peer.clone()), None);
+        self.record.sent(
+            item,
+            "mesh",
+            json!({
+                "agent": item.agent, "skill": item.skill, "session_id": self.record.session_id,
+                "message": { "role": "ROLE_USER", "parts": [{ "text": item.text }] },
+                "accepted_output_modes": self.terms.accepted_modes,
+            }),
+        );
+        Some(Progress::Delegate {
+            id: item.alias.clone(),
+            to,
+            capability: Some(capability),
+            description: item.text.clone(),
+            input,
+            artifacts: Vec::new(),
+        })
+    }
+
+    /// A later turn: peers have answered, or the user has.
+    async fn go_on(&mut self) -> TurnEnd {
+        let mut answered = BTreeMap::new();
+        for reply in &self.ask.prompt.answers {
+            if let Some(alias) = reply.id.strip_prefix("question:") {
+                answered.insert(alias.to_owned(), reply.text.clone());
+                continue;
+            }
+            let Some(item) = self.record.delegation_plan.iter().find(|item| item.alias == reply.id).cloned()
+            else {
+                continue;
+            };
+            match reply.ok {
+                true => {
+                    let mut artifacts = reply.artifacts.clone();
+                    if artifacts.is_empty() {
+                        artifacts.push(Artifact::text("answer", "text/plain", reply.text.clone()));
+                    }
+                    self.record.done(&item, &artifacts, &self.terms.accepted_modes);
+                }
+                false => self.record.failed(&item, "failed", &reply.text),
+            }
+        }
+        if !answered.is_empty() {
+            self.rediscover();
+            self.call_foreign(answered.into_iter().map(|(alias, text)| (alias, Some(text))).collect()).await;
+        }
+        self.wait_or_end().await
+    }
+
+    async fn wait_or_end(&mut self) -> TurnEnd {
+        if self.record.questions.is_empty() {
+            return self.end().await;
+        }
+        let output = self.record.finish(&self.terms);
+        self.show(OUTPUT, output).await;
+        self.keep().await;
+        for (alias, text) in self.record.questions.clone() {
+            let auth = self.record.task_statuses.get(&alias).is_some_and(|status| status == "auth-required");
+            drop(self.report.send(Progress::Question { id: format!("question:{alias}"), text, auth }).await);
+        }
+        TurnEnd::Waiting
+    }
+
+    async fn end(&mut self) -> TurnEnd {
+        let output = self.record.finish(&self.terms);
+        let status = output["status"].as_str().unwrap_or("failed").to_owned();
+        let answer = output["answer"].as_str().unwrap_or_default().to_owned();
+        self.show(OUTPUT, output).await;
+        self.keep().await;
+        match status.as_str() {
+            "ok" | "partial" => TurnEnd::Done { message: Some(answer) },
+            _ => TurnEnd::Failed { reason: format!("{status}: {answer}") },
+        }
+    }
+
+    async fn keep(&mut self) {
+        let record = serde_json::to_value(&self.record).unwrap_or_default();
+        self.show(RECORD, record).await;
+    }
+
+    /// An artifact of JSON. A foreign agent may have said our own secret back to us; nobody else shall read it.
+    async fn show(&mut self, name: &str, mut data: Value) {
+        self.coordinator.keyring.hide(&mut data);
+        let part = Part { media_type: Some("application/json".to_owned()), ..Part::new(Content::Data(data)) };
+        let artifact = Artifact { parts: vec![part], ..Artifact::text(name, "application/json", "") };
+        drop(self.report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await);
+    }
+
+    fn notes(&self) -> Option<Notes> {
+        self.coordinator.store.clone().map(|store| Notes::new(self.ask.agent.clone(), store))
+    }
+}
+
+impl Brain for Coordinator {
+    fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
+        let this = self.clone();
+        Box::pin(async move { Ok(this.turn(ask, report).await) })
+    }
+
+    fn name(&self) -> &'static str {
+        "coordinator"
+    }
+}

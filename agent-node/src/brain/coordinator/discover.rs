@@ -1,0 +1,148 @@
+//! Who there is: peers by the registry, foreign agents by the cards or hosts that the request names.
+
+use super::Run;
+use crate::{
+    brain::PeerSkill,
+    outbox::a2a::{
+        Remote,
+        card::{self, EXTENSIONS},
+    },
+};
+use futures_util::future::join_all;
+use protocol::{
+    a2a::vetting::{Vetted, vet},
+    coordination::joint::{Advertised, CAPABILITY, Discovery},
+};
+use serde_json::{Value, json};
+
+/// The most cards that are looked at.
+const MAX_CARDS: usize = 32;
+
+/// One agent that may be asked.
+pub(super) enum Found {
+    Peer(PeerSkill),
+    Foreign(Box<Remote>),
+}
+
+impl Found {
+    pub(super) fn advertised(&self) -> Vec<Advertised> {
+        match self {
+            Self::Peer(peer) => peer
+                .skills
+                .iter()
+                .filter(|skill| skill.id.as_str() != CAPABILITY)
+                .map(|skill| Advertised {
+                    agent: peer.agent_id.to_string(),
+                    skill: skill.id.to_string(),
+                    name: skill.id.as_str().replace(['-', '_'], " "),
+                    description: skill.description.clone(),
+                    tags: skill.tags.iter().map(ToString::to_string).collect(),
+                    examples: Vec::new(),
+                })
+                .collect(),
+            Self::Foreign(remote) => {
+                let card = &remote.vetted().card;
+                let one = |skill: &protocol::a2a::card::AgentSkill| Advertised {
+                    agent: card.name.clone(),
+                    skill: skill.id.clone(),
+                    name: skill.name.clone(),
+                    description: skill.description.clone(),
+                    tags: skill.tags.clone(),
+                    examples: skill.examples.clone(),
+                };
+                card.skills.iter().map(one).collect()
+            }
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Looks for agents as the request says, and keeps those whose card can be used.
+    pub(super) async fn discover(&mut self) {
+        let how = self.terms.discovery();
+        self.record.discovery_mode = how.word().to_owned();
+        let cards: Vec<(String, Result<Value, String>)> = match how {
+            Discovery::Registry => {
+                let all = self.ask.peers.iter().chain([&self.coordinator.me]);
+                for peer in all.filter(|peer| !peer.skills.is_empty()) {
+                    let card = json!(peer);
+                    self.record.agent_cards.insert(peer.agent_id.to_string(), card.clone());
+                    self.record.validated_agent_cards.insert(peer.agent_id.to_string(), card);
+                    self.record.remote_agents.insert(peer.agent_id.to_string(), json!({ "kind": "mesh" }));
+                    self.found.insert(peer.agent_id.to_string(), Found::Peer(peer.clone()));
+                }
+                Vec::new()
+            }
+            Discovery::DirectConfig => {
+                join_all(self.terms.cards.iter().take(MAX_CARDS).map(|card| self.given(card))).await
+            }
+            Discovery::WellKnownUri => {
+                join_all(self.terms.hosts.iter().take(MAX_CARDS).map(|host| self.known(host))).await
+            }
+        };
+        for (place, card) in cards {
+            match card {
+                Ok(raw) => self.meet(&place, raw),
+                Err(why) => self.reject(&place, &[why]),
+            }
+        }
+        let count = self.found.len();
+        self.record.audit("discover_agent_cards", how.word(), format!("{count} agents can be asked"));
+    }
+
+    async fn given(&self, card: &Value) -> (String, Result<Value, String>) {
+        match card.as_str() {
+            Some(url) => (url.to_owned(), self.fetch(url).await),
+            None => (card["name"].as_str().unwrap_or("a card without a name").to_owned(), Ok(card.clone())),
+        }
+    }
+
+    async fn known(&self, host: &str) -> (String, Result<Value, String>) {
+        match card::well_known(host) {
+            Ok(url) => (host.to_owned(), self.fetch(&url).await),
+            Err(why) => (host.to_owned(), Err(why)),
+        }
+    }
+
+    async fn fetch(&self, url: &str) -> Result<Value, String> {
+        card::fetch(&self.coordinator.outside, url).await.map(|found| found.raw)
+    }
+
+    fn reject(&mut self, place: &str, why: &[String]) {
+        let why = why.join("; ");
+        self.record.errors.push(format!("the card of {place} is rejected: {why}"));
+        self.record.audit("validate_agent_cards", "rejected", format!("{place}: {why}"));
+    }
+
+    fn meet(&mut self, place: &str, raw: Value) {
+        let name = raw["name"].as_str().unwrap_or(place).to_owned();
+        self.record.agent_cards.insert(name.clone(), raw.clone());
+        match vet(&raw, EXTENSIONS) {
+            Err(why) => self.reject(place, &why),
+            Ok(_) if self.found.contains_key(&name) => {
+                self.reject(place, &[format!("another agent is called {name:?} too")]);
+            }
+            Ok(vetted) => {
+                let url = vetted.interfaces.first().map(|interface| interface.url.clone());
+                self.record.remote_agents.insert(name.clone(), json!({ "kind": "a2a", "url": url }));
+                self.record.validated_agent_cards.insert(name.clone(), raw);
+                self.found.insert(name, Found::Foreign(Box::new(self.remote(vetted))));
+            }
+        }
+    }
+
+    /// The foreign agents of an earlier turn, by the cards that were taken then.
+    pub(super) fn rediscover(&mut self) {
+        for (name, raw) in self.record.validated_agent_cards.clone() {
+            if let Ok(vetted) = vet(&raw, EXTENSIONS) {
+                let remote = self.remote(vetted);
+                self.found.insert(name, Found::Foreign(Box::new(remote)));
+            }
+        }
+    }
+
+    fn remote(&self, vetted: Vetted) -> Remote {
+        let credentials = self.coordinator.keyring.of(&vetted);
+        Remote::new(self.coordinator.outside.clone(), vetted, credentials).traced(self.ask.trace.clone())
+    }
+}

@@ -1,0 +1,41 @@
+//! `mesh ask --plan`: what it says to the coordinator, and what it shows of its answer.
+
+use super::{
+    super::{
+        exit::{Exit, Failure},
+        output,
+    },
+    Ask,
+};
+use serde_json::{Value, json};
+
+/// The coordinator's terms: what `--input` says, with the cards and hosts of the command line.
+pub(super) fn terms(ask: &Ask, input: Option<Value>) -> Result<Option<Value>, Failure> {
+    let mut terms = input.unwrap_or_else(|| json!({}));
+    let Some(members) = terms.as_object_mut() else {
+        return Err(Failure::new(Exit::Usage, "--input must be a JSON object with --plan"));
+    };
+    for (name, places) in [("cards", &ask.card), ("hosts", &ask.host)] {
+        if !places.is_empty() {
+            members.insert(name.to_owned(), json!(places));
+        }
+    }
+    Ok(Some(terms))
+}
+
+/// The answer, and who gave which part of it.
+pub(super) fn show(task: &Value, is_json: bool) -> Result<(), Failure> {
+    let artifacts = task["artifacts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let found = artifacts.iter().find(|artifact| artifact["artifactId"] == "final_output");
+    let Some(answer) = found.map(|artifact| &artifact["parts"][0]["data"]) else { return Ok(()) };
+    if is_json {
+        return output::json(answer);
+    }
+    output::line(answer["answer"].as_str().unwrap_or_default())?;
+    for used in answer["agents_used"].as_array().into_iter().flatten() {
+        let word = |name: &str| used[name].as_str().unwrap_or("-").to_owned();
+        let (name, skill, mode, status) = (word("name"), word("skill"), word("mode"), word("status"));
+        output::line(&format!("  {name}: {skill}, {mode}, {status} (task {})", word("task_id")))?;
+    }
+    Ok(())
+}
