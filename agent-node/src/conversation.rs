@@ -7,6 +7,8 @@ pub mod opening;
 pub mod record;
 pub mod spill;
 mod step;
+#[cfg(test)]
+mod survives;
 
 use blackboard::store::Revision;
 use opening::Opening;
