@@ -1,3 +1,5 @@
+mod claims;
+
 use super::*;
 use crate::brain::echo::Echo;
 use blackboard::store::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Store, Watch};
