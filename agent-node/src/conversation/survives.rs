@@ -141,21 +141,17 @@ fn patterns(envelope: &Envelope) -> Vec<AnyPattern> {
         epoch: Some(1),
     });
     let mut all = vec![AnyPattern::Redelivery(Redelivery::new(envelope.clone()))];
-    match &envelope.payload {
-        Payload::HelpRequest(request) => {
-            all.push(AnyPattern::HelpRequest(HelpRequest::answering(me(), request.clone(), asker.clone())));
-        }
-        Payload::Broadcast(broadcast) => {
-            all.push(AnyPattern::Broadcast(Broadcast::new(broadcast.clone(), &by)));
-        }
-        _ => {}
+    if let Payload::HelpRequest(request) = &envelope.payload {
+        all.push(AnyPattern::HelpRequest(HelpRequest::answering(me(), request.clone(), asker.clone())));
     }
-    let spec: TaskSpec = match &envelope.payload {
-        Payload::Award(award) => award.task.clone(),
-        _ => serde_json::from_value(
-            json!({ "taskId": "t-1", "description": "x", "root": "user:local", "capability": "c" }),
-        )
-        .unwrap(),
+    if let Payload::Broadcast(broadcast) = &envelope.payload {
+        all.push(AnyPattern::Broadcast(Broadcast::new(broadcast.clone(), &by)));
+    }
+    let spec: TaskSpec = if let Payload::Award(award) = &envelope.payload {
+        award.task.clone()
+    } else {
+        let spec = json!({ "taskId": "t-1", "description": "x", "root": "user:local", "capability": "c" });
+        serde_json::from_value(spec).unwrap()
     };
     let accountable = Accountable::new(spec, asker);
     let doer = Delegation::new(me(), accountable.clone(), None, Patience::default());
