@@ -359,6 +359,47 @@ async fn pages_of_a_list_hold_every_task_once_the_newest_first() {
     assert_eq!(with["tasks"][0]["artifacts"][0]["parts"][0]["text"], "made");
 }
 
+#[tokio::test]
+async fn an_idle_task_is_heard_again_after_a_restart_until_it_ends() {
+    let mesh = up().await;
+    let first = rest(&mesh, "message:send", &json!({ "message": said("ask me") })).await;
+    let id = first["task"]["id"].as_str().unwrap().to_owned();
+    let mesh = mesh.restart().await;
+    let url = at(&mesh, "front-01", &format!("/a2a/v1/tasks/{id}:subscribe"));
+    let response = versioned(client().get(url)).send().await.unwrap();
+    let mut last = said("enough");
+    last["taskId"] = id.as_str().into();
+    last["messageId"] = "last-word".into();
+    let last = json!({ "message": last });
+    let (heard, done) = tokio::join!(events(response), rest(&mesh, "message:send", &last));
+    assert_eq!(heard[0]["task"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{heard:?}");
+    assert_eq!(heard.last().unwrap()["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED", "{heard:?}");
+    assert_eq!(done["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+#[tokio::test]
+async fn a_cancel_ends_the_stream_it_was_sent_with() {
+    let mesh = up().await;
+    let url = at(&mesh, "front-01", "/a2a/rpc");
+    let body = json!({ "jsonrpc": "2.0", "id": "s", "method": "SendStreamingMessage", "params": { "message": said("slowly") } });
+    let stream = versioned(client().post(url).json(&body)).send().await.unwrap();
+    let id = eventually("the task is there", || async {
+        look(&mesh, "tasks").await["tasks"][0]["id"].as_str().map(str::to_owned)
+    })
+    .await;
+    let cancel =
+        async { rpc(&mesh, "CancelTask", json!({ "id": id, "metadata": { "reason": "enough" } })).await };
+    let (heard, ended) = tokio::join!(events(stream), cancel);
+    assert_eq!(ended["result"]["status"]["state"], "TASK_STATE_CANCELED", "{ended}");
+    let last = &heard.last().unwrap()["result"]["statusUpdate"]["status"];
+    assert_eq!(
+        (&last["state"], &last["message"]["parts"][0]["text"]),
+        (&json!("TASK_STATE_CANCELED"), &json!("enough"))
+    );
+    assert!(heard.iter().all(|event| event["id"] == "s" && event["jsonrpc"] == "2.0"));
+    assert_eq!(rpc(&mesh, "CancelTask", json!({ "id": id })).await["error"]["code"], -32002);
+}
+
 /// Takes one notification, answers it with `status`, and says what it was told.
 async fn heard(listener: &TcpListener, status: u16) -> (String, Value) {
     let (mut socket, _) = listener.accept().await.unwrap();

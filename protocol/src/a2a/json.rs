@@ -172,6 +172,19 @@ impl Fields {
         let Some(text) = self.text(name)? else { return Ok(None) };
         WallTime::parse(&text).map(Some).map_err(|error| Invalid::new(name, error.to_string()))
     }
+
+    /// The first whole millisecond that is not before a timestamp.
+    pub fn time_or_later(&mut self, name: &str) -> Result<Option<WallTime>, Invalid> {
+        let text = self.0.get(name).or_else(|| self.0.get(&snake(name))).and_then(Value::as_str);
+        let digits = text.and_then(|text| text.split_once('.')).map(|(_, fraction)| fraction);
+        let beyond = digits
+            .unwrap_or_default()
+            .bytes()
+            .take_while(u8::is_ascii_digit)
+            .skip(3)
+            .any(|digit| digit != b'0');
+        Ok(self.time(name)?.map(|time| WallTime(time.0.saturating_add(i64::from(beyond)))))
+    }
 }
 
 impl FromProto for String {

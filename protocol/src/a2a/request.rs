@@ -339,7 +339,7 @@ impl FromProto for ListTasks {
             page_size,
             page_token: fields.text("pageToken")?,
             history_length: length(&mut fields, "historyLength")?,
-            status_timestamp_after: fields.time("statusTimestampAfter")?,
+            status_timestamp_after: fields.time_or_later("statusTimestampAfter")?,
             include_artifacts: fields.flag("includeArtifacts")?.unwrap_or_default(),
         })
     }

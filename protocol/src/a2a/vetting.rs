@@ -234,7 +234,7 @@ mod tests {
             ("/name", json!(" "), "name is empty"),
             ("/name", json!(7), "name"),
             ("/skills", json!([]), "skills"),
-            ("/skills/0/id", json!(""), "skills[0].id is empty"),
+            ("/skills/0/id", json!(" "), "skills[0].id is empty"),
             ("/skills/0/tags", json!([]), "skills[0].tags"),
             ("/defaultInputModes", json!(["words"]), "\"words\" is no media type"),
             ("/supportedInterfaces/0", json!(3), "supportedInterfaces[0]"),

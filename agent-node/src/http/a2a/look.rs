@@ -84,6 +84,7 @@ pub(super) fn subscribe(call: &Call, request: &SubscribeToTask) -> Result<Heard,
         let message = format!("task {} has ended: {}", request.id, row.task.status.state.word());
         return Err(A2aError::new(Kind::UnsupportedOperation, message).with("taskId", &request.id));
     }
+    call.only_waits();
     let first = StreamResponse::Task(Box::new(shown(call, &row, None)?));
     Ok(Heard::new(follow(call, row, (head, usize::MAX))?, first, call))
 }

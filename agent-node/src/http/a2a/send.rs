@@ -65,6 +65,7 @@ pub(super) async fn send(call: &Call, request: SendMessage) -> Result<SendMessag
 pub(super) async fn stream(call: &Call, request: SendMessage) -> Result<Heard, A2aError> {
     let history = request.configuration.as_ref().and_then(|configuration| configuration.history_length);
     let taken = take(call, request).await?;
+    call.only_waits();
     let (row, head) = snapshot(call, &taken.task)?;
     let (first, after) = if taken.is_new {
         // As it was when it was taken, so that every event follows.

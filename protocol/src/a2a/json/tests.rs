@@ -101,6 +101,15 @@ fn a_list_is_asked_for_within_its_bounds() {
 }
 
 #[test]
+fn a_list_after_a_part_of_a_millisecond_begins_with_the_next() {
+    for (digits, millis) in [("", 0), (".001", 1), (".0010", 1), (".001000001", 2), (".0019", 2)] {
+        let time = format!("1970-01-01T00:00:00{digits}Z");
+        let asked = ListTasks::from_proto(json!({ "statusTimestampAfter": time })).unwrap();
+        assert_eq!(asked.status_timestamp_after.map(|time| time.0), Some(millis), "{time}");
+    }
+}
+
+#[test]
 fn a_stream_response_has_exactly_one_member() {
     let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "a" }] });
     assert!(StreamResponse::from_proto(json!({ "message": message })).is_ok());
