@@ -18,6 +18,7 @@ pub use mesh::{MeshConfig, Profile};
 pub use schema::schema;
 
 use crate::brain::{Brain, BrainError, echo::Echo, exec::Exec, foreign::ForeignConfig, scripted::Scripted};
+use crate::telemetry::capture::is_credentials_name;
 use protocol::{
     a2a::terms::Terms as A2aTerms,
     card::{Card, Skill, Terms},
@@ -82,6 +83,22 @@ pub enum BrainConfig {
     Foreign(ForeignConfig),
     /// Says back what it is told.
     Echo,
+}
+
+impl BrainConfig {
+    /// The credentials it holds, which are told to nobody.
+    pub fn secrets(&self) -> Vec<String> {
+        match self {
+            Self::Exec { env, .. } => {
+                let named = env.iter().filter(|(name, _)| is_credentials_name(name));
+                named.map(|(_, value)| value.clone()).collect()
+            }
+            Self::Foreign(config) => {
+                config.credentials.0.values().map(|secret| secret.secret().to_owned()).collect()
+            }
+            Self::Scripted(_) | Self::Echo => Vec::new(),
+        }
+    }
 }
 
 impl Team {

@@ -293,6 +293,7 @@ async fn settings_for_traces_that_make_no_sense_are_one_line_that_names_them() {
 const TELLTALE: &str = r#"#!/bin/sh
 read -r line
 echo "canary-said-aloud $BRAIN_API_KEY" >&2
+case "$TRACEPARENT" in 00-*-01) ;; *) exit 1 ;; esac
 echo "{\"type\":\"status\",\"message\":\"with $BRAIN_API_KEY\"}"
 echo "{\"type\":\"artifact\",\"name\":\"out.txt\",\"text\":\"$BRAIN_API_KEY and password=canary-artifact\"}"
 echo "{\"type\":\"done\",\"message\":\"used Bearer canary-message\"}"
@@ -303,11 +304,11 @@ async fn no_credential_reaches_a_trace_a_log_or_the_metrics_however_much_is_capt
     for (level, is_told) in [("off", false), ("redacted", false), ("full", true)] {
         let collector = Collector::start();
         let mut environment = collector.environment();
-        environment.extend([format!("MESH_CAPTURE={level}"), "BRAIN_API_KEY=canary-environment".to_owned()]);
+        environment.push(format!("MESH_CAPTURE={level}"));
         let dir = crate::harness::directory();
         let script = crate::harness::file(dir.path(), "telltale.sh", TELLTALE);
         let yaml = format!(
-            "agents:\n  - {{ agent: tell-01, skills: [tell], brain: {{ exec: [/bin/sh, '{}'] }} }}\n  - {{ agent: front-01, skills: [front], brain: {{ echo: {{}} }} }}\n",
+            "agents:\n  - {{ agent: tell-01, skills: [tell], brain: {{ exec: [/bin/sh, '{}'] }}, env: {{ BRAIN_API_KEY: canary-environment }} }}\n  - {{ agent: front-01, skills: [front], brain: {{ echo: {{}} }} }}\n",
             script.display()
         );
         let mut mesh = Process::up_in(&environment, &yaml).await;

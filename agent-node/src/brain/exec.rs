@@ -23,7 +23,8 @@ pub struct Exec {
     pub mesh: Option<PathBuf>,
     /// Where it runs; here if `None`. A program like `./build.sh` is looked for there.
     pub dir: Option<PathBuf>,
-    /// Its environment, beside `PATH`, `HOME` and `LANG`, which it inherits. Nothing else gets in.
+    /// Its environment, beside `PATH`, `HOME` and `LANG`, which it inherits, and the `TRACEPARENT` of its turn. Nothing
+    /// else gets in.
     pub env: BTreeMap<String, String>,
     /// The longest line it may say, bytes.
     pub max_line_bytes: usize,
@@ -66,7 +67,7 @@ impl Exec {
         let mut question = serde_json::to_vec(ask).map_err(unspeakable)?;
         question.push(b'\n');
 
-        let mut child = Child::start(self)?;
+        let mut child = Child::start(self, ask.trace.as_ref())?;
         let (mut stdin, mut stdout, mut stderr) = (child.stdin(), child.stdout(), child.stderr());
         let mut output = Output::new(self.max_line_bytes, self.max_output_bytes);
         let mut last_words = Tail::default();

@@ -144,9 +144,11 @@ fn telemetry(plan: &Plan, join: &Path) -> anyhow::Result<Telemetry> {
         [_, _, ..] => "mesh",
     };
     let named = std::env::vars().filter(|(name, _)| is_credentials_name(name)).map(|(_, value)| value);
+    let told = plan.team.agents.iter().flat_map(|agent| agent.brain.secrets());
+    let callers = plan.team.mesh.callers.iter().map(|caller| caller.credential.secret().to_owned());
     let sent = settings.export.iter().flat_map(|export| export.headers.values().cloned());
     let ours = std::fs::read_to_string(join).ok().map(|text| text.trim().to_owned());
-    let capture = Capture::new(plan.capture, named.chain(sent).chain(ours));
+    let capture = Capture::new(plan.capture, named.chain(sent).chain(ours).chain(told).chain(callers));
     Ok(Telemetry::start(&settings, capture, service).map_err(BadSettings)?)
 }
 

@@ -100,17 +100,16 @@ impl Settings {
 }
 
 fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
-    let (name, url) = match (get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), get("OTEL_EXPORTER_OTLP_ENDPOINT")) {
-        (Some(url), _) => ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url),
-        (None, Some(base)) => {
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", format!("{}/v1/traces", base.trim_end_matches('/')))
-        }
-        (None, None) => return Ok(None),
-    };
+    let (name, text, path) =
+        match (get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), get("OTEL_EXPORTER_OTLP_ENDPOINT")) {
+            (Some(whole), _) => ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", whole, ""),
+            (None, Some(base)) => ("OTEL_EXPORTER_OTLP_ENDPOINT", base, "/v1/traces"),
+            (None, None) => return Ok(None),
+        };
     let wrong = |why: &str| {
         format!("{name} {why}: an http:// or https:// URL is wanted, such as http://localhost:4318")
     };
-    let url = Url::parse(&url).map_err(|error| wrong(&format!("is no URL ({error})")))?;
+    let mut url = Url::parse(&text).map_err(|error| wrong(&format!("is no URL ({error})")))?;
     if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
         return Err(wrong(&format!("has the scheme {:?}", url.scheme())));
     }
@@ -118,6 +117,9 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
         return Err(format!(
             "{name} holds a user or password: credentials go into OTEL_EXPORTER_OTLP_HEADERS"
         ));
+    }
+    if !path.is_empty() {
+        url.set_path(&format!("{}{path}", url.path().trim_end_matches('/')));
     }
     for name in ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] {
         if let Some(protocol) = get(name).filter(|protocol| protocol != "http/protobuf") {

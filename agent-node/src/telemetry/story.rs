@@ -456,3 +456,6 @@ fn failure(what: &What) -> Option<&str> {
         | What::Leaving { .. } => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! A child process that leads a group of its own; the whole group goes when this does.
 
 use super::{BrainError, Exec};
+use protocol::trace::TraceContext;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, process::Stdio};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
@@ -13,7 +14,8 @@ pub(super) struct Child {
 }
 
 impl Child {
-    pub(super) fn start(exec: &Exec) -> Result<Self, BrainError> {
+    /// `trace` is told as OpenTelemetry's SDKs expect it, so that what the brain traces itself hangs under its turn.
+    pub(super) fn start(exec: &Exec, trace: Option<&TraceContext>) -> Result<Self, BrainError> {
         let (program, args) = exec
             .command
             .split_first()
@@ -36,6 +38,10 @@ impl Child {
         };
         command.args(args).env_clear();
         command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        if let Some(trace) = trace {
+            command.env("TRACEPARENT", trace.to_string());
+            command.envs(trace.state.as_deref().map(|state| ("TRACESTATE", state)));
+        }
         command.envs(&exec.env);
         if let Some(dir) = &exec.dir {
             command.current_dir(dir);

@@ -22,6 +22,14 @@ pub enum Credential {
     Bearer(String),
 }
 
+impl Credential {
+    /// What must be told to nobody.
+    pub fn secret(&self) -> &str {
+        let (Self::ApiKey(secret) | Self::Bearer(secret)) = self;
+        secret
+    }
+}
+
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -19,6 +19,11 @@ use std::{
 pub struct Hidden(String);
 
 impl Hidden {
+    /// What is hidden, for whoever sees to it that nobody is told.
+    pub(crate) fn secret(&self) -> &str {
+        &self.0
+    }
+
     /// `text`, hidden.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
