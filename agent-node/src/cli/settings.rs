@@ -49,7 +49,7 @@ pub(super) fn text() -> String {
     let servers: Vec<_> = SERVERS.iter().filter_map(|verb| command.find_subcommand(verb)).collect();
     let is_everywhere = |arg: &&Arg| {
         let has = |server: &&clap::Command| server.get_arguments().any(|other| said(other) == said(arg));
-        servers.iter().all(|server| has(&server))
+        servers.iter().all(has)
     };
     if let Some(first) = servers.first() {
         table(&mut text, "Every process", first.get_arguments().filter(is_everywhere));
