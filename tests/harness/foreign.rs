@@ -293,7 +293,13 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
             events.push(wrapped(json!({ "task": task(task_id, "WORKING", "", json!([])) })));
             events.push(wrapped(value.clone()));
         }
-        _ => events.push(wrapped(json!({ "task": inner.look(task_id, false) }))),
+        Play::Answers(_)
+        | Play::Makes(_)
+        | Play::Works(..)
+        | Play::Tells(..)
+        | Play::Asks(_)
+        | Play::Fails(_)
+        | Play::CallsBack(_) => events.push(wrapped(json!({ "task": inner.look(task_id, false) }))),
     }
     let told = futures_util::stream::iter(events).then(|event| async move {
         tokio::time::sleep(Duration::from_millis(15)).await;

@@ -224,7 +224,7 @@ impl Remote {
             let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
             (Method::POST, interface.url.clone(), Some(body.to_string()))
         };
-        let url = self.credentials.into_url(&self.vetted.card, url);
+        let url = self.credentials.within(&self.vetted.card, url);
         let mut call =
             Call::new(http, url).header(VERSION_PARAMETER, VERSION).header("accept", "application/json");
         if let Some(body) = body {

@@ -106,7 +106,7 @@ impl Credentials {
     }
 
     /// `url` with the credentials that go into its query.
-    pub(super) fn into_url(&self, card: &AgentCard, url: String) -> String {
+    pub(super) fn within(&self, card: &AgentCard, url: String) -> String {
         let Ok(mut parsed) = Url::parse(&url) else { return url };
         let mut any = false;
         for (way, secret) in self.ways(card) {

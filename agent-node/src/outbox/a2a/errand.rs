@@ -323,10 +323,11 @@ impl Run {
         loop {
             match tokio::time::timeout_at(deadline, hook.next()).await {
                 // A call back that makes no sense may come from anybody; it ends nothing.
-                Ok(Some(event)) => match self.hear(event).await {
-                    Ok(Some(end)) => return Ok(end),
-                    Ok(None) | Err(_) => {}
-                },
+                Ok(Some(event)) => {
+                    if let Ok(Some(end)) = self.hear(event).await {
+                        return Ok(end);
+                    }
+                }
                 Ok(None) | Err(_) => {
                     self.errand.bounds.polls = 1;
                     return self.poll().await;
