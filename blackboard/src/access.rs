@@ -1,7 +1,5 @@
-//! Who may say what on the board. Pure.
-//!
-//! Whether a user's label is a registered agent's id is not known here: the registry knows, and the edge of the node
-//! that serves the board asks it before the request gets this far.
+//! Who may say what on the board. Pure. Who is registered is an argument: the board knows it from what the registry
+//! publishes ([`crate::attendance`]).
 
 use protocol::{
     ids::AgentId,
@@ -15,10 +13,14 @@ pub const REGISTRY: &str = "registry";
 /// The name under which the board itself speaks, of claims whose lease ran out.
 pub const BOARD: &str = "blackboard";
 
-/// Whether `by` may publish `signal`: an agent speaks for itself only, a user under any label that is no service's,
-/// and the registry alone tells who is there.
-pub fn may_publish(by: &Principal, signal: &Signal) -> Result<(), Problem> {
-    speaks_as(by, &signal.from, "from")?;
+/// Whether `by` may publish `signal`: an agent speaks for itself only, a user under any label that is neither a
+/// service's nor a registered agent's, and the registry alone tells who is there.
+pub fn may_publish(
+    by: &Principal,
+    signal: &Signal,
+    is_registered: impl Fn(&AgentId) -> bool,
+) -> Result<(), Problem> {
+    speaks_as(by, &signal.from, "from", is_registered)?;
     if signal.kind.is_registrys() && by.agent().is_none_or(|id| id.as_str() != REGISTRY) {
         let message = format!("only the registry publishes {}, not {by}", signal.kind);
         return Err(Problem::new(Reason::Forbidden, message).with("field", "type"));
@@ -27,19 +29,32 @@ pub fn may_publish(by: &Principal, signal: &Signal) -> Result<(), Problem> {
 }
 
 /// Whether `by` may hold a claim as `holder`.
-pub fn may_hold(by: &Principal, holder: &AgentId) -> Result<(), Problem> {
-    speaks_as(by, holder, "holder")
+pub fn may_hold(
+    by: &Principal,
+    holder: &AgentId,
+    is_registered: impl Fn(&AgentId) -> bool,
+) -> Result<(), Problem> {
+    speaks_as(by, holder, "holder", is_registered)
 }
 
-fn speaks_as(by: &Principal, label: &AgentId, field: &str) -> Result<(), Problem> {
-    let is_proven = match by {
-        Principal::Agent(id) => id == label,
-        Principal::User(_) => label.as_str() != REGISTRY && label.as_str() != BOARD,
+fn speaks_as(
+    by: &Principal,
+    label: &AgentId,
+    field: &str,
+    is_registered: impl Fn(&AgentId) -> bool,
+) -> Result<(), Problem> {
+    let message = match by {
+        Principal::Agent(id) if id == label => return Ok(()),
+        Principal::User(_) if label.as_str() != REGISTRY && label.as_str() != BOARD => {
+            if !is_registered(label) {
+                return Ok(());
+            }
+            format!("{field}: {label} is a registered agent; what it says carries its signature")
+        }
+        Principal::Agent(_) | Principal::User(_) => {
+            format!("{field} says {label}, the credential says {by}")
+        }
     };
-    if is_proven {
-        return Ok(());
-    }
-    let message = format!("{field} says {label}, the credential says {by}");
     Err(Problem::new(Reason::SenderNotProven, message).with("field", field))
 }
 
@@ -59,7 +74,7 @@ mod tests {
             refs: Default::default(),
             at: WallTime(0),
         };
-        may_publish(&by, &signal).err().map(|problem| problem.reason)
+        may_publish(&by, &signal, |id| id.as_str() == "b-1").err().map(|problem| problem.reason)
     }
 
     #[test]
@@ -70,6 +85,7 @@ mod tests {
         assert_eq!(verdict(agent("b-1"), "agent.joined", "b-1"), Some(Reason::Forbidden));
         assert_eq!(verdict(agent("registry"), "agent.left", "registry"), None);
         assert_eq!(verdict(Principal::local_user(), "task.available", "anyone"), None);
+        assert_eq!(verdict(Principal::local_user(), "task.available", "b-1"), Some(Reason::SenderNotProven));
         assert_eq!(verdict(Principal::local_user(), "agent.joined", "anyone"), Some(Reason::Forbidden));
         assert_eq!(
             verdict(Principal::local_user(), "agent.joined", "registry"),

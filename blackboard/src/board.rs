@@ -1,7 +1,7 @@
 //! The blackboard of one process: an actor that takes signals and claims, and a feed that everybody may follow.
 
 use crate::{
-    access, claims,
+    access, attendance, claims,
     claims::{Claim, Lease, Standing},
     feed::{self, Feed, Subscription},
     signals,

@@ -7,6 +7,7 @@
 pub mod store;
 
 pub mod access;
+mod attendance;
 pub mod claims;
 pub mod signals;
 

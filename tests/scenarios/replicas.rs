@@ -71,28 +71,33 @@ async fn replicas_have_ids_of_their_own_and_the_place_of_a_dead_one_is_taken_aga
     let all = are_alive(&cluster, &["builder-1", "builder-2", "builder-3"]).await;
     let ports: std::collections::BTreeSet<_> = all.iter().map(|(_, endpoint)| endpoint).collect();
     assert_eq!(ports.len(), 3, "{all:?}");
-    let pid_of = |id: &str| -> u32 {
-        let run = std::fs::read(cluster.path("replicas").join(id).join("run.json")).unwrap();
-        let run: Value = serde_json::from_slice(&run).unwrap();
-        u32::try_from(run["pid"].as_u64().unwrap()).unwrap()
+    let said = |id: &str| -> Option<u32> {
+        let run = std::fs::read(cluster.path("replicas").join(id).join("run.json")).ok()?;
+        let run: Value = serde_json::from_slice(&run).ok()?;
+        u32::try_from(run["pid"].as_u64()?).ok()
     };
-    let second = pid_of("builder-2");
-    let others = [pid_of("builder-1"), pid_of("builder-3")];
+    let pid_of = async |id: &str| eventually(&format!("what {id} says of itself"), async || said(id)).await;
+    let second = pid_of("builder-2").await;
+    let others = [pid_of("builder-1").await, pid_of("builder-3").await];
     let at = replicas.iter().position(|replica| replica.0.id() == second).unwrap();
     replicas.swap_remove(at).kill();
     let again = Replica::start(&cluster, ECHO);
     eventually("the place of the dead one taken", async || {
-        (pid_of("builder-2") == again.0.id()).then_some(())
+        (said("builder-2") == Some(again.0.id())).then_some(())
     })
     .await;
     are_alive(&cluster, &["builder-1", "builder-2", "builder-3"]).await;
-    assert_eq!([pid_of("builder-1"), pid_of("builder-3")], others, "the others stay who they are");
+    assert_eq!(
+        [pid_of("builder-1").await, pid_of("builder-3").await],
+        others,
+        "the others stay who they are"
+    );
     let data = cluster.path("replicas");
     let reset = ["reset", "--yes", "--data", &data.to_string_lossy()];
     assert_eq!(mesh(&reset, &[]).0, 73, "not under a running one");
     drop((again, replicas));
-    let (code, _, said) = mesh(&reset, &[]);
-    assert_eq!(code, 0, "{said}");
+    let (code, _, told) = mesh(&reset, &[]);
+    assert_eq!(code, 0, "{told}");
     for id in ["builder-1", "builder-2", "builder-3"] {
         assert!(!data.join(id).join("store.sqlite").exists(), "{id} is reset, too");
     }

@@ -41,8 +41,15 @@ impl Handler<Publish> for BlackboardActor {
     type Result = ResponseActFuture<Self, Result<Revision, Problem>>;
 
     fn handle(&mut self, Publish { by, signal }: Publish, _: &mut Self::Context) -> Self::Result {
-        let ready = access::may_publish(&by, &signal)
+        let is_registered = |id: &AgentId| attendance::is_registered(self.store.as_ref(), id);
+        let ready = access::may_publish(&by, &signal, is_registered)
             .and_then(|()| signals::writing(&by, &signal, self.clock.wall(), self.config.max_signal_bytes))
+            .and_then(|mut writing| {
+                // The signal's own record stays last.
+                let change = attendance::change(self.store.as_ref(), &signal)?;
+                writing.batch.writes.splice(0..0, change);
+                Ok(writing)
+            })
             .and_then(|writing| self.admit().map(|()| writing));
         let writing = match ready {
             Ok(writing) => writing,
@@ -120,7 +127,8 @@ impl BlackboardActor {
     ) -> ResponseActFuture<Self, Result<Claim, Problem>> {
         let (min, max) = (self.config.min_lease_ms, self.config.max_lease_ms);
         let in_range = lease >= Duration::from_millis(min) && lease <= Duration::from_millis(max);
-        let ready = access::may_hold(&by, &holder)
+        let is_registered = |id: &AgentId| attendance::is_registered(self.store.as_ref(), id);
+        let ready = access::may_hold(&by, &holder, is_registered)
             .and_then(|()| match in_range {
                 true => Ok(()),
                 false => Err(Problem::new(

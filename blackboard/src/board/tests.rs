@@ -38,6 +38,32 @@ async fn a_signal_published_twice_stands_once() {
 }
 
 #[actix::test]
+async fn nobody_speaks_or_holds_in_the_name_of_an_agent_that_is_registered() {
+    let board = board();
+    let (user, registry, agent_id) =
+        (Principal::local_user(), agent(access::REGISTRY), AgentId::parse("b-1").unwrap());
+    let task = TaskId::parse("t-1").unwrap();
+    let notice = |kind: &str, incarnation: u64| Signal {
+        subject: Some("b-1".to_owned()),
+        refs: [("incarnation".to_owned(), incarnation.into())].into_iter().collect(),
+        ..signal(&format!("{kind}:{incarnation}"), kind, access::REGISTRY)
+    };
+    let publish = |id: &'static str| board.publish(&user, signal(id, "acme.note.left", "b-1"));
+    publish("before").await.unwrap();
+    board.publish(&registry, notice("agent.joined", 2)).await.unwrap();
+    board.publish(&registry, notice("agent.left", 1)).await.unwrap();
+    let refused = publish("meanwhile").await.unwrap_err();
+    assert_eq!(refused.reason, Reason::SenderNotProven, "{refused:?}");
+    let lease = Duration::from_secs(5);
+    let refused = board.claim(&user, &task, &agent_id, lease).await.unwrap_err();
+    assert_eq!(refused.reason, Reason::SenderNotProven, "{refused:?}");
+    board.publish(&agent("b-1"), signal("own", "acme.note.left", "b-1")).await.unwrap();
+    board.claim(&agent("b-1"), &task, &agent_id, lease).await.unwrap();
+    board.publish(&registry, notice("agent.left", 2)).await.unwrap();
+    publish("after").await.unwrap();
+}
+
+#[actix::test]
 async fn of_64_that_claim_at_once_exactly_one_wins() {
     let board = board();
     let lease = Duration::from_secs(5);
