@@ -43,7 +43,7 @@ pub(super) struct Process {
     /// Where records lie: `embedded` survives everything, `memory` is gone at the end.
     #[arg(long, env = "MESH_STORE", value_parser = ["embedded", "memory"], default_value = "embedded")]
     store: String,
-    /// How much of what is said is told in traces; credentials never are.
+    /// How much of what is said is told in traces; what is known for a credential is masked.
     #[arg(long, value_enum, env = "MESH_CAPTURE", default_value_t)]
     capture: Level,
     /// Where times start from.
