@@ -13,7 +13,9 @@ mod scenarios {
     mod crash;
     mod dead_letters;
     mod demo;
+    mod elsewhere;
     mod foreign;
+    mod health;
     mod http;
     mod joint;
     mod large_results;

@@ -14,6 +14,7 @@ mod join;
 mod join_secret;
 mod ls;
 mod output;
+mod places;
 mod reaching;
 mod reset;
 mod serve;

@@ -183,6 +183,23 @@ impl Wire {
             .map_err(|error| Problem::new(Reason::Internal, format!("the answer cannot be read: {error}")))
     }
 
+    /// The answer's JSON, also if its status is `also`: what cannot do its work says in a 503 why.
+    pub async fn json_also<T: DeserializeOwned>(
+        &self,
+        call: Call<'_>,
+        also: StatusCode,
+    ) -> Result<T, Problem> {
+        let within = call.within.unwrap_or(self.limits.answer);
+        let answer = self.request(call)?.timeout(within).send().await;
+        let answer = match answer {
+            Ok(answer) if answer.status().as_u16() == also.as_u16() => answer,
+            answer => self.accepted(answer).await?,
+        };
+        let status = answer.status().as_u16();
+        let body = read(answer, self.limits.max_answer_bytes).await.map_err(|problem| self.named(problem))?;
+        serde_json::from_slice(&body).map_err(|_| answer::problem(status, None, &body))
+    }
+
     /// The answer's body, at most [`WireLimits::max_answer_bytes`].
     pub async fn bytes(&self, call: Call<'_>) -> Result<Bytes, Problem> {
         let answer = self.send(call).await?;

@@ -2,9 +2,10 @@
 
 use super::{
     Common, artifacts,
-    client::{Client, base, encoded},
+    client::{Client, encoded},
     exit::{self, Exit, Failure},
     output,
+    places::{At, Place},
     watch::{Watch, status_of},
 };
 use clap::Args;
@@ -24,11 +25,10 @@ mod planning;
 pub(super) struct Ask {
     /// What to do, in words; `-` reads it from standard input.
     text: String,
-    /// The agent's endpoint; if absent, an agent is chosen that takes open requests.
-    #[arg(long, value_name = "URL")]
-    at: Option<String>,
-    /// The agent's id, instead of its endpoint.
-    #[arg(long, value_name = "AGENT", conflicts_with = "at")]
+    #[command(flatten)]
+    at: At,
+    /// The agent's id; with neither it nor --at, an agent is chosen that takes open requests.
+    #[arg(long, value_name = "AGENT")]
     to: Option<String>,
     /// The ability it needs.
     #[arg(long, value_name = "NAME")]
@@ -75,7 +75,8 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
     };
     let input = ask.input.as_deref().map(input).transpose()?;
     let input = if ask.plan { planning::terms(&ask, input)? } else { input };
-    let (to, endpoint) = recipient(&client, &ask).await?;
+    let place = recipient(&client, &ask).await?;
+    let (to, endpoint) = (&place.agent, place.endpoint.as_str());
     let unique = uuid::Uuid::now_v7();
     let task = match &ask.task_id {
         Some(id) => id.to_string(),
@@ -96,11 +97,11 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         "type": "task-request",
         "payload": payload,
     });
-    let accepted = client.post(&endpoint, routes::MESSAGES, &message).await.map_err(|mut failure| {
+    let accepted = client.post(endpoint, routes::MESSAGES, &message).await.map_err(|mut failure| {
         if failure.reason == Some(Reason::CapabilityNeeded) {
             failure.message += "; say --capability NAME";
         }
-        failure
+        place.explain(failure)
     })?;
     let task = accepted["taskId"].as_str().unwrap_or(&task).to_owned();
     if ask.no_wait {
@@ -112,8 +113,8 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         output::note(&format!("task {task} at {to}"));
     }
     let watch = Watch { until: Some(until), json: false, tell };
-    let state = watch.task(&client, &endpoint, &task).await?;
-    let done: Value = client.get(&endpoint, &format!("{}/{}", routes::TASKS, encoded(&task))).await?;
+    let state = watch.task(&client, endpoint, &task).await?;
+    let done: Value = client.get(endpoint, &format!("{}/{}", routes::TASKS, encoded(&task))).await?;
     if let (true, None) = (ask.plan, &ask.out) {
         planning::show(&done, common.json)?;
     }
@@ -135,7 +136,10 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         return Ok(());
     }
     let message = match (end == Exit::NeedsAnswer, said.is_empty()) {
-        (true, _) => format!("task {task} asks: {said}; answer with `mesh tasks answer {task} TEXT`"),
+        (true, _) => {
+            let at = ask.at.again();
+            format!("task {task} asks: {said}; answer with `mesh tasks answer {task} TEXT{at}`")
+        }
         (false, true) => format!("task {task} {}", state.word()),
         (false, false) => format!("task {task} {}: {said}", state.word()),
     };
@@ -143,21 +147,23 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
 }
 
 /// Whom the task is for, and where that is.
-async fn recipient(client: &Client, ask: &Ask) -> Result<(AgentId, String), Failure> {
-    if let Some(at) = &ask.at {
-        let at = base(at)?;
-        return Ok((client.card_at(&at).await?.agent_id, at));
+async fn recipient(client: &Client, ask: &Ask) -> Result<Place, Failure> {
+    if let Some(at) = ask.at.base()? {
+        let agent = match &ask.to {
+            Some(name) => AgentId::parse(name).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?,
+            None => client.card_at(&at).await?.agent_id,
+        };
+        return Ok(Place::told(agent, at));
     }
     if let Some(name) = &ask.to {
-        let card = client.card_of(name).await?;
-        return Ok((card.agent_id.clone(), card.endpoint.clone()));
+        return Ok(Place::registered(client.card_of(name).await?.as_ref()));
     }
     let agents = client.agents(None).await?;
     let port = |endpoint: &str| reqwest::Url::parse(endpoint).ok().and_then(|url| url.port());
     let first =
         agents.iter().min_by_key(|entry| (!entry.card.open, !entry.accepting, port(&entry.card.endpoint)));
     match first {
-        Some(entry) => Ok((entry.card.agent_id.clone(), entry.card.endpoint.clone())),
+        Some(entry) => Ok(Place::registered(&entry.card)),
         None => Err(Failure::new(Exit::Refused, format!("no agent is registered at {}", client.url))),
     }
 }

@@ -5,6 +5,7 @@ use super::{
     client::{Client, encoded},
     exit::Failure,
     output::{self, Colour},
+    places::{self, At, Place},
     tasks::find,
 };
 use clap::{Args, Subcommand};
@@ -27,12 +28,15 @@ pub(super) enum Award {
 pub(super) struct Explain {
     /// The task.
     task: String,
+    #[command(flatten)]
+    at: At,
 }
 
 pub(super) async fn explain(common: &Common, explain: Explain) -> Result<(), Failure> {
     let client = Client::new(common)?;
-    let found = find(&client, &explain.task).await?;
-    let parts = parts_of(&client, &explain.task).await?;
+    let places = explain.at.places(&client).await?;
+    let found = find(&client, &places, &explain.task).await?;
+    let parts = parts_of(&client, &places, &explain.task).await;
     let own = award_of(&client, &found.endpoint, &explain.task).await;
     let mut awards = Vec::new();
     for (endpoint, part) in &parts {
@@ -60,22 +64,21 @@ async fn award_of(client: &Client, endpoint: &str, task: &str) -> Result<Value, 
     client.get(endpoint, &format!("{}/{}/award", routes::TASKS, encoded(task))).await
 }
 
-/// The tasks that agents gave away as parts of this one, each with where it is accounted for.
-async fn parts_of(client: &Client, task: &str) -> Result<Vec<(String, String)>, Failure> {
+/// The tasks that `places` gave away as parts of this one, each with where it is accounted for.
+async fn parts_of(client: &Client, places: &[Place], task: &str) -> Vec<(String, String)> {
+    let path = format!("{}?limit=1000", routes::TASKS);
     let mut parts = Vec::new();
-    for entry in client.agents(None).await? {
-        let path = format!("{}?limit=1000", routes::TASKS);
-        let Ok(answer) = client.get::<Value>(&entry.card.endpoint, &path).await else { continue };
+    for (place, answer) in places::ask(client, places, &path).await {
+        let Ok(answer) = answer else { continue };
         for known in answer["tasks"].as_array().into_iter().flatten() {
             let ours = &known["metadata"][EXTENSION];
-            let is_managed = ours["owner"].as_str() == Some(&format!("agent:{}", entry.card.agent_id));
+            let is_managed = ours["owner"].as_str() == Some(&format!("agent:{}", place.agent));
             if ours["parentTaskId"] == task && is_managed {
-                parts
-                    .push((entry.card.endpoint.clone(), known["id"].as_str().unwrap_or_default().to_owned()));
+                parts.push((place.endpoint.clone(), known["id"].as_str().unwrap_or_default().to_owned()));
             }
         }
     }
-    Ok(parts)
+    parts
 }
 
 /// The record, for people.

@@ -43,11 +43,18 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
     let client = Client::new(common)?;
     let board = client.board().await?;
+    let explain = |failure: Failure| match failure.exit == Exit::Unreachable && board != client.url {
+        true => Failure {
+            message: format!("{}; {} named it, say another address of the board with --url", failure.message, client.url),
+            ..failure
+        },
+        false => failure,
+    };
     let mut query: Vec<_> = tail.types.iter().map(|kind| format!("type={}", encoded(kind))).collect();
     query.extend(tail.capability.iter().map(|name| format!("capability={}", encoded(name))));
     query.extend(tail.task.iter().map(|id| format!("taskId={}", encoded(id))));
     if tail.no_follow {
-        return page_by_page(common, &client, &board, &query, tail.after).await;
+        return page_by_page(common, &client, &board, &query, tail.after).await.map_err(explain);
     }
     query.push(format!("after={}", tail.after.unwrap_or(0)));
     let path = format!("{}/stream?{}", routes::SIGNALS, query.join("&"));
@@ -55,7 +62,7 @@ pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
     let mut is_first = true;
     loop {
         let stream = match client.follow(&board, &path, last.as_deref()).await {
-            Err(failure) if is_first || failure.exit != Exit::Unreachable => return Err(failure),
+            Err(failure) if is_first || failure.exit != Exit::Unreachable => return Err(explain(failure)),
             Err(_) => None,
             Ok(stream) => Some(stream),
         };

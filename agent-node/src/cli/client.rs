@@ -4,7 +4,11 @@ use super::{
     Common,
     exit::{Exit, Failure},
 };
-use crate::node::services::{HERE, Told as Services};
+use crate::{
+    http::routes::health::Readiness,
+    node::services::{HERE, Told as Services},
+};
+use actix_web::http::StatusCode;
 use blackboard::wire::{Call, Wire, WireLimits};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
@@ -14,7 +18,7 @@ use registry::entry::Entry;
 use reqwest::Url;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 /// Whom a request says it is for; only signed ones are held to it.
 const RECIPIENT: &str = "mesh";
@@ -52,6 +56,21 @@ impl Client {
     pub(super) async fn get<T: DeserializeOwned>(&self, base: &str, path: &str) -> Result<T, Failure> {
         let url = format!("{base}{path}");
         self.wire.json(Call::get(&url, RECIPIENT)).await.map_err(|problem| Failure::of(&problem, base))
+    }
+
+    /// What the process at `base` says of whether it can do its work, either way; within `time`.
+    pub(super) async fn readiness(&self, base: &str, time: Duration) -> Result<Readiness, Failure> {
+        let url = format!("{base}{}", routes::READY);
+        let call = Call::get(&url, RECIPIENT).within(time);
+        let told = self.wire.json_also(call, StatusCode::SERVICE_UNAVAILABLE).await;
+        told.map_err(|problem| Failure::of(&problem, base))
+    }
+
+    /// The agents within `time`, gone ones left out.
+    pub(super) async fn agents_within(&self, time: Duration) -> Result<Vec<Entry>, Failure> {
+        let url = format!("{}{}", self.url, routes::AGENTS);
+        let found: Result<Found, _> = self.wire.json(Call::get(&url, RECIPIENT).within(time)).await;
+        found.map(|found| found.agents).map_err(|problem| Failure::of(&problem, &self.url))
     }
 
     pub(super) async fn post(&self, base: &str, path: &str, body: &Value) -> Result<Value, Failure> {

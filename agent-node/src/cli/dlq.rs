@@ -5,16 +5,18 @@ use super::{
     client::{Client, encoded},
     exit::{Exit, Failure},
     output,
+    places::{self, At, Place},
 };
 use clap::{Args, Subcommand};
-use futures_util::future::join_all;
-use protocol::routes;
+use protocol::{problem::Reason, routes};
 use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
 pub(super) struct Dlq {
     #[command(subcommand)]
     verb: Option<Verb>,
+    #[command(flatten)]
+    at: At,
 }
 
 #[derive(Debug, Subcommand)]
@@ -29,11 +31,12 @@ enum Verb {
 
 pub(super) async fn dlq(common: &Common, dlq: Dlq) -> Result<(), Failure> {
     let client = Client::new(common)?;
+    let places = dlq.at.places(&client).await?;
     match dlq.verb.unwrap_or(Verb::Ls) {
-        Verb::Ls => ls(common, &client).await,
-        Verb::Show { id } => output::json(&find(&client, &id).await?.1),
+        Verb::Ls => ls(common, &client, &places).await,
+        Verb::Show { id } => output::json(&find(&client, &places, &id).await?.1),
         Verb::Redrive { id } => {
-            let (endpoint, _) = find(&client, &id).await?;
+            let (endpoint, _) = find(&client, &places, &id).await?;
             let path = format!("{}/{}/redrive", routes::DEAD_LETTERS, encoded(&id));
             let answer = client.post(&endpoint, &path, &json!({})).await?;
             if common.json { output::json(&answer) } else { output::line(&format!("{id} is sent again")) }
@@ -41,23 +44,16 @@ pub(super) async fn dlq(common: &Common, dlq: Dlq) -> Result<(), Failure> {
     }
 }
 
-async fn ls(common: &Common, client: &Client) -> Result<(), Failure> {
-    let agents = client.agents(None).await?;
-    let asked = agents.iter().map(|entry| client.get::<Value>(&entry.card.endpoint, routes::DEAD_LETTERS));
+async fn ls(common: &Common, client: &Client, places: &[Place]) -> Result<(), Failure> {
     let mut all = Vec::new();
-    for (entry, answer) in agents.iter().zip(join_all(asked).await) {
-        match answer {
-            Ok(answer) => all.extend(answer["deadLetters"].as_array().into_iter().flatten().map(|letter| {
-                let mut letter = letter.clone();
-                if let Some(members) = letter.as_object_mut() {
-                    members.insert("agentId".into(), json!(entry.card.agent_id));
-                }
-                letter
-            })),
-            Err(failure) => {
-                output::note(&format!("mesh: {} is left out: {}", entry.card.agent_id, failure.message))
+    for (agent, answer) in places::all(client, places, routes::DEAD_LETTERS).await? {
+        all.extend(answer["deadLetters"].as_array().into_iter().flatten().map(|letter| {
+            let mut letter = letter.clone();
+            if let Some(members) = letter.as_object_mut() {
+                members.insert("agentId".into(), json!(agent));
             }
-        }
+            letter
+        }));
     }
     if common.json {
         return output::json(&json!({ "deadLetters": all }));
@@ -77,16 +73,14 @@ async fn ls(common: &Common, client: &Client) -> Result<(), Failure> {
     output::line(&output::table(&["message", "from", "to", "type", "reason", "at", "why"], rows))
 }
 
-async fn find(client: &Client, id: &str) -> Result<(String, Value), Failure> {
+async fn find(client: &Client, places: &[Place], id: &str) -> Result<(String, Value), Failure> {
     let path = format!("{}/{}", routes::DEAD_LETTERS, encoded(id));
-    let agents = client.agents(None).await?;
-    let asked = agents.iter().map(|entry| client.get::<Value>(&entry.card.endpoint, &path));
     let mut other = None;
-    for (entry, answer) in agents.iter().zip(join_all(asked).await) {
+    for (place, answer) in places::ask(client, places, &path).await {
         match answer {
-            Ok(letter) => return Ok((entry.card.endpoint.clone(), letter)),
-            Err(failure) if failure.message.contains("_not_found)") => {}
-            Err(failure) => other = Some(failure),
+            Ok(letter) => return Ok((place.endpoint.clone(), letter)),
+            Err(failure) if failure.reason == Some(Reason::MessageNotFound) => {}
+            Err(failure) => other = Some(place.explain(failure)),
         }
     }
     let nowhere = || Failure::new(Exit::Refused, format!("no dead letter {id} (message_not_found)"));

@@ -5,64 +5,117 @@ use super::{
     client::Client,
     exit::{Exit, Failure},
     output::{self, Colour},
+    places::{self, At, Place},
 };
+use crate::http::routes::health::Readiness;
 use clap::Args;
-use futures_util::future::join_all;
-use protocol::routes;
+use comfy_table::Cell;
+use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long a process may take to say how it is.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(super) struct Health {
-    /// Ask only the process at the URL, not the agents it knows: what a container's health check wants.
+    /// Ask only the process at the URL, not the agents it knows.
     #[arg(long)]
     itself: bool,
+    #[command(flatten)]
+    at: At,
+}
+
+/// A process, and what came of asking it.
+struct Asked {
+    name: String,
+    url: String,
+    answer: Result<Readiness, Failure>,
 }
 
 pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure> {
     let client = Client::new(common)?;
-    let own: Result<Value, Failure> = client.get(&client.url, routes::READY).await;
-    if let Err(failure) = &own
-        && failure.exit == Exit::Unreachable
-    {
-        return own.map(|_| ());
-    }
-    let mut places = vec![("mesh".to_owned(), client.url.clone(), own)];
-    if !asked.itself
-        && let Ok(agents) = client.agents(None).await
-    {
-        let asked = agents.iter().map(|entry| client.get::<Value>(&entry.card.endpoint, routes::READY));
-        for (entry, answer) in agents.iter().zip(join_all(asked).await) {
-            places.push((entry.card.agent_id.to_string(), entry.card.endpoint.clone(), answer));
+    let mut beyond = Vec::new();
+    let mut all = Vec::new();
+    if asked.at.base()?.is_some() {
+        for Place { agent, endpoint, .. } in asked.at.places(&client).await? {
+            let answer = client.readiness(&endpoint, PATIENCE).await;
+            all.push(Asked { name: agent.to_string(), url: endpoint, answer });
+        }
+    } else {
+        let agents = async {
+            match asked.itself {
+                true => Vec::new(),
+                false => client.agents_within(PATIENCE).await.unwrap_or_default(),
+            }
+        };
+        let (own, agents) = join(client.readiness(&client.url, PATIENCE), agents).await;
+        if let Err(failure) = &own
+            && failure.exit == Exit::Unreachable
+        {
+            return own.map(|_| ());
+        }
+        all.push(Asked { name: "mesh".to_owned(), url: client.url.clone(), answer: own });
+        let places: Vec<_> = agents.iter().map(|entry| Place::registered(&entry.card)).collect();
+        let answers = join_all(places.iter().map(|place| client.readiness(&place.endpoint, PATIENCE))).await;
+        for (place, answer) in places.into_iter().zip(answers) {
+            let (name, url) = (place.agent.to_string(), place.endpoint.clone());
+            beyond.extend(answer.as_ref().is_err_and(|failure| place.is_beyond(failure)).then_some(place));
+            all.push(Asked { name, url, answer });
         }
     }
-    let broken = places.iter().filter(|(_, _, answer)| answer.is_err()).count();
+    let broken = all.iter().filter(|asked| !asked.is_ready()).count();
     if common.json {
-        let all: Vec<_> = places
-            .iter()
-            .map(|(name, url, answer)| match answer {
-                Ok(answer) => json!({ "name": name, "url": url, "ready": true, "says": answer }),
-                Err(failure) => {
-                    json!({ "name": name, "url": url, "ready": false, "message": failure.message })
-                }
-            })
-            .collect();
-        output::json(&json!({ "ready": broken == 0, "places": all }))?;
+        let places: Vec<_> = all.iter().map(Asked::json).collect();
+        output::json(&json!({ "ready": broken == 0, "places": places }))?;
     } else {
-        let rows = places.iter().map(|(name, url, answer)| match answer {
-            Ok(_) => vec![name.into(), output::cell("ready", Colour::Green), url.into(), "".into()],
-            Err(failure) => {
-                vec![
-                    name.into(),
-                    output::cell("broken", Colour::Red),
-                    url.into(),
-                    output::plain(&failure.message).into(),
-                ]
+        output::line(&output::table(&["name", "state", "at", "what"], all.iter().map(Asked::row)))?;
+    }
+    if broken == 0 {
+        return Ok(());
+    }
+    let hint = match beyond.as_slice() {
+        [] => String::new(),
+        beyond => format!("; {}", places::beyond(&beyond.iter().collect::<Vec<_>>()).message),
+    };
+    Err(Failure::new(Exit::Failed, format!("{broken} of {} are not ready{hint}", all.len())))
+}
+
+impl Asked {
+    fn is_ready(&self) -> bool {
+        self.answer.as_ref().is_ok_and(|told| told.ready)
+    }
+
+    fn json(&self) -> Value {
+        let Self { name, url, answer } = self;
+        match answer {
+            Ok(told) => json!({ "name": name, "url": url, "ready": told.ready, "says": told }),
+            Err(failure) => json!({ "name": name, "url": url, "ready": false, "message": failure.message }),
+        }
+    }
+
+    fn row(&self) -> Vec<Cell> {
+        let (state, what) = match &self.answer {
+            Ok(told) if told.ready => (output::cell("ready", Colour::Green), reasons(told)),
+            Ok(told) => (output::cell("broken", Colour::Red), reasons(told)),
+            Err(failure) if failure.exit == Exit::Unreachable => {
+                (output::cell("no answer", Colour::Yellow), failure.message.clone())
             }
-        });
-        output::line(&output::table(&["name", "state", "at", "what"], rows))?;
+            Err(failure) => (output::cell("broken", Colour::Red), failure.message.clone()),
+        };
+        vec![self.name.as_str().into(), state, self.url.as_str().into(), output::plain(&what).into()]
     }
-    match broken {
-        0 => Ok(()),
-        count => Err(Failure::new(Exit::Failed, format!("{count} of {} are not ready", places.len()))),
-    }
+}
+
+/// What does not work, by name and why, and which conversations can't go on.
+fn reasons(told: &Readiness) -> String {
+    let broken = told.checks.iter().filter(|(_, seen)| !seen.ok);
+    let broken = broken.map(|(name, seen)| format!("{name}: {}", seen.why.as_deref().unwrap_or("broken")));
+    let parked = told.parked.iter().flat_map(|(agent, parked)| {
+        let conversations = parked.as_object().into_iter().flatten();
+        conversations.map(move |(id, why)| {
+            format!("{agent} can't go on with {id}: {}", why.as_str().map_or_else(|| why.to_string(), str::to_owned))
+        })
+    });
+    broken.chain(parked).collect::<Vec<_>>().join("; ")
 }

@@ -1,7 +1,7 @@
 //! Every word and variable that a process is told by, one line each: what `deploy/config/settings.md` holds.
 
-use super::Cli;
-use clap::{Arg, CommandFactory as _};
+use super::{Cli, places::At};
+use clap::{Arg, Args as _, Command, CommandFactory as _};
 use std::fmt::Write as _;
 
 /// The verbs that run a process.
@@ -59,6 +59,8 @@ pub(super) fn text() -> String {
         table(&mut text, &format!("`mesh {}`", server.get_name()), own);
     }
     table(&mut text, "Every verb", command.get_arguments());
+    let asking = At::augment_args(Command::new("asking"));
+    table(&mut text, "`mesh ask`, `tasks`, `trace`, `award`, `dlq`, `health`", asking.get_arguments());
     text.push_str(
         "\n## From the environment\n\n| variable | default | what it does |\n| --- | --- | --- |\n",
     );

@@ -1,16 +1,17 @@
-//! `mesh tasks`: every agent is asked; of one task, whoever is accountable for it comes first.
+//! `mesh tasks`: every agent is asked, or the one at `--at`; of one task, whoever is accountable for it comes first.
 
 use super::{
     Common, artifacts,
     client::{Client, encoded},
     exit::{self, Exit, Failure},
     output,
+    places::{self, At, Place},
     watch::{Watch, status_of},
 };
 use clap::{Args, Subcommand};
-use futures_util::future::join_all;
 use protocol::{
     bid::Eta,
+    problem::Reason,
     routes,
     task::{EXTENSION, TaskState},
 };
@@ -25,6 +26,8 @@ pub(super) struct Tasks {
     verb: Option<Verb>,
     #[command(flatten)]
     list: List,
+    #[command(flatten)]
+    at: At,
 }
 
 #[derive(Debug, Subcommand)]
@@ -68,14 +71,15 @@ pub(super) struct Found {
 
 pub(super) async fn tasks(common: &Common, tasks: Tasks) -> Result<(), Failure> {
     let client = Client::new(common)?;
+    let places = tasks.at.places(&client).await?;
     match tasks.verb.unwrap_or(Verb::List(tasks.list)) {
-        Verb::List(wanted) => list(common, &client, &wanted).await,
+        Verb::List(wanted) => list(common, &client, &places, &wanted).await,
         Verb::Show { task } => {
-            let found = find(&client, &task).await?;
+            let found = find(&client, &places, &task).await?;
             if common.json { output::json(&found.task) } else { show(&found.task) }
         }
         Verb::Watch { task, timeout } => {
-            let found = find(&client, &task).await?;
+            let found = find(&client, &places, &task).await?;
             let until = timeout.map(|time| Instant::now() + time.duration());
             let tell = !common.json && (std::io::stderr().is_terminal() || !std::io::stdout().is_terminal());
             let state =
@@ -87,14 +91,24 @@ pub(super) async fn tasks(common: &Common, tasks: Tasks) -> Result<(), Failure> 
             Err(Failure::new(end, format!("task {task} {}", state.word())))
         }
         Verb::Cancel { task, reason } => {
-            act(common, &client, &task, "cancel", &json!({ "reason": reason })).await
+            let found = find(&client, &places, &task).await?;
+            act(common, &client, &found, &task, "cancel", &json!({ "reason": reason })).await
         }
-        Verb::Answer { task, text } => act(common, &client, &task, "answer", &json!({ "text": text })).await,
+        Verb::Answer { task, text } => {
+            let found = find(&client, &places, &task).await?;
+            act(common, &client, &found, &task, "answer", &json!({ "text": text })).await
+        }
     }
 }
 
-async fn act(common: &Common, client: &Client, task: &str, verb: &str, body: &Value) -> Result<(), Failure> {
-    let found = find(client, task).await?;
+async fn act(
+    common: &Common,
+    client: &Client,
+    found: &Found,
+    task: &str,
+    verb: &str,
+    body: &Value,
+) -> Result<(), Failure> {
     let path = format!("{}/{}/{verb}", routes::TASKS, encoded(task));
     let after = client.post(&found.endpoint, &path, body).await?;
     if common.json {
@@ -104,29 +118,35 @@ async fn act(common: &Common, client: &Client, task: &str, verb: &str, body: &Va
     output::line(&format!("{task} {state}"))
 }
 
-/// The task at the agent that is accountable for it: nobody it came through.
-pub(super) async fn find(client: &Client, task: &str) -> Result<Found, Failure> {
+/// The task at the one of `places` that is accountable for it: nobody it came through.
+pub(super) async fn find(client: &Client, places: &[Place], task: &str) -> Result<Found, Failure> {
     let path = format!("{}/{}", routes::TASKS, encoded(task));
-    let agents = client.agents(None).await?;
-    let asked = agents.iter().map(|entry| {
-        let (endpoint, path) = (entry.card.endpoint.clone(), path.clone());
-        async move { client.get::<Value>(&endpoint, &path).await.map(|task| Found { endpoint, task }) }
-    });
     let mut best: Option<Found> = None;
     let mut other = None;
-    for answer in join_all(asked).await {
+    let mut beyond = Vec::new();
+    for (place, answer) in places::ask(client, places, &path).await {
         match answer {
-            Ok(found) if best.as_ref().is_none_or(|best| hops(&found.task) < hops(&best.task)) => {
-                best = Some(found)
+            Ok(task) if best.as_ref().is_none_or(|best| hops(&task) < hops(&best.task)) => {
+                best = Some(Found { endpoint: place.endpoint.clone(), task });
             }
             Ok(_) => {}
-            Err(failure) if failure.message.contains("(task_not_found)") => {}
+            Err(failure) if failure.reason == Some(Reason::TaskNotFound) => {}
+            Err(failure) if place.is_beyond(&failure) => beyond.push(place),
             Err(failure) => other = Some(failure),
         }
     }
-    let nowhere =
-        || Failure::new(Exit::Refused, format!("no agent knows a task {task} of yours (task_not_found)"));
-    best.ok_or_else(|| other.unwrap_or_else(nowhere))
+    if let Some(found) = best {
+        return Ok(found);
+    }
+    let who = match places {
+        [one] if one.is_told => format!("{} knows no task", one.agent),
+        _ => "no agent knows a task".to_owned(),
+    };
+    Err(match (other, beyond.is_empty()) {
+        (Some(failure), _) => failure,
+        (None, false) => places::beyond(&beyond),
+        (None, true) => Failure::new(Exit::Refused, format!("{who} {task} of yours (task_not_found)")),
+    })
 }
 
 fn painted(state: TaskState) -> String {
@@ -137,21 +157,18 @@ fn hops(task: &Value) -> usize {
     task["metadata"][EXTENSION]["path"].as_array().map_or(0, Vec::len)
 }
 
-async fn list(common: &Common, client: &Client, wanted: &List) -> Result<(), Failure> {
+/// The agent that a task began with, if this is another's part of it.
+pub(super) fn asker(task: &Value) -> Option<String> {
+    task["metadata"][EXTENSION]["path"].get(0)?.as_str().map(output::plain)
+}
+
+async fn list(common: &Common, client: &Client, places: &[Place], wanted: &List) -> Result<(), Failure> {
     let limit = if wanted.limit == 0 { 50 } else { wanted.limit };
     let path = format!("{}?limit={limit}", routes::TASKS);
-    let agents = client.agents(None).await?;
-    let asked = agents.iter().map(|entry| client.get::<Value>(&entry.card.endpoint, &path));
     let mut all = Vec::new();
-    for (entry, answer) in agents.iter().zip(join_all(asked).await) {
-        let id = &entry.card.agent_id;
-        match answer {
-            Ok(answer) => {
-                let tasks = answer["tasks"].as_array().into_iter().flatten();
-                all.extend(tasks.map(|task| (id.to_string(), task.clone())));
-            }
-            Err(failure) => output::note(&format!("mesh: {id} is left out: {}", failure.message)),
-        }
+    for (id, answer) in places::all(client, places, &path).await? {
+        let tasks = answer["tasks"].as_array().into_iter().flatten();
+        all.extend(tasks.map(|task| (id.to_string(), task.clone())));
     }
     if !wanted.all {
         all = accountable(all);

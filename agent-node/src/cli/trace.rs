@@ -5,7 +5,8 @@ use super::{
     client::{Client, encoded},
     exit::Failure,
     output::{self, Colour, paint, plain},
-    tasks::find,
+    places::At,
+    tasks::{self, find},
 };
 use crate::telemetry::{names as n, span::Span};
 use clap::Args;
@@ -17,13 +18,18 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Trace {
     /// The task.
     task: String,
+    #[command(flatten)]
+    at: At,
 }
 
 pub(super) async fn trace(common: &Common, trace: Trace) -> Result<(), Failure> {
     let client = Client::new(common)?;
-    let found = find(&client, &trace.task).await?;
+    let found = find(&client, &trace.at.places(&client).await?, &trace.task).await?;
     let path = format!("{}/{}/trace", routes::TASKS, encoded(&trace.task));
     let answer: Value = client.get(&found.endpoint, &path).await?;
+    if let Some(asker) = tasks::asker(&found.task) {
+        output::note(&format!("mesh: a part of what {asker} asked for, who can tell the whole"));
+    }
     if common.json {
         return output::json(&answer);
     }

@@ -5,8 +5,10 @@ use crate::agent::Look;
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use protocol::problem::{Problem, Reason};
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 /// One thing that must work: its name, and a look at it.
 pub type Check =
@@ -15,6 +17,39 @@ pub type Check =
 /// Everything that must work.
 pub type Checks = Vec<Check>;
 
+/// How long a look may take before what it looks at counts as broken.
+const LOOK: Duration = Duration::from_millis(1_500);
+
+/// Whether a process can do its work: what `/readyz` answers, with 503 if it can not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Readiness {
+    /// Whether everything works.
+    pub ready: bool,
+    /// Everything that must work, by name.
+    #[serde(default)]
+    pub checks: BTreeMap<String, Seen>,
+    /// Conversations that can't go on, by agent and conversation. They do not keep the others from it; somebody should
+    /// know all the same.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub parked: Map<String, Value>,
+}
+
+/// What a look at one thing has shown.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Seen {
+    /// Whether it works.
+    pub ok: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Seen {
+    fn broken(why: impl Into<String>) -> Self {
+        Self { ok: false, why: Some(why.into()) }
+    }
+}
+
 /// The process answers: it lives.
 pub async fn health() -> HttpResponse {
     HttpResponse::Ok().json(json!({ "status": "ok" }))
@@ -22,30 +57,22 @@ pub async fn health() -> HttpResponse {
 
 /// Whether everything it needs works; 503 names what is broken.
 pub async fn ready(node: web::Data<Node>) -> HttpResponse {
-    let mut checks = Map::new();
-    let mut is_ready = true;
-    for (name, look) in &node.checks {
-        let seen = match look().await {
-            Ok(_) => json!({ "ok": true }),
-            Err(why) => {
-                is_ready = false;
-                json!({ "ok": false, "why": why })
-            }
+    let looks = node.checks.iter().map(|(name, look)| async move {
+        let seen = match tokio::time::timeout(LOOK, look()).await {
+            Ok(Ok(_)) => Seen { ok: true, why: None },
+            Ok(Err(why)) => Seen::broken(why),
+            Err(_) => Seen::broken(format!("no answer within {} ms", LOOK.as_millis())),
         };
-        checks.insert((*name).to_owned(), seen);
-    }
+        ((*name).to_owned(), seen)
+    });
+    let mut checks: BTreeMap<_, _> = join_all(looks).await.into_iter().collect();
     if node.agents.values().any(|local| local.pulse.is_draining()) {
-        is_ready = false;
-        checks.insert("draining".into(), json!({ "ok": false, "why": "the node is leaving" }));
+        checks.insert("draining".to_owned(), Seen::broken("the node is leaving"));
     }
-    let mut body = json!({ "ready": is_ready, "checks": checks });
-    // One conversation that can't go on does not keep the others from it; somebody should know all the same.
     let parked = node.agents.iter().map(|(id, local)| (id.to_string(), json!(local.pulse.parked())));
-    let parked: Map<_, _> = parked.filter(|(_, parked)| *parked != json!({})).collect();
-    if !parked.is_empty() {
-        body["parked"] = Value::Object(parked);
-    }
-    if is_ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
+    let parked = parked.filter(|(_, parked)| *parked != json!({})).collect();
+    let told = Readiness { ready: checks.values().all(|seen| seen.ok), checks, parked };
+    if told.ready { HttpResponse::Ok().json(told) } else { HttpResponse::ServiceUnavailable().json(told) }
 }
 
 /// A snapshot of every actor, and every limit.

@@ -1,0 +1,90 @@
+//! Agents that are registered where only their own kind reaches them, as those in containers are: from outside, `--at`
+//! says where they are published.
+
+use crate::harness::{Process, cluster::Cluster, mesh, state};
+use serde_json::{Value, json};
+
+const TEAM: &str = "
+agents:
+  - { agent: front-01, skills: [front], brain: { echo: {} } }
+  - { agent: echo-01, skills: [echo], brain: { echo: {} } }
+";
+
+/// A node that is registered under a name that resolves nowhere.
+async fn hidden(cluster: &Cluster) -> Process {
+    let node = cluster.node_with("one", TEAM, &["--advertise", "mesh.invalid"]).await;
+    cluster.has(&["front-01", "echo-01"]).await;
+    node
+}
+
+#[tokio::test]
+async fn verbs_reach_an_agent_at_the_address_that_is_named_for_it() {
+    let cluster = Cluster::start().await;
+    let node = hidden(&cluster).await;
+    let at = node.agent("front-01").url;
+    let run = |args: &[&str]| mesh(&[args, &["--url", &cluster.registry.url, "--at", &at]].concat(), &[]);
+
+    let (code, said, why) = run(&["ask", "hello", "--capability", "echo", "--task-id", "t-1"]);
+    assert_eq!((code, said.contains("hello")), (0, true), "{said}{why}");
+    let (code, said, why) = run(&["trace", "t-1"]);
+    assert_eq!(code, 0, "{why}");
+    for part in ["2 agents", "invoke_agent front-01", "invoke_agent echo-01"] {
+        assert!(said.contains(part), "the whole tree: {part}: {said}");
+    }
+    for (args, part) in [
+        (&["tasks"][..], "t-1"),
+        (&["tasks", "show", "t-1"], "completed"),
+        (&["tasks", "watch", "t-1"], "completed"),
+        (&["award", "explain", "t-1"], "echo-01"),
+        (&["dlq"], "no dead letters"),
+        (&["health"], "front-01"),
+    ] {
+        let (code, said, why) = run(args);
+        assert_eq!((code, format!("{said}{why}").contains(part)), (0, true), "{args:?}: {said}{why}");
+    }
+    let (code, said, _) = run(&["tasks", "--json"]);
+    let listed: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &listed["tasks"][0]["agentId"]), (0, &json!("front-01")), "{listed:#}");
+    let variable = [("MESH_AT", at.as_str()), ("MESH_URL", cluster.registry.url.as_str())];
+    for args in [&["tasks", "show", "t-1"][..], &["trace", "t-1"], &["ask", "hi", "--to", "front-01", "--capability", "echo"], &["ls"]] {
+        let (code, _, why) = mesh(args, &variable);
+        assert_eq!(code, 0, "{args:?}, told by the environment: {why}");
+    }
+    let (code, _, why) = run(&["trace", "t-2"]);
+    assert_eq!((code, why.contains("front-01 knows no task t-2 of yours")), (6, true), "{why}");
+}
+
+#[tokio::test]
+async fn a_part_of_a_task_says_with_whom_the_whole_is() {
+    let cluster = Cluster::start().await;
+    let front = cluster.node("front", "agents: [{ agent: front-01, skills: [front], brain: { echo: {} } }]").await;
+    let echo = cluster.node("echo", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
+    cluster.has(&["front-01", "echo-01"]).await;
+    let task = json!({ "taskId": "t-1", "description": "hi", "capability": "echo" });
+    assert_eq!(state(&front.agent("front-01").ask(task).await), "completed");
+    let (code, said, why) = mesh(&["trace", "t-1", "--at", &echo.agent("echo-01").url], &[]);
+    assert_eq!((code, said.contains("invoke_agent echo-01")), (0, true), "{said}{why}");
+    assert!(!said.contains("invoke_agent front-01") && why.contains("front-01"), "{said}{why}");
+}
+
+#[tokio::test]
+async fn where_nobody_answers_at_the_registered_address_it_is_said_in_one_line_what_to_do() {
+    let cluster = Cluster::start().await;
+    let _node = hidden(&cluster).await;
+    for args in [
+        &["tasks"][..],
+        &["tasks", "show", "t-1"],
+        &["trace", "t-1"],
+        &["award", "explain", "t-1"],
+        &["dlq"],
+        &["dlq", "show", "m-1"],
+        &["ask", "hello", "--to", "front-01"],
+        &["ask", "hello", "--capability", "echo"],
+    ] {
+        let (code, said, why) = mesh(&[args, &["--url", &cluster.registry.url]].concat(), &[]);
+        assert_eq!((code, said.as_str(), why.lines().count()), (5, "", 1), "{args:?}: {said}{why}");
+        for part in ["http://mesh.invalid:", "--at URL", "MESH_AT"] {
+            assert!(why.contains(part), "{args:?}: {part}: {why}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `mesh health`: what is broken is named, and who says nothing is not waited for.
+
+use crate::harness::{cluster::Cluster, mesh};
+use serde_json::Value;
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
+
+const TEAM: &str = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
+
+#[tokio::test]
+async fn what_is_broken_is_named_with_its_reason() {
+    let mut cluster = Cluster::start().await;
+    let node = cluster.node("one", TEAM).await;
+    cluster.has(&["echo-01"]).await;
+    let (code, said, why) = mesh(&["health", "--url", &cluster.registry.url], &[]);
+    assert_eq!((code, said.matches("ready").count()), (0, 2), "{said}{why}");
+
+    cluster.board.kill();
+    let board = cluster.board.url.trim_start_matches("http://").to_owned();
+    let (code, said, why) = mesh(&["health", "--url", &cluster.registry.url, "--json"], &[]);
+    let told: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, why.lines().count()), (1, 1), "{said}{why}");
+    for place in told["places"].as_array().unwrap() {
+        let check = &place["says"]["checks"]["blackboard"];
+        assert!(check["why"].as_str().unwrap().contains(&board), "{place:#}");
+        assert_eq!(place["says"]["checks"]["store"]["ok"], true, "{place:#}");
+    }
+    let at = node.agent("echo-01").url;
+    let (code, said, _) = mesh(&["health", "--at", &at], &[]);
+    assert_eq!((code, said.contains("blackboard: ")), (1, true), "{said}");
+    assert!(said.contains("echo-01") && !said.contains("overloaded"), "{said}");
+}
+
+#[tokio::test]
+async fn a_process_that_says_nothing_is_not_waited_for() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let begun = Instant::now();
+    let (code, _, why) = mesh(&["health", "--url", &url], &[]);
+    assert_eq!((code, why.lines().count(), why.contains(&url)), (5, 1, true), "{why}");
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_registry_that_hangs_is_named_by_the_others_in_time() {
+    let cluster = Cluster::start().await;
+    let node = cluster.node("one", TEAM).await;
+    cluster.has(&["echo-01"]).await;
+    cluster.registry.signal("STOP");
+    let begun = Instant::now();
+    let (code, said, why) = mesh(&["health", "--itself", "--url", &node.agent("echo-01").url], &[]);
+    let took = begun.elapsed();
+    cluster.registry.signal("CONT");
+    assert_eq!((code, said.contains("registry: no answer within")), (1, true), "{said}{why}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
