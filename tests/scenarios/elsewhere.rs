@@ -46,7 +46,12 @@ async fn verbs_reach_an_agent_at_the_address_that_is_named_for_it() {
     let listed: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &listed["tasks"][0]["agentId"]), (0, &json!("front-01")), "{listed:#}");
     let variable = [("MESH_AT", at.as_str()), ("MESH_URL", cluster.registry.url.as_str())];
-    for args in [&["tasks", "show", "t-1"][..], &["trace", "t-1"], &["ask", "hi", "--to", "front-01", "--capability", "echo"], &["ls"]] {
+    for args in [
+        &["tasks", "show", "t-1"][..],
+        &["trace", "t-1"],
+        &["ask", "hi", "--to", "front-01", "--capability", "echo"],
+        &["ls"],
+    ] {
         let (code, _, why) = mesh(args, &variable);
         assert_eq!(code, 0, "{args:?}, told by the environment: {why}");
     }
@@ -57,8 +62,10 @@ async fn verbs_reach_an_agent_at_the_address_that_is_named_for_it() {
 #[tokio::test]
 async fn a_part_of_a_task_says_with_whom_the_whole_is() {
     let cluster = Cluster::start().await;
-    let front = cluster.node("front", "agents: [{ agent: front-01, skills: [front], brain: { echo: {} } }]").await;
-    let echo = cluster.node("echo", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
+    let front =
+        cluster.node("front", "agents: [{ agent: front-01, skills: [front], brain: { echo: {} } }]").await;
+    let echo =
+        cluster.node("echo", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
     cluster.has(&["front-01", "echo-01"]).await;
     let task = json!({ "taskId": "t-1", "description": "hi", "capability": "echo" });
     assert_eq!(state(&front.agent("front-01").ask(task).await), "completed");

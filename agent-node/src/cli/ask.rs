@@ -150,7 +150,9 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
 async fn recipient(client: &Client, ask: &Ask) -> Result<Place, Failure> {
     if let Some(at) = ask.at.base()? {
         let agent = match &ask.to {
-            Some(name) => AgentId::parse(name).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?,
+            Some(name) => {
+                AgentId::parse(name).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?
+            }
             None => client.card_at(&at).await?.agent_id,
         };
         return Ok(Place::told(agent, at));

@@ -45,7 +45,10 @@ pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
     let board = client.board().await?;
     let explain = |failure: Failure| match failure.exit == Exit::Unreachable && board != client.url {
         true => Failure {
-            message: format!("{}; {} named it, say another address of the board with --url", failure.message, client.url),
+            message: format!(
+                "{}; {} named it, say another address of the board with --url",
+                failure.message, client.url
+            ),
             ..failure
         },
         false => failure,

@@ -114,7 +114,10 @@ fn reasons(told: &Readiness) -> String {
     let parked = told.parked.iter().flat_map(|(agent, parked)| {
         let conversations = parked.as_object().into_iter().flatten();
         conversations.map(move |(id, why)| {
-            format!("{agent} can't go on with {id}: {}", why.as_str().map_or_else(|| why.to_string(), str::to_owned))
+            format!(
+                "{agent} can't go on with {id}: {}",
+                why.as_str().map_or_else(|| why.to_string(), str::to_owned)
+            )
         })
     });
     broken.chain(parked).collect::<Vec<_>>().join("; ")
