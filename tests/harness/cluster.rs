@@ -66,6 +66,20 @@ impl Cluster {
         self.dir.path().join(name)
     }
 
+    /// The board comes back on its data at another port, and the registry, where it was, says so.
+    pub async fn move_board(&mut self) {
+        let mut registry = std::mem::take(&mut self.registry.args);
+        let before = self.board.url.clone();
+        self.registry.kill();
+        self.board.kill();
+        let mut board = std::mem::take(&mut self.board.args);
+        let port = board.iter().position(|arg| arg == "--port").unwrap() + 1;
+        board[port] = free_port();
+        self.board = Process::run(self.board.data.clone(), board, None).await;
+        registry.iter_mut().filter(|arg| **arg == before).for_each(|arg| arg.clone_from(&self.board.url));
+        self.registry = Process::run(self.registry.data.clone(), registry, None).await;
+    }
+
     /// Waits until all of `agents` are registered and alive.
     pub async fn has(&self, agents: &[&str]) {
         for id in agents {

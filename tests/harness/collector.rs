@@ -194,7 +194,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether the spans are one tree: all in one trace, and every parent there, or `caller`'s.
+/// Whether nothing is missing above any span: each hangs under another, or is the one root. What is exported by several
+/// processes comes in any order.
+pub fn is_whole<'a>(spans: impl IntoIterator<Item = &'a Seen> + Clone) -> bool {
+    let ids: std::collections::BTreeSet<_> = spans.clone().into_iter().map(|span| span.id.as_str()).collect();
+    spans.into_iter().filter(|span| !ids.contains(span.parent.as_str())).count() == 1
+}
+
+/// Asserts that the spans are one tree: all in one trace, and every parent there, or `caller`'s.
 pub fn assert_one_tree(spans: &[Seen], caller: Option<&str>) {
     let traces: std::collections::BTreeSet<_> = spans.iter().map(|span| &span.trace).collect();
     assert_eq!(traces.len(), 1, "{traces:?}");

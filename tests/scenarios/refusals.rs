@@ -198,6 +198,7 @@ async fn bad_input_gets_one_clear_answer_and_costs_nothing() {
         ([good.as_bytes(), b"\0"].concat(), "malformed_json", "trailing"),
         (good.replace("hello", "a\0b").into_bytes(), "malformed_json", "control character"),
         (good.replace("hello", "\u{0}").into_bytes(), "malformed_json", "control character"),
+        (good.replace("hello", "a\\u0000b").into_bytes(), "malformed_json", "NUL character"),
         ([&b"\xff\xfe"[..], good.as_bytes()].concat(), "malformed_json", "expected"),
         (
             good.replace("hello", "QQ")
@@ -225,7 +226,7 @@ async fn bad_input_gets_one_clear_answer_and_costs_nothing() {
         (member("fromAgentId", json!("")).into_bytes(), "invalid_field", "fromAgentId"),
         (member("fromAgentId", json!({ "id": 1 })).into_bytes(), "invalid_field", "fromAgentId"),
         (member("toAgentId", json!("../../etc/passwd")).into_bytes(), "invalid_field", "toAgentId"),
-        (member("toAgentId", json!("echo\u{0}01")).into_bytes(), "invalid_field", "toAgentId"),
+        (member("toAgentId", json!("echo\u{0}01")).into_bytes(), "malformed_json", "NUL character"),
         (member("messageId", json!("two words")).into_bytes(), "invalid_field", "messageId"),
         (member("messageId", json!("m".repeat(193))).into_bytes(), "invalid_field", "messageId"),
         (member("timestamp", json!("yesterday")).into_bytes(), "invalid_field", "timestamp"),

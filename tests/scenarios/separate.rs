@@ -59,6 +59,25 @@ async fn a_node_that_starts_first_finds_the_board_when_the_registry_comes() {
 }
 
 #[tokio::test]
+async fn a_board_that_comes_back_elsewhere_is_found_there_through_the_registry() {
+    let mut cluster = Cluster::start().await;
+    let dir = directory();
+    let (team, join) = (file(dir.path(), "team.yaml", TEAM), cluster.path("join"));
+    let (team, join) = (team.to_string_lossy(), join.to_string_lossy());
+    let args = ["node", "--registry", &cluster.registry.url, "--join", &join, "--port", "0", "--profile"];
+    let node = Process::start(&dir.path().join("data"), &[&args[..], &["fast", &team]].concat()).await;
+    let ask = async |task: &str| {
+        let request = json!({ "taskId": task, "description": "hi", "capability": "echo" });
+        assert_eq!(state(&node.agent("echo-01").ask(request).await), "completed");
+    };
+    ask("t-1").await;
+    cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
+    cluster.move_board().await;
+    ask("t-2").await;
+    cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-2").await;
+}
+
+#[tokio::test]
 async fn another_join_secret_is_told_by_its_file_and_who_refused_it() {
     let cluster = Cluster::start().await;
     let dir = directory();

@@ -4,7 +4,7 @@ use super::crash::{at_work, build, builder, open_gate};
 use crate::harness::{
     Process,
     cluster::Cluster,
-    collector::{Collector, Manner, Seen, assert_one_tree},
+    collector::{Collector, Manner, Seen, assert_one_tree, is_whole},
     eventually, get, mesh, state, text,
 };
 use serde_json::json;
@@ -78,6 +78,7 @@ async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
                 && ended(spans, "builder-01", "delegation")
                 && ended(spans, "reviewer-01", "help-request")
                 && count(spans, "bid") == 2
+                && is_whole(spans)
         })
         .await;
     assert_one_tree(&spans, Some(CALLER_SPAN));
@@ -162,20 +163,24 @@ async fn a_winner_killed_in_the_middle_leaves_the_trace_whole_and_so_does_its_re
     at_work(cluster.dir.path(), "builder-02").await;
     open_gate(cluster.dir.path());
     agent.task_in(&task, &["completed"]).await;
-    let spans = collector
-        .spans_where("the manager's and the runner-up's", |spans| {
-            ended(spans, "manager-01", "contract-net") && ended(spans, "builder-02", "delegation")
-        })
-        .await;
     // What the dead one has said of its work, and what it asked for, hangs under what it says when it is back.
     let by_others = |span: &Seen| !["builder-01", "reviewer-01"].contains(&span.is("gen_ai.agent.id"));
+    let spans = collector
+        .spans_where("the manager's and the runner-up's", |spans| {
+            ended(spans, "manager-01", "contract-net")
+                && ended(spans, "builder-02", "delegation")
+                && is_whole(spans.iter().filter(|span| by_others(span)))
+        })
+        .await;
     assert_one_tree(&spans.into_iter().filter(by_others).collect::<Vec<_>>(), None);
 
     std::fs::remove_file(cluster.path("open")).unwrap();
     winner.revive().await;
     let spans = collector
         .spans_where("the killed one's", |spans| {
-            ended(spans, "builder-01", "delegation") && ended(spans, "builder-01", "help-request")
+            ended(spans, "builder-01", "delegation")
+                && ended(spans, "builder-01", "help-request")
+                && is_whole(spans)
         })
         .await;
     assert_one_tree(&spans, None);

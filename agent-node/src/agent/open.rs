@@ -310,6 +310,8 @@ impl AgentActor {
             waiters: vec![(waiter, ack)],
         });
         self.conversations.insert(id.clone(), conversation);
+        // From here on and not only once it is recorded: awards that come at once see each other.
+        self.count_running(&id);
         match older {
             Some(older) => self.advance_together(&older, &id, ctx),
             None => self.advance(&id, false, ctx),

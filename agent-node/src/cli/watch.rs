@@ -38,7 +38,7 @@ pub(super) fn status_of(status: &Value) -> (Option<TaskState>, String) {
 }
 
 impl Watch {
-    /// Follows `task` at `endpoint` until it ends, waits for an answer, or time is up. Returns its last known state.
+    /// Follows `task`, which is known to be at `endpoint`, until it ends, waits for an answer, or time is up. Returns its last known state.
     pub(super) async fn task(
         &self,
         client: &Client,
@@ -69,14 +69,13 @@ impl Watch {
                 }
                 Ok(Ok(true)) => broken = 0,
                 Ok(Err(mut failure)) if failure.exit != Exit::Unreachable || broken >= PATIENCE => {
-                    if failure.exit == Exit::Unreachable && seen.last_id.is_some() {
+                    if failure.exit == Exit::Unreachable {
                         failure.message += &format!(
                             "; task {task} goes on when it is back, `mesh tasks watch {task}` follows it"
                         );
                     }
                     return Err(failure);
                 }
-                Ok(Err(_)) if broken == 0 && seen.last_id.is_none() => broken = PATIENCE,
                 Ok(Ok(false) | Err(_)) => broken += 1,
             }
             if broken > PATIENCE {

@@ -89,7 +89,7 @@ fn a_fault_names_file_line_key_and_remedy() {
             "agents:\n- {agent: a, brain: {echo: {}}}\n- {agent: a, brain: {echo: {}}}",
             &["team.yaml:3: agents[1].agent: a is taken, see team.yaml:2"],
         ),
-        ("agent: a\nagent: b", &["team.yaml:2: is no YAML: ", "duplicate"]),
+        ("agent: a\nagent: b", &["team.yaml:2: names agent twice"]),
         ("agent: [", &["team.yaml:", "is no YAML"]),
         ("", &["team.yaml: describes no agent"]),
         ("mesh: {auction: {rounds: 0}}\nagents: []", &["mesh.auction.rounds: must be at least 1"]),

@@ -36,8 +36,16 @@ pub(super) fn documents(text: &str) -> Result<Vec<Node>, BadYaml> {
         let line = error.location().map(|at| at.line()).filter(|line| *line > 0);
         let what = error.to_string();
         let what = what.lines().next().unwrap_or_default();
-        BadYaml { line, what: format!("is no YAML: {}", what.split(" at line ").next().unwrap_or(what)) }
+        BadYaml { line, what: in_words_of_ours(what) }
     })
+}
+
+/// What the library says of a text, without its advice to programmers.
+fn in_words_of_ours(what: &str) -> String {
+    match what.strip_prefix("duplicate mapping key: ") {
+        Some(key) => format!("names {} twice", key.split(", set ").next().unwrap_or(key)),
+        None => format!("is no YAML: {}", what.split(" at line ").next().unwrap_or(what)),
+    }
 }
 
 impl Node {

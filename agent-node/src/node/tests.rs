@@ -222,6 +222,35 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
 }
 
 #[actix::test]
+async fn awards_that_come_at_once_are_no_more_than_there_are_places() {
+    let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
+    let terms = Terms { max_parallel: 1, ..pondering.terms.clone() };
+    let running = start(setup(vec![Seat { terms, ..pondering }])).await.unwrap();
+    let award = |task: &str| {
+        let body = json!({
+            "messageId": format!("award-{task}"), "fromAgentId": "manager-01", "toAgentId": "builder-01", "type": "award",
+            "payload": { "taskId": task, "epoch": 1, "leaseMs": 60_000,
+                "task": { "taskId": task, "description": "x", "root": "user:local" } }
+        });
+        crate::agent::Admit {
+            envelope: protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
+            by: Principal::Agent(AgentId::parse("manager-01").unwrap()),
+            digest: protocol::ids::Digest::of(task.as_bytes()),
+            trace: None,
+            contact: None,
+        }
+    };
+    let actor = running.actors[0].clone();
+    // Both are in the mailbox before either is recorded.
+    let (first, second) = futures_util::future::join(actor.send(award("t-1")), actor.send(award("t-2"))).await;
+    first.unwrap().unwrap();
+    second.unwrap().unwrap();
+    let seen = actor.send(crate::agent::Look).await.unwrap();
+    assert_eq!(seen.running, 1, "{seen:?}");
+    running.stop(Duration::ZERO).await;
+}
+
+#[actix::test]
 async fn a_conversation_that_panics_twice_is_parked_by_name_and_goes_on_at_the_next_start() {
     let store = blackboard::store::memory::new();
     let begin = || {

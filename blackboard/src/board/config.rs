@@ -32,7 +32,7 @@ pub struct BoardConfig {
     pub keep_ms: u64,
     /// How many bytes of signals are kept; the oldest go first.
     pub keep_bytes: u64,
-    /// How often what is too old is removed.
+    /// How often what is too old is removed, at least.
     pub tidy_ms: u64,
     /// How often a quiet stream says that it is there.
     pub heartbeat_ms: u64,
@@ -87,9 +87,9 @@ impl BoardConfig {
         Duration::from_millis(self.keep_ms)
     }
 
-    /// How often what is too old is removed.
+    /// How often what is too old is removed: so often that nothing is kept a quarter longer than it should be.
     pub fn tidy(&self) -> Duration {
-        Duration::from_millis(self.tidy_ms.max(1))
+        Duration::from_millis(self.tidy_ms.min(self.keep_ms / 4).max(10))
     }
 
     /// How often a quiet stream says that it is there.

@@ -17,6 +17,7 @@ use protocol::{
     signal::{Posted, Selector, Signal},
     trace::{TRACEPARENT, TraceContext},
 };
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::{
     future::Future,
@@ -25,7 +26,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
 /// The name of the board, as a recipient of signed requests.
 const RECIPIENT: &str = "board";
@@ -53,17 +54,17 @@ impl Backoff {
     }
 }
 
-/// Where a board is: known from the start, or found out when it is first needed.
+/// Where a board is: known from the start, or found out when it is first needed, and again once it is not there any more.
 #[derive(Clone)]
 pub struct Base {
-    known: Arc<OnceCell<Arc<str>>>,
+    known: Arc<Mutex<Option<Arc<str>>>>,
     find: Find,
 }
 
 type Find = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<String, Problem>> + Send>> + Send + Sync>;
 
 impl Base {
-    /// Wherever `find` says. It is asked until it knows, and then no more.
+    /// Wherever `find` says. It is asked until it knows, and again when nothing answers there.
     pub fn found_by<F>(find: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<String, Problem>> + Send + 'static,
@@ -72,11 +73,25 @@ impl Base {
     }
 
     async fn url(&self) -> Result<Arc<str>, Problem> {
-        let found = self.known.get_or_try_init(|| async {
-            let found = (self.find)().await?;
-            Ok(Arc::from(found.trim_end_matches('/')))
-        });
-        found.await.cloned()
+        let mut known = self.known.lock().await;
+        if let Some(url) = known.as_ref() {
+            return Ok(url.clone());
+        }
+        let found: Arc<str> = Arc::from((self.find)().await?.trim_end_matches('/'));
+        *known = Some(found.clone());
+        Ok(found)
+    }
+
+    /// What came of a call to `url`; if nothing answers there, the board may have moved.
+    async fn learn<T>(&self, url: &Arc<str>, outcome: Result<T, Problem>) -> Result<T, Problem> {
+        if outcome.as_ref().is_err_and(is_unreachable) {
+            let mut known = self.known.lock().await;
+            // Another call may have found the new place already.
+            if known.as_ref() == Some(url) {
+                *known = None;
+            }
+        }
+        outcome
     }
 }
 
@@ -106,16 +121,27 @@ impl Remote {
         (self.wire_of)(by).unreachable_is(Reason::BlackboardUnavailable)
     }
 
+    async fn json<T: DeserializeOwned>(
+        &self,
+        by: &Principal,
+        base: &Arc<str>,
+        call: Call<'_>,
+    ) -> Result<T, Problem> {
+        let outcome = self.wire(by).json(call).await;
+        self.base.learn(base, outcome).await
+    }
+
     pub(super) async fn publish(&self, by: &Principal, signal: &Signal) -> Result<u64, Problem> {
         #[derive(serde::Deserialize)]
         struct Answer {
             revision: u64,
         }
-        let url = format!("{}{}", self.base.url().await?, routes::SIGNALS);
+        let base = self.base.url().await?;
+        let url = format!("{base}{}", routes::SIGNALS);
         let body = Bytes::from(crate::signals::json(signal)?);
         let trace = signal.refs.get(TRACEPARENT).and_then(|text| TraceContext::parse(text.as_str()?));
         let call = Call::post(&url, RECIPIENT, body).message_id(&signal.id).trace(trace);
-        Ok(self.wire(by).json::<Answer>(call).await?.revision)
+        Ok(self.json::<Answer>(by, &base, call).await?.revision)
     }
 
     pub(super) async fn read(
@@ -125,9 +151,10 @@ impl Remote {
         after: Option<u64>,
         limit: usize,
     ) -> Result<Page, Problem> {
-        let mut url = format!("{}{}?limit={limit}", self.base.url().await?, routes::SIGNALS);
+        let base = self.base.url().await?;
+        let mut url = format!("{base}{}?limit={limit}", routes::SIGNALS);
         push(&mut url, selector, after)?;
-        self.wire(by).json(Call::get(&url, RECIPIENT)).await
+        self.json(by, &base, Call::get(&url, RECIPIENT)).await
     }
 
     pub(super) async fn claim(
@@ -139,8 +166,9 @@ impl Remote {
     ) -> Result<Claim, Problem> {
         let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let body = json!({ "holder": holder, "leaseMs": lease }).to_string();
-        let url = format!("{}{}/{task}", self.base.url().await?, routes::CLAIMS);
-        self.wire(by).json(Call::post(&url, RECIPIENT, body.into())).await
+        let base = self.base.url().await?;
+        let url = format!("{base}{}/{task}", routes::CLAIMS);
+        self.json(by, &base, Call::post(&url, RECIPIENT, body.into())).await
     }
 
     pub(super) async fn change(
@@ -151,13 +179,15 @@ impl Remote {
         epoch: u64,
     ) -> Result<Claim, Problem> {
         let body = json!({ "epoch": epoch }).to_string();
-        let url = format!("{}{}/{task}/{verb}", self.base.url().await?, routes::CLAIMS);
-        self.wire(by).json(Call::post(&url, RECIPIENT, body.into())).await
+        let base = self.base.url().await?;
+        let url = format!("{base}{}/{task}/{verb}", routes::CLAIMS);
+        self.json(by, &base, Call::post(&url, RECIPIENT, body.into())).await
     }
 
     pub(super) async fn look(&self, by: &Principal, task: &TaskId) -> Result<Claim, Problem> {
-        let url = format!("{}{}/{task}", self.base.url().await?, routes::CLAIMS);
-        self.wire(by).json(Call::get(&url, RECIPIENT)).await
+        let base = self.base.url().await?;
+        let url = format!("{base}{}/{task}", routes::CLAIMS);
+        self.json(by, &base, Call::get(&url, RECIPIENT)).await
     }
 
     /// Asks where the board stands first, so that a connection that is lost before the first signal misses none.
@@ -184,9 +214,11 @@ impl Remote {
     }
 
     async fn connect(&self, by: &Principal, selector: &Selector, cursor: u64) -> Result<Events, Problem> {
-        let mut url = format!("{}{}/stream?", self.base.url().await?, routes::SIGNALS);
+        let base = self.base.url().await?;
+        let mut url = format!("{base}{}/stream?", routes::SIGNALS);
         push(&mut url, selector, Some(cursor))?;
-        let events = self.wire(by).events(Call::get(&url, RECIPIENT)).await?.eventsource();
+        let opened = self.wire(by).events(Call::get(&url, RECIPIENT)).await;
+        let events = self.base.learn(&base, opened).await?.eventsource();
         Ok(Box::pin(events.map(|event| serde_json::from_str(&event.ok()?.data).ok())))
     }
 }
