@@ -242,7 +242,8 @@ async fn awards_that_come_at_once_are_no_more_than_there_are_places() {
     };
     let actor = running.actors[0].clone();
     // Both are in the mailbox before either is recorded.
-    let (first, second) = futures_util::future::join(actor.send(award("t-1")), actor.send(award("t-2"))).await;
+    let (first, second) =
+        futures_util::future::join(actor.send(award("t-1")), actor.send(award("t-2"))).await;
     first.unwrap().unwrap();
     second.unwrap().unwrap();
     let seen = actor.send(crate::agent::Look).await.unwrap();
