@@ -19,7 +19,7 @@ use crate::{
     http::{
         a2a::{self, Face},
         edge::{Auth, Caller, Callers},
-        routes::{self, Local, Node},
+        routes::{self, Local, Node, health::OWN_CHECK},
         server::{Front, server},
     },
     outbox::{Ways, outside::Outside, webhooks::Pusher},
@@ -32,7 +32,7 @@ use anyhow::Context as _;
 use blackboard::{
     board::{Board, BoardConfig, Clock as BoardClock},
     client::{Backoff, Blackboard},
-    store::{Shared, owned::Owned},
+    store::{Shared, owned::Owned, probe::Probe},
     wire::{Wire, WireLimits},
 };
 use presence::Presence;
@@ -345,6 +345,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
         readers: front.readers.clone(),
         services: services_known.clone(),
+        was_ready: Default::default(),
         checks: checks(&setup, &board_for, &registry_for, &registry_id),
         agents: local,
         peers,
@@ -431,12 +432,13 @@ fn checks(
 ) -> routes::health::Checks {
     let who = setup.seats.first().map_or(services, |seat| &seat.id);
     let mut checks: routes::health::Checks = Vec::new();
-    let store = setup.store.clone();
+    let (store, probe) = (setup.store.clone(), Probe::new(setup.store.clone()));
     checks.push((
-        "store",
+        OWN_CHECK,
         Arc::new(move || {
-            let store = store.clone();
+            let (store, probe) = (store.clone(), probe.clone());
             Box::pin(async move {
+                probe.look().await.map_err(|error| error.to_string())?;
                 Ok(serde_json::json!({ "revision": store.head(), "generation": store.generation() }))
             })
         }),

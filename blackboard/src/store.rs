@@ -6,6 +6,8 @@ pub mod owned;
 pub mod embedded;
 pub mod memory;
 
+pub mod probe;
+
 mod checksum;
 mod class;
 mod follow;

@@ -1,6 +1,6 @@
 //! `mesh health`: what is broken is named, and who says nothing is not waited for.
 
-use crate::harness::{cluster::Cluster, mesh};
+use crate::harness::{cluster::Cluster, eventually, mesh};
 use serde_json::Value;
 use std::{
     net::TcpListener,
@@ -55,4 +55,22 @@ async fn a_registry_that_hangs_is_named_by_the_others_in_time() {
     cluster.registry.signal("CONT");
     assert_eq!((code, said.contains("registry: no answer within")), (1, true), "{said}{why}");
     assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+#[tokio::test]
+async fn who_was_ready_stays_steady_while_only_others_are_away() {
+    let mut cluster = Cluster::start().await;
+    cluster.registry.kill();
+    let node = cluster.node("one", TEAM).await;
+    let url = node.agent("echo-01").url;
+    let health = |how: &str| mesh(&["health", how, "--url", &url], &[]);
+    let (code, said, _) = health("--steady");
+    assert_eq!((code, said.contains("registry: ")), (1, true), "it was never ready: {said}");
+    cluster.registry.revive().await;
+    eventually("it ready", async || (health("--steady").0 == 0).then_some(())).await;
+    cluster.registry.kill();
+    let (code, said, _) = health("--itself");
+    assert_eq!((code, said.contains("registry: ")), (1, true), "{said}");
+    let (code, said, why) = health("--steady");
+    assert_eq!((code, said.contains("steady") && said.contains("registry: ")), (0, true), "{said}{why}");
 }

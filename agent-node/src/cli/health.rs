@@ -22,6 +22,9 @@ pub(super) struct Health {
     /// Ask only the process at the URL, not the agents it knows.
     #[arg(long)]
     itself: bool,
+    /// The same; once it was ready, only what is its own has to work, whatever else is away: for a container's health check.
+    #[arg(long)]
+    steady: bool,
     #[command(flatten)]
     at: At,
 }
@@ -44,7 +47,7 @@ pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure
         }
     } else {
         let agents = async {
-            match asked.itself {
+            match asked.itself || asked.steady {
                 true => Vec::new(),
                 false => client.agents_within(PATIENCE).await.unwrap_or_default(),
             }
@@ -64,12 +67,15 @@ pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure
             all.push(Asked { name, url, answer });
         }
     }
-    let broken = all.iter().filter(|asked| !asked.is_ready()).count();
+    let broken = all.iter().filter(|place| !place.is_ready(asked.steady)).count();
     if common.json {
         let places: Vec<_> = all.iter().map(Asked::json).collect();
         output::json(&json!({ "ready": broken == 0, "places": places }))?;
     } else {
-        output::line(&output::table(&["name", "state", "at", "what"], all.iter().map(Asked::row)))?;
+        output::line(&output::table(
+            &["name", "state", "at", "what"],
+            all.iter().map(|place| place.row(asked.steady)),
+        ))?;
     }
     if broken == 0 {
         return Ok(());
@@ -82,8 +88,8 @@ pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure
 }
 
 impl Asked {
-    fn is_ready(&self) -> bool {
-        self.answer.as_ref().is_ok_and(|told| told.ready)
+    fn is_ready(&self, is_steadiness_enough: bool) -> bool {
+        self.answer.as_ref().is_ok_and(|told| told.ready || is_steadiness_enough && told.is_steady())
     }
 
     fn json(&self) -> Value {
@@ -94,9 +100,12 @@ impl Asked {
         }
     }
 
-    fn row(&self) -> Vec<Cell> {
+    fn row(&self, is_steadiness_enough: bool) -> Vec<Cell> {
         let (state, what) = match &self.answer {
             Ok(told) if told.ready => (output::cell("ready", Colour::Green), reasons(told)),
+            Ok(told) if is_steadiness_enough && told.is_steady() => {
+                (output::cell("steady", Colour::Yellow), reasons(told))
+            }
             Ok(told) => (output::cell("broken", Colour::Red), reasons(told)),
             Err(failure) if failure.exit == Exit::Unreachable => {
                 (output::cell("no answer", Colour::Yellow), failure.message.clone())

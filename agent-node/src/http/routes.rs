@@ -28,7 +28,11 @@ use protocol::{
     problem::{Problem, Reason},
     routes,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 /// One agent of this node, as the routes reach it.
 #[derive(Clone)]
@@ -81,6 +85,8 @@ pub struct Node {
     pub clock: Clock,
     /// What it looks at to say whether it is ready.
     pub checks: health::Checks,
+    /// Whether it was ready once.
+    pub was_ready: AtomicBool,
 }
 
 impl Node {

@@ -8,7 +8,13 @@ use futures_util::future::join_all;
 use protocol::problem::{Problem, Reason};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 /// One thing that must work: its name, and a look at it.
 pub type Check =
@@ -17,14 +23,22 @@ pub type Check =
 /// Everything that must work.
 pub type Checks = Vec<Check>;
 
+/// The name of the look at what is this process's own; all else is somebody else's.
+pub const OWN_CHECK: &str = "store";
+const DRAINING: &str = "draining";
+
 /// How long a look may take before what it looks at counts as broken.
 const LOOK: Duration = Duration::from_millis(1_500);
 
 /// Whether a process can do its work: what `/readyz` answers, with 503 if it can not.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Readiness {
     /// Whether everything works.
     pub ready: bool,
+    /// Whether it was ready at any time since its start, as far as it was asked.
+    #[serde(default)]
+    pub was_ready: bool,
     /// Everything that must work, by name.
     #[serde(default)]
     pub checks: BTreeMap<String, Seen>,
@@ -42,6 +56,14 @@ pub struct Seen {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+impl Readiness {
+    /// Whether the process itself does its part: it is ready, or was, and nothing of its own is broken since.
+    pub fn is_steady(&self) -> bool {
+        let is_own = |name: &str| name == OWN_CHECK || name == DRAINING;
+        self.ready || self.was_ready && self.checks.iter().all(|(name, seen)| seen.ok || !is_own(name))
+    }
 }
 
 impl Seen {
@@ -67,11 +89,13 @@ pub async fn ready(node: web::Data<Node>) -> HttpResponse {
     });
     let mut checks: BTreeMap<_, _> = join_all(looks).await.into_iter().collect();
     if node.agents.values().any(|local| local.pulse.is_draining()) {
-        checks.insert("draining".to_owned(), Seen::broken("the node is leaving"));
+        checks.insert(DRAINING.to_owned(), Seen::broken("the node is leaving"));
     }
     let parked = node.agents.iter().map(|(id, local)| (id.to_string(), json!(local.pulse.parked())));
     let parked = parked.filter(|(_, parked)| *parked != json!({})).collect();
-    let told = Readiness { ready: checks.values().all(|seen| seen.ok), checks, parked };
+    let ready = checks.values().all(|seen| seen.ok);
+    let was_ready = node.was_ready.fetch_or(ready, Ordering::Relaxed) || ready;
+    let told = Readiness { ready, was_ready, checks, parked };
     if told.ready { HttpResponse::Ok().json(told) } else { HttpResponse::ServiceUnavailable().json(told) }
 }
 
