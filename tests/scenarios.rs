@@ -8,6 +8,7 @@ mod scenarios {
     mod a2a;
     mod artifacts;
     mod auction;
+    mod capture;
     mod command;
     mod config;
     mod crash;

@@ -18,7 +18,7 @@ pub use mesh::{MeshConfig, Profile};
 pub use schema::schema;
 
 use crate::brain::{Brain, BrainError, echo::Echo, exec::Exec, foreign::ForeignConfig, scripted::Scripted};
-use crate::telemetry::capture::is_credentials_name;
+use crate::telemetry::capture::of_variable;
 use protocol::{
     a2a::terms::Terms as A2aTerms,
     card::{Card, Skill, Terms},
@@ -89,9 +89,9 @@ impl BrainConfig {
     /// The credentials it holds, which are told to nobody.
     pub fn secrets(&self) -> Vec<String> {
         match self {
-            Self::Exec { env, .. } => {
-                let named = env.iter().filter(|(name, _)| is_credentials_name(name));
-                named.map(|(_, value)| value.clone()).collect()
+            Self::Exec { env, command, .. } => {
+                let named = env.iter().flat_map(|(name, value)| of_variable(name, value));
+                named.chain(of_variable("", &command.join(" "))).collect()
             }
             Self::Foreign(config) => {
                 config.credentials.0.values().map(|secret| secret.secret().to_owned()).collect()

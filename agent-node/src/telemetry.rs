@@ -51,7 +51,7 @@ impl Telemetry {
         let exporter = settings
             .export
             .as_ref()
-            .map(|export| Exporter::start(export, settings.queue, service))
+            .map(|export| Exporter::start(export, settings.queue, service, capture.clone()))
             .transpose()?;
         let meters = Meters::default();
         Ok(Self(Arc::new(Parts { sampler: settings.sampler, capture, exporter, meters })))

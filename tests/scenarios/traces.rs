@@ -21,7 +21,7 @@ fn count(spans: &[Seen], word: &str) -> usize {
     spans.iter().filter(|span| span.is("mesh.span") == word).count()
 }
 
-fn ended(spans: &[Seen], agent: &str, pattern: &str) -> bool {
+pub(super) fn ended(spans: &[Seen], agent: &str, pattern: &str) -> bool {
     spans.iter().any(|span| span.is("gen_ai.agent.id") == agent && span.is("mesh.pattern") == pattern)
 }
 
@@ -292,67 +292,6 @@ async fn settings_for_traces_that_make_no_sense_are_one_line_that_names_them() {
     eventually("the line", async || mesh.log().contains("OTEL_EXPORTER_OTLP_ENDPOINT says").then_some(()))
         .await;
     assert!(!mesh.log().contains("canary"));
-}
-
-/// What a brain that was told a secret says again and again.
-const TELLTALE: &str = r#"#!/bin/sh
-read -r line
-echo "canary-said-aloud $BRAIN_API_KEY" >&2
-case "$TRACEPARENT" in 00-*-01) ;; *) exit 1 ;; esac
-echo "{\"type\":\"status\",\"message\":\"with $BRAIN_API_KEY\"}"
-echo "{\"type\":\"artifact\",\"name\":\"out.txt\",\"text\":\"$BRAIN_API_KEY and password=canary-artifact\"}"
-echo "{\"type\":\"done\",\"message\":\"used Bearer canary-message\"}"
-"#;
-
-#[tokio::test]
-async fn no_credential_reaches_a_trace_a_log_or_the_metrics_however_much_is_captured() {
-    for (level, is_told) in [("off", false), ("redacted", false), ("full", true)] {
-        let collector = Collector::start();
-        let mut environment = collector.environment();
-        environment.push(format!("MESH_CAPTURE={level}"));
-        let dir = crate::harness::directory();
-        let script = crate::harness::file(dir.path(), "telltale.sh", TELLTALE);
-        let yaml = format!(
-            "agents:\n  - {{ agent: tell-01, skills: [tell], brain: {{ exec: [/bin/sh, '{}'] }}, env: {{ BRAIN_API_KEY: canary-environment }} }}\n  - {{ agent: front-01, skills: [front], brain: {{ echo: {{}} }} }}\n",
-            script.display()
-        );
-        let mut mesh = Process::up_in(&environment, &yaml).await;
-        let join = std::fs::read_to_string(mesh.data.join("join")).unwrap();
-        let agent = mesh.agent("front-01");
-        let payload = json!({
-            "taskId": "t-5", "capability": "tell", "description": "sing a public-word with token: canary-description",
-            "input": { "apiKey": "canary-payload", "deep": { "db_password": "canary-deep" }, "join": join.trim() },
-        });
-        let headers = [
-            ("authorization", "Bearer canary-authorization"),
-            ("prefer", "wait=25"),
-            ("x-api-key", "canary-header-in"),
-        ];
-        let answer = agent.post_raw(agent.request(payload).to_string(), &headers).await;
-        assert_eq!(state(&answer.body), "completed", "{:#}", answer.body);
-        collector
-            .spans_where("of both", |spans| {
-                ended(spans, "front-01", "contract-net") && ended(spans, "tell-01", "delegation")
-            })
-            .await;
-        let metrics = text(&format!("{}/metrics", mesh.url)).await;
-        let trace = get(&format!("{}/a2a/tasks/t-5/trace", agent.url)).await.to_string();
-        mesh.signal("TERM");
-        assert_eq!(mesh.ended().await, 0);
-        let log = std::fs::read_to_string(mesh.data.join("log")).unwrap();
-        for (where_, text) in
-            [("traces", collector.raw()), ("metrics", metrics), ("trace", trace.clone()), ("log", log)]
-        {
-            for secret in ["canary", join.trim()] {
-                let at = text
-                    .find(secret)
-                    .map(|at| text[at.saturating_sub(80)..].chars().take(160).collect::<String>());
-                assert_eq!(at, None, "capture {level}: a secret is in the {where_}");
-            }
-        }
-        assert_eq!(collector.raw().contains("public-word"), is_told, "capture {level}");
-        assert!(!trace.contains("public-word"), "the journal's trace holds content");
-    }
 }
 
 #[tokio::test]

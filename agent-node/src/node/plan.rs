@@ -9,7 +9,7 @@ use crate::{
     outbox::{a2a::hooks::Hooks, outside::Outside},
     telemetry::{
         BadSettings, Telemetry,
-        capture::{Capture, Level, is_credentials_name},
+        capture::{Capture, Level, of_variable},
         settings::Settings,
     },
 };
@@ -143,13 +143,21 @@ fn telemetry(plan: &Plan, join: &Path) -> anyhow::Result<Telemetry> {
         [] => "blackboard",
         [_, _, ..] => "mesh",
     };
-    let named = std::env::vars().filter(|(name, _)| is_credentials_name(name)).map(|(_, value)| value);
+    let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+    let named = variables.flat_map(|(name, value)| of_variable(&name, &value));
     let told = plan.team.agents.iter().flat_map(|agent| agent.brain.secrets());
     let callers = plan.team.mesh.callers.iter().map(|caller| caller.credential.secret().to_owned());
     let sent = settings.export.iter().flat_map(|export| export.headers.values().cloned());
     let ours = std::fs::read_to_string(join).ok().map(|text| text.trim().to_owned());
-    let capture = Capture::new(plan.capture, named.chain(sent).chain(ours).chain(told).chain(callers));
+    let outside = plan.team.mesh.keyring.secrets().map(str::to_owned);
+    let secrets = named.chain(sent).chain(ours).chain(told).chain(callers).chain(outside);
+    let capture = Capture::new(plan.capture, secrets);
     Ok(Telemetry::start(&settings, capture, service).map_err(BadSettings)?)
+}
+
+/// What is no UTF-8 is no secret that a text could hold.
+fn text(text: std::ffi::OsString) -> String {
+    text.to_string_lossy().into_owned()
 }
 
 /// Agents without a port take the next one that none of the others has asked for.

@@ -2,6 +2,7 @@
 //! waits is bounded, what finds no room is dropped and counted, and one line says so.
 
 use super::{
+    capture::Capture,
     cursor::UnderWay,
     otlp,
     settings::{self, Export, Queue},
@@ -74,7 +75,12 @@ impl Drop for Looking {
 
 impl Exporter {
     /// Starts the thread that sends to `export`; `service` is what the process is called if the environment does not say.
-    pub(super) fn start(export: &Export, queue: Queue, service: &str) -> Result<Self, String> {
+    pub(super) fn start(
+        export: &Export,
+        queue: Queue,
+        service: &str,
+        capture: Capture,
+    ) -> Result<Self, String> {
         let client = blackboard::wire::tls::client()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -90,13 +96,14 @@ impl Exporter {
             .with_headers(export.headers.clone())
             .build()
             .map_err(|error| format!("{} can't be sent traces: {error}", settings::shown(&export.url)))?;
-        otlp.set_resource(&resource(service));
+        otlp.set_resource(&resource(service, &capture));
         let (sender, receiver) = mpsc::unbounded_channel();
         let shared = Arc::<Shared>::default();
         let carrier = Carrier {
             otlp,
             url: export.url.clone(),
             queue,
+            capture,
             shared: shared.clone(),
             waiting: Vec::new(),
             is_broken: false,
@@ -164,16 +171,21 @@ impl Exporter {
 }
 
 /// What a process is, to its backend. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win.
-fn resource(service: &str) -> Resource {
+fn resource(service: &str, capture: &Capture) -> Resource {
     let given = Resource::builder().build();
     let name = opentelemetry::Key::from_static_str("service.name");
     let is_named = given.get(&name).is_some_and(|name| !name.as_str().starts_with("unknown_service"));
     let ours = Resource::builder()
         .with_attribute(opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
-    match is_named {
+    let ours = match is_named {
         true => ours.build(),
         false => ours.with_service_name(service.to_owned()).build(),
-    }
+    };
+    let labels = ours.iter().map(|(name, value)| {
+        let label = capture.label(&value.as_str());
+        opentelemetry::KeyValue::new(capture.label(name.as_str()), label)
+    });
+    Resource::builder_empty().with_attributes(labels.collect::<Vec<_>>()).build()
 }
 
 /// Gathers and sends; lives on its own thread.
@@ -181,6 +193,8 @@ struct Carrier {
     otlp: Otlp,
     url: Url,
     queue: Queue,
+    /// Nothing leaves without having passed it, whoever made it.
+    capture: Capture,
     shared: Arc<Shared>,
     waiting: Vec<(SpanData, Option<UnderWay>)>,
     is_broken: bool,
@@ -238,7 +252,8 @@ impl Carrier {
         match message {
             Message::Spans(spans, step) => {
                 let known = self.waiting.len();
-                self.waiting.extend(spans.iter().filter_map(otlp::data).map(|span| (span, None)));
+                let data = spans.iter().filter_map(|span| otlp::data(span, &self.capture));
+                self.waiting.extend(data.map(|span| (span, None)));
                 let unusable = spans.len() - (self.waiting.len() - known);
                 // The last one brings the step with it: when that is taken, all of them are.
                 if let Some((_, last)) = self.waiting.last_mut().filter(|_| unusable < spans.len()) {

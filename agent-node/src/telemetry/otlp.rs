@@ -1,6 +1,9 @@
 //! Our spans as OpenTelemetry's SDK has them.
 
-use super::span::{Kind, Span};
+use super::{
+    capture::Capture,
+    span::{Kind, Span},
+};
 use opentelemetry::{
     Array, InstrumentationScope, KeyValue, StringValue, Value as Attribute,
     trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState},
@@ -10,9 +13,12 @@ use protocol::time::WallTime;
 use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The span as the SDK's exporters take it; `None` if it has not ended.
-pub(super) fn data(span: &Span) -> Option<SpanData> {
-    let (trace, state) = (TraceId::from_hex(&span.trace_id).ok()?, state(span.trace_state.as_deref()));
+/// The span as the SDK's exporters take it; `None` if it has not ended. Its labels go through `capture`: others chose many
+/// of them.
+pub(super) fn data(span: &Span, capture: &Capture) -> Option<SpanData> {
+    let label = |text: &String| capture.label(text);
+    let others = span.trace_state.as_ref().filter(|state| label(state) == **state);
+    let (trace, state) = (TraceId::from_hex(&span.trace_id).ok()?, state(others.map(String::as_str)));
     let id = |text: &str| SpanId::from_hex(text).ok();
     let context =
         |span, is_remote| SpanContext::new(trace, span, TraceFlags::SAMPLED, is_remote, state.clone());
@@ -30,18 +36,18 @@ pub(super) fn data(span: &Span) -> Option<SpanData> {
             Kind::Client => SpanKind::Client,
             Kind::Producer => SpanKind::Producer,
         },
-        name: span.name.clone().into(),
+        name: label(&span.name).into(),
         start_time: time(span.start),
         end_time: time(span.end?),
         attributes: span
             .attributes
             .iter()
-            .map(|(name, value)| KeyValue::new(name.clone(), attribute(value)))
+            .map(|(name, value)| KeyValue::new(name.clone(), attribute(value, capture)))
             .collect(),
         dropped_attributes_count: 0,
         events: Default::default(),
         links,
-        status: span.failed.as_ref().map_or(Status::Unset, |why| Status::error(why.clone())),
+        status: span.failed.as_ref().map_or(Status::Unset, |why| Status::error(label(why))),
         instrumentation_scope: InstrumentationScope::builder("agent-mesh")
             .with_version(env!("CARGO_PKG_VERSION"))
             .build(),
@@ -56,9 +62,11 @@ fn time(at: WallTime) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(at.0).unwrap_or_default())
 }
 
-fn attribute(value: &Value) -> Attribute {
-    let text =
-        |value: &Value| StringValue::from(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+fn attribute(value: &Value, capture: &Capture) -> Attribute {
+    let text = |value: &Value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        StringValue::from(capture.label(&text))
+    };
     match value {
         Value::Bool(is) => Attribute::Bool(*is),
         Value::Number(number) => match number.as_i64() {

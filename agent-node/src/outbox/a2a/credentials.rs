@@ -53,6 +53,11 @@ impl Keyring {
         Arc::new(credentials.unwrap_or_default())
     }
 
+    /// All of them, for whoever sees to it that nobody is told.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.0.values().flat_map(|credentials| credentials.0.values()).map(Hidden::secret)
+    }
+
     /// Puts stars in the place of every secret in `value`.
     pub fn hide(&self, value: &mut Value) {
         match value {

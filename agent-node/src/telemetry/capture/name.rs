@@ -1,0 +1,196 @@
+//! What a name says of what stands under it.
+
+/// How surely what goes under a name is a credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Says {
+    /// It is one.
+    Credential,
+    /// The name of a header whose whole value is one.
+    Header,
+    /// It is one where it looks like one or stands in a structure; in prose the word means many things (`pin`, `session`).
+    Perhaps,
+    /// It is one unless it is a number: `tokens` are counted more often than listed.
+    Several,
+}
+
+/// Where one of these is in a name, letters and digits alone and in lower case, the name is a credential's: those that
+/// begin with `initial`.
+fn stems(initial: u8) -> &'static [&'static str] {
+    match initial {
+        b'a' => &["accesskey", "accountkey", "apikey", "appkey", "authkey"],
+        b'b' => &["bearer"],
+        b'c' => &["connectionkey", "credential", "csrf"],
+        b'e' => &["encryptionkey"],
+        b'j' => &["jwt"],
+        b'k' => &["kennwort"],
+        b'm' => &["masterkey", "mnemonic"],
+        b'p' => &[
+            "passcode",
+            "passkey",
+            "passphrase",
+            "passwd",
+            "password",
+            "passwort",
+            "pincode",
+            "privatekey",
+            "pwd",
+        ],
+        b'r' => &["recoverycode"],
+        b's' => &[
+            "secret",
+            "seedphrase",
+            "servicekey",
+            "sessionid",
+            "sessionkey",
+            "sharedkey",
+            "signingkey",
+            "storagekey",
+            "subscriptionkey",
+        ],
+        b't' => &["token"],
+        _ => &[],
+    }
+}
+
+/// What makes another thing of a credential when the name ends in it: `tokenType`, `password_policy`.
+const OTHERWISE: &[&str] = &[
+    "based",
+    "count",
+    "dir",
+    "endpoint",
+    "error",
+    "expiration",
+    "expires",
+    "expiresat",
+    "expiresin",
+    "expiry",
+    "field",
+    "fields",
+    "file",
+    "kind",
+    "label",
+    "len",
+    "length",
+    "limit",
+    "manager",
+    "max",
+    "maxlength",
+    "min",
+    "minlength",
+    "mode",
+    "name",
+    "path",
+    "policy",
+    "required",
+    "reset",
+    "ring",
+    "rules",
+    "store",
+    "strength",
+    "ttl",
+    "type",
+    "uri",
+    "url",
+    "usage",
+    "used",
+    "version",
+];
+
+/// The last word of a name that may be a credential's.
+const PERHAPS: &[&str] = &["auth", "otp", "pass", "pin", "psk", "pw", "session", "sid", "totp"];
+
+/// More names are credentials' in the query of a URL.
+const IN_QUERIES: &[&str] = &["code", "hmac", "key", "sig", "signature", "ticket"];
+
+/// The longest name that is read; of a longer one, its end.
+const LONGEST: usize = 64;
+
+/// What `name` says.
+pub(super) fn says(name: &[u8]) -> Option<Says> {
+    let (plain, length) = plain(name);
+    let plain = &plain[..length];
+    if ["authorization", "authentication"].iter().any(|header| plain.ends_with(header.as_bytes()))
+        || plain.ends_with(b"cookie")
+        || plain.ends_with(b"cookies")
+    {
+        return Some(Says::Header);
+    }
+    let stem = (0..plain.len()).rev().find_map(|at| {
+        let from = &plain[at..];
+        let stem = stems(from[0]).iter().find(|stem| from.starts_with(stem.as_bytes()))?;
+        Some(&from[stem.len()..])
+    });
+    if let Some(after) = stem {
+        let is_other = [&b"iz"[..], b"is", b"ar"].iter().any(|start| after.starts_with(start));
+        let is_otherwise = OTHERWISE.iter().any(|end| after.ends_with(end.as_bytes()));
+        return match after {
+            _ if is_other || is_otherwise => None,
+            b"s" if plain.ends_with(b"tokens") => Some(Says::Several),
+            _ => Some(Says::Credential),
+        };
+    }
+    PERHAPS.iter().any(|word| is_last_word(name, word)).then_some(Says::Perhaps)
+}
+
+/// Whether `name` is a credential's as a parameter of a URL's query.
+pub(super) fn says_in_query(name: &[u8]) -> bool {
+    let (plain, length) = plain(name);
+    let is_known = IN_QUERIES.iter().any(|known| known.as_bytes() == &plain[..length]);
+    is_known || plain[..length].ends_with(b"signature") || says(name).is_some()
+}
+
+/// The letters and digits of a name, in lower case.
+fn plain(name: &[u8]) -> ([u8; LONGEST], usize) {
+    let (mut plain, mut length) = ([0; LONGEST], 0);
+    for byte in &name[name.len().saturating_sub(LONGEST)..] {
+        if byte.is_ascii_alphanumeric() {
+            plain[length] = byte.to_ascii_lowercase();
+            length += 1;
+        }
+    }
+    (plain, length)
+}
+
+fn is_last_word(name: &[u8], word: &str) -> bool {
+    let Some(at) = name.len().checked_sub(word.len()) else { return false };
+    let (before, last) = name.split_at(at);
+    let begins = match before.last() {
+        None => true,
+        Some(byte) if byte.is_ascii_alphanumeric() => {
+            byte.is_ascii_lowercase() && last[0].is_ascii_uppercase()
+        }
+        Some(_) => true,
+    };
+    begins && last.eq_ignore_ascii_case(word.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_what_stands_under_it() {
+        let all = |names: &str, expected: Option<Says>| {
+            for name in names.split(' ') {
+                assert_eq!(says(name.as_bytes()), expected, "{name}");
+            }
+        };
+        all(
+            "password PASSWORD db_password userPassword pwd passwd passphrase apiKey X-Api-Key --token",
+            Some(Says::Credential),
+        );
+        all(
+            "client_secret aws_secret_access_key refreshToken sessionId secretKeyBase DB_PWD jwt",
+            Some(Says::Credential),
+        );
+        all("Authorization Proxy-Authorization cookie Set-Cookie", Some(Says::Header));
+        all("pin auth session userPin board_pin PHPSESSION_sid pass", Some(Says::Perhaps));
+        all("tokens max_tokens promptTokens", Some(Says::Several));
+        all(
+            "author secretary tokenizer tokenType password_policy spin pinned sessions oauthor compass key name",
+            None,
+        );
+        all("tokenEndpoint secretName token_count expires", None);
+        assert!(says_in_query(b"sig") && says_in_query(b"X-Amz-Signature") && !says_in_query(b"page"));
+    }
+}

@@ -1,0 +1,62 @@
+//! Credentials that a sentence or a line names and nothing joins to their name.
+
+use super::BESIDE;
+use crate::telemetry::capture::{
+    name::Says,
+    value::{self, Fate, Joint, Named, skip},
+    word,
+};
+use std::ops::Range;
+
+/// `PASSWORD 'x'`, as SQL and commands have it; an ordinary word in quotes is only being spoken of.
+pub(super) fn clause(text: &[u8], at: usize, name: &Range<usize>) -> Fate {
+    let is_loud = text[name.clone()].iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_');
+    let said = Named { name: name.clone(), says: Says::Credential, joint: Joint::Quoted, is_quoted: false };
+    match value::of(text, at, &said) {
+        Fate::Masked(range) if !is_loud && word::is_plain(&text[range.clone()]) => Fate::Kept,
+        fate @ (Fate::Masked(_) | Fate::Opens(_) | Fate::Kept) => fate,
+    }
+}
+
+/// Whether the name is all there is on its line.
+pub(super) fn stands_alone(text: &[u8], name: &Range<usize>) -> bool {
+    let before = &text[..name.start];
+    before
+        .iter()
+        .rev()
+        .take(BESIDE)
+        .take_while(|byte| !b"\n\"".contains(byte))
+        .all(|byte| b" \t#*-".contains(byte))
+}
+
+/// A line with one word that no dictionary holds, below a line with the name.
+pub(super) fn alone(text: &[u8], at: usize) -> Fate {
+    let from = skip(text, at, |byte| byte.is_ascii_whitespace());
+    let end = value::line_end(text, from);
+    let line = text[from..end].trim_ascii();
+    let is_word = !line.is_empty()
+        && line.len() <= BESIDE
+        && !line.iter().any(|byte| b" \t:=<>(){}[]|\"'`".contains(byte));
+    if is_word && !word::is_plain(word::without(line, b'.')) { Fate::Masked(from..end) } else { Fate::Kept }
+}
+
+/// `the password is hunter2`: the word that a sentence says it is, if that looks like one.
+pub(super) fn prose(text: &[u8], at: usize) -> Fate {
+    let word_at = |from: usize| {
+        from..skip(text, from, |byte| !byte.is_ascii_whitespace() && !b",;\"'`<>()".contains(&byte))
+    };
+    let first = word_at(at);
+    let says_so = [&b"is"[..], b"was", b"is:", b"are", b"of"]
+        .iter()
+        .any(|is| text[first.clone()].eq_ignore_ascii_case(is));
+    let next = if says_so { skip(text, first.end, |byte| byte == b' ') } else { at };
+    if says_so && matches!(text.get(next), Some(b'"' | b'\'' | b'`')) {
+        let said = Named { name: at..at, says: Says::Credential, joint: Joint::Quoted, is_quoted: false };
+        return value::of(text, next, &said);
+    }
+    let said = word_at(next);
+    let word = word::without(&text[said.clone()], b'.');
+    let is_secret =
+        !word.is_empty() && word::is_mixed(word) && (says_so || word.len() >= 8 && !word.contains(&b'-'));
+    if is_secret { Fate::Masked(said.start..said.start + word.len()) } else { Fate::Kept }
+}

@@ -1,0 +1,127 @@
+//! What is masked, form by form, and what is not; and that it takes no time.
+
+mod cost;
+mod forms;
+
+use super::*;
+use forms::{HIDDEN, SHOWN};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn full(content: &Value) -> String {
+    Capture::new(Level::Full, ["join-secret-canary".to_owned(), "short".to_owned()]).told(content).unwrap()
+}
+
+#[test]
+fn no_form_of_a_credential_is_told() {
+    let mut told = Vec::new();
+    for text in HIDDEN {
+        let alone = full(&json!(text));
+        let within = full(&json!({ "description": text, "list": [text] }));
+        let amid = full(&json!(format!("Before it.\n{text}\nAfter it.")));
+        let packed = full(&json!(json!({ "text": json!({ "text": text }).to_string() }).to_string()));
+        for shown in [alone, within, amid, packed] {
+            if shown.contains("canary") || !shown.contains(text::MASK) {
+                told.push(format!("{text:?} is told as {shown:?}"));
+            }
+        }
+    }
+    assert!(told.is_empty(), "{} of {}:\n{}", told.len(), HIDDEN.len() * 4, told.join("\n"));
+}
+
+#[test]
+fn ordinary_words_keep_their_meaning() {
+    let shown: Vec<_> = SHOWN.iter().map(|text| (text, full(&json!(text)))).collect();
+    let wrong: Vec<_> = shown.iter().filter(|(text, told)| told != **text).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let spec = json!({ "properties": { "password": { "type": "string", "required": true }, "title": { "type": "string" } } });
+    assert_eq!(full(&spec), spec.to_string());
+}
+
+#[test]
+fn members_with_a_credentials_name_are_masked_whatever_stands_there() {
+    let names = [
+        "pwd",
+        "pin",
+        "auth",
+        "passwd",
+        "passphrase",
+        "apiKey",
+        "client_secret",
+        "session",
+        "cookie",
+        "Set-Cookie",
+        "X-Api-Key",
+        "accessToken",
+        "DB_PASSWORD",
+        "authorization",
+        "privateKey",
+        "tokens",
+    ];
+    for name in names {
+        for value in
+            [json!("canary"), json!(["canary"]), json!({ "a": { "b": "canary" } }), json!("canary canary")]
+        {
+            let told = full(&json!({ "input": { name: value }, "n": 1 }));
+            assert!(!told.contains("canary") && told.contains(name) && told.contains("\"n\":1"), "{told}");
+        }
+    }
+    let told = full(
+        &json!({ "pin": 1234, "password": 987654, "headers": [{ "name": "X-Token", "value": "canary" }] }),
+    );
+    assert!(!told.contains("1234") && !told.contains("9876") && !told.contains("canary"), "{told}");
+}
+
+#[test]
+fn nothing_its_shape_or_all_is_told() {
+    let content = json!({
+        "description": "paint it blue", "seq": 7, "canaryMember": "x", "append": true,
+        "input": { "canary-name": { "canary-deep": [1] } },
+        "artifacts": [{ "artifactId": "x", "parts": [{ "text": "abc" }], "metadata": { "canary": 1 } }],
+    });
+    let told = |level| Capture::new(level, []).told(&content);
+    assert_eq!(told(Level::Off), None);
+    assert_eq!(
+        serde_json::from_str::<Value>(&told(Level::Redacted).unwrap()).unwrap(),
+        json!({
+            "description": "[13 characters]", "seq": "[number]", "append": "[boolean]", "input": "[1 members]", "…": "[1 members more]",
+            "artifacts": [{ "artifactId": "[1 characters]", "parts": [{ "text": "[3 characters]" }], "metadata": "[1 members]" }],
+        })
+    );
+    assert!(told(Level::Full).unwrap().contains("paint it blue"));
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_is_told_within_bounds(text in "(?s).{0,400}", times in 1usize..200) {
+        let told = Capture::new(Level::Full, ["abcdefgh".to_owned()]).told(&json!(text.repeat(times))).unwrap();
+        prop_assert!(told.len() <= MOST + 40);
+        prop_assert!(!told.contains("abcdefgh"));
+    }
+
+    #[test]
+    fn whatever_stands_around_it_a_credential_is_masked(
+        before in r#"([a-z"'\\{}\[\]<>=:;,&%$()| \n-]|password|token=|"auth":|<secret>){0,30}"#,
+        after in r#"[ \n]([a-z"'\\{}\[\]<>=:;,&%$()| \n-]|password|token=|"auth":|</secret>){0,30}"#,
+        form in prop::sample::select(&["password=Canary7Canary", "\"apiKey\":\"Canary7Canary\"", "ghp_Canary7Canary", "--token Canary7Canary"]),
+    ) {
+        let text = format!("{before}\n{form}{after}");
+        let told = full(&json!(text));
+        prop_assert!(!told.contains("Canary7Canary"), "{text:?} is told as {told:?}");
+    }
+
+    #[test]
+    fn our_own_secret_is_masked_wherever_and_however_it_stands(
+        secret in "[a-zA-Z0-9+/ =&\"-]{4}[a-z!]{6}", before in "[a-z \n]{0,7}", after in "[a-z \n]{0,7}",
+    ) {
+        let capture = Capture::new(Level::Full, [secret.clone()]);
+        let secret = secret.trim();
+        let base64 = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, format!("{before}{secret}{after}"));
+        let percent: String = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        for form in [secret, &percent, &json!(secret).to_string(), &json!(json!(secret).to_string()).to_string(), &base64] {
+            let told = capture.told(&json!(format!("{before}{form}{after}"))).unwrap();
+            let core = form.trim_matches(['"', '\\']);
+            prop_assert!(!told.contains(core), "{form:?} of {secret:?} is told as {told:?}");
+        }
+    }
+}

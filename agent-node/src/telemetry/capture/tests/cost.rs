@@ -1,0 +1,72 @@
+//! Masking takes time in proportion to the text, whatever the text.
+
+use super::*;
+use std::time::{Duration, Instant};
+
+/// What a pathological text costs is what any text of that length costs, give or take.
+#[test]
+fn masking_takes_time_in_proportion() {
+    let pieces = [
+        "password",
+        "password=",
+        "\"token\":",
+        "token={",
+        "<secret>",
+        "<secret a=1 ",
+        "'auth':\"",
+        "key: value, ",
+        "$6$",
+        "://",
+        "://a:b",
+        "-----BEGIN RSA PRIVATE KEY",
+        "name: TOKEN ",
+        "%25",
+        "\\\\",
+        "&amp;",
+        "Bearer ",
+        "abcdefg",
+        "token=a;",
+        "[token:[",
+        "Authorization: a=\"",
+        "| token ",
+        "Password\n",
+        "password: |\n ",
+        "eyJ.",
+        "aGVsbG8gd29ybGQ",
+        "password is ",
+        "-u a",
+        "(\"token\", ",
+        "tokens:\n- a1\n",
+    ];
+    let capture = Capture::new(Level::Full, ["abcdefgh".to_owned(), "\\\\\\\\\\\\\\\\\\\\".to_owned()]);
+    for piece in pieces {
+        let text = json!(piece.repeat(LOOKED_AT / piece.len()));
+        let took = (0..3).map(|_| {
+            let begun = Instant::now();
+            capture.told(&text);
+            begun.elapsed()
+        });
+        let took = took.min().unwrap();
+        assert!(took < Duration::from_millis(1_500), "{piece:?} takes {took:?}");
+    }
+}
+
+/// `cargo test -p agent-node --release --lib capture -- --ignored --nocapture`
+#[test]
+#[ignore = "a figure, for people"]
+fn what_masking_16_kib_costs() {
+    let secrets = (0..20).map(|number| format!("a-secret-of-ours-{number}"));
+    let capture = Capture::new(Level::Full, secrets);
+    let prose = SHOWN.join("\n");
+    let code = HIDDEN.join("\n");
+    for (what, text) in
+        [("prose", prose), ("credentials", code), ("demo", include_str!("../../story.rs").to_owned())]
+    {
+        let text = json!(text.repeat(MOST / text.len() + 1)[..].chars().take(15_000).collect::<String>());
+        let begun = Instant::now();
+        for _ in 0..100 {
+            capture.told(&text);
+        }
+        println!("16 KiB of {what}: {:?}", begun.elapsed() / 100);
+    }
+}

@@ -1,0 +1,134 @@
+//! How far a credential reaches that stands in a text under its name.
+
+mod bare;
+mod header;
+mod lines;
+
+use super::{name::Says, word};
+use bare::bare;
+use header::header;
+use lines::{below, block, is_block};
+use std::ops::Range;
+
+/// What joins a name and its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joint {
+    /// `name: value`
+    Colon,
+    /// `name=value`, `name := value`
+    Equals,
+    /// `name == "value"`, `name => "value"`, `("name", "value")`: a value in quotes only.
+    Quoted,
+    /// `--name value`
+    Flag,
+    /// `| name | value |`
+    Cell,
+}
+
+/// A name in a text, and how it stands there.
+#[derive(Debug, Clone)]
+pub(super) struct Named {
+    pub(super) name: Range<usize>,
+    pub(super) says: Says,
+    pub(super) joint: Joint,
+    /// Whether the name is in quotes of its own.
+    pub(super) is_quoted: bool,
+}
+
+/// What becomes of a value.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is a credential.
+    Masked(Range<usize>),
+    /// A structure opens there, and what is in it are credentials.
+    Opens(usize),
+    /// It is none.
+    Kept,
+}
+
+/// The longest stretch between a name and its value, and the longest sentence that is looked at whether it is one.
+const NEAR: usize = 80;
+
+/// The value of `named` that begins at `at`.
+pub(super) fn of(text: &[u8], at: usize, named: &Named) -> Fate {
+    let at = skip(text, at, |byte| byte == b'*' || byte == b' ' || byte == b'\t');
+    let rest = &text[at..];
+    if named.says == Says::Header && named.joint != Joint::Quoted && !named.is_quoted {
+        return header(text, at, named);
+    }
+    match rest {
+        [] => Fate::Kept,
+        [b'"' | b'\'' | b'`', ..] => quoted(text, at),
+        _ if named.joint == Joint::Quoted => Fate::Kept,
+        [b'{', b'{', ..] | [b'$', b'(' | b'{', ..] | [b'*', b'*', ..] => bare(text, at, named),
+        [b'{' | b'[', ..] => Fate::Opens(at),
+        [b'\n' | b'\r', ..] if named.joint == Joint::Colon => below(text, at, named),
+        [b'|' | b'>', ..] if named.joint == Joint::Colon && is_block(rest) => {
+            Fate::Masked(block(text, at, named))
+        }
+        _ => bare(text, at, named),
+    }
+}
+
+/// Where what begins at `at` stops being made of `is`; at most [`NEAR`] bytes on.
+pub(super) fn skip(text: &[u8], at: usize, is: impl Fn(u8) -> bool) -> usize {
+    text[at..]
+        .iter()
+        .take(NEAR)
+        .position(|byte| !is(*byte))
+        .map_or(text.len().min(at + NEAR), |more| at + more)
+}
+
+fn until(text: &[u8], at: usize, is: impl Fn(u8) -> bool) -> usize {
+    text[at..].iter().position(|byte| is(*byte)).map_or(text.len(), |more| at + more)
+}
+
+/// The end of the line that `at` is in.
+pub(super) fn line_end(text: &[u8], at: usize) -> usize {
+    until(text, at, |byte| byte == b'\n' || byte == b'\r')
+}
+
+/// Where the quoted text ends that begins behind the quote at `at`; the line's end if nothing closes it.
+fn closing(text: &[u8], at: usize) -> usize {
+    let (quote, mut is_escaped) = (text[at], false);
+    for (place, byte) in text.iter().enumerate().skip(at + 1) {
+        match *byte {
+            byte if byte == quote && !is_escaped => return place,
+            b'\\' => is_escaped = !is_escaped,
+            _ => is_escaped = false,
+        }
+    }
+    line_end(text, at)
+}
+
+fn quoted(text: &[u8], at: usize) -> Fate {
+    let triple = [text[at]; 3];
+    let inner = match text[at..].starts_with(&triple) {
+        true => {
+            let from = at + 3;
+            let ends = text[from..].windows(3).position(|three| three == triple);
+            from..ends.map_or(text.len(), |more| from + more)
+        }
+        false => at + 1..closing(text, at),
+    };
+    let is_kept = inner.len() <= NEAR * 2 && word::is_harmless(&text[inner.clone()]);
+    if is_kept || inner.is_empty() { Fate::Kept } else { Fate::Masked(inner) }
+}
+
+/// Where the structure that opens at `at` closes.
+pub(super) fn structure(text: &[u8], at: usize) -> usize {
+    let (mut depth, mut place) = (0_usize, at);
+    while place < text.len() {
+        match text[place] {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            b'"' => place = closing(text, place),
+            _ => {}
+        }
+        place += 1;
+        if depth == 0 {
+            return place;
+        }
+    }
+    text.len()
+}

@@ -1,0 +1,125 @@
+//! Values without quotes: how far one goes, and whether it is one.
+
+use super::{Fate, Joint, NEAR, Named, line_end, of, quoted, skip, until};
+use crate::telemetry::capture::{name::Says, word};
+use std::ops::Range;
+
+fn ends_word(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || b",;\"'`<>()[]{}|&".contains(&byte)
+}
+
+/// A value without quotes.
+pub(super) fn bare(text: &[u8], at: usize, named: &Named) -> Fate {
+    let is_placeholder = |open: u8, close: &[u8]| {
+        let near = &text[at..text.len().min(at + NEAR)];
+        let end = near.windows(close.len()).position(|part| part == close).map(|end| end + close.len());
+        text[at] == open && end.is_some_and(|end| word::is_reference(&near[..end]))
+    };
+    if is_placeholder(b'<', b">")
+        || is_placeholder(b'$', b"}")
+        || is_placeholder(b'{', b"}}")
+        || text[at..].starts_with(b"$(")
+    {
+        return Fate::Kept;
+    }
+    let end = until(text, at, ends_word);
+    let first = &text[at..end];
+    if matches!(text.get(end), Some(b'"' | b'\''))
+        && first.len() <= 2
+        && first.iter().all(u8::is_ascii_alphabetic)
+    {
+        return quoted(text, end);
+    }
+    if is_harmless(text, at..end, named) {
+        return assigned(text, end)
+            .map_or(Fate::Kept, |value| of(text, value, &Named { joint: Joint::Equals, ..named.clone() }));
+    }
+    let end = reach(text, at, end);
+    if end == at {
+        return Fate::Kept;
+    }
+    let before = named.name.start.checked_sub(1).map(|place| text[place]);
+    match before {
+        Some(quote @ (b'"' | b'\'' | b'`')) if !named.is_quoted => {
+            Fate::Masked(at..until(text, end, |byte| byte == quote || b"\n\r".contains(&byte)))
+        }
+        Some(b';') if named.joint == Joint::Equals => {
+            Fate::Masked(at..until(text, end, |byte| b";\"'\n\r".contains(&byte)))
+        }
+        _ if named.joint == Joint::Colon
+            && named.says != Says::Perhaps
+            && begins_line(text, named.name.start)
+            && !named.is_quoted =>
+        {
+            Fate::Masked(at..line_end(text, end))
+        }
+        _ if word::is_scheme(first) => {
+            let next = skip(text, end, |byte| byte == b' ');
+            Fate::Masked(at..reach(text, next, until(text, next, ends_word)))
+        }
+        _ => Fate::Masked(at..end),
+    }
+}
+
+/// Whether the word at `place` is no credential, although it stands where one could.
+fn is_harmless(text: &[u8], place: Range<usize>, named: &Named) -> bool {
+    let (word, after) = (&text[place.clone()], text.get(place.end));
+    let is_path = word.windows(2).any(|two| two == b"::") || word.contains(&b'.');
+    let is_call = after == Some(&b'(')
+        && is_path
+        && word.iter().all(|b| b.is_ascii_alphanumeric() || b"_:.".contains(b));
+    let next = skip(text, place.end, |byte| byte == b' ');
+    let goes_on = next > place.end && text.get(next).is_some_and(u8::is_ascii_alphanumeric);
+    let is_sentence = [Joint::Colon, Joint::Cell].contains(&named.joint) && goes_on && word::is_prose(word);
+    let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    let is_something_else = match named.says {
+        Says::Several => is_number,
+        Says::Perhaps if named.joint == Joint::Equals || named.joint == Joint::Flag => false,
+        Says::Perhaps => is_number && word.len() < 4 || word::is_plain(word::without(word, b'.')),
+        Says::Credential | Says::Header => named.joint == Joint::Cell && word::is_plain(word),
+    };
+    word.is_empty() && after.is_none_or(|byte| !b"(|&".contains(byte) || *byte == b'&')
+        || word::is_type(word::without(word, b'?'))
+        || word.starts_with(b"--") && named.joint == Joint::Flag
+        || word::is_reference(word)
+        || is_call
+        || is_sentence
+        || is_something_else
+}
+
+/// What is assigned to something whose type was told first: `TOKEN: &str = "…"`.
+fn assigned(text: &[u8], from: usize) -> Option<usize> {
+    let end = skip(text, from, |byte| byte.is_ascii_alphanumeric() || b" _<>&'[]?|".contains(&byte));
+    let is_assigned =
+        text.get(end) == Some(&b'=') && ![Some(&b'='), Some(&b'>')].contains(&text.get(end + 1));
+    is_assigned.then_some(end + 1)
+}
+
+/// How far a credential goes on that has such characters in it as often end one.
+fn reach(text: &[u8], at: usize, mut end: usize) -> usize {
+    while let Some(byte) = text.get(end) {
+        let is_special = b",;()[]{}|&>".contains(byte);
+        let goes_on = text
+            .get(end + 1)
+            .is_some_and(|next| next.is_ascii_alphanumeric() || b"!#$%^*+-_/@~".contains(next));
+        if !is_special || !goes_on || end == at && *byte == b'&' {
+            break;
+        }
+        let next = until(text, end + 1, ends_word);
+        let name = skip(text, end + 1, |byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        if b",;&".contains(byte) && text.get(name).is_some_and(|byte| b"=:".contains(byte)) {
+            break;
+        }
+        end = next;
+    }
+    end
+}
+
+/// Whether `name` is all that its line has begun with, but for a list's dash, `export` and such.
+fn begins_line(text: &[u8], name: usize) -> bool {
+    let from = name.saturating_sub(NEAR);
+    let before = &text[from..name];
+    let line = before.iter().rposition(|byte| *byte == b'\n').map_or(before, |at| &before[at + 1..]);
+    let line = line.trim_ascii();
+    line.is_empty() || [&b"-"[..], b"*", b"#", b"export", b"set", b"**", b"- **", b"* **"].contains(&line)
+}
