@@ -377,7 +377,7 @@ def static_binary():
     target = re.search(r"^host: (.*)$", run("rustc", "-vV").stdout, re.M).group(1)
     env = {**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static", "CARGO_PROFILE_DEV_DEBUG": "0"}
     print("    building a static binary", flush=True)
-    run("cargo", "build", "--locked", "--target", target, "--bin", "mesh", cwd=ROOT, env=env, within=1500)
+    run("cargo", "build", "--locked", "--features", "grpc", "--target", target, "--bin", "mesh", cwd=ROOT, env=env, within=1500)
     folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return folder / target / "debug" / "mesh"
 

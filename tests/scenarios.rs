@@ -16,6 +16,8 @@ mod scenarios {
     mod demo;
     mod elsewhere;
     mod foreign;
+    #[cfg(feature = "grpc")]
+    mod grpc;
     mod health;
     mod http;
     mod joint;

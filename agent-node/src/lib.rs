@@ -5,6 +5,8 @@
 //!
 //! In reading order, the life of a request:
 
+#[cfg(feature = "grpc")]
+pub mod grpc;
 pub mod http;
 
 pub mod agent;

@@ -1,5 +1,6 @@
 //! The one place where parts are chosen and joined: store, registry, board, agents, and the server before them.
 
+mod calls;
 mod follow;
 mod foreign;
 pub mod home;
@@ -18,7 +19,7 @@ use crate::{
     clock::Clock,
     http::{
         a2a::{self, Face},
-        edge::{Auth, Caller, Callers},
+        edge::{Auth, Caller, Callers, Edge},
         routes::{self, Local, Node, health::OWN_CHECK},
         server::{Front, server},
     },
@@ -138,6 +139,8 @@ pub struct Setup {
     pub telemetry: Telemetry,
     /// Users who prove who they are.
     pub callers: Vec<Caller>,
+    /// The port where its agents take A2A over gRPC, if they do; 0 takes any free one.
+    pub grpc: Option<u16>,
 }
 
 /// A process at work.
@@ -146,8 +149,11 @@ pub struct Running {
     pub services: Option<SocketAddr>,
     /// Where each agent is.
     pub agents: BTreeMap<AgentId, SocketAddr>,
+    /// Where they take gRPC.
+    pub grpc: Option<SocketAddr>,
     reach: Reach,
     handle: ServerHandle,
+    calls: Option<calls::Server>,
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
     presences: Vec<Presence>,
     pulses: Vec<Arc<Pulse>>,
@@ -181,6 +187,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         let (listener, address) = listen(setup.listen, seat.port)?;
         listeners.push((seat.id.clone(), listener, address));
     }
+    let grpc = calls::listen(&setup)?;
     let agents: BTreeMap<_, _> = listeners.iter().map(|(id, _, address)| (id.clone(), *address)).collect();
 
     let owned = |owner: &str| -> Shared { Arc::new(Owned::new(setup.store.clone(), owner)) };
@@ -306,7 +313,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             presences.push(Presence::keep(registry, card.clone(), pulse.clone()));
         }
         let pusher = Pusher::new(seat.id.clone(), store.clone(), outside.clone()).start();
-        let face = Arc::new(Face::new(&card, seat.a2a.clone(), schemes, None, &key));
+        let interface = grpc.as_ref().map(|(_, address)| calls::interface(&setup, *address, &seat.id));
+        let face = Arc::new(Face::new(&card, seat.a2a.clone(), schemes, interface, &key));
         let outside = outside.clone();
         let one = Local { id: seat.id.clone(), actor, store, wire, card, pulse, key, face, pusher, outside };
         local.insert(seat.id.clone(), one);
@@ -338,12 +346,14 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let hosts = setup.reach.names(setup.listen);
     let meters = Some(setup.telemetry.clone());
     let front = Front { hosts, meters, shutdown: leave::ANSWERS, ..Front::new(setup.limits.clone(), auth) };
+    let readers = front.readers.clone();
+    let edge = Edge::new(front);
     if let Some((_, _, address)) = listeners.first() {
         setup.hooks.listen_at(setup.reach.endpoint(*address));
     }
     let node = Node {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
-        readers: front.readers.clone(),
+        readers,
         services: services_known.clone(),
         was_ready: Default::default(),
         checks: checks(&setup, &board_for, &registry_for, &registry_id),
@@ -362,6 +372,13 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     };
     let has_agents = !node.agents.is_empty();
     let data = web::Data::new(node);
+    let (grpc, calls) = match (grpc, setup.seats.first()) {
+        (Some((listener, address)), Some(first)) => {
+            let calls = calls::Server::start(listener, data.clone().into_inner(), edge.clone(), first.id.clone());
+            (Some(address), Some(calls.context("gRPC can't start")?))
+        }
+        (_, _) => (None, None),
+    };
     let (registry_service, board_service) = (registry_actor.clone(), board_here.clone());
     let configure = move |config: &mut web::ServiceConfig| {
         config.app_data(data.clone()).configure(routes::process);
@@ -379,11 +396,23 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let services_at = services.as_ref().map(|(_, address)| *address);
     let sockets = services.into_iter().map(|(listener, _)| listener);
     let sockets = sockets.chain(listeners.into_iter().map(|(_, listener, _)| listener)).collect();
-    let server = server(sockets, front, configure).context("the server can't start")?;
+    let server = server(sockets, edge, configure).context("the server can't start")?;
     let handle = server.handle();
     let ended = actix::spawn(server);
     let telemetry = setup.telemetry.clone();
-    Ok(Running { services: services_at, agents, reach, handle, ended, presences, pulses, actors, telemetry })
+    Ok(Running {
+        services: services_at,
+        agents,
+        grpc,
+        reach,
+        handle,
+        calls,
+        ended,
+        presences,
+        pulses,
+        actors,
+        telemetry,
+    })
 }
 
 fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {

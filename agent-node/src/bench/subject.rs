@@ -84,6 +84,7 @@ pub(super) fn setup(
         hooks: Default::default(),
         keyring: Default::default(),
         telemetry: Default::default(),
+        grpc: None,
         callers: Vec::new(),
         gauge: None,
     })

@@ -54,16 +54,36 @@ pub(super) struct Process {
     grace: Eta,
 }
 
+/// What a process with agents is told.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Agents {
+    /// Where its agents take A2A over gRPC, in a program built with `--features grpc`; 0 takes any free port, nowhere if not
+    /// given here or in the file.
+    #[arg(long, env = "MESH_GRPC_PORT")]
+    grpc_port: Option<u16>,
+}
+
 /// `mesh up`.
 #[derive(Debug, Args)]
 pub(super) struct Up {
     #[command(flatten)]
     process: Process,
+    #[command(flatten)]
+    agents: Agents,
     /// The port of the registry and the blackboard; agents follow from 8001. 0 takes any free ports.
     #[arg(long, default_value_t = 8000)]
     port: u16,
     /// Agents and terms, as YAML.
     files: Vec<PathBuf>,
+}
+
+impl Agents {
+    /// `team` as it is told here, which goes before what its file says.
+    fn set(&self, team: Result<Team, BadConfig>) -> Result<Team, BadConfig> {
+        let mut team = team?;
+        team.mesh.grpc_port = self.grpc_port.or(team.mesh.grpc_port);
+        Ok(team)
+    }
 }
 
 impl Up {
@@ -83,6 +103,8 @@ impl Up {
 pub(super) struct NodeArgs {
     #[command(flatten)]
     process: Process,
+    #[command(flatten)]
+    agents: Agents,
     /// The registry's base URL.
     #[arg(long, env = "MESH_REGISTRY", default_value = "http://127.0.0.1:8000")]
     registry: String,
@@ -130,9 +152,12 @@ pub(super) struct BlackboardArgs {
 pub(super) fn up(up: Up) -> ExitCode {
     let files = up.files;
     let at = Part::Whole;
-    serve(up.process, at, up.port, Some(Service::Here), Service::Here, |profile| match files.is_empty() {
-        true => Team::demo(profile),
-        false => Team::load(&files, profile),
+    let agents = up.agents;
+    serve(up.process, at, up.port, Some(Service::Here), Service::Here, |profile| {
+        agents.set(match files.is_empty() {
+            true => Team::demo(profile),
+            false => Team::load(&files, profile),
+        })
     })
 }
 
@@ -142,7 +167,9 @@ pub(super) fn node(node: NodeArgs) -> ExitCode {
     let stem = node.files.first().and_then(|file| file.file_stem()).unwrap_or_default();
     let name = format!("node-{}", stem.to_string_lossy());
     let part = if node.replica { Part::OneOf(name) } else { Part::Of(name) };
-    serve(node.process, part, node.port, Some(registry), board, |profile| Team::load(&node.files, profile))
+    serve(node.process, part, node.port, Some(registry), board, |profile| {
+        node.agents.set(Team::load(&node.files, profile))
+    })
 }
 
 pub(super) fn registry(args: RegistryArgs) -> ExitCode {
@@ -207,6 +234,7 @@ fn exit(error: &anyhow::Error) -> Exit {
     if let Some(not) = error.downcast_ref::<NotStarted>() {
         return match not {
             NotStarted::Port { .. } => Exit::Port,
+            NotStarted::NoGrpc => Exit::Config,
             NotStarted::Beyond { .. } | NotStarted::NoSecret { .. } | NotStarted::ForeignSecret { .. } => {
                 Exit::Secret
             }

@@ -214,6 +214,8 @@ pub(super) struct MeshFile {
     pub(super) registry: RegistryFile,
     /// Where calls beyond the mesh may go: webhooks, foreign cards, foreign agents.
     pub(super) outside: OutsideFile,
+    /// Where the node's agents take A2A over gRPC, if it is built with it; 0 takes any free port, nowhere if not given.
+    pub(super) grpc_port: Option<u16>,
     /// Users who prove who they are; without any, whoever calls from this machine is its user.
     pub(super) callers: Vec<super::a2a::CallerFile>,
 }

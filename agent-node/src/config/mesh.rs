@@ -38,6 +38,8 @@ pub struct MeshConfig {
     pub outside: protocol::outside::Rules,
     /// What foreign agents are shown there.
     pub keyring: Keyring,
+    /// Where the node takes A2A over gRPC, if it does.
+    pub grpc_port: Option<u16>,
     /// Users who prove who they are.
     pub callers: Vec<Caller>,
 }
@@ -60,6 +62,7 @@ impl MeshConfig {
                 board: BoardConfig::default(),
                 outside: Default::default(),
                 keyring: Keyring::default(),
+                grpc_port: None,
                 callers: Vec::new(),
             },
             Profile::Fast => Self {
@@ -75,6 +78,7 @@ impl MeshConfig {
                 board: BoardConfig::fast(),
                 outside: Default::default(),
                 keyring: Keyring::default(),
+                grpc_port: None,
                 callers: Vec::new(),
             },
         }
@@ -90,6 +94,7 @@ impl MeshConfig {
             outside: over(&base.outside, &file.outside).map_err(|error| ("outside.allow", error))?,
             callers: super::a2a::callers(&file.callers).map_err(|error| ("callers", error))?,
             keyring: keyring(&file.outside.credentials),
+            grpc_port: file.grpc_port,
             ..base
         };
         let (limits, auction, registry) = (&mesh.limits, &mesh.auction, &mesh.registry);

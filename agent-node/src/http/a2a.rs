@@ -1,8 +1,8 @@
-//! A2A v1.0: any client, in any language, at every agent of this node. Both bindings read a request, hand it to the one
-//! place that performs it, and write what comes of it; the words and rules lie in `protocol::a2a`.
+//! A2A v1.0: any client, in any language, at every agent of this node. Each binding reads a request, hands it to the one
+//! place that performs it, and writes what comes of it; the words and rules lie in `protocol::a2a`.
 //!
-//! In reading order: `rest` and `rpc` are the bindings, `call` what they have in common, then the operations: `send`,
-//! `look`, `webhooks`; `stream` is what a client hears; `card` what it reads first.
+//! In reading order: `rest` and `rpc` are the bindings over HTTP (gRPC's is `crate::grpc`), `call` what all have in
+//! common, then the operations: `send`, `look`, `webhooks`; `stream` is what a client hears; `card` what it reads first.
 
 mod call;
 mod card;
@@ -13,7 +13,11 @@ mod send;
 mod stream;
 mod webhooks;
 
+#[cfg(feature = "grpc")]
+pub(crate) use call::{Answer, Call, Heading, Reply, spoken};
 pub use card::Face;
+#[cfg(feature = "grpc")]
+pub(crate) use stream::Heard;
 
 use actix_web::{http::Method, web};
 use blackboard::resource::resource;

@@ -7,6 +7,8 @@
 
 mod body;
 mod callers;
+#[cfg(feature = "grpc")]
+mod calls;
 mod identity;
 mod in_flight;
 mod local_callers;
@@ -19,10 +21,15 @@ mod shape;
 mod tests;
 
 pub use callers::{Caller, Callers, Credential};
+#[cfg(feature = "grpc")]
+pub(crate) use calls::Knock;
 pub use identity::Auth;
 pub use in_flight::stop_counting;
+pub(crate) use in_flight::{Permit, take_permit};
 pub use local_callers::{LocalCaller, LocalCallers};
 pub use readers::Readers;
+#[cfg(feature = "grpc")]
+pub(crate) use readers::Seat;
 
 use crate::http::server::{Front, line::Line};
 use actix_web::{
@@ -73,6 +80,11 @@ impl Edge {
             failed: rate::Rates::new(front.limits.max_failed_auth_per_second),
             front,
         }))
+    }
+
+    /// What it was made of.
+    pub(crate) fn front(&self) -> &Front {
+        &self.0.front
     }
 }
 
@@ -138,18 +150,14 @@ where
             let who = identity::of(&request, &body.bytes, &shared.front.auth, &self.user);
             let from = || request.peer_addr().map(|peer| peer.ip());
             let who = who.map_err(|problem| shared.failed.refuse(from(), problem, Instant::now()))?;
-            match &who.principal {
-                Principal::Agent(id) => shared.rates.take(id, Instant::now())?,
-                Principal::User(id) if who.principal != self.user => shared.rates.take(id, Instant::now())?,
-                Principal::User(_) => {}
-            }
+            shared.rate(&who.principal, &self.user)?;
             let permit = shared.in_flight.enter()?;
             Ok((body, who, permit))
         };
         let (body, who, permit) = match heard.await {
             Ok(heard) => heard,
             Err(problem) => {
-                self.refuse(&problem);
+                shared.refuse(&problem);
                 return Err(shape::unread(problem, payload));
             }
         };
@@ -195,12 +203,24 @@ where
     }
 }
 
-impl<S> Inner<S> {
+impl Shared {
     fn refuse(&self, problem: &Problem) {
-        if let Some(telemetry) = &self.shared.front.meters {
+        if let Some(telemetry) = &self.front.meters {
             telemetry.meters().refuse_request(problem.reason);
         }
     }
+
+    /// Counts one more request of `who`; the user of this machine has no limit.
+    fn rate(&self, who: &Principal, local: &Principal) -> Result<(), Problem> {
+        match who {
+            Principal::Agent(id) => self.rates.take(id, Instant::now()),
+            Principal::User(id) if who != local => self.rates.take(id, Instant::now()),
+            Principal::User(_) => Ok(()),
+        }
+    }
+}
+
+impl<S> Inner<S> {
 
     /// Counts an answer that is a refusal.
     fn count<B>(&self, answer: &Result<ServiceResponse<B>, Error>) {
@@ -209,7 +229,7 @@ impl<S> Inner<S> {
             Err(error) => Some(error),
         };
         if let Some(Refusal(problem)) = error.and_then(|error| error.as_error::<Refusal>()) {
-            self.refuse(problem);
+            self.shared.refuse(problem);
         }
     }
 }

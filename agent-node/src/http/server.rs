@@ -2,6 +2,9 @@
 
 mod joint;
 mod last_words;
+
+#[cfg(feature = "grpc")]
+pub(crate) use last_words::no_http2;
 pub(super) mod line;
 
 use super::edge::{Auth, Edge, Readers};
@@ -86,16 +89,16 @@ impl Front {
     }
 }
 
-/// A server on `listeners`, behind the edge that `front` describes, with the routes that `configure` adds. It runs when
-/// awaited and leaves signals alone. A handler whose client is gone is dropped. `configure` runs once per worker.
+/// A server on `listeners`, behind `edge`, with the routes that `configure` adds. It runs when awaited and leaves signals
+/// alone. A handler whose client is gone is dropped. `configure` runs once per worker.
 pub fn server(
     listeners: Vec<TcpListener>,
-    front: Front,
+    edge: Edge,
     configure: impl Fn(&mut web::ServiceConfig) + Clone + Send + 'static,
 ) -> std::io::Result<Server> {
+    let front = edge.front().clone();
     let largest = front.limits.max_artifact_bytes.max(front.limits.max_body_bytes);
     let user_timeout = front.tcp_user_timeout;
-    let edge = Edge::new(front.clone());
     let group = Group::new();
     let app = move || {
         App::new()
@@ -150,7 +153,7 @@ pub fn server(
 pub struct Door(pub SocketAddr);
 
 /// Makes the kernel notice a peer that is gone, within seconds instead of hours.
-fn watch_peer(stream: &TcpStream, user_timeout: Duration) {
+pub(crate) fn watch_peer(stream: &TcpStream, user_timeout: Duration) {
     let socket = SockRef::from(stream);
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(15))

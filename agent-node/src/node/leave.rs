@@ -3,7 +3,7 @@
 
 use super::Running;
 use crate::agent::{IsIdle, Leave};
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use std::{future::Future, time::Duration};
 use tokio::time::Instant;
 
@@ -42,7 +42,12 @@ impl Running {
             tracing::warn!("not everything could be sent; what is left goes at the next start");
         }
         join_all(self.presences.into_iter().map(super::presence::Presence::leave)).await;
-        self.handle.stop(true).await;
+        let calls = async {
+            if let Some(calls) = self.calls {
+                calls.stop(ANSWERS).await;
+            }
+        };
+        join(self.handle.stop(true), calls).await;
         drop(self.ended.await);
         self.telemetry.flush(TRACES).await;
     }

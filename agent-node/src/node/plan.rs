@@ -122,6 +122,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         keyring: mesh.keyring,
         telemetry,
         callers: mesh.callers,
+        grpc: mesh.grpc_port,
         gauge,
     })
     .await
@@ -209,6 +210,7 @@ impl Running {
             "pid": std::process::id(),
             "url": self.services.map(from_here),
             "agents": agents,
+            "grpc": self.grpc,
         })
     }
 }
@@ -226,6 +228,9 @@ fn from_here(mut address: SocketAddr) -> String {
 fn announce(running: &Running, services: &str) {
     if let Some(address) = running.services {
         eprintln!("mesh: {services} at {}", running.reach.endpoint(address));
+    }
+    if let Some(address) = running.grpc {
+        eprintln!("mesh: gRPC at {}", running.reach.authority(address));
     }
     for (id, address) in &running.agents {
         eprintln!("mesh: {id} at {}", running.reach.endpoint(*address));

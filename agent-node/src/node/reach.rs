@@ -57,7 +57,12 @@ impl From<IpAddr> for Host {
 impl Reach {
     /// The base URL that others are told for what listens at `address`.
     pub(super) fn endpoint(&self, address: SocketAddr) -> String {
-        format!("http://{}:{}", self.told(address.ip()).0, address.port())
+        format!("http://{}", self.authority(address))
+    }
+
+    /// The host and port that others are told for what listens at `address`.
+    pub(super) fn authority(&self, address: SocketAddr) -> String {
+        format!("{}:{}", self.told(address.ip()).0, address.port())
     }
 
     /// Every name a request may call this process by, beside loopback's.

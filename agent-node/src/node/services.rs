@@ -27,6 +27,9 @@ pub enum NotStarted {
         /// What the system said.
         source: std::io::Error,
     },
+    /// It is to take gRPC and can't.
+    #[error("a port for gRPC is asked for, and this program was built without it: `cargo build --features grpc`")]
+    NoGrpc,
     /// It would be open to other machines, with nothing to tell its own kind by.
     #[error(
         "--listen {listen} reaches beyond this machine, which needs a join secret that the whole mesh shares, and {} is not \

@@ -49,6 +49,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
         hooks: Default::default(),
         keyring: Default::default(),
         telemetry: Default::default(),
+        grpc: None,
         callers: Vec::new(),
         gauge: None,
     }

@@ -8,7 +8,8 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
-const DOMAIN: &str = "a2a-protocol.org";
+/// Whose errors these are.
+pub const DOMAIN: &str = "a2a-protocol.org";
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $rpc:literal, $grpc:literal, $http:literal, $reason:literal;)*) => {

@@ -151,7 +151,13 @@ impl Terms {
 
     /// The card at `endpoint`, unsigned. `grpc` is where that binding listens; `is_extended` adds what only known
     /// callers see.
-    pub fn card(&self, card: &Card, schemes: Schemes, grpc: Option<&str>, is_extended: bool) -> AgentCard {
+    pub fn card(
+        &self,
+        card: &Card,
+        schemes: Schemes,
+        grpc: Option<&AgentInterface>,
+        is_extended: bool,
+    ) -> AgentCard {
         let interface = |url: String, binding: &str| AgentInterface {
             url,
             protocol_binding: binding.to_owned(),
@@ -162,7 +168,7 @@ impl Terms {
             interface(format!("{}{}", card.endpoint, routes::A2A_RPC), JSONRPC),
             interface(format!("{}{}", card.endpoint, routes::A2A_REST), HTTP_JSON),
         ];
-        interfaces.extend(grpc.map(|address| interface(address.to_owned(), super::card::GRPC)));
+        interfaces.extend(grpc.cloned());
         let described = if card.description.is_empty() { card.agent_id.as_str() } else { &card.description };
         AgentCard {
             name: card.agent_id.to_string(),
@@ -326,7 +332,14 @@ mod tests {
             (card(), Schemes::default()),
             (Card { skills: Vec::new(), agent_id: AgentId::parse("b").unwrap(), ..card() }, schemes),
         ] {
-            let made = Terms::default().card(&card, schemes, Some("127.0.0.1:9000"), true);
+            let grpc = AgentInterface {
+                url: "127.0.0.1:9000".to_owned(),
+                protocol_binding: crate::a2a::card::GRPC.to_owned(),
+                tenant: Some("a".to_owned()),
+                protocol_version: VERSION.to_owned(),
+            };
+            let made = Terms::default().card(&card, schemes, Some(&grpc), true);
+            assert_eq!(made.supported_interfaces.last(), Some(&grpc));
             let json = serde_json::to_value(&made).unwrap();
             assert_eq!(AgentCard::from_proto(json).unwrap(), made);
             assert_eq!(made.capabilities.extended_agent_card, Some(schemes.any()));

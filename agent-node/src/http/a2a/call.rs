@@ -2,15 +2,18 @@
 
 use super::{look, send, stream::Heard, webhooks};
 use crate::http::{
-    edge::stop_counting,
+    edge::{Permit, take_permit},
     routes::{Local, Node, messages::trace_of},
 };
 use actix_web::{HttpRequest, http::header::HeaderMap, web};
 use protocol::{
     a2a::{
         error::{A2aError, Kind},
-        request::{Operation, Request},
+        event::SendMessageResponse,
+        push::PushConfig,
+        request::{Operation, PushConfigPage, Request, TaskPage},
         route,
+        task::Task as Shown,
         version::{self, EXTENSIONS_PARAMETER, VERSION_PARAMETER},
     },
     ids::{AgentId, TaskId},
@@ -18,10 +21,12 @@ use protocol::{
     task::{EXTENSION, Task},
     trace::TraceContext,
 };
+use serde::Serialize;
 use serde_json::Value;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A request on its way.
-pub(super) struct Call {
+pub(crate) struct Call {
     pub(super) local: Local,
     pub(super) by: Principal,
     /// Extensions the client asks for.
@@ -29,76 +34,120 @@ pub(super) struct Call {
     /// Whose tasks they are, where the tenant is none of this node's agents.
     pub(super) tenant: Option<String>,
     pub(super) trace: Option<TraceContext>,
-    http: HttpRequest,
-    node: web::Data<Node>,
+    place: Mutex<Option<Permit>>,
+    node: Arc<Node>,
+}
+
+/// What a request says beside its parameters.
+#[derive(Debug, Default)]
+pub(crate) struct Heading {
+    /// The version it speaks.
+    pub(crate) version: Option<String>,
+    /// Extensions the client asks for.
+    pub(crate) wanted: Vec<String>,
+    /// The trace it comes under.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// What comes of a request.
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// One value.
-    One(Value),
+    One(Box<Answer>),
     /// Event after event.
     Many(Box<Heard>),
 }
 
+/// One value that answers a request, and its JSON.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Answer {
+    /// What came of a message.
+    Sent(SendMessageResponse),
+    /// A task.
+    Task(Shown),
+    /// Some of the caller's tasks.
+    Tasks(TaskPage),
+    /// A webhook.
+    Webhook(PushConfig),
+    /// Some webhooks of a task.
+    Webhooks(PushConfigPage),
+    /// A card.
+    Card(Value),
+    /// It is done.
+    Done {},
+}
+
 impl Call {
-    /// The call that `request` makes, if it speaks our version.
+    /// The call that `http` makes, if it speaks our version.
     pub(super) fn begin(http: &HttpRequest, node: web::Data<Node>, by: Principal) -> Result<Self, A2aError> {
         let headers = http.headers();
         let query = || {
             let members = route::query(http.query_string()).ok()?;
             members.get(VERSION_PARAMETER)?.as_str().map(str::to_owned)
         };
-        let version = text(headers, VERSION_PARAMETER).map(str::to_owned).or_else(query);
-        version::negotiate(version.as_deref())?;
         let lines = headers.get_all(EXTENSIONS_PARAMETER).filter_map(|line| line.to_str().ok());
-        let wanted = version::extensions(lines);
+        let heading = Heading {
+            version: text(headers, VERSION_PARAMETER).map(str::to_owned).or_else(query),
+            wanted: version::extensions(lines),
+            trace: trace_of(http),
+        };
         let local = node.host(http)?.clone();
-        let trace = trace_of(http);
-        Ok(Self { local, by, wanted, tenant: None, trace, http: http.clone(), node })
+        Self::new(heading, local, node.into_inner(), by, take_permit(http))
+    }
+
+    /// The call of `by` at the agent `local`, unless it is said to be replaced by a tenant, if it speaks our version. It
+    /// keeps its place among the requests in flight for as long as it works.
+    pub(crate) fn new(
+        heading: Heading,
+        local: Local,
+        node: Arc<Node>,
+        by: Principal,
+        place: Option<Permit>,
+    ) -> Result<Self, A2aError> {
+        version::negotiate(heading.version.as_deref())?;
+        let Heading { wanted, trace, version: _ } = heading;
+        Ok(Self { local, by, wanted, tenant: None, trace, place: Mutex::new(place), node })
     }
 
     /// Performs what `operation` asks with `params`.
-    pub(super) async fn perform(mut self, operation: Operation, params: Value) -> Result<Reply, A2aError> {
+    pub(crate) async fn perform(mut self, operation: Operation, params: Value) -> Result<Reply, A2aError> {
         let schemes = self.local.face.schemes;
         self.local.face.terms.check(operation, &self.wanted, schemes)?;
         let request = Request::read(operation, params)?;
         self.turn_to(request.tenant())?;
         // What an agent offers is its own matter, also where it is named as a tenant.
         self.local.face.terms.check(operation, &self.wanted, schemes)?;
-        let one = |value: Result<Value, serde_json::Error>| {
-            value.map(Reply::One).map_err(|error| A2aError::new(Kind::Internal, error.to_string()))
-        };
-        match request {
-            Request::SendMessage(request) => one(serde_json::to_value(send::send(&self, request).await?)),
+        let answer = match request {
+            Request::SendMessage(request) => Answer::Sent(send::send(&self, request).await?),
             Request::SendStreamingMessage(request) => {
-                Ok(Reply::Many(Box::new(send::stream(&self, request).await?)))
+                return Ok(Reply::Many(Box::new(send::stream(&self, request).await?)));
             }
-            Request::GetTask(request) => one(serde_json::to_value(look::get(&self, &request)?)),
-            Request::ListTasks(request) => look::list(&self, request).await.map(Reply::One),
-            Request::CancelTask(request) => one(serde_json::to_value(look::cancel(&self, request).await?)),
-            Request::SubscribeToTask(request) => Ok(Reply::Many(Box::new(look::subscribe(&self, &request)?))),
+            Request::GetTask(request) => Answer::Task(look::get(&self, &request)?),
+            Request::ListTasks(request) => Answer::Tasks(look::list(&self, request).await?),
+            Request::CancelTask(request) => Answer::Task(look::cancel(&self, request).await?),
+            Request::SubscribeToTask(request) => {
+                return Ok(Reply::Many(Box::new(look::subscribe(&self, &request)?)));
+            }
             Request::CreateTaskPushNotificationConfig(config) => {
-                one(serde_json::to_value(webhooks::create(&self, config).await?))
+                Answer::Webhook(webhooks::create(&self, config).await?)
             }
-            Request::GetTaskPushNotificationConfig(name) => {
-                one(serde_json::to_value(webhooks::get(&self, &name)?))
-            }
+            Request::GetTaskPushNotificationConfig(name) => Answer::Webhook(webhooks::get(&self, &name)?),
             Request::ListTaskPushNotificationConfigs(request) => {
-                one(serde_json::to_value(webhooks::list(&self, &request)?))
+                Answer::Webhooks(webhooks::list(&self, &request)?)
             }
             Request::DeleteTaskPushNotificationConfig(name) => {
                 webhooks::delete(&self, name).await?;
-                Ok(Reply::One(Value::Object(Default::default())))
+                Answer::Done {}
             }
             Request::GetExtendedAgentCard(_) => {
                 if self.by == Principal::local_user() {
                     let message = "the extended card is for callers with a credential of a declared scheme";
                     return Err(A2aError::new(Kind::Unauthenticated, message));
                 }
-                Ok(Reply::One(self.local.face.extended.clone()))
+                Answer::Card(self.local.face.extended.clone())
             }
-        }
+        };
+        Ok(Reply::One(Box::new(answer)))
     }
 
     /// Turns to the agent that `tenant` names; any other name is kept with what is done under it.
@@ -126,7 +175,7 @@ impl Call {
 
     /// From here on it only waits, and keeps nobody out.
     pub(super) fn only_waits(&self) {
-        stop_counting(&self.http);
+        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Whether the client asks for what the mesh adds.
@@ -151,14 +200,17 @@ pub(super) fn no_task(id: &str) -> A2aError {
     A2aError::new(Kind::TaskNotFound, format!("no task {id} of yours")).with("taskId", id)
 }
 
-/// An extension that was asked for and is spoken here, for the answer's header.
+/// What a request over HTTP is told of the extensions it asks for.
 pub(super) fn activated(http: &HttpRequest, local: &Local) -> Option<String> {
     let lines = http.headers().get_all(EXTENSIONS_PARAMETER).filter_map(|line| line.to_str().ok());
+    spoken(&version::extensions(lines), local)
+}
+
+/// The extensions of `wanted` that are spoken at `local`, for the answer's header.
+pub(crate) fn spoken(wanted: &[String], local: &Local) -> Option<String> {
     let requires = &local.face.terms.requires;
-    let spoken: Vec<_> = version::extensions(lines)
-        .into_iter()
-        .filter(|uri| uri == EXTENSION || requires.contains(uri))
-        .collect();
+    let is_spoken = |uri: &&String| *uri == EXTENSION || requires.contains(uri);
+    let spoken: Vec<_> = wanted.iter().filter(is_spoken).map(String::as_str).collect();
     (!spoken.is_empty()).then(|| spoken.join(", "))
 }
 

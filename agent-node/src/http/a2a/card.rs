@@ -7,6 +7,7 @@ use blackboard::refusal::Refusal;
 use bytes::Bytes;
 use protocol::{
     a2a::{
+        card::AgentInterface,
         card_signature,
         card_signature::SigningKey,
         terms::{Schemes, Terms},
@@ -38,10 +39,10 @@ pub struct Face {
 
 impl Face {
     /// The face of the agent that `card` registers, each of its cards signed with `key`.
-    pub fn new(card: &Card, terms: Terms, schemes: Schemes, grpc: Option<&str>, key: &SigningKey) -> Self {
+    pub fn new(card: &Card, terms: Terms, schemes: Schemes, grpc: Option<AgentInterface>, key: &SigningKey) -> Self {
         let jwks = format!("{}{}", card.endpoint, routes::JWKS);
         let of = |is_extended| {
-            let mut card = json!(terms.card(card, schemes, grpc, is_extended));
+            let mut card = json!(terms.card(card, schemes, grpc.as_ref(), is_extended));
             let signature = card_signature::sign(&card, key, Some(&jwks));
             if let Some(members) = card.as_object_mut() {
                 members.insert("signatures".into(), json!([signature]));

@@ -24,7 +24,7 @@ use protocol::{
     },
     task::EXTENSION,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::cmp::Reverse;
 
 /// So many tasks on a page when nobody says how many.
@@ -114,7 +114,7 @@ impl Cursor {
 
 /// The caller's tasks, the newest status first, page by page. What changes between two pages may be seen on neither or on
 /// both; what does not change is seen once.
-pub(super) async fn list(call: &Call, request: ListTasks) -> Result<Value, A2aError> {
+pub(super) async fn list(call: &Call, request: ListTasks) -> Result<TaskPage, A2aError> {
     let before = request.page_token.as_deref().map(Cursor::parse).transpose()?;
     let size = request.page_size.unwrap_or(PAGE);
     let (tasks, me, by, tenant) =
@@ -154,6 +154,5 @@ pub(super) async fn list(call: &Call, request: ListTasks) -> Result<Value, A2aEr
         }
         shown
     });
-    let page = TaskPage { tasks: tasks.collect(), next_page_token: next, page_size: size, total_size: total };
-    Ok(json!(page))
+    Ok(TaskPage { tasks: tasks.collect(), next_page_token: next, page_size: size, total_size: total })
 }

@@ -37,11 +37,12 @@ pub(super) async fn any(
     let extensions = node.host(&request).ok().and_then(|local| activated(&request, local));
     match take(&request, node, by.into_inner(), &body).await {
         Ok(Reply::One(value)) => {
+            let Ok(text) = serde_json::to_string(&value) else { return refusal(&unwritable(), media_type) };
             let mut answer = HttpResponse::Ok();
             if let Some(extensions) = extensions {
                 answer.insert_header((EXTENSIONS_PARAMETER, extensions));
             }
-            answer.content_type(media_type).body(value.to_string())
+            answer.content_type(media_type).body(text)
         }
         Ok(Reply::Many(heard)) => stream::answer(*heard, extensions, |event| match event {
             Ok(event) => event.to_json(),
@@ -49,6 +50,10 @@ pub(super) async fn any(
         }),
         Err(error) => refusal(&error, media_type),
     }
+}
+
+fn unwritable() -> A2aError {
+    A2aError::new(Kind::Internal, "the answer can't be written as JSON")
 }
 
 fn refusal(error: &A2aError, media_type: &'static str) -> HttpResponse {

@@ -18,7 +18,7 @@ use serde_json::json;
 use std::{collections::VecDeque, convert::Infallible};
 
 /// A client's ear at one task.
-pub(super) struct Heard {
+pub(crate) struct Heard {
     follow: Follow,
     ready: VecDeque<StreamResponse>,
     /// Kept back until the brain has said whether there is a task at all; and the step that began it.
@@ -51,7 +51,7 @@ impl Heard {
     }
 
     /// The next event; `None` when it is over. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Option<Result<StreamResponse, A2aError>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<StreamResponse, A2aError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));

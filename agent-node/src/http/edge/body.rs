@@ -4,13 +4,13 @@ use super::{puts_artifact, speaks_a2a};
 use crate::http::server::Front;
 use actix_web::{
     dev::{Payload, ServiceRequest},
-    error::PayloadError,
     http::header::{self, HeaderValue},
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use protocol::problem::{Problem, Reason};
 use std::{
+    fmt::Display,
     future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{
@@ -52,9 +52,7 @@ impl Rules {
                 .get(header::CONTENT_LENGTH)
                 .and_then(|length| length.to_str().ok()?.parse().ok()),
             limit: if is_artifact { limits.max_artifact_bytes } else { limits.max_body_bytes },
-            within: Duration::from_millis(limits.body_ms),
-            grace: front.body_grace,
-            min_rate: front.min_body_rate.max(1),
+            ..Self::for_message(front)
         };
         if rules.carries && !is_artifact && !speaks_a2a(request) {
             let mut types = headers.get_all(header::CONTENT_TYPE);
@@ -69,6 +67,18 @@ impl Rules {
             return Err(rules.too_large());
         }
         Ok(rules)
+    }
+
+    /// The rules for a message of which nothing is known.
+    pub(super) fn for_message(front: &Front) -> Self {
+        Self {
+            carries: true,
+            declared: None,
+            limit: front.limits.max_body_bytes,
+            within: Duration::from_millis(front.limits.body_ms),
+            grace: front.body_grace,
+            min_rate: front.min_body_rate.max(1),
+        }
     }
 
     /// How long a body may have taken when so much of it is here.
@@ -92,7 +102,11 @@ pub(super) struct Body {
 }
 
 /// Reads all of `payload`, or says why not.
-pub(super) async fn read(payload: &mut Payload, rules: &Rules, budget: &Budget) -> Result<Body, Problem> {
+pub(super) async fn read<E: Display>(
+    payload: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
+    rules: &Rules,
+    budget: &Budget,
+) -> Result<Body, Problem> {
     if !rules.carries {
         return Ok(Body { bytes: Bytes::new(), held: None });
     }
@@ -146,7 +160,7 @@ fn too_slow(received: usize) -> Problem {
     Problem::new(Reason::RequestTimeout, format!("the body came too slowly: {received} bytes are here"))
 }
 
-fn broken(error: &PayloadError) -> Problem {
+fn broken(error: &impl Display) -> Problem {
     Problem::new(Reason::BadRequest, format!("the body broke off or is malformed: {error}"))
 }
 
@@ -161,7 +175,7 @@ pub(super) struct Budget {
 }
 
 /// One body's share of the budget, given back when dropped.
-pub(super) struct Held {
+pub(crate) struct Held {
     used: Arc<AtomicUsize>,
     max: usize,
     mine: usize,

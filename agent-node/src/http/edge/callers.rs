@@ -1,12 +1,8 @@
 //! Users who are known by a credential: an API key or a bearer token. Only digests are kept, so a lookup tells nothing of
 //! a credential by the time it takes.
 
-use actix_web::{
-    dev::ServiceRequest,
-    http::header::{self, HeaderMap},
-};
 use protocol::{
-    a2a::terms::{API_KEY_HEADER, Schemes},
+    a2a::terms::Schemes,
     ids::{AgentId, Digest},
     principal::Principal,
     problem::{Problem, Reason},
@@ -74,14 +70,18 @@ impl Callers {
         Schemes { api_key: !self.by_key.is_empty(), bearer: !self.by_token.is_empty(), needed: false }
     }
 
-    /// Whom the credential in `request` proves; none if it carries none. One that proves nobody is refused.
-    pub(super) fn of(&self, request: &ServiceRequest) -> Result<Option<Principal>, Problem> {
+    /// Whom a credential proves that came as `key` or in `authorization`; none if there is none. One that proves nobody
+    /// is refused.
+    pub(super) fn of(
+        &self,
+        key: Option<&str>,
+        authorization: Option<&str>,
+    ) -> Result<Option<Principal>, Problem> {
         if self.by_key.is_empty() && self.by_token.is_empty() {
             return Ok(None);
         }
-        let headers = request.headers();
-        let key = text(headers, API_KEY_HEADER).map(|key| (&self.by_key, key));
-        let token = text(headers, header::AUTHORIZATION.as_str()).and_then(|given| {
+        let key = key.map(|key| (&self.by_key, key));
+        let token = authorization.and_then(|given| {
             let (scheme, token) = given.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then_some((&self.by_token, token.trim()))
         });
@@ -92,8 +92,4 @@ impl Callers {
             .map(Some)
             .ok_or_else(|| Problem::new(Reason::Unauthenticated, "the credential proves nobody"))
     }
-}
-
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
 }

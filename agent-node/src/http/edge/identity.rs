@@ -3,6 +3,7 @@
 use super::{callers::Callers, local_callers::LocalCallers};
 use actix_web::{dev::ServiceRequest, http::header::HeaderName};
 use protocol::{
+    a2a::terms::API_KEY_HEADER,
     ids::Digest,
     principal::Principal,
     problem::{Problem, Reason},
@@ -13,6 +14,7 @@ use protocol::{
 use std::{
     borrow::Cow,
     fmt,
+    net::IpAddr,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -53,6 +55,19 @@ impl Auth {
         Self { local, ..self }
     }
 
+    /// The user who calls from `from` with this credential, if it is one; `local` is the one of this machine, who needs
+    /// none.
+    pub(super) fn user(
+        &self,
+        key: Option<&str>,
+        authorization: Option<&str>,
+        from: Option<IpAddr>,
+        local: &Principal,
+    ) -> Result<Option<Principal>, Problem> {
+        let here = || from.is_some_and(|from| self.local.admit(from)).then(|| local.clone());
+        Ok(self.callers.of(key, authorization)?.or_else(here))
+    }
+
     /// The same, which knows these users by their credentials.
     #[must_use]
     pub fn with_callers(self, callers: Callers) -> Self {
@@ -85,15 +100,13 @@ pub(super) fn of(
     let input = field(request, SIGNATURE_INPUT)?;
     let signature = field(request, SIGNATURE)?;
     if input.is_none() && signature.is_none() {
-        if let Some(principal) = auth.callers.of(request)? {
-            return Ok(Who { principal, digest: None });
-        }
+        let text = |name: &str| request.headers().get(name)?.to_str().ok();
+        let (key, authorization) = (text(API_KEY_HEADER), text("authorization"));
         let is_for_everyone = request.path().starts_with(WELL_KNOWN) && request.method().is_safe();
-        return if is_for_everyone || request.peer_addr().is_some_and(|peer| auth.local.admit(peer.ip())) {
-            Ok(Who { principal: user.clone(), digest: None })
-        } else {
-            Err(unauthenticated("from another machine, a credential is needed"))
-        };
+        let from = request.peer_addr().map(|peer| peer.ip());
+        let found = auth.user(key, authorization, from, user)?;
+        let found = found.or_else(|| is_for_everyone.then(|| user.clone())).ok_or_else(stranger)?;
+        return Ok(Who { principal: found, digest: None });
     }
     let Some(verifier) = &auth.verifier else {
         return Err(unauthenticated("this node has no secret to check a signature with"));
@@ -136,6 +149,11 @@ fn field<'a>(request: &'a ServiceRequest, name: &'static str) -> Result<Option<C
         value = Cow::Owned(format!("{value}, {}", text(line)?));
     }
     Ok(Some(value))
+}
+
+/// The refusal of whoever is nobody's user here.
+pub(super) fn stranger() -> Problem {
+    unauthenticated("from another machine, a credential is needed")
 }
 
 fn unauthenticated(message: &str) -> Problem {

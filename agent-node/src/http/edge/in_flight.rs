@@ -16,7 +16,7 @@ pub(super) struct Gate {
 }
 
 /// One request's place, given back when dropped.
-pub(super) struct Permit(Arc<AtomicUsize>);
+pub(crate) struct Permit(Arc<AtomicUsize>);
 
 impl Gate {
     pub(super) fn new(max: usize) -> Self {
@@ -52,5 +52,10 @@ pub(super) fn hand_over(permit: Permit, request: &ServiceRequest) -> Option<Perm
 
 /// For a handler that has done its work and only waits from here on: `request` takes no place any more.
 pub fn stop_counting(request: &HttpRequest) {
-    drop(request.extensions_mut().remove::<Permit>());
+    drop(take_permit(request));
+}
+
+/// The place that `request` was given, for whoever serves it.
+pub(crate) fn take_permit(request: &HttpRequest) -> Option<Permit> {
+    request.extensions_mut().remove::<Permit>()
 }

@@ -15,13 +15,19 @@ pub(super) fn check(request: &ServiceRequest, names: &[String]) -> Result<(), Pr
     };
     let authority = request.uri().authority().map(|authority| authority.as_str());
     for host in std::iter::once(host.to_str().unwrap_or_default()).chain(authority) {
-        if !is_ours(host, names) {
-            let host: String = host.chars().take(80).collect();
-            let message = format!("Host {host:?} is not served here; localhost and 127.0.0.1 are");
-            return Err(Problem::new(Reason::ForeignOrigin, message));
-        }
+        check_host(host, names)?;
     }
     Ok(())
+}
+
+/// Refuses any host but this machine's names and `names`.
+pub(super) fn check_host(host: &str, names: &[String]) -> Result<(), Problem> {
+    if is_ours(host, names) {
+        return Ok(());
+    }
+    let host: String = host.chars().take(80).collect();
+    let message = format!("Host {host:?} is not served here; localhost and 127.0.0.1 are");
+    Err(Problem::new(Reason::ForeignOrigin, message))
 }
 
 fn is_ours(host: &str, names: &[String]) -> bool {

@@ -19,7 +19,7 @@ pub struct Readers {
 }
 
 /// One open stream, given back when dropped.
-pub(super) struct Seat(Arc<Readers>, String);
+pub(crate) struct Seat(Arc<Readers>, String);
 
 impl Readers {
     /// `most` for each principal; 0 is no limit.

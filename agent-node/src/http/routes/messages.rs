@@ -146,10 +146,14 @@ async fn finished(
 /// The trace a request comes under.
 pub(crate) fn trace_of(request: &HttpRequest) -> Option<TraceContext> {
     let text = |name| request.headers().get(name).and_then(|header| header.to_str().ok());
-    let context = TraceContext::parse(text(TRACEPARENT)?)?;
     let states: Vec<_> =
         request.headers().get_all(TRACESTATE).filter_map(|header| header.to_str().ok()).collect();
-    Some(context.with_state(&states.join(",")))
+    trace_from(text(TRACEPARENT), &states)
+}
+
+/// The trace that these headers name.
+pub(crate) fn trace_from(parent: Option<&str>, states: &[&str]) -> Option<TraceContext> {
+    Some(TraceContext::parse(parent?)?.with_state(&states.join(",")))
 }
 
 /// What became of a message, for whoever sent it. `accepted` is false while it is not recorded yet.

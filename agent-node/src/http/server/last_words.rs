@@ -7,6 +7,13 @@ pub(super) fn too_slow() -> Vec<u8> {
     answer("408 Request Timeout", &Problem::new(Reason::RequestTimeout, "the request's head came too slowly"))
 }
 
+/// The answer to what comes in where only HTTP/2 is spoken and is none.
+#[cfg(feature = "grpc")]
+pub(crate) fn no_http2() -> Vec<u8> {
+    let problem = Problem::new(Reason::BadRequest, "this port speaks gRPC, which begins as HTTP/2 does");
+    answer("400 Bad Request", &problem)
+}
+
 /// What is written instead of an empty answer of actix's own; nothing if `bytes` is none.
 pub(super) fn instead_of(bytes: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(bytes).ok()?;

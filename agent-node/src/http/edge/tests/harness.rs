@@ -1,7 +1,7 @@
 //! A server on a port of its own, with handlers that misbehave on demand, and a client that writes raw bytes.
 
 use crate::http::{
-    edge::{Auth, stop_counting},
+    edge::{Auth, Edge, stop_counting},
     server::{Front, server},
 };
 use actix_web::{
@@ -82,7 +82,7 @@ pub(super) fn serve_on(address: &str, front: Front) -> Served {
     let (send, handle) = mpsc::channel();
     thread::spawn(move || {
         actix_web::rt::System::new().block_on(async {
-            let server = server(vec![listener], front, move |cfg| {
+            let server = server(vec![listener], Edge::new(front), move |cfg| {
                 routes(cfg.app_data(held.clone()));
             })
             .unwrap();

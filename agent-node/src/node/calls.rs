@@ -1,0 +1,53 @@
+//! The node's port for A2A over gRPC, for programs that are built with it.
+
+use super::{Setup, services::NotStarted};
+use protocol::{
+    a2a::{
+        card::{AgentInterface, GRPC},
+        version::VERSION,
+    },
+    ids::AgentId,
+};
+use std::net::{SocketAddr, TcpListener};
+
+#[cfg(feature = "grpc")]
+pub(super) use crate::grpc::Server;
+
+/// The port that `setup` asks for.
+pub(super) fn listen(setup: &Setup) -> anyhow::Result<Option<(TcpListener, SocketAddr)>> {
+    let Some(port) = setup.grpc.filter(|_| !setup.seats.is_empty()) else { return Ok(None) };
+    if !cfg!(feature = "grpc") {
+        return Err(NotStarted::NoGrpc.into());
+    }
+    super::listen(setup.listen, port).map(Some)
+}
+
+/// What the card of `agent` says of the port at `address`: where several share it, a call names whom it means.
+pub(super) fn interface(setup: &Setup, address: SocketAddr, agent: &AgentId) -> AgentInterface {
+    AgentInterface {
+        url: setup.reach.authority(address),
+        protocol_binding: GRPC.to_owned(),
+        tenant: (setup.seats.len() > 1).then(|| agent.to_string()),
+        protocol_version: VERSION.to_owned(),
+    }
+}
+
+/// What stands in for a server that can't be.
+#[cfg(not(feature = "grpc"))]
+pub(super) enum Server {}
+
+#[cfg(not(feature = "grpc"))]
+impl Server {
+    pub(super) fn start(
+        _: TcpListener,
+        _: std::sync::Arc<crate::http::routes::Node>,
+        _: crate::http::edge::Edge,
+        _: AgentId,
+    ) -> anyhow::Result<Self> {
+        Err(NotStarted::NoGrpc.into())
+    }
+
+    pub(super) async fn stop(self, _: std::time::Duration) {
+        match self {}
+    }
+}
