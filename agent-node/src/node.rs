@@ -374,7 +374,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let data = web::Data::new(node);
     let (grpc, calls) = match (grpc, setup.seats.first()) {
         (Some((listener, address)), Some(first)) => {
-            let calls = calls::Server::start(listener, data.clone().into_inner(), edge.clone(), first.id.clone());
+            let calls =
+                calls::Server::start(listener, data.clone().into_inner(), edge.clone(), first.id.clone());
             (Some(address), Some(calls.context("gRPC can't start")?))
         }
         (_, _) => (None, None),

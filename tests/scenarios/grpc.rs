@@ -168,7 +168,8 @@ async fn the_task_is_the_same_over_grpc_and_over_http() {
     assert!(done.status.as_ref().unwrap().timestamp.is_some());
     assert_eq!(stub.get_task(asked(get(&done.id))).await.unwrap().into_inner(), done);
     let url = format!("{}/a2a/v1/tasks/{}", mesh.agents["front-01"], done.id);
-    let http: Value = client().get(url).header("a2a-version", "1.0").send().await.unwrap().json().await.unwrap();
+    let http: Value =
+        client().get(url).header("a2a-version", "1.0").send().await.unwrap().json().await.unwrap();
     assert_eq!(http["id"], done.id);
     assert_eq!(http["contextId"], done.context_id);
     assert_eq!(http["history"].as_array().unwrap().len(), done.history.len());
@@ -181,7 +182,9 @@ async fn what_a_message_carries_arrives_and_comes_back() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let number = |number| prost_types::Value { kind: Some(prost_types::value::Kind::NumberValue(number)) };
-    let data = prost_types::Struct { fields: [("n".to_owned(), number(42.0)), ("x".to_owned(), number(0.5))].into() };
+    let data = prost_types::Struct {
+        fields: [("n".to_owned(), number(42.0)), ("x".to_owned(), number(0.5))].into(),
+    };
     let data = prost_types::Value { kind: Some(prost_types::value::Kind::StructValue(data)) };
     let part = |content, kind: &str| wire::Part {
         content: Some(content),
@@ -269,7 +272,10 @@ async fn webhooks_are_kept_shown_and_removed() {
         task_id: begun.id.clone(),
         url: "http://127.0.0.1:9/hook".to_owned(),
         token: "t".to_owned(),
-        authentication: Some(wire::AuthenticationInfo { scheme: "Bearer".to_owned(), credentials: "c".to_owned() }),
+        authentication: Some(wire::AuthenticationInfo {
+            scheme: "Bearer".to_owned(),
+            credentials: "c".to_owned(),
+        }),
         ..Default::default()
     };
     for id in ["a", "b"] {

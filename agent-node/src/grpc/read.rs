@@ -40,7 +40,8 @@ fn message<T: Read>(name: &'static str, message: Option<T>) -> Result<Member, In
 }
 
 fn list<T: Read>(name: &'static str, items: Vec<T>) -> Result<Member, Invalid> {
-    let read = |(at, item): (usize, T)| item.read().map_err(|invalid| invalid.under(&format!("{name}[{at}]")));
+    let read =
+        |(at, item): (usize, T)| item.read().map_err(|invalid| invalid.under(&format!("{name}[{at}]")));
     let items: Result<Vec<_>, _> = items.into_iter().enumerate().map(read).collect();
     Ok((name, Some(Value::Array(items?))))
 }

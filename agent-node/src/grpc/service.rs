@@ -181,10 +181,7 @@ impl A2aService for Asked {
         self.many(Operation::SendStreamingMessage, request).await
     }
 
-    async fn get_task(
-        &self,
-        request: Request<wire::GetTaskRequest>,
-    ) -> Result<Response<wire::Task>, Status> {
+    async fn get_task(&self, request: Request<wire::GetTaskRequest>) -> Result<Response<wire::Task>, Status> {
         self.one(Operation::GetTask, request, only!(Task)).await
     }
 

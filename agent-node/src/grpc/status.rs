@@ -19,7 +19,8 @@ pub(super) fn status(error: &A2aError) -> Status {
             field: invalid.field.clone(),
             description: invalid.problem.clone(),
         };
-        details.push(packed(&BadRequest { field_violations: error.violations.iter().map(violation).collect() }));
+        details
+            .push(packed(&BadRequest { field_violations: error.violations.iter().map(violation).collect() }));
     }
     if let Some(wait) = error.retry_after.and_then(|wait| prost_types::Duration::try_from(wait).ok()) {
         details.push(packed(&RetryInfo { retry_delay: Some(wait) }));

@@ -221,7 +221,6 @@ impl Shared {
 }
 
 impl<S> Inner<S> {
-
     /// Counts an answer that is a refusal.
     fn count<B>(&self, answer: &Result<ServiceResponse<B>, Error>) {
         let error = match answer {

@@ -28,7 +28,9 @@ pub enum NotStarted {
         source: std::io::Error,
     },
     /// It is to take gRPC and can't.
-    #[error("a port for gRPC is asked for, and this program was built without it: `cargo build --features grpc`")]
+    #[error(
+        "a port for gRPC is asked for, and this program was built without it: `cargo build --features grpc`"
+    )]
     NoGrpc,
     /// It would be open to other machines, with nothing to tell its own kind by.
     #[error(

@@ -12,7 +12,8 @@ async fn the_version_is_asked_for_everywhere() {
     let mut stub = stub(&mesh);
     let done = task(stub.send_message(asked(send("make it"))).await.unwrap());
     let old = [("a2a-version", "0.3")];
-    let name = wire::ListTaskPushNotificationConfigsRequest { task_id: done.id.clone(), ..Default::default() };
+    let name =
+        wire::ListTaskPushNotificationConfigsRequest { task_id: done.id.clone(), ..Default::default() };
     let subscribe = wire::SubscribeToTaskRequest { id: done.id.clone(), ..Default::default() };
     let card = wire::GetExtendedAgentCardRequest::default();
     let refused = [
@@ -41,7 +42,8 @@ async fn each_sees_his_own_and_somebody_elses_is_like_a_missing_one() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let hers = task(stub.send_message(as_alice(send("make it"))).await.unwrap());
-    let bob = |request| with(request, &[("a2a-version", "1.0"), ("authorization", "Bearer bobs-own-token-0001")]);
+    let bob =
+        |request| with(request, &[("a2a-version", "1.0"), ("authorization", "Bearer bobs-own-token-0001")]);
     assert!(stub.get_task(as_alice(get(&hers.id))).await.is_ok());
     for request in [asked(get(&hers.id)), bob(get(&hers.id)), asked(get("no-such-task"))] {
         let (code, info, _) = refusal(stub.get_task(request).await);
@@ -73,7 +75,10 @@ async fn what_proves_nobody_is_refused_and_soon_not_even_looked_at() {
     let (_, info, more) = codes.iter().find(|(code, _, _)| *code == Code::ResourceExhausted).unwrap();
     assert_eq!(info.reason, "RATE_LIMITED");
     assert!(more.iter().any(|detail| detail.type_url.ends_with("google.rpc.RetryInfo")), "{more:?}");
-    assert!(stub.list_tasks(as_alice(wire::ListTasksRequest::default())).await.is_ok(), "nobody is locked out");
+    assert!(
+        stub.list_tasks(as_alice(wire::ListTasksRequest::default())).await.is_ok(),
+        "nobody is locked out"
+    );
     let signed = with(get("x"), &[("a2a-version", "1.0"), ("signature", "sig=:AA==:")]);
     assert_eq!(refusal(stub.get_task(signed).await).0, Code::Unauthenticated);
     let page = with(get("x"), &[("a2a-version", "1.0"), ("origin", "https://evil.example")]);
@@ -94,7 +99,8 @@ async fn what_is_wrong_with_a_message_is_named() {
         #[prost(string, tag = "1")]
         field: String,
     }
-    let of = |message: wire::Message| wire::SendMessageRequest { message: Some(message), ..Default::default() };
+    let of =
+        |message: wire::Message| wire::SendMessageRequest { message: Some(message), ..Default::default() };
     let nan = prost_types::Value { kind: Some(prost_types::value::Kind::NumberValue(f64::NAN)) };
     let metadata = Some(prost_types::Struct { fields: [("n".to_owned(), nan)].into() });
     for (request, field) in [
@@ -142,7 +148,11 @@ async fn what_is_too_large_or_too_deep_is_refused() {
         value = prost_types::Value { kind: Some(prost_types::value::Kind::StructValue(metadata.unwrap())) };
     }
     assert_eq!(seen[0], Ok(()));
-    assert_eq!(seen.iter().filter(|seen| seen.is_ok()).count(), 30, "32 levels, two of them the message's: {seen:?}");
+    assert_eq!(
+        seen.iter().filter(|seen| seen.is_ok()).count(),
+        30,
+        "32 levels, two of them the message's: {seen:?}"
+    );
     assert!(seen.iter().skip(30).all(|seen| *seen == Err(Code::InvalidArgument)), "{seen:?}");
 }
 

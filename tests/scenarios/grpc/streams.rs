@@ -31,7 +31,9 @@ fn word(event: &Payload) -> String {
     match event {
         Payload::Task(task) => format!("task {}", of(&task.status)),
         Payload::StatusUpdate(update) => of(&update.status),
-        Payload::ArtifactUpdate(update) => format!("artifact {}", update.artifact.as_ref().unwrap().artifact_id),
+        Payload::ArtifactUpdate(update) => {
+            format!("artifact {}", update.artifact.as_ref().unwrap().artifact_id)
+        }
         Payload::Message(_) => "message".to_owned(),
     }
 }
@@ -62,7 +64,8 @@ async fn subscribers_miss_nothing_and_hear_nothing_twice() {
         let count = |what: &str| told.iter().filter(|told| told.ends_with(what)).count();
         assert!(count(" one") <= 1 && count(" two") <= 1, "{told:?}");
     }
-    let (code, info, _) = refusal(stub.subscribe_to_task(subscribe(&begun.id)).await.map(|_| Response::new(())));
+    let (code, info, _) =
+        refusal(stub.subscribe_to_task(subscribe(&begun.id)).await.map(|_| Response::new(())));
     assert_eq!((code, info.reason.as_str()), (Code::FailedPrecondition, "UNSUPPORTED_OPERATION"));
 }
 
@@ -137,7 +140,10 @@ async fn a_task_survives_the_death_of_its_node() {
     let waits = task(stub(&mesh).send_message(asked(send("ask me"))).await.unwrap());
     let mesh = mesh.restart().await;
     let mut stub = stub(&mesh);
-    assert_eq!(state(&stub.get_task(asked(get(&waits.id))).await.unwrap().into_inner()), wire::TaskState::InputRequired);
+    assert_eq!(
+        state(&stub.get_task(asked(get(&waits.id))).await.unwrap().into_inner()),
+        wire::TaskState::InputRequired
+    );
     let done = task(stub.send_message(asked(last_word(&waits.id))).await.unwrap());
     assert_eq!(state(&done), wire::TaskState::Completed);
 }

@@ -3,7 +3,8 @@
 use super::{all, structure, wire};
 use protocol::a2a::{
     card::{
-        AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentProvider, AgentSkill, CardSignature,
+        AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentProvider, AgentSkill,
+        CardSignature,
     },
     security::{Flow, OAuthFlow, SecurityRequirement, SecurityScheme},
 };
@@ -138,7 +139,8 @@ impl From<OAuthFlow> for wire::OAuthFlows {
         use wire::o_auth_flows::Flow as Wire;
         let flow = match flow {
             OAuthFlow::AuthorizationCode(flow) => {
-                let Parts { authorization_url, token_url, refresh_url, scopes, pkce_required, .. } = flow.into();
+                let Parts { authorization_url, token_url, refresh_url, scopes, pkce_required, .. } =
+                    flow.into();
                 Wire::AuthorizationCode(wire::AuthorizationCodeOAuthFlow {
                     authorization_url,
                     token_url,

@@ -39,7 +39,13 @@ pub struct Face {
 
 impl Face {
     /// The face of the agent that `card` registers, each of its cards signed with `key`.
-    pub fn new(card: &Card, terms: Terms, schemes: Schemes, grpc: Option<AgentInterface>, key: &SigningKey) -> Self {
+    pub fn new(
+        card: &Card,
+        terms: Terms,
+        schemes: Schemes,
+        grpc: Option<AgentInterface>,
+        key: &SigningKey,
+    ) -> Self {
         let jwks = format!("{}{}", card.endpoint, routes::JWKS);
         let of = |is_extended| {
             let mut card = json!(terms.card(card, schemes, grpc.as_ref(), is_extended));
