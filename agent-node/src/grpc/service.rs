@@ -231,9 +231,9 @@ impl A2aService for Asked {
         &self,
         request: Request<wire::GetExtendedAgentCardRequest>,
     ) -> Result<Response<wire::AgentCard>, Status> {
-        let card = |answer| match answer {
-            Answer::Card(card) => AgentCard::from_proto(card).ok().map(Into::into),
-            _ => None,
+        let card = |answer| {
+            let Answer::Card(card) = answer else { return None };
+            AgentCard::from_proto(card).ok().map(Into::into)
         };
         self.one(Operation::GetExtendedAgentCard, request, card).await
     }

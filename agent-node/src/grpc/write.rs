@@ -115,7 +115,7 @@ impl From<TaskState> for wire::TaskState {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "less than a thousand")]
+#[expect(clippy::cast_possible_truncation, reason = "less than a thousand")]
 fn timestamp(time: WallTime) -> prost_types::Timestamp {
     let nanos = time.0.rem_euclid(1_000) as i32 * 1_000_000;
     prost_types::Timestamp { seconds: time.0.div_euclid(1_000), nanos }
