@@ -140,12 +140,11 @@ async fn what_is_too_large_or_too_deep_is_refused() {
     let mut value = prost_types::Value { kind: Some(prost_types::value::Kind::BoolValue(true)) };
     let mut seen = Vec::new();
     for _ in 0..80 {
-        let fields = [("a".to_owned(), value.clone())].into();
-        let metadata = Some(prost_types::Struct { fields });
-        let message = wire::Message { metadata: metadata.clone(), ..said("x") };
+        let metadata = prost_types::Struct { fields: [("a".to_owned(), value)].into() };
+        let message = wire::Message { metadata: Some(metadata.clone()), ..said("x") };
         let request = wire::SendMessageRequest { message: Some(message), ..Default::default() };
         seen.push(stub.send_message(asked(request)).await.map(|_| ()).map_err(|status| status.code()));
-        value = prost_types::Value { kind: Some(prost_types::value::Kind::StructValue(metadata.unwrap())) };
+        value = prost_types::Value { kind: Some(prost_types::value::Kind::StructValue(metadata)) };
     }
     assert_eq!(seen[0], Ok(()));
     assert_eq!(
