@@ -104,3 +104,24 @@ proptest! {
         prop_assert_eq!(reviewer::review(HANDLER, &mended.text), Vec::new());
     }
 }
+
+#[test]
+fn an_api_with_tokens_and_pins_stays_legible_where_payloads_are_captured() {
+    use crate::telemetry::capture::{Capture, Level};
+    let text = "A REST API for accounts: users (name, password:string, pin:int, token:string?) and sessions (token, auth, secret: string)";
+    let capture = Capture::new(Level::Full, []);
+    let told = |text: &str| capture.told(&json!(text)).unwrap();
+    assert_eq!(told(text), text);
+    for style in [Style::Quick, Style::Thorough] {
+        let (draft, _, said) = built(text, style);
+        for text in [
+            draft,
+            handler(&said),
+            said_artifact(&said, "NOTES.md").map(|notes| notes.as_text()).unwrap_or_default(),
+        ] {
+            let (told, whole) = (told(&text), text.split_at(text.len().min(15_000)).0);
+            let lines = whole.lines().zip(told.lines()).filter(|(is, told)| is != told).collect::<Vec<_>>();
+            assert!(lines.len() * 50 <= whole.lines().count(), "{lines:#?}");
+        }
+    }
+}

@@ -20,7 +20,10 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
         let is_begun = at == 0 || !is_key(text[at - 1]) || text[at - 1] == b'.';
         let seen = match text[at] {
             b'-' if text[at..].starts_with(b"-----BEGIN ") => private_key(text, at),
-            b'-' if at == 0 || text[at - 1].is_ascii_whitespace() => user(text, at),
+            b'-' if at == 0 || text[at - 1].is_ascii_whitespace() => {
+                user(text, at).or_else(|| short(text, at))
+            }
+            b'@' => login(text, at),
             b':' if text[at..].starts_with(b"://") => in_url(text, at + 3),
             b'$' | b'{' => hash(text, at),
             b'B' | b'b' if is_begun => scheme(text, at),
@@ -127,6 +130,39 @@ fn user(text: &[u8], at: usize) -> Option<Range<usize>> {
     let colon = text[from..end].iter().position(|byte| *byte == b':')?;
     let password = from + colon + 1..end;
     (colon > 0 && !password.is_empty() && !word::is_reference(&text[password.clone()])).then_some(password)
+}
+
+/// The password in `sshpass -p x` and `mysql -px`.
+fn short(text: &[u8], at: usize) -> Option<Range<usize>> {
+    let rest = text[at..].strip_prefix(b"-p")?;
+    let before = &text[at.saturating_sub(64)..at];
+    let before = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is_it = [&b"sshpass"[..], b"mysql", b" login"]
+        .iter()
+        .any(|word| before.windows(word.len()).any(|part| part == *word));
+    let from = at + 2 + rest.iter().take_while(|byte| b" ='\"".contains(byte)).count();
+    let end = run(text, from, |byte| !byte.is_ascii_whitespace() && !b"'\"".contains(&byte));
+    (is_it && end > from && text[from] != b'-').then_some(from..end)
+}
+
+/// The password in `user:password@host`, without a scheme before it.
+fn login(text: &[u8], at: usize) -> Option<Range<usize>> {
+    let from = text[..at]
+        .iter()
+        .rev()
+        .take(LONGEST / 4)
+        .take_while(|byte| is_key(**byte) || b":!$%+*#~^=".contains(byte))
+        .count();
+    let said = &text[at - from..at];
+    let colon = said.iter().position(|byte| *byte == b':')?;
+    let (user, password) = (&said[..colon], &said[colon + 1..]);
+    let is_address = [
+        "mailto", "to", "cc", "bcc", "from", "email", "e-mail", "mail", "contact", "sip", "acct", "xmpp",
+        "reply-to",
+    ];
+    let is_address = is_address.iter().any(|word| user.eq_ignore_ascii_case(word.as_bytes()));
+    let is_host = text.get(at + 1).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'[');
+    (is_host && !user.is_empty() && !password.is_empty() && !is_address).then(|| at - password.len()..at)
 }
 
 /// A private key, from the line that begins it to the one that ends it, or to the end.

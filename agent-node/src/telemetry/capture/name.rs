@@ -1,5 +1,9 @@
 //! What a name says of what stands under it.
 
+mod stems;
+
+use stems::stems;
+
 /// How surely what goes under a name is a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
@@ -11,45 +15,6 @@ pub(super) enum Says {
     Perhaps,
     /// It is one unless it is a number: `tokens` are counted more often than listed.
     Several,
-}
-
-/// Where one of these is in a name, letters and digits alone and in lower case, the name is a credential's: those that
-/// begin with `initial`.
-fn stems(initial: u8) -> &'static [&'static str] {
-    match initial {
-        b'a' => &["accesskey", "accountkey", "apikey", "appkey", "authkey"],
-        b'b' => &["bearer"],
-        b'c' => &["connectionkey", "credential", "csrf"],
-        b'e' => &["encryptionkey"],
-        b'j' => &["jwt"],
-        b'k' => &["kennwort"],
-        b'm' => &["masterkey", "mnemonic"],
-        b'p' => &[
-            "passcode",
-            "passkey",
-            "passphrase",
-            "passwd",
-            "password",
-            "passwort",
-            "pincode",
-            "privatekey",
-            "pwd",
-        ],
-        b'r' => &["recoverycode"],
-        b's' => &[
-            "secret",
-            "seedphrase",
-            "servicekey",
-            "sessionid",
-            "sessionkey",
-            "sharedkey",
-            "signingkey",
-            "storagekey",
-            "subscriptionkey",
-        ],
-        b't' => &["token"],
-        _ => &[],
-    }
 }
 
 /// What makes another thing of a credential when the name ends in it: `tokenType`, `password_policy`.

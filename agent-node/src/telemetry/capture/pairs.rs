@@ -101,7 +101,9 @@ fn fate(text: &[u8], name: &Range<usize>, says: Says) -> Fate {
     let named = |joint| Named { name: name.clone(), says, joint, is_quoted };
     let value = |joint, from| value::of(text, from, &named(joint));
     match &text[next..] {
-        [b'=', b'=' | b'>', ..] => value(Joint::Quoted, next + 2),
+        [b'=', b'=', ..] => value(Joint::Quoted, next + 2),
+        [b'=' | b'-', b'>', ..] if text[name.end] == b']' => value(Joint::Equals, next + 2),
+        [b'=', b'>', ..] => value(Joint::Quoted, next + 2),
         [b'=', ..] => value(Joint::Equals, next + 1),
         [b':', b':', ..] => Fate::Kept,
         [b':', b'=', ..] => value(Joint::Equals, next + 2),
@@ -110,7 +112,7 @@ fn fate(text: &[u8], name: &Range<usize>, says: Says) -> Fate {
         [b'>', ..] if next == name.end && is_tag(text, name) => content(text, next + 1),
         [b' ' | b'/' | b'>', ..] => Fate::Kept,
         _ if next > at && text[name.start] == b'-' => value(Joint::Flag, next),
-        [b',', ..] if is_quoted && name.start > 1 && text[name.start - 2] == b'(' => {
+        [b',', ..] if is_quoted && is_argument(text, name, says) => {
             value(Joint::Quoted, skip(text, next + 1, |byte| byte.is_ascii_whitespace()))
         }
         [b'|', ..] if is_first_cell(text, name) => value(Joint::Cell, next + 1),
@@ -118,7 +120,7 @@ fn fate(text: &[u8], name: &Range<usize>, says: Says) -> Fate {
         _ if is_quoted => beside(text, next, &named(Joint::Colon)),
         _ if next > at && name.start > 0 && is_tag(text, name) => opened(text, next),
         [b'\n' | b'\r', ..] if stands_alone(text, name) => alone(text, next),
-        _ if next > at && says != Says::Perhaps => prose(text, next),
+        _ if next > at => prose(text, next, &named(Joint::Colon)),
         _ if is_value(text, name) => beside(text, next, &named(Joint::Colon)),
         _ => Fate::Kept,
     }
@@ -144,6 +146,16 @@ fn beside(text: &[u8], from: usize, named: &Named) -> Fate {
 fn is_value(text: &[u8], name: &Range<usize>) -> bool {
     let before = text[..name.start].trim_ascii_end();
     [&b"name:"[..], b"key:", b"Name:", b"Key:"].iter().any(|start| before.ends_with(start))
+}
+
+/// Whether what follows this name is its value: `set("token", "x")`, `["X-Api-Key", "x"]`.
+fn is_argument(text: &[u8], name: &Range<usize>, says: Says) -> bool {
+    let is_header = says == Says::Header || text[name.clone()].contains(&b'-');
+    match name.start.checked_sub(2).map(|at| text[at]) {
+        Some(b'(') => true,
+        Some(b'[') => is_header,
+        Some(_) | None => false,
+    }
 }
 
 fn is_first_cell(text: &[u8], name: &Range<usize>) -> bool {

@@ -7,7 +7,7 @@ mod lines;
 use super::{name::Says, word};
 use bare::bare;
 use header::header;
-use lines::{below, block, is_block};
+use lines::{below, block, heredoc, is_block};
 use std::ops::Range;
 
 /// What joins a name and its value.
@@ -17,7 +17,7 @@ pub(super) enum Joint {
     Colon,
     /// `name=value`, `name := value`
     Equals,
-    /// `name == "value"`, `name => "value"`, `("name", "value")`: a value in quotes only.
+    /// `name == "value"`, `("name", "value")`: a value in quotes only.
     Quoted,
     /// `--name value`
     Flag,
@@ -62,6 +62,7 @@ pub(super) fn of(text: &[u8], at: usize, named: &Named) -> Fate {
         _ if named.joint == Joint::Quoted => Fate::Kept,
         [b'{', b'{', ..] | [b'$', b'(' | b'{', ..] | [b'*', b'*', ..] => bare(text, at, named),
         [b'{' | b'[', ..] => Fate::Opens(at),
+        [b'<', b'<', ..] if named.joint == Joint::Equals => heredoc(text, at),
         [b'\n' | b'\r', ..] if named.joint == Joint::Colon => below(text, at, named),
         [b'|' | b'>', ..] if named.joint == Joint::Colon && is_block(rest) => {
             Fate::Masked(block(text, at, named))
@@ -117,11 +118,16 @@ fn quoted(text: &[u8], at: usize) -> Fate {
 
 /// Where the structure that opens at `at` closes.
 pub(super) fn structure(text: &[u8], at: usize) -> usize {
-    let (mut depth, mut place) = (0_usize, at);
+    let (opens, mut depth, mut place) = (text[at], 0_usize, at);
+    let closes = match opens {
+        b'{' => b'}',
+        b'[' => b']',
+        _ => b')',
+    };
     while place < text.len() {
         match text[place] {
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
+            byte if byte == opens => depth += 1,
+            byte if byte == closes => depth -= 1,
             b'"' => place = closing(text, place),
             _ => {}
         }

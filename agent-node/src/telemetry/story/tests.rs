@@ -121,3 +121,87 @@ fn content_is_told_to_those_who_ask_for_it_only() {
 fn a_journal_without_its_beginning_tells_nothing() {
     assert!(spans(&steps(None)[1..], Level::Off).is_empty());
 }
+
+#[test]
+fn redacted_tells_every_name_that_is_ours_and_none_that_is_not() {
+    let artifact = json!({
+        "artifactId": "a", "name": "n", "description": "d", "parts": [{ "text": "t", "mediaType": "m", "filename": "f", "metadata": { "x": 1 } },
+            { "data": { "x": 1 } }, { "raw": "aa" }, { "url": "u" }], "metadata": { "x": 1 }, "extensions": ["e"],
+    });
+    let message = json!({
+        "messageId": "m", "contextId": "c", "taskId": "t", "role": "ROLE_USER", "parts": [{ "text": "t" }], "metadata": { "x": 1 },
+        "extensions": ["e"], "referenceTaskIds": ["r"],
+    });
+    let spec = json!({
+        "taskId": "t", "description": "d", "capability": "c", "input": { "x": 1 }, "artifacts": [artifact], "deadline": "2030-01-01T00:00:00Z",
+        "acceptedModes": ["text/*"], "path": ["a"], "parent": "p", "root": "user:local", "contact": { "contextId": "c", "tenant": "t", "message": message },
+    });
+    let said = [
+        (
+            "task-request",
+            json!({ "description": "d", "taskId": "t", "capability": "c", "input": 1, "artifacts": [{ "name": "n", "sha256": "0".repeat(64), "mediaType": "m" }],
+            "inlineArtifacts": [artifact], "deadline": "2030-01-01T00:00:00Z", "acceptedModes": ["text/*"], "replyTo": "r", "onBehalfOf": "user:a", "parentTaskId": "p" }),
+        ),
+        (
+            "task-update",
+            json!({ "taskId": "t", "seq": 1, "epoch": 1, "status": { "state": "TASK_STATE_WORKING", "message": "m" }, "artifact": artifact, "append": true, "lastChunk": true }),
+        ),
+        (
+            "task-response",
+            json!({ "taskId": "t", "seq": 1, "epoch": 1, "state": "TASK_STATE_FAILED", "artifacts": [artifact], "message": "m" }),
+        ),
+        ("task-cancel", json!({ "taskId": "t", "reason": "r", "epoch": 1 })),
+        (
+            "help-request",
+            json!({ "question": "q", "capability": "c", "inlineArtifacts": [artifact], "taskId": "t", "onBehalfOf": "user:a" }),
+        ),
+        ("help-response", json!({ "answer": "a", "declined": "d", "artifacts": [artifact] })),
+        (
+            "broadcast",
+            json!({ "signal": "x.y", "subject": "s", "refs": { "x": 1 }, "taskId": "t", "capability": "c" }),
+        ),
+        (
+            "cfp",
+            json!({ "taskId": "t", "capability": "c", "description": "d", "bidBy": "2030-01-01T00:00:00Z", "constraints": { "x": 1 } }),
+        ),
+        (
+            "bid",
+            json!({ "taskId": "t", "cost": 1, "eta": 1, "capability_match": 1, "load": 0, "validForMs": 1 }),
+        ),
+        ("no-bid", json!({ "taskId": "t", "reason": "r" })),
+        ("award", json!({ "taskId": "t", "epoch": 1, "leaseMs": 1, "task": spec })),
+        ("award-decline", json!({ "taskId": "t", "epoch": 1, "reason": "r" })),
+    ];
+    let told = |content: &Value| Capture::new(Level::Redacted, []).told(content).unwrap();
+    for (kind, members) in said {
+        let mut members = members.as_object().unwrap().clone();
+        let payload = Payload::parse(Type::parse(kind).unwrap(), members.clone());
+        let told_of = told(&content(&payload.unwrap()).unwrap());
+        assert!(!told_of.contains("members more"), "{kind}: {told_of}");
+        members.insert("nobodys".to_owned(), json!(1));
+        let told_of = told(&content(&Payload::parse(Type::parse(kind).unwrap(), members).unwrap()).unwrap());
+        assert!(told_of.contains("[1 members more]") && !told_of.contains("nobodys"), "{kind}: {told_of}");
+    }
+    let signal = json!({ "revision": 1, "id": "i", "type": "x.y", "from": "a", "subject": "s", "taskId": "t", "capability": "c", "refs": { "x": 1 }, "at": "2030-01-01T00:00:00Z" });
+    let task = json!({ "task": { "taskId": "t", "description": "d", "capability": "c", "input": 1, "artifacts": [artifact], "deadline": "2030-01-01T00:00:00Z" } });
+    let help = json!({ "help": { "question": "q", "capability": "c", "artifacts": [artifact] } });
+    for about in [task, help, json!({ "signal": signal })] {
+        let mut prompt = json!({ "turn": 1, "produced": [artifact], "answers": [{ "id": "h", "ok": true, "from": "a", "text": "t", "artifacts": [artifact] }], "message": message });
+        prompt.as_object_mut().unwrap().extend(about.as_object().unwrap().clone());
+        let prompt: protocol::coordination::thought::Prompt = serde_json::from_value(prompt).unwrap();
+        assert!(!told(&json!(prompt)).contains("members more"), "{}", told(&json!(prompt)));
+    }
+    let updates = json!([
+        { "type": "status", "message": "m" },
+        { "type": "artifact", "artifact": artifact, "append": true, "lastChunk": true },
+        { "type": "signal", "signal": "x.y", "subject": "s", "capability": "c", "refs": { "x": 1 } },
+        { "type": "help", "id": "h", "capability": "c", "question": "q", "artifacts": ["a"] },
+        { "type": "delegate", "id": "d", "to": "a", "capability": "c", "description": "d", "input": 1, "artifacts": ["a"] },
+        { "type": "question", "id": "q", "text": "t", "auth": true },
+    ]);
+    let updates = serde_json::from_value(updates).unwrap();
+    let thought =
+        said::thought(&What::Thought { turn: 1, updates, end: TurnEnd::Failed { reason: "r".to_owned() } })
+            .unwrap();
+    assert!(!told(&thought).contains("members more"), "{}", told(&thought));
+}

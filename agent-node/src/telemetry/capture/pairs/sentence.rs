@@ -40,12 +40,23 @@ pub(super) fn alone(text: &[u8], at: usize) -> Fate {
     if is_word && !word::is_plain(word::without(line, b'.')) { Fate::Masked(from..end) } else { Fate::Kept }
 }
 
-/// `the password is hunter2`: the word that a sentence says it is, if that looks like one.
-pub(super) fn prose(text: &[u8], at: usize) -> Fate {
+/// `the password is hunter2`, `password for bob: x`, `login bob password x`: the word that a sentence says it is, if that
+/// looks like one.
+pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
     let word_at = |from: usize| {
         from..skip(text, from, |byte| !byte.is_ascii_whitespace() && !b",;\"'`<>()".contains(&byte))
     };
     let first = word_at(at);
+    let is_for = [&b"for"[..], b"of"].iter().any(|word| text[first.clone()].eq_ignore_ascii_case(word));
+    let whose = word_at(skip(text, first.end, |byte| byte == b' '));
+    if is_for && text[whose.clone()].ends_with(b":") {
+        return value::of(text, whose.end, named);
+    }
+    let before = &text[named.name.start.saturating_sub(BESIDE / 2)..named.name.start];
+    let mut words = before.trim_ascii_end().rsplit(|byte| byte.is_ascii_whitespace());
+    if words.nth(1).is_some_and(|word| word == b"login") {
+        return Fate::Masked(first);
+    }
     let says_so = [&b"is"[..], b"was", b"is:", b"are", b"of"]
         .iter()
         .any(|is| text[first.clone()].eq_ignore_ascii_case(is));
@@ -54,9 +65,14 @@ pub(super) fn prose(text: &[u8], at: usize) -> Fate {
         let said = Named { name: at..at, says: Says::Credential, joint: Joint::Quoted, is_quoted: false };
         return value::of(text, next, &said);
     }
+    if text[first.clone()].ends_with(b":") && says_so && named.says != Says::Perhaps {
+        return value::of(text, next, named);
+    }
     let said = word_at(next);
     let word = word::without(&text[said.clone()], b'.');
-    let is_secret =
-        !word.is_empty() && word::is_mixed(word) && (says_so || word.len() >= 8 && !word.contains(&b'-'));
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let is_number = says_so && named.says == Says::Perhaps && digits >= 4;
+    let is_secret = is_number
+        || !word.is_empty() && word::is_mixed(word) && (says_so || word.len() >= 8 && !word.contains(&b'-'));
     if is_secret { Fate::Masked(said.start..said.start + word.len()) } else { Fate::Kept }
 }

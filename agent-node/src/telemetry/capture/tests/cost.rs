@@ -41,13 +41,14 @@ fn masking_takes_time_in_proportion() {
     let capture = Capture::new(Level::Full, ["abcdefgh".to_owned(), "\\\\\\\\\\\\\\\\\\\\".to_owned()]);
     for piece in pieces {
         let text = json!(piece.repeat(LOOKED_AT / piece.len()));
-        let took = (0..3).map(|_| {
+        let mut took = std::iter::repeat_with(|| {
             let begun = Instant::now();
             capture.told(&text);
             begun.elapsed()
         });
-        let took = took.min().unwrap();
-        assert!(took < Duration::from_millis(1_500), "{piece:?} takes {took:?}");
+        // A machine that is busy with something else gets more tries.
+        let is_quick = took.by_ref().take(3).any(|took| took < Duration::from_millis(1_000));
+        assert!(is_quick, "{piece:?} takes {:?}", took.next());
     }
 }
 

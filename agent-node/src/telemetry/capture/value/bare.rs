@@ -1,6 +1,6 @@
 //! Values without quotes: how far one goes, and whether it is one.
 
-use super::{Fate, Joint, NEAR, Named, line_end, of, quoted, skip, until};
+use super::{Fate, Joint, NEAR, Named, closing, line_end, of, quoted, skip, until};
 use crate::telemetry::capture::{name::Says, word};
 use std::ops::Range;
 
@@ -30,6 +30,9 @@ pub(super) fn bare(text: &[u8], at: usize, named: &Named) -> Fate {
     {
         return quoted(text, end);
     }
+    if is_call(text, at..end) {
+        return Fate::Opens(end);
+    }
     if is_harmless(text, at..end, named) {
         return assigned(text, end)
             .map_or(Fate::Kept, |value| of(text, value, &Named { joint: Joint::Equals, ..named.clone() }));
@@ -57,34 +60,55 @@ pub(super) fn bare(text: &[u8], at: usize, named: &Named) -> Fate {
             let next = skip(text, end, |byte| byte == b' ');
             Fate::Masked(at..reach(text, next, until(text, next, ends_word)))
         }
-        _ => Fate::Masked(at..end),
+        _ => {
+            // A command whose argument it is: `ConvertTo-SecureString "x"`.
+            let next = skip(text, end, |byte| byte == b' ');
+            let is_command =
+                named.joint == Joint::Equals && next > end && matches!(text.get(next), Some(b'"' | b'\''));
+            Fate::Masked(at..if is_command { closing(text, next) } else { end })
+        }
     }
+}
+
+/// Whether the word at `place` is a function, of whose arguments one may be a credential.
+fn is_call(text: &[u8], place: Range<usize>) -> bool {
+    let word = &text[place.clone()];
+    let is_name = word.first().is_some_and(u8::is_ascii_alphabetic)
+        && word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_:.!".contains(byte));
+    let near = &text[place.end..text.len().min(place.end + NEAR)];
+    let inner = &near[..near.iter().position(|byte| b")\n".contains(byte)).unwrap_or(near.len())];
+    let is_path = word.windows(2).any(|two| two == b"::") || word.contains(&b'.');
+    let has_text = near.len() > inner.len() && inner.contains(&b'"') || inner.contains(&b'\'');
+    is_name && near.first() == Some(&b'(') && (is_path || has_text)
 }
 
 /// Whether the word at `place` is no credential, although it stands where one could.
 fn is_harmless(text: &[u8], place: Range<usize>, named: &Named) -> bool {
     let (word, after) = (&text[place.clone()], text.get(place.end));
-    let is_path = word.windows(2).any(|two| two == b"::") || word.contains(&b'.');
-    let is_call = after == Some(&b'(')
-        && is_path
-        && word.iter().all(|b| b.is_ascii_alphanumeric() || b"_:.".contains(b));
     let next = skip(text, place.end, |byte| byte == b' ');
     let goes_on = next > place.end && text.get(next).is_some_and(u8::is_ascii_alphanumeric);
     let is_sentence = [Joint::Colon, Joint::Cell].contains(&named.joint) && goes_on && word::is_prose(word);
     let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
     let is_something_else = match named.says {
         Says::Several => is_number,
-        Says::Perhaps if named.joint == Joint::Equals || named.joint == Joint::Flag => false,
-        Says::Perhaps => is_number && word.len() < 4 || word::is_plain(word::without(word, b'.')),
+        Says::Perhaps if named.is_quoted || [Joint::Equals, Joint::Flag].contains(&named.joint) => false,
+        Says::Perhaps => is_number && word.len() < 4 || is_spoken_of(text, place, named),
         Says::Credential | Says::Header => named.joint == Joint::Cell && word::is_plain(word),
     };
     word.is_empty() && after.is_none_or(|byte| !b"(|&".contains(byte) || *byte == b'&')
         || word::is_type(word::without(word, b'?'))
         || word.starts_with(b"--") && named.joint == Joint::Flag
         || word::is_reference(word)
-        || is_call
         || is_sentence
         || is_something_else
+}
+
+/// Whether a word behind a name that means many things is an ordinary one: `session: keynote by Anna`, `auth: basic`. On a
+/// line of their own the two are a setting.
+fn is_spoken_of(text: &[u8], place: Range<usize>, named: &Named) -> bool {
+    let word = word::without(&text[place.clone()], b'.');
+    let is_setting = begins_line(text, named.name.start) && line_end(text, place.end) == place.end;
+    word::is_scheme(word) || !is_setting && !word.contains(&b'-') && word::is_plain(word)
 }
 
 /// What is assigned to something whose type was told first: `TOKEN: &str = "…"`.

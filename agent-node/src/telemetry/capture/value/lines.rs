@@ -57,3 +57,15 @@ fn list(text: &[u8], from: usize) -> Fate {
     }
     end.map_or(Fate::Kept, |end| Fate::Masked(from + 2..end))
 }
+
+/// The lines up to the word that a shell's or Terraform's `<<WORD` says.
+pub(super) fn heredoc(text: &[u8], at: usize) -> Fate {
+    let from = skip(text, at, |byte| b"<-~'\"".contains(&byte));
+    let word = &text[from..skip(text, from, |byte| byte.is_ascii_alphanumeric() || byte == b'_')];
+    let line = line_end(text, from);
+    let ends = text[line..].windows(word.len().max(1)).position(|part| part == word);
+    match word.is_empty() {
+        true => Fate::Kept,
+        false => Fate::Masked(line..ends.map_or(text.len(), |more| line + more)),
+    }
+}

@@ -1,0 +1,47 @@
+//! Words that make a credential's name of any name that holds one.
+
+/// Where one of these is in a name, letters and digits alone and in lower case, the name is a credential's: those that
+/// begin with `initial`.
+pub(super) fn stems(initial: u8) -> &'static [&'static str] {
+    match initial {
+        b'a' => &["activationkey", "authcode", "accesskey", "accountkey", "apikey", "appkey", "authkey"],
+        b'b' => &["backupcode", "bearer"],
+        b'c' => &["connectionkey", "credential", "csrf"],
+        b'e' => &["encryptionkey"],
+        b'j' => &["jwt"],
+        b'k' => &["kennwort"],
+        b'm' => &["masterkey", "mnemonic"],
+        b'p' => &[
+            "pswd",
+            "psswd",
+            "passcode",
+            "passkey",
+            "passphrase",
+            "passwd",
+            "password",
+            "passwort",
+            "pincode",
+            "privatekey",
+            "pwd",
+        ],
+        b'r' => &["recoverycode"],
+        b's' => &[
+            "sshkey",
+            "sessid",
+            "secret",
+            "seedphrase",
+            "servicekey",
+            "sessionid",
+            "sessionkey",
+            "sharedkey",
+            "signingkey",
+            "storagekey",
+            "subscriptionkey",
+        ],
+        b't' => &["token"],
+        b'd' => &["deploykey"],
+        b'l' => &["licensekey"],
+        b'v' => &["verificationcode"],
+        _ => &[],
+    }
+}
