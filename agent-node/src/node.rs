@@ -342,6 +342,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     };
     let auth = Auth::new(Verifier::new(setup.secret.clone(), None), serves)
         .with_local_callers(setup.reach.callers())
+        .with_watchers(setup.reach.watchers())
+        .with_user_hosts(setup.reach.user_names(setup.listen))
         .with_callers(callers);
     let hosts = setup.reach.names(setup.listen);
     let meters = Some(setup.telemetry.clone());

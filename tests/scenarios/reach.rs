@@ -1,7 +1,7 @@
 //! Listening beyond this machine: only with a join secret that was there before, and with a credential for every call
 //! that does not come from where the user was said to be.
 
-use crate::harness::{cluster::Cluster, directory, eventually, file, get, mesh};
+use crate::harness::{client, cluster::Cluster, directory, eventually, file, get, mesh};
 use serde_json::json;
 use std::{
     net::{Ipv4Addr, UdpSocket},
@@ -75,22 +75,8 @@ async fn beyond_this_machine_a_caller_needs_a_credential_unless_it_was_said_to_b
     let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
     let cluster = Cluster::start().await;
     for (callers, name, status) in [("192.0.2.7", "stranger-01", 401), (&*own, "known-01", 200)] {
-        let team = file(cluster.dir.path(), &format!("{name}.yaml"), &TEAM.replace("echo-01", name));
-        let log = std::fs::File::create(cluster.path(&format!("{name}.log"))).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mesh"));
-        command
-            .args(["node", "--profile", "fast", "--port", "0", "--listen", "0.0.0.0"])
-            .args(["--advertise", &own, "--local-callers", callers])
-            .args(["--registry", &cluster.registry.url, "--board", &cluster.board.url])
-            .arg("--join")
-            .arg(cluster.path("join"))
-            .arg("--data")
-            .arg(cluster.path(name))
-            .arg(team);
-        let node = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let _node = Held(node);
-        let entry = cluster.registry.entry_where(name, |entry| entry["state"] == "alive").await;
-        let endpoint = entry["card"]["endpoint"].as_str().unwrap();
+        let more = ["--advertise", &own, "--local-callers", callers];
+        let (_node, endpoint) = beyond(&cluster, name, &more).await;
         assert!(endpoint.starts_with(&format!("http://{own}:")), "{endpoint}");
         let seen = crate::harness::call(reqwest::Method::GET, &format!("{endpoint}/state"), None).await;
         assert_eq!(seen.status, status, "{name}: {seen:?}");
@@ -107,6 +93,74 @@ async fn beyond_this_machine_a_caller_needs_a_credential_unless_it_was_said_to_b
         let health = mesh(&["health", "--itself", "--url", &format!("http://127.0.0.1:{port}")], &[]);
         assert_eq!(health.0, 0, "{health:?}");
     }
+}
+
+/// `mesh node` beyond loopback, told `more`; where it is registered.
+async fn beyond(cluster: &Cluster, name: &str, more: &[&str]) -> (Held, String) {
+    let team = file(cluster.dir.path(), &format!("{name}.yaml"), &TEAM.replace("echo-01", name));
+    let log = std::fs::File::create(cluster.path(&format!("{name}.log"))).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mesh"));
+    command
+        .args(["node", "--profile", "fast", "--port", "0", "--listen", "0.0.0.0"])
+        .args(["--registry", &cluster.registry.url, "--board", &cluster.board.url])
+        .args(more)
+        .arg("--join")
+        .arg(cluster.path("join"))
+        .arg("--data")
+        .arg(cluster.path(name))
+        .arg(team);
+    let node = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+    let entry = cluster.registry.entry_where(name, |entry| entry["state"] == "alive").await;
+    (Held(node), entry["card"]["endpoint"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn who_may_read_metrics_from_elsewhere_may_read_nothing_else() {
+    let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
+    let cluster = Cluster::start().await;
+    for (callers, name, status) in [("192.0.2.7", "closed-01", 401), (&*own, "watched-01", 200)] {
+        let more = ["--advertise", &own, "--metrics-callers", callers];
+        let (_node, endpoint) = beyond(&cluster, name, &more).await;
+        let status_of = async |path: &str| {
+            crate::harness::call(reqwest::Method::GET, &format!("{endpoint}{path}"), None).await.status
+        };
+        assert_eq!(status_of("/metrics").await, status, "{name}");
+        for path in ["/state", "/readyz", "/a2a/tasks", "/metrics/"] {
+            assert_ne!(status_of(path).await, 200, "{name}: {path}");
+        }
+        let posted = crate::harness::call(reqwest::Method::POST, &format!("{endpoint}/metrics"), None).await;
+        assert_eq!(posted.status, 401, "{posted:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_for_agents_is_no_way_in_without_a_credential() {
+    let cluster = Cluster::start().await;
+    for (name, more, status) in [("shy-01", None, 403), ("open-01", Some(["--hosts", "planner"]), 200)] {
+        let more = [&["--advertise", "planner"][..], more.as_ref().map_or(&[], |more| &more[..])].concat();
+        let (_node, endpoint) = beyond(&cluster, name, &more).await;
+        assert!(endpoint.starts_with("http://planner:"), "{endpoint}");
+        let port = endpoint.rsplit(':').next().unwrap();
+        let called = async |host: &str| {
+            let request = client().get(format!("http://127.0.0.1:{port}/state")).header("host", host);
+            request.send().await.unwrap().status().as_u16()
+        };
+        assert_eq!(called("planner").await, status, "{name}");
+        assert_eq!(called(&format!("planner:{port}")).await, status, "{name}");
+        assert_eq!((called("localhost").await, called("127.0.0.1:1").await), (200, 200), "{name}");
+        assert_eq!(called("elsewhere").await, 403, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_grace_that_outlasts_the_kill_is_warned_of_at_the_start() {
+    let cluster = Cluster::start().await;
+    let warned = |node: &crate::harness::Process| node.log().contains("MESH_STOP_GRACE");
+    let node = cluster.node_with("long", TEAM, &["--grace", "60s", "--stop-grace", "40s"]).await;
+    assert!(warned(&node) && node.log().contains("70 s"), "{}", node.log());
+    drop(node);
+    let node = cluster.node_with("fits", TEAM, &["--grace", "25s", "--stop-grace", "40s"]).await;
+    assert!(!warned(&node), "{}", node.log());
 }
 
 #[tokio::test]

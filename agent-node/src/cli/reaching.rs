@@ -19,7 +19,7 @@ pub(super) struct Reaching {
     /// The name or address others are told; if not given, the one listened on, or this machine's name if that is all.
     #[arg(long, env = "MESH_ADVERTISE", value_name = "HOST")]
     advertise: Option<Host>,
-    /// Further names it may be called by, beside those it is told to others under.
+    /// Further names it may be called by, beside those it is told to others under, which are for signed calls.
     #[arg(long, env = "MESH_HOSTS", value_name = "HOST,…", default_value = "", hide_default_value = true)]
     hosts: List<Host>,
     /// From where calls need no credential, beside loopback: `gateway` (of the container's network), addresses, networks.
@@ -31,13 +31,27 @@ pub(super) struct Reaching {
         hide_default_value = true
     )]
     local_callers: List<LocalCaller>,
+    /// From where `GET /metrics` needs no credential: addresses and networks, such as that of a Prometheus in a container.
+    #[arg(
+        long,
+        env = "MESH_METRICS_CALLERS",
+        value_name = "FROM,…",
+        default_value = "",
+        hide_default_value = true
+    )]
+    metrics_callers: List<LocalCaller>,
 }
 
 impl Reaching {
     /// The same for the node.
     pub(super) fn reach(self) -> Reach {
-        let Self { advertise, hosts, local_callers, .. } = self;
-        Reach { advertise, hosts: hosts.0, local_callers: local_callers.0 }
+        let Self { advertise, hosts, local_callers, metrics_callers, .. } = self;
+        Reach {
+            advertise,
+            hosts: hosts.0,
+            local_callers: local_callers.0,
+            metrics_callers: metrics_callers.0,
+        }
     }
 }
 

@@ -52,6 +52,9 @@ pub(super) struct Process {
     /// How long it finishes what it does when it is told to end; the rest is handed back, or goes on at the next start.
     #[arg(long, env = "MESH_GRACE", value_parser = Eta::parse, default_value = "25s")]
     grace: Eta,
+    /// When it is killed if it has not ended by then, as compose's `stop_grace_period`; a `--grace` that leaves no time for goodbyes is warned of.
+    #[arg(long, env = "MESH_STOP_GRACE", value_parser = Eta::parse, value_name = "TIME")]
+    stop_grace: Option<Eta>,
 }
 
 /// What a process with agents is told.
@@ -212,6 +215,7 @@ pub(super) fn serve(
             data,
             is_replica,
             grace: process.grace.duration(),
+            killed_after: process.stop_grace.map(|time| time.duration()),
             join: process.join.unwrap_or_else(|| common.join("join")),
             forgets: process.store == "memory",
             team,

@@ -38,6 +38,19 @@ const STANDARD: [(&str, &str, &str); 23] = [
     ("OTEL_BSP_EXPORT_TIMEOUT", "30000", "how long a batch may take with all its repeats, milliseconds"),
 ];
 
+/// What the compose files take beside that, from the shell or from `deploy/.env`.
+const COMPOSE: [(&str, &str, &str); 9] = [
+    ("COMPOSE_PROJECT_NAME", "agent-mesh", "what containers, volumes and networks are called after"),
+    ("COMPOSE_PROFILES", "jaeger", "the tracing backend that starts with the mesh; empty for none"),
+    ("MESH_IMAGE", "agent-mesh:0.1.0", "the image that every process runs, and what a build is called"),
+    ("MESH_BUILD_CONTEXT", "..", "the folder the image is built from: the sources, or one with a static `mesh` in it"),
+    ("MESH_BUILD_FILE", "deploy/Dockerfile", "the Dockerfile, as seen from that folder"),
+    ("MESH_BUILD_TARGET", "mesh", "`mesh` compiles in the public Rust image, `ready` takes the binary that is there"),
+    ("MESH_LOOPBACK", "0.0.1", "the address of this machine's loopback to publish at, without its `127.`"),
+    ("LANGFUSE_URL", "", "with `compose.langfuse.yaml`: the base URL of Langfuse"),
+    ("LANGFUSE_AUTH", "", "with `compose.langfuse.yaml`: `public:secret` key, base64"),
+];
+
 /// The whole text, as Markdown.
 pub(super) fn text() -> String {
     let command = Cli::command();
@@ -61,11 +74,11 @@ pub(super) fn text() -> String {
     table(&mut text, "Every verb", command.get_arguments());
     let asking = At::augment_args(Command::new("asking"));
     table(&mut text, "`mesh ask`, `tasks`, `trace`, `award`, `dlq`, `health`", asking.get_arguments());
-    text.push_str(
-        "\n## From the environment\n\n| variable | default | what it does |\n| --- | --- | --- |\n",
-    );
-    for (name, default, what) in STANDARD {
-        let _ = writeln!(text, "| `{name}` | {} | {what} |", code(default));
+    for (title, variables) in [("From the environment", &STANDARD[..]), ("Of the compose files", &COMPOSE)] {
+        let _ = write!(text, "\n## {title}\n\n| variable | default | what it does |\n| --- | --- | --- |\n");
+        for (name, default, what) in variables {
+            let _ = writeln!(text, "| `{name}` | {} | {what} |", code(default));
+        }
     }
     text
 }
@@ -129,6 +142,32 @@ mod tests {
         for line in text().lines().filter(|line| line.starts_with("| `")) {
             let what = line.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
             assert!(what.len() > 10, "{line}");
+        }
+    }
+
+    /// Every `${NAME…}` of the compose files has a line, with the default it has there.
+    #[test]
+    fn no_variable_of_the_compose_files_is_left_out() {
+        let (text, deploy) = (text(), Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy"));
+        let mut named = 0;
+        for file in ["compose.yaml", "compose.langfuse.yaml", "compose.collector.yaml"] {
+            let source = std::fs::read_to_string(deploy.join(file)).unwrap();
+            for variable in source.split("${").skip(1).filter_map(|rest| rest.split('}').next()) {
+                let (name, default) = variable.split_once(":-").unwrap_or((variable, ""));
+                let name = name.split([':', '-', '?']).next().unwrap();
+                let lines: Vec<_> =
+                    text.lines().filter(|line| line.contains(&format!("| `{name}` |"))).collect();
+                assert!(!lines.is_empty(), "{name} of {file} has no line in cli/settings.rs");
+                let is_said = lines.iter().any(|line| line.contains(default));
+                assert!(is_said || name == "MESH_STOP_GRACE", "{name} of {file} has the default {default}");
+                named += 1;
+            }
+        }
+        assert!(named > 25, "{named}");
+        for line in std::fs::read_to_string(deploy.join(".env")).unwrap().lines() {
+            if let Some((name, _)) = line.split_once('=').filter(|(name, _)| !name.starts_with('#')) {
+                assert!(text.contains(&format!("| `{name}` |")), "{name} of .env");
+            }
         }
     }
 

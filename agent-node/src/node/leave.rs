@@ -13,6 +13,8 @@ const FLUSH: Duration = Duration::from_secs(3);
 pub(super) const ANSWERS: Duration = Duration::from_secs(2);
 /// How long the traces may still take to be taken.
 const TRACES: Duration = Duration::from_secs(3);
+/// How long leaving may take beside the grace: all of the above, and goodbye to the registry.
+pub(super) const GOODBYES: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 impl Running {

@@ -1,7 +1,8 @@
 //! What a process is asked to be: the words of the command line and the files, before anything is opened.
 
 use super::{
-    Running, Seat, Service, Setup, foreign::Abroad, home, reach::Reach, replica, services::NotStarted, start,
+    Running, Seat, Service, Setup, foreign::Abroad, home, leave::GOODBYES, reach::Reach, replica,
+    services::NotStarted, start,
 };
 use crate::{
     brain::Brain,
@@ -42,6 +43,8 @@ pub struct Plan {
     pub is_replica: bool,
     /// How long it finishes what it does when it is told to end.
     pub grace: Duration,
+    /// When it is killed after that, if anybody said so.
+    pub killed_after: Option<Duration>,
     /// The file of the join secret.
     pub join: PathBuf,
     /// Whether everything is forgotten at the end.
@@ -60,6 +63,16 @@ pub struct Plan {
 pub async fn run(mut plan: Plan) -> anyhow::Result<()> {
     let _slot = if plan.is_replica { Some(replica::take(&mut plan)?) } else { None };
     let (data, grace) = (plan.data.clone(), plan.grace);
+    if let Some(killed_after) = plan.killed_after
+        && killed_after < grace + GOODBYES
+    {
+        eprintln!(
+            "mesh: it is killed {} s after it is told to end (MESH_STOP_GRACE), which is no time for MESH_GRACE and goodbyes: \
+             {} s are",
+            killed_after.as_secs(),
+            (grace + GOODBYES).as_secs()
+        );
+    }
     let services = match (&plan.registry, &plan.board) {
         (Some(Service::Here), Service::Here) => "registry and blackboard",
         (_, Service::Here) => "blackboard",

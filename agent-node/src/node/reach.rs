@@ -17,6 +17,8 @@ pub struct Reach {
     pub hosts: Vec<Host>,
     /// From where a call needs no credential, beside loopback.
     pub local_callers: Vec<LocalCaller>,
+    /// From where what is counted may be read without a credential.
+    pub metrics_callers: Vec<LocalCaller>,
 }
 
 /// A host's name or address, as it stands in a URL.
@@ -36,6 +38,12 @@ impl FromStr for Host {
             Some(_) => Ok(Self(text.to_owned())),
             None => Err(format!("{text:?} is no name or address of a host (no port, no path)")),
         }
+    }
+}
+
+impl Host {
+    fn is_address(&self) -> bool {
+        self.0.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
     }
 }
 
@@ -72,9 +80,20 @@ impl Reach {
         all.map(|Host(name)| name).collect()
     }
 
+    /// Those of them that need no credential: what was said, and addresses, which nobody can make lead elsewhere.
+    pub(super) fn user_names(&self, listen: IpAddr) -> Vec<String> {
+        let told = Some(self.told(listen)).filter(Host::is_address);
+        self.hosts.iter().cloned().chain(told).map(|Host(name)| name).collect()
+    }
+
     /// Whose requests are the local user's.
     pub(super) fn callers(&self) -> LocalCallers {
         LocalCallers::resolve(&self.local_callers)
+    }
+
+    /// Who may read what is counted.
+    pub(super) fn watchers(&self) -> LocalCallers {
+        LocalCallers::resolve(&self.metrics_callers)
     }
 
     fn told(&self, listen: IpAddr) -> Host {

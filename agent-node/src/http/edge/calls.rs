@@ -1,6 +1,6 @@
 //! The same edge for calls of another transport: what HTTP's requests pass, a remote procedure call passes too.
 
-use super::{Edge, Permit, body, identity::stranger, origin, readers::Seat};
+use super::{Edge, Permit, body, identity::{Shown, stranger}, origin, readers::Seat};
 use bytes::Bytes;
 use futures_util::Stream;
 use protocol::{
@@ -63,7 +63,13 @@ impl Edge {
             let message = "agents sign what they send over HTTP; here a user's credential counts";
             return Err(Problem::new(Reason::Unauthenticated, message));
         }
-        let found = self.front().auth.user(knock.key, knock.authorization, Some(knock.from), local)?;
+        let shown = Shown {
+            key: knock.key,
+            authorization: knock.authorization,
+            from: Some(knock.from),
+            called: &[knock.authority],
+        };
+        let found = self.front().auth.user(&shown, local)?;
         found.ok_or_else(stranger)
     }
 

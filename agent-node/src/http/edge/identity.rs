@@ -1,12 +1,13 @@
 //! Who sends a request: the agent that signed it, or the user on this machine.
 
-use super::{callers::Callers, local_callers::LocalCallers};
+use super::{callers::Callers, local_callers::LocalCallers, origin};
 use actix_web::{dev::ServiceRequest, http::header::HeaderName};
 use protocol::{
     a2a::terms::API_KEY_HEADER,
     ids::Digest,
     principal::Principal,
     problem::{Problem, Reason},
+    routes,
     signature::{
         CONTENT_DIGEST, MESSAGE_ID, Parts, Presented, RECIPIENT, SIGNATURE, SIGNATURE_INPUT, Verifier,
     },
@@ -24,6 +25,8 @@ use std::{
 pub struct Auth {
     verifier: Option<Verifier>,
     local: LocalCallers,
+    watchers: LocalCallers,
+    hosts: Arc<[String]>,
     callers: Callers,
     serves: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
@@ -34,6 +37,8 @@ impl Auth {
         Self {
             verifier: Some(verifier),
             local: LocalCallers::default(),
+            watchers: LocalCallers::default(),
+            hosts: Arc::default(),
             callers: Callers::default(),
             serves: Arc::new(serves),
         }
@@ -44,6 +49,8 @@ impl Auth {
         Self {
             verifier: None,
             local: LocalCallers::default(),
+            watchers: LocalCallers::default(),
+            hosts: Arc::default(),
             callers: Callers::default(),
             serves: Arc::new(|_| false),
         }
@@ -55,17 +62,29 @@ impl Auth {
         Self { local, ..self }
     }
 
-    /// The user who calls from `from` with this credential, if it is one; `local` is the one of this machine, who needs
-    /// none.
-    pub(super) fn user(
-        &self,
-        key: Option<&str>,
-        authorization: Option<&str>,
-        from: Option<IpAddr>,
-        local: &Principal,
-    ) -> Result<Option<Principal>, Problem> {
-        let here = || from.is_some_and(|from| self.local.admit(from)).then(|| local.clone());
-        Ok(self.callers.of(key, authorization)?.or_else(here))
+    /// The same, which lets whoever calls from `watchers` read what is counted, and nothing else.
+    #[must_use]
+    pub fn with_watchers(self, watchers: LocalCallers) -> Self {
+        Self { watchers, ..self }
+    }
+
+    /// The same, which may be called by these names without a credential too, beside loopback's.
+    #[must_use]
+    pub fn with_user_hosts(self, hosts: Vec<String>) -> Self {
+        Self { hosts: hosts.into(), ..self }
+    }
+
+    /// The user who shows this, if it is one; `local` is the one of this machine, who needs no credential where the call
+    /// comes from there and names no agent's host.
+    pub(super) fn user(&self, shown: &Shown<'_>, local: &Principal) -> Result<Option<Principal>, Problem> {
+        if let Some(user) = self.callers.of(shown.key, shown.authorization)? {
+            return Ok(Some(user));
+        }
+        if !shown.from.is_some_and(|from| self.local.admit(from)) {
+            return Ok(None);
+        }
+        shown.called.iter().try_for_each(|host| origin::check_user_host(host, &self.hosts))?;
+        Ok(Some(local.clone()))
     }
 
     /// The same, which knows these users by their credentials.
@@ -73,6 +92,18 @@ impl Auth {
     pub fn with_callers(self, callers: Callers) -> Self {
         Self { callers, ..self }
     }
+}
+
+/// What a call without a signature shows of who makes it.
+pub(super) struct Shown<'a> {
+    /// An API key.
+    pub(super) key: Option<&'a str>,
+    /// A credential of another scheme.
+    pub(super) authorization: Option<&'a str>,
+    /// Where it comes from.
+    pub(super) from: Option<IpAddr>,
+    /// The hosts it means.
+    pub(super) called: &'a [&'a str],
 }
 
 impl fmt::Debug for Auth {
@@ -101,10 +132,19 @@ pub(super) fn of(
     let signature = field(request, SIGNATURE)?;
     if input.is_none() && signature.is_none() {
         let text = |name: &str| request.headers().get(name)?.to_str().ok();
-        let (key, authorization) = (text(API_KEY_HEADER), text("authorization"));
-        let is_for_everyone = request.path().starts_with(WELL_KNOWN) && request.method().is_safe();
         let from = request.peer_addr().map(|peer| peer.ip());
-        let found = auth.user(key, authorization, from, user)?;
+        let is_watcher =
+            || request.path() == routes::METRICS && from.is_some_and(|from| auth.watchers.admit(from));
+        let is_for_everyone =
+            request.method().is_safe() && (request.path().starts_with(WELL_KNOWN) || is_watcher());
+        let called = origin::called(request);
+        let shown = Shown {
+            key: text(API_KEY_HEADER),
+            authorization: text("authorization"),
+            from: from.filter(|_| !is_for_everyone),
+            called: &called,
+        };
+        let found = auth.user(&shown, user)?;
         let found = found.or_else(|| is_for_everyone.then(|| user.clone())).ok_or_else(stranger)?;
         return Ok(Who { principal: found, digest: None });
     }

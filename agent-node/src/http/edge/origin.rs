@@ -10,14 +10,16 @@ pub(super) fn check(request: &ServiceRequest, names: &[String]) -> Result<(), Pr
         return Err(Problem::new(Reason::ForeignOrigin, "requests of web pages (Origin) are not taken"));
     }
     let mut hosts = headers.get_all(header::HOST);
-    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+    let (Some(_), None) = (hosts.next(), hosts.next()) else {
         return Err(Problem::new(Reason::BadRequest, "a request has one Host header"));
     };
-    let authority = request.uri().authority().map(|authority| authority.as_str());
-    for host in std::iter::once(host.to_str().unwrap_or_default()).chain(authority) {
-        check_host(host, names)?;
-    }
-    Ok(())
+    called(request).into_iter().try_for_each(|host| check_host(host, names))
+}
+
+/// Everything that a request calls its recipient.
+pub(super) fn called(request: &ServiceRequest) -> Vec<&str> {
+    let hosts = request.headers().get_all(header::HOST).map(|host| host.to_str().unwrap_or_default());
+    hosts.chain(request.uri().authority().map(|authority| authority.as_str())).collect()
 }
 
 /// Refuses any host but this machine's names and `names`.
@@ -25,9 +27,22 @@ pub(super) fn check_host(host: &str, names: &[String]) -> Result<(), Problem> {
     if is_ours(host, names) {
         return Ok(());
     }
+    Err(foreign(host, "is not served here; localhost and 127.0.0.1 are"))
+}
+
+/// Refuses whoever shows no credential and calls by a name that is for agents. A name may be made to lead here by whoever
+/// answers for names (DNS rebinding), and agents' are as short as can be; loopback's and addresses may not.
+pub(super) fn check_user_host(host: &str, names: &[String]) -> Result<(), Problem> {
+    if is_ours(host, names) {
+        return Ok(());
+    }
+    let why = "is for agents: without a credential call localhost or an address, or name it in --hosts (MESH_HOSTS)";
+    Err(foreign(host, why))
+}
+
+fn foreign(host: &str, why: &str) -> Problem {
     let host: String = host.chars().take(80).collect();
-    let message = format!("Host {host:?} is not served here; localhost and 127.0.0.1 are");
-    Err(Problem::new(Reason::ForeignOrigin, message))
+    Problem::new(Reason::ForeignOrigin, format!("Host {host:?} {why}"))
 }
 
 fn is_ours(host: &str, names: &[String]) -> bool {
