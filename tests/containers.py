@@ -8,6 +8,7 @@ Everything it makes carries a project name of its own and is removed at the end,
 docker, docker-compose (or `docker compose`) and cargo, and nothing from the network.
 """
 
+import ipaddress
 import json
 import os
 import pathlib
@@ -21,7 +22,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from datetime import datetime
 from io import BytesIO
+
+sys.dont_write_bytecode = True
+from otlp import Receiver
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME = f"meshtest{os.getpid()}"
@@ -29,6 +34,8 @@ IMAGE = f"agent-mesh:{NAME}"
 # An address of this machine's loopback for this run alone, so that whatever has 127.0.0.1:8000 is not in the way.
 LOOPBACK = f"{83 + os.getpid() % 100}.{os.getpid() // 250 % 250}.{1 + os.getpid() % 250}"
 PORTS = {"blackboard": 7999, "registry": 8000, "planner": 8001, "builder-fast": 8002, "reviewer": 8004, "orchestrator": 8005}
+TEAM = {"planner-01", "builder-fast", "builder-1", "reviewer-01", "orchestrator-01"}
+HEALTHY = "health_status: healthy"
 REQUEST = "A REST API for a greenhouse: plants (name, species) and sensors (kind, reading:float)"
 
 
@@ -82,14 +89,20 @@ def get(port, path):
     return http(port, path)[1]
 
 
+def published(service):
+    """Where a service is reached from this machine."""
+    return f"http://127.{LOOPBACK}:{PORTS[service]}"
+
+
 class Mesh:
     """The compose file, under a name of its own."""
 
-    def __init__(self, context):
+    def __init__(self, context, traces):
         v2 = subprocess.run(["docker", "compose", "version"], capture_output=True).returncode == 0
         tool = ["docker", "compose"] if v2 else ["docker-compose"]
         if not v2 and not shutil.which("docker-compose"):
             raise Failed("a Docker engine answers, but there is no docker-compose: install it")
+        self.binary, self.traces, self.began = context / "mesh", traces, 0
         self.command = [*tool, "-f", str(ROOT / "deploy/compose.yaml")]
         self.env = {
             **os.environ,
@@ -101,7 +114,7 @@ class Mesh:
             "MESH_BUILD_FILE": str(ROOT / "deploy/Dockerfile"),
             "MESH_BUILD_TARGET": "ready",
             "MESH_LOOPBACK": LOOPBACK,
-            "OTEL_EXPORTER_OTLP_ENDPOINT": "",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": traces.url,
         }
 
     def do(self, *words, **more):
@@ -122,9 +135,36 @@ class Mesh:
 
         eventually("every container healthy", look)
 
+    def verb(self, *words, ok=(0,)):
+        """`mesh` on this machine, outside of all containers."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("MESH_")}
+        return run(self.binary, *words, ok=ok, within=60, env=env)
+
+    def events(self):
+        """When what happened to the containers first: nanoseconds by service and event."""
+        wanted = ["--filter", "type=container", "--filter", f"label=com.docker.compose.project={NAME}"]
+        lines = run("docker", "events", "--since", str(self.began), "--until", str(int(time.time()) + 1), *wanted,
+                    "--format", "{{json .}}").stdout
+        seen = {}
+        for event in map(json.loads, lines.splitlines()):
+            what = (event["Actor"]["Attributes"]["com.docker.compose.service"], event["Action"])
+            seen.setdefault(what, event["timeNano"])
+        return seen
+
     def report(self):
         for words in (["ps"], ["logs", "--no-color", "--tail", "60"]):
             print(self.do(*words, ok=None).stdout, file=sys.stderr)
+
+
+def bridge():
+    """This machine's address as every container can call it."""
+    known = json.loads(run("docker", "network", "inspect", "bridge").stdout)[0]["IPAM"]["Config"][0]
+    return known.get("Gateway") or str(next(ipaddress.ip_network(known["Subnet"]).hosts()))
+
+
+def seconds(stamp):
+    """A time as Docker writes it, with nanoseconds and a zone."""
+    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d*", r"\1", stamp).replace("Z", "+00:00")).timestamp()
 
 
 def service(container):
@@ -170,10 +210,18 @@ def the_image_is_one_static_binary_that_needs_no_rights(mesh):
 
 
 def everything_starts_in_order_and_is_healthy(mesh):
+    mesh.began = int(time.time())
     mesh.do("up", "-d", within=300)
     mesh.are_healthy()
     check(len(mesh.containers()) == 8, "secret, registry, blackboard and five agents")
-    eventually("five agents alive", lambda: len(alive()) == 5)
+    eventually("five agents alive", lambda: alive().keys() == TEAM)
+    when = mesh.events()
+    order = [("secret", "die"), ("blackboard", "start"), ("blackboard", HEALTHY), ("registry", "start"), ("registry", HEALTHY)]
+    check(all(what in when for what in order), f"all of it happened: {when}")
+    times = [when[what] for what in order]
+    check(times == sorted(times), f"each when the one before it was: {list(zip(order, times))}")
+    for agent in ("planner", "builder-fast", "builder", "reviewer", "orchestrator"):
+        check(when[agent, "start"] > when["registry", HEALTHY], f"{agent} started when the registry was healthy: {when}")
 
 
 def nothing_has_more_rights_than_it_needs_or_a_port_beyond_loopback(mesh):
@@ -224,6 +272,66 @@ def a_task_given_to_an_agent_that_cannot_do_it_is_done_by_one_that_can(mesh):
     eventually("it on the board", lambda: any(s["taskId"] == "t-1" for s in signals("task.complete")))
 
 
+def the_verbs_of_this_machine_reach_the_agents_at_their_published_ports(mesh):
+    at = ["--at", published("reviewer")]
+    for words, part in (
+        (["trace", "t-1", *at], "invoke_agent reviewer-01"),
+        (["trace", "t-1", *at], "invoke_agent builder-fast"),
+        (["tasks", *at], "t-1"),
+        (["tasks", "show", "t-1", *at], "completed"),
+        (["award", "explain", "t-1", *at], "builder-fast"),
+        (["dlq", *at], "no dead letters"),
+        (["health", *at], "reviewer-01"),
+        (["ask", REQUEST, "--capability", "implement-api", "--at", published("orchestrator")], "species"),
+        (["ls", "--url", published("registry")], "planner-01"),
+        (["board", "tail", "--no-follow", "--url", published("blackboard")], "task.complete"),
+    ):
+        said = mesh.verb(*words).stdout
+        check(part in said, f"{words} does not say {part!r}: {said}")
+    for words in (["trace", "t-1"], ["tasks"], ["dlq"], ["board", "tail", "--no-follow"]):
+        lost = mesh.verb(*words, "--url", published("registry"), ok=(5,)).stderr
+        what = "--url" if words[0] == "board" else "--at URL"
+        check(len(lost.splitlines()) == 1 and what in lost, f"{words} says in a line what to do: {lost}")
+    inside = mesh.do("exec", "-T", "reviewer", "mesh", "trace", "t-1", "--at", "http://localhost:8001").stdout
+    check("invoke_agent builder-fast" in inside, inside)
+
+
+def a_published_port_is_not_called_by_a_name_of_the_network(mesh):
+    url = f"http://127.{LOOPBACK}:{PORTS['planner']}/state"
+    for host in ("planner", f"planner:{PORTS['planner']}", "evil.example"):
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, headers={"host": host}), timeout=10) as answer:
+                raise Failed(f"Host {host} is answered {answer.status}")
+        except urllib.error.HTTPError as error:
+            with error:
+                check(error.code == 403, f"Host {host} is answered {error.code}")
+
+
+def one_task_is_one_trace_of_four_agents_at_the_receiver(mesh):
+    status, task = ask("planner", "planner-01", "t-traced", wait=60)
+    check(status == 200 and task["status"]["state"] == "TASK_STATE_COMPLETED", f"{status}: {task}")
+    trace = get(PORTS["planner"], "/a2a/tasks/t-traced/trace")["traceId"]
+    agents = {"planner-01", "builder-fast", "builder-1", "reviewer-01"}
+    ends = {("planner-01", "contract-net"), ("builder-fast", "delegation"), ("reviewer-01", "help-request")}
+
+    def whole():
+        spans = [span for span in mesh.traces.spans if span["trace"] == trace]
+        told = {(s["attributes"].get("gen_ai.agent.id"), s["attributes"].get("mesh.pattern")) for s in spans}
+        known = {span["id"] for span in spans}
+        roots = [span for span in spans if span["parent"] not in known]
+        return ends <= told and agents <= {agent for agent, _ in told} and len(roots) == 1 and spans
+
+    spans = eventually("one tree of all their spans", whole)
+    root = next(span for span in spans if not span["parent"])
+    check((root["name"], root["service"]) == ("receive task-request", "planner"), f"it begins where the task came in: {root}")
+    check({"planner", "builder-fast", "builder", "reviewer"} <= {s["service"] for s in spans}, "each tells its own part")
+    words = {span["attributes"].get("mesh.span") for span in spans}
+    check({"receive", "conversation", "cfp", "bid", "award", "claim", "think", "tell", "publish"} <= words, f"{words}")
+    stray = [s for s in mesh.traces.spans if s["attributes"].get("mesh.task.id") == "t-traced" and s["trace"] != trace]
+    check(not stray, f"of that task and outside its trace: {stray}")
+    print(f"    {len(spans)} spans of {len({s['service'] for s in spans})} processes")
+
+
 def four_builders_have_four_ids_and_ports_and_all_of_them_bid(mesh):
     mesh.do("up", "-d", "--no-recreate", "--scale", "builder=4", within=300)
     mesh.are_healthy()
@@ -269,6 +377,8 @@ def when_the_winner_is_killed_at_work_the_runner_up_finishes(mesh):
         claimed = lambda: [s for s in signals("task.claimed") if s["taskId"] == "t-3"]
         first = eventually("it claimed", claimed)[0]
         check(first["subject"] == "builder-fast", f"the usual winner has it: {first}")
+        candidates = get(PORTS["orchestrator"], award)["award"]["rounds"][0]["candidates"]
+        second = next(c["agent"] for c in candidates if c.get("rank") == 2)
         eventually("it waiting for the review", lambda: any(s["taskId"] == "t-3" for s in signals("help.needed")))
         mesh.do("kill", "builder-fast")
     finally:
@@ -278,19 +388,34 @@ def when_the_winner_is_killed_at_work_the_runner_up_finishes(mesh):
     look = lambda: (t := get(PORTS["orchestrator"], path))["status"]["state"] in ended and t
     task = eventually("its end", look, within=150)
     check(task["status"]["state"] == "TASK_STATE_COMPLETED", f"{task['status']}; {get(PORTS['orchestrator'], award)}")
-    check((builder_of(task) or "").startswith("builder-") and builder_of(task) != "builder-fast", f"by {builder_of(task)}")
+    check(builder_of(task) == second, f"the second by the award record was {second}, it was done by {builder_of(task)}")
+    fates = [(c["agent"], c["fate"]) for r in get(PORTS["orchestrator"], award)["award"]["rounds"] for c in r["candidates"]]
+    check((second, "completed") in fates, f"and the record says so: {fates}")
     mesh.do("start", "builder-fast")
     eventually("the killed one back", lambda: "builder-fast" in alive())
 
 
 def the_registry_comes_back_with_what_it_knew(mesh):
+    mesh.are_healthy()
     before = alive()
     left = len(signals("agent.left"))
+    killed = time.time()
     mesh.do("kill", "registry")
     status, task = ask("planner", "planner-01", "t-4", wait=90)
     check(status == 200 and task["status"]["state"] == "TASK_STATE_COMPLETED", f"peers go on without it: {status}: {task}")
     unready = http(PORTS["planner"], "/readyz")
     check(unready[0] == 503 and not unready[1]["checks"]["registry"]["ok"], f"and say what is missing: {unready}")
+
+
+    def looks():
+        health = [c["State"]["Health"] for c in mesh.containers() if service(c) not in ("secret", "registry")]
+        after_it = [[look for look in h["Log"] if seconds(look["Start"]) > killed + 2] for h in health]
+        return all(after_it) and [(h["Status"], [look["ExitCode"] for look in looks]) for h, looks in zip(health, after_it)]
+
+    seen = eventually("a look at everyone's health", looks)
+    check(all(h == "healthy" and set(codes) == {0} for h, codes in seen), f"that makes nobody unhealthy: {seen}")
+    named = mesh.verb("health", "--at", published("planner"), ok=(1,)).stdout
+    check("registry: " in named, f"and is named: {named}")
     mesh.do("start", "registry")
     eventually("everybody known", lambda: alive().keys() == before.keys())
     after = alive()
@@ -301,7 +426,7 @@ def the_registry_comes_back_with_what_it_knew(mesh):
 
 
 def the_blackboard_comes_back_with_what_was_said(mesh):
-    said = {signal["id"] for signal in signals("task.*")}
+    said, before = {signal["id"] for signal in signals("task.*")}, alive().keys()
     mesh.do("kill", "blackboard")
     status, task = ask("reviewer", "reviewer-01", "t-5", wait=90)
     check(status == 200 and task["status"]["state"] == "TASK_STATE_COMPLETED", f"awards need no board: {status}: {task}")
@@ -309,6 +434,7 @@ def the_blackboard_comes_back_with_what_was_said(mesh):
     eventually("what was said before", lambda: said <= {signal["id"] for signal in signals("task.*")})
     eventually("what waited for it", lambda: any(s["taskId"] == "t-5" for s in signals("task.complete")))
     mesh.are_healthy()
+    check(alive().keys() == before, f"the same agents: {alive().keys() ^ before}")
 
 
 def who_is_stopped_says_goodbye(mesh):
@@ -348,7 +474,8 @@ def what_was_known_is_known_after_a_new_start(mesh):
     mesh.are_healthy()
     task = get(PORTS["reviewer"], "/a2a/tasks/t-1")
     check(task["status"]["state"] == "TASK_STATE_COMPLETED", f"{task}")
-    eventually("the same agents", lambda: len(alive()) == 8)
+    four = {f"builder-{n}" for n in range(1, 5)}
+    eventually("the same agents", lambda: alive().keys() == TEAM | four)
 
 
 STEPS = [
@@ -358,6 +485,9 @@ STEPS = [
     the_join_secret_is_random_private_and_written_once,
     a_container_without_the_secret_gets_nowhere,
     a_task_given_to_an_agent_that_cannot_do_it_is_done_by_one_that_can,
+    the_verbs_of_this_machine_reach_the_agents_at_their_published_ports,
+    a_published_port_is_not_called_by_a_name_of_the_network,
+    one_task_is_one_trace_of_four_agents_at_the_receiver,
     four_builders_have_four_ids_and_ports_and_all_of_them_bid,
     replicas_keep_their_ids_over_a_restart,
     when_the_winner_is_killed_at_work_the_runner_up_finishes,
@@ -402,7 +532,8 @@ def main():
             shutil.copy(static_binary(), binary)
             if shutil.which("strip"):
                 run("strip", str(binary))
-            mesh = Mesh(context)
+            traces = Receiver(bridge())
+            mesh = Mesh(pathlib.Path(context), traces)
             for step in STEPS:
                 begun = time.monotonic()
                 print(f"  {step.__name__.replace('_', ' ')}", flush=True)

@@ -2,6 +2,7 @@
 
 use actix_web::{dev::ServiceRequest, http::header};
 use protocol::problem::{Problem, Reason};
+use std::net::Ipv4Addr;
 
 /// Refuses any `Origin`, and any host but this machine's names and `names`.
 pub(super) fn check(request: &ServiceRequest, names: &[String]) -> Result<(), Problem> {
@@ -52,9 +53,10 @@ fn is_ours(host: &str, names: &[String]) -> bool {
         || port
             .strip_prefix(':')
             .is_some_and(|port| port.len() <= 5 && port.bytes().all(|b| b.is_ascii_digit()));
-    let known = ["127.0.0.1", "localhost", "[::1]"];
+    let is_loopback = || name.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
     port_is_good
-        && (known.iter().any(|known| name.eq_ignore_ascii_case(known))
+        && (is_loopback()
+            || ["localhost", "[::1]"].iter().any(|known| name.eq_ignore_ascii_case(known))
             || names.iter().any(|known| name.eq_ignore_ascii_case(known)))
 }
 
@@ -65,9 +67,16 @@ mod tests {
     #[test]
     fn only_this_machines_names_are_ours() {
         let names = ["node-1".to_owned()];
-        for host in
-            ["localhost", "LocalHost:8000", "127.0.0.1:1", "[::1]", "[::1]:8001", "node-1:80", "localhost:"]
-        {
+        for host in [
+            "localhost",
+            "LocalHost:8000",
+            "127.0.0.1:1",
+            "127.83.0.1:8001",
+            "[::1]",
+            "[::1]:8001",
+            "node-1:80",
+            "localhost:",
+        ] {
             assert!(is_ours(host, &names), "{host}");
         }
         for host in [
@@ -83,7 +92,10 @@ mod tests {
             "evil@localhost",
             "localhost ",
             "node-2",
-            "127.0.0.2",
+            "128.0.0.1",
+            "127.1",
+            "2130706433",
+            "127.0.0.01",
             "localhost:999999",
         ] {
             assert!(!is_ours(host, &names), "{host}");
