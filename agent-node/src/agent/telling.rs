@@ -164,19 +164,25 @@ impl AgentActor {
         let message = Arrived::of(came, by);
         let arrival = SpanName::Arrival(&self.me, &message.id).id();
         let task = came.payload.task_id().map(|task| json!(task));
+        // A bidder has no conversation and keeps nothing: the call's is what the bid belongs to.
+        let conversation = came.reply_conversation_id.as_ref();
+        let skill =
+            if let message::Payload::Cfp(call) = &came.payload { Some(json!(call.capability)) } else { None };
         let now = self.parts.clock.wall();
         let span = |word: &str, name: String, id, parent, kind, of: &Envelope, (from, to): (&str, &str)| {
             let mut span = Span::new(trace, id, Some(parent), &self.me, kind, name, at)
                 .with(n::MESH_SPAN, json!(word))
                 .with(n::GEN_AI_AGENT_ID, json!(self.me))
                 .with(n::MESH_TASK, task.clone())
+                .with(n::MESH_CONVERSATION, conversation.map(|id| json!(id)))
+                .with(n::MESH_SKILL, skill.clone())
                 .with(n::LANGFUSE_TYPE, json!("span"))
                 .with(n::PEER_FROM, json!(from))
                 .with(n::PEER_TO, json!(to))
                 .with(n::MESH_TYPE, json!(of.kind().wire()))
                 .with(n::MESH_MESSAGE, json!(of.message_id));
             let what = if kind == Kind::Server { "process" } else { "send" };
-            story::messaging(&mut span, what, word, to, of.message_id.as_str(), None);
+            story::messaging(&mut span, what, word, to, of.message_id.as_str(), conversation);
             story::terms(&mut span, &of.payload);
             let said = story::content(&of.payload).and_then(|said| telemetry.capture().told(&said));
             span.set(n::LANGFUSE_INPUT, said.map(Value::from));

@@ -20,11 +20,11 @@ names! {
     PEER_TO = "peer.to";
     /// The message's `type`, or the signal's.
     MESH_TYPE = "mesh.message.type";
-    /// The message's id, or the signal's.
+    /// The message's id, or the signal's; of a conversation, the one's that began it.
     MESH_MESSAGE = "mesh.message.id";
     /// The task.
     MESH_TASK = "mesh.task.id";
-    /// The conversation, on its agent.
+    /// The conversation, on its agent; of a bid, which is written nowhere, the manager's.
     MESH_CONVERSATION = "mesh.conversation.id";
     /// The coordination pattern: `delegation`, `contract-net`, `help-request` and so on.
     MESH_PATTERN = "mesh.pattern";

@@ -142,6 +142,7 @@ impl Story<'_> {
             .with(n::MESH_PATTERN, json!(self.opening.pattern))
             .with(n::PEER_FROM, self.opening.message.as_ref().map(|message| json!(message.from)))
             .with(n::PEER_TO, json!(self.me))
+            .with(n::MESH_MESSAGE, self.opening.message.as_ref().map(|message| json!(message.id)))
             .with(n::GEN_AI_OPERATION, json!("invoke_agent"))
             .with(n::GEN_AI_PROVIDER, json!(n::SYSTEM))
             .with(n::GEN_AI_AGENT_NAME, json!(self.me))
