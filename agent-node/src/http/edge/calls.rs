@@ -1,6 +1,11 @@
 //! The same edge for calls of another transport: what HTTP's requests pass, a remote procedure call passes too.
 
-use super::{Edge, Permit, body, identity::{Shown, stranger}, origin, readers::Seat};
+use super::{
+    Edge, Permit, body,
+    identity::{Shown, stranger},
+    origin,
+    readers::Seat,
+};
 use bytes::Bytes;
 use futures_util::Stream;
 use protocol::{
