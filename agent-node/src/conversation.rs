@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::agent::{Ack, Waiter};
 
+use advance::Taken;
 pub use advance::{Advance, Decided, Poisoned};
 
 /// One event on its way into a conversation.
@@ -93,6 +94,8 @@ pub struct Conversation {
     pub queue: VecDeque<Queued>,
     /// Whether a commit is under way.
     pub is_committing: bool,
+    /// What the rule has seen since that began, or nothing.
+    ahead: Option<Box<Taken>>,
     /// The step last decided.
     pub step: u64,
     head: Revision,
@@ -126,6 +129,7 @@ impl Conversation {
             ended: None,
             queue: VecDeque::new(),
             is_committing: false,
+            ahead: None,
             step: 0,
             head: 0,
             first: 0,
@@ -215,6 +219,16 @@ impl Conversation {
             | AnyPattern::Redelivery(_)
             | AnyPattern::Reaction(_) => false,
         }
+    }
+
+    /// How it ended, once that is recorded.
+    pub fn end(&self) -> Option<&Outcome> {
+        self.ended.as_ref().filter(|_| !self.ahead.as_ref().is_some_and(|taken| taken.ends()))
+    }
+
+    /// What is in memory of it and in no record: events that wait, and what the next step would have held.
+    pub fn unrecorded(self) -> (VecDeque<Queued>, Option<Poisoned>) {
+        (self.queue, self.ahead.map(|taken| taken.given_up()))
     }
 
     /// Takes the revision of the journal's new head: the batch's last write.

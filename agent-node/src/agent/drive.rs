@@ -286,12 +286,22 @@ impl AgentActor {
         id: &ConversationId,
         problem: &Problem,
         waiters: Vec<(Waiter, Ack)>,
-        inside: Vec<(What, Option<Place>)>,
+        mut inside: Vec<(What, Option<Place>)>,
         ctx: &mut Context<Self>,
     ) {
         let joined = self.joiners.remove(id).unwrap_or_default();
         waiters.into_iter().chain(joined).for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
-        let queue = self.conversations.remove(id).map(|conversation| conversation.queue).unwrap_or_default();
+        let (queue, ahead) = self.conversations.remove(id).map(Conversation::unrecorded).unwrap_or_default();
+        // What was to be the next step has been computed from one that never was.
+        if let Some(Poisoned { why, waiters, receipts, inside: more }) = ahead {
+            if !why.is_empty() {
+                tracing::error!(agent = %self.me, conversation = %id, why, "what came next could not be taken either");
+            }
+            waiters.into_iter().for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
+            let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
+            self.answer_repeats(&receipts, &Err(problem.clone()));
+            inside.extend(more);
+        }
         self.tasks.retain(|_, open| open != id);
         let restored = self.restore(id).unwrap_or_else(|error| {
             tracing::error!(agent = %self.me, conversation = %id, %error, "a conversation can't be read back");

@@ -56,16 +56,16 @@ impl AgentActor {
     /// After a step is durable: a conversation that has ended is told of, and later what closes afterwards.
     pub(super) fn tell_of(&mut self, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let Some(ended) = &conversation.ended else { return };
+        let Some(ended) = conversation.end().map(|end| end.status.state) else { return };
         let (from, to) = (conversation.told, conversation.step);
         conversation.told = to;
         if from == 0 {
             if conversation.task.is_some() {
-                self.parts.telemetry.meters().end(ended.status.state);
+                self.parts.telemetry.meters().end(ended);
             }
             let trace = conversation.trace.as_ref().map(TraceContext::trace).unwrap_or_default();
             let task = conversation.task.as_ref().map(|row| row.task.spec.task_id.as_str());
-            let (pattern, state) = (conversation.pattern.name(), ended.status.state.word());
+            let (pattern, state) = (conversation.pattern.name(), ended.word());
             tracing::info!(agent = %self.me, conversation = %id, task, trace, pattern, state, "a conversation ended");
         }
         if !self.parts.telemetry.wants(conversation.trace.as_ref()) {

@@ -15,6 +15,7 @@ use protocol::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A decided step on its way to the store.
+#[derive(Default)]
 pub struct Decided {
     /// What is to be written.
     pub batch: Batch,
@@ -58,8 +59,40 @@ pub struct Poisoned {
     pub inside: Vec<(What, Option<Place>)>,
 }
 
+/// What has been taken into a step that is not sealed yet: the rule has seen it, nothing is recorded of it.
+pub(super) struct Taken {
+    decided: Decided,
+    effects: Vec<Effect>,
+    may_wait: bool,
+    fault: Option<Fault>,
+}
+
+impl Taken {
+    /// Whether it holds the conversation's end.
+    pub(super) fn ends(&self) -> bool {
+        self.effects.iter().any(|effect| matches!(effect, Effect::Finish(_)))
+    }
+
+    /// Of a step that will never be: whom to refuse, and what to hand in again.
+    pub(super) fn given_up(self) -> Poisoned {
+        let why = self.fault.map(|(Fault::Panicked(why) | Fault::Unwritten(why))| why);
+        poisoned(why.unwrap_or_default(), self.decided, std::iter::empty())
+    }
+}
+
+/// When an event is taken in, and what is known of the peers then.
+#[derive(Clone, Copy)]
+struct Now<'a> {
+    me: &'a AgentId,
+    at: NodeTime,
+    wall: WallTime,
+    records: &'a BTreeMap<AgentId, TrackRecord>,
+}
+
 impl Conversation {
-    /// Runs the rule over everything that waits; `force` commits even what could be deferred.
+    /// Runs the rule over everything that waits, and makes a step of it. While the step before is being written, the rule
+    /// runs all the same, so that the next one is only sealed once that stands; whatever it decides is performed, answered
+    /// and shown after its own commit. `force` commits even what could be deferred.
     pub fn advance(
         &mut self,
         me: &AgentId,
@@ -68,95 +101,101 @@ impl Conversation {
         records: &BTreeMap<AgentId, TrackRecord>,
         force: bool,
     ) -> Advance {
-        if self.is_committing || (self.queue.is_empty() && !(force && self.has_uncommitted())) {
+        if !self.queue.is_empty() || !self.is_committing && force && self.has_uncommitted() {
+            self.take_in(Now { me, at, wall, records });
+        }
+        if self.is_committing {
             return Advance::Nothing;
         }
-        let mut decided = Decided {
-            batch: Batch::default(),
-            effects: Vec::new(),
-            waiters: Vec::new(),
-            claims: Vec::new(),
-            inside: std::mem::take(&mut self.deferred),
-            track_records: Vec::new(),
-            dropped: Vec::new(),
-            receipts: Vec::new(),
-        };
-        let mut events = std::mem::take(&mut self.queue).into_iter();
-        match self.decide(me, (at, wall), records, force, &mut decided, &mut events) {
-            Ok(true) => Advance::Commit(Box::new(decided)),
-            Ok(false) => {
+        let Some(taken) = self.ahead.take() else { return Advance::Nothing };
+        let Taken { mut decided, effects, may_wait, fault } = *taken;
+        let sealed = match fault {
+            Some(fault) => Err(fault),
+            None if may_wait && !force && effects.is_empty() && self.uncommitted.len() < 1_024 => {
                 self.deferred = decided.inside;
-                Advance::Deferred(decided.waiters)
+                return Advance::Deferred(decided.waiters);
             }
-            Err(Fault::Panicked(why)) => Advance::Poisoned(poisoned(why, decided, events)),
+            None => self.seal(me, effects, &mut decided).map_err(Fault::from),
+        };
+        match sealed {
+            Ok(()) => Advance::Commit(Box::new(decided)),
+            Err(Fault::Panicked(why)) => Advance::Poisoned(poisoned(why, decided, self.queue.drain(..))),
             Err(Fault::Unwritten(why)) => {
                 // Any of them may be what can't be written: it must not come back for ever.
                 decided.inside.clear();
-                Advance::Poisoned(poisoned(why, decided, events))
+                Advance::Poisoned(poisoned(why, decided, self.queue.drain(..)))
             }
         }
     }
 
-    /// Whether there is a step to commit; else it may wait. An error says why what is in memory is not true any more.
-    fn decide(
-        &mut self,
-        me: &AgentId,
-        (at, wall): (NodeTime, WallTime),
-        records: &BTreeMap<AgentId, TrackRecord>,
-        force: bool,
-        decided: &mut Decided,
-        events: &mut impl Iterator<Item = Queued>,
-    ) -> Result<bool, Fault> {
-        let mut may_wait = !force;
-        let mut all_effects = Vec::new();
+    /// Runs the rule over everything that waits, up to the first event that it can't take.
+    fn take_in(&mut self, now: Now<'_>) {
+        let mut taken = self.ahead.take().unwrap_or_else(|| {
+            let inside = std::mem::take(&mut self.deferred);
+            let decided = Decided { inside, ..Decided::default() };
+            Box::new(Taken { decided, effects: Vec::new(), may_wait: true, fault: None })
+        });
+        while taken.fault.is_none()
+            && let Some(queued) = self.queue.pop_front()
+        {
+            taken.fault = self.take(now, queued, &mut taken).err();
+        }
+        self.ahead = Some(taken);
+    }
+
+    /// One event. An error says why what is in memory is not true any more.
+    fn take(&mut self, now: Now<'_>, queued: Queued, taken: &mut Taken) -> Result<(), Fault> {
+        let Now { me, at, wall, records } = now;
+        let Taken { decided, effects: all_effects, may_wait, .. } = taken;
         let step = self.step + 1;
-        for queued in events {
-            may_wait &= queued.may_be_forgotten();
-            let is_inside = queued.receipt.is_none() && queued.waiters.is_empty();
-            // Whatever goes wrong from here on: whoever waits is told.
-            decided.waiters.extend(queued.waiters);
-            if let Some(Sealed { key, task_id, bytes }) = queued.receipt {
-                decided.receipts.push((key.clone(), task_id));
-                decided.batch.writes.push(Write::Put(key, bytes));
-            }
-            if let Some(place) = queued.closes
-                && let Some(closed) = self.open.remove(&place)
-                && let What::Undelivered { reason, message, .. } = &queued.what
-            {
-                self.bury(me, &closed, place, (reason, message), wall, &mut decided.batch.writes)?;
-            }
-            if let Some(cursor) = queued.cursor {
-                let bytes = spill::encode(me, &cursor, &mut Vec::new(), &mut BTreeSet::new())?;
-                decided.batch.writes.push(Write::Put(keys::cursor(me), bytes));
-            }
-            if matches!(queued.what, What::Leaving { .. }) {
-                self.excuse_attempts();
-            }
-            let event = Event { at, wall, what: queued.what };
-            if let (Some(row), What::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
-                row.task.hear(said.as_ref().clone());
-            }
-            let effects = rule(&mut self.pattern, &event).map_err(Fault::Panicked)?;
-            if is_inside {
-                decided.inside.push((event.what.clone(), queued.closes));
-            }
-            for effect in effects {
-                let place = Place(step, u32::try_from(all_effects.len()).unwrap_or(u32::MAX));
-                self.note(me, &effect, place, at, wall, records, decided)?;
-                all_effects.push(effect);
-            }
-            self.uncommitted.push((event, queued.closes));
+        *may_wait &= queued.may_be_forgotten();
+        let is_inside = queued.receipt.is_none() && queued.waiters.is_empty();
+        // Whatever goes wrong from here on: whoever waits is told.
+        decided.waiters.extend(queued.waiters);
+        if let Some(Sealed { key, task_id, bytes }) = queued.receipt {
+            decided.receipts.push((key.clone(), task_id));
+            decided.batch.writes.push(Write::Put(key, bytes));
         }
-        if may_wait && all_effects.is_empty() && self.uncommitted.len() < 1_024 {
-            return Ok(false);
+        if let Some(place) = queued.closes
+            && let Some(closed) = self.open.remove(&place)
+            && let What::Undelivered { reason, message, .. } = &queued.what
+        {
+            self.bury(me, &closed, place, (reason, message), wall, &mut decided.batch.writes)?;
         }
+        if let Some(cursor) = queued.cursor {
+            let bytes = spill::encode(me, &cursor, &mut Vec::new(), &mut BTreeSet::new())?;
+            decided.batch.writes.push(Write::Put(keys::cursor(me), bytes));
+        }
+        if matches!(queued.what, What::Leaving { .. }) {
+            self.excuse_attempts();
+        }
+        let event = Event { at, wall, what: queued.what };
+        if let (Some(row), What::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
+            row.task.hear(said.as_ref().clone());
+        }
+        let effects = rule(&mut self.pattern, &event).map_err(Fault::Panicked)?;
+        if is_inside {
+            decided.inside.push((event.what.clone(), queued.closes));
+        }
+        for effect in effects {
+            let place = Place(step, u32::try_from(all_effects.len()).unwrap_or(u32::MAX));
+            self.note(me, &effect, place, at, wall, records, decided)?;
+            all_effects.push(effect);
+        }
+        self.uncommitted.push((event, queued.closes));
+        Ok(())
+    }
+
+    /// Makes one batch of what has been taken in.
+    fn seal(&mut self, me: &AgentId, effects: Vec<Effect>, decided: &mut Decided) -> Result<(), Error> {
         for place in std::mem::take(&mut self.again) {
             decided.effects.extend(self.open.get(&place).map(|open| (place, open.effect.clone())));
         }
-        self.record(me, step, all_effects, decided)?;
+        let step = self.step + 1;
+        self.record(me, step, effects, decided)?;
         self.step = step;
         self.is_committing = true;
-        Ok(true)
+        Ok(())
     }
 }
 

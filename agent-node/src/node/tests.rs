@@ -1,3 +1,5 @@
+mod ahead;
+mod between;
 mod claims;
 
 use super::*;
@@ -152,46 +154,18 @@ impl Brain for Pondering {
     }
 }
 
-/// A store that remembers which keys were written together.
-struct Remembering(Shared, std::sync::Mutex<Vec<Vec<String>>>);
-
-impl Store for Remembering {
-    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
-        self.1.lock().unwrap().push(batch.writes.iter().map(|write| write.key().to_string()).collect());
-        self.0.commit(lane, batch)
-    }
-
-    fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
-        self.0.latest(key)
-    }
-
-    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
-        self.0.read(filter, after, limit)
-    }
-
-    fn head(&self) -> Revision {
-        self.0.head()
-    }
-
-    fn generation(&self) -> String {
-        self.0.generation()
-    }
-
-    fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
-        self.0.watch(filter, after)
-    }
-
-    fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
-        self.0.trim(filter, before)
-    }
-}
-
 #[actix::test]
 async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
-    let store = Arc::new(Remembering(blackboard::store::memory::new(), Default::default()));
+    let written: Arc<std::sync::Mutex<Vec<Vec<String>>>> = Arc::default();
+    let remember = written.clone();
+    let store = between::Between::new(blackboard::store::memory::new(), move |store, lane, batch| {
+        let keys = batch.writes.iter().map(|write| write.key().to_string()).collect();
+        remember.lock().unwrap().push(keys);
+        store.commit(lane, batch)
+    });
     let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
     let terms = Terms { max_parallel: 1, ..pondering.terms.clone() };
-    let setup = Setup { store: store.clone(), ..setup(vec![Seat { terms, ..pondering }]) };
+    let setup = Setup { store, ..setup(vec![Seat { terms, ..pondering }]) };
     let (secret, outside) = (setup.secret.clone(), WireLimits::default());
     let running = start(setup).await.unwrap();
     let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);
@@ -214,7 +188,7 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
         }
     };
     let (older, newer) = (award(3).await, award(7).await);
-    let batches = store.1.lock().unwrap().clone();
+    let batches = written.lock().unwrap().clone();
     let begins = batches.iter().find(|keys| keys.contains(&format!("builder-01.journal.{newer}"))).unwrap();
     assert!(begins.contains(&format!("builder-01.journal.{older}")), "{begins:#?}");
     let rows = begins.iter().filter(|key| key.starts_with("builder-01.task.")).count();

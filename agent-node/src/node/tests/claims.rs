@@ -4,13 +4,11 @@ use super::*;
 use blackboard::{store::Write, wire::Call};
 
 /// A store whose commits of claims are written and never answered: the moment before a crash.
-struct Stuck(Shared);
-
-impl Store for Stuck {
-    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+fn stuck(kept: Shared) -> Shared {
+    between::Between::new(kept, |store, lane, batch| {
         let claims =
             batch.writes.iter().any(|write| write.key().to_string().starts_with("manager-01.claim."));
-        let committed = self.0.commit(lane, batch);
+        let committed = store.commit(lane, batch);
         match claims {
             true => Box::pin(async move {
                 committed.await?;
@@ -18,31 +16,7 @@ impl Store for Stuck {
             }),
             false => committed,
         }
-    }
-
-    fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
-        self.0.latest(key)
-    }
-
-    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
-        self.0.read(filter, after, limit)
-    }
-
-    fn head(&self) -> Revision {
-        self.0.head()
-    }
-
-    fn generation(&self) -> String {
-        self.0.generation()
-    }
-
-    fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
-        self.0.watch(filter, after)
-    }
-
-    fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
-        self.0.trim(filter, before)
-    }
+    })
 }
 
 fn below(topic: &str) -> Filter {
@@ -58,7 +32,7 @@ async fn a_claim_whose_row_is_gone_after_a_restart_is_given_up_and_the_work_awar
         let seats = vec![seat("builder-01", "build", 0.0, 1_000), seat("manager-01", "manage", 0.0, 1_000)];
         start(Setup { store, auction: auction.clone(), ..setup(seats) })
     };
-    let running = begin(Arc::new(Stuck(kept.clone()))).await.unwrap();
+    let running = begin(stuck(kept.clone())).await.unwrap();
     let url =
         |running: &Running| format!("http://{}", running.agents[&AgentId::parse("manager-01").unwrap()]);
     let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
