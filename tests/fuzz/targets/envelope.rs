@@ -1,0 +1,19 @@
+//! A peer message that is taken can be written, and is read back as the same message.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use protocol::{
+    envelope::Envelope,
+    ids::MessageId,
+    json::{MAX_DEPTH, parse},
+};
+
+fuzz_target!(|bytes: &[u8]| {
+    let minted = || MessageId::parse("minted").expect("an id");
+    let Ok(body) = parse(bytes, MAX_DEPTH) else { return };
+    let Ok(envelope) = Envelope::from_json(body, minted) else { return };
+    let written = serde_json::to_vec(&envelope.to_json()).expect("it can be written");
+    let body = parse(&written, 2 * MAX_DEPTH).expect("what is written is JSON as we take it");
+    let again = Envelope::from_json(body, minted).expect("what is written is taken");
+    assert_eq!(again, envelope);
+});
