@@ -78,7 +78,8 @@ impl Scene {
     /// An update of the task, on its way in.
     fn update(&self, id: &'static str) -> tokio::task::JoinHandle<Result<Ack, Problem>> {
         let (actor, conversation) = (self.running.actors[0].clone(), self.conversation.clone());
-        let status = json!({ "taskId": "t-1", "seq": 1, "status": { "state": "TASK_STATE_WORKING", "message": id } });
+        let status =
+            json!({ "taskId": "t-1", "seq": 1, "status": { "state": "TASK_STATE_WORKING", "message": id } });
         let admit = admit(id, "task-update", status, Some(&conversation));
         actix::spawn(async move { actor.send(admit).await.unwrap() })
     }
