@@ -29,9 +29,12 @@ impl Held {
     }
 }
 
+/// Where commits are held, while they are.
+type Gate = Arc<Mutex<Option<UnboundedSender<Held>>>>;
+
 /// A store whose commits go through at once until they are to be held.
-fn holding(kept: Shared) -> (Arc<Between>, Arc<Mutex<Option<UnboundedSender<Held>>>>) {
-    let gate: Arc<Mutex<Option<UnboundedSender<Held>>>> = Arc::default();
+fn holding(kept: Shared) -> (Arc<Between>, Gate) {
+    let gate = Gate::default();
     let to = gate.clone();
     let store = Between::new(kept, move |store, lane, batch| {
         let Some(to) = to.lock().unwrap().clone() else { return store.commit(lane, batch) };
@@ -52,7 +55,7 @@ struct Scene {
     running: Running,
     conversation: String,
     held: UnboundedReceiver<Held>,
-    gate: Arc<Mutex<Option<UnboundedSender<Held>>>>,
+    gate: Gate,
 }
 
 impl Scene {
