@@ -8,8 +8,8 @@ mod door;
 mod gate;
 mod service;
 
-mod read;
-mod status;
+pub(crate) mod read;
+pub(crate) mod status;
 mod write;
 
 pub(crate) mod codec;

@@ -188,12 +188,12 @@ async fn starts(data: &str, team: &std::path::Path) -> (i32, String, String) {
 #[actix::test]
 async fn a_card_that_can_not_be_used_says_why_and_a_kept_one_helps_over_an_absence() {
     let dir = directory();
-    let odd = weather(r#"{ "supportedInterfaces": [{ "url": "x:1", "protocolBinding": "GRPC", "protocolVersion": "1.0" }]}"#, Play::Never).await;
+    let odd = weather(r#"{ "supportedInterfaces": [{ "url": "x:1", "protocolBinding": "urn:x:smoke", "protocolVersion": "1.0" }]}"#, Play::Never).await;
     let path = file(dir.path(), "odd.yaml", &team(&odd, ""));
     let data = dir.path().join("data").to_string_lossy().into_owned();
     let (code, _, said) = starts(&data, &path).await;
     assert_ne!(code, 0);
-    assert!(said.contains("no interface can be used: GRPC at \"x:1\""), "{said}");
+    assert!(said.contains("no interface can be used: urn:x:smoke at \"x:1\""), "{said}");
 
     let away = file(dir.path(), "away.yaml", "agent: gone\nbrain: { a2a: { card: 'http://127.0.0.1:9' } }\n");
     let (code, _, said) = starts(&data, &away).await;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tonic::{Code, Request, Response, Status, body::Body, metadata::AsciiMetadataKey};
 
+mod foreign;
 mod refusals;
 mod streams;
 

@@ -1,5 +1,6 @@
 //! What a call asks, as the ProtoJSON of the same message: so that all bindings read, check and refuse alike.
 
+mod heard;
 mod value;
 
 use super::wire;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use value::{structure, timestamp};
 
 /// A message that ProtoJSON can hold.
-pub(super) trait Read {
+pub(crate) trait Read {
     /// The same as JSON; refused is only what JSON can't say.
     fn read(self) -> Result<Value, Invalid>;
 }

@@ -2,7 +2,7 @@
 
 use prost::{Message, Name};
 use prost_types::Any;
-use protocol::a2a::error::{A2aError, DOMAIN};
+use protocol::a2a::error::{A2aError, DOMAIN, Kind};
 use std::collections::BTreeMap;
 use tonic::{Code, Status, metadata::MetadataMap};
 
@@ -27,6 +27,30 @@ pub(super) fn status(error: &A2aError) -> Status {
     }
     let whole = RpcStatus { code: code.into(), message: error.message.clone(), details };
     Status::with_details_and_metadata(code, &error.message, whole.encode_to_vec().into(), MetadataMap::new())
+}
+
+/// What a foreign agent says went wrong: by its details if there are some, else by the code alone.
+pub(crate) fn error_of(status: &Status) -> A2aError {
+    let details = RpcStatus::decode(status.details()).unwrap_or_default().details;
+    let info = details.iter().find(|detail| detail.type_url == ErrorInfo::type_url());
+    let info = info.and_then(|info| ErrorInfo::decode(&*info.value).ok()).unwrap_or_default();
+    let by_code = match status.code() {
+        Code::NotFound => Kind::TaskNotFound,
+        Code::FailedPrecondition => Kind::UnsupportedOperation,
+        Code::InvalidArgument | Code::OutOfRange => Kind::InvalidParams,
+        Code::Unimplemented => Kind::MethodNotFound,
+        Code::Unauthenticated => Kind::Unauthenticated,
+        Code::PermissionDenied => Kind::Forbidden,
+        Code::ResourceExhausted => Kind::RateLimited,
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Kind::Unavailable,
+        Code::Ok | Code::Unknown | Code::AlreadyExists | Code::Aborted | Code::Internal | Code::DataLoss => {
+            Kind::Internal
+        }
+    };
+    let kind = Kind::from_reason(&info.reason).filter(|_| info.domain == DOMAIN).unwrap_or(by_code);
+    let mut error = A2aError::new(kind, status.message().chars().take(1_000).collect::<String>());
+    error.metadata = info.metadata.into_iter().take(32).collect();
+    error
 }
 
 fn code(name: &str) -> Code {
@@ -107,7 +131,7 @@ struct RetryInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::a2a::{error::Kind, json::Invalid};
+    use protocol::a2a::json::Invalid;
 
     #[test]
     fn every_error_has_its_code_and_says_why() {
@@ -121,6 +145,7 @@ mod tests {
             let info = ErrorInfo::decode(&*whole.details[0].value).unwrap();
             assert_eq!((info.reason.as_str(), info.domain.as_str()), (kind.reason(), "a2a-protocol.org"));
             assert_eq!(info.metadata["k"], "v");
+            assert_eq!(error_of(&status), A2aError::new(*kind, "why").with("k", "v"));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What comes of a call, as protobuf.
 
+mod asked;
 mod card;
 mod value;
 

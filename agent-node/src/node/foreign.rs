@@ -6,7 +6,7 @@ use crate::{
     config::AgentConfig,
     outbox::{
         a2a::{
-            card::{EXTENSIONS, fetch},
+            card::{SPOKEN, fetch},
             errand::Notes,
             hooks::Hooks,
         },
@@ -97,7 +97,7 @@ impl Abroad {
             }
         }
         let kept = kept.and_then(|file| std::fs::read(file).ok());
-        let kept = kept.and_then(|text| vet(&serde_json::from_slice(&text).ok()?, EXTENSIONS).ok());
+        let kept = kept.and_then(|text| vet(&serde_json::from_slice(&text).ok()?, SPOKEN).ok());
         match kept {
             Some(vetted) => {
                 tracing::warn!(agent = %agent.id, why, "its card can't be had; the one kept is used");

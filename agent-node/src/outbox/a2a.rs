@@ -1,11 +1,17 @@
 //! The A2A client: finds a foreign agent by its card, and calls its operations over JSON-RPC or HTTP+JSON, whichever its
-//! card prefers and we speak (A2A §5, §9, §11). Everything goes through [`super::outside`].
+//! card prefers, or over gRPC if we speak that and it nothing else (A2A §5, §9–11). Everything goes through
+//! [`super::outside`].
 
 pub mod card;
 pub mod credentials;
 pub mod errand;
+#[cfg(feature = "grpc")]
+mod grpc;
 pub mod hooks;
 mod stream;
+
+#[cfg(feature = "grpc")]
+use protocol::a2a::card::GRPC;
 
 use super::outside::{self, Answer, Call, Outside, Streamed};
 use credentials::Credentials;
@@ -174,6 +180,12 @@ impl Remote {
         params: Value,
         within: Option<Duration>,
     ) -> Result<Value, CallError> {
+        #[cfg(feature = "grpc")]
+        if interface.protocol_binding == GRPC {
+            let call = self.dressed(Call::new(Method::POST, ""));
+            let call = within.map_or(call.clone(), |within| call.within(within));
+            return grpc::call(&self.outside, call, interface, method, with_tenant(interface, params)).await;
+        }
         let mut call = self.call(interface, method, task, with_tenant(interface, params))?;
         if let Some(within) = within {
             call = call.within(within);
@@ -189,6 +201,11 @@ impl Remote {
         task: &str,
         params: Value,
     ) -> Result<Events, CallError> {
+        #[cfg(feature = "grpc")]
+        if interface.protocol_binding == GRPC {
+            let call = self.dressed(Call::new(Method::POST, ""));
+            return grpc::listen(&self.outside, call, interface, method, params).await;
+        }
         let call = self.call(interface, method, task, params)?;
         match self.outside.stream(call).await.map_err(away)? {
             Streamed::Stream(bytes) => Ok(stream::events(bytes, is_rest(interface))),
@@ -225,15 +242,20 @@ impl Remote {
             (Method::POST, interface.url.clone(), Some(body.to_string()))
         };
         let url = self.credentials.within(&self.vetted.card, url);
-        let mut call =
-            Call::new(http, url).header(VERSION_PARAMETER, VERSION).header("accept", "application/json");
+        let mut call = Call::new(http, url).header("accept", "application/json");
         if let Some(body) = body {
             call = call.body("application/json", body);
         }
+        Ok(self.dressed(call))
+    }
+
+    /// `call` with what every call says beside its parameters.
+    fn dressed(&self, call: Call) -> Call {
+        let mut call = call.header(VERSION_PARAMETER, VERSION);
         if let Some(trace) = &self.trace {
             call = call.header(TRACEPARENT, &trace.to_string());
         }
-        Ok(self.credentials.onto(&self.vetted.card, call))
+        self.credentials.onto(&self.vetted.card, call)
     }
 }
 

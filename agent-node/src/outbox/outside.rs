@@ -4,13 +4,15 @@
 //! passed, so what was checked is what is called. No redirect is followed, no proxy asked; time and size are bounded.
 //! Plain `http` goes only where the configuration allows it by address.
 
+#[cfg(feature = "grpc")]
+mod calls;
 mod resolve;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use protocol::outside::Rules;
 use reqwest::{
-    Client, Method, Response, StatusCode, Url,
+    Client, ClientBuilder, Method, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
     redirect,
 };
@@ -72,6 +74,19 @@ pub struct Call {
 }
 
 impl Call {
+    /// Within which time it is to be answered, if that was said.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.within
+    }
+
+    /// The same at another URL.
+    #[cfg(feature = "grpc")]
+    #[must_use]
+    pub(crate) fn at(self, url: String) -> Self {
+        Self { url, ..self }
+    }
+
     /// A call without a body.
     pub fn new(method: Method, url: impl Into<String>) -> Self {
         Self { method, url: url.into(), headers: HeaderMap::new(), body: Bytes::new(), within: None }
@@ -138,34 +153,49 @@ pub enum Streamed<S> {
 /// The client. Cheap to clone; all clones share connections.
 #[derive(Debug, Clone)]
 pub struct Outside {
-    secured: Client,
-    plain: Client,
+    requests: Clients,
+    #[cfg(feature = "grpc")]
+    calls: Clients,
     rules: Arc<Rules>,
     bounds: Bounds,
+}
+
+/// With TLS, and without where that is allowed.
+#[derive(Debug, Clone)]
+struct Clients {
+    secured: Client,
+    plain: Client,
 }
 
 impl Outside {
     /// A client that goes where `rules` let it.
     pub fn new(rules: Rules, bounds: Bounds) -> Result<Self, Error> {
         let rules = Arc::new(rules);
-        let client = |only_named| {
-            blackboard::wire::tls::client()
+        let client = |only_named, speaking: fn(ClientBuilder) -> ClientBuilder| {
+            let client = blackboard::wire::tls::client()
                 .no_proxy()
                 .redirect(redirect::Policy::none())
                 .referer(false)
-                .http1_only()
                 .user_agent(concat!("agent-mesh/", env!("CARGO_PKG_VERSION")))
                 .connect_timeout(bounds.connect)
-                .dns_resolver(Arc::new(Resolver::new(rules.clone(), only_named)))
-                .build()
-                .map_err(|error| Error::Away(format!("no HTTP client: {error}")))
+                .dns_resolver(Arc::new(Resolver::new(rules.clone(), only_named)));
+            speaking(client).build().map_err(|error| Error::Away(format!("no HTTP client: {error}")))
         };
-        Ok(Self { secured: client(false)?, plain: client(true)?, rules: rules.clone(), bounds })
+        let clients = |speaking| {
+            Ok::<_, Error>(Clients { secured: client(false, speaking)?, plain: client(true, speaking)? })
+        };
+        Ok(Self {
+            requests: clients(ClientBuilder::http1_only)?,
+            #[cfg(feature = "grpc")]
+            calls: clients(calls::over_http2)?,
+            rules: rules.clone(),
+            bounds,
+        })
     }
 
     /// Whether `url` may be called, as far as that shows without asking for a name.
     pub fn check(&self, url: &str) -> Result<(), Error> {
-        self.request(Call::new(Method::POST, url)).map(drop)
+        self.request(&self.requests, Call::new(Method::POST, url)).map(drop)
     }
 
     /// Where it may go.
@@ -177,7 +207,7 @@ impl Outside {
     pub async fn call(&self, call: Call) -> Result<Answer, Error> {
         let within = call.within.unwrap_or(self.bounds.answer);
         let asked = async {
-            let answer = self.request(call)?.send().await.map_err(|error| why(&error))?;
+            let answer = self.request(&self.requests, call)?.send().await.map_err(|error| why(&error))?;
             whole(answer, self.bounds.max_bytes).await
         };
         tokio::time::timeout(within, asked).await.unwrap_or_else(|_| Err(late("no answer in time")))
@@ -189,7 +219,7 @@ impl Outside {
         call: Call,
     ) -> Result<Streamed<impl Stream<Item = Result<Bytes, Error>> + Send + 'static>, Error> {
         let within = call.within.unwrap_or(self.bounds.answer);
-        let request = self.request(call.header("accept", "text/event-stream"))?;
+        let request = self.request(&self.requests, call.header("accept", "text/event-stream"))?;
         let Ok(answer) = tokio::time::timeout(within, request.send()).await else {
             return Err(late("no answer in time"));
         };
@@ -221,12 +251,12 @@ impl Outside {
         })))
     }
 
-    fn request(&self, call: Call) -> Result<reqwest::RequestBuilder, Error> {
+    fn request(&self, clients: &Clients, call: Call) -> Result<reqwest::RequestBuilder, Error> {
         let url = Url::parse(&call.url)
             .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", call.url)))?;
         let client = match url.scheme() {
-            "https" => &self.secured,
-            "http" => &self.plain,
+            "https" => &clients.secured,
+            "http" => &clients.plain,
             other => return Err(Error::BadUrl(format!("{other}: is not called; https and http are"))),
         };
         if !url.username().is_empty() || url.password().is_some() {

@@ -2,7 +2,7 @@
 //! to use (A2A §8.3, §5.2, §18 of our checklist).
 
 use super::{
-    card::{AgentCard, AgentInterface, AgentSkill, HTTP_JSON, JSONRPC},
+    card::{AgentCard, AgentInterface, AgentSkill, GRPC},
     json::FromProto,
 };
 use serde_json::Value;
@@ -29,12 +29,22 @@ const REQUIRED: &[&str] = &[
 pub struct Vetted {
     /// The card.
     pub card: AgentCard,
-    /// The interfaces that can be used, the agent's preferred one first; at least one.
+    /// The interfaces that can be used, the agent's preferred one first; at least one. Those over gRPC only where there is
+    /// no other.
     pub interfaces: Vec<AgentInterface>,
 }
 
-/// The card in `raw`, or every reason against it. `extensions` are those we can do.
-pub fn vet(raw: &Value, extensions: &[&str]) -> Result<Vetted, Vec<String>> {
+/// What the client speaks.
+#[derive(Debug, Clone, Copy)]
+pub struct Spoken<'a> {
+    /// Extensions it can do.
+    pub extensions: &'a [&'a str],
+    /// Bindings.
+    pub bindings: &'a [&'a str],
+}
+
+/// The card in `raw`, or every reason against it.
+pub fn vet(raw: &Value, spoken: Spoken) -> Result<Vetted, Vec<String>> {
     let mut against = Vec::new();
     let Some(members) = raw.as_object() else { return Err(vec!["the card is no JSON object".to_owned()]) };
     let snake = |name: &str| {
@@ -88,19 +98,22 @@ pub fn vet(raw: &Value, extensions: &[&str]) -> Result<Vetted, Vec<String>> {
         }
     }
     for extension in card.capabilities.extensions.iter().filter(|extension| extension.required) {
-        if !extensions.contains(&extension.uri.as_str()) {
+        if !spoken.extensions.contains(&extension.uri.as_str()) {
             against.push(format!("it requires the extension {}, which is not done here", extension.uri));
         }
     }
     let mut interfaces = Vec::new();
     let mut unusable = Vec::new();
     for interface in &card.supported_interfaces {
-        match why_not(interface) {
+        match why_not(interface, spoken.bindings) {
             None => interfaces.push(interface.clone()),
             Some(why) => {
                 unusable.push(format!("{} at {:?}: {why}", interface.protocol_binding, interface.url))
             }
         }
+    }
+    if interfaces.iter().any(|interface| interface.protocol_binding != GRPC) {
+        interfaces.retain(|interface| interface.protocol_binding != GRPC);
     }
     if interfaces.is_empty() {
         against.push(format!("no interface can be used: {}", unusable.join("; ")));
@@ -130,8 +143,8 @@ fn skills(skills: &[AgentSkill]) -> Vec<String> {
     against
 }
 
-fn why_not(interface: &AgentInterface) -> Option<String> {
-    if ![JSONRPC, HTTP_JSON].contains(&interface.protocol_binding.as_str()) {
+fn why_not(interface: &AgentInterface, bindings: &[&str]) -> Option<String> {
+    if !bindings.contains(&interface.protocol_binding.as_str()) {
         return Some("the binding is not spoken here".to_owned());
     }
     let is_v1 = interface.protocol_version == "1" || interface.protocol_version.starts_with("1.");
@@ -139,6 +152,8 @@ fn why_not(interface: &AgentInterface) -> Option<String> {
         return Some(format!("version {:?} is not spoken here, 1.0 is", interface.protocol_version));
     }
     let rest = interface.url.strip_prefix("https://").or_else(|| interface.url.strip_prefix("http://"));
+    let is_bare = interface.protocol_binding == GRPC && !interface.url.contains("://");
+    let rest = rest.or(is_bare.then_some(interface.url.as_str()));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     match host {
         None => Some("the url is not absolute, or neither https nor http".to_owned()),
@@ -197,7 +212,10 @@ pub fn fits(wanted: &str, offered: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::a2a::card::{HTTP_JSON, JSONRPC};
     use serde_json::json;
+
+    const SPOKEN: Spoken = Spoken { extensions: &[], bindings: &[JSONRPC, HTTP_JSON] };
 
     fn card() -> Value {
         json!({
@@ -214,21 +232,31 @@ mod tests {
 
     #[test]
     fn the_first_interface_that_can_be_used_is_preferred() {
-        let vetted = vet(&card(), &[]).unwrap();
+        let vetted = vet(&card(), SPOKEN).unwrap();
         let urls: Vec<_> = vetted.interfaces.iter().map(|interface| interface.url.as_str()).collect();
         assert_eq!(urls, ["https://w.example/v1", "https://w.example/rpc"]);
         assert_eq!(vetted.interfaces[0].tenant.as_deref(), Some("t"));
     }
 
     #[test]
+    fn grpc_is_used_where_there_is_nothing_else() {
+        let spoken = Spoken { bindings: &[JSONRPC, HTTP_JSON, GRPC], ..SPOKEN };
+        assert_eq!(vet(&card(), spoken).unwrap().interfaces.len(), 2);
+        let mut only = card();
+        only["supportedInterfaces"].as_array_mut().unwrap().truncate(1);
+        assert_eq!(vet(&only, spoken).unwrap().interfaces[0].url, "w.example:443");
+        assert!(vet(&only, SPOKEN).unwrap_err().join("|").contains("not spoken here"));
+    }
+
+    #[test]
     fn every_reason_against_a_card_is_given() {
-        let against = vet(&json!({ "name": "x", "url": "https://x" }), &[]).unwrap_err();
+        let against = vet(&json!({ "name": "x", "url": "https://x" }), SPOKEN).unwrap_err();
         assert_eq!(against.len(), REQUIRED.len(), "{against:?}");
         assert!(against.iter().any(|why| why.contains("0.3")));
         let with = |path: &str, value: Value| {
             let mut card = card();
             *card.pointer_mut(path).unwrap() = value;
-            vet(&card, &[]).unwrap_err().join("|")
+            vet(&card, SPOKEN).unwrap_err().join("|")
         };
         for (path, value, part) in [
             ("/name", json!(" "), "name is empty"),
@@ -262,7 +290,7 @@ mod tests {
             let against = with(path, value.clone());
             assert!(against.contains(part), "{path} = {value}: {against}");
         }
-        assert!(vet(&json!([]), &[]).is_err());
+        assert!(vet(&json!([]), SPOKEN).is_err());
     }
 
     #[test]

@@ -177,6 +177,18 @@ async fn a_method_that_is_not_there_and_what_is_no_grpc_are_told_so() {
     grpc(unknown);
     let plain = call("/lf.a2a.v1.A2AService/GetTask", "text/plain", "127.0.0.1").await.unwrap();
     assert_eq!(plain.status(), 415);
+    let port = port(&mesh);
+    let foreign = async {
+        let socket = TcpStream::connect(&port).await.unwrap();
+        let io = hyper_util::rt::TokioIo::new(socket);
+        let (mut calls, line) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        drop(tokio::spawn(line));
+        let uri = "http://evil.example/lf.a2a.v1.A2AService/ListTasks";
+        let request = hyper::Request::post(uri).header("content-type", "application/grpc");
+        calls.send_request(request.body(Body::empty()).unwrap()).await.unwrap()
+    };
+    assert_eq!(foreign.await.headers()["grpc-status"], "7", "a name that is not ours");
     let known = call("/lf.a2a.v1.A2AService/GetTask", "application/grpc", "localhost").await.unwrap();
     assert_ne!(known.headers().get("grpc-status").map(|status| status.as_bytes()), Some(&b"7"[..]));
 }

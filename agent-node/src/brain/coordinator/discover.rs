@@ -5,7 +5,7 @@ use crate::{
     brain::PeerSkill,
     outbox::a2a::{
         Remote,
-        card::{self, EXTENSIONS},
+        card::{self, SPOKEN},
     },
 };
 use futures_util::future::join_all;
@@ -117,7 +117,7 @@ impl Run<'_> {
     fn meet(&mut self, place: &str, raw: Value) {
         let name = raw["name"].as_str().unwrap_or(place).to_owned();
         self.record.agent_cards.insert(name.clone(), raw.clone());
-        match vet(&raw, EXTENSIONS) {
+        match vet(&raw, SPOKEN) {
             Err(why) => self.reject(place, &why),
             Ok(_) if self.found.contains_key(&name) => {
                 self.reject(place, &[format!("another agent is called {name:?} too")]);
@@ -134,7 +134,7 @@ impl Run<'_> {
     /// The foreign agents of an earlier turn, by the cards that were taken then.
     pub(super) fn rediscover(&mut self) {
         for (name, raw) in self.record.validated_agent_cards.clone() {
-            if let Ok(vetted) = vet(&raw, EXTENSIONS) {
+            if let Ok(vetted) = vet(&raw, SPOKEN) {
                 let remote = self.remote(vetted);
                 self.found.insert(name, Found::Foreign(Box::new(remote)));
             }

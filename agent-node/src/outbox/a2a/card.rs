@@ -3,9 +3,10 @@
 use super::super::outside::{self, Call, Outside};
 use protocol::{
     a2a::{
+        card::{HTTP_JSON, JSONRPC},
         card_signature::{PublicKey, claims, verify},
         version::{VERSION, VERSION_PARAMETER},
-        vetting::{MAX_CARD_BYTES, Vetted, vet},
+        vetting::{MAX_CARD_BYTES, Spoken, Vetted, vet},
     },
     json::{MAX_DEPTH, parse},
     routes,
@@ -13,8 +14,14 @@ use protocol::{
 use reqwest::{Method, Url};
 use serde_json::Value;
 
-/// Extensions of A2A that this client can do; none changes what a client says.
-pub const EXTENSIONS: &[&str] = &[protocol::task::EXTENSION];
+/// What this client speaks. None of the extensions changes what a client says.
+pub const SPOKEN: Spoken<'static> = Spoken {
+    extensions: &[protocol::task::EXTENSION],
+    #[cfg(not(feature = "grpc"))]
+    bindings: &[JSONRPC, HTTP_JSON],
+    #[cfg(feature = "grpc")]
+    bindings: &[JSONRPC, HTTP_JSON, protocol::a2a::card::GRPC],
+};
 
 /// How long a card may take.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -33,7 +40,7 @@ pub struct Found {
 impl Found {
     /// The card, if it can be worked with; else every reason against it.
     pub fn vetted(&self) -> Result<Vetted, Vec<String>> {
-        vet(&self.raw, EXTENSIONS)
+        vet(&self.raw, SPOKEN)
     }
 }
 

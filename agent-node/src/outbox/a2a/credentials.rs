@@ -75,8 +75,10 @@ impl Keyring {
     }
 }
 
+/// The host of an interface, which over gRPC is named without a scheme.
 fn host(url: &str) -> Option<String> {
-    let url = Url::parse(url).ok()?;
+    let full = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
+    let url = Url::parse(&full).ok()?;
     let host = url.host_str()?;
     Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }

@@ -1,0 +1,150 @@
+//! A foreign agent that speaks gRPC only, for which one of ours stands in: its card, served by the test, offers nothing else.
+
+use super::*;
+use crate::harness::{
+    Agent, artifact, call,
+    foreign::{Foreign, Play, skill},
+    message as said_of, state as state_of,
+};
+use reqwest::Method;
+
+/// An agent behind a card that names its gRPC port alone.
+struct Abroad {
+    agent: Process,
+    card: Foreign,
+}
+
+/// `mesh up` with an agent that can do what its card says, in a team and with a script like these.
+async fn able(team: &str, script: &str) -> Process {
+    let team = team.replace("skills: [front]", "skills: [get_forecast]");
+    Process::up_beside(&team, &[("script.yaml", script)]).await
+}
+
+async fn abroad(agent: Process, more: Value) -> Abroad {
+    let interface = json!({ "url": port(&agent), "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "front-01" });
+    let members = json!({ "supportedInterfaces": [interface], "capabilities": { "streaming": true } });
+    let members = crate::harness::with(members, more);
+    let skill = skill("get_forecast", "Weather forecast", &["weather"], &["Will it rain?"]);
+    Abroad { agent, card: Foreign::start("WeatherBot", skill, members, Play::Never).await }
+}
+
+/// A mesh in which it is one of two.
+async fn joined(abroad: &Abroad, how: &str) -> (Process, Agent) {
+    let team = format!(
+        "
+mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
+agents:
+  - {{ agent: desk-01, skills: [desk], brain: {{ echo: {{}} }} }}
+  - {{ agent: weather-bot, brain: {{ a2a: {{ card: '{}'{how} }} }} }}
+",
+        abroad.card.url
+    );
+    let mesh = Process::up(&team).await;
+    let desk = mesh.agent("desk-01");
+    (mesh, desk)
+}
+
+fn forecast_of(text: &str) -> Value {
+    json!({ "description": text, "capability": "get_forecast" })
+}
+
+/// What it did, the newest first.
+async fn theirs(abroad: &Abroad) -> Vec<wire::Task> {
+    stub(&abroad.agent).list_tasks(asked(wire::ListTasksRequest::default())).await.unwrap().into_inner().tasks
+}
+
+#[actix::test]
+async fn it_works_for_the_mesh_however_it_is_followed() {
+    let abroad = abroad(able(TEAM, SCRIPT).await, json!({})).await;
+    for how in ["", ", mode: sync", ", mode: polling, bounds: { pollMs: 50 }"] {
+        let (_mesh, desk) = joined(&abroad, how).await;
+        let task = desk.ask(forecast_of("slowly")).await;
+        assert_eq!((state_of(&task).as_str(), said_of(&task).as_str()), ("completed", "done"), "{how}");
+        let task = desk.ask(forecast_of("Tomorrow in Bern")).await;
+        assert_eq!(artifact(&task, "a.txt").as_deref(), Some("made"), "{how}: {task:#}");
+        let done = theirs(&abroad).await;
+        assert_eq!(text(&done[0].history[0].parts[0]), "Tomorrow in Bern", "{how}");
+    }
+    assert_eq!(abroad.card.calls(), 0, "it was never called over HTTP");
+}
+
+#[actix::test]
+async fn what_it_asks_is_asked_of_the_owner_and_a_cancel_reaches_it() {
+    let abroad = abroad(able(TEAM, SCRIPT).await, json!({})).await;
+    let (_mesh, desk) = joined(&abroad, "").await;
+    let id = desk.send(forecast_of("ask me")).await;
+    let task = desk.task_in(&id, &["input_required"]).await;
+    assert_eq!(said_of(&task), "which?");
+    let url = |what: &str| format!("{}/a2a/tasks/{id}/{what}", desk.url);
+    let answer = json!({ "text": "Bern" });
+    assert_eq!(call(Method::POST, &url("answer"), Some(&answer)).await.status, 200);
+    let answered = || async { theirs(&abroad).await.into_iter().find(|task| task.history.len() >= 3) };
+    let asked_again = eventually("the answer", answered).await;
+    assert_eq!(text(&asked_again.history[2].parts[0]), "Bern");
+    desk.task_in(&id, &["input_required"]).await;
+    assert_eq!(call(Method::POST, &url("cancel"), Some(&json!({ "reason": "enough" }))).await.status, 200);
+
+    let id = desk.send(forecast_of("for ever")).await;
+    let working =
+        || async { theirs(&abroad).await.into_iter().find(|task| state(task) == wire::TaskState::Working) };
+    let begun = eventually("its work", working).await;
+    eventually("its name to be known", async || {
+        desk.task(&id).await.to_string().contains("at it").then_some(())
+    })
+    .await;
+    let cancel = format!("{}/a2a/tasks/{id}/cancel", desk.url);
+    assert_eq!(call(Method::POST, &cancel, Some(&json!({ "reason": "enough" }))).await.status, 200);
+    let over = || async {
+        let mut stub = stub(&abroad.agent);
+        let seen = stub.get_task(asked(get(&begun.id))).await.unwrap().into_inner();
+        (state(&seen) == wire::TaskState::Canceled).then_some(())
+    };
+    eventually("the cancel", over).await;
+}
+
+#[actix::test]
+async fn a_stream_that_breaks_is_joined_again_when_it_is_back() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let team = TEAM.replace("grpcPort: 0", &format!("grpcPort: {free}"));
+    let slow = "- { when: { contains: in two }, say: [{ type: artifact, name: a.txt, text: made }], holdMs: 2000, end: { done: done } }";
+    let script = SCRIPT.replace("turns:\n", &format!("turns:\n  {slow}\n"));
+    let mut abroad = abroad(able(&team, &script).await, json!({})).await;
+    let (_mesh, desk) = joined(&abroad, ", bounds: { attempts: 30 }").await;
+    let id = desk.send(forecast_of("in two")).await;
+    eventually("the first word", async || desk.task(&id).await["artifacts"].is_array().then_some(())).await;
+    abroad.agent = abroad.agent.restart().await;
+    let task = desk.task_in(&id, &["completed", "failed"]).await;
+    assert_eq!(artifact(&task, "a.txt").as_deref(), Some("made"), "{task:#}");
+    assert_eq!(theirs(&abroad).await.len(), 1, "it was begun once");
+}
+
+#[actix::test]
+async fn it_is_shown_the_credential_that_is_for_it() {
+    let scheme = json!({ "apiKeySecurityScheme": { "location": "header", "name": "x-api-key" } });
+    let more = json!({
+        "securitySchemes": { "key": scheme },
+        "securityRequirements": [{ "schemes": { "key": { "list": [] } } }],
+    });
+    let abroad = abroad(able(TEAM, SCRIPT).await, more).await;
+    let (mesh, desk) = joined(&abroad, ", credentials: { key: alices-own-key-0001 }").await;
+    let task = desk.ask(forecast_of("Bern")).await;
+    assert_eq!(artifact(&task, "a.txt").as_deref(), Some("made"), "{task:#}");
+    assert!(theirs(&abroad).await.is_empty());
+    let hers = stub(&abroad.agent).list_tasks(as_alice(wire::ListTasksRequest::default())).await.unwrap();
+    assert_eq!(hers.into_inner().total_size, 1);
+    drop(mesh);
+    let (_mesh, desk) = joined(&abroad, ", credentials: { key: somebody-elses-key }").await;
+    let task = desk.ask(forecast_of("Bern")).await;
+    assert_eq!(state_of(&task), "failed");
+    assert!(said_of(&task).contains("does not take our credentials"), "{}", said_of(&task));
+}
+
+#[actix::test]
+async fn one_that_is_away_is_told_so() {
+    let mut abroad = abroad(able(TEAM, SCRIPT).await, json!({})).await;
+    let (_mesh, desk) = joined(&abroad, ", bounds: { attempts: 2 }").await;
+    abroad.agent.kill();
+    let task = desk.ask(forecast_of("Bern")).await;
+    assert_eq!(state_of(&task), "failed");
+    assert!(said_of(&task).contains("unreachable"), "{}", said_of(&task));
+}
