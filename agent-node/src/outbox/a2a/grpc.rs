@@ -168,13 +168,12 @@ fn refused(status: &Status) -> CallError {
         cause = inner.source();
     }
     let error = error_of(status);
-    match status.code() {
-        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => {
-            CallError::Away(error.message)
-        }
-        _ if [Kind::Unauthenticated, Kind::Forbidden].contains(&error.kind) => {
-            CallError::Unauthenticated(error.message)
-        }
-        _ => CallError::Refused(error),
+    let is_away = [Code::Unavailable, Code::DeadlineExceeded, Code::Cancelled, Code::Unknown];
+    if is_away.contains(&status.code()) {
+        CallError::Away(error.message)
+    } else if [Kind::Unauthenticated, Kind::Forbidden].contains(&error.kind) {
+        CallError::Unauthenticated(error.message)
+    } else {
+        CallError::Refused(error)
     }
 }
