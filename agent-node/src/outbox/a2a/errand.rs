@@ -55,8 +55,13 @@ impl Notes {
     }
 
     async fn keep(&self, errand: &str, task_id: &str) {
-        let bytes = serde_json::to_vec(&Note { task_id: task_id.to_owned() }).unwrap_or_default();
-        self.write(Write::Put(self.key(errand), bytes.into())).await;
+        match serde_json::to_vec(&Note { task_id: task_id.to_owned() }) {
+            Ok(bytes) => self.write(Write::Put(self.key(errand), bytes.into())).await,
+            // An empty note would say that nothing was begun.
+            Err(error) => {
+                tracing::warn!(agent = %self.agent, %error, "a note about a foreign task was not kept")
+            }
+        }
     }
 
     /// Lets go of what was noted: it is over.
