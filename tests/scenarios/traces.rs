@@ -111,6 +111,10 @@ async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
     let cfp = spans.iter().find(|span| span.name == "cfp" && span.is("peer.to") == "builder-02").unwrap();
     assert_eq!(one(&spans, "receive cfp", "builder-02").parent, cfp.id);
     assert!(spans.iter().all(|span| span.end >= span.start), "a span ends before it begins");
+    let whose =
+        spans.iter().map(|span| (span.name.as_str(), span.is("gen_ai.agent.id"), span.is("mesh.task.id")));
+    let without: Vec<_> = whose.filter(|(_, _, task)| *task != "t-1").collect();
+    assert!(without.is_empty(), "spans of no task: {without:?}");
     assert!(!collector.raw().contains("is it good?"), "content was told though nobody asked for it");
 
     let (spans, theirs) = eventually("the journals' spans at the backend", async || {

@@ -266,8 +266,9 @@ impl AgentActor {
         };
         self.counts.admitted += 1;
         let arrived = Arrived::of(&admit.envelope, &admit.by);
-        let came = Came { trace: admit.trace, message: Some(arrived), ..Came::default() };
-        Ok(self.begin(pattern, task, Some(receipt), Came { older, ..came }, ack, ctx))
+        let about = admit.envelope.payload.task_id().cloned();
+        let came = Came { trace: admit.trace, message: Some(arrived), task: about, older, ..Came::default() };
+        Ok(self.begin(pattern, task, Some(receipt), came, ack, ctx))
     }
 
     /// Opens a conversation; the answer comes when its first step is durable.
