@@ -11,12 +11,13 @@ pub mod log;
 pub mod meters;
 pub mod names;
 mod otlp;
+mod rejected;
 pub mod sampler;
 pub mod settings;
 pub mod span;
 pub mod story;
 
-pub use log::{LogFormat, start};
+pub use log::{LogFormat, say, speak, start};
 
 use capture::Capture;
 use cursor::UnderWay;

@@ -2,7 +2,9 @@
 
 use super::eventually;
 use opentelemetry_proto::tonic::{
-    collector::trace::v1::ExportTraceServiceRequest,
+    collector::trace::v1::{
+        ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+    },
     common::v1::{AnyValue, KeyValue, any_value::Value},
 };
 use prost::Message;
@@ -41,6 +43,8 @@ impl Seen {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Manner {
     Takes,
+    /// All but so many.
+    TakesAllBut(i64),
     Refuses,
     Hangs,
 }
@@ -138,7 +142,7 @@ fn serve(stream: &TcpStream, got: &Mutex<Got>, manner: &Mutex<Manner>) -> std::i
             Manner::Refuses => {
                 (&*stream).write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
             }
-            Manner::Takes => {
+            Manner::Takes | Manner::TakesAllBut(_) => {
                 assert!(head.starts_with("POST /v1/traces "), "{head}");
                 assert!(head.to_lowercase().contains("content-type: application/x-protobuf"), "{head}");
                 let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
@@ -146,9 +150,17 @@ fn serve(stream: &TcpStream, got: &Mutex<Got>, manner: &Mutex<Manner>) -> std::i
                 got.raw.extend_from_slice(&body);
                 got.spans.extend(seen(request));
                 drop(got);
-                (&*stream).write_all(
-                    b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n",
-                )?;
+                let rejected = match manner {
+                    Manner::TakesAllBut(rejected_spans) => Some(ExportTracePartialSuccess {
+                        rejected_spans,
+                        error_message: "too many, says the canary".to_owned(),
+                    }),
+                    Manner::Takes | Manner::Refuses | Manner::Hangs => None,
+                };
+                let body = ExportTraceServiceResponse { partial_success: rejected }.encode_to_vec();
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length";
+                (&*stream).write_all(format!("{head}: {}\r\n\r\n", body.len()).as_bytes())?;
+                (&*stream).write_all(&body)?;
             }
         }
     }

@@ -271,6 +271,35 @@ async fn a_backend_that_refuses_is_named_once_and_once_more_when_it_takes_them_a
 }
 
 #[tokio::test]
+async fn spans_that_a_backend_rejects_are_counted_as_lost_and_named_once() {
+    let collector = Collector::start();
+    collector.be(Manner::TakesAllBut(1));
+    let mesh = Process::up_in(&collector.environment(), ECHO).await;
+    let agent = mesh.agent("echo-01");
+    for number in 0..3 {
+        let before = collector.requests();
+        agent
+            .ask(json!({ "taskId": format!("t-{number}"), "description": "say", "capability": "echo" }))
+            .await;
+        eventually("its spans", async || (collector.requests() > before).then_some(())).await;
+    }
+    let counts = eventually("rejected spans", async || {
+        let counts = get(&format!("{}/state", mesh.url)).await["telemetry"].clone();
+        (counts["droppedRejected"].as_u64()? >= 3 && counts["waiting"] == 0).then_some(counts)
+    })
+    .await;
+    let (all, lost) = (collector.spans().len() as u64, counts["droppedRejected"].as_u64().unwrap());
+    assert_eq!(counts["exported"].as_u64(), Some(all - lost), "{counts}");
+    let metrics = text(&format!("{}/metrics", mesh.url)).await;
+    assert!(
+        metrics.contains(&format!("mesh_spans_dropped_total{{reason=\"rejected\"}} {lost}")),
+        "{metrics}"
+    );
+    assert_eq!(mesh.log().matches("rejects spans").count(), 1, "{}", mesh.log());
+    assert!(!mesh.log().contains("canary"), "{}", mesh.log());
+}
+
+#[tokio::test]
 async fn settings_for_traces_that_make_no_sense_are_one_line_that_names_them() {
     let wrong = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"),

@@ -5,6 +5,7 @@ use super::{
     capture::Capture,
     cursor::UnderWay,
     otlp,
+    rejected::Reading,
     settings::{self, Export, Queue},
     span::Span,
 };
@@ -34,6 +35,8 @@ pub struct Counts {
     pub dropped_full: u64,
     /// Dropped because the backend did not take them.
     pub dropped_failed: u64,
+    /// Dropped by the backend, which took others of their batch.
+    pub dropped_rejected: u64,
     /// On their way.
     pub waiting: usize,
 }
@@ -43,6 +46,7 @@ struct Shared {
     exported: AtomicU64,
     full: AtomicU64,
     failed: AtomicU64,
+    rejected: AtomicU64,
     waiting: AtomicUsize,
     looking: AtomicUsize,
     /// Whether it has been said that spans find no room, since the last that did.
@@ -87,9 +91,10 @@ impl Exporter {
             .timeout(export.timeout)
             .build()
             .map_err(|error| format!("no HTTP client for traces: {error}"))?;
+        let rejected = Arc::<AtomicU64>::default();
         let mut otlp = Otlp::builder()
             .with_http()
-            .with_http_client(client)
+            .with_http_client(Reading { client, rejected: rejected.clone() })
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(export.url.as_str())
             .with_timeout(export.timeout)
@@ -107,6 +112,8 @@ impl Exporter {
             shared: shared.clone(),
             waiting: Vec::new(),
             is_broken: false,
+            rejected,
+            has_said_rejected: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -149,6 +156,7 @@ impl Exporter {
             exported: self.shared.exported.load(Relaxed),
             dropped_full: self.shared.full.load(Relaxed),
             dropped_failed: self.shared.failed.load(Relaxed),
+            dropped_rejected: self.shared.rejected.load(Relaxed),
             waiting: self.shared.waiting.load(Relaxed),
         }
     }
@@ -198,6 +206,9 @@ struct Carrier {
     shared: Arc<Shared>,
     waiting: Vec<(SpanData, Option<UnderWay>)>,
     is_broken: bool,
+    /// How many the last batch lost.
+    rejected: Arc<AtomicU64>,
+    has_said_rejected: bool,
 }
 
 impl Carrier {
@@ -284,7 +295,17 @@ impl Carrier {
         self.is_broken = sent.is_err();
         match sent {
             Ok(()) => {
-                self.shared.exported.fetch_add(count as u64, Relaxed);
+                let rejected = self.rejected.swap(0, Relaxed).min(count as u64);
+                self.shared.exported.fetch_add(count as u64 - rejected, Relaxed);
+                self.shared.rejected.fetch_add(rejected, Relaxed);
+                if rejected > 0 && !self.has_said_rejected {
+                    let to = settings::shown(&self.url);
+                    tracing::warn!(
+                        to,
+                        "the backend of traces rejects spans (counted in mesh_spans_dropped_total)"
+                    );
+                }
+                self.has_said_rejected |= rejected > 0;
                 self.shared.has_said_full.store(false, Relaxed);
                 if !is_first {
                     tracing::warn!(to = settings::shown(&self.url), "traces are delivered again");

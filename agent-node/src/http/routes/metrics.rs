@@ -58,7 +58,14 @@ fn counted(node: &Node, page: &mut Page) {
     page.one(Metric::BidsMade, count(&meters.offers));
     let spans = node.telemetry.counts();
     page.one(Metric::SpansExported, spans.exported);
-    page.family(Metric::SpansDropped, [("full", spans.dropped_full), ("failed", spans.dropped_failed)]);
+    page.family(
+        Metric::SpansDropped,
+        [
+            ("full", spans.dropped_full),
+            ("failed", spans.dropped_failed),
+            ("rejected", spans.dropped_rejected),
+        ],
+    );
     page.one(Metric::SpansWaiting, spans.waiting as u64);
 }
 

@@ -66,7 +66,7 @@ metrics! {
     BidsMade = "mesh_auction_bids_made_total", Counter, "", "Bids that agents of this process made";
     Swept = "mesh_retention_removed_total", Counter, "kind", "What was kept long enough and let go of";
     SpansExported = "mesh_spans_exported_total", Counter, "", "Spans that the backend took";
-    SpansDropped = "mesh_spans_dropped_total", Counter, "reason", "Spans that were lost: too many waited (full), or the backend did not take them (failed)";
+    SpansDropped = "mesh_spans_dropped_total", Counter, "reason", "Spans that were lost: too many waited (full), the backend did not take them (failed), or took only others of their batch (rejected)";
     SpansWaiting = "mesh_spans_waiting", Gauge, "", "Spans on their way";
     StoreBytes = "mesh_store_bytes", Gauge, "", "Bytes of the store's files";
     StoreWaiting = "mesh_store_queue_waiting", Gauge, "", "Commits that wait for the store's writer";
