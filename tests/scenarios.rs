@@ -33,6 +33,7 @@ mod scenarios {
     mod restart;
     mod separate;
     mod signals;
+    mod start;
     mod subscriptions;
     mod tasks;
     mod traces;

@@ -247,7 +247,7 @@ fn exit(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<OpenError>() {
         Some(OpenError::Held { .. }) => Exit::Held,
         Some(OpenError::Newer { .. }) => Exit::Newer,
-        Some(OpenError::Damaged { .. } | OpenError::Io { .. }) => Exit::Store,
+        Some(OpenError::Damaged { .. } | OpenError::Foreign { .. } | OpenError::Io { .. }) => Exit::Store,
         None => Exit::Failed,
     }
 }

@@ -36,7 +36,7 @@ pub enum OpenError {
         pid: String,
     },
     /// A newer program wrote it.
-    #[error("the store in {} has format {found}, this program knows formats up to {known}", dir.display())]
+    #[error("the store in {} has format {found}, this program knows formats up to {known}", file(dir).display())]
     Newer {
         /// Which directory.
         dir: PathBuf,
@@ -44,6 +44,16 @@ pub enum OpenError {
         found: u32,
         /// The newest format known here.
         known: u32,
+    },
+    /// Another program wrote it.
+    #[error("{} is no store of a mesh: a SQLite file with user_version {found} and {why}", file.display())]
+    Foreign {
+        /// Which file.
+        file: PathBuf,
+        /// Its `user_version`.
+        found: i32,
+        /// What it has, or lacks.
+        why: String,
     },
     /// It is not a store, or no longer a sound one.
     #[error("the store in {} cannot be read: {why}", dir.display())]
@@ -130,10 +140,19 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
     };
     let fresh = !file(dir).exists();
     let connection = Connection::open(file(dir)).map_err(damaged)?;
-    let found: u32 =
+    let version: i32 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(damaged)?;
+    let foreign = |why: &str| OpenError::Foreign { file: file(dir), found: version, why: why.to_owned() };
+    let found = u32::try_from(version).map_err(|_| foreign("no format is below 0"))?;
     if found > FORMAT {
         return Err(OpenError::Newer { dir: dir.to_owned(), found, known: FORMAT });
+    }
+    let tables = tables(&connection).map_err(damaged)?;
+    match found {
+        0 if tables.is_empty() => {}
+        0 => return Err(foreign(&format!("tables that are not ours ({})", tables.join(", ")))),
+        _ if tables.iter().any(|table| table == "meta") => {}
+        _ => return Err(foreign("without our tables")),
     }
     let opened = prepare(connection, found, options).map_err(damaged)?;
     if fresh {
@@ -141,6 +160,15 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
         synced.map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
     }
     Ok(opened)
+}
+
+/// What tables it has, a few of them.
+fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut rows = connection.prepare(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name != 'meta', name LIMIT 8",
+    )?;
+    let tables = rows.query_map([], |row| row.get(0))?;
+    tables.collect()
 }
 
 fn prepare(connection: Connection, found: u32, options: &Options) -> rusqlite::Result<Opened> {
