@@ -28,3 +28,20 @@ async fn data_of_another_program_or_format_is_named_and_left_alone() {
         assert_eq!(std::fs::read(&file).unwrap(), before, "{version}: it was written to");
     }
 }
+
+#[tokio::test]
+async fn a_join_secret_that_others_can_read_is_named_once() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mesh = Process::up_in(&[], ECHO).await;
+    assert!(!mesh.log().contains("others can read"), "{}", mesh.log());
+    let join = mesh.data.join("join");
+    std::fs::set_permissions(&join, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let mesh = mesh.restart().await;
+    eventually("the line", async || mesh.log().contains("others can read").then_some(())).await;
+    let log = mesh.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("others can read")).collect();
+    assert!(
+        matches!(lines.as_slice(), [line] if line.contains(join.to_str().unwrap()) && line.contains("640")),
+        "{log}"
+    );
+}

@@ -7,7 +7,7 @@ use std::{
     fs::{self, OpenOptions},
     io::Write as _,
     net::IpAddr,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
 };
 
@@ -25,6 +25,13 @@ pub fn secret(file: &Path) -> Result<Secret, NotStarted> {
         make_secret(file).map_err(|error| no_secret(format!("can't be made: {error}")))?;
     }
     let text = fs::read_to_string(file).map_err(|error| no_secret(format!("can't be read: {error}")))?;
+    let mode = fs::metadata(file).map_or(0, |about| about.permissions().mode() & 0o777);
+    if mode & 0o077 != 0 {
+        let file = file.display();
+        tracing::warn!(
+            "others can read the join secret {file} (mode {mode:o}): chmod 600 keeps it to its owner"
+        );
+    }
     Secret::new(text.trim().as_bytes()).map_err(|error| no_secret(error.to_string()))
 }
 
