@@ -132,6 +132,9 @@ pub fn main() -> ExitCode {
     if let Err(problem) = telemetry::start(common.log.as_deref(), usual, common.log_format) {
         return Failure::new(Exit::Usage, problem).report();
     }
+    if is_server {
+        settings::name_unknown();
+    }
     let told = match verb {
         Verb::Up(up) => return serve::up(up),
         Verb::Node(node) => return serve::node(node),

@@ -45,3 +45,15 @@ async fn a_join_secret_that_others_can_read_is_named_once() {
         "{log}"
     );
 }
+
+#[tokio::test]
+async fn a_variable_that_is_none_of_ours_is_named_with_the_nearest_that_is() {
+    let odd = ["MESH_CAPTUER=full".to_owned(), "MESH_QQQQQQQQ=1".to_owned(), "MESH_DATA=".to_owned()];
+    let mesh = Process::up_in(&odd, ECHO).await;
+    eventually("both lines", async || mesh.log().contains("MESH_QQQQQQQQ").then_some(())).await;
+    let log = mesh.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("MESH_CAPTUER")).collect();
+    assert!(matches!(lines.as_slice(), [line] if line.contains("MESH_CAPTURE")), "{log}");
+    assert_eq!(log.matches("MESH_QQQQQQQQ").count(), 1, "{log}");
+    assert!(!log.contains("MESH_DATA"), "{log}");
+}

@@ -2,7 +2,7 @@
 
 use super::{Cli, places::At};
 use clap::{Arg, Args as _, Command, CommandFactory as _};
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 /// The verbs that run a process.
 const SERVERS: [&str; 4] = ["up", "node", "registry", "blackboard"];
@@ -89,6 +89,27 @@ pub(super) fn text() -> String {
         }
     }
     text
+}
+
+/// Warns of variables that begin like ours and are none, each with the nearest that is.
+pub(super) fn name_unknown() {
+    let command = Cli::command();
+    let asking = At::augment_args(Command::new("asking"));
+    let known: BTreeSet<_> = std::iter::once(&command)
+        .chain(command.get_subcommands())
+        .chain([&asking])
+        .flat_map(Command::get_arguments)
+        .filter_map(|arg| arg.get_env()?.to_str())
+        .collect();
+    let mut given: Vec<_> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    given.sort();
+    for name in given.iter().filter(|name| name.starts_with("MESH_") && !known.contains(name.as_str())) {
+        let nearest = known.iter().max_by(|a, b| {
+            let near = |known: &str| strsim::jaro_winkler(known, name);
+            near(a).total_cmp(&near(b))
+        });
+        tracing::warn!("{name} is no variable of mesh: {} is the nearest", nearest.unwrap_or(&"none"));
+    }
 }
 
 /// Everything that is said of `arg`; two of a name may differ in it.

@@ -84,8 +84,12 @@ impl Settings {
                 _ => Err(format!("OTEL_TRACES_EXPORTER is {exporter:?}: there are otlp and none")),
             };
         }
-        if get("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
-            return Ok(settings);
+        match get("OTEL_SDK_DISABLED").map(|text| text.to_ascii_lowercase()).as_deref() {
+            Some("true") => return Ok(settings),
+            None | Some("false") => {}
+            Some(_) => {
+                settings.odd.push("OTEL_SDK_DISABLED is neither true nor false: false is assumed".to_owned())
+            }
         }
         settings.export = export(&get)?;
         if settings.export.is_none() {
@@ -95,11 +99,37 @@ impl Settings {
                 format!("{name} is set, but no endpoint is: OTEL_EXPORTER_OTLP_ENDPOINT says where traces go")
             }));
         }
+        let is_share = get("OTEL_TRACES_SAMPLER").is_some_and(|name| name.contains("ratio"));
+        if get("OTEL_TRACES_SAMPLER_ARG").is_some() && !is_share {
+            settings.odd.push(
+                "OTEL_TRACES_SAMPLER_ARG is set, but OTEL_TRACES_SAMPLER names no sampler by ratio"
+                    .to_owned(),
+            );
+        }
         Ok(settings)
     }
 }
 
+/// The general variable and the one of traces, of which that of traces wins: which it is, and what it says.
+fn given<'n>(get: Lookup<'_>, names: [&'n str; 2]) -> Option<(&'n str, String)> {
+    names.into_iter().find_map(|name| Some((name, get(name)?)))
+}
+
 fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
+    // All of it must make sense, also what is of no use without an endpoint.
+    let protocol = given(get, ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]);
+    if let Some((name, protocol)) = protocol.filter(|(_, protocol)| protocol != "http/protobuf") {
+        return Err(format!("{name} is {protocol:?}: only http/protobuf is spoken (port 4318, not 4317)"));
+    }
+    let compression = given(get, ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"]);
+    if let Some((name, other)) = compression.filter(|(_, compression)| compression != "none") {
+        return Err(format!("{name} is {other:?}: nothing is compressed; leave it out"));
+    }
+    let timeout = given(get, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
+    let timeout = timeout.map(|(name, _)| milliseconds(get, name)).transpose()?.flatten();
+    let timeout = timeout.unwrap_or(Duration::from_secs(10));
+    let mut headers = headers(get, "OTEL_EXPORTER_OTLP_HEADERS")?;
+    headers.extend(self::headers(get, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")?);
     let (name, text, path) =
         match (get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), get("OTEL_EXPORTER_OTLP_ENDPOINT")) {
             (Some(whole), _) => ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", whole, ""),
@@ -121,23 +151,6 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
     if !path.is_empty() {
         url.set_path(&format!("{}{path}", url.path().trim_end_matches('/')));
     }
-    for name in ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] {
-        if let Some(protocol) = get(name).filter(|protocol| protocol != "http/protobuf") {
-            return Err(format!(
-                "{name} is {protocol:?}: only http/protobuf is spoken (port 4318, not 4317)"
-            ));
-        }
-    }
-    for name in ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"] {
-        if let Some(other) = get(name).filter(|compression| compression != "none") {
-            return Err(format!("{name} is {other:?}: nothing is compressed; leave it out"));
-        }
-    }
-    let timeout = milliseconds(get, "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")?
-        .or(milliseconds(get, "OTEL_EXPORTER_OTLP_TIMEOUT")?)
-        .unwrap_or(Duration::from_secs(10));
-    let mut headers = headers(get, "OTEL_EXPORTER_OTLP_HEADERS")?;
-    headers.extend(self::headers(get, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")?);
     Ok(Some(Export { url, headers, timeout }))
 }
 
@@ -234,7 +247,28 @@ mod tests {
         let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
         assert_eq!(read(&[at, ("OTEL_SDK_DISABLED", "true")]).unwrap().export, None);
         assert_eq!(read(&[at, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().export, None);
-        assert_eq!(read(&[("OTEL_EXPORTER_OTLP_HEADERS", "a=b")]).unwrap().odd.len(), 1);
+        for odd in [
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=b"),
+            ("OTEL_SDK_DISABLED", "si"),
+            ("OTEL_TRACES_SAMPLER_ARG", "0.5"),
+        ] {
+            let said = read(&[odd]).unwrap().odd;
+            assert!(matches!(said.as_slice(), [line] if line.contains(odd.0)), "{said:?}");
+        }
+        let settings = read(&[
+            at,
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+            ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "70"),
+        ]);
+        assert_eq!(
+            settings.unwrap().export.unwrap().timeout,
+            Duration::from_millis(70),
+            "that of traces wins"
+        );
     }
 
     #[test]
@@ -250,6 +284,10 @@ mod tests {
             &[("OTEL_EXPORTER_OTLP_HEADERS", "canary"), at],
             &[("OTEL_EXPORTER_OTLP_HEADERS", "a b=canary"), at],
             &[("OTEL_EXPORTER_OTLP_TIMEOUT", "5s"), at],
+            &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
+            &[("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")],
+            &[("OTEL_EXPORTER_OTLP_HEADERS", "canary")],
+            &[("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "5s")],
             &[("OTEL_BSP_MAX_QUEUE_SIZE", "0")],
             &[("OTEL_TRACES_SAMPLER", "sometimes")],
             &[("OTEL_TRACES_EXPORTER", "zipkin")],
