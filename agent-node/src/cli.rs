@@ -124,7 +124,10 @@ struct Brain {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let Cli { common, verb } = Cli::parse();
+    let Cli { common, verb } = match Cli::try_parse() {
+        Ok(line) => line,
+        Err(wrong) => return misunderstood(&wrong),
+    };
     let verb = verb.unwrap_or_else(|| Verb::Up(serve::Up::usual()));
     let is_server =
         matches!(verb, Verb::Up(_) | Verb::Node(_) | Verb::Join(_) | Verb::Registry(_) | Verb::Blackboard(_));
@@ -152,6 +155,20 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// What is wrong with the command line, or the help that was asked for. Whether it is wanted as JSON, it may not say well.
+fn misunderstood(wrong: &clap::Error) -> ExitCode {
+    let words: Vec<_> = std::env::args().collect();
+    let is_asked = words.windows(2).any(|two| two[0] == "--log-format" && two[1] == "json")
+        || words.iter().any(|word| word == "--log-format=json")
+        || std::env::var("MESH_LOG").is_ok_and(|format| format == "json");
+    if !wrong.use_stderr() || !is_asked {
+        wrong.exit();
+    }
+    telemetry::speak(LogFormat::Json);
+    let said = wrong.render().to_string();
+    Failure::new(Exit::Usage, said.trim().trim_start_matches("error: ")).report()
 }
 
 async fn run(common: &Common, verb: Asking) -> Result<(), Failure> {

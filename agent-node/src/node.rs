@@ -452,7 +452,7 @@ fn sweep_now_and_then(actor: &Addr<AgentActor>, every: Duration) {
 /// The store has failed: nothing more is acknowledged, and a restart recovers what is true.
 fn die(why: &str) {
     tracing::error!("{why}");
-    eprintln!("mesh: {why}");
+    crate::telemetry::say(tracing::Level::ERROR, &format!("mesh: {why}"));
     std::process::exit(74);
 }
 

@@ -57,3 +57,45 @@ async fn a_variable_that_is_none_of_ours_is_named_with_the_nearest_that_is() {
     assert_eq!(log.matches("MESH_QQQQQQQQ").count(), 1, "{log}");
     assert!(!log.contains("MESH_DATA"), "{log}");
 }
+
+#[tokio::test]
+async fn every_line_of_a_process_is_json_where_that_is_asked_for() {
+    let json_of = |text: &str| -> Vec<serde_json::Value> {
+        let parsed = text.lines().map(|line| {
+            serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line:?} of\n{text}"))
+        });
+        parsed.collect()
+    };
+    let mut process = Process::up_in(&["MESH_LOG=json".to_owned()], ECHO).await;
+    process.agent("echo-01").ask(json!({ "description": "say", "capability": "echo" })).await;
+    process.signal("TERM");
+    assert_eq!(process.ended().await, 0);
+    let lines = json_of(&std::fs::read_to_string(process.data.join("log")).unwrap());
+    let said = |part: &str| {
+        lines.iter().any(|line| line["message"].as_str().is_some_and(|said| said.contains(part)))
+    };
+    assert!(said("echo-01 at http") && said("leaving") && said("a conversation ended"), "{lines:#?}");
+    assert!(
+        lines.iter().all(|line| line["level"].is_string() && line["timestamp"].is_string()),
+        "{lines:#?}"
+    );
+
+    let dir = directory();
+    let team = file(dir.path(), "team.yaml", "agents:\n  - { agnet: x }\n  - { agent: y, brian: {} }\n");
+    let (team, data) =
+        (team.to_string_lossy().into_owned(), dir.path().join("data").to_string_lossy().into_owned());
+    for (args, expected) in [
+        (["up", "--data", &data, "--port", "0", &team].as_slice(), 78),
+        (["up", "--data", &data, "--prot", "0"].as_slice(), 2),
+        (["ls", "--url", "http://127.0.0.1:1"].as_slice(), 5),
+    ] {
+        let (code, _, errors) = mesh(args, &[("MESH_LOG", "json")]);
+        let lines = json_of(&errors);
+        assert_eq!((code, lines.len()), (expected, 1), "{errors}");
+        assert!(lines[0]["level"] == "ERROR" && lines[0]["message"].is_string(), "{errors}");
+    }
+    let (code, _, errors) = mesh(&["ls", "--url", "http://127.0.0.1:1", "--log-format", "json"], &[]);
+    assert_eq!((code, json_of(&errors).len()), (5, 1), "{errors}");
+    let (code, shown, _) = mesh(&["--help"], &[("MESH_LOG", "json")]);
+    assert!(code == 0 && shown.contains("Exit codes"), "{shown}");
+}

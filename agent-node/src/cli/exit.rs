@@ -1,6 +1,5 @@
 //! How the command ends: every exit code, once.
 
-use super::output;
 use crate::config::BadConfig;
 use blackboard::wire::is_unreachable;
 use protocol::{
@@ -95,7 +94,7 @@ impl Failure {
     /// Says what there is to say on standard error and gives the code.
     pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
-            output::note(&format!("mesh: {}", self.message));
+            crate::telemetry::say(tracing::Level::ERROR, &format!("mesh: {}", self.message));
         }
         ExitCode::from(self.exit as u8)
     }

@@ -89,8 +89,10 @@ fn named(join: &Join) -> Result<(AgentId, String), Failure> {
         .vetted()
         .map_err(|against| refused(format!("{} can't be used: {}", found.url, against.join("; "))))?;
     match &found.signed {
-        Ok(kid) => eprintln!("mesh: {} is signed by its host's key {kid}", vetted.card.name),
-        Err(doubt) => eprintln!("mesh: {}: {doubt}", vetted.card.name),
+        Ok(kid) => {
+            super::output::note(&format!("mesh: {} is signed by its host's key {kid}", vetted.card.name))
+        }
+        Err(doubt) => super::output::note(&format!("mesh: {}: {doubt}", vetted.card.name)),
     }
     let id = match &join.id {
         Some(id) => id.clone(),

@@ -88,7 +88,7 @@ pub(super) fn bytes(content: &[u8]) -> Result<(), Failure> {
 
 /// One line to standard error. Nobody reading it is no failure.
 pub(super) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    crate::telemetry::say(tracing::Level::INFO, &text);
 }
 
 /// `value` as JSON, in lines.

@@ -10,7 +10,8 @@ use crate::{
     outbox::{a2a::hooks::Hooks, outside::Outside},
     telemetry::{
         BadSettings, Telemetry,
-        capture::{Capture, Level, of_variable},
+        capture::{self, Capture, of_variable},
+        say,
         settings::Settings,
     },
 };
@@ -24,6 +25,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use tracing::Level;
 
 /// The first port that agents listen at when nobody says otherwise (DESIGN §12).
 pub const FIRST_AGENT_PORT: u16 = 8001;
@@ -52,7 +54,7 @@ pub struct Plan {
     /// The agents and the terms.
     pub team: Team,
     /// How much of what is said is told in traces.
-    pub capture: Level,
+    pub capture: capture::Level,
     /// The registry, for a process that has anything to do with one.
     pub registry: Option<Service>,
     /// The board.
@@ -89,7 +91,7 @@ pub async fn run(mut plan: Plan) -> anyhow::Result<()> {
         .with_context(|| format!("{} can't be written", data.join("run.json").display()))?;
     announce(&running, services);
     ends.next().await;
-    eprintln!("mesh: leaving; once more to leave at once");
+    say(Level::INFO, &"mesh: leaving; once more to leave at once");
     let left = tokio::select! {
         () = running.stop(grace) => Ok(()),
         () = ends.next() => Err(anyhow::anyhow!("left at once; what was not finished goes on at the next start")),
@@ -240,13 +242,13 @@ fn from_here(mut address: SocketAddr) -> String {
 
 fn announce(running: &Running, services: &str) {
     if let Some(address) = running.services {
-        eprintln!("mesh: {services} at {}", running.reach.endpoint(address));
+        say(Level::INFO, &format!("mesh: {services} at {}", running.reach.endpoint(address)));
     }
     if let Some(address) = running.grpc {
-        eprintln!("mesh: gRPC at {}", running.reach.authority(address));
+        say(Level::INFO, &format!("mesh: gRPC at {}", running.reach.authority(address)));
     }
     for (id, address) in &running.agents {
-        eprintln!("mesh: {id} at {}", running.reach.endpoint(*address));
+        say(Level::INFO, &format!("mesh: {id} at {}", running.reach.endpoint(*address)));
     }
 }
 

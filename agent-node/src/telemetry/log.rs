@@ -1,7 +1,17 @@
 //! Logs: to standard error, as text or one JSON object a line, filtered by `--log` or `RUST_LOG`.
 
-use std::io::IsTerminal;
+use serde_json::json;
+use std::{
+    fmt::Display,
+    io::{IsTerminal, Write as _},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::SystemTime,
+};
+use tracing::Level;
 use tracing_subscriber::EnvFilter;
+
+/// Whether every line of this process is JSON, also those that are no log: where it listens, why it ends.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -13,8 +23,34 @@ pub enum LogFormat {
     Json,
 }
 
+/// Says from now on everything in `format`.
+pub fn speak(format: LogFormat) {
+    IS_JSON.store(format == LogFormat::Json, Relaxed);
+}
+
+/// One line to standard error, whatever is filtered: a line of text, or where everything is JSON an object as logs are.
+/// Nobody reading it is no failure.
+pub fn say(level: Level, text: &dyn Display) {
+    let text = text.to_string();
+    let line = match IS_JSON.load(Relaxed) {
+        true => {
+            let now = chrono::DateTime::<chrono::Utc>::from(SystemTime::now());
+            let timestamp = now.to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
+            let message = text.strip_prefix("mesh: ").unwrap_or(&text);
+            json!({ "timestamp": timestamp, "level": level.as_str(), "message": message, "target": "mesh" })
+                .to_string()
+        }
+        false => text,
+    };
+    drop(writeln!(std::io::stderr().lock(), "{line}"));
+}
+
 /// Starts logging. `filter` is a directive such as `info` or `agent_node=debug`; what it gets wrong is named.
 pub fn start(filter: Option<&str>, usual: &str, format: LogFormat) -> Result<(), String> {
+    speak(format);
+    if format == LogFormat::Json {
+        std::panic::set_hook(Box::new(|panic| say(Level::ERROR, panic)));
+    }
     let given =
         filter.map(str::to_owned).or_else(|| std::env::var("RUST_LOG").ok().filter(|f| !f.is_empty()));
     let filter = match given {
