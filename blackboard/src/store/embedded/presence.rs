@@ -77,12 +77,10 @@ impl Presence {
 
     /// These are about to be written. Must be called before anybody can see them.
     pub(super) fn note<'w>(&self, writes: impl Iterator<Item = &'w Write>) {
+        let puts = writes.filter_map(|write| if let Write::Put(key, _) = write { Some(key) } else { None });
+        let hashes: Vec<_> = puts.map(|key| self.hasher.hash_one(key.as_str())).collect();
         let mut keys = self.keys();
-        for write in writes {
-            if let Write::Put(key, _) = write {
-                self.add(&mut keys, self.hasher.hash_one(key.as_str()));
-            }
-        }
+        hashes.into_iter().for_each(|hash| self.add(&mut keys, hash));
     }
 
     fn add(&self, keys: &mut Keys, hash: u64) {
