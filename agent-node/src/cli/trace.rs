@@ -10,7 +10,7 @@ use super::{
 };
 use crate::telemetry::{names as n, span::Span};
 use clap::Args;
-use protocol::{routes, time::WallTime};
+use protocol::{bid::Eta, routes, time::WallTime};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,9 +130,12 @@ fn about(span: &Span) -> String {
         "conversation" => span.text(n::MESH_PATTERN).map(str::to_owned),
         _ => None,
     };
-    let number = |name: &str, unit: &str| span.attributes.get(name).map(|value| format!("{unit} {value}"));
-    let terms =
-        [number(n::MESH_BID_COST, "cost"), number(n::MESH_BID_ETA, "eta ms"), number(n::MESH_TURN, "turn")];
+    let number = |name: &str| span.attributes.get(name);
+    let terms = [
+        number(n::MESH_BID_COST).and_then(|cost| Some(format!("cost {}", cost.as_f64()?))),
+        number(n::MESH_BID_ETA).and_then(|eta| Some(format!("eta {}", Eta(eta.as_u64()?)))),
+        number(n::MESH_TURN).map(|turn| format!("turn {turn}")),
+    ];
     let told: Vec<_> = peer.into_iter().chain(terms.into_iter().flatten()).collect();
     plain(&told.join(", "))
 }

@@ -42,10 +42,27 @@ pub(super) fn is_plural(word: &str) -> bool {
             && !matches!(tail, "series" | "species" | "news" | "chaos" | "pos")
 }
 
+/// Words whose plural has `ves` for `f` or `fe`; other words in `ves` are olives and sleeves.
+const IN_F: [(&str, &str); 11] = [
+    ("calf", "calves"),
+    ("half", "halves"),
+    ("knife", "knives"),
+    ("leaf", "leaves"),
+    ("life", "lives"),
+    ("loaf", "loaves"),
+    ("scarf", "scarves"),
+    ("shelf", "shelves"),
+    ("thief", "thieves"),
+    ("wife", "wives"),
+    ("wolf", "wolves"),
+];
+
 /// One of `word`.
 pub(super) fn singular(word: &str) -> String {
     let (head, tail) = split_last(word);
+    let in_f = IN_F.iter().find(|(_, many)| *many == tail);
     let one = match tail {
+        _ if in_f.is_some() => in_f.map_or(tail, |(one, _)| one).to_owned(),
         "people" => "person".to_owned(),
         "children" => "child".to_owned(),
         "men" => "man".to_owned(),
@@ -67,7 +84,9 @@ pub(super) fn singular(word: &str) -> String {
 pub(super) fn plural(word: &str) -> String {
     let (head, tail) = split_last(word);
     let vowel_before_y = || tail.chars().rev().nth(1).is_some_and(|c| "aeiou".contains(c));
+    let in_f = IN_F.iter().find(|(one, _)| *one == tail);
     let many = match tail {
+        _ if in_f.is_some() => in_f.map_or(tail, |(_, many)| many).to_owned(),
         "person" => "people".to_owned(),
         "child" => "children".to_owned(),
         "man" => "men".to_owned(),
@@ -191,6 +210,9 @@ mod tests {
             ("bus", "buses"),
             ("movie", "movies"),
             ("warehouse", "warehouses"),
+            ("loaf", "loaves"),
+            ("book_shelf", "book_shelves"),
+            ("hive", "hives"),
         ] {
             assert_eq!(plural(one), many);
             assert_eq!(singular(many), one);
