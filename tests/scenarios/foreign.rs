@@ -1,7 +1,8 @@
 //! A foreign A2A agent in the mesh: it joins by its card, bids, streams, asks, is cancelled and survives like a native one.
 
+use super::reach::{outward, team_beyond};
 use crate::harness::{
-    Agent, Process, artifact, call, directory, eventually, file,
+    Agent, Process, artifact, call, cluster::Cluster, directory, eventually, file,
     foreign::{Foreign, Play, skill},
     mesh, message, state, stream,
 };
@@ -154,6 +155,36 @@ async fn it_calls_back_when_that_is_wanted() {
     let late = call(Method::POST, push["url"].as_str().unwrap(), Some(&news)).await;
     assert_eq!(late.status, 404, "{late:?}");
     drop(mesh);
+}
+
+#[actix::test]
+async fn it_calls_back_from_another_machine_with_nothing_but_its_token() {
+    let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
+    let foreign =
+        weather(r#"{ "capabilities": { "pushNotifications": true } }"#, Play::CallsBack("rain")).await;
+    let cluster = Cluster::start().await;
+    // Whoever calls this machine's own address is a stranger there, and so is the foreign agent.
+    let more = ["--advertise", &own, "--local-callers", "192.0.2.7"];
+    let team = team(&foreign, ", mode: webhook");
+    let (_node, endpoint) = team_beyond(&cluster, ("desk-01", &team), &more).await;
+    cluster.has(&["weather-bot"]).await;
+    let desk = Agent { id: "desk-01".to_owned(), url: endpoint.replace(&own, "127.0.0.1") };
+    let task = desk.ask(forecast_of("Bern")).await;
+    assert_eq!(artifact(&task, "result").as_deref(), Some("rain"), "{task:#}");
+    assert_eq!(foreign.heard("GetTask").len(), 0, "it was not looked at");
+    let push = foreign.heard("SendMessage")[0].params["configuration"]["taskPushNotificationConfig"].clone();
+    let place = push["url"].as_str().unwrap();
+    assert!(place.starts_with(&format!("http://{own}:")), "{place}");
+    for (method, path, status) in [
+        (Method::POST, place.to_owned(), 404),
+        (Method::GET, place.to_owned(), 401),
+        (Method::POST, format!("{place}/more"), 401),
+        (Method::POST, format!("{endpoint}/a2a/tasks/x/cancel"), 401),
+    ] {
+        let news = json!({ "task": { "id": "x", "status": { "state": "TASK_STATE_COMPLETED" } } });
+        let answer = call(method, &path, Some(&news)).await;
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+    }
 }
 
 #[actix::test]

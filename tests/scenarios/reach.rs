@@ -11,14 +11,14 @@ use std::{
 const TEAM: &str = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
 
 /// The address of this machine that others would call; none if it has only loopback.
-fn outward() -> Option<String> {
+pub(super) fn outward() -> Option<String> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     Some(socket.local_addr().ok()?.ip().to_string())
 }
 
 /// A process that ends with its test.
-struct Held(Child);
+pub(super) struct Held(Child);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -97,7 +97,16 @@ async fn beyond_this_machine_a_caller_needs_a_credential_unless_it_was_said_to_b
 
 /// `mesh node` beyond loopback, told `more`; where it is registered.
 async fn beyond(cluster: &Cluster, name: &str, more: &[&str]) -> (Held, String) {
-    let team = file(cluster.dir.path(), &format!("{name}.yaml"), &TEAM.replace("echo-01", name));
+    team_beyond(cluster, (name, &TEAM.replace("echo-01", name)), more).await
+}
+
+/// The same for a team, one of whose agents is `name`.
+pub(super) async fn team_beyond(
+    cluster: &Cluster,
+    (name, team): (&str, &str),
+    more: &[&str],
+) -> (Held, String) {
+    let team = file(cluster.dir.path(), &format!("{name}.yaml"), team);
     let log = std::fs::File::create(cluster.path(&format!("{name}.log"))).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_mesh"));
     command

@@ -1,7 +1,10 @@
 //! Who sends a request: the agent that signed it, or the user on this machine.
 
 use super::{callers::Callers, local_callers::LocalCallers, origin};
-use actix_web::{dev::ServiceRequest, http::header::HeaderName};
+use actix_web::{
+    dev::ServiceRequest,
+    http::{Method, header::HeaderName},
+};
 use protocol::{
     a2a::terms::API_KEY_HEADER,
     ids::Digest,
@@ -115,6 +118,13 @@ impl fmt::Debug for Auth {
 /// What lies here is for everyone (RFC 8615).
 const WELL_KNOWN: &str = "/.well-known/";
 
+/// Whether it is a foreign agent's call back: what proves it is the token of the place that it calls, and the route
+/// answers nobody without.
+fn is_call_back(request: &ServiceRequest) -> bool {
+    let place = request.path().strip_prefix(routes::HOOKS).and_then(|rest| rest.strip_prefix('/'));
+    *request.method() == Method::POST && place.is_some_and(|place| !place.contains('/'))
+}
+
 /// Who it is, and the body's digest if it had to be computed.
 pub(super) struct Who {
     pub(super) principal: Principal,
@@ -135,8 +145,8 @@ pub(super) fn of(
         let from = request.peer_addr().map(|peer| peer.ip());
         let is_watcher =
             || request.path() == routes::METRICS && from.is_some_and(|from| auth.watchers.admit(from));
-        let is_for_everyone =
-            request.method().is_safe() && (request.path().starts_with(WELL_KNOWN) || is_watcher());
+        let is_for_everyone = is_call_back(request)
+            || request.method().is_safe() && (request.path().starts_with(WELL_KNOWN) || is_watcher());
         let called = origin::called(request);
         let shown = Shown {
             key: text(API_KEY_HEADER),
