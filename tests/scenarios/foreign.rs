@@ -2,7 +2,9 @@
 
 use super::reach::{outward, team_beyond};
 use crate::harness::{
-    Agent, Process, artifact, call, cluster::Cluster, directory, eventually, file,
+    Agent, Process, artifact, call,
+    cluster::Cluster,
+    directory, eventually, file,
     foreign::{Foreign, Play, skill},
     mesh, message, state, stream,
 };
