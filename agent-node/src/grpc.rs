@@ -15,4 +15,7 @@ mod write;
 pub(crate) mod codec;
 pub mod wire;
 
+#[cfg(test)]
+mod tests;
+
 pub use door::Server;

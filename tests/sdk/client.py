@@ -1,4 +1,4 @@
-"""The official Python SDK (a2a-sdk) as a client of our agent, over both bindings.
+"""The official Python SDK (a2a-sdk) as a client of our agent, over every binding that its card offers.
 
 Each check is a sentence; the first that does not hold ends the run with its reason. Called by tests/sdk/run, which
 starts the node: client.py BASE_URL.
@@ -9,6 +9,7 @@ import json
 import sys
 import uuid
 
+import grpc
 import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as a2a
@@ -181,11 +182,12 @@ async def main(base):
     async with httpx.AsyncClient(timeout=PATIENCE) as http:
         card = await A2ACardResolver(http, base).get_agent_card()
         print(f"{card.name} {card.version}")
-        for binding in ["JSONRPC", "HTTP+JSON"]:
+        for binding in [interface.protocol_binding for interface in card.supported_interfaces]:
             for streams in [True, False]:
                 print(f"{binding}, {'streaming' if streams else 'one answer a request'}")
                 config = ClientConfig(
                     httpx_client=http,
+                    grpc_channel_factory=grpc.aio.insecure_channel,
                     streaming=streams,
                     supported_protocol_bindings=[binding],
                     use_client_preference=True,

@@ -1,5 +1,5 @@
 """An agent of the official Python SDK (a2a-sdk) as a peer of our mesh: it joins by its card, is awarded a task, streams,
-asks, and is cancelled. Called by tests/sdk/run: peer.py MESH, where MESH is the program.
+asks, and is cancelled. Called by tests/sdk/run: peer.py MESH BINDING…, where MESH is the program.
 
 Each check is a sentence; the first that does not hold ends the run with its reason.
 """
@@ -13,13 +13,15 @@ import sys
 import tempfile
 import time
 
+import grpc
 import httpx
 import uvicorn
 from a2a.server.agent_execution import AgentExecutor
-from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import a2a_pb2 as a2a
+from a2a.types import a2a_pb2_grpc
 from starlette.applications import Starlette
 
 PATIENCE = 30
@@ -61,8 +63,8 @@ class Poet(AgentExecutor):
         await TaskUpdater(queue, context.task_id, context.context_id).cancel()
 
 
-def card(url, binding):
-    base = url + ("/rpc" if binding == "JSONRPC" else "/rest")
+def card(url, binding, calls):
+    base = {"JSONRPC": f"{url}/rpc", "HTTP+JSON": f"{url}/rest", "GRPC": f"127.0.0.1:{calls}"}[binding]
     return a2a.AgentCard(
         name="Python Poet",
         description="Writes poems",
@@ -79,16 +81,19 @@ async def serve(binding):
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    shown = card(url, binding)
+    calls = grpc.aio.server()
+    shown = card(url, binding, calls.add_insecure_port("127.0.0.1:0"))
     handler = DefaultRequestHandler(agent_executor=Poet(), task_store=InMemoryTaskStore(), agent_card=shown)
     routes = create_agent_card_routes(shown)
     routes += create_jsonrpc_routes(handler, "/rpc")
     routes += create_rest_routes(handler, path_prefix="/rest")
+    a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), calls)
+    await calls.start()
     server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off"))
     running = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started:
         await asyncio.sleep(0.02)
-    return url, server, running
+    return url, server, running, calls
 
 
 async def until(look, what):
@@ -106,7 +111,7 @@ def state(task):
 
 
 async def check(mesh, binding, http, scratch):
-    poet, server, running = await serve(binding)
+    poet, server, running, calls = await serve(binding)
     team = scratch / f"{binding[:4]}.yaml"
     team.write_text(
         "mesh: { outside: { allow: [127.0.0.0/8] } }\n"
@@ -175,12 +180,13 @@ async def check(mesh, binding, http, scratch):
         server.should_exit = True
         server.force_exit = True
         await running
+        await calls.stop(0)
 
 
 async def main():
     with tempfile.TemporaryDirectory() as scratch:
         async with httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as http:
-            for binding in ["JSONRPC", "HTTP+JSON"]:
+            for binding in sys.argv[2:]:
                 await check(sys.argv[1], binding, http, pathlib.Path(scratch))
     print("the Python SDK is a peer like any other")
 
