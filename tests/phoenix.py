@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 VERSION = "20.26.1"
@@ -25,6 +26,22 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 MESH = str(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else TARGET / "debug" / "mesh").resolve())
 PATIENCE = 90
+# Fewer than a trace has, so that there are several pages.
+PAGE = 40
+# What every span says, and what those of each word say beside it.
+ALWAYS = ["gen_ai.agent.id", "peer.from", "mesh.task.id", "mesh.conversation.id", "mesh.skill"]
+MESSAGE = ["peer.to", "mesh.message.type", "mesh.message.id", "messaging.message.id", "messaging.destination.name"]
+SAID = {
+    "receive": MESSAGE,
+    "conversation": ["peer.to", "mesh.message.id", "mesh.pattern", "gen_ai.conversation.id", "gen_ai.operation.name"],
+    "cfp": MESSAGE,
+    "bid": MESSAGE + ["mesh.bid.cost", "mesh.bid.eta_ms"],
+    "award": MESSAGE + ["mesh.epoch"],
+    "claim": ["peer.to", "mesh.epoch"],
+    "think": ["mesh.turn"],
+    "tell": MESSAGE,
+    "publish": MESSAGE,
+}
 PROJECT = "agent-mesh"
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 running = []
@@ -177,21 +194,32 @@ class Phoenix:
 
         eventually("Phoenix listening", ready)
 
-    def spans(self, trace):
-        url = f"{self.url}/v1/projects/{PROJECT}/spans?trace_id={trace}&limit=1000"
-        return call(url)["data"]
+    def all_spans(self):
+        """Every span there is, page by page."""
+        spans, cursor = [], ""
+        while True:
+            page = call(f"{self.url}/v1/projects/{PROJECT}/spans?limit={PAGE}{cursor}")
+            spans += page["data"]
+            if not page.get("next_cursor"):
+                return spans
+            cursor = "&cursor=" + urllib.parse.quote(page["next_cursor"])
 
     def spans_where(self, what, trace, is_it):
-        """The spans of a trace once `is_it`, and once no more come."""
+        """The spans of a trace once `is_it`, and once no more come; that nothing of its tasks lies outside of it."""
 
         def look():
-            spans = self.spans(trace)
-            if not is_it(spans):
+            found = self.all_spans()
+            if not is_it([span for span in found if span["context"]["trace_id"] == trace]):
                 return None
             time.sleep(1.5)
-            return spans if len(self.spans(trace)) == len(spans) else None
+            return found if len(self.all_spans()) == len(found) else None
 
-        return eventually(what, look)
+        found = eventually(what, look)
+        spans = [span for span in found if span["context"]["trace_id"] == trace]
+        tasks = {of(span, "mesh.task.id") for span in spans} - {""}
+        stray = [span for span in found if of(span, "mesh.task.id") in tasks and span not in spans]
+        assert not stray, f"of {tasks} and outside the trace: {[(s['name'], s['context']) for s in stray]}"
+        return spans
 
 
 def of(span, name):
@@ -226,6 +254,39 @@ def find(spans, name, agent):
 
 def parent(span, of_span):
     assert span["parent_id"] == of_span["context"]["span_id"], f"{span['name']} is not under {of_span['name']}"
+
+
+def assert_each_says_what_it_should(spans):
+    """Every span names who is at it, in which task and conversation and for which skill; messages say which and whose."""
+    for span in spans:
+        word = of(span, "mesh.span")
+        missing = [name for name in ALWAYS + SAID[word] if of(span, name) in ("", None)]
+        assert not missing, f"{span['name']} of {of(span, 'gen_ai.agent.id')} lacks {missing}: {span['attributes']}"
+        if word in ("tell", "cfp", "bid", "award", "publish"):
+            assert of(span, "peer.from") == of(span, "gen_ai.agent.id"), span
+            assert of(span, "messaging.message.id") == of(span, "mesh.message.id"), span
+        if word in ("receive", "conversation"):
+            assert of(span, "peer.to") == of(span, "gen_ai.agent.id"), span
+
+
+def assert_parents(spans):
+    """What an agent does hangs under its conversation; what it hears under that, or under who asked for the work."""
+    by_id = {span["context"]["span_id"]: span for span in spans}
+    for span in spans:
+        above = by_id.get(span["parent_id"])
+        if above is None:
+            continue
+        word, over = of(span, "mesh.span"), of(above, "mesh.span")
+        same = of(span, "gen_ai.agent.id") == of(above, "gen_ai.agent.id")
+        expected = {
+            "receive": same and over == "conversation" or over in ("cfp", "award", "tell"),
+            "conversation": same and over == "receive",
+            "bid": same and over == "receive",
+        }.get(word, same and over == "conversation")
+        assert expected, f"{span['name']} of {of(span, 'gen_ai.agent.id')} hangs under {above['name']}"
+        if word == "receive" and over != "conversation":
+            assert of(span, "mesh.message.id") == of(above, "mesh.message.id"), f"{span['name']} is not what was sent"
+            assert of(span, "peer.from") == of(above, "peer.from"), span
 
 
 def demo_agent(name, skill, *brain, bid="cost: 0, eta: 1s"):
@@ -265,6 +326,10 @@ def a_task_through_an_agent_that_cannot_do_it(mesh, phoenix):
     expected = {"receive", "conversation", "cfp", "bid", "award", "claim", "think", "tell", "publish"}
     assert words(spans) == expected, words(spans) ^ expected
     assert agents(spans) == {"front-01", "builder-01", "builder-02", "reviewer-01"}, agents(spans)
+    assert len(spans) > PAGE, f"{len(spans)} spans fit on one page: nothing is shown of the others"
+    assert_each_says_what_it_should(spans)
+    assert_parents(spans)
+    assert {of(span, "mesh.task.id") for span in spans} == {"t-1"}, {of(span, "mesh.task.id") for span in spans}
     entry = find(spans, "receive task-request", "front-01")
     work = find(spans, "invoke_agent front-01", "front-01")
     award = find(spans, "award", "front-01")
@@ -331,6 +396,7 @@ echo '{{"type":"done"}}'
     mesh.revive("press-01")
     spans = phoenix.spans_where("the dead winner's part", trace, lambda spans: ended(spans, "press-01", "delegation"))
     assert_one_tree(spans)
+    assert_parents(spans)
     lost = find(spans, "invoke_agent press-01", "press-01")
     assert lost["status_code"] == "ERROR" and of(lost, "mesh.task.state") == "canceled", lost
     print(f"ok: {len(spans)} spans are one trace after its return")

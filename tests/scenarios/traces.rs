@@ -87,6 +87,12 @@ async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
     for word in ["receive", "conversation", "cfp", "bid", "award", "claim", "think", "tell", "publish"] {
         assert!(count(&spans, word) > 0, "no {word} among {spans:#?}");
     }
+    for span in &spans {
+        assert_eq!(span.is("mesh.task.id"), "t-1", "help for a task is a part of it: {span:?}");
+        for name in ["mesh.conversation.id", "mesh.skill", "peer.from"] {
+            assert_ne!(span.is(name), "", "{name} of {span:?}");
+        }
+    }
     let services: std::collections::BTreeSet<_> = spans.iter().map(|span| span.service.as_str()).collect();
     assert_eq!(services, ["builder-01", "builder-02", "manager-01", "reviewer-01"].into());
 

@@ -266,8 +266,25 @@ impl AgentActor {
         };
         self.counts.admitted += 1;
         let arrived = Arrived::of(&admit.envelope, &admit.by);
+        let capability = match &admit.envelope.payload {
+            Payload::HelpRequest(asked) => asked.capability.clone(),
+            Payload::Broadcast(told) => told.capability.clone(),
+            // A task's is in its row.
+            Payload::TaskRequest(_)
+            | Payload::TaskUpdate(_)
+            | Payload::TaskResponse(_)
+            | Payload::TaskCancel(_)
+            | Payload::HelpResponse(_)
+            | Payload::Cfp(_)
+            | Payload::Bid(_)
+            | Payload::NoBid(_)
+            | Payload::Award(_)
+            | Payload::AwardAccept(_)
+            | Payload::AwardDecline(_)
+            | Payload::Reject(_) => None,
+        };
         let about = admit.envelope.payload.task_id().cloned();
-        let came = Came { trace: admit.trace, message: Some(arrived), task: about, older, ..Came::default() };
+        let came = Came { trace: admit.trace, message: Some(arrived), task: about, capability, older };
         Ok(self.begin(pattern, task, Some(receipt), came, ack, ctx))
     }
 
