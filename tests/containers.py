@@ -461,6 +461,24 @@ def what_makes_no_sense_is_said_in_one_line(mesh):
         check(len(newer.splitlines()) == 1 and "99" in newer, newer)
 
 
+def a_full_disk_is_named(mesh):
+    name = f"{NAME}-full"
+    alone = ["--read-only", "--cap-drop", "ALL", "--network", "none", "--tmpfs", "/data:size=2m,uid=65532,mode=700"]
+    run("docker", "run", "-d", "--name", name, *alone, IMAGE, "up")
+    try:
+        within = ["docker", "exec", name, "/mesh"]
+        eventually("it ready", lambda: run(*within, "health", "--itself", ok=None, within=30).returncode == 0)
+
+        def is_full():
+            run(*within, "ask", "-q", "--no-wait", REQUEST, "--capability", "implement-api", ok=None, within=30)
+            told = run(*within, "health", "--itself", ok=None, within=30)
+            return told.returncode == 1 and "store: no room" in told.stdout
+
+        eventually("that there is no room", is_full)
+    finally:
+        run("docker", "rm", "-f", name)
+
+
 def everything_stops_cleanly(mesh):
     started = time.monotonic()
     mesh.do("stop", within=120)
@@ -495,6 +513,7 @@ STEPS = [
     the_blackboard_comes_back_with_what_was_said,
     who_is_stopped_says_goodbye,
     what_makes_no_sense_is_said_in_one_line,
+    a_full_disk_is_named,
     everything_stops_cleanly,
     what_was_known_is_known_after_a_new_start,
 ]
