@@ -64,6 +64,10 @@ const OTHERWISE: &[&str] = &[
 /// The last word of a name that may be a credential's.
 const PERHAPS: &[&str] = &["auth", "otp", "pass", "pin", "psk", "pw", "session", "sid", "totp"];
 
+/// Words that end in `pass` and have nothing to do with it.
+const NO_PASS: &[&str] =
+    &["bypass", "compass", "trespass", "surpass", "overpass", "underpass", "firstpass", "secondpass"];
+
 /// More names are credentials' in the query of a URL.
 const IN_QUERIES: &[&str] = &["code", "hmac", "key", "sig", "signature", "ticket"];
 
@@ -94,7 +98,10 @@ pub(super) fn says(name: &[u8]) -> Option<Says> {
             _ => Some(Says::Credential),
         };
     }
-    PERHAPS.iter().any(|word| is_last_word(name, word)).then_some(Says::Perhaps)
+    let is_joined = [&b"pass"[..], b"pw"].iter().any(|end| plain.ends_with(end) && plain.len() > 4);
+    let is_word = NO_PASS.iter().any(|word| plain.ends_with(word.as_bytes()));
+    let is_one = is_joined && !is_word || PERHAPS.iter().any(|word| is_last_word(name, word));
+    is_one.then_some(Says::Perhaps)
 }
 
 /// Whether `name` is a credential's as a parameter of a URL's query.

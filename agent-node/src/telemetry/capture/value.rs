@@ -42,6 +42,8 @@ pub(super) enum Fate {
     Masked(Range<usize>),
     /// A structure opens there, and what is in it are credentials.
     Opens(usize),
+    /// An expression begins there, and texts in it, up to the end of its line, are credentials.
+    Expression(usize),
     /// It is none.
     Kept,
 }
@@ -52,6 +54,15 @@ const NEAR: usize = 80;
 /// The value of `named` that begins at `at`.
 pub(super) fn of(text: &[u8], at: usize, named: &Named) -> Fate {
     let at = skip(text, at, |byte| byte == b'*' || byte == b' ' || byte == b'\t');
+    // YAML's anchors and tags.
+    let at = match text[at..] {
+        [b'!' | b'&', next, ..] if named.joint == Joint::Colon && next.is_ascii_alphabetic() => {
+            let end = skip(text, at + 1, |byte| byte.is_ascii_alphanumeric() || b"_-!".contains(&byte));
+            let next = skip(text, end, |byte| byte == b' ');
+            if next > end && text.get(next) != Some(&b'=') { next } else { at }
+        }
+        _ => at,
+    };
     let rest = &text[at..];
     if named.says == Says::Header && named.joint != Joint::Quoted && !named.is_quoted {
         return header(text, at, named);
@@ -61,6 +72,7 @@ pub(super) fn of(text: &[u8], at: usize, named: &Named) -> Fate {
         [b'"' | b'\'' | b'`', ..] => quoted(text, at),
         _ if named.joint == Joint::Quoted => Fate::Kept,
         [b'{', b'{', ..] | [b'$', b'(' | b'{', ..] | [b'*', b'*', ..] => bare(text, at, named),
+        [b'[', b']', ..] if named.joint == Joint::Equals => Fate::Expression(at),
         [b'{' | b'[', ..] => Fate::Opens(at),
         [b'<', b'<', ..] if named.joint == Joint::Equals => heredoc(text, at),
         [b'\n' | b'\r', ..] if named.joint == Joint::Colon => below(text, at, named),

@@ -6,7 +6,7 @@ pub(super) fn stems(initial: u8) -> &'static [&'static str] {
     match initial {
         b'a' => &["activationkey", "authcode", "accesskey", "accountkey", "apikey", "appkey", "authkey"],
         b'b' => &["backupcode", "bearer"],
-        b'c' => &["connectionkey", "credential", "csrf"],
+        b'c' => &["contrase", "connectionkey", "credential", "csrf"],
         b'e' => &["encryptionkey"],
         b'j' => &["jwt"],
         b'k' => &["kennwort"],

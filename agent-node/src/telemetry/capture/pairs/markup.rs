@@ -1,7 +1,10 @@
 //! Credentials in XML and HTML.
 
 use super::{BESIDE, is_word};
-use crate::telemetry::capture::{value::Fate, word};
+use crate::telemetry::capture::{
+    value::{self, Fate},
+    word,
+};
 use std::ops::Range;
 
 /// Whether a tag of XML begins with this name.
@@ -37,4 +40,15 @@ pub(super) fn opened(text: &[u8], at: usize) -> Fate {
         Some(end) => content(text, end + 1),
         None => Fate::Kept,
     }
+}
+
+/// The content of the element that follows the one which holds a name: `<key>token</key><string>x</string>`.
+pub(super) fn next_element(text: &[u8], at: usize) -> Fate {
+    let end =
+        |from: usize| Some(from + text.get(from..)?.iter().take(BESIDE).position(|byte| *byte == b'>')? + 1);
+    let opens = end(at).map(|after| value::skip(text, after, |byte| byte.is_ascii_whitespace()));
+    let is_value = |from: &usize| {
+        [&b"<string"[..], b"<dd", b"<td", b"<value"].iter().any(|tag| text[*from..].starts_with(tag))
+    };
+    opens.filter(is_value).and_then(end).map_or(Fate::Kept, |from| content(text, from))
 }

@@ -14,7 +14,7 @@ pub(super) fn clause(text: &[u8], at: usize, name: &Range<usize>) -> Fate {
     let said = Named { name: name.clone(), says: Says::Credential, joint: Joint::Quoted, is_quoted: false };
     match value::of(text, at, &said) {
         Fate::Masked(range) if !is_loud && word::is_plain(&text[range.clone()]) => Fate::Kept,
-        fate @ (Fate::Masked(_) | Fate::Opens(_) | Fate::Kept) => fate,
+        fate @ (Fate::Masked(_) | Fate::Opens(_) | Fate::Expression(_) | Fate::Kept) => fate,
     }
 }
 
@@ -71,8 +71,19 @@ pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
     let said = word_at(next);
     let word = word::without(&text[said.clone()], b'.');
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let is_number = says_so && named.says == Says::Perhaps && digits >= 4;
+    let name = &text[named.name.clone()];
+    let is_code =
+        [&b"pin"[..], b"otp", b"passcode", b"totp"].iter().any(|code| name.eq_ignore_ascii_case(code));
+    let is_number = (is_code || says_so && named.says == Says::Perhaps) && digits >= 4;
     let is_secret = is_number
         || !word.is_empty() && word::is_mixed(word) && (says_so || word.len() >= 8 && !word.contains(&b'-'));
     if is_secret { Fate::Masked(said.start..said.start + word.len()) } else { Fate::Kept }
+}
+
+/// Where what is assigned begins if a type stands between a name and that: `var password string = "x"`.
+pub(super) fn typed(text: &[u8], at: usize) -> Option<usize> {
+    let end = skip(text, at, |byte| byte.is_ascii_alphanumeric());
+    let next = skip(text, end, |byte| byte == b' ');
+    let is_assigned = matches!(text[next..], [b'=', other, ..] if other != b'=' && other != b'>');
+    (word::is_type(&text[at..end]) && is_assigned).then_some(next + 1)
 }

@@ -26,12 +26,12 @@ pub(super) fn bare(text: &[u8], at: usize, named: &Named) -> Fate {
     let first = &text[at..end];
     if matches!(text.get(end), Some(b'"' | b'\''))
         && first.len() <= 2
-        && first.iter().all(u8::is_ascii_alphabetic)
+        && first.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'#')
     {
         return quoted(text, end);
     }
     if is_call(text, at..end) {
-        return Fate::Opens(end);
+        return Fate::Expression(end);
     }
     if is_harmless(text, at..end, named) {
         return assigned(text, end)
@@ -44,7 +44,13 @@ pub(super) fn bare(text: &[u8], at: usize, named: &Named) -> Fate {
     let before = named.name.start.checked_sub(1).map(|place| text[place]);
     match before {
         Some(quote @ (b'"' | b'\'' | b'`')) if !named.is_quoted => {
-            Fate::Masked(at..until(text, end, |byte| byte == quote || b"\n\r".contains(&byte)))
+            let close = |from| until(text, from, |byte| byte == quote || b"\n\r".contains(&byte));
+            let mut end = close(end);
+            // What stands right behind a quote that closes is no letter.
+            while text.get(end) == Some(&quote) && text.get(end + 1).is_some_and(u8::is_ascii_alphanumeric) {
+                end = close(end + 1);
+            }
+            Fate::Masked(at..end)
         }
         Some(b';') if named.joint == Joint::Equals => {
             Fate::Masked(at..until(text, end, |byte| b";\"'\n\r".contains(&byte)))
@@ -92,6 +98,13 @@ fn is_harmless(text: &[u8], place: Range<usize>, named: &Named) -> bool {
     let is_something_else = match named.says {
         Says::Several => is_number,
         Says::Perhaps if named.is_quoted || [Joint::Equals, Joint::Flag].contains(&named.joint) => false,
+        // `pass:x` is how commands are told, `pass: x` may be a sentence.
+        Says::Perhaps
+            if text[named.name.clone()].eq_ignore_ascii_case(b"pass")
+                && named.name.end + 1 == place.start =>
+        {
+            false
+        }
         Says::Perhaps => is_number && word.len() < 4 || is_spoken_of(text, place, named),
         Says::Credential | Says::Header => named.joint == Joint::Cell && word::is_plain(word),
     };
