@@ -165,8 +165,14 @@ async fn a_name_for_agents_is_no_way_in_without_a_credential() {
 async fn a_grace_that_outlasts_the_kill_is_warned_of_at_the_start() {
     let cluster = Cluster::start().await;
     let warned = |node: &crate::harness::Process| node.log().contains("MESH_STOP_GRACE");
-    let node = cluster.node_with("long", TEAM, &["--grace", "60s", "--stop-grace", "40s"]).await;
+    let long = ["--grace", "60s", "--stop-grace", "40s"];
+    let node = cluster.node_with("long", TEAM, &long).await;
     assert!(warned(&node) && node.log().contains("70 s"), "{}", node.log());
+    drop(node);
+    let node = cluster.node_with("json", TEAM, &[&long[..], &["--log-format", "json"]].concat()).await;
+    let log = node.log();
+    let line = log.lines().find(|line| line.contains("MESH_STOP_GRACE")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(line).unwrap()["level"], "WARN", "{line}");
     drop(node);
     let node = cluster.node_with("fits", TEAM, &["--grace", "25s", "--stop-grace", "40s"]).await;
     assert!(!warned(&node), "{}", node.log());

@@ -48,14 +48,14 @@ async fn a_join_secret_that_others_can_read_is_named_once() {
 
 #[tokio::test]
 async fn a_variable_that_is_none_of_ours_is_named_with_the_nearest_that_is() {
-    let odd = ["MESH_CAPTUER=full".to_owned(), "MESH_QQQQQQQQ=1".to_owned(), "MESH_DATA=".to_owned()];
-    let mesh = Process::up_in(&odd, ECHO).await;
+    let odd = ["MESH_CAPTUER=full", "MESH_QQQQQQQQ=1", "MESH_DATA=", "MESH_LOOPBACK=0.0.1"];
+    let mesh = Process::up_in(&odd.map(str::to_owned), ECHO).await;
     eventually("both lines", async || mesh.log().contains("MESH_QQQQQQQQ").then_some(())).await;
     let log = mesh.log();
     let lines: Vec<_> = log.lines().filter(|line| line.contains("MESH_CAPTUER")).collect();
     assert!(matches!(lines.as_slice(), [line] if line.contains("MESH_CAPTURE")), "{log}");
     assert_eq!(log.matches("MESH_QQQQQQQQ").count(), 1, "{log}");
-    assert!(!log.contains("MESH_DATA"), "{log}");
+    assert!(!log.contains("MESH_DATA") && !log.contains("MESH_LOOPBACK"), "{log}");
 }
 
 #[tokio::test]

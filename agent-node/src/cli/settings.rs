@@ -100,6 +100,7 @@ pub(super) fn name_unknown() {
         .chain([&asking])
         .flat_map(Command::get_arguments)
         .filter_map(|arg| arg.get_env()?.to_str())
+        .chain(COMPOSE.iter().map(|(name, _, _)| *name))
         .collect();
     let mut given: Vec<_> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
     given.sort();

@@ -68,11 +68,13 @@ pub async fn run(mut plan: Plan) -> anyhow::Result<()> {
     if let Some(killed_after) = plan.killed_after
         && killed_after < grace + GOODBYES
     {
-        eprintln!(
-            "mesh: it is killed {} s after it is told to end (MESH_STOP_GRACE), which is no time for MESH_GRACE and goodbyes: \
-             {} s are",
-            killed_after.as_secs(),
-            (grace + GOODBYES).as_secs()
+        let (given, needed) = (killed_after.as_secs(), (grace + GOODBYES).as_secs());
+        say(
+            Level::WARN,
+            &format!(
+                "mesh: it is killed {given} s after it is told to end (MESH_STOP_GRACE), which is no time for MESH_GRACE and \
+                 goodbyes: {needed} s are"
+            ),
         );
     }
     let services = match (&plan.registry, &plan.board) {
