@@ -341,6 +341,25 @@ async fn the_card_names_the_port_and_each_agent_of_it() {
 }
 
 #[tokio::test]
+async fn an_agent_that_is_alone_there_needs_no_name_and_nothing_is_told_of_a_port_that_is_not() {
+    let team = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
+    let interfaces = async |mesh: &Process| {
+        let url = format!("{}/.well-known/agent-card.json", mesh.agents["echo-01"]);
+        let card: Value = client().get(url).send().await.unwrap().json().await.unwrap();
+        card["supportedInterfaces"].as_array().unwrap().clone()
+    };
+    let with = Process::up_in(&["MESH_GRPC_PORT=0".to_owned()], team).await;
+    let told = json!({ "url": port(&with), "protocolBinding": "GRPC", "protocolVersion": "1.0" });
+    assert_eq!(interfaces(&with).await[2], told);
+    let none = stub(&with).list_tasks(asked(wire::ListTasksRequest::default())).await.unwrap().into_inner();
+    assert_eq!((none.total_size, none.page_size, none.next_page_token.as_str()), (0, 50, ""));
+    let without = Process::up(team).await;
+    assert_eq!(interfaces(&without).await.len(), 2);
+    let run: Value = serde_json::from_slice(&std::fs::read(without.data.join("run.json")).unwrap()).unwrap();
+    assert_eq!(run["grpc"], Value::Null);
+}
+
+#[tokio::test]
 async fn a_skill_the_agent_lacks_is_awarded_and_the_award_goes_along_for_those_who_ask() {
     let mesh = up().await;
     let mut stub = stub(&mesh);

@@ -124,7 +124,11 @@ async fn a_node_that_leaves_takes_nothing_and_ends_its_streams() {
     mesh.signal("TERM");
     eventually("nothing new is taken", || {
         let mut stub = stub.clone();
-        async move { stub.send_message(asked(at_once("more"))).await.err() }
+        async move {
+            let refused = stub.send_message(asked(at_once("more"))).await.err()?;
+            assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+            Some(())
+        }
     })
     .await;
     assert_eq!(heard(working).await.last().unwrap(), "Completed done", "what runs is finished and told");
