@@ -196,3 +196,28 @@ async fn a_method_that_is_not_there_and_what_is_no_grpc_are_told_so() {
     let known = call("/lf.a2a.v1.A2AService/GetTask", "application/grpc", "localhost").await.unwrap();
     assert_ne!(known.headers().get("grpc-status").map(|status| status.as_bytes()), Some(&b"7"[..]));
 }
+
+#[tokio::test]
+async fn whoever_is_too_slow_is_not_waited_for() {
+    let mesh = up().await;
+    let mut silent = TcpStream::connect(port(&mesh)).await.unwrap();
+    let mut half = TcpStream::connect(port(&mesh)).await.unwrap();
+    half.write_all(b"PRI * HTTP/2.0").await.unwrap();
+    for socket in [&mut silent, &mut half] {
+        let mut said = String::new();
+        let read = tokio::time::timeout(crate::harness::PATIENCE, socket.read_to_string(&mut said));
+        read.await.expect("an end").unwrap();
+        assert!(said.starts_with("HTTP/1.1 400 "), "{said}");
+    }
+    let http: Client<_, Body> = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+    let begun = futures_util::stream::once(async {
+        Ok::<_, std::io::Error>(hyper::body::Frame::data(bytes::Bytes::from_static(&[0, 0, 0, 0, 9])))
+    });
+    let never_done = futures_util::StreamExt::chain(begun, futures_util::stream::pending());
+    let uri = format!("http://{}/lf.a2a.v1.A2AService/GetTask", port(&mesh));
+    let request = hyper::Request::post(uri).header("content-type", "application/grpc");
+    let body = Body::new(http_body_util::StreamBody::new(never_done));
+    let answer = tokio::time::timeout(crate::harness::PATIENCE, http.request(request.body(body).unwrap()));
+    let answer = answer.await.expect("an answer").unwrap();
+    assert_eq!(answer.headers()["grpc-status"], "14", "{answer:?}");
+}
