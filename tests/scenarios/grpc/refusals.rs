@@ -221,3 +221,31 @@ async fn whoever_is_too_slow_is_not_waited_for() {
     let answer = answer.await.expect("an answer").unwrap();
     assert_eq!(answer.headers()["grpc-status"], "14", "{answer:?}");
 }
+
+#[tokio::test]
+async fn what_an_agent_does_not_offer_is_refused_by_its_own_name() {
+    let agent = "{ agent: plain-01, open: true, skills: [plain], brain: { echo: {} }, \
+        a2a: { streaming: false, pushNotifications: false, extendedCard: false, requires: ['urn:x'] } }";
+    let mesh = Process::up(&format!("{{ agents: [{agent}], mesh: {{ grpcPort: 0 }} }}")).await;
+    let mut stub = stub(&mesh);
+    let hook =
+        wire::TaskPushNotificationConfig { task_id: "t".into(), url: "x".into(), ..Default::default() };
+    let listen = wire::SubscribeToTaskRequest { id: "t".to_owned(), ..Default::default() };
+    let card = wire::GetExtendedAgentCardRequest::default();
+    let refused = [
+        (refusal(stub.send_message(asked(send("x"))).await.map(drop_value)), "EXTENSION_SUPPORT_REQUIRED"),
+        (refusal(stub.subscribe_to_task(asked(listen)).await.map(drop_value)), "UNSUPPORTED_OPERATION"),
+        (
+            refusal(stub.create_task_push_notification_config(asked(hook)).await.map(drop_value)),
+            "PUSH_NOTIFICATION_NOT_SUPPORTED",
+        ),
+        (refusal(stub.get_extended_agent_card(asked(card)).await.map(drop_value)), "UNSUPPORTED_OPERATION"),
+    ];
+    for ((code, info, _), reason) in refused {
+        assert_eq!((code, info.reason.as_str()), (Code::FailedPrecondition, reason));
+    }
+    let known = with(send("x"), &[("a2a-version", "1.0"), ("a2a-extensions", "urn:x")]);
+    let answer = stub.send_message(known).await.unwrap();
+    assert_eq!(answer.metadata().get("a2a-extensions").unwrap(), "urn:x");
+    assert_eq!(state(&task(answer)), wire::TaskState::Completed);
+}
