@@ -16,7 +16,7 @@ use std::{
 };
 
 /// One span as it came.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     pub trace: String,
     pub id: String,
@@ -210,7 +210,21 @@ fn hex(bytes: &[u8]) -> String {
 /// processes comes in any order.
 pub fn is_whole<'a>(spans: impl IntoIterator<Item = &'a Seen> + Clone) -> bool {
     let ids: std::collections::BTreeSet<_> = spans.clone().into_iter().map(|span| span.id.as_str()).collect();
-    spans.into_iter().filter(|span| !ids.contains(span.parent.as_str())).count() == 1
+    let roots = spans.into_iter().filter(|span| !ids.contains(span.parent.as_str()));
+    roots.map(|span| span.id.as_str()).collect::<std::collections::BTreeSet<_>>().len() == 1
+}
+
+/// Each span once. What a process has told and could not note before it was killed is told again when it is back: under
+/// the same id, and the same in every respect.
+pub fn each_once(spans: Vec<Seen>) -> Vec<Seen> {
+    let mut once: Vec<Seen> = Vec::new();
+    for span in spans {
+        match once.iter().find(|known| known.id == span.id) {
+            Some(known) => assert_eq!(*known, span, "told again, and otherwise"),
+            None => once.push(span),
+        }
+    }
+    once
 }
 
 /// Asserts that the spans are one tree: all in one trace, and every parent there, or `caller`'s.

@@ -4,7 +4,7 @@ use super::crash::{at_work, build, builder, open_gate};
 use crate::harness::{
     Process,
     cluster::Cluster,
-    collector::{Collector, Manner, Seen, assert_one_tree, is_whole},
+    collector::{Collector, Manner, Seen, assert_one_tree, each_once, is_whole},
     eventually, get, mesh, state, text,
 };
 use serde_json::json;
@@ -193,6 +193,7 @@ async fn a_winner_killed_in_the_middle_leaves_the_trace_whole_and_so_does_its_re
                 && is_whole(spans)
         })
         .await;
+    let spans = each_once(spans);
     assert_one_tree(&spans, None);
     let lost = spans
         .iter()
