@@ -158,6 +158,7 @@ pub struct Running {
     presences: Vec<Presence>,
     pulses: Vec<Arc<Pulse>>,
     actors: Vec<Addr<AgentActor>>,
+    pushers: Vec<Addr<Pusher>>,
     telemetry: Telemetry,
 }
 
@@ -331,6 +332,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
 
     let pulses = local.values().map(|local| local.pulse.clone()).collect();
     let actors = local.values().map(|local| local.actor.clone()).collect();
+    let pushers = local.values().map(|local| local.pusher.clone()).collect();
     let serves = {
         let ids: Vec<_> = local.keys().cloned().collect();
         let (registry_here, board_here) = (registry_actor.is_some(), board_here.is_some());
@@ -414,6 +416,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         presences,
         pulses,
         actors,
+        pushers,
         telemetry,
     })
 }

@@ -460,6 +460,25 @@ async fn a_webhook_is_told_of_every_event_whatever_falls_over_meanwhile() {
 }
 
 #[tokio::test]
+async fn a_node_that_leaves_tells_its_webhooks_first() {
+    let mut mesh = up().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let webhook = json!({ "url": format!("http://{}/hook", listener.local_addr().unwrap()) });
+    let body =
+        json!({ "message": said("make it"), "configuration": { "taskPushNotificationConfig": webhook } });
+    let done = rest(&mesh, "message:send", &body).await;
+    assert_eq!(done["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{done:#}");
+    // Nobody has answered the first of its calls yet.
+    mesh.signal("TERM");
+    let mut last = json!(null);
+    while last != "TASK_STATE_COMPLETED" {
+        let (_, event) = heard(&listener, 200).await;
+        last = event["statusUpdate"]["status"]["state"].clone();
+    }
+    assert_eq!(mesh.ended().await, 0, "{}", mesh.log());
+}
+
+#[tokio::test]
 async fn a_webhook_inside_the_house_is_refused_before_anything_begins() {
     let mesh = up().await;
     for url in

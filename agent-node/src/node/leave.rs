@@ -2,13 +2,18 @@
 //! sent, then goodbye. It takes the grace it is given, and a few seconds.
 
 use super::Running;
-use crate::agent::{IsIdle, Leave};
+use crate::{
+    agent::{IsIdle, Leave},
+    outbox::webhooks::HasTold,
+};
 use futures_util::future::{join, join_all};
 use std::{future::Future, time::Duration};
 use tokio::time::Instant;
 
 /// How long messages and signals may still take to where they go; what does not get there goes at the next start.
 const FLUSH: Duration = Duration::from_secs(3);
+/// How long webhooks may still be told of what has happened, if the grace is not over before.
+const WEBHOOKS: Duration = Duration::from_secs(8);
 /// How long requests and streams may still take. A stream has no end of its own.
 pub(super) const ANSWERS: Duration = Duration::from_secs(2);
 /// How long the traces may still take to be taken.
@@ -20,6 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 impl Running {
     /// Leaves; what is not done within `grace` is handed back, or waits for the next start.
     pub async fn stop(self, grace: Duration) {
+        let begun = Instant::now();
         self.pulses.iter().for_each(|pulse| pulse.drain());
         self.presences.iter().for_each(|presence| presence.hurry());
         let is_done = until(grace, async || self.pulses.iter().all(|pulse| pulse.running() == 0)).await;
@@ -32,6 +38,15 @@ impl Running {
                 }
             }
         }
+        let left = grace.saturating_sub(begun.elapsed()).clamp(FLUSH, WEBHOOKS);
+        let are_told = until(left, async || {
+            for pusher in &self.pushers {
+                if pusher.send(HasTold).await == Ok(false) {
+                    return false;
+                }
+            }
+            true
+        });
         let is_sent = until(FLUSH, async || {
             for actor in &self.actors {
                 if actor.send(IsIdle).await == Ok(false) {
@@ -40,7 +55,8 @@ impl Running {
             }
             true
         });
-        if !is_sent.await {
+        let (is_sent, are_told) = join(is_sent, are_told).await;
+        if !is_sent || !are_told {
             tracing::warn!("not everything could be sent; what is left goes at the next start");
         }
         join_all(self.presences.into_iter().map(super::presence::Presence::leave)).await;

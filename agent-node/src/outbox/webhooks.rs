@@ -11,7 +11,9 @@ use crate::{
         follow::{Follow, Place},
     },
 };
-use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle, WrapFuture,
+};
 use blackboard::store::{Batch, Error, Key, Lane, Shared, Write};
 use protocol::{
     a2a::push::PushConfig,
@@ -21,7 +23,7 @@ use protocol::{
 };
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
-use std::{collections::HashMap, time::Duration};
+use std::{cell::Cell, collections::HashMap, rc::Rc, time::Duration};
 
 /// Webhooks one task may have.
 pub const MAX_WEBHOOKS: usize = 32;
@@ -81,7 +83,15 @@ pub struct Pusher {
     me: AgentId,
     store: Shared,
     outside: Outside,
-    running: HashMap<Key, SpawnHandle>,
+    running: HashMap<Key, Underway>,
+}
+
+/// A webhook that is being told, or waits for what there will be to tell.
+struct Underway {
+    run: SpawnHandle,
+    task: TaskId,
+    owner: Principal,
+    is_telling: Rc<Cell<bool>>,
 }
 
 impl Pusher {
@@ -95,21 +105,25 @@ impl Pusher {
             return;
         }
         let key = webhook.key(&self.me);
+        let is_telling = Rc::new(Cell::new(false));
+        let (task, owner) = (webhook.task.clone(), webhook.owner.clone());
         let pushing = Pushing {
+            is_telling: is_telling.clone(),
             me: self.me.clone(),
             store: self.store.clone(),
             outside: self.outside.clone(),
             webhook,
             key: key.clone(),
         };
-        let me = self.me.clone();
+        let (me, told) = (self.me.clone(), key.clone());
         let run = async move {
             if let Err(error) = pushing.run().await {
                 tracing::warn!(agent = %me, %error, "a webhook waits for the next start");
             }
         };
-        if let Some(old) = self.running.insert(key, ctx.spawn(run.into_actor(self))) {
-            ctx.cancel_future(old);
+        let run = ctx.spawn(run.into_actor(self).map(move |(), this, _| drop(this.running.remove(&told))));
+        if let Some(old) = self.running.insert(key, Underway { run, task, owner, is_telling }) {
+            ctx.cancel_future(old.run);
         }
     }
 }
@@ -134,6 +148,24 @@ impl Actor for Pusher {
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), Problem>")]
 pub struct Put(pub Webhook);
+
+/// Asks whether every webhook has been told of all there is so far.
+#[derive(Debug, Message)]
+#[rtype(result = "bool")]
+pub struct HasTold;
+
+impl Handler<HasTold> for Pusher {
+    type Result = bool;
+
+    fn handle(&mut self, _: HasTold, _: &mut Self::Context) -> bool {
+        self.running.values().all(|underway| {
+            let row = tasks::find(self.store.as_ref(), &self.me, &underway.task, &underway.owner);
+            // Of a task that is over there is an end to tell, even if its follower has not seen it yet.
+            let is_over = row.is_ok_and(|row| row.is_some_and(|row| row.ended_at.is_some()));
+            !is_over && !underway.is_telling.get()
+        })
+    }
+}
 
 /// Removes a webhook: nothing is pushed to it any more.
 #[derive(Debug, Message)]
@@ -195,7 +227,7 @@ impl Handler<Remove> for Pusher {
     fn handle(&mut self, remove: Remove, ctx: &mut Self::Context) -> Durable {
         let key = keys::webhook(&self.me, &remove.task, &remove.owner, &remove.id);
         if let Some(running) = self.running.remove(&key) {
-            ctx.cancel_future(running);
+            ctx.cancel_future(running.run);
         }
         self.commit(Write::Delete(key))
     }
@@ -208,6 +240,7 @@ struct Pushing {
     outside: Outside,
     webhook: Webhook,
     key: Key,
+    is_telling: Rc<Cell<bool>>,
 }
 
 impl Pushing {
@@ -216,7 +249,9 @@ impl Pushing {
         let Some(row) = found else { return Ok(()) };
         let mut follow = self.follow(row)?;
         while !self.webhook.is_over {
+            self.is_telling.set(false);
             let events = follow.next().await?;
+            self.is_telling.set(true);
             self.webhook.is_over = events.is_empty();
             for seen in events {
                 self.tell(&seen).await;

@@ -175,7 +175,7 @@ pub fn of_variable(name: &str, value: &str) -> Vec<String> {
         || has("COOKIE")
         || has("BEARER")
         || has("AUTH") && !is_author
-        || name.split('_').any(|part| ["KEY", "KEYS", "APIKEY", "PWD", "PIN"].contains(&part))
+        || name.split('_').any(|part| ["KEYS", "PW", "PWD", "PIN", "PAT", "SK", "SALT"].contains(&part) || part.ends_with("KEY"))
             && name != "PWD";
     let mut secrets = parts(value);
     if is_named {

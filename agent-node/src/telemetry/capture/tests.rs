@@ -73,6 +73,21 @@ fn members_with_a_credentials_name_are_masked_whatever_stands_there() {
 }
 
 #[test]
+fn what_is_named_beside_or_before_it_is_masked() {
+    for structure in [
+        json!({ "args": ["--password", "canary", "--verbose"] }),
+        json!({ "headers": [["Authorization", "canary"], ["accept", "text/plain"]] }),
+        json!({ "env": [{ "Name": "password", "Value": "canary" }] }),
+        json!([{ "Field": "openai_key", "VALUE": "canary" }]),
+    ] {
+        let told = full(&structure);
+        assert!(!told.contains("canary"), "{told}");
+    }
+    let told = full(&json!({ "args": ["build", "--verbose", "all"], "size": ["wide", "high"] }));
+    assert!(["build", "all", "high"].iter().all(|word| told.contains(word)), "{told}");
+}
+
+#[test]
 fn nothing_its_shape_or_all_is_told() {
     let content = json!({
         "description": "paint it blue", "seq": 7, "canaryMember": "x", "append": true,

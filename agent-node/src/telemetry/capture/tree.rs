@@ -8,6 +8,15 @@ use super::{
 };
 use serde_json::{Map, Value};
 
+/// Members whose text names what stands under `value` beside them.
+const NAMES: [&str; 4] = ["name", "key", "header", "field"];
+
+/// What the item at `at` goes by: the option before it (`["--password", "x"]`), or the first of two (`["Authorization", "x"]`).
+fn named_before(items: &[Value], at: usize) -> Option<&str> {
+    let before = items.get(at.checked_sub(1)?)?.as_str()?;
+    (items.len() == 2 || before.starts_with('-')).then_some(before)
+}
+
 /// Goes through a structure; what is beyond its reach is not told.
 pub(super) struct Walk<'a> {
     pub(super) own: &'a Own,
@@ -26,12 +35,13 @@ impl Walk<'_> {
             Value::Number(_) if under.is_some_and(|says| says != Says::Several) => MASK.into(),
             Value::Array(items) => {
                 let mut told = Vec::new();
-                for item in items {
+                for (at, item) in items.iter().enumerate() {
                     if !self.has_room(8) {
                         told.push("…".into());
                         break;
                     }
-                    told.push(self.told(item, under));
+                    let named = || named_before(items, at).and_then(|name| name::says(name.as_bytes()));
+                    told.push(self.told(item, under.or_else(named)));
                 }
                 told.into()
             }
@@ -42,16 +52,17 @@ impl Walk<'_> {
 
     fn members(&mut self, members: &Map<String, Value>, under: Option<Says>) -> Value {
         let mut told = Map::new();
-        let named = ["name", "key", "header"].iter().find_map(|word| members.get(*word)?.as_str());
-        let beside = named.and_then(|name| name::says(name.as_bytes()));
+        let is_name = |member: &str| NAMES.iter().any(|name| member.eq_ignore_ascii_case(name));
+        let named = members.iter().filter(|(member, _)| is_name(member)).filter_map(|(_, name)| name.as_str());
+        let beside = named.filter_map(|name| name::says(name.as_bytes())).next();
         for (name, value) in members {
             if !self.has_room(8 + name.len()) {
                 told.insert("…".to_owned(), "…".into());
                 break;
             }
-            let says = match name.as_str() {
-                "value" => under.or(beside),
-                name => under.or_else(|| name::says(name.as_bytes())),
+            let says = match name.eq_ignore_ascii_case("value") {
+                true => under.or(beside),
+                false => under.or_else(|| name::says(name.as_bytes())),
             };
             let is_secret = under.is_some() && word::is_mixed(name.as_bytes());
             let name = if is_secret { MASK.to_owned() } else { masked(name, self.own) };

@@ -4,13 +4,15 @@
 /// begin with `initial`.
 pub(super) fn stems(initial: u8) -> &'static [&'static str] {
     match initial {
-        b'a' => &["activationkey", "authcode", "accesskey", "accountkey", "apikey", "appkey", "authkey"],
+        b'a' => &["activationkey", "aeskey", "authcode", "accesskey", "accountkey", "apikey", "appkey", "authkey"],
         b'b' => &["backupcode", "bearer"],
         b'c' => &["contrase", "connectionkey", "credential", "csrf"],
         b'e' => &["encryptionkey"],
+        b'h' => &["hmackey"],
         b'j' => &["jwt"],
         b'k' => &["kennwort"],
         b'm' => &["masterkey", "mnemonic"],
+        b'o' => &["openaikey"],
         b'p' => &[
             "pswd",
             "psswd",
@@ -36,6 +38,7 @@ pub(super) fn stems(initial: u8) -> &'static [&'static str] {
             "sharedkey",
             "signingkey",
             "storagekey",
+            "stripekey",
             "subscriptionkey",
         ],
         b't' => &["token"],
