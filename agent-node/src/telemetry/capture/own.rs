@@ -175,8 +175,9 @@ pub fn of_variable(name: &str, value: &str) -> Vec<String> {
         || has("COOKIE")
         || has("BEARER")
         || has("AUTH") && !is_author
-        || name.split('_').any(|part| ["KEYS", "PW", "PWD", "PIN", "PAT", "SK", "SALT"].contains(&part) || part.ends_with("KEY"))
-            && name != "PWD";
+        || name.split('_').any(|part| {
+            ["KEYS", "PW", "PWD", "PIN", "PAT", "SK", "SALT"].contains(&part) || part.ends_with("KEY")
+        }) && name != "PWD";
     let mut secrets = parts(value);
     if is_named {
         secrets.push(value.to_owned());

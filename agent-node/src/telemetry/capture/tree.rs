@@ -53,7 +53,8 @@ impl Walk<'_> {
     fn members(&mut self, members: &Map<String, Value>, under: Option<Says>) -> Value {
         let mut told = Map::new();
         let is_name = |member: &str| NAMES.iter().any(|name| member.eq_ignore_ascii_case(name));
-        let named = members.iter().filter(|(member, _)| is_name(member)).filter_map(|(_, name)| name.as_str());
+        let named =
+            members.iter().filter(|(member, _)| is_name(member)).filter_map(|(_, name)| name.as_str());
         let beside = named.filter_map(|name| name::says(name.as_bytes())).next();
         for (name, value) in members {
             if !self.has_room(8 + name.len()) {

@@ -4,7 +4,9 @@
 /// begin with `initial`.
 pub(super) fn stems(initial: u8) -> &'static [&'static str] {
     match initial {
-        b'a' => &["activationkey", "aeskey", "authcode", "accesskey", "accountkey", "apikey", "appkey", "authkey"],
+        b'a' => {
+            &["activationkey", "aeskey", "authcode", "accesskey", "accountkey", "apikey", "appkey", "authkey"]
+        }
         b'b' => &["backupcode", "bearer"],
         b'c' => &["contrase", "connectionkey", "credential", "csrf"],
         b'e' => &["encryptionkey"],
