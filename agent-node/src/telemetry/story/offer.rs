@@ -47,26 +47,27 @@ pub(crate) fn offer(
     let &Call { bidder, manager, conversation, message, payload } = call;
     let task = payload.task_id().map(|task| json!(task));
     let skill = if let Payload::Cfp(call) = payload { Some(json!(call.capability)) } else { None };
-    let span = |word: &str, name, id, parent, kind, (message, payload): (&MessageId, &Payload), ends: [&str; 2]| {
-        let mut span = Span::new(trace, id, Some(parent), bidder, kind, name, came)
-            .with(n::MESH_SPAN, json!(word))
-            .with(n::GEN_AI_AGENT_ID, json!(bidder))
-            .with(n::MESH_TASK, task.clone())
-            .with(n::MESH_CONVERSATION, conversation.map(|id| json!(id)))
-            .with(n::MESH_SKILL, skill.clone())
-            .with(n::LANGFUSE_TYPE, json!("span"))
-            .with(n::PEER_FROM, json!(ends[0]))
-            .with(n::PEER_TO, json!(ends[1]))
-            .with(n::MESH_TYPE, json!(payload.kind().wire()))
-            .with(n::MESH_MESSAGE, json!(message));
-        let what = if kind == Kind::Server { "process" } else { "send" };
-        messaging(&mut span, what, word, ends[1], message.as_str(), conversation);
-        terms(&mut span, payload);
-        let said = content(payload).and_then(|said| capture.told(&said));
-        span.set(n::LANGFUSE_INPUT, said.map(Value::from));
-        span.end = Some(sent);
-        span
-    };
+    let span =
+        |word: &str, name, id, parent, kind, (message, payload): (&MessageId, &Payload), ends: [&str; 2]| {
+            let mut span = Span::new(trace, id, Some(parent), bidder, kind, name, came)
+                .with(n::MESH_SPAN, json!(word))
+                .with(n::GEN_AI_AGENT_ID, json!(bidder))
+                .with(n::MESH_TASK, task.clone())
+                .with(n::MESH_CONVERSATION, conversation.map(|id| json!(id)))
+                .with(n::MESH_SKILL, skill.clone())
+                .with(n::LANGFUSE_TYPE, json!("span"))
+                .with(n::PEER_FROM, json!(ends[0]))
+                .with(n::PEER_TO, json!(ends[1]))
+                .with(n::MESH_TYPE, json!(payload.kind().wire()))
+                .with(n::MESH_MESSAGE, json!(message));
+            let what = if kind == Kind::Server { "process" } else { "send" };
+            messaging(&mut span, what, word, ends[1], message.as_str(), conversation);
+            terms(&mut span, payload);
+            let said = content(payload).and_then(|said| capture.told(&said));
+            span.set(n::LANGFUSE_INPUT, said.map(Value::from));
+            span.end = Some(sent);
+            span
+        };
     let arrival = SpanName::Arrival(bidder, message).id();
     let heard = format!("receive {}", payload.kind().wire());
     let to_me = [manager, bidder.as_str()];
@@ -89,8 +90,10 @@ pub fn offers(me: &AgentId, id: &ConversationId, steps: &[Step], capture: &Captu
             let (Some(bidder), Payload::Bid(_) | Payload::NoBid(_)) = (by.agent(), &envelope.payload) else {
                 continue;
             };
-            let Some((message, payload)) =
-                envelope.in_reply_to.as_ref().and_then(|call| calls.get_key_value(&(call.clone(), bidder.clone())))
+            let Some((message, payload)) = envelope
+                .in_reply_to
+                .as_ref()
+                .and_then(|call| calls.get_key_value(&(call.clone(), bidder.clone())))
             else {
                 continue;
             };
