@@ -151,12 +151,17 @@ impl Client {
     }
 }
 
-/// `text` as a base URL, without a slash at its end.
+/// `text`, which a server or a person named, as a base URL without a slash at its end.
 pub(super) fn base(text: &str) -> Result<String, Failure> {
-    let usage = |what: String| Failure::new(Exit::Usage, what);
-    let url = Url::parse(text).map_err(|error| usage(format!("{text:?} is no URL: {error}")))?;
-    if url.scheme() != "http" || !url.has_host() {
-        return Err(usage(format!("{text:?} is no http:// URL")));
+    base_url(text).map_err(|why| Failure::new(Exit::Usage, why))
+}
+
+/// The same for words of the command line, and what is wrong with them.
+pub(super) fn base_url(text: &str) -> Result<String, String> {
+    let wrong = |why: &str| format!("{text:?} {why}; one like http://127.0.0.1:8000 is wanted");
+    let url = Url::parse(text).map_err(|error| wrong(&format!("is no URL ({error})")))?;
+    if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
+        return Err(wrong("is no http:// URL"));
     }
     Ok(text.trim_end_matches('/').to_owned())
 }
