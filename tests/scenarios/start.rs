@@ -30,6 +30,22 @@ async fn data_of_another_program_or_format_is_named_and_left_alone() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_damaged_is_named_in_one_line() {
+    let mut process = Process::up_in(&[], ECHO).await;
+    let (dir, data) = (process.dir().to_owned(), process.data.to_string_lossy().into_owned());
+    process.kill();
+    let key = process.data.join("keys/echo-01.ed25519");
+    let team = dir.join("team.yaml").to_string_lossy().into_owned();
+    for (verb, bytes) in [("up", &b"short"[..]), ("up", b""), ("node", b"short"), ("node", &[7; 33])] {
+        std::fs::write(&key, bytes).unwrap();
+        let (code, _, errors) = mesh(&[verb, "--port", "0", "--data", &data, &team], &[]);
+        assert_eq!((code, errors.lines().count()), (74, 1), "{verb}: {errors}");
+        let names = [key.to_str().unwrap(), "echo-01", &format!("{} bytes", bytes.len())];
+        assert!(names.iter().all(|part| errors.contains(part)), "{verb}: {errors}");
+    }
+}
+
+#[tokio::test]
 async fn a_join_secret_that_others_can_read_is_named_once() {
     use std::os::unix::fs::PermissionsExt as _;
     let mesh = Process::up_in(&[], ECHO).await;

@@ -221,7 +221,12 @@ pub(super) fn serve(
             registry,
             board,
         };
-        actix::System::new().block_on(run(plan))
+        actix::System::new().block_on(async {
+            let ended = run(plan).await;
+            // An actor that was started and never ran would start when it is dropped, where nothing runs any more.
+            tokio::task::yield_now().await;
+            ended
+        })
     })();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -237,6 +242,7 @@ fn exit(error: &anyhow::Error) -> Exit {
         return match not {
             NotStarted::Port { .. } => Exit::Port,
             NotStarted::NoGrpc => Exit::Config,
+            NotStarted::NoKey { .. } => Exit::Store,
             NotStarted::Beyond { .. } | NotStarted::NoSecret { .. } | NotStarted::ForeignSecret { .. } => {
                 Exit::Secret
             }

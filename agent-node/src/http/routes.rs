@@ -77,6 +77,8 @@ pub struct Node {
     pub limits: Arc<Limits>,
     /// Who reads how many streams.
     pub readers: Arc<crate::http::edge::Readers>,
+    /// Whether it leaves.
+    pub leaving: crate::http::leaving::Leaving,
     /// Where the registry and the board are.
     pub services: Arc<crate::node::services::Known>,
     /// Where foreign agents call back.
