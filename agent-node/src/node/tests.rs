@@ -1,6 +1,7 @@
 mod ahead;
 mod between;
 mod claims;
+mod full;
 
 use super::*;
 use crate::brain::echo::Echo;
