@@ -13,7 +13,7 @@ use blackboard::wire::{Call, Wire, WireLimits};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
-use protocol::{card::Card, routes};
+use protocol::{card::Card, problem::Reason, routes};
 use registry::entry::Entry;
 use reqwest::Url;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -147,7 +147,15 @@ impl Client {
 
     /// The card of the agent that listens at `at`.
     pub(super) async fn card_at(&self, at: &str) -> Result<Card, Failure> {
-        self.get(at, routes::CARD).await
+        self.get(at, routes::CARD).await.map_err(|failure| match failure.reason {
+            Some(Reason::RouteNotFound) => {
+                let message = format!(
+                    "no agent is at {at}: --at names an agent's address, not the registry's or the board's"
+                );
+                Failure::new(Exit::Refused, message)
+            }
+            Some(_) | None => failure,
+        })
     }
 }
 
