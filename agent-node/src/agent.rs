@@ -14,6 +14,8 @@ mod retain;
 mod subscribe;
 mod supersede;
 mod telling;
+mod think;
+mod together;
 
 pub(crate) use admit::store_problem;
 pub use admit::{Ack, Admit};
@@ -44,7 +46,6 @@ use protocol::{
         delegation::Patience,
     },
     ids::{AgentId, ConversationId, Digest, MessageId, TaskId},
-    lasting::Lasting,
     limits::Limits,
     principal::Principal,
     problem::{Problem, Reason},
@@ -146,7 +147,8 @@ pub struct AgentActor {
     joiners: HashMap<ConversationId, Vec<(Waiter, Ack)>>,
     timers: HashMap<(ConversationId, Place), SpawnHandle>,
     thoughts: HashMap<(ConversationId, Place), tokio::task::JoinHandle<()>>,
-    flushes: HashMap<ConversationId, SpawnHandle>,
+    /// Those whose news waits for a step that it can share; there is a timer if there are any.
+    deferred: BTreeSet<ConversationId>,
     track_records: BTreeMap<AgentId, TrackRecord>,
     followed: subscribe::Followed,
     poisoned: std::collections::BTreeSet<ConversationId>,
@@ -156,8 +158,6 @@ pub struct AgentActor {
     told: Option<Arc<Cursor>>,
     journal_bytes: Arc<retain::JournalBytes>,
     sweeping: Arc<retain::Sweeping>,
-    /// Whether there is room for what is to be recorded.
-    unrecorded: Lasting,
     counts: Counts,
 }
 
@@ -290,7 +290,7 @@ impl AgentActor {
             joiners: HashMap::new(),
             timers: HashMap::new(),
             thoughts: HashMap::new(),
-            flushes: HashMap::new(),
+            deferred: BTreeSet::new(),
             track_records: BTreeMap::new(),
             followed: subscribe::Followed::default(),
             poisoned: std::collections::BTreeSet::new(),
@@ -298,7 +298,6 @@ impl AgentActor {
             journal_bytes: Arc::default(),
             sweeping: Arc::default(),
             told: None,
-            unrecorded: Lasting::default(),
             counts: Counts::default(),
         }
     }

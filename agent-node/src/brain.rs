@@ -18,6 +18,9 @@ use serde::{Deserialize, Serialize};
 use std::{future::Future, pin::Pin};
 use tokio::sync::mpsc;
 
+/// A turn as a whole: what was reported, in order, and how it ended.
+pub type Said = (Vec<Progress>, Result<TurnEnd, BrainError>);
+
 /// A turn in progress.
 pub type Turn = Pin<Box<dyn Future<Output = Result<TurnEnd, BrainError>> + Send>>;
 
@@ -31,6 +34,13 @@ pub type Turn = Pin<Box<dyn Future<Output = Result<TurnEnd, BrainError>> + Send>
 pub trait Brain: Send + Sync {
     /// Runs one turn.
     fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn;
+
+    /// The same turn at once, if it follows from the question alone: without I/O, without a pause, without anything that
+    /// lasts, and the same whenever it is asked again. The agent does nothing else meanwhile, and records question and
+    /// answer as one. `None` of a turn that has to be run.
+    fn at_once(&self, _prompt: &Prompt) -> Option<Said> {
+        None
+    }
 
     /// What kind of brain it is: `exec`, `scripted`, …
     fn name(&self) -> &'static str;
@@ -103,6 +113,14 @@ pub enum BrainError {
         /// The last of what it wrote to its standard error.
         stderr: String,
     },
+}
+
+/// A turn that was over at once, for whoever runs it all the same.
+async fn report_all((updates, end): Said, report: mpsc::Sender<Progress>) -> Result<TurnEnd, BrainError> {
+    for update in updates {
+        let _ = report.send(update).await;
+    }
+    end
 }
 
 fn with_stderr(stderr: &str) -> String {

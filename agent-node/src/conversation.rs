@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::agent::{Ack, Waiter};
 
 use advance::Taken;
-pub use advance::{Advance, Decided, Poisoned};
+pub use advance::{Advance, Decided, Now, Poisoned};
 
 /// One event on its way into a conversation.
 pub struct Queued {
@@ -254,7 +254,13 @@ impl Conversation {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use advance::{AtOnce, MOST_AT_ONCE};
     use protocol::{
+        coordination::{
+            accountable::Accountable,
+            delegation::{Delegation, Patience},
+            thought::{Progress, TurnEnd},
+        },
         ids::AgentId,
         message::Payload,
         time::{NodeTime, WallTime},
@@ -299,7 +305,8 @@ pub(crate) mod tests {
         let mut next = |what, closes| {
             conversation.is_committing = false;
             conversation.queue.push_back(Queued::from_inside(what, closes));
-            conversation.advance(&me, NodeTime(0), WallTime(0), &BTreeMap::new(), false)
+            let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
+            conversation.advance(Now { me: &me, at, wall, records, at_once: &|_, _, _| None }, false)
         };
         assert!(matches!(next(What::Started, None), Advance::Commit(_)));
         let told = What::Told { label: "x".to_owned(), by: me.clone() };
@@ -307,6 +314,63 @@ pub(crate) mod tests {
         let woke = What::Woke { timer: "x".to_owned() };
         let Advance::Commit(decided) = next(woke.clone(), None) else { panic!("a step") };
         assert_eq!(decided.inside, [(told, Some(Place(1, 0))), (woke, None)]);
+    }
+
+    fn task() -> Conversation {
+        let me = AgentId::parse("a").unwrap();
+        let spec = serde_json::json!({ "taskId": "t-1", "description": "x", "root": "user:local" });
+        let accountable = Accountable::new(serde_json::from_value(spec).unwrap(), None);
+        let pattern = Delegation::new(me, accountable, None, Patience::default());
+        let id = ConversationId::parse("c").unwrap();
+        let mut conversation = Conversation::open(id, AnyPattern::Delegation(pattern), None, None);
+        conversation.queue.push_back(Queued::from_inside(What::Started, None));
+        conversation
+    }
+
+    /// The step that follows from what waits, if a brain asks its owner in every turn, at once.
+    fn step_of_one_who_asks(conversation: &mut Conversation) -> Box<Decided> {
+        let me = AgentId::parse("a").unwrap();
+        let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
+        let question = Progress::Question { id: "q".to_owned(), text: "which?".to_owned(), auth: false };
+        let at_once: AtOnce<'_> = &|turn, _, _| {
+            Some(What::Thought { turn, updates: vec![question.clone()], end: TurnEnd::Waiting })
+        };
+        let Advance::Commit(decided) =
+            conversation.advance(Now { me: &me, at, wall, records, at_once }, false)
+        else {
+            panic!("a step")
+        };
+        decided
+    }
+
+    fn thinks(decided: &Decided) -> usize {
+        decided.effects.iter().filter(|(_, effect)| matches!(effect, Effect::Think { .. })).count()
+    }
+
+    #[test]
+    fn so_many_turns_share_a_step_and_the_next_is_asked_after_it() {
+        let mut conversation = task();
+        let by = protocol::principal::Principal::local_user();
+        for _ in 0..MOST_AT_ONCE {
+            let what = What::Answered { by: by.clone(), text: "this".to_owned(), message: None };
+            conversation.queue.push_back(Queued::from_inside(what, None));
+        }
+        let decided = step_of_one_who_asks(&mut conversation);
+        assert_eq!((thinks(&decided), conversation.open.len()), (1, 1));
+        assert_eq!(decided.inside.len(), 1 + MOST_AT_ONCE, "thoughts come again with what asks for them");
+    }
+
+    #[test]
+    fn a_thought_that_the_rule_cannot_take_is_left_out_of_the_step_that_asks() {
+        let mut conversation = task();
+        panic_on_thoughts(1);
+        let decided = step_of_one_who_asks(&mut conversation);
+        let [(place, Open { effect: Effect::Think { turn: 1, .. }, attempts: 1, .. })] =
+            conversation.open.iter().collect::<Vec<_>>()[..]
+        else {
+            panic!("{:#?}", conversation.open)
+        };
+        assert_eq!((thinks(&decided), decided.effects.last().unwrap().0), (1, *place));
     }
 
     pub(super) fn panic_if_asked(event: &Event) {

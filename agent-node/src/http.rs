@@ -3,7 +3,6 @@
 pub mod a2a;
 pub mod edge;
 pub mod events;
-pub mod leaving;
 pub mod prefer;
 pub mod routes;
 pub mod server;

@@ -11,7 +11,6 @@ use crate::{
 use actix::prelude::*;
 use protocol::{
     ids::{AgentId, TaskId},
-    lasting::Lasting,
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Posted, Selector, Signal},
@@ -125,10 +124,10 @@ impl Board {
                 config: its_config.clone(),
                 leases: claiming::held(&its_store, clock.node(), its_config.grace())?,
                 clock: clock.clone(),
+                waiting: Vec::new(),
                 in_flight: 0,
                 counts: Counts::default(),
                 feed: feed.clone(),
-                unfreed: Lasting::default(),
                 life,
             };
             Ok(Live { actor: actor.start(), feed })
@@ -143,7 +142,11 @@ impl Board {
 
     /// Puts `signal` on the board; its revision. The same signal again is answered with the first revision.
     pub async fn publish(&self, by: &Principal, signal: Signal) -> Result<Revision, Problem> {
-        self.ask(Publish { by: by.clone(), signal }).await
+        let gone = |gone: String| Problem::new(Reason::BlackboardUnavailable, format!("the board: {gone}"));
+        let (done, stands) = tokio::sync::oneshot::channel();
+        let publish = Publish { by: by.clone(), signal, done };
+        self.live.get()?.actor.send(publish).await.map_err(|error| gone(error.to_string()))?;
+        stands.await.map_err(|_| gone("it stopped before the signal was written".to_owned()))?
     }
 
     /// Up to `limit` signals after revision `after` (absent: from the oldest that is kept on), oldest first.
@@ -239,11 +242,11 @@ pub struct BlackboardActor {
     config: Arc<BoardConfig>,
     clock: Clock,
     leases: BTreeMap<TaskId, Holding>,
+    /// Signals that are about to be written.
+    waiting: Vec<publishing::Waiting>,
     in_flight: usize,
     counts: Counts,
     feed: Arc<Feed>,
-    /// Whether claims that ran out can be freed.
-    unfreed: Lasting,
     life: Life,
 }
 

@@ -115,7 +115,10 @@ impl Feed {
 
     fn push(&self, records: &[Record]) {
         let Some(last) = records.last() else { return };
-        {
+        if self.subscribers() == 0 {
+            // Whoever comes later reads it from the store.
+            self.skip_to(last.revision);
+        } else {
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
             for event in records.iter().filter_map(Event::of) {
                 recent.bytes += event.frame.len();

@@ -4,9 +4,10 @@ use super::{
     AgentActor, Happened,
     admit::{Ack, store_problem},
     reply::{Durable, Waiter, now, promise},
+    think::Thinker,
 };
 use crate::{
-    conversation::{Advance, Conversation, Decided, Poisoned, Queued, record::Place},
+    conversation::{Advance, Conversation, Decided, Now, Poisoned, Queued, record::Place},
     outbox::letter::{Letter, envelope},
 };
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
@@ -23,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// How long news that may be forgotten waits for a step that it can share.
 const FLUSH: Duration = Duration::from_millis(200);
+/// The most conversations whose news shares a commit.
+const FLUSHED_TOGETHER: usize = 64;
 /// How long until a step is tried again that the store did not take.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -78,7 +81,13 @@ impl AgentActor {
 
     /// Runs what waits in a conversation, and starts its commit.
     pub(super) fn advance(&mut self, id: &ConversationId, force: bool, ctx: &mut Context<Self>) {
-        let Some(mut decided) = self.decide(id, force, ctx) else { return };
+        if let Some(decided) = self.decide(id, force, ctx) {
+            self.write(id, decided, ctx);
+        }
+    }
+
+    /// Commits a step.
+    pub(super) fn write(&mut self, id: &ConversationId, mut decided: Box<Decided>, ctx: &mut Context<Self>) {
         let lane = self.lane_of(id);
         let journal_bytes = decided.batch.writes.last().map_or(0, Write::size);
         let commit = self.parts.store.commit(lane, std::mem::take(&mut decided.batch));
@@ -97,9 +106,12 @@ impl AgentActor {
         force: bool,
         ctx: &mut Context<Self>,
     ) -> Option<Box<Decided>> {
-        let clock = self.parts.clock;
+        let (me, clock, records) = (&self.me, self.parts.clock, &self.track_records);
+        let thinker = Thinker { parts: &self.parts, places: &self.thinking_places };
+        let at_once = |turn, prompt: &_, deadline| thinker.at_once(turn, prompt, deadline);
         let conversation = self.conversations.get_mut(id)?;
-        match conversation.advance(&self.me, clock.node(), clock.wall(), &self.track_records, force) {
+        let now = Now { me, at: clock.node(), wall: clock.wall(), records, at_once: &at_once };
+        match conversation.advance(now, force) {
             Advance::Nothing => None,
             Advance::Deferred(waiters) => {
                 waiters.into_iter().for_each(|(waiter, ack)| waiter.send(Ok(ack)));
@@ -107,9 +119,7 @@ impl AgentActor {
                 None
             }
             Advance::Commit(decided) => {
-                if let Some(handle) = self.flushes.remove(id) {
-                    ctx.cancel_future(handle);
-                }
+                self.deferred.remove(id);
                 Some(decided)
             }
             Advance::Poisoned(left) => {
@@ -125,16 +135,15 @@ impl AgentActor {
         if is_new { Lane::Admission } else { Lane::Progress }
     }
 
+    /// One timer for all: an actor looks at each of its timers whenever it does anything.
     fn flush_later(&mut self, id: &ConversationId, ctx: &mut Context<Self>) {
-        if self.flushes.contains_key(id) {
-            return;
+        if self.deferred.is_empty() {
+            ctx.run_later(FLUSH, |this, ctx| {
+                let due: Vec<_> = std::mem::take(&mut this.deferred).into_iter().collect();
+                due.chunks(FLUSHED_TOGETHER).for_each(|some| this.flush(some, ctx));
+            });
         }
-        let due = id.clone();
-        let handle = ctx.run_later(FLUSH, move |this, ctx| {
-            this.flushes.remove(&due);
-            this.advance(&due, true, ctx);
-        });
-        self.flushes.insert(id.clone(), handle);
+        self.deferred.insert(id.clone());
     }
 
     pub(super) fn settled(
@@ -154,9 +163,6 @@ impl AgentActor {
             }
         };
         self.counts.steps += 1;
-        if let Some(times) = self.unrecorded.worked() {
-            tracing::warn!(agent = %self.me, times, "steps are recorded again");
-        }
         self.journal_bytes.add(journal_bytes);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         conversation.committed(&revisions);
@@ -279,19 +285,7 @@ impl AgentActor {
             (self.parts.fatal)(&format!("the store of {} failed: {error}", self.me));
         }
         let (task, trace) = self.known_of(id);
-        // What is tried again until there is room would fill the log as well.
-        let times = match error {
-            Error::Full | Error::StorageFull => self.unrecorded.failed(Instant::now()),
-            Error::Conflict { .. }
-            | Error::Trimmed { .. }
-            | Error::Corrupt { .. }
-            | Error::Unknown(_)
-            | Error::Closed(_)
-            | Error::Refused(_) => Some(1),
-        };
-        if let Some(times) = times {
-            tracing::warn!(agent = %self.me, conversation = %id, task, trace, %error, times, "a step was not recorded");
-        }
+        tracing::warn!(agent = %self.me, conversation = %id, task, trace, %error, "a step was not recorded");
         self.go_back(id, &store_problem(error), waiters, inside, ctx);
     }
 

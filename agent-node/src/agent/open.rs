@@ -331,7 +331,7 @@ impl AgentActor {
         // From here on and not only once it is recorded: awards that come at once see each other.
         self.count_running(&id);
         match older {
-            Some(older) => self.advance_together(&older, &id, ctx),
+            Some(older) => self.advance_together(&[older, id], ctx),
             None => self.advance(&id, false, ctx),
         }
         durable

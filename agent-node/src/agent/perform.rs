@@ -2,7 +2,6 @@
 
 use super::{AgentActor, Happened};
 use crate::{
-    brain::{Ask, PeerSkill},
     conversation::record::{Claim, Open, Place, keys},
     outbox::{
         claims::Wanted,
@@ -11,21 +10,12 @@ use crate::{
 };
 use actix::{AsyncContext, Context};
 use protocol::{
-    coordination::{
-        Effect, What, When, joint,
-        thought::{About, Prompt, TurnEnd},
-    },
+    coordination::{Effect, What, When},
     ids::{Address, ConversationId, EffectId, TaskId},
-    time::WallTime,
     trace::{SpanName, TRACEPARENT},
 };
 use std::time::Duration;
-use tokio::sync::mpsc;
 
-/// How long reports are gathered before they are recorded (DESIGN §5).
-const GATHER: Duration = Duration::from_millis(50);
-/// The most reports recorded at once.
-const GATHER_MOST: usize = 64;
 /// How long a search waits for the first view of the directory.
 const FIRST_VIEW: Duration = Duration::from_secs(5);
 /// The longest a timer sleeps before it looks at the wall clock again.
@@ -198,101 +188,9 @@ impl AgentActor {
         });
         self.timers.insert(of, handle);
     }
-
-    /// Its own brain, except for what it is asked to coordinate and has no skill of its own for.
-    fn brain_for(&self, prompt: &Prompt) -> &std::sync::Arc<dyn crate::brain::Brain> {
-        match &prompt.about {
-            About::Task { capability: Some(wanted), .. }
-                if wanted.as_str() == joint::CAPABILITY && self.parts.card.support(wanted) == 0.0 =>
-            {
-                &self.parts.coordinator
-            }
-            About::Task { .. } | About::Help { .. } | About::Signal(_) => &self.parts.brain,
-        }
-    }
-
-    fn think(
-        &mut self,
-        id: &ConversationId,
-        place: Place,
-        (turn, prompt): (u32, &Prompt),
-        deadline: Option<WallTime>,
-        ctx: &mut Context<Self>,
-    ) {
-        let key =
-            EffectId { agent: self.me.clone(), conversation: id.clone(), step: place.0, index: place.1 }
-                .to_string();
-        let others = self.parts.ways.peers.present();
-        let peers = others.into_iter().filter(|(peer, _)| *peer != self.me).map(|(agent_id, card)| {
-            PeerSkill { agent_id, description: card.description.clone(), skills: card.skills.clone() }
-        });
-        let trace = self.conversations.get(id).and_then(|conversation| conversation.trace.as_ref());
-        let trace = trace.map(|trace| trace.below(SpanName::Effect(&key).id()));
-        let ask = Ask { agent: self.me.clone(), key, prompt: prompt.clone(), peers: peers.collect(), trace };
-        let clock = self.parts.clock;
-        let most = self.parts.limits.think();
-        let limit = deadline.map_or(most, |deadline| clock.wall().until(deadline).min(most));
-        let (brain, places, me) =
-            (self.brain_for(prompt).clone(), self.thinking_places.clone(), ctx.address().recipient());
-        let conversation = id.clone();
-        let is_direct = self.parts.is_direct;
-        let (telemetry, begun) = (self.parts.telemetry.clone(), std::time::Instant::now());
-        let thought = actix::spawn(async move {
-            let Ok(_place) = places.acquire_owned().await else { return };
-            let (report, mut reports) = mpsc::channel(GATHER_MOST);
-            let mut brain_turn = brain.think(ask, report);
-            let cut = tokio::time::sleep(limit);
-            tokio::pin!(cut);
-            let mut gathered = Vec::new();
-            let gather = tokio::time::sleep(GATHER);
-            tokio::pin!(gather);
-            let end = loop {
-                tokio::select! {
-                    biased;
-                    () = &mut cut => break Err(too_long(limit, most)),
-                    Some(update) = reports.recv() => {
-                        if gathered.is_empty() {
-                            gather.as_mut().reset(tokio::time::Instant::now() + GATHER);
-                        }
-                        gathered.push(update);
-                        if gathered.len() < GATHER_MOST {
-                            continue;
-                        }
-                    }
-                    end = &mut brain_turn => break end.map_err(|error| error.to_string()),
-                    () = &mut gather, if !gathered.is_empty() => {}
-                }
-                let what = What::Progress { turn, updates: std::mem::take(&mut gathered) };
-                if me.send(Happened { conversation: conversation.clone(), closes: None, what }).await.is_err()
-                {
-                    return;
-                }
-            };
-            drop(brain_turn);
-            telemetry.meters().think.took(begun.elapsed());
-            while let Ok(update) = reports.try_recv() {
-                gathered.push(update);
-            }
-            let what = match end {
-                Ok(TurnEnd::Message { text }) if !is_direct => {
-                    What::Thought { turn, updates: gathered, end: TurnEnd::Done { message: Some(text) } }
-                }
-                Ok(end) => What::Thought { turn, updates: gathered, end },
-                Err(reason) => What::ThoughtFailed { turn, reason },
-            };
-            tell_agent(&me, Happened { conversation, closes: Some(place), what }).await;
-        });
-        self.thoughts.insert((id.clone(), place), thought);
-    }
 }
 
 /// Tells the agent; `false` if it is gone, and its store knows what is open.
-async fn tell_agent(agent: &actix::Recipient<Happened>, happened: Happened) -> bool {
+pub(super) async fn tell_agent(agent: &actix::Recipient<Happened>, happened: Happened) -> bool {
     agent.send(happened).await.is_ok()
-}
-
-/// Why a brain was cut: its task's deadline, or the longest any turn may take.
-fn too_long(limit: Duration, most: Duration) -> String {
-    let why = if limit < most { "its deadline passed" } else { "a turn may take no longer" };
-    format!("{why}: the brain was cut after {} ms without an end", limit.as_millis())
 }

@@ -3,15 +3,13 @@
 
 use super::AgentActor;
 use crate::conversation::Queued;
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use blackboard::store::{Batch, Lane, Write};
 use protocol::{
     coordination::What,
     ids::{ConversationId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
 };
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a manager waits before it sends an award again that came in the middle of a step.
 const SOON: Duration = Duration::from_millis(50);
@@ -33,35 +31,5 @@ impl AgentActor {
         let what = What::Cancelled { by: owner.1.clone(), reason: "awarded anew".to_owned() };
         conversation.queue.push_back(Queued::from_inside(what, None));
         Ok(Some(older))
-    }
-
-    /// Decides the next step of both and commits them as one: both are durable, or neither is.
-    pub(super) fn advance_together(
-        &mut self,
-        older: &ConversationId,
-        newer: &ConversationId,
-        ctx: &mut Context<Self>,
-    ) {
-        let (mut whole, mut parts) = (Batch::default(), Vec::new());
-        for id in [older, newer] {
-            let Some(mut decided) = self.decide(id, false, ctx) else { continue };
-            let Batch { writes, expectations } = std::mem::take(&mut decided.batch);
-            let journal_bytes = writes.last().map_or(0, Write::size);
-            let from = whole.writes.len();
-            whole.writes.extend(writes);
-            whole.expectations.extend(expectations);
-            parts.push((id.clone(), decided, journal_bytes, from..whole.writes.len()));
-        }
-        let commit = self.parts.store.commit(Lane::Progress, whole);
-        let begun = Instant::now();
-        let settled = commit.into_actor(self).map(move |outcome, this, ctx| {
-            this.parts.telemetry.meters().commit.took(begun.elapsed());
-            for (id, decided, journal_bytes, its_own) in parts {
-                let outcome =
-                    outcome.clone().map(|revisions| revisions.get(its_own).unwrap_or_default().to_vec());
-                this.settled(&id, *decided, journal_bytes, outcome, ctx);
-            }
-        });
-        ctx.spawn(settled);
     }
 }

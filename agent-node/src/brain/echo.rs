@@ -1,9 +1,9 @@
 //! Says back what it is told. It does no work; it is there to try the mesh's plumbing with.
 
-use super::{Ask, Brain, Turn};
+use super::{Ask, Brain, Said, Turn, report_all};
 use protocol::{
     artifact::{Artifact, Content, Part},
-    coordination::thought::{About, Progress, TurnEnd},
+    coordination::thought::{About, Progress, Prompt, TurnEnd},
 };
 use tokio::sync::mpsc;
 
@@ -11,21 +11,29 @@ use tokio::sync::mpsc;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Echo;
 
+impl Echo {
+    fn say_back(prompt: &Prompt) -> Said {
+        let (text, input) = match &prompt.about {
+            About::Task { description, input, .. } => (description.clone(), input.clone()),
+            About::Help { question, .. } => (question.clone(), None),
+            About::Signal(posted) => {
+                (posted.signal.kind.to_string(), serde_json::to_value(&posted.signal).ok())
+            }
+        };
+        let mut artifact = Artifact::text("echo", "text/plain", text);
+        artifact.parts.extend(input.map(|input| Part::new(Content::Data(input))));
+        let said = Progress::Artifact { artifact, append: false, last_chunk: true };
+        (vec![said], Ok(TurnEnd::Done { message: Some("echoed what was said".into()) }))
+    }
+}
+
 impl Brain for Echo {
     fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
-        Box::pin(async move {
-            let (text, input) = match ask.prompt.about {
-                About::Task { description, input, .. } => (description, input),
-                About::Help { question, .. } => (question, None),
-                About::Signal(posted) => {
-                    (posted.signal.kind.to_string(), serde_json::to_value(posted.signal).ok())
-                }
-            };
-            let mut artifact = Artifact::text("echo", "text/plain", text);
-            artifact.parts.extend(input.map(|input| Part::new(Content::Data(input))));
-            let _ = report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await;
-            Ok(TurnEnd::Done { message: Some("echoed what was said".into()) })
-        })
+        Box::pin(async move { report_all(Self::say_back(&ask.prompt), report).await })
+    }
+
+    fn at_once(&self, prompt: &Prompt) -> Option<Said> {
+        Some(Self::say_back(prompt))
     }
 
     fn name(&self) -> &'static str {

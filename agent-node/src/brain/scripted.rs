@@ -16,11 +16,8 @@
 //! of a task, the question of a help request, or the type of a signal; `messageId` at how the id of an A2A client's newest
 //! message begins.
 
-use super::{
-    Ask, Brain, BrainError, Turn,
-    lines::{self, Said},
-};
-use protocol::coordination::thought::{About, Progress, TurnEnd};
+use super::{Ask, Brain, BrainError, Said, Turn, lines};
+use protocol::coordination::thought::{About, Progress, Prompt, TurnEnd};
 use serde::Deserialize;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -96,12 +93,12 @@ impl Line {
         let mut say = Vec::new();
         for line in self.say {
             match lines::said(line)? {
-                Said::Progress(progress) => say.push(progress),
-                Said::End(TurnEnd::Done { message }) => ends.push(End::Done(message)),
-                Said::End(TurnEnd::Failed { reason }) => ends.push(End::Failed(reason)),
-                Said::End(TurnEnd::Rejected { reason }) => ends.push(End::Rejected(reason)),
-                Said::End(TurnEnd::Message { text }) => ends.push(End::Message(text)),
-                Said::End(TurnEnd::Waiting) => ends.push(End::Waiting),
+                lines::Said::Progress(progress) => say.push(progress),
+                lines::Said::End(TurnEnd::Done { message }) => ends.push(End::Done(message)),
+                lines::Said::End(TurnEnd::Failed { reason }) => ends.push(End::Failed(reason)),
+                lines::Said::End(TurnEnd::Rejected { reason }) => ends.push(End::Rejected(reason)),
+                lines::Said::End(TurnEnd::Message { text }) => ends.push(End::Message(text)),
+                lines::Said::End(TurnEnd::Waiting) => ends.push(End::Waiting),
             }
         }
         if ends.len() > 1 {
@@ -117,15 +114,40 @@ impl Line {
     }
 }
 
+impl Entry {
+    fn pauses(&self) -> bool {
+        !self.hold.is_zero() || !self.delay.is_zero() && !self.say.is_empty()
+    }
+}
+
+impl End {
+    /// How the turn ends; `None` if it never does.
+    fn said(&self) -> Option<Result<TurnEnd, BrainError>> {
+        Some(match self {
+            Self::Done(message) => Ok(TurnEnd::Done { message: message.clone() }),
+            Self::Failed(reason) => Ok(TurnEnd::Failed { reason: reason.clone() }),
+            Self::Rejected(reason) => Ok(TurnEnd::Rejected { reason: reason.clone() }),
+            Self::Message(text) => Ok(TurnEnd::Message { text: text.clone() }),
+            Self::Waiting => Ok(TurnEnd::Waiting),
+            Self::Crash => Err(BrainError::Died { how: "the script says so".into(), stderr: String::new() }),
+            Self::Hang => return None,
+        })
+    }
+}
+
+fn no_entry() -> Result<TurnEnd, BrainError> {
+    Ok(TurnEnd::Failed { reason: "the script has no entry for this turn".into() })
+}
+
 impl When {
-    fn holds(&self, ask: &Ask) -> bool {
-        let (text, capability) = match &ask.prompt.about {
+    fn holds(&self, prompt: &Prompt) -> bool {
+        let (text, capability) = match &prompt.about {
             About::Task { description, capability, .. } => (description.as_str(), capability),
             About::Help { question, capability, .. } => (question.as_str(), capability),
             About::Signal(posted) => (posted.signal.kind.as_str(), &posted.signal.capability),
         };
-        let message = ask.prompt.message.as_ref().map(|message| message.message_id.as_str());
-        self.turn.is_none_or(|turn| turn == ask.prompt.turn)
+        let message = prompt.message.as_ref().map(|message| message.message_id.as_str());
+        self.turn.is_none_or(|turn| turn == prompt.turn)
             && self
                 .message_id
                 .as_ref()
@@ -161,26 +183,27 @@ impl Brain for Scripted {
     fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
         let turns = Arc::clone(&self.turns);
         Box::pin(async move {
-            let Some(entry) = turns.iter().find(|entry| entry.when.holds(&ask)) else {
-                return Ok(TurnEnd::Failed { reason: "the script has no entry for this turn".into() });
+            let Some(entry) = turns.iter().find(|entry| entry.when.holds(&ask.prompt)) else {
+                return no_entry();
             };
             for progress in &entry.say {
                 tokio::time::sleep(entry.delay).await;
                 let _ = report.send(progress.clone()).await;
             }
             tokio::time::sleep(entry.hold).await;
-            match &entry.end {
-                End::Done(message) => Ok(TurnEnd::Done { message: message.clone() }),
-                End::Failed(reason) => Ok(TurnEnd::Failed { reason: reason.clone() }),
-                End::Rejected(reason) => Ok(TurnEnd::Rejected { reason: reason.clone() }),
-                End::Message(text) => Ok(TurnEnd::Message { text: text.clone() }),
-                End::Waiting => Ok(TurnEnd::Waiting),
-                End::Crash => {
-                    Err(BrainError::Died { how: "the script says so".into(), stderr: String::new() })
-                }
-                End::Hang => std::future::pending().await,
+            match entry.end.said() {
+                Some(end) => end,
+                None => std::future::pending().await,
             }
         })
+    }
+
+    fn at_once(&self, prompt: &Prompt) -> Option<Said> {
+        match self.turns.iter().find(|entry| entry.when.holds(prompt)) {
+            Some(entry) if entry.pauses() => None,
+            Some(entry) => Some((entry.say.clone(), entry.end.said()?)),
+            None => Some((Vec::new(), no_entry())),
+        }
     }
 
     fn name(&self) -> &'static str {
@@ -232,6 +255,24 @@ turns:
         let brain = Scripted::parse(SCRIPT).unwrap();
         let hanging = turn(&brain, ask("hang"));
         assert!(tokio::time::timeout(Duration::from_millis(30), hanging).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_needs_no_pause_is_said_at_once_and_no_differently() {
+        let brain = Scripted::parse(SCRIPT).unwrap();
+        for description in ["a library, please", "fail", "crash", "else"] {
+            let (updates, end) = brain.at_once(&ask(description).prompt).expect(description);
+            let (reported, ended) = turn(&brain, ask(description)).await;
+            assert_eq!(updates, reported);
+            assert_eq!(end.map_err(|error| error.to_string()), ended.map_err(|error| error.to_string()));
+        }
+        assert!(brain.at_once(&ask("hang").prompt).is_none());
+        for pauses in ["holdMs: 1", "delayMs: 1"] {
+            let script = format!(
+                "turns: [{{ say: [{{ type: status, message: hm }}], {pauses}, end: {{ done: x }} }}]"
+            );
+            assert!(Scripted::parse(&script).unwrap().at_once(&ask("any").prompt).is_none(), "{pauses}");
+        }
     }
 
     #[test]

@@ -8,11 +8,16 @@ use super::{
 use crate::agent::Ack;
 use blackboard::store::{Batch, Error, Write};
 use protocol::{
-    coordination::{AnyPattern, Effect, Event, Pattern, What, contract_net::track_record::TrackRecord},
+    coordination::{
+        AnyPattern, Effect, Event, Pattern, What, contract_net::track_record::TrackRecord, thought::Prompt,
+    },
     ids::AgentId,
     time::{NodeTime, WallTime},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// So many turns may share the step that asks them; whatever is asked beyond is thought after it.
+pub(super) const MOST_AT_ONCE: usize = 8;
 
 /// A decided step on its way to the store.
 #[derive(Default)]
@@ -63,6 +68,8 @@ pub struct Poisoned {
 pub(super) struct Taken {
     decided: Decided,
     effects: Vec<Effect>,
+    /// Turns whose thought shares the step.
+    at_once: usize,
     may_wait: bool,
     fault: Option<Fault>,
 }
@@ -80,42 +87,44 @@ impl Taken {
     }
 }
 
-/// When an event is taken in, and what is known of the peers then.
+/// When an event is taken in, what is known of the peers then, and who may answer at once.
 #[derive(Clone, Copy)]
-struct Now<'a> {
-    me: &'a AgentId,
-    at: NodeTime,
-    wall: WallTime,
-    records: &'a BTreeMap<AgentId, TrackRecord>,
+pub struct Now<'a> {
+    /// Whose conversation it is.
+    pub me: &'a AgentId,
+    /// The node's clock.
+    pub at: NodeTime,
+    /// The wall clock.
+    pub wall: WallTime,
+    /// How peers kept their word.
+    pub records: &'a BTreeMap<AgentId, TrackRecord>,
+    /// The thought that follows from a question alone; `None` if it takes a brain's time.
+    pub at_once: AtOnce<'a>,
 }
+
+/// Who answers a question at once, by its turn and its deadline.
+pub(super) type AtOnce<'a> = &'a dyn Fn(u32, &Prompt, Option<WallTime>) -> Option<What>;
 
 impl Conversation {
     /// Runs the rule over everything that waits, and makes a step of it. While the step before is being written, the rule
     /// runs all the same, so that the next one is only sealed once that stands; whatever it decides is performed, answered
     /// and shown after its own commit. `force` commits even what could be deferred.
-    pub fn advance(
-        &mut self,
-        me: &AgentId,
-        at: NodeTime,
-        wall: WallTime,
-        records: &BTreeMap<AgentId, TrackRecord>,
-        force: bool,
-    ) -> Advance {
+    pub fn advance(&mut self, now: Now<'_>, force: bool) -> Advance {
         if !self.queue.is_empty() || !self.is_committing && force && self.has_uncommitted() {
-            self.take_in(Now { me, at, wall, records });
+            self.take_in(now);
         }
         if self.is_committing {
             return Advance::Nothing;
         }
         let Some(taken) = self.ahead.take() else { return Advance::Nothing };
-        let Taken { mut decided, effects, may_wait, fault } = *taken;
+        let Taken { mut decided, effects, may_wait, fault, at_once: _ } = *taken;
         let sealed = match fault {
             Some(fault) => Err(fault),
             None if may_wait && !force && effects.is_empty() && self.uncommitted.len() < 1_024 => {
                 self.deferred = decided.inside;
                 return Advance::Deferred(decided.waiters);
             }
-            None => self.seal(me, effects, &mut decided).map_err(Fault::from),
+            None => self.seal(now.me, effects, &mut decided).map_err(Fault::from),
         };
         match sealed {
             Ok(()) => Advance::Commit(Box::new(decided)),
@@ -133,7 +142,7 @@ impl Conversation {
         let mut taken = self.ahead.take().unwrap_or_else(|| {
             let inside = std::mem::take(&mut self.deferred);
             let decided = Decided { inside, ..Decided::default() };
-            Box::new(Taken { decided, effects: Vec::new(), may_wait: true, fault: None })
+            Box::new(Taken { decided, effects: Vec::new(), at_once: 0, may_wait: true, fault: None })
         });
         while taken.fault.is_none()
             && let Some(queued) = self.queue.pop_front()
@@ -143,11 +152,10 @@ impl Conversation {
         self.ahead = Some(taken);
     }
 
-    /// One event. An error says why what is in memory is not true any more.
+    /// One event, and the thoughts that follow at once from what it asks. An error says why what is in memory is not true any more.
     fn take(&mut self, now: Now<'_>, queued: Queued, taken: &mut Taken) -> Result<(), Fault> {
-        let Now { me, at, wall, records } = now;
-        let Taken { decided, effects: all_effects, may_wait, .. } = taken;
-        let step = self.step + 1;
+        let Now { me, at, wall, .. } = now;
+        let Taken { decided, may_wait, .. } = taken;
         *may_wait &= queued.may_be_forgotten();
         let is_inside = queued.receipt.is_none() && queued.waiters.is_empty();
         // Whatever goes wrong from here on: whoever waits is told.
@@ -177,12 +185,54 @@ impl Conversation {
         if is_inside {
             decided.inside.push((event.what.clone(), queued.closes));
         }
-        for effect in effects {
-            let place = Place(step, u32::try_from(all_effects.len()).unwrap_or(u32::MAX));
-            self.note(me, &effect, place, at, wall, records, decided)?;
-            all_effects.push(effect);
-        }
         self.uncommitted.push((event, queued.closes));
+        self.follow(now, effects, taken)
+    }
+
+    /// What follows from an event. A thought that follows at once is an event like any other; only, it is nobody's to
+    /// repeat: it comes again with what asked for it.
+    fn follow(&mut self, now: Now<'_>, effects: Vec<Effect>, taken: &mut Taken) -> Result<(), Fault> {
+        let mut thoughts = VecDeque::new();
+        self.note_all(now, effects, taken, &mut thoughts)?;
+        while let Some((place, what)) = thoughts.pop_front() {
+            let event = Event { at: now.at, wall: now.wall, what };
+            let before = self.pattern.clone();
+            match rule(&mut self.pattern, &event) {
+                Ok(effects) => {
+                    self.uncommitted.push((event, Some(place)));
+                    self.note_all(now, effects, taken, &mut thoughts)?;
+                }
+                // What asked is recorded all the same; the thought comes again by itself, and ends what it breaks.
+                Err(_) => {
+                    self.pattern = before;
+                    let Some(asked) = taken.effects.get(place.1 as usize) else { continue };
+                    self.note(now, asked, place, &mut taken.decided)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_all(
+        &mut self,
+        now: Now<'_>,
+        effects: Vec<Effect>,
+        taken: &mut Taken,
+        thoughts: &mut VecDeque<(Place, What)>,
+    ) -> Result<(), Fault> {
+        for effect in effects {
+            let place = Place(self.step + 1, u32::try_from(taken.effects.len()).unwrap_or(u32::MAX));
+            if let Effect::Think { turn, prompt, deadline } = &effect
+                && taken.at_once < MOST_AT_ONCE
+                && let Some(what) = (now.at_once)(*turn, prompt, *deadline)
+            {
+                taken.at_once += 1;
+                thoughts.push_back((place, what));
+            } else {
+                self.note(now, &effect, place, &mut taken.decided)?;
+            }
+            taken.effects.push(effect);
+        }
         Ok(())
     }
 

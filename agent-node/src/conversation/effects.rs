@@ -1,33 +1,30 @@
 //! What an effect changes in the records, before anything is performed: open rows, the task's row, claims, the end.
 
 use super::{
-    Conversation, Decided,
+    Conversation, Decided, Now,
     record::{Claim, DeadLetter, Open, Place, TaskRow, keys},
     spill,
 };
 use crate::outbox::letter;
 use blackboard::store::{Error, Write};
 use protocol::{
-    coordination::{AnyPattern, Effect, Outcome, Update, contract_net::track_record::TrackRecord},
+    coordination::{AnyPattern, Effect, Outcome, Update},
     ids::AgentId,
     message::Payload,
     task::TaskState,
-    time::{NodeTime, WallTime},
+    time::WallTime,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 impl Conversation {
-    #[expect(clippy::too_many_arguments, reason = "one effect's consequences for the records, in one place")]
     pub(super) fn note(
         &mut self,
-        me: &AgentId,
+        now: Now<'_>,
         effect: &Effect,
         place: Place,
-        at: NodeTime,
-        wall: WallTime,
-        records: &BTreeMap<AgentId, TrackRecord>,
         decided: &mut Decided,
     ) -> Result<(), Error> {
+        let Now { me, wall, .. } = now;
         let mut is_open = false;
         match effect {
             Effect::Tell(tell) => {
@@ -82,7 +79,7 @@ impl Conversation {
                     row.task.participants.extend(peer.filter(|peer| !row.task.participants.contains(peer)));
                 }
             }
-            Effect::Finish(outcome) => self.finish(me, outcome, at, wall, records, decided)?,
+            Effect::Finish(outcome) => self.finish(now, outcome, decided)?,
         }
         if is_open {
             let attempts = u32::from(matches!(effect, Effect::Think { .. }));
@@ -113,15 +110,8 @@ impl Conversation {
         }
     }
 
-    fn finish(
-        &mut self,
-        me: &AgentId,
-        outcome: &Outcome,
-        at: NodeTime,
-        wall: WallTime,
-        records: &BTreeMap<AgentId, TrackRecord>,
-        decided: &mut Decided,
-    ) -> Result<(), Error> {
+    fn finish(&mut self, now: Now<'_>, outcome: &Outcome, decided: &mut Decided) -> Result<(), Error> {
+        let Now { me, at, wall, records, .. } = now;
         self.drop_open(decided, |effect| {
             matches!(
                 effect,

@@ -193,8 +193,7 @@ where
                     }
                     BodySize::None | BodySize::Sized(_) => None,
                 };
-                let leaves = shape::is_events(&answer).then(|| Box::pin(shared.front.leaving.begun()) as _);
-                Ok(answer.map_body(|_, body| shape::while_sent(body, serving, seat, leaves)))
+                Ok(answer.map_body(|_, body| shape::while_sent(body, serving, seat)))
             }
             Err(panic) => {
                 tracing::error!(%method, path = path.path(), panic = said(&*panic), "a handler panicked");

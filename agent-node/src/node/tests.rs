@@ -1,7 +1,7 @@
 mod ahead;
+mod at_once;
 mod between;
 mod claims;
-mod full;
 
 use super::*;
 use crate::brain::echo::Echo;
@@ -106,7 +106,8 @@ async fn a_rule_that_panics_ends_its_task_visibly_and_the_agent_lives_on() {
             "payload": { "taskId": task, "description": "hello", "capability": "build" }
         })
     };
-    crate::conversation::tests::panic_on_thoughts(1);
+    // Once in the step that asks, which leaves the thought out, and once in its own.
+    crate::conversation::tests::panic_on_thoughts(2);
     let (status, broken) = ask(&url, &request("t-1")).await;
     assert_eq!(
         (status, broken["status"]["state"].as_str()),
@@ -258,7 +259,7 @@ async fn a_conversation_that_panics_twice_is_parked_by_name_and_goes_on_at_the_n
             "payload": { "taskId": task, "description": "hello", "capability": "build" }
         })
     };
-    crate::conversation::tests::panic_on_thoughts(2);
+    crate::conversation::tests::panic_on_thoughts(3);
     client.post(format!("{url}/a2a/messages")).json(&request("t-1")).send().await.unwrap();
     let ready = until(format!("{url}/readyz"), &|ready| ready["parked"].is_object()).await;
     let task = until(format!("{url}/a2a/tasks/t-1"), &|task| task.to_string().contains("parked until")).await;

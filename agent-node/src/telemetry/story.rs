@@ -5,12 +5,9 @@
 //! under that conversation and is *linked* to its sending. So no span of ours ever hangs under one that a peer, which may
 //! die, has yet to tell, except where the peer asked for the work.
 
-mod offer;
 mod said;
 
-pub use offer::offers;
-pub(crate) use offer::{Call, offer};
-use said::{content, terms};
+pub(crate) use said::{content, terms};
 
 use super::{
     capture::Capture,
@@ -69,14 +66,19 @@ pub fn of(me: &AgentId, id: &ConversationId, steps: &[Step], capture: &Capture) 
     story.begin(begun);
     for step in steps {
         story.step = step.step;
+        let places = (0..).map(|index| Place(step.step, index));
+        let mut effects = places.zip(&step.effects).peekable();
+        let mut decided = begun;
         for (at, event) in step.events.iter().enumerate() {
             let closes = step.closes.iter().find(|(index, _)| *index == at).map(|(_, place)| *place);
+            // What was asked and answered within the step was asked first.
+            while let Some((place, effect)) = effects.next_if(|(place, _)| Some(*place) <= closes) {
+                story.decide(place, effect, decided);
+            }
             story.hear(event, closes);
+            decided = event.wall;
         }
-        let decided = step.events.last().map_or(begun, |event| event.wall);
-        for (index, effect) in (0..).zip(&step.effects) {
-            story.decide(Place(step.step, index), effect, decided);
-        }
+        effects.for_each(|(place, effect)| story.decide(place, effect, decided));
     }
     story.told
 }

@@ -2,14 +2,18 @@
 
 use super::*;
 use claiming::Taken;
-use std::time::Instant;
+use publishing::Waiting;
+use signals::Writing;
+use tokio::sync::oneshot;
 
 /// Put a signal on the board.
 #[derive(Message)]
-#[rtype(result = "Result<Revision, Problem>")]
+#[rtype(result = "()")]
 pub(super) struct Publish {
     pub by: Principal,
     pub signal: Signal,
+    /// Told where it stands once it is durable.
+    pub done: oneshot::Sender<Result<Revision, Problem>>,
 }
 
 /// Change a claim.
@@ -39,40 +43,57 @@ pub(super) struct Look(pub TaskId);
 pub(super) struct Show;
 
 impl Handler<Publish> for BlackboardActor {
-    type Result = ResponseActFuture<Self, Result<Revision, Problem>>;
+    type Result = ();
 
-    fn handle(&mut self, Publish { by, signal }: Publish, _: &mut Self::Context) -> Self::Result {
-        let is_registered = |id: &AgentId| attendance::is_registered(self.store.as_ref(), id);
-        let ready = access::may_publish(&by, &signal, is_registered)
-            .and_then(|()| signals::writing(&by, &signal, self.clock.wall(), self.config.max_signal_bytes))
-            .and_then(|mut writing| {
-                // The signal's own record stays last.
-                let change = attendance::change(self.store.as_ref(), &signal)?;
-                writing.batch.writes.splice(0..0, change);
-                Ok(writing)
-            })
-            .and_then(|writing| self.admit().map(|()| writing));
-        let writing = match ready {
-            Ok(writing) => writing,
+    fn handle(&mut self, Publish { by, signal, done }: Publish, ctx: &mut Self::Context) {
+        match self.check(&by, &signal) {
+            Ok(writing) => {
+                let lane = match by {
+                    Principal::Agent(_) => store::Lane::Progress,
+                    Principal::User(_) => store::Lane::Admission,
+                };
+                if self.waiting.is_empty() {
+                    // Once all that has arrived is looked at.
+                    ctx.spawn(fut::ready(()).into_actor(self).map(|(), actor, ctx| actor.write(ctx)));
+                }
+                self.waiting.push(Waiting { lane, writing, done });
+            }
             Err(problem) => {
                 self.counts.refused += 1;
-                return Box::pin(fut::ready(Err(problem)));
+                drop(done.send(Err(problem)));
             }
-        };
-        let lane = match by {
-            Principal::Agent(_) => store::Lane::Progress,
-            Principal::User(_) => store::Lane::Admission,
-        };
-        let publishing = publishing::publish(self.store.clone(), lane, writing);
-        Box::pin(publishing.into_actor(self).map(|outcome, actor, _| {
-            actor.in_flight -= 1;
-            match &outcome {
-                Ok(published) if published.is_repeat => actor.counts.repeated += 1,
-                Ok(_) => actor.counts.published += 1,
-                Err(_) => actor.counts.refused += 1,
-            }
-            outcome.map(|published| published.revision)
-        }))
+        }
+    }
+}
+
+impl BlackboardActor {
+    fn check(&mut self, by: &Principal, signal: &Signal) -> Result<Writing, Problem> {
+        let is_registered = |id: &AgentId| attendance::is_registered(self.store.as_ref(), id);
+        access::may_publish(by, signal, is_registered)?;
+        let mut writing = signals::writing(by, signal, self.clock.wall(), self.config.max_signal_bytes)?;
+        // The signal's own record stays last.
+        let change = attendance::change(self.store.as_ref(), signal)?;
+        writing.batch.writes.splice(0..0, change);
+        self.admit()?;
+        Ok(writing)
+    }
+
+    /// Commits the signals that wait, in their order, as many at once as may share a commit.
+    fn write(&mut self, ctx: &mut Context<Self>) {
+        for group in publishing::groups(std::mem::take(&mut self.waiting)) {
+            let publishing = publishing::publish_all(self.store.clone(), group);
+            ctx.spawn(publishing.into_actor(self).map(|outcomes, actor, _| {
+                for (done, outcome) in outcomes {
+                    actor.in_flight -= 1;
+                    match &outcome {
+                        Ok(published) if published.is_repeat => actor.counts.repeated += 1,
+                        Ok(_) => actor.counts.published += 1,
+                        Err(_) => actor.counts.refused += 1,
+                    }
+                    drop(done.send(outcome.map(|published| published.revision)));
+                }
+            }));
+        }
     }
 }
 
@@ -229,16 +250,11 @@ impl BlackboardActor {
             let freeing = claiming::expire(self.store.clone(), task.clone(), lease, now, wall);
             ctx.spawn(freeing.into_actor(self).map(move |outcome, actor, _| match outcome {
                 Ok(was_freed) => {
-                    if let Some(times) = actor.unfreed.worked() {
-                        tracing::warn!(times, "claims that ran out are freed again");
-                    }
                     actor.counts.expired += u64::from(was_freed);
                     actor.forget(&task, lease.epoch);
                 }
                 Err(problem) => {
-                    if let Some(times) = actor.unfreed.failed(Instant::now()) {
-                        tracing::warn!(%task, %problem, times, "a claim that ran out could not be freed");
-                    }
+                    tracing::warn!(%task, %problem, "a claim that ran out could not be freed");
                     if let Some(holding) = actor.leases.get_mut(&task) {
                         holding.is_ending = false;
                     }

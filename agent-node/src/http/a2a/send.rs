@@ -287,6 +287,9 @@ pub(super) async fn wait_for(
 /// Waits for the brain's first word: what follows the step that began the task.
 async fn first_word(call: &Call, task: &TaskId) -> Result<(), A2aError> {
     let (row, _) = snapshot(call, task)?;
+    if row.task.status.state.is_interrupted() {
+        return Ok(());
+    }
     let mut follow = follow(call, row, (0, 0))?;
     let mut begun = None;
     loop {

@@ -49,7 +49,8 @@ pub(super) async fn put(
     }
     let config =
         PushConfig { id: Some(id), task_id: Some(task.to_string()), tenant: call.tenant.clone(), ..config };
-    let is_over = row.ended_at.is_some();
+    // One that came with the message that began the task is told of all there was, however soon that ended it.
+    let is_over = row.ended_at.is_some() && after != (0, 0);
     let webhook = Webhook { config: config.clone(), task, owner, told: after, missed: 0, is_over };
     call.local.pusher.send(Put(webhook)).await.map_err(away)??;
     Ok(config)

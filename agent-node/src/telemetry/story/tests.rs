@@ -97,6 +97,22 @@ fn each_span_is_complete_in_one_step_so_that_it_is_told_once() {
 }
 
 #[test]
+fn what_is_asked_and_answered_in_one_step_is_a_span_of_its_own() {
+    let thought = |turn, end| (What::Thought { turn, updates: Vec::new(), end }, Some(Place(1, turn - 1)));
+    let done = TurnEnd::Done { message: Some("done".to_owned()) };
+    let events = vec![(What::Started, None), thought(1, TurnEnd::Waiting), thought(2, done)];
+    let mut one = step(1, 10, events, vec![think(1), think(2), finish(TaskState::Completed)]);
+    one.opening = Some(Box::new(opening(None)));
+    let told = of(&me(), &id(), &[one], &Capture::new(Level::Full, []));
+    assert_eq!(told.iter().map(|told| told.complete_in).collect::<Vec<_>>(), [Some(1); 4]);
+    for thought in &told[2..] {
+        assert_eq!(thought.span.text(n::MESH_SPAN), Some("think"));
+        assert!(thought.span.failed.is_none(), "{:#?}", thought.span);
+    }
+    assert!(told[3].span.attributes.contains_key(n::LANGFUSE_OUTPUT), "{:#?}", told[3].span);
+}
+
+#[test]
 fn a_callers_trace_is_gone_on_with() {
     let caller = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
     let spans = spans(&steps(Some(caller)), Level::Off);
