@@ -26,6 +26,9 @@ from datetime import datetime
 from io import BytesIO
 
 sys.dont_write_bytecode = True
+import compose
+import grpc_call
+from compose import Failed, check, run
 from otlp import Receiver
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -37,23 +40,6 @@ PORTS = {"blackboard": 7999, "registry": 8000, "planner": 8001, "builder-fast": 
 TEAM = {"planner-01", "builder-fast", "builder-1", "reviewer-01", "orchestrator-01"}
 HEALTHY = "health_status: healthy"
 REQUEST = "A REST API for a greenhouse: plants (name, species) and sensors (kind, reading:float)"
-
-
-class Failed(Exception):
-    """A step did not show what it should."""
-
-
-def check(holds, what):
-    if not holds:
-        raise Failed(what)
-
-
-def run(*command, ok=(0,), within=600, **more):
-    """Runs a command to its end; its output. Any other exit code than those in `ok` fails the step."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=within, **more)
-    if ok is not None and done.returncode not in ok:
-        raise Failed(f"{' '.join(map(str, command))}\n  ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-4000:]}")
-    return done
 
 
 def eventually(what, look, within=90):
@@ -98,12 +84,8 @@ class Mesh:
     """The compose file, under a name of its own."""
 
     def __init__(self, context, traces):
-        v2 = subprocess.run(["docker", "compose", "version"], capture_output=True).returncode == 0
-        tool = ["docker", "compose"] if v2 else ["docker-compose"]
-        if not v2 and not shutil.which("docker-compose"):
-            raise Failed("a Docker engine answers, but there is no docker-compose: install it")
         self.binary, self.traces, self.began = context / "mesh", traces, 0
-        self.command = [*tool, "-f", str(ROOT / "deploy/compose.yaml")]
+        self.command = [*compose.tool(), "-f", str(ROOT / "deploy/compose.yaml")]
         self.env = {
             **os.environ,
             "COMPOSE_PROJECT_NAME": NAME,
@@ -280,6 +262,7 @@ def the_verbs_of_this_machine_reach_the_agents_at_their_published_ports(mesh):
         (["tasks", *at], "t-1"),
         (["tasks", "show", "t-1", *at], "completed"),
         (["award", "explain", "t-1", *at], "builder-fast"),
+        (["trace", "t-1", "--at", published("builder-fast")], "invoke_agent builder-fast"),
         (["dlq", *at], "no dead letters"),
         (["health", *at], "reviewer-01"),
         (["ask", REQUEST, "--capability", "implement-api", "--at", published("orchestrator")], "species"),
@@ -288,6 +271,8 @@ def the_verbs_of_this_machine_reach_the_agents_at_their_published_ports(mesh):
     ):
         said = mesh.verb(*words).stdout
         check(part in said, f"{words} does not say {part!r}: {said}")
+    winner = mesh.verb("award", "explain", "t-1", "--at", published("builder-fast"), ok=(6,)).stderr
+    check(len(winner.splitlines()) == 1 and "from reviewer-01" in winner, f"the winner says who knows: {winner}")
     for words in (["trace", "t-1"], ["tasks"], ["dlq"], ["board", "tail", "--no-follow"]):
         lost = mesh.verb(*words, "--url", published("registry"), ok=(5,)).stderr
         what = "--url" if words[0] == "board" else "--at URL"
@@ -332,6 +317,16 @@ def one_task_is_one_trace_of_four_agents_at_the_receiver(mesh):
     print(f"    {len(spans)} spans of {len({s['service'] for s in spans})} processes")
 
 
+def an_agents_port_for_grpc_takes_calls_of_this_machine(mesh):
+    for name in ("planner", "builder-fast", "reviewer", "orchestrator"):
+        at = (f"127.{LOOPBACK}", PORTS[name] + 1000)
+        status, answered = grpc_call.call(at, "ListTasks")
+        check(status == "0" and answered, f"{name} says {status}: {answered}")
+        check((b"t-1" in answered) == (name in ("builder-fast", "reviewer")), f"{name} tells of its own tasks: {answered}")
+    refused = grpc_call.call((f"127.{LOOPBACK}", PORTS["planner"] + 1000), "ListTasks", host="planner:9001")[0]
+    check(refused not in (None, "0"), f"not by a name of the network: {refused}")
+
+
 def four_builders_have_four_ids_and_ports_and_all_of_them_bid(mesh):
     mesh.do("up", "-d", "--no-recreate", "--scale", "builder=4", within=300)
     mesh.are_healthy()
@@ -343,6 +338,9 @@ def four_builders_have_four_ids_and_ports_and_all_of_them_bid(mesh):
         port = int(container["NetworkSettings"]["Ports"]["8001/tcp"][0]["HostPort"])
         check(8010 <= port <= 8019, f"published in the range: {port}")
         ids.add(get(port, "/.well-known/agent-card.json").get("agentId") or list(get(port, "/state")["agents"])[0])
+        calls = int(container["NetworkSettings"]["Ports"]["9001/tcp"][0]["HostPort"])
+        check(9010 <= calls <= 9019, f"and for gRPC: {calls}")
+        check(grpc_call.call((f"127.{LOOPBACK}", calls), "ListTasks")[0] == "0", "which takes calls")
     check(ids == four, f"each answers on its own port: {ids}")
     status, task = ask("orchestrator", "orchestrator-01", "t-2", wait=60)
     check(status == 200 and task["status"]["state"] == "TASK_STATE_COMPLETED", f"{status}: {task}")
@@ -475,6 +473,8 @@ def a_full_disk_is_named(mesh):
             return told.returncode == 1 and "store: no room" in told.stdout
 
         eventually("that there is no room", is_full)
+        log = run("docker", "logs", name).stderr.splitlines()
+        check(len(log) < 60, f"and not at every try: {len(log)} lines, the last of them {log[-5:]}")
     finally:
         run("docker", "rm", "-f", name)
 
@@ -505,6 +505,7 @@ STEPS = [
     a_task_given_to_an_agent_that_cannot_do_it_is_done_by_one_that_can,
     the_verbs_of_this_machine_reach_the_agents_at_their_published_ports,
     a_published_port_is_not_called_by_a_name_of_the_network,
+    an_agents_port_for_grpc_takes_calls_of_this_machine,
     one_task_is_one_trace_of_four_agents_at_the_receiver,
     four_builders_have_four_ids_and_ports_and_all_of_them_bid,
     replicas_keep_their_ids_over_a_restart,
@@ -547,6 +548,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix=NAME) as context:
         mesh = None
         try:
+            compose.main()
             binary = pathlib.Path(context) / "mesh"
             shutil.copy(static_binary(), binary)
             if shutil.which("strip"):

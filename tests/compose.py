@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Looks at what deploy/*.yaml and deploy/.env come to, without starting anything: needs docker-compose and no engine.
+
+    tests/compose.py
+
+tests/containers.py, which starts it all, takes these steps first.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DEPLOY = ROOT / "deploy"
+SERVERS = ("blackboard", "registry", "planner", "builder-fast", "builder", "reviewer", "orchestrator")
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+class Failed(Exception):
+    """A step did not show what it should."""
+
+
+def check(holds, what):
+    if not holds:
+        raise Failed(what)
+
+
+def run(*command, ok=(0,), within=600, **more):
+    """Runs a command to its end; its output. Any other exit code than those in `ok` fails the step."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=within, **more)
+    if ok is not None and done.returncode not in ok:
+        raise Failed(f"{' '.join(map(str, command))}\n  ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done
+
+
+def tool():
+    """How compose is called here: as docker's plugin, or by itself."""
+    if subprocess.run(["docker", "compose", "version"], capture_output=True).returncode == 0:
+        return ["docker", "compose"]
+    if shutil.which("docker-compose"):
+        return ["docker-compose"]
+    raise Failed("there is no docker-compose: install it")
+
+
+def compose(*words, files=("compose.yaml",), ok=(0,), **variables):
+    """What compose says, called from elsewhere by somebody who has set nothing but `variables`."""
+    ours = ("COMPOSE_", "MESH_", "OTEL_", "LANGFUSE_", "RUST_LOG")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    named = [word for file in files for word in ("-f", str(DEPLOY / file))]
+    return run(*tool(), *named, *words, ok=ok, env={**env, **variables}, cwd="/")
+
+
+def services(config):
+    """The text of each service, by name."""
+    within = re.search(r"^services:\n((?: .*\n|\n)*)", config, re.M).group(1)
+    parts = re.split(r"^  ([\w-]+):\n", within, flags=re.M)[1:]
+    return dict(zip(parts[::2], parts[1::2]))
+
+
+def set_to(service, name):
+    """What a service's environment holds."""
+    found = re.search(rf"^      {name}: (.*)$", service, re.M)
+    return found and found.group(1).strip("'\"")
+
+
+def starts(name, **variables):
+    """Whether a service is one of those that would start; docker-compose 1.29 names them all, whatever profiles say."""
+    shows_all = run(*tool(), "version", "--short").stdout.startswith("1.")
+    return None if shows_all else name in compose("config", "--services", **variables).stdout.split()
+
+
+def the_file_beside_it_is_read_and_the_shell_goes_before_it():
+    check(starts("jaeger") in (True, None), "the profile that deploy/.env names")
+    check(starts("jaeger", COMPOSE_PROFILES="") in (False, None), "a shell that names none")
+    known = services(compose("config").stdout)
+    told = {name: set_to(known[name], ENDPOINT) for name in SERVERS}
+    check(set(told.values()) == {"http://jaeger:4318"}, f"and its endpoint: {told}")
+    variables = {ENDPOINT: "http://elsewhere:4318", "MESH_IMAGE": "other:1", "MESH_CAPTURE": "full"}
+    known = services(compose("config", **variables).stdout)
+    for name in SERVERS:
+        told = (set_to(known[name], ENDPOINT), set_to(known[name], "MESH_CAPTURE"))
+        check(told == ("http://elsewhere:4318", "full") and "image: other:1" in known[name], f"{name}: {told}")
+
+
+def the_files_for_other_backends_are_laid_over_it():
+    bare = services(compose("config").stdout)
+    variables = {"LANGFUSE_URL": "https://langfuse.example", "LANGFUSE_AUTH": "cGs6c2s="}
+    langfuse = services(compose("config", files=("compose.yaml", "compose.langfuse.yaml"), **variables).stdout)
+    collector = services(compose("config", files=("compose.yaml", "compose.collector.yaml")).stdout)
+    check(re.search(r"^      traces:", collector["collector"], re.M), f"the collector can be called: {collector['collector']}")
+    check(not re.search(r"^    ports:", collector["collector"], re.M), "by nobody else")
+    # The environment is laid over key by key, and all else stays, though it may be written in another way.
+    word = lambda line: line.strip().removeprefix("- ").removesuffix(": {}").replace(": null", "")
+    plain = lambda text: {word(line) for line in text.splitlines() if "OTEL_EXPORTER_OTLP_" not in line}
+    for name in SERVERS:
+        told = (set_to(langfuse[name], ENDPOINT), set_to(langfuse[name], "OTEL_EXPORTER_OTLP_HEADERS"))
+        check(told[0] == "https://langfuse.example/api/public/otel", f"{name}: {told}")
+        check(told[1].startswith("Authorization=Basic%20cGs6c2s=,"), f"{name}: {told}")
+        check(set_to(collector[name], ENDPOINT) == "http://collector:4318", name)
+        for other in (langfuse, collector):
+            check(plain(other[name]) == plain(bare[name]), f"{name} is changed beyond that: {plain(other[name]) ^ plain(bare[name])}")
+    missing = compose("config", files=("compose.yaml", "compose.langfuse.yaml"), ok=None)
+    check(missing.returncode != 0 and "the base URL of Langfuse" in missing.stderr, f"what is not set is named: {missing}")
+
+
+def every_port_is_published_at_loopback_and_grpc_beside_each_agents():
+    known = services(compose("config", MESH_LOOPBACK="9.8.7").stdout)
+    for name in SERVERS:
+        text = known[name]
+        long = re.findall(r"host_ip: (\S+)\n\s+target: (\d+)\n\s+published: \"?([\d-]+)", text)
+        short = re.findall(r"^    - ([\d.]+):([\d-]+):(\d+)", text, re.M)
+        at = {target: (ip, port) for ip, target, port in long} | {target: (ip, port) for ip, port, target in short}
+        check(at and {ip for ip, _ in at.values()} == {"127.9.8.7"}, f"{name}: {at}")
+        if name not in ("blackboard", "registry"):
+            ends = [tuple(int(end) for end in at[target][1].split("-")) for target in ("8001", "9001")]
+            check(tuple(end + 1000 for end in ends[0]) == ends[1], f"{name}: {at}")
+
+
+STEPS = [
+    the_file_beside_it_is_read_and_the_shell_goes_before_it,
+    the_files_for_other_backends_are_laid_over_it,
+    every_port_is_published_at_loopback_and_grpc_beside_each_agents,
+]
+
+
+def main():
+    for step in STEPS:
+        print(f"  {step.__name__.replace('_', ' ')}", flush=True)
+        step()
+    print(f"compose: all {len(STEPS)} steps passed")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as failed:
+        sys.exit(f"FAILED: {failed}")
