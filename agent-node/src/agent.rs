@@ -46,6 +46,7 @@ use protocol::{
         delegation::Patience,
     },
     ids::{AgentId, ConversationId, Digest, MessageId, TaskId},
+    lasting::Lasting,
     limits::Limits,
     principal::Principal,
     problem::{Problem, Reason},
@@ -158,6 +159,8 @@ pub struct AgentActor {
     told: Option<Arc<Cursor>>,
     journal_bytes: Arc<retain::JournalBytes>,
     sweeping: Arc<retain::Sweeping>,
+    /// Whether there is room for what is to be recorded.
+    unrecorded: Lasting,
     counts: Counts,
 }
 
@@ -298,6 +301,7 @@ impl AgentActor {
             journal_bytes: Arc::default(),
             sweeping: Arc::default(),
             told: None,
+            unrecorded: Lasting::default(),
             counts: Counts::default(),
         }
     }

@@ -13,6 +13,7 @@ mod health;
 mod join;
 mod join_secret;
 mod ls;
+mod misunderstood;
 mod output;
 mod places;
 mod reaching;
@@ -21,6 +22,7 @@ mod serve;
 mod settings;
 mod tasks;
 mod trace;
+mod unknown;
 mod validate;
 mod watch;
 
@@ -48,6 +50,7 @@ struct Common {
         global = true,
         env = "MESH_URL",
         default_value = "http://127.0.0.1:8000",
+        value_parser = client::base_url,
         value_name = "URL"
     )]
     url: String,
@@ -124,19 +127,23 @@ struct Brain {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let Cli { common, verb } = match Cli::try_parse() {
+    let Cli { common, verb } = match misunderstood::parse() {
         Ok(line) => line,
-        Err(wrong) => return misunderstood(&wrong),
+        Err(code) => return code,
     };
-    let verb = verb.unwrap_or_else(|| Verb::Up(serve::Up::usual()));
+    let verb = match verb.map_or_else(|| serve::Up::usual().map(Verb::Up), Ok) {
+        Ok(verb) => verb,
+        Err(code) => return code,
+    };
     let is_server =
         matches!(verb, Verb::Up(_) | Verb::Node(_) | Verb::Join(_) | Verb::Registry(_) | Verb::Blackboard(_));
     let usual = if is_server { "warn" } else { "error" };
     if let Err(problem) = telemetry::start(common.log.as_deref(), usual, common.log_format) {
-        return Failure::new(Exit::Usage, problem).report();
+        let exit = if common.log.is_some() { Exit::Usage } else { Exit::Config };
+        return Failure::new(exit, problem).report();
     }
     if is_server {
-        settings::name_unknown();
+        unknown::name_unknown();
     }
     let told = match verb {
         Verb::Up(up) => return serve::up(up),
@@ -155,20 +162,6 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
-}
-
-/// What is wrong with the command line, or the help that was asked for. Whether it is wanted as JSON, it may not say well.
-fn misunderstood(wrong: &clap::Error) -> ExitCode {
-    let words: Vec<_> = std::env::args().collect();
-    let is_asked = words.windows(2).any(|two| two[0] == "--log-format" && two[1] == "json")
-        || words.iter().any(|word| word == "--log-format=json")
-        || std::env::var("MESH_LOG").is_ok_and(|format| format == "json");
-    if !wrong.use_stderr() || !is_asked {
-        wrong.exit();
-    }
-    telemetry::speak(LogFormat::Json);
-    let said = wrong.render().to_string();
-    Failure::new(Exit::Usage, said.trim().trim_start_matches("error: ")).report()
 }
 
 async fn run(common: &Common, verb: Asking) -> Result<(), Failure> {

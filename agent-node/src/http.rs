@@ -3,6 +3,7 @@
 pub mod a2a;
 pub mod edge;
 pub mod events;
+pub mod leaving;
 pub mod prefer;
 pub mod routes;
 pub mod server;

@@ -20,6 +20,7 @@ use crate::{
     http::{
         a2a::{self, Face},
         edge::{Auth, Caller, Callers, Edge},
+        leaving::Leaving,
         routes::{self, Local, Node, health::OWN_CHECK},
         server::{Front, server},
     },
@@ -160,6 +161,7 @@ pub struct Running {
     actors: Vec<Addr<AgentActor>>,
     pushers: Vec<Addr<Pusher>>,
     telemetry: Telemetry,
+    leaving: Leaving,
 }
 
 struct ToBoard(Blackboard, Principal);
@@ -181,6 +183,8 @@ const FIRST_VIEW: Duration = Duration::from_secs(5);
 /// Starts everything and returns once it listens and every local agent is registered or known to be waiting.
 pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let limits = Arc::new(setup.limits.clone());
+    let key = |seat: &Seat| Ok((seat.id.clone(), setup.keys.of(&seat.id)?));
+    let keys: BTreeMap<_, _> = setup.seats.iter().map(key).collect::<anyhow::Result<_>>()?;
     let has_services = setup.registry == Some(Service::Here) || setup.board == Service::Here;
     let services = has_services.then(|| listen(setup.listen, setup.port)).transpose()?;
     let mut listeners = Vec::new();
@@ -270,7 +274,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         let address = agents.get(&seat.id).context("every seat has a listener")?;
         let card = Arc::new(card(seat, setup.reach.endpoint(*address), &setup.limits));
         let pulse = Arc::new(Pulse::default());
-        let key = setup.keys.of(&seat.id)?;
+        let key = keys.get(&seat.id).context("every seat has a key")?.clone();
         let store = owned(seat.id.as_str());
         let ways = Ways {
             locals: locals.clone(),
@@ -350,7 +354,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let hosts = setup.reach.names(setup.listen);
     let meters = Some(setup.telemetry.clone());
     let front = Front { hosts, meters, shutdown: leave::ANSWERS, ..Front::new(setup.limits.clone(), auth) };
-    let readers = front.readers.clone();
+    let (readers, leaving) = (front.readers.clone(), front.leaving.clone());
     let edge = Edge::new(front);
     if let Some((_, _, address)) = listeners.first() {
         setup.hooks.listen_at(setup.reach.endpoint(*address));
@@ -358,6 +362,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let node = Node {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
         readers,
+        leaving: leaving.clone(),
         services: services_known.clone(),
         was_ready: Default::default(),
         checks: checks(&setup, &board_for, &registry_for, &registry_id),
@@ -418,6 +423,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         actors,
         pushers,
         telemetry,
+        leaving,
     })
 }
 

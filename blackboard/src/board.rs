@@ -11,6 +11,7 @@ use crate::{
 use actix::prelude::*;
 use protocol::{
     ids::{AgentId, TaskId},
+    lasting::Lasting,
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Posted, Selector, Signal},
@@ -128,6 +129,7 @@ impl Board {
                 in_flight: 0,
                 counts: Counts::default(),
                 feed: feed.clone(),
+                unfreed: Lasting::default(),
                 life,
             };
             Ok(Live { actor: actor.start(), feed })
@@ -247,6 +249,8 @@ pub struct BlackboardActor {
     in_flight: usize,
     counts: Counts,
     feed: Arc<Feed>,
+    /// Whether claims that ran out can be freed.
+    unfreed: Lasting,
     life: Life,
 }
 

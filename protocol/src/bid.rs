@@ -20,6 +20,11 @@ enum EtaForm {
 #[error("must be milliseconds from 0 to 31 days, or text like \"5min\", got {0}")]
 pub struct BadEta(String);
 
+/// A text that is no duration to people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a number with its unit is wanted, such as 250ms, 25s, 5min or 2h, up to 31 days")]
+pub struct NoTime;
+
 const LONGEST: f64 = 31.0 * 24.0 * 3_600_000.0;
 
 impl Eta {
@@ -40,6 +45,12 @@ impl Eta {
         };
         let number: f64 = number.parse().map_err(|_| bad())?;
         Self::from_millis(number * unit).ok_or_else(bad)
+    }
+
+    /// The same of a `text` that a person wrote, who may have meant seconds by a bare number: it must say its unit.
+    pub fn with_unit(text: &str) -> Result<Self, NoTime> {
+        let has_unit = text.trim().ends_with(|c: char| c.is_ascii_alphabetic());
+        if has_unit { Self::parse(text).map_err(|_| NoTime) } else { Err(NoTime) }
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked first")]
@@ -160,6 +171,16 @@ mod tests {
         }
         for bad in ["-1", "1e308", "\"soon\"", "\"\"", "null", "\"-5min\""] {
             assert!(serde_json::from_str::<Eta>(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_person_says_the_unit_of_a_time() {
+        for (text, millis) in [("25s", 25_000), (" 250 ms ", 250), ("0s", 0), ("1.5h", 5_400_000)] {
+            assert_eq!(Eta::with_unit(text), Ok(Eta(millis)), "{text}");
+        }
+        for bad in ["25", "0", "", "s", "soon", "25 parsecs", "-1s", "32d", "1h30m"] {
+            assert_eq!(Eta::with_unit(bad), Err(NoTime), "{bad}");
         }
     }
 

@@ -10,6 +10,7 @@ pub mod problem;
 pub mod time;
 
 pub mod json;
+pub mod lasting;
 pub mod limits;
 pub mod routes;
 pub mod trace;

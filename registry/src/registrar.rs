@@ -25,7 +25,8 @@ use crate::{
     entry::{Entry, Registered},
 };
 use actix::{
-    Actor, ActorContext, Addr, AsyncContext, Context, Handler, MessageResult, ResponseFuture, WrapFuture,
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, ResponseFuture,
+    WrapFuture,
 };
 use blackboard::{
     store::{Error, Shared},
@@ -33,12 +34,15 @@ use blackboard::{
 };
 use desk::Desk;
 use outbox::Outbox;
-use protocol::problem::{Problem, Reason};
+use protocol::{
+    lasting::Lasting,
+    problem::{Problem, Reason},
+};
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::{Mutex, Semaphore, broadcast};
 
@@ -47,6 +51,8 @@ pub struct RegistryActor {
     desk: Rc<Desk>,
     outbox: Option<Outbox>,
     on_timer: bool,
+    /// Whether expiries can be recorded.
+    unrecorded: Lasting,
     life: Life,
 }
 
@@ -110,7 +116,13 @@ impl RegistryActor {
             clocks,
             store,
         };
-        Ok(Self { desk: Rc::new(desk), outbox: Some(outbox), on_timer: true, life: Life::unwatched() })
+        Ok(Self {
+            desk: Rc::new(desk),
+            outbox: Some(outbox),
+            on_timer: true,
+            unrecorded: Lasting::default(),
+            life: Life::unwatched(),
+        })
     }
 
     /// The same, looking at leases only when it is told to.
@@ -145,12 +157,19 @@ impl Actor for RegistryActor {
             let every = Duration::from_millis(self.desk.config.sweep_ms.max(1));
             ctx.run_interval(every, |actor, ctx| {
                 let desk = actor.desk.clone();
-                let sweep = async move {
-                    if let Err(problem) = desk.sweep().await {
-                        tracing::warn!(%problem, "an expiry could not be recorded, it is tried again");
+                let sweep = async move { desk.sweep().await };
+                ctx.spawn(sweep.into_actor(actor).map(|outcome, actor, _| match outcome {
+                    Ok(()) => {
+                        if let Some(times) = actor.unrecorded.worked() {
+                            tracing::warn!(times, "expiries are recorded again");
+                        }
                     }
-                };
-                ctx.spawn(sweep.into_actor(actor));
+                    Err(problem) => {
+                        if let Some(times) = actor.unrecorded.failed(Instant::now()) {
+                            tracing::warn!(%problem, times, "an expiry could not be recorded, it is tried again");
+                        }
+                    }
+                }));
             });
         }
     }

@@ -1,7 +1,7 @@
 //! Agents that are registered where only their own kind reaches them, as those in containers are: from outside, `--at`
 //! says where they are published.
 
-use crate::harness::{Process, cluster::Cluster, mesh, state};
+use crate::harness::{Process, cluster::Cluster, get, mesh, state};
 use serde_json::{Value, json};
 
 const TEAM: &str = "
@@ -57,6 +57,8 @@ async fn verbs_reach_an_agent_at_the_address_that_is_named_for_it() {
     }
     let (code, _, why) = run(&["trace", "t-2"]);
     assert_eq!((code, why.contains("front-01 knows no task t-2 of yours")), (6, true), "{why}");
+    let (code, _, why) = mesh(&["trace", "t-1", "--at", &cluster.board.url], &[]);
+    assert_eq!((code, why.lines().count(), why.contains("no agent is at")), (6, 1, true), "{why}");
 }
 
 #[tokio::test]
@@ -72,6 +74,56 @@ async fn a_part_of_a_task_says_with_whom_the_whole_is() {
     let (code, said, why) = mesh(&["trace", "t-1", "--at", &echo.agent("echo-01").url], &[]);
     assert_eq!((code, said.contains("invoke_agent echo-01")), (0, true), "{said}{why}");
     assert!(!said.contains("invoke_agent front-01") && why.contains("front-01"), "{said}{why}");
+}
+
+#[tokio::test]
+async fn whoever_has_a_task_from_another_says_who_knows_how_it_was_awarded() {
+    let cluster = Cluster::start().await;
+    let front =
+        cluster.node("front", "agents: [{ agent: front-01, skills: [front], brain: { echo: {} } }]").await;
+    let echo =
+        cluster.node("echo", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
+    cluster.has(&["front-01", "echo-01"]).await;
+    let task = json!({ "taskId": "t-1", "description": "hi", "capability": "echo" });
+    assert_eq!(state(&front.agent("front-01").ask(task).await), "completed");
+    let (code, said, why) = mesh(&["award", "explain", "t-1", "--at", &echo.agent("echo-01").url], &[]);
+    assert_eq!((code, why.lines().count()), (6, 1), "{said}{why}");
+    for part in ["echo-01", "from front-01", &front.agent("front-01").url] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    assert!(!why.contains("not awarded"), "{why}");
+}
+
+/// The port of the registry and the board is no agent's: whoever is accountable tells.
+#[tokio::test]
+async fn every_port_of_a_process_tells_the_whole_of_a_task() {
+    let team = "
+agents:
+  - { agent: echo-01, skills: [echo], brain: { echo: {} } }
+  - { agent: front-01, skills: [front], brain: { echo: {} } }
+";
+    let process = Process::up(team).await;
+    let (front, echo) = (process.agent("front-01"), process.agent("echo-01"));
+    let task = json!({ "taskId": "t-1", "description": "hi", "capability": "echo" });
+    assert_eq!(state(&front.ask(task).await), "completed");
+    let trace = async |at: &str| get(&format!("{at}/a2a/tasks/t-1/trace")).await;
+    let (whole, services, part) =
+        (trace(&front.url).await, trace(&process.url).await, trace(&echo.url).await);
+    let spans = |answer: &Value| answer["spans"].as_array().map_or(0, Vec::len);
+    assert_eq!((spans(&services), &services["agentId"]), (spans(&whole), &json!("front-01")), "{services:#}");
+    assert!(spans(&part) < spans(&whole), "its own part: {part:#}");
+    for at in [&process.url, &front.url, &echo.url] {
+        let (code, said, why) = mesh(&["award", "explain", "t-1", "--at", at], &[]);
+        assert_eq!(
+            (code, said.contains("echo-01") && said.contains("round 1")),
+            (0, true),
+            "{at}: {said}{why}"
+        );
+    }
+    let (code, said, why) = mesh(&["trace", "t-1", "--at", &echo.url], &[]);
+    assert_eq!((code, why.contains("front-01")), (0, true), "it says who can tell the whole: {said}{why}");
+    let (code, said, why) = mesh(&["trace", "t-1", "--at", &process.url], &[]);
+    assert_eq!((code, why.as_str(), said.contains("invoke_agent front-01")), (0, "", true), "{said}");
 }
 
 #[tokio::test]

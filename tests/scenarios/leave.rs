@@ -3,9 +3,9 @@
 
 use super::crash::{at_work, build, builder, fates, open_gate};
 use crate::harness::{
-    PATIENCE, artifact,
+    PATIENCE, Process, artifact, client,
     cluster::{Cluster, begun},
-    eventually, state,
+    directory, eventually, file, get, state,
 };
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -118,4 +118,59 @@ async fn who_watches_does_not_hold_it() {
     assert!(begun.elapsed() < PATIENCE.min(Duration::from_secs(20)), "{:?}", begun.elapsed());
     while let Ok(Some(_)) = stream.chunk().await {}
     drop(node);
+}
+
+/// A reader can tell a stream that was ended from one that broke.
+#[tokio::test]
+async fn streams_are_ended_and_not_cut() {
+    let dir = directory();
+    let script = file(dir.path(), "script.yaml", "turns: [{ end: hang }]\n").display().to_string();
+    let agent = |id: &str, more: &str| {
+        format!("  - {{ agent: {id}, open: true, skills: [wait], brain: {{ scripted: {script} }}{more} }}\n")
+    };
+    let team = format!("agents:\n{}{}", agent("slow-01", ""), agent("slow-02", ", a2a: { direct: true }"));
+    let mut mesh = Process::up_in(&["MESH_GRACE=100ms".to_owned()], &team).await;
+    let (house, direct) = (mesh.agent("slow-01"), mesh.agent("slow-02"));
+    house.send(json!({ "taskId": "t-1", "description": "wait" })).await;
+    house.task_in("t-1", &["working"]).await;
+    let message = |id: &str| {
+        let said = json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": "wait" }] });
+        json!({ "message": said })
+    };
+    let call =
+        json!({ "jsonrpc": "2.0", "id": 7, "method": "SendStreamingMessage", "params": message("m-2") });
+    let rest = client().post(format!("{}/a2a/v1/message:stream", house.url)).json(&message("m-1"));
+    let rpc = client().post(format!("{}/a2a/rpc", direct.url)).json(&call);
+    let look = |url: String| client().get(url);
+    let mut streams = Vec::new();
+    for (name, request, last) in [
+        ("task", look(format!("{}/a2a/tasks/t-1/events", house.url)), "TASK_STATE_WORKING"),
+        ("board", look(format!("{}/board/signals/stream?after=0", mesh.url)), "agent.joined"),
+        ("registry", look(format!("{}/registry/watch", mesh.url)), "slow-02"),
+        ("A2A over HTTP", rest.header("a2a-version", "1.0"), "TASK_STATE_WORKING"),
+        // It has not said yet whether it makes a task of it, so nothing was heard before.
+        ("A2A over JSON-RPC", rpc.header("a2a-version", "1.0"), "TASK_STATE_WORKING"),
+    ] {
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.headers()["content-type"], "text/event-stream", "{name}: {answer:?}");
+        streams.push((name, last, answer));
+    }
+    eventually("both at work", async || {
+        let tasks =
+            [get(&format!("{}/a2a/tasks", house.url)).await, get(&format!("{}/a2a/tasks", direct.url)).await];
+        let are_at_work = |tasks: &serde_json::Value, count| {
+            let tasks = tasks["tasks"].as_array().into_iter().flatten();
+            tasks.filter(|task| state(task) == "working").count() == count
+        };
+        (are_at_work(&tasks[0], 2) && are_at_work(&tasks[1], 1)).then_some(())
+    })
+    .await;
+    let begun = Instant::now();
+    mesh.signal("TERM");
+    for (name, last, answer) in streams {
+        let text = answer.text().await.unwrap_or_else(|error| panic!("{name} was cut: {error:?}"));
+        assert!(text.contains(last) && text.ends_with("\n\n"), "{name}: {text}");
+    }
+    assert_eq!(mesh.ended().await, 0, "{}", mesh.log());
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
 }

@@ -30,6 +30,22 @@ async fn data_of_another_program_or_format_is_named_and_left_alone() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_damaged_is_named_in_one_line() {
+    let mut process = Process::up_in(&[], ECHO).await;
+    let (dir, data) = (process.dir().to_owned(), process.data.to_string_lossy().into_owned());
+    process.kill();
+    let key = process.data.join("keys/echo-01.ed25519");
+    let team = dir.join("team.yaml").to_string_lossy().into_owned();
+    for (verb, bytes) in [("up", &b"short"[..]), ("up", b""), ("node", b"short"), ("node", &[7; 33])] {
+        std::fs::write(&key, bytes).unwrap();
+        let (code, _, errors) = mesh(&[verb, "--port", "0", "--data", &data, &team], &[]);
+        assert_eq!((code, errors.lines().count()), (74, 1), "{verb}: {errors}");
+        let names = [key.to_str().unwrap(), "echo-01", &format!("{} bytes", bytes.len())];
+        assert!(names.iter().all(|part| errors.contains(part)), "{verb}: {errors}");
+    }
+}
+
+#[tokio::test]
 async fn a_join_secret_that_others_can_read_is_named_once() {
     use std::os::unix::fs::PermissionsExt as _;
     let mesh = Process::up_in(&[], ECHO).await;
@@ -48,14 +64,67 @@ async fn a_join_secret_that_others_can_read_is_named_once() {
 
 #[tokio::test]
 async fn a_variable_that_is_none_of_ours_is_named_with_the_nearest_that_is() {
-    let odd = ["MESH_CAPTUER=full", "MESH_QQQQQQQQ=1", "MESH_DATA=", "MESH_LOOPBACK=0.0.1"];
+    let odd = [
+        "MESH_CAPTUER=full",
+        "MESH_QQQQQQQQ=1",
+        "MESH_DATA=",
+        "MESH_GRACE=",
+        "MESH_LOOPBACK=0.0.1",
+        "OTEL_EXPORTER_OTLP_ENDPIONT=http://127.0.0.1:4318",
+        "OTEL_METRICS_EXPORTER=none",
+    ];
     let mesh = Process::up_in(&odd.map(str::to_owned), ECHO).await;
     eventually("both lines", async || mesh.log().contains("MESH_QQQQQQQQ").then_some(())).await;
     let log = mesh.log();
     let lines: Vec<_> = log.lines().filter(|line| line.contains("MESH_CAPTUER")).collect();
     assert!(matches!(lines.as_slice(), [line] if line.contains("MESH_CAPTURE")), "{log}");
     assert_eq!(log.matches("MESH_QQQQQQQQ").count(), 1, "{log}");
-    assert!(!log.contains("MESH_DATA") && !log.contains("MESH_LOOPBACK"), "{log}");
+    let is_said = |line: &&str| line.contains("ENDPIONT") && line.contains("OTEL_EXPORTER_OTLP_ENDPOINT");
+    assert_eq!(log.lines().filter(is_said).count(), 1, "{log}");
+    let known = ["MESH_DATA", "MESH_GRACE", "MESH_LOOPBACK", "OTEL_METRICS_EXPORTER"];
+    assert!(known.iter().all(|name| !log.contains(name)), "{log}");
+}
+
+#[tokio::test]
+async fn a_variable_that_makes_no_sense_is_named_in_one_line_with_what_would_do() {
+    let dir = directory();
+    let (team, data) = (file(dir.path(), "team.yaml", ECHO), dir.path().join("data"));
+    let (team, data) = (team.to_string_lossy().into_owned(), data.to_string_lossy().into_owned());
+    let up = ["up", "--port", "0", "--data", &data, &team];
+    let node = ["node", "--port", "0", "--data", &data, &team];
+    for (args, name, value, wanted) in [
+        (&up[..], "MESH_CAPTURE", "ful", "off, redacted, full"),
+        (&up, "MESH_STORE", "disk", "embedded, memory"),
+        (&up, "MESH_LOG", "jsno", "text, json"),
+        (&up, "MESH_LOCAL_CALLERS", "gatway", "`gateway`"),
+        (&up, "MESH_METRICS_CALLERS", "10.0.0.0/99", "192.168.65.0/24"),
+        (&up, "MESH_HOSTS", "a/b", "no port, no path"),
+        (&up, "MESH_LISTEN", "localhost", "0.0.0.0"),
+        (&up, "MESH_GRPC_PORT", "99999", "65535"),
+        (&up, "MESH_GRACE", "25", "25s"),
+        (&up, "MESH_STOP_GRACE", "soon", "25s"),
+        (&up, "MESH_URL", "registry:8000", "http://127.0.0.1:8000"),
+        (&node, "MESH_REGISTRY", "registry", "http://127.0.0.1:8000"),
+        (&node, "MESH_BOARD", "ftp://board", "http://127.0.0.1:8000"),
+        (&["join", "http://127.0.0.1:1"], "MESH_OUTSIDE_ALLOW", "10.0.0.0/8,x", "10.0.0.0/8"),
+        (&[], "MESH_CAPTURE", "ful", "off, redacted, full"),
+        (&["tasks"], "MESH_AT", "here", "http://127.0.0.1:8000"),
+        (&up, "RUST_LOG", "a=b=c", "debug"),
+        (&up, "OTEL_BSP_MAX_QUEUE_SIZE", "65537", "65536"),
+    ] {
+        let (code, _, errors) = mesh(args, &[(name, value)]);
+        assert_eq!((code, errors.lines().count()), (78, 1), "{name}: {errors}");
+        assert!([name, value, wanted].iter().all(|part| errors.contains(part)), "{name}: {errors}");
+    }
+    let (code, _, errors) = mesh(&up, &[("OTEL_RESOURCE_ATTRIBUTES", "canary")]);
+    assert!(code == 78 && errors.lines().count() == 1 && errors.contains("OTEL_RESOURCE_ATTRIBUTES"));
+    assert!(!errors.contains("canary"), "{errors}");
+    for (flag, wanted) in [(["--capture", "ful"], "off, redacted, full"), (["--prot", "0"], "'--port'")] {
+        let args: Vec<_> = up.iter().copied().chain(flag).collect();
+        let (code, _, errors) = mesh(&args, &[("MESH_CAPTURE", "off")]);
+        assert_eq!((code, errors.lines().count()), (2, 1), "{errors}");
+        assert!(errors.contains(flag[0]) && errors.contains(wanted), "{errors}");
+    }
 }
 
 #[tokio::test]

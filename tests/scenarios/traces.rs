@@ -135,10 +135,7 @@ async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
     .await;
     let untold = spans.iter().filter(|seen| theirs.iter().all(|span| span["spanId"] != seen.id.as_str()));
     let untold: Vec<_> = untold.map(|seen| seen.name.as_str()).collect();
-    assert!(
-        untold.iter().all(|name| name.ends_with("bid") || *name == "receive cfp"),
-        "not in the journals: {untold:?}"
-    );
+    assert!(untold.is_empty(), "not in the journals: {untold:?}");
     let (code, shown, errors) = mesh(&["trace", "t-1"], &[("MESH_URL", &cluster.registry.url)]);
     assert_eq!(code, 0, "{errors}");
     for part in ["invoke_agent builder-01", "award", "to builder-01", "reviewer-01", "completed contract-net"]

@@ -163,6 +163,9 @@ impl AgentActor {
             }
         };
         self.counts.steps += 1;
+        if let Some(times) = self.unrecorded.worked() {
+            tracing::warn!(agent = %self.me, times, "steps are recorded again");
+        }
         self.journal_bytes.add(journal_bytes);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         conversation.committed(&revisions);
@@ -285,7 +288,19 @@ impl AgentActor {
             (self.parts.fatal)(&format!("the store of {} failed: {error}", self.me));
         }
         let (task, trace) = self.known_of(id);
-        tracing::warn!(agent = %self.me, conversation = %id, task, trace, %error, "a step was not recorded");
+        // What is tried again until there is room would fill the log as well.
+        let times = match error {
+            Error::Full | Error::StorageFull => self.unrecorded.failed(Instant::now()),
+            Error::Conflict { .. }
+            | Error::Trimmed { .. }
+            | Error::Corrupt { .. }
+            | Error::Unknown(_)
+            | Error::Closed(_)
+            | Error::Refused(_) => Some(1),
+        };
+        if let Some(times) = times {
+            tracing::warn!(agent = %self.me, conversation = %id, task, trace, %error, times, "a step was not recorded");
+        }
         self.go_back(id, &store_problem(error), waiters, inside, ctx);
     }
 

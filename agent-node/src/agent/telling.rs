@@ -13,9 +13,6 @@ use crate::{
     },
     telemetry::{
         cursor::{Cursor, UnderWay},
-        names as n, span,
-        span::Kind,
-        span::Span,
         story,
     },
 };
@@ -24,12 +21,10 @@ use protocol::{
     coordination::Effect,
     envelope::Envelope,
     ids::{AgentId, ConversationId},
-    message,
     principal::Principal,
     time::WallTime,
-    trace::{SpanName, TraceContext},
+    trace::TraceContext,
 };
-use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
 /// The steps of a conversation, oldest first, as far as its journal goes back.
@@ -144,8 +139,8 @@ impl AgentActor {
         });
         let (mut calls, mut awards) = (0, 0);
         for kind in told {
-            calls += u64::from(kind == message::Kind::Cfp);
-            awards += u64::from(kind == message::Kind::Award);
+            calls += u64::from(kind == protocol::message::Kind::Cfp);
+            awards += u64::from(kind == protocol::message::Kind::Award);
         }
         meters.rounds.fetch_add(calls.min(1), Relaxed);
         meters.awards.fetch_add(awards, Relaxed);
@@ -162,41 +157,14 @@ impl AgentActor {
         let telemetry = &self.parts.telemetry;
         let Some(trace) = trace.filter(|trace| telemetry.wants(Some(trace))) else { return };
         let message = Arrived::of(came, by);
-        let arrival = SpanName::Arrival(&self.me, &message.id).id();
-        let task = came.payload.task_id().map(|task| json!(task));
-        // A bidder has no conversation and keeps nothing: the call's is what the bid belongs to.
-        let conversation = came.reply_conversation_id.as_ref();
-        let skill =
-            if let message::Payload::Cfp(call) = &came.payload { Some(json!(call.capability)) } else { None };
-        let now = self.parts.clock.wall();
-        let span = |word: &str, name: String, id, parent, kind, of: &Envelope, (from, to): (&str, &str)| {
-            let mut span = Span::new(trace, id, Some(parent), &self.me, kind, name, at)
-                .with(n::MESH_SPAN, json!(word))
-                .with(n::GEN_AI_AGENT_ID, json!(self.me))
-                .with(n::MESH_TASK, task.clone())
-                .with(n::MESH_CONVERSATION, conversation.map(|id| json!(id)))
-                .with(n::MESH_SKILL, skill.clone())
-                .with(n::LANGFUSE_TYPE, json!("span"))
-                .with(n::PEER_FROM, json!(from))
-                .with(n::PEER_TO, json!(to))
-                .with(n::MESH_TYPE, json!(of.kind().wire()))
-                .with(n::MESH_MESSAGE, json!(of.message_id));
-            let what = if kind == Kind::Server { "process" } else { "send" };
-            story::messaging(&mut span, what, word, to, of.message_id.as_str(), conversation);
-            story::terms(&mut span, &of.payload);
-            let said = story::content(&of.payload).and_then(|said| telemetry.capture().told(&said));
-            span.set(n::LANGFUSE_INPUT, said.map(Value::from));
-            span.end = Some(now);
-            span
+        let call = story::Call {
+            bidder: &self.me,
+            manager: message.from.as_str(),
+            conversation: came.reply_conversation_id.as_ref(),
+            message: &message.id,
+            payload: &came.payload,
         };
-        let (me, manager) = (self.me.as_str(), message.from.as_str());
-        let heard = "receive cfp".to_owned();
-        let mut received = span("receive", heard, arrival, trace.span_id, Kind::Server, came, (manager, me));
-        received.is_parent_remote = true;
-        let (word, name) = story::sent_as(answer.kind());
-        let id = SpanName::Message(&answer.message_id).id();
-        let mut sent = span(word, name, id, arrival, Kind::Producer, answer, (me, manager));
-        sent.link = came.in_reply_to.as_ref().map(|message| span::hex(SpanName::Message(message).id()));
-        telemetry.tell(vec![received, sent]);
+        let times = (at, self.parts.clock.wall());
+        telemetry.tell(story::offer(trace, trace.span_id, &call, answer, times, telemetry.capture()).into());
     }
 }

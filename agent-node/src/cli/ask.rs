@@ -49,7 +49,7 @@ pub(super) struct Ask {
     #[arg(long, value_name = "JSON|@FILE")]
     input: Option<String>,
     /// How long to wait, such as `90s` or `10m`.
-    #[arg(long, default_value = "10m", value_parser = Eta::parse)]
+    #[arg(long, default_value = "10m", value_parser = Eta::with_unit)]
     timeout: Eta,
     /// Write the artifacts into this directory instead of printing them.
     #[arg(long, value_name = "DIR")]
@@ -148,7 +148,7 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
 
 /// Whom the task is for, and where that is.
 async fn recipient(client: &Client, ask: &Ask) -> Result<Place, Failure> {
-    if let Some(at) = ask.at.base()? {
+    if let Some(at) = ask.at.base() {
         let agent = match &ask.to {
             Some(name) => {
                 AgentId::parse(name).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?

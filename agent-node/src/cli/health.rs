@@ -40,7 +40,7 @@ pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure
     let client = Client::new(common)?;
     let mut beyond = Vec::new();
     let mut all = Vec::new();
-    if asked.at.base()?.is_some() {
+    if asked.at.base().is_some() {
         for Place { agent, endpoint, .. } in asked.at.places(&client).await? {
             let answer = client.readiness(&endpoint, PATIENCE).await;
             all.push(Asked { name: agent.to_string(), url: endpoint, answer });

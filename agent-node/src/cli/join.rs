@@ -1,8 +1,9 @@
 //! `mesh join`: a foreign A2A agent becomes a peer, by the URL of its card.
 
 use super::{
+    client::base_url,
     exit::{Exit, Failure},
-    serve::{Part, Process, base, serve},
+    serve::{Part, Process, serve},
 };
 use crate::{
     brain::foreign::ForeignConfig,
@@ -38,7 +39,7 @@ pub(super) struct Join {
     #[arg(long, default_value_t = 0.0)]
     cost: f64,
     /// How long a task takes, for its bids.
-    #[arg(long, value_parser = Eta::parse, default_value = "1m")]
+    #[arg(long, value_parser = Eta::with_unit, default_value = "1m")]
     eta: Eta,
     /// Tasks at once.
     #[arg(long, default_value_t = 4)]
@@ -50,10 +51,10 @@ pub(super) struct Join {
     #[arg(long, value_name = "NET", env = "MESH_OUTSIDE_ALLOW", value_delimiter = ',')]
     allow: Vec<Net>,
     /// The registry's base URL.
-    #[arg(long, env = "MESH_REGISTRY", default_value = "http://127.0.0.1:8000")]
+    #[arg(long, env = "MESH_REGISTRY", value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,
     /// The blackboard's base URL; if not given, the registry says where it is.
-    #[arg(long, env = "MESH_BOARD")]
+    #[arg(long, env = "MESH_BOARD", value_parser = base_url)]
     board: Option<String>,
     /// 0 takes any free port, instead of one from 8001 on.
     #[arg(long, default_value_t = 8000)]
@@ -65,8 +66,8 @@ pub(super) struct Join {
 pub(super) fn join(join: Join) -> ExitCode {
     match named(&join) {
         Ok((id, description)) => {
-            let registry = Service::At(base(join.registry.clone()));
-            let board = join.board.clone().map_or(Service::Told, |url| Service::At(base(url)));
+            let registry = Service::At(join.registry.clone());
+            let board = join.board.clone().map_or(Service::Told, Service::At);
             let (part, port) = (Part::Of(format!("join-{id}")), join.port);
             let team = |profile: Profile| team(&join, id.clone(), description, profile);
             serve(join.process.clone(), part, port, Some(registry), board, team)

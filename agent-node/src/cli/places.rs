@@ -4,7 +4,7 @@
 //! published port, which nobody inside knows; so whoever asks from outside says where.
 
 use super::{
-    client::{Client, base},
+    client::{Client, base_url},
     exit::{Exit, Failure},
     output,
 };
@@ -20,7 +20,7 @@ const NAMED: usize = 2;
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct At {
     /// An agent's address as it is reached from here, such as a container's published port: it is asked, instead of those that are registered.
-    #[arg(long, env = "MESH_AT", global = true, value_name = "URL")]
+    #[arg(long, env = "MESH_AT", global = true, value_name = "URL", value_parser = base_url)]
     at: Option<String>,
 }
 
@@ -34,8 +34,8 @@ pub(super) struct Place {
 
 impl At {
     /// The address that was named, as a base URL.
-    pub(super) fn base(&self) -> Result<Option<String>, Failure> {
-        self.at.as_deref().filter(|at| !at.is_empty()).map(base).transpose()
+    pub(super) fn base(&self) -> Option<String> {
+        self.at.clone()
     }
 
     /// What to add to a command so that it asks at the same place.
@@ -45,7 +45,7 @@ impl At {
 
     /// The agents to ask.
     pub(super) async fn places(&self, client: &Client) -> Result<Vec<Place>, Failure> {
-        if let Some(at) = self.base()? {
+        if let Some(at) = self.base() {
             let agent = client.card_at(&at).await?.agent_id;
             return Ok(vec![Place::told(agent, at)]);
         }

@@ -14,7 +14,7 @@ use std::{
 #[derive(Debug, Clone, Args)]
 pub(super) struct Reaching {
     /// The address to listen on; beyond loopback a join secret must be there.
-    #[arg(long, env = "MESH_LISTEN", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(long, env = "MESH_LISTEN", value_parser = address, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(super) listen: IpAddr,
     /// The name or address others are told; if not given, the one listened on, or this machine's name if that is all.
     #[arg(long, env = "MESH_ADVERTISE", value_name = "HOST")]
@@ -40,6 +40,14 @@ pub(super) struct Reaching {
         hide_default_value = true
     )]
     metrics_callers: List<LocalCaller>,
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| "an address like 127.0.0.1, 0.0.0.0 or ::1 is wanted".to_owned())
+}
+
+pub(super) fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "a port from 0 to 65535 is wanted".to_owned())
 }
 
 impl Reaching {

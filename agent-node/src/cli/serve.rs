@@ -1,8 +1,10 @@
 //! The verbs that run a process: `up`, `node`, `registry`, `blackboard`.
 
 use super::{
+    client::base_url,
     exit::{Exit, Failure},
-    reaching::Reaching,
+    misunderstood,
+    reaching::{Reaching, port},
 };
 use crate::telemetry::{BadSettings, capture::Level};
 use crate::{
@@ -50,10 +52,10 @@ pub(super) struct Process {
     #[arg(long, env = "MESH_PROFILE", value_enum, default_value = "default")]
     profile: Profile,
     /// How long it finishes what it does when it is told to end; the rest is handed back, or goes on at the next start.
-    #[arg(long, env = "MESH_GRACE", value_parser = Eta::parse, default_value = "25s")]
+    #[arg(long, env = "MESH_GRACE", value_parser = Eta::with_unit, default_value = "25s")]
     grace: Eta,
     /// When it is killed if it has not ended by then, as compose's `stop_grace_period`; a `--grace` that leaves no time for goodbyes is warned of.
-    #[arg(long, env = "MESH_STOP_GRACE", value_parser = Eta::parse, value_name = "TIME")]
+    #[arg(long, env = "MESH_STOP_GRACE", value_parser = Eta::with_unit, value_name = "TIME")]
     stop_grace: Option<Eta>,
 }
 
@@ -62,7 +64,7 @@ pub(super) struct Process {
 pub(super) struct Agents {
     /// Where its agents take A2A over gRPC, in a program built with `--features grpc`; 0 takes any free port, nowhere if not
     /// given here or in the file.
-    #[arg(long, env = "MESH_GRPC_PORT")]
+    #[arg(long, env = "MESH_GRPC_PORT", value_parser = port)]
     grpc_port: Option<u16>,
 }
 
@@ -91,13 +93,13 @@ impl Agents {
 
 impl Up {
     /// What `mesh` without a verb does.
-    pub(super) fn usual() -> Self {
+    pub(super) fn usual() -> Result<Self, ExitCode> {
         #[derive(Parser)]
         struct Line {
             #[command(flatten)]
             up: Up,
         }
-        Line::parse_from(["mesh"]).up
+        misunderstood::parse_from(vec!["mesh".into()]).map(|Line { up }| up)
     }
 }
 
@@ -109,10 +111,10 @@ pub(super) struct NodeArgs {
     #[command(flatten)]
     agents: Agents,
     /// The registry's base URL.
-    #[arg(long, env = "MESH_REGISTRY", default_value = "http://127.0.0.1:8000")]
+    #[arg(long, env = "MESH_REGISTRY", value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,
     /// The blackboard's base URL; if not given, the registry says where it is.
-    #[arg(long, env = "MESH_BOARD")]
+    #[arg(long, env = "MESH_BOARD", value_parser = base_url)]
     board: Option<String>,
     /// Be one of several of the file's one agent: with the first free `<data>/<agent>-<n>`, which is its id.
     #[arg(long)]
@@ -131,7 +133,7 @@ pub(super) struct RegistryArgs {
     #[command(flatten)]
     process: Process,
     /// The blackboard's base URL.
-    #[arg(long, env = "MESH_BOARD", default_value = "http://127.0.0.1:7999")]
+    #[arg(long, env = "MESH_BOARD", value_parser = base_url, default_value = "http://127.0.0.1:7999")]
     board: String,
     /// The port to listen at.
     #[arg(long, default_value_t = 8000)]
@@ -165,8 +167,8 @@ pub(super) fn up(up: Up) -> ExitCode {
 }
 
 pub(super) fn node(node: NodeArgs) -> ExitCode {
-    let registry = Service::At(base(node.registry));
-    let board = node.board.map_or(Service::Told, |url| Service::At(base(url)));
+    let registry = Service::At(node.registry);
+    let board = node.board.map_or(Service::Told, Service::At);
     let stem = node.files.first().and_then(|file| file.file_stem()).unwrap_or_default();
     let name = format!("node-{}", stem.to_string_lossy());
     let part = if node.replica { Part::OneOf(name) } else { Part::Of(name) };
@@ -176,7 +178,7 @@ pub(super) fn node(node: NodeArgs) -> ExitCode {
 }
 
 pub(super) fn registry(args: RegistryArgs) -> ExitCode {
-    let board = Service::At(base(args.board));
+    let board = Service::At(args.board);
     let part = Part::Of("registry".to_owned());
     serve(args.process, part, args.port, Some(Service::Here), board, |profile| terms(&args.files, profile))
 }
@@ -190,10 +192,6 @@ pub(super) fn blackboard(args: BlackboardArgs) -> ExitCode {
 fn terms(files: &[PathBuf], profile: Profile) -> Result<Team, BadConfig> {
     let team = Team::load(files, profile)?;
     Ok(Team { agents: Vec::new(), ..team })
-}
-
-pub(super) fn base(url: String) -> String {
-    url.trim_end_matches('/').to_owned()
 }
 
 pub(super) fn serve(
@@ -223,7 +221,12 @@ pub(super) fn serve(
             registry,
             board,
         };
-        actix::System::new().block_on(run(plan))
+        actix::System::new().block_on(async {
+            let ended = run(plan).await;
+            // An actor that was started and never ran would start when it is dropped, where nothing runs any more.
+            tokio::task::yield_now().await;
+            ended
+        })
     })();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -239,6 +242,7 @@ fn exit(error: &anyhow::Error) -> Exit {
         return match not {
             NotStarted::Port { .. } => Exit::Port,
             NotStarted::NoGrpc => Exit::Config,
+            NotStarted::NoKey { .. } => Exit::Store,
             NotStarted::Beyond { .. } | NotStarted::NoSecret { .. } | NotStarted::ForeignSecret { .. } => {
                 Exit::Secret
             }

@@ -2,13 +2,13 @@
 
 use super::{Cli, places::At};
 use clap::{Arg, Args as _, Command, CommandFactory as _};
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::fmt::Write as _;
 
 /// The verbs that run a process.
-const SERVERS: [&str; 4] = ["up", "node", "registry", "blackboard"];
+const SERVERS: [&str; 5] = ["up", "node", "join", "registry", "blackboard"];
 
 /// Variables that are the environment's own or a standard's, and what they do here.
-const STANDARD: [(&str, &str, &str); 23] = [
+pub(super) const STANDARD: [(&str, &str, &str); 23] = [
     ("HOME", "", "where `~/.mesh` lies"),
     ("RUST_LOG", "warn", "which logs a process shows, if `--log` does not say"),
     ("NO_COLOR", "", "no colours, if it is set to anything"),
@@ -33,13 +33,17 @@ const STANDARD: [(&str, &str, &str); 23] = [
     ("OTEL_SERVICE_NAME", "", "what the process is called in its traces, if not by its part in the mesh"),
     ("OTEL_RESOURCE_ATTRIBUTES", "", "what else is said of the process in its traces, `name=value,…`"),
     ("OTEL_BSP_SCHEDULE_DELAY", "5000", "how long spans are gathered, milliseconds"),
-    ("OTEL_BSP_MAX_QUEUE_SIZE", "2048", "the most spans that wait; more are dropped and counted"),
+    (
+        "OTEL_BSP_MAX_QUEUE_SIZE",
+        "2048",
+        "the most spans that wait, up to 65536; more are dropped and counted",
+    ),
     ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "512", "the most spans that go together"),
     ("OTEL_BSP_EXPORT_TIMEOUT", "30000", "how long a batch may take with all its repeats, milliseconds"),
 ];
 
 /// What the compose files take beside that, from the shell or from `deploy/.env`.
-const COMPOSE: [(&str, &str, &str); 9] = [
+pub(super) const COMPOSE: [(&str, &str, &str); 9] = [
     ("COMPOSE_PROJECT_NAME", "agent-mesh", "what containers, volumes and networks are called after"),
     ("COMPOSE_PROFILES", "jaeger", "the tracing backend that starts with the mesh; empty for none"),
     ("MESH_IMAGE", "agent-mesh:0.1.0", "the image that every process runs, and what a build is called"),
@@ -91,28 +95,6 @@ pub(super) fn text() -> String {
     text
 }
 
-/// Warns of variables that begin like ours and are none, each with the nearest that is.
-pub(super) fn name_unknown() {
-    let command = Cli::command();
-    let asking = At::augment_args(Command::new("asking"));
-    let known: BTreeSet<_> = std::iter::once(&command)
-        .chain(command.get_subcommands())
-        .chain([&asking])
-        .flat_map(Command::get_arguments)
-        .filter_map(|arg| arg.get_env()?.to_str())
-        .chain(COMPOSE.iter().map(|(name, _, _)| *name))
-        .collect();
-    let mut given: Vec<_> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
-    given.sort();
-    for name in given.iter().filter(|name| name.starts_with("MESH_") && !known.contains(name.as_str())) {
-        let nearest = known.iter().max_by(|a, b| {
-            let near = |known: &str| strsim::jaro_winkler(known, name);
-            near(a).total_cmp(&near(b))
-        });
-        tracing::warn!("{name} is no variable of mesh: {} is the nearest", nearest.unwrap_or(&"none"));
-    }
-}
-
 /// Everything that is said of `arg`; two of a name may differ in it.
 fn said(arg: &Arg) -> (String, String, String) {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
@@ -156,7 +138,7 @@ fn code(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::misunderstood::all_args, *};
     use std::path::{Path, PathBuf};
 
     const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/settings.md");
@@ -172,6 +154,24 @@ mod tests {
         for line in text().lines().filter(|line| line.starts_with("| `")) {
             let what = line.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
             assert!(what.len() > 10, "{line}");
+        }
+    }
+
+    /// A verb that runs a process has its flags here, and every variable of any verb is somewhere.
+    #[test]
+    fn no_verb_of_a_process_and_no_variable_is_left_out() {
+        let (text, command) = (text(), Cli::command());
+        for verb in command.get_subcommands() {
+            let runs = verb.get_arguments().any(|arg| arg.get_id() == "grace");
+            assert_eq!(SERVERS.contains(&verb.get_name()), runs, "SERVERS and `mesh {}`", verb.get_name());
+            let flags = verb.get_arguments().filter_map(Arg::get_long).filter(|_| runs);
+            for flag in flags {
+                assert!(text.contains(&format!("| `--{flag}` |")), "--{flag} of `mesh {}`", verb.get_name());
+            }
+        }
+        let variables = all_args(&command).into_iter().filter_map(|arg| arg.get_env()?.to_str());
+        for name in variables {
+            assert!(text.contains(&format!("| `{name}` |")), "{name} has no line");
         }
     }
 
@@ -209,7 +209,8 @@ mod tests {
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                let is_this = path == Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/settings.rs");
+                let is_this =
+                    ["settings.rs", "unknown.rs"].iter().any(|file| path.ends_with(format!("cli/{file}")));
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "rs") && !is_this {

@@ -193,7 +193,8 @@ where
                     }
                     BodySize::None | BodySize::Sized(_) => None,
                 };
-                Ok(answer.map_body(|_, body| shape::while_sent(body, serving, seat)))
+                let leaves = shape::is_events(&answer).then(|| Box::pin(shared.front.leaving.begun()) as _);
+                Ok(answer.map_body(|_, body| shape::while_sent(body, serving, seat, leaves)))
             }
             Err(panic) => {
                 tracing::error!(%method, path = path.path(), panic = said(&*panic), "a handler panicked");

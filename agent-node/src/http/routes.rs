@@ -77,6 +77,8 @@ pub struct Node {
     pub limits: Arc<Limits>,
     /// Who reads how many streams.
     pub readers: Arc<crate::http::edge::Readers>,
+    /// Whether it leaves.
+    pub leaving: crate::http::leaving::Leaving,
     /// Where the registry and the board are.
     pub services: Arc<crate::node::services::Known>,
     /// Where foreign agents call back.
@@ -90,11 +92,15 @@ pub struct Node {
 }
 
 impl Node {
+    /// The agent of the port that a request came in at; that of the registry and the board is nobody's.
+    fn of_port(&self, request: &HttpRequest) -> Option<&Local> {
+        let Door(address) = request.conn_data()?;
+        self.agents.get(self.by_port.get(&address.port())?)
+    }
+
     /// The agent that a request without a name is for: the one of the port it came in at.
     pub(super) fn host(&self, request: &HttpRequest) -> Result<&Local, Problem> {
-        let door = request.conn_data::<Door>().map(|Door(address)| address.port());
-        let by_port = door.and_then(|port| self.agents.get(self.by_port.get(&port)?));
-        by_port
+        self.of_port(request)
             .or_else(|| self.agents.values().next())
             .ok_or_else(|| Problem::new(Reason::AgentNotFound, "no agent lives here"))
     }

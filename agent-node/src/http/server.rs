@@ -7,7 +7,10 @@ mod last_words;
 pub(crate) use last_words::no_http2;
 pub(super) mod line;
 
-use super::edge::{Auth, Edge, Readers};
+use super::{
+    edge::{Auth, Edge, Readers},
+    leaving::Leaving,
+};
 use crate::telemetry::Telemetry;
 use actix_http::HttpService;
 use actix_service::{ServiceFactoryExt, fn_service, map_config};
@@ -43,6 +46,8 @@ pub struct Front {
     pub auth: Auth,
     /// Who reads how many streams.
     pub readers: Arc<Readers>,
+    /// What ends the streams when the node leaves.
+    pub leaving: Leaving,
     /// Names it goes by in `Host`, beside this machine's own.
     pub hosts: Vec<String>,
     /// Where refusals are counted.
@@ -74,6 +79,7 @@ impl Front {
             readers: Readers::new(limits.max_readers_per_principal),
             limits,
             auth,
+            leaving: Leaving::default(),
             hosts: Vec::new(),
             meters: None,
             workers: 2,

@@ -1,6 +1,6 @@
 //! Each agent's own key: made at its first start, for its owner's eyes only, and kept for good (DESIGN §8).
 
-use anyhow::Context as _;
+use super::services::NotStarted;
 use protocol::{a2a::card_signature::SigningKey, ids::AgentId};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::{
@@ -23,7 +23,11 @@ impl Keys {
             Some(dir) => {
                 super::home::make(dir)?;
                 let file = dir.join(format!("{agent}.ed25519"));
-                kept(&file).with_context(|| format!("the key of {agent}, {}", file.display()))?
+                kept(&file).map_err(|error| NotStarted::NoKey {
+                    agent: agent.clone(),
+                    file,
+                    why: format!("{error:#}"),
+                })?
             }
         };
         Ok(Arc::new(SigningKey::from_seed(&seed)))
@@ -47,7 +51,12 @@ fn kept(file: &Path) -> anyhow::Result<[u8; 32]> {
     let mode = fs::metadata(file)?.permissions().mode() & 0o777;
     anyhow::ensure!(mode & 0o077 == 0, "others may read it (mode {mode:o}); it must be 600, or made anew");
     let seed = fs::read(file)?;
-    seed.try_into().map_err(|seed: Vec<u8>| anyhow::anyhow!("has {} bytes instead of 32", seed.len()))
+    seed.try_into().map_err(|seed: Vec<u8>| {
+        anyhow::anyhow!(
+            "it has {} bytes instead of 32; put it back, or take it away to have another made",
+            seed.len()
+        )
+    })
 }
 
 #[cfg(test)]

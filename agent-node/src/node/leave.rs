@@ -14,7 +14,7 @@ use tokio::time::Instant;
 const FLUSH: Duration = Duration::from_secs(3);
 /// How long webhooks may still be told of what has happened, if the grace is not over before.
 const WEBHOOKS: Duration = Duration::from_secs(8);
-/// How long requests and streams may still take. A stream has no end of its own.
+/// How long requests and streams may still take. A stream has no end of its own: it is ended when all there is was sent.
 pub(super) const ANSWERS: Duration = Duration::from_secs(2);
 /// How long the traces may still take to be taken.
 const TRACES: Duration = Duration::from_secs(3);
@@ -65,7 +65,9 @@ impl Running {
                 calls.stop(ANSWERS).await;
             }
         };
-        join(self.handle.stop(true), calls).await;
+        let stopped = self.handle.stop(true);
+        self.leaving.begin();
+        join(stopped, calls).await;
         drop(self.ended.await);
         self.telemetry.flush(TRACES).await;
     }

@@ -6,6 +6,7 @@ use blackboard::{
     wire::{Call, Wire},
 };
 use protocol::{
+    ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
     routes,
@@ -47,6 +48,16 @@ pub enum NotStarted {
     /// The secret's file holds none, or cannot be read.
     #[error("the join secret {}: {why}", file.display())]
     NoSecret {
+        /// Which file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file of an agent's own key holds none, or cannot be read.
+    #[error("the key of {agent}, {}: {why}", file.display())]
+    NoKey {
+        /// Whose.
+        agent: AgentId,
         /// Which file.
         file: PathBuf,
         /// What is wrong with it.

@@ -51,11 +51,11 @@ pub fn start(filter: Option<&str>, usual: &str, format: LogFormat) -> Result<(),
     if format == LogFormat::Json {
         std::panic::set_hook(Box::new(|panic| say(Level::ERROR, panic)));
     }
-    let given =
-        filter.map(str::to_owned).or_else(|| std::env::var("RUST_LOG").ok().filter(|f| !f.is_empty()));
-    let filter = match given {
-        Some(text) => {
-            EnvFilter::try_new(&text).map_err(|error| format!("the log filter {text:?}: {error}"))?
+    let variable = || std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
+    let given = filter.map(|text| ("--log", text.to_owned()));
+    let filter = match given.or_else(|| Some(("RUST_LOG", variable()?))) {
+        Some((whose, text)) => {
+            EnvFilter::try_new(&text).map_err(|error| format!("{whose} is {text:?}: {error}"))?
         }
         None => EnvFilter::new(usual),
     };

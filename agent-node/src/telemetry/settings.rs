@@ -55,6 +55,11 @@ impl Default for Queue {
     }
 }
 
+/// The most spans that may be asked to wait; a span is some KiB.
+const MOST_WAITING: usize = 65_536;
+/// The longest time that may be asked for.
+const LONGEST: Duration = Duration::from_hours(24);
+
 /// A URL as logs may show it: without its query.
 pub fn shown(url: &Url) -> String {
     let mut url = url.clone();
@@ -75,6 +80,7 @@ impl Settings {
         let get =
             |name: &str| variable(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let mut settings = Self { queue: queue(&get)?, ..Self::default() };
+        pairs(&get, "OTEL_RESOURCE_ATTRIBUTES")?;
         if let Some(name) = get("OTEL_TRACES_SAMPLER") {
             settings.sampler = Sampler::parse(&name, get("OTEL_TRACES_SAMPLER_ARG").as_deref())?;
         }
@@ -154,17 +160,30 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
     Ok(Some(Export { url, headers, timeout }))
 }
 
-/// `name=value` pairs, separated by commas; values may be percent-encoded.
+/// `name=value` pairs, separated by commas: which one, its name, its value.
+fn pairs(get: Lookup<'_>, variable: &str) -> Result<Vec<(usize, String, String)>, String> {
+    let text = get(variable).unwrap_or_default();
+    let entries = text.split(',').zip(1..).filter(|(entry, _)| !entry.trim().is_empty());
+    let pair = |(entry, at): (&str, usize)| {
+        let (name, value) = entry.split_once('=').filter(|(name, _)| !name.trim().is_empty())?;
+        Some((at, name.trim().to_owned(), value.trim().to_owned()))
+    };
+    entries.map(|entry| pair(entry).ok_or_else(|| no_pair(variable, entry.1))).collect()
+}
+
+/// The entry is not shown: it may hold a credential.
+fn no_pair(variable: &str, at: usize) -> String {
+    format!("{variable}: entry {at} is no name=value pair")
+}
+
+/// Pairs that are headers; values may be percent-encoded.
 fn headers(get: Lookup<'_>, variable: &str) -> Result<HashMap<String, String>, String> {
     let mut headers = HashMap::new();
-    let pairs = get(variable).unwrap_or_default();
-    for (at, pair) in pairs.split(',').enumerate().filter(|(_, pair)| !pair.trim().is_empty()) {
-        let wrong = || format!("{variable}: entry {} is no name=value pair of a header", at + 1);
-        let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
-        let value = decoded(value.trim());
-        header::HeaderName::try_from(name.trim()).map_err(|_| wrong())?;
+    for (at, name, value) in pairs(get, variable)? {
+        let (wrong, value) = (|| format!("{} of a header", no_pair(variable, at)), decoded(&value));
+        header::HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
         header::HeaderValue::try_from(&value).map_err(|_| wrong())?;
-        headers.insert(name.trim().to_lowercase(), value);
+        headers.insert(name.to_lowercase(), value);
     }
     Ok(headers)
 }
@@ -199,6 +218,9 @@ fn queue(get: Lookup<'_>) -> Result<Queue, String> {
         }
     };
     let most = count("OTEL_BSP_MAX_QUEUE_SIZE", usual.most)?;
+    if most > MOST_WAITING {
+        return Err(format!("OTEL_BSP_MAX_QUEUE_SIZE is {most}: at most {MOST_WAITING} spans may wait"));
+    }
     Ok(Queue {
         delay: milliseconds(get, "OTEL_BSP_SCHEDULE_DELAY")?.unwrap_or(usual.delay),
         most,
@@ -208,11 +230,10 @@ fn queue(get: Lookup<'_>) -> Result<Queue, String> {
 }
 
 fn milliseconds(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String> {
-    match get(name).map(|text| text.parse().map_err(|_| text)) {
-        None => Ok(None),
-        Some(Ok(number)) => Ok(Some(Duration::from_millis(number))),
-        Some(Err(text)) => Err(format!("{name} is {text:?}: a whole number of milliseconds is wanted")),
-    }
+    let Some(text) = get(name) else { return Ok(None) };
+    let time = text.parse().ok().map(Duration::from_millis).filter(|time| *time <= LONGEST);
+    let wrong = || format!("{name} is {text:?}: a whole number of milliseconds up to a day is wanted");
+    time.map(Some).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -247,6 +268,8 @@ mod tests {
         let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
         assert_eq!(read(&[at, ("OTEL_SDK_DISABLED", "true")]).unwrap().export, None);
         assert_eq!(read(&[at, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().export, None);
+        let named = [at, ("OTEL_RESOURCE_ATTRIBUTES", "a=b, c=,"), ("OTEL_BSP_MAX_QUEUE_SIZE", "65536")];
+        assert_eq!(read(&named).unwrap().queue.most, 65_536);
         for odd in [
             ("OTEL_EXPORTER_OTLP_HEADERS", "a=b"),
             ("OTEL_SDK_DISABLED", "si"),
@@ -289,6 +312,10 @@ mod tests {
             &[("OTEL_EXPORTER_OTLP_HEADERS", "canary")],
             &[("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "5s")],
             &[("OTEL_BSP_MAX_QUEUE_SIZE", "0")],
+            &[("OTEL_BSP_MAX_QUEUE_SIZE", "65537")],
+            &[("OTEL_BSP_SCHEDULE_DELAY", "18446744073709551615")],
+            &[("OTEL_RESOURCE_ATTRIBUTES", "canary")],
+            &[("OTEL_RESOURCE_ATTRIBUTES", "a=b,=canary")],
             &[("OTEL_TRACES_SAMPLER", "sometimes")],
             &[("OTEL_TRACES_EXPORTER", "zipkin")],
         ];

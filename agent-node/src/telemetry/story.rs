@@ -5,9 +5,12 @@
 //! under that conversation and is *linked* to its sending. So no span of ours ever hangs under one that a peer, which may
 //! die, has yet to tell, except where the peer asked for the work.
 
+mod offer;
 mod said;
 
-pub(crate) use said::{content, terms};
+pub use offer::offers;
+pub(crate) use offer::{Call, offer};
+use said::{content, terms};
 
 use super::{
     capture::Capture,

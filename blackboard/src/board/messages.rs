@@ -4,6 +4,7 @@ use super::*;
 use claiming::Taken;
 use publishing::Waiting;
 use signals::Writing;
+use std::time::Instant;
 use tokio::sync::oneshot;
 
 /// Put a signal on the board.
@@ -250,11 +251,16 @@ impl BlackboardActor {
             let freeing = claiming::expire(self.store.clone(), task.clone(), lease, now, wall);
             ctx.spawn(freeing.into_actor(self).map(move |outcome, actor, _| match outcome {
                 Ok(was_freed) => {
+                    if let Some(times) = actor.unfreed.worked() {
+                        tracing::warn!(times, "claims that ran out are freed again");
+                    }
                     actor.counts.expired += u64::from(was_freed);
                     actor.forget(&task, lease.epoch);
                 }
                 Err(problem) => {
-                    tracing::warn!(%task, %problem, "a claim that ran out could not be freed");
+                    if let Some(times) = actor.unfreed.failed(Instant::now()) {
+                        tracing::warn!(%task, %problem, times, "a claim that ran out could not be freed");
+                    }
                     if let Some(holding) = actor.leases.get_mut(&task) {
                         holding.is_ending = false;
                     }

@@ -35,6 +35,7 @@ pub(super) async fn any(
 ) -> HttpResponse {
     let media_type = answered_in(&request);
     let extensions = node.host(&request).ok().and_then(|local| activated(&request, local));
+    let leaving = node.leaving.clone();
     match take(&request, node, by.into_inner(), &body).await {
         Ok(Reply::One(value)) => {
             let Ok(text) = serde_json::to_string(&value) else { return refusal(&unwritable(), media_type) };
@@ -44,7 +45,7 @@ pub(super) async fn any(
             }
             answer.content_type(media_type).body(text)
         }
-        Ok(Reply::Many(heard)) => stream::answer(*heard, extensions, |event| match event {
+        Ok(Reply::Many(heard)) => stream::answer(*heard, &leaving, extensions, |event| match event {
             Ok(event) => event.to_json(),
             Err(error) => error.to_rest().to_string(),
         }),

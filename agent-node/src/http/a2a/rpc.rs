@@ -30,6 +30,7 @@ pub(super) async fn post(
 ) -> HttpResponse {
     let mut id = Value::Null;
     let extensions = node.host(&request).ok().and_then(|local| activated(&request, local));
+    let leaving = node.leaving.clone();
     match take(&request, node, by.into_inner(), &body, &mut id).await {
         Ok(Reply::One(result)) => {
             let mut answer = HttpResponse::Ok();
@@ -38,7 +39,7 @@ pub(super) async fn post(
             }
             answer.json(json!({ "jsonrpc": "2.0", "id": id, "result": result }))
         }
-        Ok(Reply::Many(heard)) => stream::answer(*heard, extensions, move |event| {
+        Ok(Reply::Many(heard)) => stream::answer(*heard, &leaving, extensions, move |event| {
             let answer = match event {
                 Ok(event) => json!({ "jsonrpc": "2.0", "id": id, "result": event }),
                 Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error.to_rpc() }),

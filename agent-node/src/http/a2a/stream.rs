@@ -2,13 +2,13 @@
 
 use super::call::{Call, store};
 use crate::{
-    http::events::HEARTBEAT,
+    http::{events::HEARTBEAT, leaving::Leaving},
     tasks::{self, Seen, follow::Follow},
 };
 use actix_web::{HttpResponse, http::header};
 use blackboard::store::{Revision, Shared};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{FutureExt as _, stream};
 use protocol::{
     a2a::{error::A2aError, event::StreamResponse},
     ids::AgentId,
@@ -60,10 +60,7 @@ impl Heard {
                 return None;
             }
             match self.follow.next().await {
-                Ok(events) if events.is_empty() => {
-                    self.is_over = true;
-                    self.let_go();
-                }
+                Ok(events) if events.is_empty() => self.end_here(),
                 Ok(events) => events.into_iter().for_each(|seen| self.take(seen)),
                 Err(error) => {
                     self.is_over = true;
@@ -95,6 +92,12 @@ impl Heard {
         }
     }
 
+    /// Nothing more is waited for. What was held back is told: whoever hears it can look for the task later.
+    fn end_here(&mut self) {
+        self.is_over = true;
+        self.let_go();
+    }
+
     fn let_go(&mut self) {
         if let Some((held, _)) = self.held.take() {
             self.ready.extend(held);
@@ -118,18 +121,24 @@ fn is_interruption(event: &StreamResponse) -> bool {
     }
 }
 
-/// The answer that tells what is heard, each event as `write` puts it.
+/// The answer that tells what is heard, each event as `write` puts it, until the node leaves.
 pub(super) fn answer(
     heard: Heard,
+    leaving: &Leaving,
     extensions: Option<String>,
     write: impl Fn(Result<StreamResponse, A2aError>) -> String + 'static,
 ) -> HttpResponse {
-    let body = stream::unfold((heard, write), |(mut heard, write)| async move {
-        let bytes = match tokio::time::timeout(HEARTBEAT, heard.next()).await {
-            Ok(event) => Bytes::from(format!("data: {}\n\n", write(event?))),
-            Err(_) => Bytes::from_static(b": alive\n\n"),
+    let leaves = Box::pin(leaving.begun().fuse());
+    let body = stream::unfold((heard, leaves, write), |(mut heard, mut leaves, write)| async move {
+        let bytes = loop {
+            tokio::select! {
+                biased;
+                event = heard.next() => break Bytes::from(format!("data: {}\n\n", write(event?))),
+                () = &mut leaves => heard.end_here(),
+                () = tokio::time::sleep(HEARTBEAT) => break Bytes::from_static(b": alive\n\n"),
+            }
         };
-        Some((Ok::<_, Infallible>(bytes), (heard, write)))
+        Some((Ok::<_, Infallible>(bytes), (heard, leaves, write)))
     });
     let mut answer = HttpResponse::Ok();
     answer

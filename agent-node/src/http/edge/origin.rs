@@ -28,7 +28,9 @@ pub(super) fn check_host(host: &str, names: &[String]) -> Result<(), Problem> {
     if is_ours(host, names) {
         return Ok(());
     }
-    Err(foreign(host, "is not served here; localhost and 127.0.0.1 are"))
+    let why = "is no name of this process: localhost and 127.0.0.1 are, and what --advertise (MESH_ADVERTISE) and --hosts \
+               (MESH_HOSTS) say";
+    Err(foreign(host, why))
 }
 
 /// Refuses whoever shows no credential and calls by a name that is for agents. A name may be made to lead here by whoever
@@ -62,7 +64,14 @@ fn is_ours(host: &str, names: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_ours;
+    use super::{check_host, is_ours};
+
+    #[test]
+    fn who_calls_by_another_name_hears_where_names_are_said() {
+        let said = check_host("192.168.1.5:8001", &["node-1".to_owned()]).unwrap_err().message;
+        assert!(["192.168.1.5:8001", "MESH_ADVERTISE", "MESH_HOSTS"].iter().all(|part| said.contains(part)));
+        assert!(!said.contains("node-1"), "a stranger is not told the names: {said}");
+    }
 
     #[test]
     fn only_this_machines_names_are_ours() {

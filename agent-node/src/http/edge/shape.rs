@@ -14,6 +14,7 @@ use protocol::problem::{Problem, Reason};
 use std::{
     cell::Cell,
     fmt,
+    future::Future,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -44,15 +45,30 @@ pub(super) fn without_body(_: &mut ResponseHead, body: BoxBody) -> BoxBody {
     }
 }
 
+/// What ends a stream of events, which has no end of its own.
+pub(super) type Leaves = Pin<Box<dyn Future<Output = ()>>>;
+
 /// `body`, which takes `serving` and its reader's `seat` along for as long as it has something to send.
-pub(super) fn while_sent(body: BoxBody, serving: Option<Serving>, seat: Option<Seat>) -> BoxBody {
-    BoxBody::new(Sent { body, _serving: serving, _seat: seat })
+pub(super) fn while_sent(
+    body: BoxBody,
+    serving: Option<Serving>,
+    seat: Option<Seat>,
+    leaves: Option<Leaves>,
+) -> BoxBody {
+    BoxBody::new(Sent { body, _serving: serving, _seat: seat, leaves })
+}
+
+/// Whether this answer is a stream of events.
+pub(super) fn is_events<B>(answer: &ServiceResponse<B>) -> bool {
+    let kind = answer.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 struct Sent {
     body: BoxBody,
     _serving: Option<Serving>,
     _seat: Option<Seat>,
+    leaves: Option<Leaves>,
 }
 
 impl MessageBody for Sent {
@@ -63,7 +79,14 @@ impl MessageBody for Sent {
     }
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        Pin::new(&mut self.body).poll_next(cx)
+        if let Poll::Ready(bytes) = Pin::new(&mut self.body).poll_next(cx) {
+            return Poll::Ready(bytes);
+        }
+        // All that there is has been sent: what is cut here is nothing but the wait, and the reader sees a whole answer.
+        match &mut self.leaves {
+            Some(leaves) => leaves.as_mut().poll(cx).map(|()| None),
+            None => Poll::Pending,
+        }
     }
 }
 

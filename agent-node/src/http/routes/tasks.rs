@@ -5,12 +5,13 @@ use crate::{
     agent::{Answer, Cancel, store_problem},
     conversation::record::TaskRow,
     http::events,
+    peers::Whereabouts,
     tasks,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use protocol::{
-    ids::TaskId,
+    ids::{AgentId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -26,20 +27,29 @@ pub struct Listing {
 /// Most tasks in one list.
 const MOST: usize = 1_000;
 
+/// The task as the port's own agent has it; where that one has none, or the port is nobody's, as the agent has it that is
+/// accountable for it: nobody it came through.
 pub(super) fn find<'a>(
     request: &HttpRequest,
     node: &'a Node,
     task: &TaskId,
     by: &Principal,
 ) -> Result<(&'a Local, TaskRow), Problem> {
+    let own = node.of_port(request).map(|local| &local.id);
+    let mut best: Option<(&Local, TaskRow)> = None;
     for local in node.in_turn(request) {
         let found =
             tasks::find(local.store.as_ref(), &local.id, task, by).map_err(|error| store_problem(&error))?;
-        if let Some(row) = found {
+        let Some(row) = found else { continue };
+        if own == Some(&local.id) {
             return Ok((local, row));
         }
+        let hops = |row: &TaskRow| row.task.spec.path.len();
+        if best.as_ref().is_none_or(|(_, best)| hops(&row) < hops(best)) {
+            best = Some((local, row));
+        }
     }
-    Err(Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")))
+    best.ok_or_else(|| Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")))
 }
 
 /// The tasks of the port's agent that the caller may see, newest change first.
@@ -92,7 +102,7 @@ pub async fn events(
     Ok(events::of_task(local.store.clone(), local.id.clone(), row, after).await?)
 }
 
-/// Why a bid won, candidate by candidate.
+/// Why a bid won, candidate by candidate: as this agent has it, or the one of this node that it works for.
 pub async fn award(
     request: HttpRequest,
     node: web::Data<Node>,
@@ -101,15 +111,41 @@ pub async fn award(
 ) -> Result<HttpResponse, Refusal> {
     let task: TaskId = id(&path)?;
     let (local, row) = find(&request, &node, &task, &by)?;
-    let award = tasks::award(local.store.as_ref(), &local.id, &row.task.conversation)
-        .map_err(|error| store_problem(&error))?;
-    match award {
-        Some(award) => Ok(HttpResponse::Ok().json(json!({ "agentId": local.id, "award": award }))),
-        None => {
-            let message = format!("task {task} was not awarded: {} did it itself", local.id);
-            Err(Problem::new(Reason::TaskNotFound, message).into())
+    let award_of = |local: &Local, row: &TaskRow| {
+        let award = tasks::award(local.store.as_ref(), &local.id, &row.task.conversation);
+        award.map_err(|error| store_problem(&error))
+    };
+    let told = |local: &Local, award| HttpResponse::Ok().json(json!({ "agentId": local.id, "award": award }));
+    if let Some(award) = award_of(local, &row)? {
+        return Ok(told(local, award));
+    }
+    let Principal::Agent(owner) = &row.task.owner else {
+        let message = format!("task {task} was not awarded: {} did it itself", local.id);
+        return Err(Problem::new(Reason::TaskNotFound, message).into());
+    };
+    if let Some(awarding) = node.agents.get(owner) {
+        let row =
+            tasks::find(awarding.store.as_ref(), owner, &task, &by).map_err(|error| store_problem(&error))?;
+        if let Some(award) = row.map(|row| award_of(awarding, &row)).transpose()?.flatten() {
+            return Ok(told(awarding, award));
         }
     }
+    Err(with_its_owner(&node, &local.id, &task, owner).into())
+}
+
+/// The award of a task that `me` does for `owner`, whose it is to tell.
+fn with_its_owner(node: &Node, me: &AgentId, task: &TaskId, owner: &AgentId) -> Problem {
+    let message =
+        format!("{me} has task {task} from {owner}, and only {owner} knows how it was awarded: ask there");
+    match node.peers.whereabouts(owner) {
+        Whereabouts::At(endpoint) => {
+            let message = format!("{message}, at {endpoint} or where that is published");
+            Problem::new(Reason::TaskNotFound, message).with("endpoint", endpoint)
+        }
+        Whereabouts::Departed => Problem::new(Reason::TaskNotFound, format!("{message} when it is back")),
+        Whereabouts::Unknown => Problem::new(Reason::TaskNotFound, message),
+    }
+    .with("owner", owner.as_str())
 }
 
 /// Ends a task.

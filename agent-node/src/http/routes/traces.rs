@@ -150,11 +150,12 @@ fn follow<'a>(
         let (store, me, id) = (local.store.clone(), local.id.clone(), conversation);
         let read = web::block(move || {
             let steps = steps(store.as_ref(), &me, &id)?;
-            Ok(story::of(&me, &id, &steps, &Capture::default()))
+            let told = story::of(&me, &id, &steps, &Capture::default()).into_iter().map(|told| told.span);
+            Ok(told.chain(story::offers(&me, &id, &steps, &Capture::default())).collect())
         });
         let told = read.await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
         let told = told.map_err(|error: blackboard::store::Error| store_problem(&error))?;
-        let mut part = Part { spans: told.into_iter().map(|told| told.span).collect(), missing: Vec::new() };
+        let mut part = Part { spans: told, missing: Vec::new() };
         let asked: Vec<_> = part.spans.iter().filter_map(|span| asked(&local.id, span)).collect();
         let parts = join_all(asked.iter().map(|asked| part_of(node, local, asked, depth))).await;
         for (asked, answer) in asked.into_iter().zip(parts) {

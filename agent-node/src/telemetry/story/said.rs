@@ -8,7 +8,7 @@ use protocol::{
 use serde_json::{Value, json};
 
 /// The content of a message, if it has any.
-pub(crate) fn content(payload: &Payload) -> Option<Value> {
+pub(super) fn content(payload: &Payload) -> Option<Value> {
     match payload {
         Payload::TaskRequest(said) => Some(json!(said)),
         Payload::HelpRequest(said) => Some(json!(said)),
@@ -47,7 +47,7 @@ pub(super) fn outcome(outcome: &Outcome) -> Option<Value> {
 }
 
 /// The terms of a message, which are no content: the award, the offer, the state.
-pub(crate) fn terms(span: &mut Span, payload: &Payload) {
+pub(super) fn terms(span: &mut Span, payload: &Payload) {
     match payload {
         Payload::Bid(bid) => {
             span.set(n::MESH_BID_COST, json!(bid.cost.get()));

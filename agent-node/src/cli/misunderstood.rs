@@ -1,0 +1,100 @@
+//! What is said of a command line or a variable that makes no sense: one line, and whose fault it is.
+
+use super::exit::{Exit, Failure};
+use crate::telemetry::{self, LogFormat};
+use clap::{
+    Arg, Command, CommandFactory, FromArgMatches,
+    builder::Resettable,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+use std::{error::Error as _, ffi::OsString, process::ExitCode};
+
+/// What clap says at the end of many lines, and one line has no room for.
+const CLOSING: [&str; 2] = ["Usage:", "For more information"];
+
+/// The words of this process as `C`.
+pub(super) fn parse<C: CommandFactory + FromArgMatches>() -> Result<C, ExitCode> {
+    parse_from(std::env::args_os().collect())
+}
+
+/// `words`, and the variables, as `C`; or how the process ends, which has said why.
+pub(super) fn parse_from<C: CommandFactory + FromArgMatches>(words: Vec<OsString>) -> Result<C, ExitCode> {
+    let command = without_empty(C::command());
+    let parsed = command.clone().try_get_matches_from(&words);
+    parsed.and_then(|mut found| C::from_arg_matches_mut(&mut found)).map_err(|wrong| {
+        if !wrong.use_stderr() || wrong.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            wrong.exit();
+        }
+        telemetry::speak(format(&words));
+        failure(&wrong, &command, &words).report()
+    })
+}
+
+/// An empty variable is none, as in the standards.
+fn without_empty(command: Command) -> Command {
+    let is_empty = |arg: &Arg| {
+        let value = arg.get_env().and_then(std::env::var_os);
+        value.is_some_and(|value| value.is_empty())
+    };
+    let command = command.mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
+    command.mut_subcommands(without_empty)
+}
+
+/// How logs are asked for, as far as words that make no sense say it.
+fn format(words: &[OsString]) -> LogFormat {
+    let is_json = words.windows(2).any(|two| two[0] == "--log-format" && two[1] == "json")
+        || words.iter().any(|word| word == "--log-format=json")
+        || std::env::var("MESH_LOG").is_ok_and(|format| format == "json");
+    if is_json { LogFormat::Json } else { LogFormat::Text }
+}
+
+fn failure(wrong: &clap::Error, command: &Command, words: &[OsString]) -> Failure {
+    match variable(wrong, command, words) {
+        Some(said) => Failure::new(Exit::Config, said),
+        None => Failure::new(Exit::Usage, in_one_line(&wrong.render().to_string())),
+    }
+}
+
+/// The variable that `wrong` is about, what it says, and what would do; if it is about one.
+fn variable(wrong: &clap::Error, command: &Command, words: &[OsString]) -> Option<String> {
+    if wrong.kind() == ErrorKind::InvalidUtf8 {
+        let mut args = all_args(command).into_iter();
+        let name = args.find_map(|arg| {
+            let name = arg.get_env()?;
+            std::env::var_os(name)?.to_str().is_none().then_some(name)
+        })?;
+        return Some(format!("{} is no text in UTF-8", name.to_string_lossy()));
+    }
+    let Some(ContextValue::String(shown)) = wrong.get(ContextKind::InvalidArg) else { return None };
+    let flag = shown.split([' ', '=']).next()?.strip_prefix("--")?;
+    let is_meant = |arg: &&Arg| arg.get_long() == Some(flag) && arg.get_env().is_some();
+    let name = all_args(command).into_iter().find(is_meant)?.get_env()?;
+    let value = std::env::var_os(name)?;
+    let is_flag = |word: &OsString| {
+        let word = word.to_string_lossy();
+        let rest = word.strip_prefix("--").and_then(|word| word.strip_prefix(flag));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    };
+    if words.iter().any(is_flag) {
+        return None;
+    }
+    let wanted = match wrong.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(valid)) => format!("one of {} is wanted", valid.join(", ")),
+        _ => wrong.source()?.to_string(),
+    };
+    Some(format!("{} is {:?}: {wanted}", name.to_string_lossy(), value.to_string_lossy()))
+}
+
+/// The arguments of `command` and of everything below it.
+pub(super) fn all_args(command: &Command) -> Vec<&Arg> {
+    let below = command.get_subcommands().flat_map(all_args);
+    command.get_arguments().chain(below).collect()
+}
+
+/// What clap says in paragraphs.
+fn in_one_line(said: &str) -> String {
+    let said = said.trim().trim_start_matches("error: ");
+    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<_> = lines.take_while(|line| !CLOSING.iter().any(|end| line.starts_with(end))).collect();
+    format!("{} (`--help` says what there is)", lines.join(" ").replace(" tip:", "; tip:"))
+}
