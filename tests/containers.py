@@ -5,7 +5,7 @@
     MESH_BINARY=path tests/containers.py
 
 Everything it makes carries a project name of its own and is removed at the end, also when a step fails. It needs
-docker, docker-compose (or `docker compose`) and cargo, and nothing from the network.
+docker, docker-compose (or `docker compose`) and cargo, and nothing from the network. DOCKER_BUILDKIT=1 builds with BuildKit.
 """
 
 import ipaddress
@@ -90,13 +90,16 @@ class Mesh:
             **os.environ,
             "COMPOSE_PROJECT_NAME": NAME,
             "COMPOSE_PROFILES": "",
-            "DOCKER_BUILDKIT": "0",
+            "DOCKER_BUILDKIT": os.environ.get("DOCKER_BUILDKIT", "0"),
             "MESH_IMAGE": IMAGE,
             "MESH_BUILD_CONTEXT": str(context),
             "MESH_BUILD_FILE": str(ROOT / "deploy/Dockerfile"),
             "MESH_BUILD_TARGET": "ready",
             "MESH_LOOPBACK": LOOPBACK,
             "OTEL_EXPORTER_OTLP_ENDPOINT": traces.url,
+            # As docker's own program leaves it to compose.
+            "OTEL_RESOURCE_ATTRIBUTES": "docker.cli.cobra.command_path=docker%20compose",
+            "MESH_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
         }
 
     def do(self, *words, **more):
@@ -310,6 +313,9 @@ def one_task_is_one_trace_of_four_agents_at_the_receiver(mesh):
     root = next(span for span in spans if not span["parent"])
     check((root["name"], root["service"]) == ("receive task-request", "planner"), f"it begins where the task came in: {root}")
     check({"planner", "builder-fast", "builder", "reviewer"} <= {s["service"] for s in spans}, "each tells its own part")
+    resource = root["resource"]
+    check(resource.get("deployment.environment.name") == "test", f"with what is said of all of them: {resource}")
+    check(not any(name.startswith("docker.") for name in resource), f"and nothing that docker says of itself: {resource}")
     words = {span["attributes"].get("mesh.span") for span in spans}
     check({"receive", "conversation", "cfp", "bid", "award", "claim", "think", "tell", "publish"} <= words, f"{words}")
     stray = [s for s in mesh.traces.spans if s["attributes"].get("mesh.task.id") == "t-traced" and s["trace"] != trace]

@@ -55,11 +55,12 @@ def attributes(message, number):
 def spans_of(request):
     """The spans of an ExportTraceServiceRequest."""
     for resource in all_of(request, 1):
-        service = attributes(first(resource, 1), 1).get("service.name")
+        of_process = attributes(first(resource, 1), 1)
         for scope in all_of(resource, 2):
             for span in all_of(scope, 2):
                 yield {
-                    "service": service,
+                    "service": of_process.get("service.name"),
+                    "resource": of_process,
                     "trace": first(span, 1).hex(),
                     "id": first(span, 2).hex(),
                     "parent": first(span, 4).hex(),

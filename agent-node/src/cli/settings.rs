@@ -43,7 +43,7 @@ pub(super) const STANDARD: [(&str, &str, &str); 23] = [
 ];
 
 /// What the compose files take beside that, from the shell or from `deploy/.env`.
-pub(super) const COMPOSE: [(&str, &str, &str); 9] = [
+pub(super) const COMPOSE: [(&str, &str, &str); 10] = [
     ("COMPOSE_PROJECT_NAME", "agent-mesh", "what containers, volumes and networks are called after"),
     ("COMPOSE_PROFILES", "jaeger", "the tracing backend that starts with the mesh; empty for none"),
     ("MESH_IMAGE", "agent-mesh:0.1.0", "the image that every process runs, and what a build is called"),
@@ -59,6 +59,11 @@ pub(super) const COMPOSE: [(&str, &str, &str); 9] = [
         "`mesh` compiles in the public Rust image, `ready` takes the binary that is there",
     ),
     ("MESH_LOOPBACK", "0.0.1", "the address of this machine's loopback to publish at, without its `127.`"),
+    (
+        "MESH_RESOURCE_ATTRIBUTES",
+        "",
+        "the containers' `OTEL_RESOURCE_ATTRIBUTES`; docker takes that name for itself",
+    ),
     ("LANGFUSE_URL", "", "with `compose.langfuse.yaml`: the base URL of Langfuse"),
     ("LANGFUSE_AUTH", "", "with `compose.langfuse.yaml`: `public:secret` key, base64"),
 ];
