@@ -1,6 +1,6 @@
 //! How much of what is said is told: nothing, its shape, or all of it; credentials never.
 //!
-//! A credential is known by the name it goes under ([`pairs`] in texts, [`tree`] in structures), by its [`look`] (a bearer
+//! A credential is known by the name it goes under ([`pairs`] and [`tables`] in texts, [`tree`] in structures), by its [`look`] (a bearer
 //! token, a private key, a key of a well-known provider), or because this process has it ([`own`]). Texts are read as they
 //! come and with every layer of packing undone ([`view`]). A secret that looks like a word and stands in prose with nothing
 //! around it can't be known.
@@ -9,6 +9,7 @@ mod name;
 mod word;
 
 mod pairs;
+mod tables;
 mod value;
 
 mod look;

@@ -1,17 +1,18 @@
 //! Credentials by their look: keys of well-known providers, signed tokens, hashes of passwords, private keys, what stands
 //! behind `Bearer`, in the user's part of a URL, and behind `-u`.
 
+mod command;
 mod known;
+mod url;
 
 use super::word;
+use command::{option, positional};
 use known::{ADDRESSES, HASHES, KEYS};
 use std::ops::Range;
+use url::{in_url, login, passfile};
 
 /// How long the rest of such a key is at least.
 const SHORTEST: usize = 12;
-
-/// How far a URL is followed to the end of its user's part.
-const LONGEST: usize = 512;
 
 /// Adds where credentials stand in `text`.
 pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
@@ -20,17 +21,22 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
         let is_begun = at == 0 || !is_key(text[at - 1]) || text[at - 1] == b'.';
         let seen = match text[at] {
             b'-' if text[at..].starts_with(b"-----BEGIN ") => private_key(text, at),
-            b'-' if at == 0 || text[at - 1].is_ascii_whitespace() => {
-                user(text, at).or_else(|| short(text, at))
-            }
+            b'P' if text[at..].starts_with(b"Private-Lines:") => putty_key(text, at),
+            b'-' if at == 0 || b" \t\n\r\"'`(".contains(&text[at - 1]) => option(text, at),
+            b'n' | b'h' | b'v' if is_begun => positional(text, at),
+            b'\n' | b'"' if at + 1 < text.len() => passfile(text, at + 1),
             b'@' => login(text, at),
             b':' if text[at..].starts_with(b"://") => in_url(text, at + 3),
             b'$' | b'{' => hash(text, at),
             b'B' | b'b' if is_begun => scheme(text, at),
             b'0'..=b'9' if is_begun => bot(text, at),
-            byte if byte.is_ascii_alphabetic() && is_begun => key(text, at).or_else(|| address(text, at)),
             _ => None,
         };
+        let seen = seen.or_else(|| {
+            let is_letter = text[at].is_ascii_alphabetic() && is_begun;
+            is_letter.then(|| key(text, at).or_else(|| address(text, at))).flatten()
+        });
+        let seen = if at == 0 { seen.or_else(|| passfile(text, 0)) } else { seen };
         match seen {
             Some(range) => {
                 at = range.end.max(at + 1);
@@ -96,73 +102,9 @@ fn scheme(text: &[u8], at: usize) -> Option<Range<usize>> {
         || is_changed
         || said.len() > 24;
     let is_name = word[0] == b'B' || !said.contains(&b'-') || said.iter().any(u8::is_ascii_digit);
-    (from > at + word.len() && said.len() >= 6 && is_strange && is_name).then_some(from..end)
-}
-
-/// What stands before the `@` of a URL's host, from `at` on.
-fn in_url(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let near = &text[at..text.len().min(at + LONGEST)];
-    let end = run(near, 0, |byte| !byte.is_ascii_whitespace() && !b"\"'`<>".contains(&byte));
-    let url = &near[..end];
-    let authority = &url[..url.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(url.len())];
-    if let Some(place) = authority.iter().rposition(|byte| *byte == b'@') {
-        return Some(at..at + place);
-    }
-    // A password with a slash in it: what follows the colon is no port.
-    let colon = authority.iter().position(|byte| *byte == b':')?;
-    let is_port = authority[colon + 1..].iter().all(u8::is_ascii_digit) || authority.starts_with(b"[");
-    let place = url.iter().position(|byte| *byte == b'@')?;
-    (!is_port).then_some(at..at + place)
-}
-
-/// The password in `-u user:password`.
-fn user(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let option = [&b"--user"[..], b"--proxy-user", b"-u", b"-U"]
-        .into_iter()
-        .find(|option| text[at..].starts_with(option))?;
-    let from = run(text, at + option.len(), |byte| b" =\"'".contains(&byte));
-    let quote = text[from - 1];
-    let is_end = |byte: u8| match quote {
-        b'"' | b'\'' => byte == quote || byte == b'\n',
-        _ => byte.is_ascii_whitespace() || b"\"'".contains(&byte),
-    };
-    let end = run(text, from, |byte| !is_end(byte));
-    let colon = text[from..end].iter().position(|byte| *byte == b':')?;
-    let password = from + colon + 1..end;
-    (colon > 0 && !password.is_empty() && !word::is_reference(&text[password.clone()])).then_some(password)
-}
-
-/// The password in `sshpass -p x` and `mysql -px`.
-fn short(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let rest = text[at..].strip_prefix(b"-p")?;
-    let before = &text[at.saturating_sub(64)..at];
-    let before = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    let is_it = [&b"sshpass"[..], b"mysql", b" login"]
-        .iter()
-        .any(|word| before.windows(word.len()).any(|part| part == *word));
-    let from = at + 2 + rest.iter().take_while(|byte| b" ='\"".contains(byte)).count();
-    let end = run(text, from, |byte| !byte.is_ascii_whitespace() && !b"'\"".contains(&byte));
-    (is_it && end > from && text[from] != b'-').then_some(from..end)
-}
-
-/// The password in `user:password@host`, without a scheme before it.
-fn login(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let from = text[..at]
-        .iter()
-        .rev()
-        .take(LONGEST / 4)
-        .take_while(|byte| is_key(**byte) || b":!$%+*#~^=".contains(byte))
-        .count();
-    let said = &text[at - from..at];
-    let colon = said.iter().position(|byte| *byte == b':')?;
-    let (user, password) = (&said[..colon], &said[colon + 1..]);
-    let is_address = [
-        "mailto", "to", "cc", "bcc", "from", "email", "e-mail", "mail", "contact", "sip", "acct", "xmpp",
-        "reply-to",
-    ];
-    let is_address = is_address.iter().any(|word| user.eq_ignore_ascii_case(word.as_bytes()));
-    let is_host = text.get(at + 1).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'[');
-    (is_host && !user.is_empty() && !password.is_empty() && !is_address).then(|| at - password.len()..at)
+    // `Basic realm="…"` says what is wanted.
+    let is_parameter = said.ends_with(b"=") && matches!(text.get(end), Some(b'"' | b'\\'));
+    (from > at + word.len() && said.len() >= 6 && is_strange && is_name && !is_parameter).then_some(from..end)
 }
 
 /// A private key, from the line that begins it to the one that ends it, or to the end.
@@ -179,4 +121,12 @@ fn private_key(text: &[u8], at: usize) -> Option<Range<usize>> {
         });
         at..end.unwrap_or(text.len())
     })
+}
+
+/// The private half of a key of PuTTY's.
+fn putty_key(text: &[u8], at: usize) -> Option<Range<usize>> {
+    let from = at + 14;
+    let mac = text[from..].windows(12).position(|part| part == b"Private-MAC:").map(|more| from + more + 12);
+    let end = mac.map_or(text.len(), |mac| run(text, mac, |byte| byte == b' ' || is_key(byte)));
+    Some(from..end)
 }

@@ -29,13 +29,18 @@ const OTHERWISE: &[&str] = &[
     "expiresat",
     "expiresin",
     "expiry",
+    "encoder",
     "field",
     "fields",
     "file",
+    "format",
+    "handler",
+    "hasher",
     "kind",
     "label",
     "len",
     "length",
+    "lifetime",
     "limit",
     "manager",
     "max",
@@ -44,25 +49,43 @@ const OTHERWISE: &[&str] = &[
     "minlength",
     "mode",
     "name",
+    "parser",
     "path",
+    "placeholder",
     "policy",
+    "provider",
+    "pullsecrets",
+    "ref",
+    "refs",
     "required",
+    "reader",
     "reset",
     "ring",
+    "router",
     "rules",
+    "schema",
+    "scope",
+    "scopes",
+    "service",
     "store",
     "strength",
+    "timeout",
     "ttl",
     "type",
     "uri",
     "url",
     "usage",
     "used",
+    "valid",
+    "validator",
     "version",
 ];
 
+/// Words that end in one of those and are others: `secretString`, `password_admin`.
+const NO_OTHERWISE: &[&str] = &["account", "admin", "profile", "string"];
+
 /// The last word of a name that may be a credential's.
-const PERHAPS: &[&str] = &["auth", "otp", "pass", "pin", "psk", "pw", "session", "sid", "totp"];
+const PERHAPS: &[&str] = &["auth", "otp", "pass", "pin", "psk", "session", "sid", "totp"];
 
 /// Words that end in `pass` and have nothing to do with it.
 const NO_PASS: &[&str] =
@@ -70,6 +93,30 @@ const NO_PASS: &[&str] =
 
 /// More names are credentials' in the query of a URL.
 const IN_QUERIES: &[&str] = &["code", "hmac", "key", "sig", "signature", "ticket"];
+
+/// What is said of a credential in a schema or a manifest, and is none.
+const ABOUT: &[&[u8]] = &[
+    b"type",
+    b"format",
+    b"kind",
+    b"scheme",
+    b"in",
+    b"name",
+    b"minlength",
+    b"maxlength",
+    b"minimum",
+    b"maximum",
+    b"required",
+    b"nullable",
+    b"readonly",
+    b"writeonly",
+    b"external",
+    b"optional",
+    b"sensitive",
+    b"source",
+    b"provider",
+    b"version",
+];
 
 /// The longest name that is read; of a longer one, its end.
 const LONGEST: usize = 64;
@@ -91,17 +138,40 @@ pub(super) fn says(name: &[u8]) -> Option<Says> {
     });
     if let Some(after) = stem {
         let is_other = [&b"iz"[..], b"is", b"ar"].iter().any(|start| after.starts_with(start));
-        let is_otherwise = OTHERWISE.iter().any(|end| after.ends_with(end.as_bytes()));
+        let is_otherwise = OTHERWISE.iter().any(|end| after.ends_with(end.as_bytes()))
+            && !NO_OTHERWISE.iter().any(|end| after.ends_with(end.as_bytes()));
         return match after {
+            b"auth" if plain.ends_with(b"bearerauth") && !name.contains(&b'_') => None,
             _ if is_other || is_otherwise => None,
             b"s" if plain.ends_with(b"tokens") => Some(Says::Several),
             _ => Some(Says::Credential),
         };
     }
-    let is_joined = [&b"pass"[..], b"pw"].iter().any(|end| plain.ends_with(end) && plain.len() > 4);
+    let is_joined = plain.ends_with(b"pass") && plain.len() > 4;
     let is_word = NO_PASS.iter().any(|word| plain.ends_with(word.as_bytes()));
+    if !is_word && (plain == b"pw" || plain.ends_with(b"pw") && plain.len() > 4)
+        || name.eq_ignore_ascii_case(b"passe")
+    {
+        return Some(Says::Credential);
+    }
     let is_one = is_joined && !is_word || PERHAPS.iter().any(|word| is_last_word(name, word));
-    is_one.then_some(Says::Perhaps)
+    let is_header = name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case(b"x-"));
+    is_one.then_some(if is_header { Says::Credential } else { Says::Perhaps })
+}
+
+/// Whether `name` is of something that has to do with a credential and is none: `secretName`, `tokenUrl`.
+pub(super) fn is_otherwise(name: &[u8]) -> bool {
+    let (plain, length) = plain(name);
+    let plain = &plain[..length];
+    let has_stem =
+        (0..length).any(|at| stems(plain[at]).iter().any(|stem| plain[at..].starts_with(stem.as_bytes())));
+    has_stem && says(name).is_none()
+}
+
+/// Whether `name`, a member of what stands under a credential's, only says what kind of credential is meant or which.
+pub(super) fn is_about(name: &[u8]) -> bool {
+    let (plain, length) = plain(name);
+    ABOUT.contains(&&plain[..length])
 }
 
 /// Whether `name` is a credential's as a parameter of a URL's query.
@@ -112,7 +182,7 @@ pub(super) fn says_in_query(name: &[u8]) -> bool {
 }
 
 /// The letters and digits of a name, in lower case.
-fn plain(name: &[u8]) -> ([u8; LONGEST], usize) {
+pub(super) fn plain(name: &[u8]) -> ([u8; LONGEST], usize) {
     let (mut plain, mut length) = ([0; LONGEST], 0);
     for byte in &name[name.len().saturating_sub(LONGEST)..] {
         if byte.is_ascii_alphanumeric() {

@@ -4,7 +4,7 @@ mod cost;
 mod forms;
 
 use super::*;
-use forms::{HIDDEN, SHOWN};
+use forms::{HIDDEN, ORDINARY, PASTED, SHOWN};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn full(content: &Value) -> String {
 #[test]
 fn no_form_of_a_credential_is_told() {
     let mut told = Vec::new();
-    for text in HIDDEN {
+    for text in HIDDEN.iter().chain(PASTED) {
         let alone = full(&json!(text));
         let within = full(&json!({ "description": text, "list": [text] }));
         let amid = full(&json!(format!("Before it.\n{text}\nAfter it.")));
@@ -26,12 +26,12 @@ fn no_form_of_a_credential_is_told() {
             }
         }
     }
-    assert!(told.is_empty(), "{} of {}:\n{}", told.len(), HIDDEN.len() * 4, told.join("\n"));
+    assert!(told.is_empty(), "{} of {}:\n{}", told.len(), (HIDDEN.len() + PASTED.len()) * 4, told.join("\n"));
 }
 
 #[test]
 fn ordinary_words_keep_their_meaning() {
-    let shown: Vec<_> = SHOWN.iter().map(|text| (text, full(&json!(text)))).collect();
+    let shown: Vec<_> = SHOWN.iter().chain(ORDINARY).map(|text| (text, full(&json!(text)))).collect();
     let wrong: Vec<_> = shown.iter().filter(|(text, told)| told != **text).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     let spec = json!({ "properties": { "password": { "type": "string", "required": true }, "title": { "type": "string" } } });
@@ -79,9 +79,28 @@ fn what_is_named_beside_or_before_it_is_masked() {
         json!({ "headers": [["Authorization", "canary"], ["accept", "text/plain"]] }),
         json!({ "env": [{ "Name": "password", "Value": "canary" }] }),
         json!([{ "Field": "openai_key", "VALUE": "canary" }]),
+        json!([{ "value": "canary", "name": "password" }]),
+        json!({ "columns": ["user", "password"], "rows": [["bob", "canary"], ["eve", "canary"]] }),
+        json!([["user", "password", "age"], ["bob", "canary", 3], ["eve", "canary", 4]]),
+        json!({ "kind": "Secret", "metadata": { "name": "db" }, "data": { "x": "canary" } }),
+        json!({ "command": ["curl", "-u", "bob:canary", "https://example.org"] }),
+        json!({ "argv": ["redis-cli", "-a", "canary"] }),
+        json!({ "question": "What is the password?", "answer": "canary" }),
+        json!({ "artifacts": [{ "name": "api_token.txt", "parts": [{ "text": "canary" }] }] }),
+        json!({ "parts": [{ "data": { "secrets": { "db": { "main": "canary" } } } }, { "text": "user,password\nbob,canary" }] }),
+        json!({ "metadata": { "credentials": [{ "user": "bob", "word": "canary" }] }, "input": { "auth": { "basic": "canary" } } }),
     ] {
         let told = full(&structure);
         assert!(!told.contains("canary"), "{told}");
+    }
+    for structure in [
+        json!({ "password": { "type": "string", "minLength": 8, "description": "The user's password" } }),
+        json!({ "secretKeyRef": { "name": "db", "key": "password" }, "volume": { "secret": { "secretName": "db" } } }),
+        json!({ "headers": ["name", "size"], "rows": [["a", 1]], "pairs": [["a", "b"], ["c", "d"]] }),
+        json!({ "question": "Which token is wrong?", "answer": "the one that was sent first" }),
+        json!({ "command": ["docker", "run", "-u", "1000:1000", "image"] }),
+    ] {
+        assert_eq!(full(&structure), structure.to_string());
     }
     let told = full(&json!({ "args": ["build", "--verbose", "all"], "size": ["wide", "high"] }));
     assert!(["build", "all", "high"].iter().all(|word| told.contains(word)), "{told}");

@@ -1,6 +1,6 @@
 //! A text without its credentials, however they are packed.
 
-use super::{look, own::Own, pairs, view};
+use super::{look, own::Own, pairs, tables, view};
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -49,6 +49,7 @@ fn found(text: &str, own: &Own) -> Vec<Range<usize>> {
     for layer in view::layers(text) {
         let mut found = Vec::new();
         pairs::find(&layer.text, &mut found);
+        tables::find(&layer.text, &mut found);
         look::find(&layer.text, &mut found);
         own.find(&layer.text, &mut found);
         let is_something =

@@ -1,14 +1,17 @@
 //! How far a credential reaches that stands in a text under its name.
 
 mod bare;
+mod code;
 mod header;
 mod lines;
+mod yaml;
 
 use super::{name::Says, word};
 use bare::bare;
 use header::header;
 use lines::{below, block, heredoc, is_block};
 use std::ops::Range;
+pub(super) use yaml::leaves;
 
 /// What joins a name and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub(super) enum Joint {
     Flag,
     /// `| name | value |`
     Cell,
+    /// `name => value`
+    Arrow,
 }
 
 /// A name in a text, and how it stands there.
@@ -44,8 +49,19 @@ pub(super) enum Fate {
     Opens(usize),
     /// An expression begins there, and texts in it, up to the end of its line, are credentials.
     Expression(usize),
+    /// A call's brackets open there, and texts in them are credentials, but for its first so many arguments.
+    Calls(usize, usize),
+    /// Lines below that are a block of YAML begin there, and what is in it are credentials.
+    Block(usize),
     /// It is none.
     Kept,
+}
+
+impl Fate {
+    /// What `other` says if this is that there is none.
+    pub(super) fn or_else(self, other: impl FnOnce() -> Self) -> Self {
+        if self == Self::Kept { other() } else { self }
+    }
 }
 
 /// The longest stretch between a name and its value, and the longest sentence that is looked at whether it is one.
@@ -71,8 +87,14 @@ pub(super) fn of(text: &[u8], at: usize, named: &Named) -> Fate {
         [] => Fate::Kept,
         [b'"' | b'\'' | b'`', ..] => quoted(text, at),
         _ if named.joint == Joint::Quoted => Fate::Kept,
-        [b'{', b'{', ..] | [b'$', b'(' | b'{', ..] | [b'*', b'*', ..] => bare(text, at, named),
-        [b'[', b']', ..] if named.joint == Joint::Equals => Fate::Expression(at),
+        [b'{' | b'[' | b'(' | b'!' | b'|', ..] if named.joint == Joint::Arrow => Fate::Kept,
+        [b'(', ..] if named.joint == Joint::Equals && is_tuple(rest) => Fate::Expression(at),
+        [b'{', b'{', ..] | [b'{', b'%', ..] | [b'$', b'(' | b'{', ..] | [b'*', b'*', ..] => {
+            bare(text, at, named)
+        }
+        [b'[', b']', ..] if named.joint == Joint::Equals => {
+            code::literal(text, at).map_or(Fate::Expression(at), Fate::Opens)
+        }
         [b'{' | b'[', ..] => Fate::Opens(at),
         [b'<', b'<', ..] if named.joint == Joint::Equals => heredoc(text, at),
         [b'\n' | b'\r', ..] if named.joint == Joint::Colon => below(text, at, named),
@@ -99,6 +121,36 @@ fn until(text: &[u8], at: usize, is: impl Fn(u8) -> bool) -> usize {
 /// The end of the line that `at` is in.
 pub(super) fn line_end(text: &[u8], at: usize) -> usize {
     until(text, at, |byte| byte == b'\n' || byte == b'\r')
+}
+
+/// What stands before `at` on its line, or in the text in quotes that begins there as something's value; as far as is near.
+pub(super) fn line_before(text: &[u8], at: usize) -> &[u8] {
+    let near = &text[at.saturating_sub(2 * NEAR)..at];
+    let line = near.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let opens = |at: &usize| {
+        line[*at] == b'"' && line[..*at].trim_ascii_end().last().is_some_and(|byte| b":[({=".contains(byte))
+    };
+    (0..line.len()).rev().find(opens).map_or(line, |at| &line[at + 1..])
+}
+
+/// Where the statement that goes on at `at` ends: at a semicolon outside of quotes, or with the line.
+pub(super) fn statement_end(text: &[u8], at: usize) -> usize {
+    let mut quote = None;
+    for (place, byte) in text.iter().enumerate().skip(at) {
+        match (*byte, quote) {
+            (b';', None) | (b'\n' | b'\r', _) => return place,
+            (byte, Some(open)) if byte == open => quote = None,
+            (b'"' | b'\'', None) => quote = Some(*byte),
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Whether several texts in brackets stand there: `("bob", "x")`.
+fn is_tuple(rest: &[u8]) -> bool {
+    let inner = rest[1..].iter().find(|byte| **byte != b' ');
+    inner.is_some_and(|byte| b"\"'".contains(byte))
 }
 
 /// Where the quoted text ends that begins behind the quote at `at`; the line's end if nothing closes it.

@@ -1,5 +1,13 @@
 //! Words that are no credential though they stand where one could: types, references, what prose goes on with.
 
+mod common;
+mod reference;
+
+pub(super) use common::{is_common, is_known_name, is_remark, is_rule, trimmed};
+pub(super) use reference::is_reference;
+
+use super::name;
+
 /// What stands for a type, or for nothing, in place of a value.
 const TYPES: &[&str] = &[
     "any",
@@ -59,22 +67,6 @@ const TYPES: &[&str] = &[
     "yes",
 ];
 
-/// What a sentence about a credential goes on with.
-const PROSE: &[&str] = &[
-    "a", "all", "an", "and", "any", "are", "as", "at", "be", "between", "by", "can", "cannot", "could",
-    "each", "every", "for", "from", "has", "have", "if", "in", "invalid", "is", "it", "its", "max",
-    "maximum", "may", "min", "minimum", "missing", "must", "needs", "never", "no", "not", "of", "on", "one",
-    "only", "optional", "or", "our", "per", "required", "see", "shall", "should", "some", "that", "the",
-    "their", "this", "to", "too", "use", "used", "uses", "was", "what", "when", "which", "who", "will",
-    "with", "wrong", "your",
-];
-
-/// What an error or a rule in quotes begins with.
-const RULES: &[&str] = &[
-    "must", "should", "is", "are", "needs", "cannot", "may", "required", "missing", "invalid", "too", "has",
-    "at",
-];
-
 /// Schemes of an `Authorization`, after which the credential comes.
 const SCHEMES: &[&str] =
     &["apikey", "basic", "bearer", "digest", "hmac", "jwt", "key", "negotiate", "oauth", "token"];
@@ -88,68 +80,29 @@ pub(super) fn is_type(word: &[u8]) -> bool {
     is_in(TYPES, word)
 }
 
-/// Whether a sentence goes on with `word`.
-pub(super) fn is_prose(word: &[u8]) -> bool {
-    is_in(PROSE, word)
-}
-
 /// Whether `word` is the scheme of an `Authorization`.
 pub(super) fn is_scheme(word: &[u8]) -> bool {
     is_in(SCHEMES, word)
 }
 
-/// Whether what stands in quotes is a type, a reference, or a sentence with a rule.
+/// Whether what stands in quotes is a type, a reference, a rule, or too short for anything.
 pub(super) fn is_harmless(quoted: &[u8]) -> bool {
-    let mut words = quoted.split(|byte| byte.is_ascii_whitespace());
-    let first = words.next().unwrap_or_default();
-    let is_sentence = words.next().is_some() && is_in(RULES, first);
-    quoted.is_empty()
+    quoted.trim_ascii().is_empty()
         || is_type(quoted)
         || is_reference(quoted)
-        || is_sentence
-        || quoted.iter().all(|byte| *byte == b'*')
+        || is_rule(quoted)
+        || matches!(quoted, [byte] if !byte.is_ascii_alphanumeric())
 }
 
-/// Whether the whole of `word` says where a value comes from, and holds none: `${TOKEN}`, `$TOKEN`, `%TOKEN%`, `{{token}}`,
-/// `<token>`, `self.token`, `process.env.TOKEN`.
-pub(super) fn is_reference(word: &[u8]) -> bool {
-    let is_name = |inner: &[u8]| !inner.is_empty() && inner.iter().all(|byte| is_name_byte(*byte));
-    let within = |start: &[u8], end: &[u8]| {
-        let inner = word.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-        inner.is_some_and(|inner| is_name(inner.trim_ascii()))
-    };
-    let is_variable = |rest: &[u8]| {
-        rest.first().is_some_and(|first| first.is_ascii_uppercase() || *first == b'_')
-            && rest.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
-    };
-    within(b"${", b"}")
-        || within(b"%", b"%")
-        || within(b"{{", b"}}")
-        || within(b"{", b"}")
-        || word.strip_prefix(b"$").is_some_and(is_variable)
-        || word
-            .strip_prefix(b"<")
-            .and_then(|rest| rest.strip_suffix(b">"))
-            .is_some_and(|inner| inner.iter().all(|byte| byte.is_ascii_lowercase() || b" -_".contains(byte)))
-        || [
-            &b"self."[..],
-            b"this.",
-            b"process.env.",
-            b"os.environ",
-            b"req.",
-            b"request.",
-            b"body.",
-            b"input.",
-            b"config.",
-        ]
-        .iter()
-        .any(|start| {
-            word.strip_prefix(*start).is_some_and(|rest| rest.iter().all(|b| is_name_byte(*b) || *b == b'.'))
-        })
-}
-
-fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
+/// Whether a text in quotes, in code that makes a credential, is the name of one or a span of time: `get("api_token")`,
+/// `env("X_TOKEN")`, `'1h'`.
+pub(super) fn is_named(quoted: &[u8]) -> bool {
+    let inner = trimmed(quoted);
+    let is_loud = inner.contains(&b'_')
+        && inner.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_');
+    let digits = inner.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let is_span = (1..=4).contains(&digits) && inner.len() - digits <= 1;
+    is_common(inner) || is_known_name(inner) || is_loud && name::says(inner).is_some() || is_span
 }
 
 /// `word` without `end`, if it ends so.

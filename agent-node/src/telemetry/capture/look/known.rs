@@ -70,7 +70,7 @@ pub(super) const KEYS: &[&str] = &[
 /// What hashes of passwords begin with.
 pub(super) const HASHES: &[&str] = &[
     "$1$", "$2a$", "$2b$", "$2x$", "$2y$", "$5$", "$6$", "$7$", "$apr1$", "$argon2", "$pbkdf2", "$scrypt$",
-    "$y$", "{SSHA",
+    "$y$", "{SHA", "{SSHA",
 ];
 
 /// Addresses that are credentials from here on.

@@ -8,9 +8,9 @@ pub(super) fn stems(initial: u8) -> &'static [&'static str] {
             &["activationkey", "aeskey", "authcode", "accesskey", "accountkey", "apikey", "appkey", "authkey"]
         }
         b'b' => &["backupcode", "bearer"],
-        b'c' => &["contrase", "connectionkey", "credential", "csrf"],
+        b'c' => &["clientkey", "contrase", "connectionkey", "creds", "credential", "csrf"],
         b'e' => &["encryptionkey"],
-        b'h' => &["hmackey"],
+        b'h' => &["heslo", "hmackey"],
         b'j' => &["jwt"],
         b'k' => &["kennwort"],
         b'm' => &["masterkey", "mnemonic"],
@@ -33,6 +33,7 @@ pub(super) fn stems(initial: u8) -> &'static [&'static str] {
             "sshkey",
             "sessid",
             "secret",
+            "senha",
             "seedphrase",
             "servicekey",
             "sessionid",
@@ -46,6 +47,7 @@ pub(super) fn stems(initial: u8) -> &'static [&'static str] {
         b't' => &["token"],
         b'd' => &["deploykey"],
         b'l' => &["licensekey"],
+        b'w' => &["wachtwoord"],
         b'v' => &["verificationcode"],
         _ => &[],
     }

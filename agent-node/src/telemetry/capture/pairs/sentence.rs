@@ -10,12 +10,55 @@ use std::ops::Range;
 
 /// `PASSWORD 'x'`, as SQL and commands have it; an ordinary word in quotes is only being spoken of.
 pub(super) fn clause(text: &[u8], at: usize, name: &Range<usize>) -> Fate {
-    let is_loud = text[name.clone()].iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_');
-    let said = Named { name: name.clone(), says: Says::Credential, joint: Joint::Quoted, is_quoted: false };
-    match value::of(text, at, &said) {
-        Fate::Masked(range) if !is_loud && word::is_plain(&text[range.clone()]) => Fate::Kept,
-        fate @ (Fate::Masked(_) | Fate::Opens(_) | Fate::Expression(_) | Fate::Kept) => fate,
+    let word = &text[name.clone()];
+    let line = value::line_before(text, name.start);
+    let is_closing = line.iter().filter(|byte| **byte == text[at]).count() % 2 == 1 && text[at] == b'"';
+    let is_scheme = word::is_scheme(word) && !word.eq_ignore_ascii_case(b"token");
+    if is_closing || is_scheme {
+        return Fate::Kept;
     }
+    let is_loud = word.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_');
+    let last = line.trim_ascii_end().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    let is_sql = ["login", "with", "encrypted", "unencrypted", "set", "role", "identified"]
+        .iter()
+        .any(|word| last.eq_ignore_ascii_case(word.as_bytes()));
+    let is_said = is_loud || is_sql || line.trim_ascii().is_empty();
+    let said = Named { name: name.clone(), says: Says::Credential, joint: Joint::Quoted, is_quoted: false };
+    let fate = value::of(text, at, &said);
+    let is_word = matches!(&fate, Fate::Masked(range) if word::is_plain(&text[range.clone()]));
+    if is_word && !is_said { Fate::Kept } else { fate }
+}
+
+/// Whether a setting begins a line whose one other word is a credential: `requirepass x`, `ENV TOKEN x`.
+pub(super) fn begun(text: &[u8], name: &Range<usize>, at: usize) -> bool {
+    let line = value::line_before(text, name.start).trim_ascii();
+    let end = skip(text, at, |byte| !b"\n\r\"".contains(&byte));
+    let said = text[at..end].trim_ascii();
+    let is_one = !said.is_empty() && !said.contains(&b' ');
+    let word = &text[name.clone()];
+    let is_setting = [&b"requirepass"[..], b"masterauth", b"rootpw", b"bindpw"].contains(&word);
+    let is_code = said.iter().any(|byte| b"(){}[];,:=.".contains(byte));
+    let is_strange = line.is_empty() && !word::is_plain(said) && !is_code;
+    is_one && (line.eq_ignore_ascii_case(b"env") || line.is_empty() && is_setting || is_strange)
+}
+
+/// `password (x)`: what stands in brackets behind a name, if that is one word and no ordinary one.
+pub(super) fn in_brackets(text: &[u8], at: usize, says: Says) -> Fate {
+    let end = skip(text, at + 1, |byte| !b")\n".contains(&byte));
+    let inner = &text[at + 1..end];
+    let said = inner.trim_ascii();
+    let is_word = !said.is_empty()
+        && !said.iter().any(|byte| b" \"'`(,=".contains(byte))
+        && text.get(end) == Some(&b')');
+    let is_told = word::is_common(said)
+        || word::is_type(said)
+        || word::is_known_name(said)
+        || word::is_harmless(said)
+        || word::is_scheme(said)
+        || said.iter().all(u8::is_ascii_digit) && said.len() < 4
+        || says == Says::Several && word::is_plain(said);
+    let is_perhaps = says == Says::Perhaps && word::is_plain(said);
+    if is_word && !is_told && !is_perhaps { Fate::Masked(at + 1..end) } else { Fate::Kept }
 }
 
 /// Whether the name is all there is on its line.
@@ -57,9 +100,24 @@ pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
     if words.nth(1).is_some_and(|word| word == b"login") {
         return Fate::Masked(first);
     }
-    let says_so = [&b"is"[..], b"was", b"is:", b"are", b"of"]
-        .iter()
-        .any(|is| text[first.clone()].eq_ignore_ascii_case(is));
+    let is_saying = |word: &[u8]| SAYS_SO.iter().any(|says| word.eq_ignore_ascii_case(says));
+    let mut first = first;
+    // Whose it is, or where it is for: `the password for bob on the server is x`.
+    for _ in 0..6 {
+        let word = &text[first.clone()];
+        let after = skip(text, first.end, |byte| byte == b' ');
+        if is_saying(word)
+            || word.is_empty()
+            || after == first.end
+            || !word.is_ascii()
+            || first.end > at + BESIDE
+        {
+            break;
+        }
+        first = word_at(after);
+    }
+    let says_so = is_saying(&text[first.clone()]);
+    let first = if says_so { first } else { word_at(at) };
     let next = if says_so { skip(text, first.end, |byte| byte == b' ') } else { at };
     if says_so && matches!(text.get(next), Some(b'"' | b'\'' | b'`')) {
         let said = Named { name: at..at, says: Says::Credential, joint: Joint::Quoted, is_quoted: false };
@@ -69,15 +127,58 @@ pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
         return value::of(text, next, named);
     }
     let said = word_at(next);
-    let word = word::without(&text[said.clone()], b'.');
+    let word = said_of(&text[said.clone()]);
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let name = &text[named.name.clone()];
     let is_code =
         [&b"pin"[..], b"otp", b"passcode", b"totp"].iter().any(|code| name.eq_ignore_ascii_case(code));
     let is_number = (is_code || says_so && named.says == Says::Perhaps) && digits >= 4;
+    let is_last = [&b"is"[..], b"was"].iter().any(|is| text[first.clone()].eq_ignore_ascii_case(is))
+        && first.start == at
+        && named.says == Says::Credential
+        && matches!(
+            text[said.start + word.len()..],
+            [] | [b'.' | b'!' | b',' | b';' | b'\n' | b'"' | b')', ..]
+        )
+        && is_unusual(word);
     let is_secret = is_number
-        || !word.is_empty() && word::is_mixed(word) && (says_so || word.len() >= 8 && !word.contains(&b'-'));
+        || is_last
+        || word::is_mixed(word) && (says_so || word.len() >= 8 && !word.contains(&b'-'))
+        || says_so && is_strange(word);
     if is_secret { Fate::Masked(said.start..said.start + word.len()) } else { Fate::Kept }
+}
+
+/// What a sentence says with that a credential comes next.
+const SAYS_SO: &[&[u8]] = &[b"is", b"was", b"is:", b"are", b"of", b"to", b"are:", b"be", b"to:"];
+
+/// A word without the stop or mark that ends its sentence.
+fn said_of(word: &[u8]) -> &[u8] {
+    match word {
+        [before @ .., b'.' | b'!' | b'?'] if !before.is_empty() => before,
+        _ => word,
+    }
+}
+
+/// Whether letters, digits and signs are mixed in `word` as people mix them where they are made to.
+fn is_strange(word: &[u8]) -> bool {
+    let has = |is: fn(&u8) -> bool| word.iter().any(is);
+    let is_of_text =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"-./'_~*[]{}$%:+=&<>".contains(byte) || *byte >= 0x80;
+    word.len() >= 6 && has(u8::is_ascii_alphabetic) && (!word.iter().all(is_of_text) || is_pair(word))
+}
+
+/// `bob:x`, where both are words.
+fn is_pair(word: &[u8]) -> bool {
+    let mut parts = word.split(|byte| *byte == b':');
+    let is_part =
+        |part: Option<&[u8]>| part.is_some_and(|part| part.len() > 1 && part[0].is_ascii_alphabetic());
+    is_part(parts.next()) && is_part(parts.next()) && parts.next().is_none()
+}
+
+/// Whether `word` is one that sentences about credentials don't end in: neither common nor what has been done to one.
+fn is_unusual(word: &[u8]) -> bool {
+    let is_done = [&b"ed"[..], b"ing", b"ly", b"en", b"able", b"less"].iter().any(|end| word.ends_with(end));
+    word.len() >= 4 && word.iter().all(u8::is_ascii_lowercase) && !is_done && !word::is_common(word)
 }
 
 /// Where what is assigned begins if a type stands between a name and that: `var password string = "x"`.

@@ -1,5 +1,11 @@
 //! Texts that hold a credential in one form or another, and texts that only look as if they did.
 
+mod ordinary;
+mod pasted;
+
+pub(super) use ordinary::ORDINARY;
+pub(super) use pasted::PASTED;
+
 /// Every one of these holds `canary` and must not be told so.
 pub(super) const HIDDEN: &[&str] = &[
     // As JSON, however deep.

@@ -1,6 +1,6 @@
 //! Values without quotes: how far one goes, and whether it is one.
 
-use super::{Fate, Joint, NEAR, Named, closing, line_end, of, quoted, skip, until};
+use super::{Fate, Joint, NEAR, Named, closing, code, line_end, of, quoted, skip, until};
 use crate::telemetry::capture::{name::Says, word};
 use std::ops::Range;
 
@@ -10,17 +10,12 @@ fn ends_word(byte: u8) -> bool {
 
 /// A value without quotes.
 pub(super) fn bare(text: &[u8], at: usize, named: &Named) -> Fate {
-    let is_placeholder = |open: u8, close: &[u8]| {
-        let near = &text[at..text.len().min(at + NEAR)];
-        let end = near.windows(close.len()).position(|part| part == close).map(|end| end + close.len());
-        text[at] == open && end.is_some_and(|end| word::is_reference(&near[..end]))
-    };
-    if is_placeholder(b'<', b">")
-        || is_placeholder(b'$', b"}")
-        || is_placeholder(b'{', b"}}")
-        || text[at..].starts_with(b"$(")
-    {
-        return Fate::Kept;
+    if let Some(end) = placeholder(text, at) {
+        return if code::goes_on(text, end) { Fate::Expression(end) } else { Fate::Kept };
+    }
+    let at = code::after_keywords(text, at);
+    if let Some(opens) = code::literal(text, at) {
+        return Fate::Opens(opens);
     }
     let end = until(text, at, ends_word);
     let first = &text[at..end];
@@ -34,8 +29,23 @@ pub(super) fn bare(text: &[u8], at: usize, named: &Named) -> Fate {
         return Fate::Expression(end);
     }
     if is_harmless(text, at..end, named) {
-        return assigned(text, end)
-            .map_or(Fate::Kept, |value| of(text, value, &Named { joint: Joint::Equals, ..named.clone() }));
+        let is_more = word::is_reference(first) && code::goes_on(text, end);
+        return match assigned(text, end, named) {
+            Some(value) => of(text, value, &Named { joint: Joint::Equals, ..named.clone() }),
+            None if is_more => Fate::Expression(end),
+            None => Fate::Kept,
+        };
+    }
+    if let Some(end) = code::end(text, &(at..end), named) {
+        return match assigned(text, end, named) {
+            Some(value) => of(text, value, &Named { joint: Joint::Equals, ..named.clone() }),
+            None if code::goes_on(text, end) => Fate::Expression(end),
+            None => Fate::Kept,
+        };
+    }
+    let clause = clause(text, at, named);
+    if [Joint::Colon, Joint::Cell].contains(&named.joint) && word::is_remark(&text[clause.clone()]) {
+        return Fate::Kept;
     }
     let end = reach(text, at, end);
     if end == at {
@@ -62,6 +72,9 @@ pub(super) fn bare(text: &[u8], at: usize, named: &Named) -> Fate {
         {
             Fate::Masked(at..line_end(text, end))
         }
+        _ if word::is_common(first) && named.joint == Joint::Colon && clause.end > end => {
+            Fate::Masked(clause)
+        }
         _ if word::is_scheme(first) => {
             let next = skip(text, end, |byte| byte == b' ');
             Fate::Masked(at..reach(text, next, until(text, next, ends_word)))
@@ -71,9 +84,38 @@ pub(super) fn bare(text: &[u8], at: usize, named: &Named) -> Fate {
             let next = skip(text, end, |byte| byte == b' ');
             let is_command =
                 named.joint == Joint::Equals && next > end && matches!(text.get(next), Some(b'"' | b'\''));
-            Fate::Masked(at..if is_command { closing(text, next) } else { end })
+            Fate::Masked(at..if is_command { closing(text, next) } else { phrase(text, end, named) })
         }
     }
+}
+
+/// Where what stands for a value ends, if that is what stands there: `<token>`, `${TOKEN}`, `{{ token }}`, `$(pass show x)`.
+fn placeholder(text: &[u8], at: usize) -> Option<usize> {
+    let near = &text[at..text.len().min(at + NEAR)];
+    let (open, close) = match near {
+        [b'$', b'(', ..] => return Some(at + 1),
+        [b'$', b'{', b'{', ..] => (3, &b"}}"[..]),
+        [b'{', b'{', ..] => (2, &b"}}"[..]),
+        [b'$', b'{', ..] => (2, &b"}"[..]),
+        [b'<', ..] => (1, &b">"[..]),
+        _ => return None,
+    };
+    let end = near.windows(close.len()).position(|part| part == close)?.max(open) + close.len();
+    word::is_reference(&near[..end]).then_some(at + end)
+}
+
+/// What may be a remark in place of a value: up to the end of the line if the name began it, else of the sentence.
+fn clause(text: &[u8], at: usize, named: &Named) -> Range<usize> {
+    let is_line = begins_line(text, named.name.start) && !named.is_quoted;
+    let near = &text[at..text.len().min(at + 2 * NEAR)];
+    let is_end = |place: &usize| match near[*place] {
+        b'\n' | b'\r' | b'"' | b'`' | b'{' | b'}' | b'[' | b'|' => true,
+        b'.' | b',' | b';' | b')' => {
+            !is_line && near.get(place + 1).is_none_or(|byte| byte.is_ascii_whitespace() || *byte == b')')
+        }
+        _ => false,
+    };
+    at..at + (0..near.len()).find(is_end).unwrap_or(near.len())
 }
 
 /// Whether the word at `place` is a function, of whose arguments one may be a credential.
@@ -91,9 +133,6 @@ fn is_call(text: &[u8], place: Range<usize>) -> bool {
 /// Whether the word at `place` is no credential, although it stands where one could.
 fn is_harmless(text: &[u8], place: Range<usize>, named: &Named) -> bool {
     let (word, after) = (&text[place.clone()], text.get(place.end));
-    let next = skip(text, place.end, |byte| byte == b' ');
-    let goes_on = next > place.end && text.get(next).is_some_and(u8::is_ascii_alphanumeric);
-    let is_sentence = [Joint::Colon, Joint::Cell].contains(&named.joint) && goes_on && word::is_prose(word);
     let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
     let is_something_else = match named.says {
         Says::Several => is_number,
@@ -112,7 +151,6 @@ fn is_harmless(text: &[u8], place: Range<usize>, named: &Named) -> bool {
         || word::is_type(word::without(word, b'?'))
         || word.starts_with(b"--") && named.joint == Joint::Flag
         || word::is_reference(word)
-        || is_sentence
         || is_something_else
 }
 
@@ -125,7 +163,10 @@ fn is_spoken_of(text: &[u8], place: Range<usize>, named: &Named) -> bool {
 }
 
 /// What is assigned to something whose type was told first: `TOKEN: &str = "…"`.
-fn assigned(text: &[u8], from: usize) -> Option<usize> {
+fn assigned(text: &[u8], from: usize, named: &Named) -> Option<usize> {
+    if named.joint != Joint::Colon {
+        return None;
+    }
     let end = skip(text, from, |byte| byte.is_ascii_alphanumeric() || b" _<>&'[]?|".contains(&byte));
     let is_assigned =
         text.get(end) == Some(&b'=') && ![Some(&b'='), Some(&b'>')].contains(&text.get(end + 1));
@@ -148,6 +189,27 @@ fn reach(text: &[u8], at: usize, mut end: usize) -> usize {
             break;
         }
         end = next;
+    }
+    end
+}
+
+/// Where a passphrase of plain words ends whose first one ends at `end`: `password: correct horse battery, then …`.
+fn phrase(text: &[u8], mut end: usize, named: &Named) -> usize {
+    while named.joint == Joint::Colon && text.get(end) == Some(&b' ') {
+        let next = until(text, end + 1, ends_word);
+        let said = &text[end + 1..next];
+        let said = if [b'.', b'!', b'?'].contains(said.last().unwrap_or(&0)) {
+            &said[..said.len() - 1]
+        } else {
+            said
+        };
+        let is_more = said.len() > 1 && said.iter().all(u8::is_ascii_lowercase) && !word::is_common(said);
+        if !is_more
+            || !matches!(text.get(next), None | Some(b' ' | b'\n' | b'\r' | b',' | b';' | b'"' | b'\''))
+        {
+            break;
+        }
+        end += 1 + said.len();
     }
     end
 }

@@ -21,12 +21,11 @@ pub(super) fn header(text: &[u8], at: usize, named: &Named) -> Fate {
     let value = text[at..end].trim_ascii();
     let words = || value.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
     let first = words().next().unwrap_or_default();
-    let is_sentence = words().take(4).count() > 3
-        && words().all(|word| word::is_plain(word::without(word, b'.')))
-        || word::is_prose(first) && words().nth(1).is_some();
+    let said = value[first.len()..].trim_ascii();
     let is_kept = first.is_empty()
         || word::is_type(word::without(first, b','))
         || word::is_reference(value)
-        || is_sentence;
+        || word::is_scheme(first) && word::is_reference(said)
+        || word::is_remark(value);
     if is_kept { Fate::Kept } else { Fate::Masked(at..end) }
 }

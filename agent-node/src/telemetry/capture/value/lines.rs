@@ -1,6 +1,6 @@
 //! Values that stand on the lines below their name.
 
-use super::{Fate, NEAR, Named, closing, line_end, quoted, skip};
+use super::{Fate, NEAR, Named, closing, line_end, quoted, skip, yaml};
 use crate::telemetry::capture::word;
 use std::ops::Range;
 
@@ -31,6 +31,7 @@ pub(super) fn below(text: &[u8], at: usize, named: &Named) -> Fate {
             return if text.get(after) == Some(&b':') { Fate::Kept } else { quoted(text, from) };
         }
         Some(b'{' | b'[') if named.is_quoted => return Fate::Opens(from),
+        _ if yaml::is_begun(text, from, named) => return Fate::Block(from),
         Some(b'-') if text.get(from + 1) == Some(&b' ') => return list(text, from),
         Some(_) | None => {}
     }
@@ -40,7 +41,23 @@ pub(super) fn below(text: &[u8], at: usize, named: &Named) -> Fate {
     let is_deeper = from > 0 && b" \t".contains(&text[from - 1]);
     let is_secret =
         is_word && !word::is_type(value) && (is_deeper || !word::is_plain(word::without(value, b'.')));
-    if is_secret && value.len() <= NEAR * 2 { Fate::Masked(from..end) } else { Fate::Kept }
+    if is_secret && value.len() <= NEAR * 2 { Fate::Masked(from..listed(text, end)) } else { Fate::Kept }
+}
+
+/// Where the lines end, one of which ends at `end`, that hold one word each which no dictionary holds.
+fn listed(text: &[u8], mut end: usize) -> usize {
+    while text.get(end) == Some(&b'\n') {
+        let next = line_end(text, end + 1);
+        let said = text[end + 1..next].trim_ascii();
+        if said.len() < 4
+            || word::is_plain(word::without(said, b'.'))
+            || said.iter().any(|byte| b" \t:=<>(){}[]".contains(byte))
+        {
+            break;
+        }
+        end = next;
+    }
+    end
 }
 
 /// A YAML list of words that no dictionary holds.

@@ -1,0 +1,178 @@
+//! Calls whose name, or whose argument's or owner's, says that texts in their brackets are credentials.
+
+use super::is_word;
+use crate::telemetry::capture::{
+    name,
+    value::{self, Fate, skip},
+};
+use std::ops::Range;
+
+/// How far a call's brackets are followed to where they close.
+const LONGEST: usize = 1_024;
+
+/// Calls that take a credential behind so many other arguments.
+const TAKES: &[(&str, usize)] = &[
+    ("authenticate", 1),
+    ("getconnection", 1),
+    ("login", 1),
+    ("logon", 1),
+    ("mysqliconnect", 2),
+    ("networkcredential", 1),
+    ("pdo", 1),
+    ("signin", 1),
+    ("usernamepassword", 1),
+];
+
+/// What is done to a credential with another text that is one.
+const WITH: &[&str] = &[
+    "add",
+    "assign",
+    "compareto",
+    "default",
+    "eq",
+    "equal",
+    "equals",
+    "expose",
+    "fill",
+    "from",
+    "fromstr",
+    "getordefault",
+    "getorelse",
+    "insert",
+    "is",
+    "new",
+    "of",
+    "or",
+    "orelse",
+    "push",
+    "put",
+    "sendkeys",
+    "set",
+    "settext",
+    "setvalue",
+    "tobe",
+    "toequal",
+    "tostrictequal",
+    "type",
+    "unwrapor",
+    "unwraporelse",
+    "value",
+    "with",
+    "write",
+];
+
+/// Calls that hold two credentials against each other.
+const COMPARES: &[&str] = &["assert", "check", "compare", "equal", "matches", "verify"];
+
+/// What is in the brackets that open at `open`, but for the first `others` arguments.
+pub(super) fn arguments(text: &[u8], open: usize, others: usize) -> Range<usize> {
+    let near = &text[..text.len().min(open + LONGEST)];
+    let close = value::structure(near, open);
+    let end = if near[close - 1] == b')' { close } else { value::line_end(text, open) };
+    let mut from = open + 1;
+    for _ in 0..others {
+        match text[from..end.max(from)].iter().position(|byte| *byte == b',') {
+            Some(more) => from += more + 1,
+            None => return end..end,
+        }
+    }
+    from..end.max(from)
+}
+
+/// Calls that say nothing of credentials, and take one.
+pub(super) fn takes(text: &[u8], name: &Range<usize>) -> Fate {
+    if text.get(name.end) != Some(&b'(') {
+        return Fate::Kept;
+    }
+    let (plain, length) = name::plain(&text[name.clone()]);
+    match TAKES.iter().find(|(known, _)| known.as_bytes() == &plain[..length]) {
+        Some((_, others)) => Fate::Calls(name.end, *others),
+        None => Fate::Kept,
+    }
+}
+
+/// What is called on a name, or made of the type it names: `password.set("x")`, `Password::new("x")`,
+/// `getByLabel("Password").fill("x")`, `env("TOKEN").unwrap_or("x")`. `at` is where the name has ended.
+pub(super) fn method(text: &[u8], at: usize) -> Fate {
+    let mut at = skip(text, at, |byte| b"\"'`)]".contains(&byte));
+    for _ in 0..3 {
+        let from = skip(text, at, |byte| b".:?!".contains(&byte));
+        let end = skip(text, from, |byte| is_word(byte) && byte != b'-');
+        if from == at || end == from || text.get(end) != Some(&b'(') {
+            break;
+        }
+        let (plain, length) = name::plain(&text[from..end]);
+        if WITH.iter().any(|known| known.as_bytes() == &plain[..length]) {
+            return Fate::Calls(end, 0);
+        }
+        // Another call in between: `expect(token).not().toBe("x")`.
+        if text.get(end + 1) != Some(&b')') {
+            break;
+        }
+        at = end + 2;
+    }
+    Fate::Kept
+}
+
+/// What is taken if there is nothing under a name: `process.env.TOKEN || "x"`, `getenv('TOKEN') ?: 'x'`.
+pub(super) fn instead(text: &[u8], at: usize) -> Option<usize> {
+    let at = skip(text, at, |byte| b"\"'`)]".contains(&byte));
+    let next = skip(text, at, |byte| byte == b' ');
+    let signs = [&b"||"[..], b"??", b"?:", b"or ", b"| default(", b"|default(", b"//", b"else "];
+    let sign = signs.iter().find(|sign| text[next..].starts_with(sign))?;
+    let from = skip(text, next + sign.len(), |byte| byte == b' ' || byte == b'=');
+    matches!(text.get(from), Some(b'"' | b'\'' | b'`')).then_some(from)
+}
+
+/// The text that a credential is held against before its name: `"x" == token`, `assert_eq!("x", token)`.
+pub(super) fn held_against(text: &[u8], name: &Range<usize>) -> Option<Range<usize>> {
+    let near = &text[name.start.saturating_sub(128)..name.start];
+    let path = near.iter().rev().take_while(|byte| is_word(**byte) || b".&*".contains(byte)).count();
+    let before = near[..near.len() - path].trim_ascii_end();
+    let (before, is_call) = match before {
+        [before @ .., b'=', b'=', b'='] | [before @ .., b'=', b'='] | [before @ .., b'!', b'='] => {
+            (before, false)
+        }
+        [before @ .., b','] => (before, true),
+        [before @ .., b'('] => {
+            (before.strip_suffix(b".equals").or_else(|| before.strip_suffix(b".eq"))?, false)
+        }
+        _ => return None,
+    };
+    let before = before.trim_ascii_end();
+    let quote = *before.last().filter(|byte| b"\"'".contains(byte))?;
+    let inner = &before[..before.len() - 1];
+    let open = inner.iter().rposition(|byte| *byte == quote)?;
+    let start = name.start - near.len();
+    let function = inner[..open].strip_suffix(b"(").map(|rest| {
+        let word = rest.iter().rev().take_while(|byte| is_word(**byte) || **byte == b'!').count();
+        name::plain(&rest[rest.len() - word..])
+    });
+    let is_held = !is_call
+        || function.is_some_and(|(plain, length)| {
+            COMPARES
+                .iter()
+                .any(|known| plain[..length].windows(known.len()).any(|part| part == known.as_bytes()))
+        });
+    (is_held && !inner[open..].contains(&b'\n')).then_some(start + open + 1..start + inner.len())
+}
+
+/// What is piped into something that reads a credential: `echo x | docker login --password-stdin`.
+pub(super) fn piped(text: &[u8], name: &Range<usize>) -> Option<Range<usize>> {
+    let near = &text[name.start.saturating_sub(256)..name.start];
+    let start = name.start - near.len();
+    let line = near.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let pipe = line + near[line..].iter().rposition(|byte| *byte == b'|')?;
+    let said = &near[line..pipe];
+    let from = [&b"echo "[..], b"printf "]
+        .iter()
+        .find_map(|word| said.windows(word.len()).position(|part| part == *word).map(|at| at + word.len()))?;
+    let inner = said[from..].trim_ascii();
+    let options = if inner.starts_with(b"-n ") { 3 } else { 0 };
+    let from = start + line + from + (said[from..].len() - said[from..].trim_ascii_start().len()) + options;
+    let inner = &inner[options..];
+    let is_reference = crate::telemetry::capture::word::is_reference(inner.trim_ascii());
+    let is_quoted_reference =
+        inner.len() > 2 && crate::telemetry::capture::word::is_reference(&inner[1..inner.len() - 1]);
+    (!inner.is_empty() && !is_reference && !is_quoted_reference).then_some(from..from + inner.len())
+}
