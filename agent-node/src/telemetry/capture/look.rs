@@ -6,7 +6,7 @@ mod known;
 mod url;
 
 use super::word;
-use command::{option, positional};
+use command::{here, option, positional};
 use known::{ADDRESSES, HASHES, KEYS};
 use std::ops::Range;
 use url::{in_url, login, passfile};
@@ -23,7 +23,8 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
             b'-' if text[at..].starts_with(b"-----BEGIN ") => private_key(text, at),
             b'P' if text[at..].starts_with(b"Private-Lines:") => putty_key(text, at),
             b'-' if at == 0 || b" \t\n\r\"'`(".contains(&text[at - 1]) => option(text, at),
-            b'n' | b'h' | b'v' if is_begun => positional(text, at),
+            b'<' if text[at..].starts_with(b"<<<") => here(text, at),
+            b'n' | b'h' | b'v' | b's' if is_begun => positional(text, at),
             b'\n' | b'"' if at + 1 < text.len() => passfile(text, at + 1),
             b'@' => login(text, at),
             b':' if text[at..].starts_with(b"://") => in_url(text, at + 3),

@@ -116,6 +116,8 @@ const ABOUT: &[&[u8]] = &[
     b"source",
     b"provider",
     b"version",
+    b"mode",
+    b"defaultmode",
 ];
 
 /// The longest name that is read; of a longer one, its end.

@@ -4,14 +4,15 @@ mod bare;
 mod code;
 mod header;
 mod lines;
+mod section;
 mod yaml;
 
 use super::{name::Says, word};
 use bare::bare;
 use header::header;
 use lines::{below, block, heredoc, is_block};
+pub(super) use section::is_headed;
 use std::ops::Range;
-pub(super) use yaml::leaves;
 
 /// What joins a name and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,19 @@ impl Fate {
     }
 }
 
+/// Adds the leaves of the block that begins at `from`, below or headed by `name`; where it ends.
+pub(super) fn leaves(
+    text: &[u8],
+    from: usize,
+    name: &Range<usize>,
+    found: &mut Vec<Range<usize>>,
+) -> Range<usize> {
+    match is_headed(text, name) {
+        true => section::settings(text, from, found),
+        false => yaml::leaves(text, from, name, found),
+    }
+}
+
 /// The longest stretch between a name and its value, and the longest sentence that is looked at whether it is one.
 const NEAR: usize = 80;
 
@@ -75,7 +89,8 @@ pub(super) fn of(text: &[u8], at: usize, named: &Named) -> Fate {
         [b'!' | b'&', next, ..] if named.joint == Joint::Colon && next.is_ascii_alphabetic() => {
             let end = skip(text, at + 1, |byte| byte.is_ascii_alphanumeric() || b"_-!".contains(&byte));
             let next = skip(text, end, |byte| byte == b' ');
-            if next > end && text.get(next) != Some(&b'=') { next } else { at }
+            let is_line = text.get(next).is_some_and(|byte| b"\n\r".contains(byte));
+            if is_line || next > end && text.get(next) != Some(&b'=') { next } else { at }
         }
         _ => at,
     };
@@ -94,6 +109,9 @@ pub(super) fn of(text: &[u8], at: usize, named: &Named) -> Fate {
         }
         [b'[', b']', ..] if named.joint == Joint::Equals => {
             code::literal(text, at).map_or(Fate::Expression(at), Fate::Opens)
+        }
+        [b'{', ..] if is_braced(text, at, named) => {
+            Fate::Masked(at + 1..until(text, at, |byte| b"}\n".contains(&byte)))
         }
         [b'{' | b'[', ..] => Fate::Opens(at),
         [b'<', b'<', ..] if named.joint == Joint::Equals => heredoc(text, at),
@@ -145,6 +163,12 @@ pub(super) fn statement_end(text: &[u8], at: usize) -> usize {
         }
     }
     text.len()
+}
+
+/// Whether braces are the quotes that connection strings have: `Uid=bob;Pwd={x}`.
+fn is_braced(text: &[u8], at: usize, named: &Named) -> bool {
+    let is_string = named.name.start.checked_sub(1).is_some_and(|place| text[place] == b';');
+    named.joint == Joint::Equals && is_string && text.get(at + 1).is_some_and(u8::is_ascii_alphanumeric)
 }
 
 /// Whether several texts in brackets stand there: `("bob", "x")`.

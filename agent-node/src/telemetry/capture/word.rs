@@ -45,6 +45,7 @@ const TYPES: &[&str] = &[
     "optional",
     "required",
     "rc",
+    "read",
     "result",
     "self",
     "static",
@@ -64,6 +65,7 @@ const TYPES: &[&str] = &[
     "uuid",
     "varchar",
     "vec",
+    "write",
     "yes",
 ];
 
@@ -91,7 +93,14 @@ pub(super) fn is_harmless(quoted: &[u8]) -> bool {
         || is_type(quoted)
         || is_reference(quoted)
         || is_rule(quoted)
+        || is_version(quoted)
         || matches!(quoted, [byte] if !byte.is_ascii_alphanumeric())
+}
+
+/// Whether `word` is a version: `9`, `0.8`, `1.2.3`.
+fn is_version(word: &[u8]) -> bool {
+    let mut parts = word.split(|byte| *byte == b'.');
+    parts.all(|part| (1..=2).contains(&part.len()) && part.iter().all(u8::is_ascii_digit)) && word.len() <= 8
 }
 
 /// Whether a text in quotes, in code that makes a credential, is the name of one or a span of time: `get("api_token")`,
@@ -102,7 +111,18 @@ pub(super) fn is_named(quoted: &[u8]) -> bool {
         && inner.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_');
     let digits = inner.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let is_span = (1..=4).contains(&digits) && inner.len() - digits <= 1;
-    is_common(inner) || is_known_name(inner) || is_loud && name::says(inner).is_some() || is_span
+    let is_algorithm = [&b"HS"[..], b"RS", b"ES", b"PS", b"SHA", b"sha"].iter().any(|start| {
+        inner.strip_prefix(*start).is_some_and(|rest| {
+            !rest.is_empty()
+                && rest.len() < 5
+                && rest.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-')
+        })
+    });
+    is_common(inner)
+        || is_known_name(inner)
+        || is_algorithm
+        || is_loud && name::says(inner).is_some()
+        || is_span
 }
 
 /// `word` without `end`, if it ends so.

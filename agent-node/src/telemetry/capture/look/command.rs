@@ -31,6 +31,8 @@ const OPTIONS: &[Known] = &[
     (b"--from-literal", &[b"secret "], Takes::Pair),
     (b"--body", &[b"secret set"], Takes::Password),
     (b"-b", &[b"secret set"], Takes::Password),
+    (b"--cert", &[b"curl"], Takes::User),
+    (b"--value", &[b"secret ", b"put-parameter"], Takes::Password),
     (b"-w", &[b"ldap"], Takes::Password),
     (b"-P", &[b"zip", b"sqlcmd", b"bcp ", b"mosquitto"], Takes::Password),
     (b"-k", &[b"openssl enc"], Takes::Password),
@@ -109,6 +111,12 @@ pub(super) fn option(text: &[u8], at: usize) -> Option<Range<usize>> {
         }
         Takes::Pair => after(b'=')?..place.end,
     };
+    // `name='x'`
+    let quote = text.get(password.end).copied().filter(|byte| password.is_empty() && b"'\"".contains(byte));
+    let password = match quote {
+        Some(quote) => password.end + 1..run(text, password.end + 1, |byte| byte != quote && byte != b'\n'),
+        None => password,
+    };
     let is_told =
         password.is_empty() || text[password.start] == b'-' || word::is_reference(&text[password.clone()]);
     (!is_told).then_some(password)
@@ -120,17 +128,36 @@ const LONGEST: usize = 256;
 /// The argument that a command takes as a password by its place: `net user bob x`, `htpasswd -b file bob x`,
 /// `vault kv put path name=x`.
 pub(super) fn positional(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let starts = [&b"net user "[..], b"htpasswd -", b"vault kv put ", b"vault write "];
+    let starts = [
+        &b"net user "[..],
+        b"htpasswd -",
+        b"vault kv put ",
+        b"vault write ",
+        b"secrets set ",
+        b"sqlplus ",
+        b"vault login ",
+    ];
     let start = starts.into_iter().find(|start| text[at..].starts_with(start))?;
     let near = &text[..text.len().min(at + LONGEST)];
     let end = run(near, at, |byte| !b"\n;|\"`".contains(&byte));
+    if start == b"sqlplus " {
+        let from = run(near, at, |byte| byte != b'/').min(end) + 1;
+        let until = run(near, from.min(end), |byte| byte != b'@' && byte != b' ').min(end);
+        return (from < until).then_some(from..until);
+    }
     let mut from = at + start.len();
-    if start.starts_with(b"vault") {
+    if start.starts_with(b"vault kv") || start.starts_with(b"vault w") || start.starts_with(b"secrets") {
         from = run(near, from, |byte| byte != b'=') + 1;
         return (from < end && !word::is_reference(&text[from..end])).then_some(from..end);
     }
     // What the password comes after: the user, or the option, the file and the user.
-    for _ in 0..if start.starts_with(b"net") { 1 } else { 3 } {
+    for _ in 0..if start.starts_with(b"net") {
+        1
+    } else if start.starts_with(b"v") {
+        0
+    } else {
+        3
+    } {
         from = run(near, run(near, from, |byte| byte != b' '), |byte| byte == b' ');
     }
     let said = from..run(near, from, |byte| byte != b' ').min(end);
@@ -140,4 +167,13 @@ pub(super) fn positional(text: &[u8], at: usize) -> Option<Range<usize>> {
         || text[at + start.len()..].starts_with(b"b")
         || text[at + start.len()..].starts_with(b"nb");
     (from < end && is_batch && !is_told).then_some(said)
+}
+
+/// What a shell hands to a command that takes a credential: `gh auth login --with-token <<< x`.
+pub(super) fn here(text: &[u8], at: usize) -> Option<Range<usize>> {
+    let line = before(text, at).to_ascii_lowercase();
+    let is_it = [&b"token"[..], b"secret", b"passw", b" login"].iter().any(|word| has(&line, word));
+    let from = run(text, at + 3, |byte| b" \"'$".contains(&byte));
+    let end = run(text, from, |byte| !b"\"'\n".contains(&byte));
+    (is_it && end > from && text[from - 1] != b'$').then_some(from..end)
 }

@@ -8,7 +8,16 @@ pub(super) fn stems(initial: u8) -> &'static [&'static str] {
             &["activationkey", "aeskey", "authcode", "accesskey", "accountkey", "apikey", "appkey", "authkey"]
         }
         b'b' => &["backupcode", "bearer"],
-        b'c' => &["clientkey", "contrase", "connectionkey", "creds", "credential", "csrf"],
+        b'c' => &[
+            "clientassertion",
+            "clientkey",
+            "codeverifier",
+            "contrase",
+            "connectionkey",
+            "creds",
+            "credential",
+            "csrf",
+        ],
         b'e' => &["encryptionkey"],
         b'h' => &["heslo", "hmackey"],
         b'j' => &["jwt"],

@@ -26,7 +26,11 @@ fn value_in(near: &[u8]) -> Option<usize> {
             b'{' => depth += 1,
             b'}' if depth == 0 => return None,
             b'}' => depth -= 1,
-            b'>' if depth == 0 => return None,
+            b'>' if depth == 0 => {
+                let inner =
+                    [&b"><value>"[..], b"><string>"].into_iter().find(|tag| near[at..].starts_with(tag));
+                return inner.map(|tag| at + tag.len());
+            }
             b'\n' if near[at..].trim_ascii_start().starts_with(b"- ") => return None,
             byte if depth == 0 && byte.is_ascii_alphabetic() => {
                 let end = skip(near, at, is_word);
@@ -90,6 +94,9 @@ pub(super) fn is_value(text: &[u8], name: &Range<usize>) -> bool {
 /// Whether what follows this name is its value: `set("token", "x")`, `["X-Api-Key", "x"]`, `fill('#password', 'x')`.
 pub(super) fn is_argument(text: &[u8], name: &Range<usize>, says: Says, is_quoted: bool) -> bool {
     let near = &text[name.start.saturating_sub(24)..name.start];
+    if is_quoted && text[name.start] == b'-' {
+        return true;
+    }
     if !is_quoted {
         // In code, two that are held against each other: `compare(token, "x")`.
         let before = near.iter().rev().find(|byte| !is_word(**byte) && !b".&".contains(byte));

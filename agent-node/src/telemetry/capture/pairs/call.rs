@@ -4,6 +4,7 @@ use super::is_word;
 use crate::telemetry::capture::{
     name,
     value::{self, Fate, skip},
+    word,
 };
 use std::ops::Range;
 
@@ -13,6 +14,7 @@ const LONGEST: usize = 1_024;
 /// Calls that take a credential behind so many other arguments.
 const TAKES: &[(&str, usize)] = &[
     ("authenticate", 1),
+    ("createhmac", 1),
     ("getconnection", 1),
     ("login", 1),
     ("logon", 1),
@@ -61,6 +63,9 @@ const WITH: &[&str] = &[
     "write",
 ];
 
+/// What is done to a token with a credential behind another argument.
+const SIGNS: &[&str] = &["decode", "encode", "sign", "verify"];
+
 /// Calls that hold two credentials against each other.
 const COMPARES: &[&str] = &["assert", "check", "compare", "equal", "matches", "verify"];
 
@@ -68,7 +73,7 @@ const COMPARES: &[&str] = &["assert", "check", "compare", "equal", "matches", "v
 pub(super) fn arguments(text: &[u8], open: usize, others: usize) -> Range<usize> {
     let near = &text[..text.len().min(open + LONGEST)];
     let close = value::structure(near, open);
-    let end = if near[close - 1] == b')' { close } else { value::line_end(text, open) };
+    let end = if b")}".contains(&near[close - 1]) { close } else { value::line_end(text, open) };
     let mut from = open + 1;
     for _ in 0..others {
         match text[from..end.max(from)].iter().position(|byte| *byte == b',') {
@@ -81,6 +86,14 @@ pub(super) fn arguments(text: &[u8], open: usize, others: usize) -> Range<usize>
 
 /// Calls that say nothing of credentials, and take one.
 pub(super) fn takes(text: &[u8], name: &Range<usize>) -> Fate {
+    if &text[name.clone()] == b"toCharArray" {
+        // Java keeps passwords so: `"x".toCharArray()`.
+        let near = &text[name.start.saturating_sub(128)..name.start];
+        let inner = near.strip_suffix(b"\".").unwrap_or_default();
+        let open = inner.iter().rposition(|byte| b"\"\n".contains(byte)).filter(|at| inner[*at] == b'"');
+        let start = name.start - near.len();
+        return open.map_or(Fate::Kept, |open| Fate::Masked(start + open + 1..start + inner.len()));
+    }
     if text.get(name.end) != Some(&b'(') {
         return Fate::Kept;
     }
@@ -105,6 +118,9 @@ pub(super) fn method(text: &[u8], at: usize) -> Fate {
         if WITH.iter().any(|known| known.as_bytes() == &plain[..length]) {
             return Fate::Calls(end, 0);
         }
+        if SIGNS.iter().any(|known| known.as_bytes() == &plain[..length]) {
+            return Fate::Calls(end, 1);
+        }
         // Another call in between: `expect(token).not().toBe("x")`.
         if text.get(end + 1) != Some(&b')') {
             break;
@@ -118,7 +134,19 @@ pub(super) fn method(text: &[u8], at: usize) -> Fate {
 pub(super) fn instead(text: &[u8], at: usize) -> Option<usize> {
     let at = skip(text, at, |byte| b"\"'`)]".contains(&byte));
     let next = skip(text, at, |byte| byte == b' ');
-    let signs = [&b"||"[..], b"??", b"?:", b"or ", b"| default(", b"|default(", b"//", b"else "];
+    let signs = [
+        &b"||"[..],
+        b"LIKE ",
+        b"like ",
+        b"ILIKE ",
+        b"??",
+        b"?:",
+        b"or ",
+        b"| default(",
+        b"|default(",
+        b"//",
+        b"else ",
+    ];
     let sign = signs.iter().find(|sign| text[next..].starts_with(sign))?;
     let from = skip(text, next + sign.len(), |byte| byte == b' ' || byte == b'=');
     matches!(text.get(from), Some(b'"' | b'\'' | b'`')).then_some(from)
@@ -129,6 +157,9 @@ pub(super) fn held_against(text: &[u8], name: &Range<usize>) -> Option<Range<usi
     let near = &text[name.start.saturating_sub(128)..name.start];
     let path = near.iter().rev().take_while(|byte| is_word(**byte) || b".&*".contains(byte)).count();
     let before = near[..near.len() - path].trim_ascii_end();
+    if let Some(said) = said_before(text, before, name.start - near.len()) {
+        return Some(said);
+    }
     let (before, is_call) = match before {
         [before @ .., b'=', b'=', b'='] | [before @ .., b'=', b'='] | [before @ .., b'!', b'='] => {
             (before, false)
@@ -157,6 +188,20 @@ pub(super) fn held_against(text: &[u8], name: &Range<usize>) -> Option<Range<usi
     (is_held && !inner[open..].contains(&b'\n')).then_some(start + open + 1..start + inner.len())
 }
 
+/// The word that a sentence says is one: `use x17y as the password`.
+fn said_before(text: &[u8], before: &[u8], start: usize) -> Option<Range<usize>> {
+    let mut words = before.rsplit(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let mut last = words.next()?;
+    if [&b"the"[..], b"my", b"your", b"a", b"our", b"their"].contains(&last) {
+        last = words.next()?;
+    }
+    let word = [&b"as"[..], b"is"].contains(&last).then(|| words.next()).flatten()?;
+    let inner = word::trimmed(word);
+    let at = before.windows(inner.len().max(1)).rposition(|part| part == inner)?;
+    let place = start + at..start + at + inner.len();
+    (word::is_mixed(inner) && text.get(place.clone()) == Some(inner)).then_some(place)
+}
+
 /// What is piped into something that reads a credential: `echo x | docker login --password-stdin`.
 pub(super) fn piped(text: &[u8], name: &Range<usize>) -> Option<Range<usize>> {
     let near = &text[name.start.saturating_sub(256)..name.start];
@@ -171,8 +216,7 @@ pub(super) fn piped(text: &[u8], name: &Range<usize>) -> Option<Range<usize>> {
     let options = if inner.starts_with(b"-n ") { 3 } else { 0 };
     let from = start + line + from + (said[from..].len() - said[from..].trim_ascii_start().len()) + options;
     let inner = &inner[options..];
-    let is_reference = crate::telemetry::capture::word::is_reference(inner.trim_ascii());
-    let is_quoted_reference =
-        inner.len() > 2 && crate::telemetry::capture::word::is_reference(&inner[1..inner.len() - 1]);
+    let is_reference = word::is_reference(inner.trim_ascii());
+    let is_quoted_reference = inner.len() > 2 && word::is_reference(&inner[1..inner.len() - 1]);
     (!inner.is_empty() && !is_reference && !is_quoted_reference).then_some(from..from + inner.len())
 }

@@ -97,7 +97,8 @@ pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
     }
     let before = &text[named.name.start.saturating_sub(BESIDE / 2)..named.name.start];
     let mut words = before.trim_ascii_end().rsplit(|byte| byte.is_ascii_whitespace());
-    if words.nth(1).is_some_and(|word| word == b"login") {
+    if words.by_ref().filter(|word| !word.is_empty()).skip(1).step_by(2).take(2).any(|word| word == b"login")
+    {
         return Fate::Masked(first);
     }
     let is_saying = |word: &[u8]| SAYS_SO.iter().any(|says| word.eq_ignore_ascii_case(says));
@@ -144,12 +145,26 @@ pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
     let is_secret = is_number
         || is_last
         || word::is_mixed(word) && (says_so || word.len() >= 8 && !word.contains(&b'-'))
-        || says_so && is_strange(word);
+        || says_so && is_strange(word)
+        || [&b"pwd"[..], b"pw"].iter().any(|short| name.eq_ignore_ascii_case(short)) && is_unusual(word);
     if is_secret { Fate::Masked(said.start..said.start + word.len()) } else { Fate::Kept }
 }
 
 /// What a sentence says with that a credential comes next.
-const SAYS_SO: &[&[u8]] = &[b"is", b"was", b"is:", b"are", b"of", b"to", b"are:", b"be", b"to:"];
+const SAYS_SO: &[&[u8]] = &[
+    b"is",
+    b"was",
+    b"is:",
+    b"are",
+    b"of",
+    b"to",
+    b"are:",
+    b"be",
+    b"to:",
+    b"-",
+    "–".as_bytes(),
+    "—".as_bytes(),
+];
 
 /// A word without the stop or mark that ends its sentence.
 fn said_of(word: &[u8]) -> &[u8] {

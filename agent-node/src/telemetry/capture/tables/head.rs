@@ -187,7 +187,19 @@ impl Head {
             let cell = if is_more { cell.start..said.len() } else { cell.clone() };
             let place = inner(said, &cell);
             if is_secret(says, &said[place.clone()], self.is_prose) {
-                found.push(line.start + place.start..line.start + place.end);
+                // A cell in quotes that goes on below.
+                let is_open = said[cell.clone()]
+                    .trim_ascii()
+                    .strip_prefix(b"\"")
+                    .is_some_and(|rest| !rest.contains(&b'"'));
+                let rest = &text[line.end..text.len().min(line.end + 1_024)];
+                let more = rest
+                    .iter()
+                    .position(|byte| *byte == b'"')
+                    .filter(|_| is_open && self.separator.has_quotes());
+                found.push(
+                    line.start + place.start..more.map_or(line.start + place.end, |more| line.end + more),
+                );
             }
         };
         for (at, says) in &self.columns {

@@ -86,6 +86,22 @@ fn masking_takes_time_in_proportion() {
         "http -a a:b",
         "token=a(;'",
         "the password for a b c d ",
+        "[token]\na=b\n",
+        "[token]\n[token]\n",
+        "[token]\n",
+        "password? a ",
+        "as password ",
+        "token[",
+        "token[a] = ",
+        "a.token.b=",
+        "\"a.b.token\",\"",
+        "\"password:\" send ",
+        "user,password\na,\"",
+        "\".toCharArray",
+        "<<< token ",
+        "sqlplus a/",
+        "token.a.b.c.d(",
+        "secrets set ",
     ];
     let capture = Capture::new(Level::Full, ["abcdefgh".to_owned(), "\\\\\\\\\\\\\\\\\\\\".to_owned()]);
     for piece in pieces {

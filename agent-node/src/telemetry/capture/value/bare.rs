@@ -21,7 +21,7 @@ pub(super) fn bare(text: &[u8], at: usize, named: &Named) -> Fate {
     let first = &text[at..end];
     if matches!(text.get(end), Some(b'"' | b'\''))
         && first.len() <= 2
-        && first.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'#')
+        && first.iter().all(|byte| byte.is_ascii_alphabetic() || b"#@$".contains(byte))
     {
         return quoted(text, end);
     }
@@ -110,7 +110,7 @@ fn clause(text: &[u8], at: usize, named: &Named) -> Range<usize> {
     let near = &text[at..text.len().min(at + 2 * NEAR)];
     let is_end = |place: &usize| match near[*place] {
         b'\n' | b'\r' | b'"' | b'`' | b'{' | b'}' | b'[' | b'|' => true,
-        b'.' | b',' | b';' | b')' => {
+        b'.' | b',' | b';' | b')' | b':' => {
             !is_line && near.get(place + 1).is_none_or(|byte| byte.is_ascii_whitespace() || *byte == b')')
         }
         _ => false,
@@ -144,10 +144,15 @@ fn is_harmless(text: &[u8], place: Range<usize>, named: &Named) -> bool {
         {
             false
         }
+        Says::Perhaps if text[named.name.clone()].eq_ignore_ascii_case(b"pass") => {
+            is_number && word.len() < 4 || word::is_common(word) || word::is_scheme(word)
+        }
         Says::Perhaps => is_number && word.len() < 4 || is_spoken_of(text, place, named),
         Says::Credential | Says::Header => named.joint == Joint::Cell && word::is_plain(word),
     };
-    word.is_empty() && after.is_none_or(|byte| !b"(|&".contains(byte) || *byte == b'&')
+    let is_name = word.ends_with(b":") && word::is_common(&word[..word.len() - 1]);
+    is_name
+        || word.is_empty() && after.is_none_or(|byte| !b"(|&".contains(byte) || *byte == b'&')
         || word::is_type(word::without(word, b'?'))
         || word.starts_with(b"--") && named.joint == Joint::Flag
         || word::is_reference(word)

@@ -12,7 +12,7 @@ pub(super) fn header(text: &[u8], at: usize, named: &Named) -> Fate {
         // A parameter's value in quotes belongs to it, any other quote ends it.
         match text[end] {
             b'"' | b'\'' if end > at && text[end - 1] == b'=' => end = closing(text, end),
-            b'"' if end == at => return quoted(text, at),
+            b'"' | b'\'' if end == at => return quoted(text, at),
             byte if Some(byte) == quote || b"\"'".contains(&byte) && quote.is_none() => break,
             _ => {}
         }

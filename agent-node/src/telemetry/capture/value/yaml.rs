@@ -45,7 +45,7 @@ fn leaf(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Adds the leaves of the block that begins at `from`, below `name`; where it ends.
-pub(in super::super) fn leaves(
+pub(super) fn leaves(
     text: &[u8],
     from: usize,
     name: &Range<usize>,

@@ -32,16 +32,20 @@ pub(in super::super) fn is_rule(sentence: &[u8]) -> bool {
 
 /// Whether `sentence` is a rule, or so long and most of its words are so common that it is most likely a remark.
 pub(in super::super) fn is_remark(sentence: &[u8]) -> bool {
-    let words = || sentence.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
     let is_plain = |word: &[u8]| {
         word.len() <= 20
             && word.iter().all(|byte| byte.is_ascii_alphabetic() || b"-'".contains(byte) || *byte >= 0x80)
     };
-    let (count, common) = (words().count(), words().filter(|word| is_of_rule(word)).count());
-    is_rule(sentence)
-        || count >= 6
-            && common * 3 >= count * 2
-            && words().all(|word| is_of_rule(word) || is_plain(trimmed(word)))
+    let (mut count, mut common) = (0, 0);
+    for word in sentence.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty()) {
+        count += 1;
+        match is_of_rule(word) {
+            true => common += 1,
+            false if is_plain(trimmed(word)) => {}
+            false => return false,
+        }
+    }
+    count > 1 && common == count || count >= 6 && common * 3 >= count * 2
 }
 
 fn is_of_rule(word: &[u8]) -> bool {

@@ -38,6 +38,7 @@ pub(in super::super) fn is_reference(word: &[u8]) -> bool {
         inner.is_some_and(|inner| !inner.is_empty() && is_path(word_without_dot(inner)))
     };
     within(b"${", b"}")
+        || within(b"$(", b")")
         || within(b"${{", b"}}")
         || within(b"%", b"%")
         || within(b"{{", b"}}")
