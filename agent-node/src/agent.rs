@@ -150,6 +150,8 @@ pub struct AgentActor {
     thoughts: HashMap<(ConversationId, Place), tokio::task::JoinHandle<()>>,
     /// Those whose news waits for a step that it can share; there is a timer if there are any.
     deferred: BTreeSet<ConversationId>,
+    /// Those of them that wait for nothing else.
+    closing: Vec<ConversationId>,
     track_records: BTreeMap<AgentId, TrackRecord>,
     followed: subscribe::Followed,
     poisoned: std::collections::BTreeSet<ConversationId>,
@@ -294,6 +296,7 @@ impl AgentActor {
             timers: HashMap::new(),
             thoughts: HashMap::new(),
             deferred: BTreeSet::new(),
+            closing: Vec::new(),
             track_records: BTreeMap::new(),
             followed: subscribe::Followed::default(),
             poisoned: std::collections::BTreeSet::new(),
@@ -481,7 +484,13 @@ impl AgentActor {
         };
         let pattern =
             AnyPattern::Redelivery(protocol::coordination::redelivery::Redelivery::new(dead.letter));
-        let ack = Ack { message_id: message.clone(), task_id: None, conversation_id: None, duplicate: false };
+        let ack = Ack {
+            message_id: message.clone(),
+            task_id: None,
+            conversation_id: None,
+            duplicate: false,
+            ended: None,
+        };
         Ok(self.begin(pattern, None, None, came, ack, ctx))
     }
 }

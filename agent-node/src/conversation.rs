@@ -13,9 +13,9 @@ mod survives;
 use blackboard::store::Revision;
 use opening::Opening;
 use protocol::{
-    coordination::{AnyPattern, Effect, Event, Outcome, What},
+    coordination::{AnyPattern, Effect, Event, What},
     ids::ConversationId,
-    task::{Status, TaskState},
+    task::TaskState,
     trace::TraceContext,
 };
 use record::{Open, Place, Sealed, State, TaskRow};
@@ -89,7 +89,7 @@ pub struct Conversation {
     /// The last step of which its trace has been told.
     pub told: u64,
     /// How it ended.
-    pub ended: Option<Outcome>,
+    pub ended: Option<TaskState>,
     /// Events that wait for the running commit.
     pub queue: VecDeque<Queued>,
     /// Whether a commit is under way.
@@ -151,15 +151,8 @@ impl Conversation {
         (first, head): (Revision, Revision),
         step: u64,
     ) -> Self {
-        let ended = state.has_ended.then(|| Outcome {
-            status: task.as_ref().map_or_else(
-                || Status { state: TaskState::Completed, message: None },
-                |row| row.task.status.clone(),
-            ),
-            artifacts: Vec::new(),
-            kept_word: BTreeMap::new(),
-            is_message: task.as_ref().is_some_and(|row| row.task.is_message),
-        });
+        let ended =
+            state.has_ended.then(|| task.as_ref().map_or(TaskState::Completed, |row| row.task.status.state));
         Self {
             open: state.open.clone(),
             labels: state.labels.clone(),
@@ -182,6 +175,11 @@ impl Conversation {
             && self.queue.is_empty()
             && !self.is_committing
             && self.uncommitted.is_empty()
+    }
+
+    /// Whether nothing is left but to record that.
+    pub fn is_closing(&self) -> bool {
+        self.ended.is_some() && self.open.is_empty() && self.queue.is_empty() && !self.is_committing
     }
 
     /// Whether something waits for a commit that nothing has forced yet.
@@ -222,8 +220,13 @@ impl Conversation {
     }
 
     /// How it ended, once that is recorded.
-    pub fn end(&self) -> Option<&Outcome> {
-        self.ended.as_ref().filter(|_| !self.ahead.as_ref().is_some_and(|taken| taken.ends()))
+    pub fn end(&self) -> Option<TaskState> {
+        self.ended.filter(|_| !self.ahead.as_ref().is_some_and(|taken| taken.ends()))
+    }
+
+    /// Its task, once it has ended and that is recorded: nothing changes it any more.
+    pub fn ended_task(&self) -> Option<&TaskRow> {
+        self.end().and(self.task.as_ref())
     }
 
     /// What is in memory of it and in no record: events that wait, and what the next step would have held.

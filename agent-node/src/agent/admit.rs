@@ -7,7 +7,7 @@ use super::{
 };
 use crate::conversation::{
     Queued,
-    record::{Receipt, keys},
+    record::{Receipt, TaskRow, keys},
 };
 use crate::telemetry::meters::more;
 use actix::{Context, Handler, Message};
@@ -42,7 +42,7 @@ pub struct Admit {
 }
 
 /// What a taken message is answered with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ack {
     /// The message.
@@ -56,6 +56,9 @@ pub struct Ack {
     /// Whether it had been taken before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
+    /// The task as it is recorded, if it ended with the message.
+    #[serde(skip)]
+    pub ended: Option<Box<TaskRow>>,
 }
 
 /// The refusal that a store's error becomes.
@@ -210,6 +213,7 @@ impl AgentActor {
                 task_id: None,
                 conversation_id: None,
                 duplicate: true,
+                ended: None,
             };
             joined.push((waiter, ack));
             return Ok(Some(durable));
@@ -227,6 +231,7 @@ impl AgentActor {
             task_id: receipt.task_id,
             conversation_id: receipt.conversation_id,
             duplicate: true,
+            ended: None,
         }))))
     }
 
@@ -238,6 +243,7 @@ impl AgentActor {
             task_id: envelope.payload.task_id().cloned(),
             conversation_id: envelope.conversation_id.clone(),
             duplicate: false,
+            ended: None,
         };
         if let Payload::Cfp(cfp) = &envelope.payload {
             let running = self.parts.pulse.running();
@@ -350,6 +356,7 @@ impl AgentActor {
             task_id: receipt.task_id.clone(),
             conversation_id: Some(id.clone()),
             duplicate: false,
+            ended: None,
         };
         let sealed = receipt.sealed(&self.me).map_err(super::open::internal)?;
         let key = sealed.key.clone();

@@ -67,6 +67,7 @@ impl AgentActor {
             task_id: Some(task.clone()),
             conversation_id: Some(id.clone()),
             duplicate: false,
+            ended: None,
         };
         conversation.queue.push_back(Queued {
             what,
@@ -135,15 +136,24 @@ impl AgentActor {
         if is_new { Lane::Admission } else { Lane::Progress }
     }
 
-    /// One timer for all: an actor looks at each of its timers whenever it does anything.
+    /// One timer for all: an actor looks at each of its timers whenever it does anything. Where nothing more can come
+    /// that would share a step, enough of the kind need not wait for it.
     fn flush_later(&mut self, id: &ConversationId, ctx: &mut Context<Self>) {
         if self.deferred.is_empty() {
             ctx.run_later(FLUSH, |this, ctx| {
+                this.closing.clear();
                 let due: Vec<_> = std::mem::take(&mut this.deferred).into_iter().collect();
                 due.chunks(FLUSHED_TOGETHER).for_each(|some| this.flush(some, ctx));
             });
         }
         self.deferred.insert(id.clone());
+        if self.conversations.get(id).is_some_and(Conversation::is_closing) {
+            self.closing.push(id.clone());
+        }
+        if self.closing.len() >= FLUSHED_TOGETHER {
+            let due = std::mem::take(&mut self.closing);
+            self.flush(&due, ctx);
+        }
     }
 
     pub(super) fn settled(
@@ -178,11 +188,15 @@ impl AgentActor {
         self.tell_of(id);
         self.track_records.extend(track_records);
         let joined = self.joiners.remove(id).unwrap_or_default();
+        let ended =
+            self.conversations.get(id).and_then(Conversation::ended_task).filter(|_| !waiters.is_empty());
+        let ended = ended.cloned().map(Box::new);
         // What has queued up is on its way to the writer while this step is answered and performed.
         self.advance(id, false, ctx);
-        for (waiter, ack) in waiters.into_iter().chain(joined) {
-            waiter.send(Ok(ack));
+        for (waiter, ack) in waiters {
+            waiter.send(Ok(Ack { ended: ended.clone(), ..ack }));
         }
+        joined.into_iter().for_each(|(waiter, ack)| waiter.send(Ok(ack)));
         self.answer_repeats(&receipts, &Ok(Some(id.clone())));
         self.forget(id, &dropped, ctx);
         self.count(&effects);

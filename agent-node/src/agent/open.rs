@@ -263,6 +263,7 @@ impl AgentActor {
             task_id: receipt.task_id.clone(),
             conversation_id: None,
             duplicate: false,
+            ended: None,
         };
         self.counts.admitted += 1;
         let arrived = Arrived::of(&admit.envelope, &admit.by);
@@ -369,6 +370,7 @@ impl AgentActor {
             task_id: Some(task.clone()),
             conversation_id: Some(conversation.clone()),
             duplicate: true,
+            ended: None,
         };
         if let Some(id) = self.tasks.get(&(task.clone(), admit.by.clone())).cloned() {
             let Some(conversation) = self.conversations.get(&id) else { return Ok(None) };
@@ -447,6 +449,7 @@ impl AgentActor {
             task_id: receipt.task_id.clone(),
             conversation_id: receipt.conversation_id.clone(),
             duplicate: false,
+            ended: None,
         };
         let key = receipt.key(&self.me);
         let bytes = serde_json::to_vec(&receipt).map_err(internal)?;
@@ -546,6 +549,6 @@ fn references(payload: &Payload) -> Vec<Digest> {
 }
 
 fn digest_of_request(request: &message::TaskRequest) -> Digest {
-    let same = message::TaskRequest { reply_to: None, ..request.clone() };
-    Digest::of(&serde_json::to_vec(&same).unwrap_or_default())
+    let same = request.reply_to.is_some().then(|| message::TaskRequest { reply_to: None, ..request.clone() });
+    Digest::of(&serde_json::to_vec(same.as_ref().unwrap_or(request)).unwrap_or_default())
 }

@@ -76,7 +76,7 @@ impl AgentActor {
     fn react(&mut self, posted: Posted, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
         let message_id = MessageId::parse(&format!("signal-{}", posted.revision))
             .map_err(|bad| Problem::new(Reason::Internal, bad.to_string()))?;
-        let ack = Ack { message_id, task_id: None, conversation_id: None, duplicate: false };
+        let ack = Ack { message_id, task_id: None, conversation_id: None, duplicate: false, ended: None };
         if !self.concerns(&posted.signal) {
             return Ok(now(Ok(ack)));
         }

@@ -51,7 +51,7 @@ impl AgentActor {
     /// After a step is durable: a conversation that has ended is told of, and later what closes afterwards.
     pub(super) fn tell_of(&mut self, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let Some(ended) = conversation.end().map(|end| end.status.state) else { return };
+        let Some(ended) = conversation.end() else { return };
         let (from, to) = (conversation.told, conversation.step);
         conversation.told = to;
         if from == 0 {

@@ -85,7 +85,9 @@ impl Conversation {
             let attempts = u32::from(matches!(effect, Effect::Think { .. }));
             self.open.insert(place, Open { effect: effect.clone(), attempts, at: wall });
         }
-        decided.effects.push((place, effect.clone()));
+        if is_performed(effect) {
+            decided.effects.push((place, effect.clone()));
+        }
         Ok(())
     }
 
@@ -149,7 +151,7 @@ impl Conversation {
         {
             writes.push(Write::Delete(keys::dead_letter(me, &redelivery.letter().message_id)));
         }
-        self.ended = Some(outcome.clone());
+        self.ended = Some(outcome.status.state);
         Ok(())
     }
 
@@ -180,5 +182,30 @@ impl Conversation {
         let bytes = spill::encode(me, &dead, writes, &mut BTreeSet::new())?;
         writes.push(Write::Put(keys::dead_letter(me, &dead.message_id), bytes));
         Ok(())
+    }
+}
+
+/// Whether something is to be done about it beyond what its step records.
+fn is_performed(effect: &Effect) -> bool {
+    match effect {
+        Effect::Tell(_)
+        | Effect::Resend(_)
+        | Effect::Think { .. }
+        | Effect::Publish { .. }
+        | Effect::ClaimOpen { .. }
+        | Effect::RenewOpen { .. }
+        | Effect::CloseOpen { .. }
+        | Effect::ReleaseOpen { .. }
+        | Effect::TakeOn { .. }
+        | Effect::FindPeers { .. }
+        | Effect::WakeAt { .. } => true,
+        Effect::StopThinking
+        | Effect::Claim { .. }
+        | Effect::Release { .. }
+        | Effect::Forget { .. }
+        | Effect::AskHuman { .. }
+        | Effect::Update(_)
+        | Effect::Assign { .. }
+        | Effect::Finish(_) => false,
     }
 }

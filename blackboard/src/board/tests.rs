@@ -38,6 +38,45 @@ async fn a_signal_published_twice_stands_once() {
 }
 
 #[actix::test]
+async fn signals_that_come_at_once_share_commits_and_a_repeat_among_them_stands_once() {
+    let board = board();
+    let by = agent("b-1");
+    let known = board.publish(&by, signal("known", "task.failed", "b-1")).await.unwrap();
+    let ids = ["a", "b", "known", "c", "a", "d"];
+    let at_once = ids.map(|id| board.publish(&by, signal(id, "task.failed", "b-1")));
+    let stand: Vec<_> = join_all(at_once).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!((stand[2], stand[4]), (known, stand[0]));
+    let page = board.read(Selector::default(), None, 100).await.unwrap();
+    let on_board: Vec<_> =
+        page.signals.iter().map(|posted| (posted.signal.id.as_str(), posted.revision)).collect();
+    let first = [("known", known), ("a", stand[0]), ("b", stand[1]), ("c", stand[3]), ("d", stand[5])];
+    assert_eq!(on_board, first);
+    let counts = board.snapshot().await.unwrap();
+    assert_eq!((counts.counts.published, counts.counts.repeated, counts.in_flight), (5, 2, 0));
+}
+
+#[test]
+fn one_commit_is_for_plain_signals_of_one_lane_none_of_them_twice() {
+    let waiting = |id: &str, lane, is_plain: bool| {
+        let (by, at) = (agent("b-1"), WallTime(0));
+        let signal = signal(id, "task.failed", "b-1");
+        let mut writing = crate::signals::writing(&by, &signal, at, 1 << 16).unwrap();
+        let extra = store::Write::Delete(store::Key::new(&["board", "agent", "x"]));
+        writing.batch.writes.splice(0..0, (!is_plain).then_some(extra));
+        publishing::Waiting { lane, writing, done: tokio::sync::oneshot::channel().0 }
+    };
+    let (work, new) = (store::Lane::Progress, store::Lane::Admission);
+    let sizes = |waiting| publishing::groups(waiting).iter().map(Vec::len).collect::<Vec<_>>();
+    let plain = |id| waiting(id, work, true);
+    assert_eq!(sizes(vec![plain("a"), plain("b"), plain("c")]), [3]);
+    assert_eq!(sizes(vec![plain("a"), plain("b"), plain("a"), plain("b")]), [2, 2]);
+    assert_eq!(sizes(vec![plain("a"), waiting("b", new, true), waiting("c", new, true)]), [1, 2]);
+    assert_eq!(sizes(vec![plain("a"), waiting("b", work, false), plain("c"), plain("d")]), [1, 1, 2]);
+    let ids: Vec<_> = (0..130).map(|n| n.to_string()).collect();
+    assert_eq!(sizes(ids.iter().map(|id| waiting(id, work, true)).collect()), [64, 64, 2]);
+}
+
+#[actix::test]
 async fn nobody_speaks_or_holds_in_the_name_of_an_agent_that_is_registered() {
     let board = board();
     let (user, registry, agent_id) =

@@ -70,7 +70,8 @@ impl Expectation {
 
 /// Refuses keys that no store takes, and a topic that is used as both classes at once.
 pub(super) fn check(batch: &Batch) -> Result<(), Error> {
-    for (at, write) in batch.writes.iter().enumerate() {
+    let mut topics: Vec<(&str, Class)> = Vec::new();
+    for write in &batch.writes {
         let key = write.key();
         let text = key.as_str();
         if text.len() > LONGEST_KEY {
@@ -79,17 +80,26 @@ pub(super) fn check(batch: &Batch) -> Result<(), Error> {
                 text.len()
             )));
         }
-        if !text.contains('.') || text.split('.').any(str::is_empty) {
+        if !is_made_of_tokens(text.as_bytes()) {
             return Err(Error::Refused(format!(
                 "a key has at least two tokens, none of them empty: {key:?}"
             )));
         }
-        let class = Class::of(write);
-        if batch.writes[..at].iter().any(|w| Class::of(w) != class && w.key().topic() == key.topic()) {
-            return Err(class.refusal(key));
+        let (topic, class) = (key.topic(), Class::of(write));
+        match topics.iter().find(|(known, _)| *known == topic) {
+            Some((_, known)) if *known != class => return Err(class.refusal(key)),
+            Some(_) => {}
+            None => topics.push((topic, class)),
         }
     }
     Ok(())
+}
+
+/// Whether there are at least two tokens, none of them empty.
+fn is_made_of_tokens(key: &[u8]) -> bool {
+    let is_empty = |ends: &[u8]| ends == b"..";
+    let (first, last) = (key.first(), key.last());
+    key.contains(&b'.') && first != Some(&b'.') && last != Some(&b'.') && !key.windows(2).any(is_empty)
 }
 
 /// Whether keys of `topic` can pass `filter`.

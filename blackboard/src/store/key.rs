@@ -69,12 +69,14 @@ impl Key {
 
     /// The first token: who may write it.
     pub fn owner(&self) -> &str {
-        self.0.split('.').next().unwrap_or_default()
+        let end = self.0.bytes().position(|byte| byte == b'.').unwrap_or(self.0.len());
+        &self.0[..end]
     }
 
     /// The first two tokens, dotted: what kind of thing it holds, and whose.
     pub fn topic(&self) -> &str {
-        let end = self.0.match_indices('.').nth(1).map_or(self.0.len(), |(at, _)| at);
+        let dots = self.0.bytes().enumerate().filter(|(_, byte)| *byte == b'.');
+        let end = dots.map(|(at, _)| at).nth(1).unwrap_or(self.0.len());
         &self.0[..end]
     }
 }

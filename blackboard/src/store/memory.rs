@@ -26,9 +26,50 @@ struct Shelf(Mutex<Kept>);
 struct Kept {
     revision: Revision,
     topics: BTreeMap<String, Topic>,
-    keys: HashMap<Key, BTreeSet<Revision>>,
+    keys: HashMap<Key, Revisions>,
     /// Of a key or a topic: the highest revision that was trimmed from it.
     floors: HashMap<Key, Revision>,
+}
+
+/// Where a key's records stand: most keys have one.
+enum Revisions {
+    One(Revision),
+    Many(BTreeSet<Revision>),
+}
+
+impl Revisions {
+    fn last(&self) -> Option<Revision> {
+        match self {
+            Self::One(revision) => Some(*revision),
+            Self::Many(revisions) => revisions.last().copied(),
+        }
+    }
+
+    fn add(&mut self, revision: Revision) {
+        match self {
+            Self::One(first) => *self = Self::Many([*first, revision].into()),
+            Self::Many(revisions) => drop(revisions.insert(revision)),
+        }
+    }
+
+    /// Whether any are left.
+    fn remove(&mut self, revision: Revision) -> bool {
+        match self {
+            Self::One(only) => *only != revision,
+            Self::Many(revisions) => {
+                revisions.remove(&revision);
+                !revisions.is_empty()
+            }
+        }
+    }
+
+    fn above(&self, after: Revision) -> impl Iterator<Item = Revision> + '_ {
+        let (one, many) = match self {
+            Self::One(revision) => (Some(*revision).filter(|revision| *revision > after), None),
+            Self::Many(revisions) => (None, Some(revisions.range(after.saturating_add(1)..).copied())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
 }
 
 struct Topic {
@@ -45,7 +86,7 @@ impl Shelf {
 
 impl Kept {
     fn actual(&self, key: &Key) -> Revision {
-        self.keys.get(key).and_then(|revisions| revisions.last()).copied().unwrap_or_default()
+        self.keys.get(key).and_then(Revisions::last).unwrap_or_default()
     }
 
     fn latest(&self, key: &Key) -> Option<&Record> {
@@ -71,20 +112,20 @@ impl Kept {
             Write::Append(key, value) | Write::Put(key, value) => (key, Some(value)),
             Write::Delete(key) => (key, None),
         };
-        let topic = self.topics.entry(key.topic().to_owned()).or_insert_with(|| Topic {
-            class,
-            records: BTreeMap::new(),
-            floor: 0,
-        });
-        if class == Class::State {
-            for old in self.keys.remove(&key).unwrap_or_default() {
-                topic.records.remove(&old);
-            }
+        if !self.topics.contains_key(key.topic()) {
+            let topic = Topic { class, records: BTreeMap::new(), floor: 0 };
+            self.topics.insert(key.topic().to_owned(), topic);
         }
         let record = value.map(|value| Record { revision, key: key.clone(), value });
+        let Some(topic) = self.topics.get_mut(key.topic()) else { return (revision, record) };
+        if class == Class::State
+            && let Some(old) = self.keys.remove(&key).as_ref().and_then(Revisions::last)
+        {
+            topic.records.remove(&old);
+        }
         if let Some(record) = &record {
             topic.records.insert(revision, record.clone());
-            self.keys.entry(key).or_default().insert(revision);
+            self.keys.entry(key).and_modify(|known| known.add(revision)).or_insert(Revisions::One(revision));
         }
         (revision, record)
     }
@@ -105,10 +146,7 @@ impl Kept {
             for (revision, key) in old {
                 topic.records.remove(&revision);
                 topic.floor = topic.floor.max(revision);
-                let left = self.keys.get_mut(&key).is_some_and(|revisions| {
-                    revisions.remove(&revision);
-                    !revisions.is_empty()
-                });
+                let left = self.keys.get_mut(&key).is_some_and(|revisions| revisions.remove(revision));
                 if left {
                     self.floors.insert(key, revision);
                 } else {
@@ -134,10 +172,9 @@ impl Kept {
         let above = after.saturating_add(1)..;
         if let Filter::Exactly(key) = filter {
             let Some(topic) = self.topics.get(key.topic()) else { return Vec::new() };
-            let revisions =
-                self.keys.get(key).into_iter().flat_map(|revisions| revisions.range(above.clone()));
+            let revisions = self.keys.get(key).into_iter().flat_map(|revisions| revisions.above(after));
             return revisions
-                .filter_map(|revision| topic.records.get(revision))
+                .filter_map(|revision| topic.records.get(&revision))
                 .take(limit)
                 .cloned()
                 .collect();

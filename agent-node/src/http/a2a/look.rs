@@ -25,7 +25,7 @@ use protocol::{
     task::EXTENSION,
 };
 use serde_json::Value;
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 /// So many tasks on a page when nobody says how many.
 const PAGE: usize = 50;
@@ -121,7 +121,8 @@ pub(super) async fn list(call: &Call, request: ListTasks) -> Result<TaskPage, A2
         (call.local.store.clone(), call.local.id.clone(), call.by.clone(), call.tenant.clone());
     let wanted = request.clone();
     let looked = actix_web::web::block(move || {
-        let mut found = Vec::new();
+        // No more is kept than goes out, and one that tells whether there is another page.
+        let (mut page, mut total) = (BTreeMap::new(), 0);
         every(tasks.as_ref(), &keys::all(&me, "task"), |record| {
             let row: TaskRow = spill::decode(&me, tasks.as_ref(), &record.value)?;
             let task = row.task;
@@ -132,22 +133,27 @@ pub(super) async fn list(call: &Call, request: ListTasks) -> Result<TaskPage, A2
                 && wanted.status.is_none_or(|state| state == task.status.state)
                 && wanted.status_timestamp_after.is_none_or(|after| task.changed_at >= after);
             if is_wanted {
-                found.push((Reverse(Cursor::of(&task)), task));
+                total += 1;
+                let at = Cursor::of(&task);
+                if before.as_ref().is_none_or(|before| at < *before) {
+                    page.insert(Reverse(at), task);
+                }
+                if page.len() > size + 1 {
+                    page.pop_last();
+                }
             }
             Ok(())
         })?;
-        found.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let total = found.len();
-        let rest =
-            found.into_iter().filter(|(Reverse(at), _)| before.as_ref().is_none_or(|before| at < before));
-        // One more than the page tells whether there is another.
-        Ok::<_, blackboard::store::Error>((rest.take(size + 1).collect::<Vec<_>>(), total))
+        Ok::<_, blackboard::store::Error>((page, total))
     });
-    let (mut found, total) = looked.await.map_err(away)?.map_err(|error| store(&error))?;
-    let has_more = found.len() > size;
-    found.truncate(size);
-    let next = found.last().filter(|_| has_more).map(|(Reverse(at), _)| at.token()).unwrap_or_default();
-    let tasks = found.into_iter().map(|(_, task)| {
+    let (mut page, total) = looked.await.map_err(away)?.map_err(|error| store(&error))?;
+    let has_more = page.len() > size;
+    if has_more {
+        page.pop_last();
+    }
+    let next = page.last_key_value().filter(|_| has_more).map(|(Reverse(at), _)| at.token());
+    let next = next.unwrap_or_default();
+    let tasks = page.into_values().map(|task| {
         let mut shown = task.to_a2a().with_history(request.history_length);
         if !request.include_artifacts {
             shown.artifacts.clear();

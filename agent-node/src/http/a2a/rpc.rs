@@ -1,7 +1,7 @@
 //! The JSON-RPC binding (A2A §9): every answer is 200, and what went wrong stands in it.
 
 use super::{
-    call::{Call, Reply, activated, text},
+    call::{Answer, Call, Reply, activated, text},
     stream,
 };
 use crate::http::routes::Node;
@@ -19,6 +19,7 @@ use protocol::{
     },
     principal::Principal,
 };
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// Takes one call.
@@ -37,7 +38,7 @@ pub(super) async fn post(
             if let Some(extensions) = extensions {
                 answer.insert_header((EXTENSIONS_PARAMETER, extensions));
             }
-            answer.json(json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+            answer.json(Answered { jsonrpc: "2.0", id: &id, result: &result })
         }
         Ok(Reply::Many(heard)) => stream::answer(*heard, &leaving, extensions, move |event| {
             let answer = match event {
@@ -48,6 +49,14 @@ pub(super) async fn post(
         }),
         Err(error) => refusal(&error, &id),
     }
+}
+
+/// What a call that went well is answered with.
+#[derive(Serialize)]
+struct Answered<'a> {
+    jsonrpc: &'static str,
+    id: &'a Value,
+    result: &'a Answer,
 }
 
 /// An error, with the status that stands for who may not (A2A §9.5 leaves 200 for all others).

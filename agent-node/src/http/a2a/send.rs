@@ -40,6 +40,8 @@ struct Taken {
     task: TaskId,
     /// Whether the task began with it.
     is_new: bool,
+    /// The task, if it ended with it.
+    ended: Option<Box<TaskRow>>,
 }
 
 /// Sends, and waits for as long as it takes.
@@ -47,18 +49,23 @@ pub(super) async fn send(call: &Call, request: SendMessage) -> Result<SendMessag
     let configuration = request.configuration.clone().unwrap_or_default();
     let taken = take(call, request).await?;
     call.only_waits();
+    if let Some(row) = taken.ended {
+        return answer(call, &row, configuration.history_length);
+    }
     if !configuration.return_immediately {
         wait_for(call, &taken.task, |row| row.ended_at.is_some() || row.task.status.state.is_interrupted())
             .await?;
     } else if taken.is_new && call.local.face.terms.direct {
         first_word(call, &taken.task).await?;
     }
-    let row = row(call, &taken.task)?;
+    answer(call, &row(call, &taken.task)?, configuration.history_length)
+}
+
+fn answer(call: &Call, row: &TaskRow, history: Option<usize>) -> Result<SendMessageResponse, A2aError> {
     if row.task.is_message {
         return Ok(SendMessageResponse::Message(Box::new(row.task.answer_a2a())));
     }
-    let task = look::shown(call, &row, configuration.history_length)?;
-    Ok(SendMessageResponse::Task(Box::new(task)))
+    Ok(SendMessageResponse::Task(Box::new(look::shown(call, row, history)?)))
 }
 
 /// Sends, and lets all that follows be heard.
@@ -106,12 +113,12 @@ async fn take(call: &Call, request: SendMessage) -> Result<Taken, A2aError> {
     let taken = match request.message.task_id.clone() {
         Some(task) => go_on(call, &task, request.message, webhook).await?,
         None => {
-            let task = begin(call, request).await?;
+            let (task, ended) = begin(call, request).await?;
             if let Some(webhook) = webhook {
                 let (row, _) = snapshot(call, &task)?;
                 webhooks::put(call, row, webhook, (0, 0)).await?;
             }
-            Taken { task, is_new: true }
+            Taken { task, is_new: true, ended }
         }
     };
     Ok(taken)
@@ -140,7 +147,7 @@ async fn go_on(
     if row.ended_at.is_some() {
         return Err(ended(row.task.status.state));
     }
-    let taken = Taken { task: task.clone(), is_new: false };
+    let taken = Taken { task: task.clone(), is_new: false, ended: None };
     if call.wants_ours() && row.task.history.iter().any(|known| known.message_id == said.message_id) {
         return Ok(taken);
     }
@@ -165,7 +172,7 @@ fn row_state(call: &Call, task: &TaskId) -> Result<TaskState, A2aError> {
 }
 
 /// A message that begins a task.
-async fn begin(call: &Call, request: SendMessage) -> Result<TaskId, A2aError> {
+async fn begin(call: &Call, request: SendMessage) -> Result<(TaskId, Option<Box<TaskRow>>), A2aError> {
     let context = request.message.context_id.clone();
     if context.as_ref().is_some_and(|id| id.chars().count() > MAX_CONTEXT || id.chars().any(char::is_control))
     {
@@ -218,7 +225,8 @@ async fn begin(call: &Call, request: SendMessage) -> Result<TaskId, A2aError> {
     let contact = Some(Box::new(Contact { context_id: context, tenant: call.tenant.clone(), message }));
     let admit = Admit { envelope, by: call.by.clone(), digest, trace: call.trace.clone(), contact };
     let ack = call.local.actor.send(admit).await.map_err(away)??;
-    ack.task_id.ok_or_else(|| A2aError::new(Kind::Internal, "the message was taken, and no task came of it"))
+    let nothing = || A2aError::new(Kind::Internal, "the message was taken, and no task came of it");
+    Ok((ack.task_id.ok_or_else(nothing)?, ack.ended))
 }
 
 /// What is asked, in words.

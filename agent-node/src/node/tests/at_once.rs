@@ -189,3 +189,47 @@ async fn a_brain_that_panics_while_it_is_waited_for_fails_its_task() {
     assert_eq!((status, state(&task)), (200, Some("TASK_STATE_FAILED")), "{task:#}");
     running.stop(Duration::from_secs(1)).await;
 }
+
+/// The journals that a batch writes to.
+fn journals(batch: &Batch) -> usize {
+    batch.writes.iter().filter(|write| write.key().as_str().starts_with("builder-01.journal.")).count()
+}
+
+#[actix::test]
+async fn what_closes_after_tasks_shares_a_commit_and_is_recorded_alone_where_that_fails() {
+    for is_refused in [false, true] {
+        let kept = blackboard::store::memory::new();
+        let shared = Arc::new(AtomicU32::default());
+        let count = shared.clone();
+        let store = Between::new(kept.clone(), move |store, lane, batch| {
+            let is_shared = journals(&batch) > 1;
+            count.fetch_add(u32::from(is_shared), Relaxed);
+            match is_shared && is_refused {
+                true => Box::pin(std::future::ready(Err(Error::Full))),
+                false => store.commit(lane, batch),
+            }
+        });
+        let setup = Setup { store, ..setup(vec![ready(&Arc::new(Ready::default()))]) };
+        let running = start(setup).await.unwrap();
+        let (at, requests) = (url(&running), ["t-1", "t-2", "t-3", "t-4"].map(request));
+        let done = futures_util::future::join_all(requests.iter().map(|request| ask(&at, request))).await;
+        assert!(done.iter().all(|(_, task)| state(task) == Some("TASK_STATE_COMPLETED")), "{done:#?}");
+        let open = || kept.read(&Filter::Below(Key::new(&["builder-01", "state"])), 0, 10).unwrap().len();
+        let all_closed = async {
+            while open() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), all_closed).await.expect("nothing is left open");
+        assert!(shared.load(Relaxed) > 0, "refused: {is_refused}");
+        let me = AgentId::parse("builder-01").unwrap();
+        for (_, task) in done {
+            let conversation = ConversationId::parse(task["contextId"].as_str().unwrap()).unwrap();
+            let steps = crate::agent::steps(kept.as_ref(), &me, &conversation).unwrap();
+            let published = steps.iter().flat_map(|step| &step.events);
+            let published = published.filter(|event| matches!(event.what, What::Published { .. })).count();
+            assert_eq!(published, 2, "{steps:#?}");
+        }
+        running.stop(Duration::from_secs(1)).await;
+    }
+}

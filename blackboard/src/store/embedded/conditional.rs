@@ -2,6 +2,7 @@
 
 use super::super::{Batch, Expectation, Write};
 use super::schema::Topic;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// Pairs of an expectation and a put of the same key, by their places in the batch. At most the last of them replaces a
@@ -11,14 +12,23 @@ pub(super) struct Conditional(pub(super) Vec<(usize, usize)>);
 impl Conditional {
     /// Those of `batch` whose key is expected once and written once, in a topic that is there already.
     pub(super) fn among(batch: &Batch, topics: &HashMap<String, Topic>) -> Self {
-        let mut pairs = Vec::new();
-        let mut replacing = None;
+        let (mut pairs, mut replacing) = (Vec::new(), None);
+        // How often a key is written and expected, and where it is written first.
+        let mut known = HashMap::<_, (usize, usize, usize), RandomState>::default();
+        for expectation in &batch.expectations {
+            known.entry(expectation.key()).or_default().1 += 1;
+        }
+        for (at, write) in batch.writes.iter().enumerate() {
+            if let Some((written, _, first)) = known.get_mut(write.key()) {
+                *first = if *written == 0 { at } else { *first };
+                *written += 1;
+            }
+        }
         for (at, expectation) in batch.expectations.iter().enumerate() {
             let key = expectation.key();
-            let mut writes = batch.writes.iter().enumerate().filter(|(_, write)| write.key() == key);
-            let (Some((written, Write::Put(..))), None) = (writes.next(), writes.next()) else { continue };
-            let expected = batch.expectations.iter().filter(|other| other.key() == key).count();
-            if expected > 1 || !topics.contains_key(key.topic()) {
+            let Some((1, 1, written)) = known.get(key).copied() else { continue };
+            let is_put = matches!(batch.writes.get(written), Some(Write::Put(..)));
+            if !is_put || !topics.contains_key(key.topic()) {
                 continue;
             }
             match expectation {
