@@ -15,7 +15,7 @@ use protocol::{
     trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, time::Duration};
 use tokio::sync::mpsc;
 
 /// A turn as a whole: what was reported, in order, and how it ended.
@@ -39,6 +39,12 @@ pub trait Brain: Send + Sync {
     /// lasts, and the same whenever it is asked again. The agent does nothing else meanwhile, and records question and
     /// answer as one. `None` of a turn that has to be run.
     fn at_once(&self, _prompt: &Prompt) -> Option<Said> {
+        None
+    }
+
+    /// How long the turn that `ask` begins may take, for a brain whose turns have a bound of their own; the node's
+    /// `thinkMs` for all others. A task's deadline goes before either.
+    fn patience(&self, _ask: &Ask) -> Option<Duration> {
         None
     }
 

@@ -351,9 +351,13 @@ pub(crate) fn pause(attempt: u32) -> Duration {
         0..=24 => 200u64.saturating_mul(1 << attempt.min(8)).min(30_000),
         _ => 300_000,
     };
-    let chance = u64::from(uuid::Uuid::now_v7().as_fields().2 & 0x0fff) * 16
-        + u64::from(uuid::Uuid::now_v7().as_bytes()[15] & 0x0f);
-    Duration::from_millis(ceiling * chance / 65_536)
+    Duration::from_millis(ceiling).mul_f64(chance())
+}
+
+/// Any number from 0 to 1.
+pub(crate) fn chance() -> f64 {
+    let bits = u16::from_le_bytes([uuid::Uuid::new_v4().as_bytes()[0], uuid::Uuid::new_v4().as_bytes()[15]]);
+    f64::from(bits) / f64::from(u16::MAX)
 }
 
 /// Which refusals may go away by themselves (RELIABILITY §1.11).

@@ -6,8 +6,9 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
+    net::TcpListener,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// What it does with every message.
@@ -39,6 +40,7 @@ pub struct Heard {
     pub method: String,
     pub params: Value,
     pub headers: BTreeMap<String, String>,
+    pub at: Instant,
 }
 
 #[derive(Default)]
@@ -47,6 +49,8 @@ struct Memory {
     /// Looks, state, answer.
     tasks: BTreeMap<String, (usize, String, Option<String>)>,
     streams: usize,
+    /// The next so many calls are answered 503, with this `Retry-After`.
+    busy: usize,
 }
 
 struct Inner {
@@ -86,11 +90,15 @@ pub fn skill(id: &str, description: &str, tags: &[&str], examples: &[&str]) -> V
 
 impl Foreign {
     pub async fn start(name: &str, skill: Value, more: Value, play: Play) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let card = card(&url, name, skill, more);
         let inner = Arc::new(Inner { card, play: Mutex::new(play), memory: Mutex::default() });
-        let shared = inner.clone();
+        let server = Self::serve(inner.clone(), listener);
+        Self { url, inner, server }
+    }
+
+    fn serve(shared: Arc<Inner>, listener: TcpListener) -> ServerHandle {
         let server = HttpServer::new(move || {
             App::new()
                 .app_data(web::Data::from(shared.clone()))
@@ -104,7 +112,20 @@ impl Foreign {
         .run();
         let handle = server.handle();
         actix::spawn(server);
-        Self { url, inner, server: handle }
+        handle
+    }
+
+    /// Hangs up on everyone, and is not there for as long.
+    pub async fn gone_for(&mut self, absence: Duration) {
+        self.server.stop(false).await;
+        tokio::time::sleep(absence).await;
+        let at = self.url.strip_prefix("http://").unwrap();
+        self.server = Self::serve(self.inner.clone(), TcpListener::bind(at).unwrap());
+    }
+
+    /// Answers the next so many calls with 503 and `Retry-After: 1`.
+    pub fn is_busy_for(&self, calls: usize) {
+        self.inner.memory.lock().unwrap().busy = calls;
     }
 
     /// The calls of this method it heard.
@@ -190,12 +211,21 @@ async fn rpc(request: HttpRequest, inner: web::Data<Inner>, body: Bytes) -> Http
     let headers = request.headers().iter();
     let headers =
         headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
-    let heard = Heard { method: method.clone(), params: params.clone(), headers: headers.collect() };
+    let heard = Heard { method: method.clone(), params: params.clone(), headers: headers.collect(), at: Instant::now() };
     let count = {
         let mut memory = inner.memory.lock().unwrap();
         memory.heard.push(heard);
         memory.heard.len()
     };
+    let busy = {
+        let mut memory = inner.memory.lock().unwrap();
+        let busy = memory.busy > 0;
+        memory.busy = memory.busy.saturating_sub(1);
+        busy
+    };
+    if busy {
+        return HttpResponse::ServiceUnavailable().insert_header(("retry-after", "1")).body("later");
+    }
     let error = |code: i64, message: &str| {
         HttpResponse::Ok()
             .json(json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }))

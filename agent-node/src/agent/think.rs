@@ -104,9 +104,9 @@ impl AgentActor {
         let trace = trace.map(|trace| trace.below(SpanName::Effect(&key).id()));
         let ask = Ask { agent: self.me.clone(), key, prompt: prompt.clone(), peers: peers.collect(), trace };
         let clock = self.parts.clock;
-        let most = self.parts.limits.think();
-        let limit = deadline.map_or(most, |deadline| clock.wall().until(deadline).min(most));
         let brain = brain_for(&self.parts, prompt).clone();
+        let most = brain.patience(&ask).unwrap_or_else(|| self.parts.limits.think());
+        let limit = deadline.map_or(most, |deadline| clock.wall().until(deadline).min(most));
         let (places, me) = (self.thinking_places.clone(), ctx.address().recipient());
         let conversation = id.clone();
         let is_direct = self.parts.is_direct;

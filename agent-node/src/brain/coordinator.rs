@@ -8,9 +8,9 @@
 mod discover;
 mod foreign_items;
 
-use super::{Ask, Brain, PeerSkill, Turn};
+use super::{Ask, Brain, PeerSkill, Turn, foreign::BESIDE};
 use crate::outbox::{
-    a2a::{credentials::Keyring, errand::Notes, hooks::Hooks},
+    a2a::{credentials::Keyring, hooks::Hooks, notes::Notes},
     outside::Outside,
 };
 use blackboard::store::Shared;
@@ -24,7 +24,7 @@ use protocol::{
     ids::{Address, Capability},
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 use tokio::sync::mpsc;
 
 /// The artifact that goes from turn to turn, and says everything.
@@ -247,6 +247,13 @@ impl Brain for Coordinator {
     fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
         let this = self.clone();
         Box::pin(async move { Ok(this.turn(ask, report).await) })
+    }
+
+    /// Peers are waited for between turns, foreign agents within one.
+    fn patience(&self, ask: &Ask) -> Option<Duration> {
+        let About::Task { input, .. } = &ask.prompt.about else { return None };
+        let bounds = Terms::read(input.as_ref()).ok()?.bounds.unwrap_or_default();
+        Some(bounds.whole().saturating_add(BESIDE))
     }
 
     fn name(&self) -> &'static str {

@@ -6,8 +6,9 @@ use crate::outbox::{
     a2a::{
         Remote, card,
         credentials::Credentials,
-        errand::{Notes, run},
+        errand::run,
         hooks::Hooks,
+        notes::Notes,
     },
     outside::Outside,
 };
@@ -33,6 +34,9 @@ use tokio::sync::{Mutex, mpsc};
 
 /// How long a card is good for.
 const FRESH: Duration = Duration::from_secs(300);
+
+/// What a turn takes beside the errand: reading the card, and saying how it ended.
+pub(super) const BESIDE: Duration = Duration::from_secs(30);
 
 /// Where a foreign agent is and how it is worked with.
 #[derive(Debug, Clone, PartialEq)]
@@ -188,6 +192,10 @@ impl Brain for Arc<Foreign> {
     fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
         let this = self.clone();
         Box::pin(async move { Ok(this.turn(ask, report).await) })
+    }
+
+    fn patience(&self, _ask: &Ask) -> Option<Duration> {
+        Some(self.config.bounds.whole().saturating_add(BESIDE))
     }
 
     fn name(&self) -> &'static str {

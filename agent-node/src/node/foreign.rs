@@ -7,8 +7,8 @@ use crate::{
     outbox::{
         a2a::{
             card::{SPOKEN, fetch},
-            errand::Notes,
             hooks::Hooks,
+            notes::Notes,
         },
         outside::Outside,
         pause,

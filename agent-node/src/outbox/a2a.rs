@@ -8,6 +8,7 @@ pub mod errand;
 #[cfg(feature = "grpc")]
 mod grpc;
 pub mod hooks;
+pub mod notes;
 mod stream;
 
 #[cfg(feature = "grpc")]
@@ -37,7 +38,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// Why an operation came to nothing.
@@ -46,6 +47,14 @@ pub enum CallError {
     /// Nobody answered; another try may fare better.
     #[error("no answer: {0}")]
     Away(String),
+    /// It is busy, and says when another try may fare better.
+    #[error("no answer: {why}")]
+    Later {
+        /// What it answered.
+        why: String,
+        /// How long it asks to be left alone.
+        after: Duration,
+    },
     /// It may not be called at all.
     #[error("{0}")]
     Forbidden(String),
@@ -64,9 +73,18 @@ impl CallError {
     /// Whether the same call may succeed a moment later.
     pub fn is_worth_another_try(&self) -> bool {
         match self {
-            Self::Away(_) => true,
+            Self::Away(_) | Self::Later { .. } => true,
             Self::Refused(error) => matches!(error.kind, Kind::Unavailable | Kind::RateLimited),
             Self::Forbidden(_) | Self::Unauthenticated(_) | Self::Malformed(_) => false,
+        }
+    }
+
+    /// How long the agent asks to be left alone.
+    pub fn asked_pause(&self) -> Option<Duration> {
+        match self {
+            Self::Later { after, .. } => Some(*after),
+            Self::Refused(error) => error.retry_after,
+            Self::Away(_) | Self::Forbidden(_) | Self::Unauthenticated(_) | Self::Malformed(_) => None,
         }
     }
 }
@@ -162,7 +180,7 @@ impl Remote {
         let mut last = CallError::Away("it has no interface".to_owned());
         for _ in 0..self.vetted.interfaces.len() {
             match self.operation(&self.interface(), method, "", json!(request), Some(within)).await {
-                Err(error @ (CallError::Away(_) | CallError::Forbidden(_))) => {
+                Err(error @ (CallError::Away(_) | CallError::Later { .. } | CallError::Forbidden(_))) => {
                     last = error;
                     self.at.fetch_add(1, Ordering::Relaxed);
                 }
@@ -283,11 +301,12 @@ fn away(error: outside::Error) -> CallError {
 fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallError> {
     let status = answer.status.as_u16();
     let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    let after = retry_after(answer);
     let refused = |error: A2aError| match (status, error.kind) {
         (401 | 403, _) | (_, Kind::Unauthenticated | Kind::Forbidden) => {
             CallError::Unauthenticated(error.message)
         }
-        _ => CallError::Refused(error),
+        _ => CallError::Refused(A2aError { retry_after: error.retry_after.or(after), ..error }),
     };
     if let Some(error) = body.as_ref().and_then(|body| body.get("error")).filter(|error| !error.is_null()) {
         return Err(refused(match is_rest(interface) {
@@ -297,7 +316,10 @@ fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallErro
     }
     if status >= 400 {
         return Err(match status {
-            502..=504 | 429 => CallError::Away(format!("it answered {status}")),
+            502..=504 | 429 => {
+                let why = format!("it answered {status}");
+                after.map_or_else(|| CallError::Away(why.clone()), |after| CallError::Later { why: why.clone(), after })
+            }
             _ => refused(A2aError::from_rest(status, body.as_ref().unwrap_or(&Value::Null))),
         });
     }
@@ -311,6 +333,16 @@ fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallErro
         Some(result) => Ok(result),
         None => Err(CallError::Malformed("a JSON-RPC answer with neither result nor error".to_owned())),
     }
+}
+
+/// How long it asks to be left alone (RFC 9110 §10.2.3), in seconds or until a date.
+fn retry_after(answer: &Answer) -> Option<Duration> {
+    let said = answer.headers.get("retry-after")?.to_str().ok()?.trim();
+    if let Ok(seconds) = said.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = chrono::DateTime::parse_from_rfc2822(said).ok()?;
+    Some(SystemTime::from(until).duration_since(SystemTime::now()).unwrap_or_default())
 }
 
 fn read<T: FromProto>(value: Value) -> Result<T, CallError> {

@@ -1,6 +1,10 @@
 //! One piece of work that a foreign agent does for us: what is asked, what is heard of it, and how it ends. What arrives
 //! may arrive twice, as a snapshot or piece by piece; [`Following`] makes one story of it.
 
+mod bounds;
+
+pub use bounds::Bounds;
+
 use super::{
     event::StreamResponse,
     interaction::Mode,
@@ -24,26 +28,6 @@ pub struct Errand {
     pub mode: Mode,
     /// For how long.
     pub bounds: Bounds,
-}
-
-/// How long an errand is pursued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Bounds {
-    /// Times in a row that nobody answers, or a stream breaks, before it is given up.
-    pub attempts: u32,
-    /// Times a task is looked at.
-    pub polls: u32,
-    /// The pause between two looks, ms.
-    pub poll_ms: u64,
-    /// How long one answer may take, ms.
-    pub answer_ms: u64,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { attempts: 4, polls: 600, poll_ms: 1_000, answer_ms: 120_000 }
-    }
 }
 
 /// What is heard on the way.

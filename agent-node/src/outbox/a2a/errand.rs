@@ -1,76 +1,23 @@
 //! Runs one errand to its end: sends the message, follows the task as its mode says, joins a broken stream again, and
 //! after a restart takes up where it was. Every loop has a bound.
 
-use super::{CallError, Events, Remote, hooks::Hooks};
-use crate::outbox::pause;
-use blackboard::store::{Batch, Key, Lane, Shared, Write};
+use super::{CallError, Events, Remote, hooks::Hooks, notes::Notes};
+use crate::outbox::chance;
 use futures_util::StreamExt;
 use protocol::{
     a2a::{
-        errand::{End, Ending, Errand, Following, News},
+        errand::{Bounds, End, Ending, Errand, Following, News},
         event::{SendMessageResponse, StreamResponse},
         interaction::Mode,
         push::PushConfig,
         request::{Configuration, SendMessage},
     },
-    ids::{AgentId, Digest},
 };
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Where an agent remembers which foreign task an errand became, so that a restart does not begin it twice.
-#[derive(Clone)]
-pub struct Notes {
-    agent: AgentId,
-    store: Shared,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Note {
-    task_id: String,
-}
-
-impl Notes {
-    /// Notes in `agent`'s own store.
-    pub fn new(agent: AgentId, store: Shared) -> Self {
-        Self { agent, store }
-    }
-
-    fn key(&self, errand: &str) -> Key {
-        let name = Digest::of(errand.as_bytes()).to_string();
-        Key::new(&[self.agent.as_str(), "errand", &name])
-    }
-
-    fn known(&self, errand: &str) -> Option<String> {
-        let record = self.store.latest(&self.key(errand)).ok()??;
-        serde_json::from_slice::<Note>(&record.value).ok().map(|note| note.task_id)
-    }
-
-    async fn write(&self, write: Write) {
-        let batch = Batch { writes: vec![write], expectations: Vec::new() };
-        if let Err(error) = self.store.commit(Lane::Progress, batch).await {
-            tracing::warn!(agent = %self.agent, %error, "a note about a foreign task was not kept");
-        }
-    }
-
-    async fn keep(&self, errand: &str, task_id: &str) {
-        match serde_json::to_vec(&Note { task_id: task_id.to_owned() }) {
-            Ok(bytes) => self.write(Write::Put(self.key(errand), bytes.into())).await,
-            // An empty note would say that nothing was begun.
-            Err(error) => {
-                tracing::warn!(agent = %self.agent, %error, "a note about a foreign task was not kept")
-            }
-        }
-    }
-
-    /// Lets go of what was noted: it is over.
-    pub async fn forget(&self, errand: &str) {
-        if self.known(errand).is_some() {
-            self.write(Write::Delete(self.key(errand))).await;
-        }
-    }
-}
+/// Streams in a row that bring nothing new before the task is looked at instead.
+const IDLE_STREAMS: u32 = 4;
 
 /// Runs `errand` under `key`, which names it for good. News go to `report`, in order, before this returns. Dropping the
 /// future ends the task over there.
@@ -94,14 +41,22 @@ pub async fn run(
         hooks,
         report,
         following,
+        told: 0,
     };
-    let outcome = match known {
-        Some(_) => run.follow().await,
-        None => run.begin().await,
+    let whole = run.errand.bounds.whole();
+    let pursued = async {
+        match known {
+            Some(_) => run.follow().await,
+            None => run.begin().await,
+        }
     };
-    let end = match outcome {
-        Ok(end) => end,
-        Err(error) => run.following.end(ending(&error), Some(error.to_string())),
+    let end = match tokio::time::timeout(whole, pursued).await {
+        Ok(Ok(end)) => end,
+        Ok(Err(error)) => run.following.end(ending(&error), Some(error.to_string())),
+        Err(_) => {
+            let why = format!("not done within its bounds, {} ms", whole.as_millis());
+            run.following.end(Ending::Timeout, Some(why))
+        }
     };
     run.hold.remote = None;
     if let Some(notes) = &run.notes {
@@ -116,7 +71,7 @@ pub async fn run(
 
 fn ending(error: &CallError) -> Ending {
     match error {
-        CallError::Away(_) | CallError::Forbidden(_) => Ending::Unreachable,
+        CallError::Away(_) | CallError::Later { .. } | CallError::Forbidden(_) => Ending::Unreachable,
         CallError::Unauthenticated(_) => Ending::Unauthenticated,
         CallError::Refused(_) => Ending::Refused,
         CallError::Malformed(_) => Ending::Malformed,
@@ -140,14 +95,19 @@ impl Drop for Hold {
 fn give_up(remote: Remote, task: String) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     drop(runtime.spawn(async move {
-        for attempt in 0..5 {
+        for failures in 1..Bounds::default().attempts {
             match remote.cancel(&task).await {
-                Err(error) if error.is_worth_another_try() => tokio::time::sleep(pause(attempt + 1)).await,
+                Err(error) if error.is_worth_another_try() => rest(failures, &error).await,
                 Err(error) => return tracing::debug!(task, %error, "a foreign task was not cancelled"),
                 Ok(_) => return,
             }
         }
     }));
+}
+
+/// The pause after `failures` calls in a row came to nothing, the last for this reason.
+async fn rest(failures: u32, error: &CallError) {
+    tokio::time::sleep(Bounds::pause(failures, error.asked_pause(), chance())).await;
 }
 
 struct Run {
@@ -159,6 +119,8 @@ struct Run {
     hooks: Option<Hooks>,
     report: mpsc::Sender<News>,
     following: Following,
+    /// How often anything new was heard.
+    told: u64,
 }
 
 impl Run {
@@ -179,7 +141,7 @@ impl Run {
     /// Takes up a task that is known.
     async fn follow(&mut self) -> Result<End, CallError> {
         match self.errand.mode {
-            Mode::Streaming => self.join_again(None).await,
+            Mode::Streaming => self.join_again().await,
             Mode::Sync | Mode::Polling | Mode::Webhook => self.poll().await,
         }
     }
@@ -207,7 +169,7 @@ impl Run {
             match self.remote.send(&request, within).await {
                 Err(error) if error.is_worth_another_try() && attempt + 1 < self.errand.bounds.attempts => {
                     attempt += 1;
-                    tokio::time::sleep(pause(attempt)).await;
+                    rest(attempt, &error).await;
                 }
                 answer => break answer?,
             }
@@ -226,7 +188,7 @@ impl Run {
             match self.remote.send_streaming(&request).await {
                 Err(error) if error.is_worth_another_try() && attempt + 1 < self.errand.bounds.attempts => {
                     attempt += 1;
-                    tokio::time::sleep(pause(attempt)).await;
+                    rest(attempt, &error).await;
                 }
                 events => return events.map(Some),
             }
@@ -239,7 +201,7 @@ impl Run {
             None if self.following.task_id().is_none() => {
                 Err(CallError::Malformed("the stream ended before it said which task it is about".to_owned()))
             }
-            None => self.join_again(None).await,
+            None => self.join_again().await,
         }
     }
 
@@ -252,8 +214,8 @@ impl Run {
                         return Ok(Some(end));
                     }
                 }
-                Err(CallError::Away(why)) => {
-                    tracing::debug!(why, "a foreign stream broke");
+                Err(error) if error.is_worth_another_try() => {
+                    tracing::debug!(%error, "a foreign stream broke");
                     return Ok(None);
                 }
                 Err(error) => return Err(error),
@@ -263,28 +225,47 @@ impl Run {
     }
 
     /// Subscribes to the task, as often as its bounds allow without anything new; where it can't, looks.
-    async fn join_again(&mut self, mut last: Option<CallError>) -> Result<End, CallError> {
+    async fn join_again(&mut self) -> Result<End, CallError> {
         let Some(task) = self.following.task_id().map(str::to_owned) else {
             return Err(CallError::Malformed("no task to follow".to_owned()));
         };
-        for attempt in 0..self.errand.bounds.attempts {
-            tokio::time::sleep(pause(attempt)).await;
+        let (mut failures, mut idle) = (0, 0);
+        loop {
+            let told = self.told;
             match self.remote.subscribe(&task).await {
                 Ok(events) => {
                     if let Some(end) = self.read(events).await? {
                         return Ok(end);
                     }
+                    failures = 0;
+                    idle = if self.told > told { 0 } else { idle + 1 };
+                    if idle >= IDLE_STREAMS {
+                        return self.poll().await;
+                    }
+                    tokio::time::sleep(Bounds::pause(idle + 1, None, chance())).await;
                 }
-                Err(error) if error.is_worth_another_try() => last = Some(error),
-                // It has ended meanwhile, or there is no such thing over there.
-                Err(CallError::Refused(_)) => return self.poll().await,
+                Err(error) if error.is_worth_another_try() => {
+                    failures += 1;
+                    if failures >= self.errand.bounds.attempts {
+                        return match self.look(&task).await {
+                            Ok(Some(end)) => Ok(end),
+                            Ok(None) => self.poll().await,
+                            Err(_) => Err(error),
+                        };
+                    }
+                    rest(failures, &error).await;
+                }
+                // It has ended meanwhile, or its tasks can't be listened to.
+                Err(CallError::Refused(_) | CallError::Malformed(_)) => return self.poll().await,
                 Err(error) => return Err(error),
             }
         }
-        match last {
-            Some(error) => Err(error),
-            None => self.poll().await,
-        }
+    }
+
+    async fn look(&mut self, task: &str) -> Result<Option<End>, CallError> {
+        let seen = self.remote.get(task).await;
+        drop(self.report.send(News::Polled).await);
+        self.hear(StreamResponse::Task(Box::new(seen?))).await
     }
 
     async fn poll(&mut self) -> Result<End, CallError> {
@@ -292,21 +273,21 @@ impl Run {
             return Err(CallError::Malformed("no task to look at".to_owned()));
         };
         let bounds = self.errand.bounds;
+        let between = Duration::from_millis(bounds.poll_ms);
         let mut misses = 0;
         for _ in 0..bounds.polls {
-            let seen = self.remote.get(&task).await;
-            drop(self.report.send(News::Polled).await);
-            match seen {
-                Ok(seen) => {
+            match self.look(&task).await {
+                Ok(Some(end)) => return Ok(end),
+                Ok(None) => {
                     misses = 0;
-                    if let Some(end) = self.hear(StreamResponse::Task(Box::new(seen))).await? {
-                        return Ok(end);
-                    }
+                    tokio::time::sleep(between).await;
                 }
-                Err(error) if error.is_worth_another_try() && misses + 1 < bounds.attempts => misses += 1,
+                Err(error) if error.is_worth_another_try() && misses + 1 < bounds.attempts => {
+                    misses += 1;
+                    rest(misses, &error).await;
+                }
                 Err(error) => return Err(error),
             }
-            tokio::time::sleep(Duration::from_millis(bounds.poll_ms)).await;
         }
         let why =
             format!("not done after it was looked at {} times, every {} ms", bounds.polls, bounds.poll_ms);
@@ -344,6 +325,7 @@ impl Run {
     async fn hear(&mut self, event: StreamResponse) -> Result<Option<End>, CallError> {
         let (news, end) = self.following.hear(event).map_err(CallError::Malformed)?;
         for news in news {
+            self.told += 1;
             if let News::Began { task_id, .. } = &news {
                 self.hold.task = Some(task_id.clone());
                 if let (Some(notes), None) = (&self.notes, &end) {
