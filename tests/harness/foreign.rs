@@ -211,7 +211,12 @@ async fn rpc(request: HttpRequest, inner: web::Data<Inner>, body: Bytes) -> Http
     let headers = request.headers().iter();
     let headers =
         headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
-    let heard = Heard { method: method.clone(), params: params.clone(), headers: headers.collect(), at: Instant::now() };
+    let heard = Heard {
+        method: method.clone(),
+        params: params.clone(),
+        headers: headers.collect(),
+        at: Instant::now(),
+    };
     let count = {
         let mut memory = inner.memory.lock().unwrap();
         memory.heard.push(heard);

@@ -116,8 +116,7 @@ async fn one_that_asks_to_be_left_alone_is() {
 async fn its_work_is_bounded_by_its_own_bounds_and_not_by_what_a_brain_may_take() {
     let foreign = weather("{}", Play::Works(30, "took its time")).await;
     let quick = |how: &str| {
-        team(&foreign, how)
-            .replace("mesh: { outside:", "mesh: { limits: { thinkMs: 300 }, outside:")
+        team(&foreign, how).replace("mesh: { outside:", "mesh: { limits: { thinkMs: 300 }, outside:")
     };
     let mesh = Process::up(&quick(", bounds: { pollMs: 50 }")).await;
     let task = mesh.agent("desk-01").ask(forecast_of("slowly")).await;

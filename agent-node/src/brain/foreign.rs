@@ -3,13 +3,7 @@
 
 use super::{Ask, Brain, Turn};
 use crate::outbox::{
-    a2a::{
-        Remote, card,
-        credentials::Credentials,
-        errand::run,
-        hooks::Hooks,
-        notes::Notes,
-    },
+    a2a::{Remote, card, credentials::Credentials, errand::run, hooks::Hooks, notes::Notes},
     outside::Outside,
 };
 use protocol::{

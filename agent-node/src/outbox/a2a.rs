@@ -318,7 +318,10 @@ fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallErro
         return Err(match status {
             502..=504 | 429 => {
                 let why = format!("it answered {status}");
-                after.map_or_else(|| CallError::Away(why.clone()), |after| CallError::Later { why: why.clone(), after })
+                after.map_or_else(
+                    || CallError::Away(why.clone()),
+                    |after| CallError::Later { why: why.clone(), after },
+                )
             }
             _ => refused(A2aError::from_rest(status, body.as_ref().unwrap_or(&Value::Null))),
         });

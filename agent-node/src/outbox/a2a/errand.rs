@@ -4,14 +4,12 @@
 use super::{CallError, Events, Remote, hooks::Hooks, notes::Notes};
 use crate::outbox::chance;
 use futures_util::StreamExt;
-use protocol::{
-    a2a::{
-        errand::{Bounds, End, Ending, Errand, Following, News},
-        event::{SendMessageResponse, StreamResponse},
-        interaction::Mode,
-        push::PushConfig,
-        request::{Configuration, SendMessage},
-    },
+use protocol::a2a::{
+    errand::{Bounds, End, Ending, Errand, Following, News},
+    event::{SendMessageResponse, StreamResponse},
+    interaction::Mode,
+    push::PushConfig,
+    request::{Configuration, SendMessage},
 };
 use std::time::Duration;
 use tokio::sync::mpsc;
