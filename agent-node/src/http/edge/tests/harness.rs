@@ -246,9 +246,11 @@ impl Reply {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
         let status = head.split(' ').nth(1)?.parse().ok()?;
-        let reply = Self { status, head, body: bytes[end..].to_vec() };
+        let mut reply = Self { status, head, body: Vec::new() };
         let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
-        (reply.body.len() >= length).then_some(reply)
+        // Copied once and not at every piece: a body may be long.
+        reply.body = bytes.get(end..).filter(|body| body.len() >= length)?.to_vec();
+        Some(reply)
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
