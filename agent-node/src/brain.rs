@@ -152,6 +152,7 @@ pub(crate) mod tests {
                     input: None,
                     artifacts: Vec::new(),
                     deadline: None,
+                    accepted_modes: Vec::new(),
                 },
                 produced: Vec::new(),
                 answers: Vec::new(),

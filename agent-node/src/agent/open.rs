@@ -94,10 +94,12 @@ impl AgentActor {
             Address::Agent(_) => None,
         };
         let capability = request.capability.clone().or(addressed);
+        let capability = capability.or_else(|| self.meant_by_a_client(&admit).cloned());
         let does_it_itself = match &capability {
             Some(capability) if capability.as_str() == joint::CAPABILITY => true,
             Some(capability) => self.parts.card.support(capability) > 0.0 && (names_me || !is_self),
-            None => self.parts.card.open,
+            // An A2A client knows nothing of capabilities: it chose this agent.
+            None => self.parts.card.open || admit.contact.is_some() && self.whoever_orchestrates().is_err(),
         };
         let managed = match (&capability, does_it_itself) {
             (_, true) => None,
@@ -460,6 +462,13 @@ impl AgentActor {
         let batch = Batch { writes, expectations: Vec::new() };
         self.commit_loose(Lane::Progress, batch, vec![key], vec![(waiter, ack)], ctx);
         Ok(durable)
+    }
+
+    /// What an A2A client means that names no skill: the only one there is, unless somebody else takes such requests.
+    fn meant_by_a_client(&self, admit: &Admit) -> Option<&Capability> {
+        admit.contact.as_ref().filter(|_| !self.parts.card.open && self.whoever_orchestrates().is_err())?;
+        let [only] = self.parts.card.skills.as_slice() else { return None };
+        Some(&only.id)
     }
 
     fn whoever_orchestrates(&self) -> Result<Capability, Problem> {

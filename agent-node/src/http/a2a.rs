@@ -4,6 +4,7 @@
 //! In reading order: `rest` and `rpc` are the bindings over HTTP (gRPC's is `crate::grpc`), `call` what all have in
 //! common, then the operations: `send`, `look`, `webhooks`; `stream` is what a client hears; `card` what it reads first.
 
+mod body;
 mod call;
 mod card;
 mod look;

@@ -9,6 +9,7 @@ mod body;
 mod callers;
 #[cfg(feature = "grpc")]
 mod calls;
+mod dialect;
 mod identity;
 mod in_flight;
 mod local_callers;
@@ -40,6 +41,7 @@ use actix_web::{
 };
 use blackboard::refusal::Refusal;
 use bytes::Bytes;
+use dialect::Dialect;
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use in_flight::Gate;
 use protocol::{
@@ -128,9 +130,10 @@ where
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let inner = Rc::clone(&self.0);
         Box::pin(async move {
+            let spoken = Dialect::of(request.path());
             let answer = inner.pass(request).await;
             inner.count(&answer);
-            answer
+            answer.map_err(|error| spoken.put(error))
         })
     }
 }

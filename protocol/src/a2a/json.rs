@@ -10,12 +10,16 @@ use serde_json::{Map, Number, Value};
 
 /// A member that breaks the rules: its path, and the rule (a `BadRequest.fieldViolation`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {problem}")]
+#[error("{}{problem}", before(.field))]
 pub struct Invalid {
     /// Where, as `message.parts[0].text`; empty for the whole.
     pub field: String,
     /// What is wrong with it.
     pub problem: String,
+}
+
+fn before(field: &str) -> String {
+    if field.is_empty() { String::new() } else { format!("{field}: ") }
 }
 
 impl Invalid {

@@ -6,6 +6,7 @@ use super::{
         JSONRPC,
     },
     error::{A2aError, Kind},
+    json::Invalid,
     message::Message,
     part::Content,
     request::Operation,
@@ -14,8 +15,10 @@ use super::{
 };
 use crate::{
     card::{Card, Skill},
+    ids::Capability,
     routes,
     task::EXTENSION,
+    time::WallTime,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -239,6 +242,9 @@ fn requirements(schemes: Schemes) -> Vec<SecurityRequirement> {
     declared(schemes).keys().map(alone).collect()
 }
 
+/// The skill that the card of an agent without any names.
+pub const ANY: &str = "any";
+
 /// An agent without skills still does something: what it is asked.
 fn skills(card: &Card) -> Vec<AgentSkill> {
     let skill = |skill: &Skill| {
@@ -258,10 +264,10 @@ fn skills(card: &Card) -> Vec<AgentSkill> {
     let mut skills: Vec<_> = card.skills.iter().map(skill).collect();
     if skills.is_empty() {
         skills.push(AgentSkill {
-            id: "any".to_owned(),
-            name: "any".to_owned(),
+            id: ANY.to_owned(),
+            name: ANY.to_owned(),
             description: "Does what it is asked, or finds who can.".to_owned(),
-            tags: vec!["any".to_owned()],
+            tags: vec![ANY.to_owned()],
             examples: Vec::new(),
             input_modes: Vec::new(),
             output_modes: Vec::new(),
@@ -275,26 +281,74 @@ fn skills(card: &Card) -> Vec<AgentSkill> {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wishes {
     /// The skill it is meant for.
-    pub capability: Option<String>,
-    /// When it is of no use any more, RFC 3339.
-    pub deadline: Option<String>,
+    pub capability: Option<Capability>,
+    /// When it is of no use any more.
+    pub deadline: Option<WallTime>,
     /// What to do it with, instead of the message's data parts.
     pub input: Option<Value>,
 }
 
+/// The names under which clients say which skill they mean.
+const SKILL: [&str; 3] = ["capability", "skill", "skillId"];
+
 impl Wishes {
-    /// What metadata say: the message's before the request's.
-    pub fn of(message: &Map<String, Value>, request: &Map<String, Value>) -> Self {
-        let all = [message, request];
-        let ours = |name: &str| all.iter().find_map(|metadata| metadata.get(EXTENSION)?.get(name));
-        let plain = |name: &str| all.iter().find_map(|metadata| metadata.get(name));
-        let skill = ours("capability")
-            .or_else(|| ours("skill"))
-            .or_else(|| plain("skill"))
-            .or_else(|| plain("skillId"));
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-        Self { capability: text(skill), deadline: text(ours("deadline")), input: ours("input").cloned() }
+    /// What metadata say: the message's before the request's, ours before what everybody may use.
+    ///
+    /// # Errors
+    /// Names the member that is of the wrong type or can't be read.
+    pub fn of(message: &Map<String, Value>, request: &Map<String, Value>) -> Result<Self, Invalid> {
+        let mut wishes = Self::default();
+        let mut plain = None;
+        for (place, metadata) in [("message.metadata", message), ("metadata", request)] {
+            if let Some(ours) = metadata.get(EXTENSION) {
+                let place = format!("{place}.{EXTENSION}");
+                let ours = ours.as_object().ok_or_else(|| Invalid::new(&place, "must be an object"))?;
+                wishes.add(&place, ours)?;
+            }
+            if plain.is_none() {
+                plain = skill(place, metadata, &SKILL[1..])?;
+            }
+        }
+        wishes.capability = wishes.capability.or(plain);
+        Ok(wishes)
     }
+
+    fn add(&mut self, place: &str, ours: &Map<String, Value>) -> Result<(), Invalid> {
+        if let named @ Some(_) = skill(place, ours, &SKILL)? {
+            self.capability = self.capability.take().or(named);
+        }
+        if let Some((field, text)) = text(place, ours, "deadline")? {
+            let deadline = WallTime::parse(text).map_err(|error| Invalid::new(field, error.to_string()))?;
+            self.deadline.get_or_insert(deadline);
+        }
+        self.input = self.input.take().or_else(|| ours.get("input").cloned());
+        Ok(())
+    }
+}
+
+/// The member `name`, and where it stands.
+fn text<'a>(
+    place: &str,
+    members: &'a Map<String, Value>,
+    name: &str,
+) -> Result<Option<(String, &'a str)>, Invalid> {
+    let field = || format!("{place}.{name}");
+    match members.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some((field(), text))),
+        Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            Err(Invalid::new(field(), "must be a string"))
+        }
+    }
+}
+
+fn skill(place: &str, members: &Map<String, Value>, names: &[&str]) -> Result<Option<Capability>, Invalid> {
+    for name in names {
+        if let Some((field, text)) = text(place, members, name)? {
+            return Capability::parse(text).map(Some).map_err(|error| Invalid::new(field, error.to_string()));
+        }
+    }
+    Ok(None)
 }
 
 /// The data that a message's parts hold: one value, or a list of them.
@@ -372,6 +426,35 @@ mod tests {
             assert_eq!(refused, expected, "{operation:?}");
         }
         assert!(terms.check(Operation::SendMessage, &["urn:x".to_owned()], Schemes::default()).is_ok());
+    }
+
+    #[test]
+    fn what_is_wished_is_read_from_where_it_may_stand_or_refused_by_its_place() {
+        let of = |message: Value, request: Value| {
+            Wishes::of(message.as_object().unwrap(), request.as_object().unwrap())
+        };
+        let ours = |value: Value| json!({ EXTENSION: value });
+        let skill = |wishes: Wishes| wishes.capability.map(|skill| skill.to_string());
+        for (message, request) in [
+            (ours(json!({ "capability": "a" })), json!({ "skill": "b" })),
+            (json!({ "skill": "b" }), ours(json!({ "skillId": "a" }))),
+            (json!({ "skill": "a" }), json!({ "skill": "b" })),
+            (json!({ "x": 1 }), json!({ "skillId": "a", "skill": null })),
+        ] {
+            assert_eq!(skill(of(message, request).unwrap()).as_deref(), Some("a"));
+        }
+        let wishes = of(ours(json!({ "deadline": "2030-01-01T00:00:00Z", "input": [1] })), json!({})).unwrap();
+        assert!(wishes.deadline.is_some() && wishes.input == Some(json!([1])) && wishes.capability.is_none());
+        for (wrong, field) in [
+            (json!({ "skill": 5 }), "message.metadata.skill".to_owned()),
+            (json!({ "skill": "two words" }), "message.metadata.skill".to_owned()),
+            (ours(json!("str")), format!("message.metadata.{EXTENSION}")),
+            (ours(json!({ "capability": ["a"] })), format!("message.metadata.{EXTENSION}.capability")),
+            (ours(json!({ "deadline": 1 })), format!("message.metadata.{EXTENSION}.deadline")),
+            (ours(json!({ "deadline": "soon" })), format!("message.metadata.{EXTENSION}.deadline")),
+        ] {
+            assert_eq!(of(wrong.clone(), json!({})).unwrap_err().field, field, "{wrong}");
+        }
     }
 
     #[test]

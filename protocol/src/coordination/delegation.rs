@@ -156,6 +156,7 @@ impl Delegation {
             input: spec.input.clone(),
             artifacts: spec.artifacts.clone(),
             deadline: spec.deadline,
+            accepted_modes: spec.accepted_modes.clone(),
         };
         let produced = self.accountable.artifacts().to_vec();
         let first = || spec.contact.as_ref().map(|contact| Box::new(contact.message.clone()));

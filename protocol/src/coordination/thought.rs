@@ -53,6 +53,9 @@ pub enum About {
         /// When it is of no use any more.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<WallTime>,
+        /// Media types the asker can use; empty means any.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        accepted_modes: Vec<String>,
     },
     /// A peer's question.
     #[serde(rename_all = "camelCase")]

@@ -94,7 +94,7 @@ impl Run<'_> {
         let text = answer.unwrap_or_else(|| item.text.clone());
         let mut message = Message::text(format!("{}:{}", self.ask.key, item.alias), Role::User, text);
         message.task_id = self.record.task_ids.get(&item.alias).cloned();
-        let ours = json!({ "skillId": item.skill, "sessionId": self.record.session_id, "alias": item.alias });
+        let ours = json!({ "capability": item.skill, "skillId": item.skill, "sessionId": self.record.session_id, "alias": item.alias });
         message.metadata.insert(protocol::task::EXTENSION.to_owned(), ours);
         let method = if mode == Mode::Streaming { "SendStreamingMessage" } else { "SendMessage" };
         self.record.sent(item, mode.word(), json!({

@@ -1,6 +1,7 @@
 //! The HTTP+JSON binding (A2A §11): path and query say which operation, the status what came of it.
 
 use super::{
+    body,
     call::{Call, Reply, activated, text},
     rpc::is_json,
     stream,
@@ -113,7 +114,7 @@ fn object(request: &HttpRequest, body: &[u8], depth: usize) -> Result<Map<String
         let message = "Content-Type must be application/a2a+json or application/json";
         return Err(A2aError::new(Kind::ContentTypeNotSupported, message));
     }
-    let Value::Object(members) = protocol::json::parse(body, depth)? else {
+    let Value::Object(members) = body::parse(body, depth).map_err(|refused| refused.error)? else {
         return Err(Invalid::new("", "the body must be a JSON object").into());
     };
     Ok(members)

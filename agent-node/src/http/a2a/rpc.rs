@@ -1,6 +1,7 @@
 //! The JSON-RPC binding (A2A §9): every answer is 200, and what went wrong stands in it.
 
 use super::{
+    body,
     call::{Answer, Call, Reply, activated, text},
     stream,
 };
@@ -86,17 +87,15 @@ async fn take(
         let message = "Content-Type must be application/json";
         return Err(A2aError::new(Kind::ContentTypeNotSupported, message));
     }
-    let parsed = protocol::json::parse(body, node.limits.max_depth)?;
+    let parsed = body::parse(body, node.limits.max_depth).map_err(|refused| {
+        *id = refused.id;
+        refused.error
+    })?;
     let Value::Object(mut members) = parsed else {
         return Err(invalid("a request is one JSON object; batches are not taken"));
     };
-    match members.remove("id") {
-        Some(named @ (Value::String(_) | Value::Number(_))) => *id = named,
-        None | Some(Value::Null) => {}
-        Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
-            return Err(invalid("id must be a string, a number or null"));
-        }
-    }
+    *id = body::called(members.remove("id").unwrap_or_default())
+        .ok_or_else(|| invalid("id must be a string, a number or null"))?;
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("jsonrpc must be \"2.0\""));
     }

@@ -20,13 +20,12 @@ use protocol::{
         message::Message,
         part::{Artifact, Content},
         request::SendMessage,
-        terms::{Wishes, data_of},
+        terms::{ANY, Wishes, data_of},
     },
     envelope::Envelope,
     ids::{Address, AgentId, Capability, Digest, MessageId, TaskId},
     message::{Payload, TaskRequest},
     task::{Contact, Status, Task, TaskState},
-    time::WallTime,
 };
 use serde_json::Map;
 
@@ -144,12 +143,13 @@ async fn go_on(
         let message = format!("task {task} has ended: {}; it takes no further message", state.word());
         A2aError::new(Kind::UnsupportedOperation, message).with("taskId", &task)
     };
-    if row.ended_at.is_some() {
-        return Err(ended(row.task.status.state));
-    }
     let taken = Taken { task: task.clone(), is_new: false, ended: None };
+    // A repeat is answered as the first was, also when the task has ended since.
     if call.wants_ours() && row.task.history.iter().any(|known| known.message_id == said.message_id) {
         return Ok(taken);
+    }
+    if row.ended_at.is_some() {
+        return Err(ended(row.task.status.state));
     }
     if let Some(webhook) = webhook {
         webhooks::put(call, row, webhook, (head, usize::MAX)).await?;
@@ -188,19 +188,17 @@ async fn begin(call: &Call, request: SendMessage) -> Result<(TaskId, Option<Box<
         }
         false => (format!("a2a-{}", uuid::Uuid::now_v7()), Digest::of(&body)),
     };
-    let wishes = Wishes::of(&request.message.metadata, &request.metadata);
-    let invalid = |field: &'static str, why: String| A2aError::from(Invalid::new(field, why));
-    let capability = wishes.capability.as_deref().map(Capability::parse).transpose();
-    let deadline = wishes.deadline.as_deref().map(WallTime::parse).transpose();
+    let wishes = Wishes::of(&request.message.metadata, &request.metadata)?;
+    let is_any = |skill: &Capability| skill.as_str() == ANY && call.local.card.skills.is_empty();
     let message = request.message;
     let asked = TaskRequest {
         description: description(&message),
         task_id: None,
-        capability: capability.map_err(|error| invalid("metadata.skill", error.to_string()))?,
+        capability: wishes.capability.filter(|skill| !is_any(skill)),
         input: wishes.input.or_else(|| data_of(&message)),
         artifacts: Vec::new(),
         inline_artifacts: files(&message).into_iter().chain(referred_to(call, &message)?).collect(),
-        deadline: deadline.map_err(|error| invalid("metadata.deadline", error.to_string()))?,
+        deadline: wishes.deadline,
         accepted_modes: request.configuration.map(|asked| asked.accepted_output_modes).unwrap_or_default(),
         reply_to: None,
         on_behalf_of: None,

@@ -145,8 +145,9 @@ pub(super) fn of(
         let from = request.peer_addr().map(|peer| peer.ip());
         let is_watcher =
             || request.path() == routes::METRICS && from.is_some_and(|from| auth.watchers.admit(from));
-        let is_for_everyone = is_call_back(request)
-            || request.method().is_safe() && (request.path().starts_with(WELL_KNOWN) || is_watcher());
+        let is_well_known = request.method().is_safe() && request.path().starts_with(WELL_KNOWN);
+        let is_for_everyone =
+            is_call_back(request) || is_well_known || request.method().is_safe() && is_watcher();
         let called = origin::called(request);
         let shown = Shown {
             key: text(API_KEY_HEADER),
@@ -154,7 +155,11 @@ pub(super) fn of(
             from: from.filter(|_| !is_for_everyone),
             called: &called,
         };
-        let found = auth.user(&shown, user)?;
+        let found = match auth.user(&shown, user) {
+            // What is public asks for no credential, so none can be wrong.
+            Err(_) if is_well_known => None,
+            found => found?,
+        };
         let found = found.or_else(|| is_for_everyone.then(|| user.clone())).ok_or_else(stranger)?;
         return Ok(Who { principal: found, digest: None });
     }

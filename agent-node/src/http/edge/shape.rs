@@ -131,6 +131,12 @@ pub(super) fn unread(problem: Problem, payload: Payload) -> Error {
     Unread { refusal: Refusal(problem), payload: Cell::new(Some(payload)) }.into()
 }
 
+/// The problem that `error` is about, if it is a refusal of ours.
+pub(super) fn problem_of(error: &Error) -> Option<&Problem> {
+    let unread = || error.as_error::<Unread>().map(|unread| &unread.refusal);
+    error.as_error::<Refusal>().or_else(unread).map(|refusal| &refusal.0)
+}
+
 struct Unread {
     refusal: Refusal,
     payload: Cell<Option<Payload>>,

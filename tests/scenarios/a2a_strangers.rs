@@ -1,0 +1,142 @@
+//! A2A clients that know nothing of the mesh: they name no skill, repeat themselves, show wrong keys, send odd JSON.
+
+use crate::harness::{Process, client};
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+
+const OURS: &str = "urn:agent-mesh:ext:task:v1";
+
+const TEAM: &str = "
+agents:
+  - { agent: one-01, skills: [forge], brain: { exec: [/bin/sh, tell.sh] } }
+  - { agent: two-01, skills: [weld, paint], brain: { exec: [/bin/sh, tell.sh] } }
+  - { agent: none-01, open: true, brain: { scripted: script.yaml } }
+mesh:
+  callers: [{ user: alice, apiKey: alices-own-key-0001 }]
+";
+
+/// Tells what it was asked, as it was asked.
+const TELL: &str = r#"
+read -r ask
+text=$(printf '%s' "$ask" | sed 's/\\/\\\\/g; s/"/\\"/g')
+printf '{"type":"artifact","name":"asked","text":"%s"}\n' "$text"
+echo '{"type":"done"}'
+"#;
+
+const SCRIPT: &str = "
+turns:
+  - { when: { messageId: answer }, end: { done: thanks } }
+  - { when: { contains: ask me }, say: [{ type: question, id: q, text: which? }] }
+  - { say: [{ type: artifact, name: a.txt, text: made }], end: { done: done } }
+";
+
+async fn up() -> Process {
+    Process::up_beside(TEAM, &[("tell.sh", TELL), ("script.yaml", SCRIPT)]).await
+}
+
+fn called(mesh: &Process, agent: &str, path: &str, body: &Value) -> RequestBuilder {
+    client().post(format!("{}{path}", mesh.agents[agent])).header("a2a-version", "1.0").json(body)
+}
+
+async fn answer(request: RequestBuilder) -> (u16, Value) {
+    let response = request.send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+fn said(id: &str, text: &str) -> Value {
+    json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": text }] })
+}
+
+async fn sent(mesh: &Process, agent: &str, body: Value) -> (u16, Value) {
+    answer(called(mesh, agent, "/a2a/v1/message:send", &body)).await
+}
+
+/// What the brain of a task was asked for: the capability, and the types it is wanted in.
+fn asked(answer: &Value) -> (Value, Value) {
+    let text = answer["task"]["artifacts"][0]["parts"][0]["text"].as_str();
+    let ask: Value = serde_json::from_str(text.unwrap_or_else(|| panic!("{answer:#}"))).unwrap();
+    (ask["task"]["capability"].clone(), ask["task"]["acceptedModes"].clone())
+}
+
+#[tokio::test]
+async fn a_message_that_names_no_skill_is_for_the_agent_it_was_sent_to() {
+    let mesh = up().await;
+    let modes = json!({ "message": said("m", "hello"), "configuration": { "acceptedOutputModes": ["image/png"] } });
+    let (_, one) = sent(&mesh, "one-01", modes).await;
+    assert_eq!(asked(&one), (json!("forge"), json!(["image/png"])));
+    let (_, two) = sent(&mesh, "two-01", json!({ "message": said("m", "hello") })).await;
+    assert_eq!(asked(&two), (Value::Null, Value::Null));
+    let any = json!({ "message": said("m", "hello"), "metadata": { "skill": "any" } });
+    let (_, none) = sent(&mesh, "none-01", any).await;
+    assert_eq!(none["task"]["status"]["state"], "TASK_STATE_COMPLETED", "its card offers it: {none}");
+}
+
+#[tokio::test]
+async fn what_is_wished_wrongly_is_named() {
+    let mesh = up().await;
+    for (wish, field) in [
+        (json!({ "skill": 5 }), "metadata.skill".to_owned()),
+        (json!({ OURS: "x" }), format!("metadata.{OURS}")),
+        (json!({ OURS: { "capability": ["a"] } }), format!("metadata.{OURS}.capability")),
+        (json!({ OURS: { "deadline": 1 } }), format!("metadata.{OURS}.deadline")),
+    ] {
+        let (status, told) = sent(&mesh, "none-01", json!({ "message": said("m", "x"), "metadata": wish })).await;
+        let violation = &told["error"]["details"][1]["fieldViolations"][0];
+        assert_eq!((status, violation["field"].as_str()), (400, Some(field.as_str())), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_answer_is_answered_with_its_task_also_once_that_has_ended() {
+    let mesh = up().await;
+    let (_, begun) = sent(&mesh, "none-01", json!({ "message": said("q", "ask me") })).await;
+    let task = &begun["task"]["id"];
+    let mut reply = said("answer", "that one");
+    reply["taskId"] = task.clone();
+    let body = json!({ "message": reply });
+    let send = || called(&mesh, "none-01", "/a2a/v1/message:send", &body).header("a2a-extensions", OURS);
+    for _ in 0..2 {
+        let (status, told) = answer(send()).await;
+        assert_eq!((status, &told["task"]["id"]), (200, task), "{told}");
+        assert_eq!(told["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    }
+    let (status, _) = answer(called(&mesh, "none-01", "/a2a/v1/message:send", &body)).await;
+    assert_eq!(status, 400, "others may use an id twice and mean two things");
+}
+
+#[tokio::test]
+async fn what_the_edge_refuses_is_said_in_the_words_of_the_binding() {
+    let mesh = up().await;
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "ListTasks" });
+    let forged = |request: RequestBuilder| answer(request.header("x-api-key", "not-one-of-the-keys"));
+    let (status, told) = forged(called(&mesh, "one-01", "/a2a/rpc", &body)).await;
+    assert_eq!((status, &told["jsonrpc"], &told["error"]["code"]), (401, &json!("2.0"), &json!(-32010)), "{told}");
+    assert!(told["id"].is_null() && told["error"]["data"][0]["domain"] == "a2a-protocol.org");
+    let (status, told) = forged(called(&mesh, "one-01", "/a2a/v1/message:send", &body)).await;
+    assert_eq!((status, &told["error"]["details"][0]["reason"]), (401, &json!("UNAUTHENTICATED")), "{told}");
+    let (status, told) = forged(called(&mesh, "one-01", "/a2a/messages", &body)).await;
+    assert_eq!((status, &told["reasonCode"]), (401, &json!("unauthenticated")), "{told}");
+
+    let large = json!({ "message": said("m", &"x".repeat(400 * 1024)) });
+    let (status, told) = answer(called(&mesh, "one-01", "/a2a/rpc", &large)).await;
+    assert_eq!((status, &told["error"]["code"]), (413, &json!(-32014)), "{told}");
+
+    let card = format!("{}/.well-known/agent-card.json", mesh.agents["one-01"]);
+    let (status, card) = forged(client().get(card)).await;
+    assert_eq!((status, &card["name"]), (200, &json!("one-01")), "what is public asks for no credential");
+}
+
+#[tokio::test]
+async fn json_that_may_not_be_is_told_from_what_is_no_json() {
+    let mesh = up().await;
+    for (body, code, id) in [
+        (r#"{"jsonrpc":"2.0","id":"a","method":"GetTask","params":{"id":"\u0000"}}"#, -32602, json!("a")),
+        (r#"{"jsonrpc":"2.0","id":8,"method":"GetTask","params":{"id":"a","id":"b"}}"#, -32602, json!(8)),
+        (r#"{"jsonrpc":"2.0","id":8,"method""#, -32700, Value::Null),
+    ] {
+        let request = client().post(format!("{}/a2a/rpc", mesh.agents["one-01"])).header("a2a-version", "1.0");
+        let request = request.header("content-type", "application/json").body(body);
+        let (_, told) = answer(request).await;
+        assert_eq!((&told["error"]["code"], &told["id"]), (&json!(code), &id), "{told}");
+    }
+}
