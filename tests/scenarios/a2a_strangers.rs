@@ -61,7 +61,8 @@ fn asked(answer: &Value) -> (Value, Value) {
 #[tokio::test]
 async fn a_message_that_names_no_skill_is_for_the_agent_it_was_sent_to() {
     let mesh = up().await;
-    let modes = json!({ "message": said("m", "hello"), "configuration": { "acceptedOutputModes": ["image/png"] } });
+    let modes =
+        json!({ "message": said("m", "hello"), "configuration": { "acceptedOutputModes": ["image/png"] } });
     let (_, one) = sent(&mesh, "one-01", modes).await;
     assert_eq!(asked(&one), (json!("forge"), json!(["image/png"])));
     let (_, two) = sent(&mesh, "two-01", json!({ "message": said("m", "hello") })).await;
@@ -80,7 +81,8 @@ async fn what_is_wished_wrongly_is_named() {
         (json!({ OURS: { "capability": ["a"] } }), format!("metadata.{OURS}.capability")),
         (json!({ OURS: { "deadline": 1 } }), format!("metadata.{OURS}.deadline")),
     ] {
-        let (status, told) = sent(&mesh, "none-01", json!({ "message": said("m", "x"), "metadata": wish })).await;
+        let (status, told) =
+            sent(&mesh, "none-01", json!({ "message": said("m", "x"), "metadata": wish })).await;
         let violation = &told["error"]["details"][1]["fieldViolations"][0];
         assert_eq!((status, violation["field"].as_str()), (400, Some(field.as_str())), "{told}");
     }
@@ -110,7 +112,11 @@ async fn what_the_edge_refuses_is_said_in_the_words_of_the_binding() {
     let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "ListTasks" });
     let forged = |request: RequestBuilder| answer(request.header("x-api-key", "not-one-of-the-keys"));
     let (status, told) = forged(called(&mesh, "one-01", "/a2a/rpc", &body)).await;
-    assert_eq!((status, &told["jsonrpc"], &told["error"]["code"]), (401, &json!("2.0"), &json!(-32010)), "{told}");
+    assert_eq!(
+        (status, &told["jsonrpc"], &told["error"]["code"]),
+        (401, &json!("2.0"), &json!(-32010)),
+        "{told}"
+    );
     assert!(told["id"].is_null() && told["error"]["data"][0]["domain"] == "a2a-protocol.org");
     let (status, told) = forged(called(&mesh, "one-01", "/a2a/v1/message:send", &body)).await;
     assert_eq!((status, &told["error"]["details"][0]["reason"]), (401, &json!("UNAUTHENTICATED")), "{told}");
@@ -134,7 +140,8 @@ async fn json_that_may_not_be_is_told_from_what_is_no_json() {
         (r#"{"jsonrpc":"2.0","id":8,"method":"GetTask","params":{"id":"a","id":"b"}}"#, -32602, json!(8)),
         (r#"{"jsonrpc":"2.0","id":8,"method""#, -32700, Value::Null),
     ] {
-        let request = client().post(format!("{}/a2a/rpc", mesh.agents["one-01"])).header("a2a-version", "1.0");
+        let request =
+            client().post(format!("{}/a2a/rpc", mesh.agents["one-01"])).header("a2a-version", "1.0");
         let request = request.header("content-type", "application/json").body(body);
         let (_, told) = answer(request).await;
         assert_eq!((&told["error"]["code"], &told["id"]), (&json!(code), &id), "{told}");

@@ -443,7 +443,8 @@ mod tests {
         ] {
             assert_eq!(skill(of(message, request).unwrap()).as_deref(), Some("a"));
         }
-        let wishes = of(ours(json!({ "deadline": "2030-01-01T00:00:00Z", "input": [1] })), json!({})).unwrap();
+        let wishes =
+            of(ours(json!({ "deadline": "2030-01-01T00:00:00Z", "input": [1] })), json!({})).unwrap();
         assert!(wishes.deadline.is_some() && wishes.input == Some(json!([1])) && wishes.capability.is_none());
         for (wrong, field) in [
             (json!({ "skill": 5 }), "message.metadata.skill".to_owned()),

@@ -30,9 +30,8 @@ pub(super) enum Dialect {
 impl Dialect {
     /// The one that is spoken at `path`.
     pub(super) fn of(path: &str) -> Self {
-        let is_at = |base: &str| {
-            path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
+        let is_at =
+            |base: &str| path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         match (is_at(routes::A2A_RPC), is_at(routes::A2A_REST)) {
             (true, _) => Self::Rpc,
             (false, true) => Self::Rest,
@@ -77,7 +76,8 @@ impl ResponseError for Put {
 
     fn error_response(&self) -> HttpResponse {
         let answer = self.error.error_response();
-        let mut answer = answer.map_body(|_, under| BoxBody::new(Words { said: self.body.clone(), _under: under }));
+        let mut answer =
+            answer.map_body(|_, under| BoxBody::new(Words { said: self.body.clone(), _under: under }));
         answer.headers_mut().remove(CONTENT_LENGTH);
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         answer
