@@ -24,7 +24,7 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
             b'P' if text[at..].starts_with(b"Private-Lines:") => putty_key(text, at),
             b'-' if at == 0 || b" \t\n\r\"'`(".contains(&text[at - 1]) => option(text, at),
             b'<' if text[at..].starts_with(b"<<<") => here(text, at),
-            b'n' | b'h' | b'v' | b's' if is_begun => positional(text, at),
+            b'n' | b'h' | b'v' | b's' | b'r' if is_begun => positional(text, at),
             b'\n' | b'"' if at + 1 < text.len() => passfile(text, at + 1),
             b'@' => login(text, at),
             b':' if text[at..].starts_with(b"://") => in_url(text, at + 3),

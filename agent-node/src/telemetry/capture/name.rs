@@ -85,7 +85,7 @@ const OTHERWISE: &[&str] = &[
 const NO_OTHERWISE: &[&str] = &["account", "admin", "profile", "string"];
 
 /// The last word of a name that may be a credential's.
-const PERHAPS: &[&str] = &["auth", "otp", "pass", "pin", "psk", "session", "sid", "totp"];
+const PERHAPS: &[&str] = &["auth", "otp", "pass", "pin", "psk", "salt", "session", "sid", "totp"];
 
 /// Words that end in `pass` and have nothing to do with it.
 const NO_PASS: &[&str] =

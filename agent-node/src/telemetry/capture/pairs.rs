@@ -31,8 +31,9 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
         let end = text[at..].iter().position(|byte| !is_word(*byte)).map_or(text.len(), |more| at + more);
         let name = at..end;
         at = end;
-        if within.is_loose(text, &name) {
-            found.push(name);
+        if let Some(loose) = within.loose(text, &name) {
+            at = loose.end;
+            found.push(loose);
             continue;
         }
         let is_data = || is_secret && [&b"data"[..], b"stringData"].contains(&&text[name.clone()]);

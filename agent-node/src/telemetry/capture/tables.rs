@@ -34,6 +34,10 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
 
 /// A line between a head and its rows, or around them.
 fn is_divider(line: &[u8]) -> bool {
+    let is_drawn = line.windows(3).any(|sign| sign == "─".as_bytes() || sign == "═".as_bytes());
+    if is_drawn {
+        return line.iter().all(|byte| *byte >= 0x80 || *byte == b' ');
+    }
     line.len() > 2
         && line.iter().filter(|byte| b"-=".contains(byte)).take(3).count() > 1
         && line.iter().all(|byte| b"-+|=: \t\"{}".contains(byte))
@@ -47,6 +51,7 @@ fn cells(line: &[u8], separator: Separator) -> Vec<Range<usize>> {
         let closing = || line[at + 1..].iter().position(|byte| *byte == b'"').map(|more| at + 1 + more);
         match line[at] {
             b'"' if begins && separator.has_quotes() => at = closing().unwrap_or(at) + 1,
+            b'\\' if separator == Separator::Bar => at += 2,
             _ => match separator.length(&line[at..]) {
                 0 => at += 1,
                 length => {
@@ -82,5 +87,5 @@ fn is_secret(says: Says, cell: &[u8], is_prose: bool) -> bool {
         || is_ordinary
         || word::is_harmless(cell)
         || matches!(cell, b"NULL" | b"-" | b"n/a" | b"N/A")
-        || is_prose && (word::is_common(cell) || word::is_remark(cell)))
+        || is_prose && (word::is_common(cell) || word::is_known_name(cell) || word::is_remark(cell)))
 }

@@ -4,7 +4,7 @@ mod cost;
 mod forms;
 
 use super::*;
-use forms::{HIDDEN, ORDINARY, PASTED, SHOWN};
+use forms::{HIDDEN, ORDINARY, PASTED, SHOWN, WRITTEN};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn full(content: &Value) -> String {
 #[test]
 fn no_form_of_a_credential_is_told() {
     let mut told = Vec::new();
-    for text in HIDDEN.iter().chain(PASTED) {
+    for text in HIDDEN.iter().chain(PASTED).chain(WRITTEN) {
         let alone = full(&json!(text));
         let within = full(&json!({ "description": text, "list": [text] }));
         let amid = full(&json!(format!("Before it.\n{text}\nAfter it.")));
@@ -26,7 +26,13 @@ fn no_form_of_a_credential_is_told() {
             }
         }
     }
-    assert!(told.is_empty(), "{} of {}:\n{}", told.len(), (HIDDEN.len() + PASTED.len()) * 4, told.join("\n"));
+    assert!(
+        told.is_empty(),
+        "{} of {}:\n{}",
+        told.len(),
+        (HIDDEN.len() + PASTED.len() + WRITTEN.len()) * 4,
+        told.join("\n")
+    );
 }
 
 #[test]
@@ -137,11 +143,29 @@ proptest! {
     fn whatever_stands_around_it_a_credential_is_masked(
         before in r#"([a-z"'\\{}\[\]<>=:;,&%$()| \n-]|password|token=|"auth":|<secret>){0,30}"#,
         after in r#"[ \n]([a-z"'\\{}\[\]<>=:;,&%$()| \n-]|password|token=|"auth":|</secret>){0,30}"#,
-        form in prop::sample::select(&["password=Canary7Canary", "\"apiKey\":\"Canary7Canary\"", "ghp_Canary7Canary", "--token Canary7Canary"]),
+        form in prop::sample::select(&["password=Canary7Canary", "\"apiKey\":\"Canary7Canary\"", "ghp_Canary7Canary", "--token Canary7Canary",
+            "set_password(\"Canary7Canary\")", "password => Canary7Canary", "INSERT INTO t (a, password) VALUES (1, 'Canary7Canary');",
+            "| user | password |\n|---|---|\n| bob | Canary7Canary |\n", "secrets:\n  db: Canary7Canary\n"]),
     ) {
         let text = format!("{before}\n{form}{after}");
         let told = full(&json!(text));
         prop_assert!(!told.contains("Canary7Canary"), "{text:?} is told as {told:?}");
+    }
+
+    #[test]
+    fn whatever_it_is_a_credential_is_masked(
+        value in "[a-zA-Z]{3}(qx|Zk)[a-z0-9]{2,6}[A-Za-z0-9!#_+-]{0,6}[a-z0-9]",
+        form in prop::sample::select(&[
+            "password: {}", "PASSWORD={}", "password = '{}'", "{\"password\":\"{}\"}", "secrets:\n  db: {}", "credentials:\n  - {}",
+            "user,password\nbob,{}", "| user | password |\n|--|--|\n| bob | {} |", "INSERT INTO users (name, password) VALUES ('bob', '{}')",
+            "set_password(\"{}\")", "x.basic_auth(\"bob\", \"{}\")", "password => {}", "password -> {}", "password ({})",
+            "token = os.environ.get(\"TOKEN\", \"{}\")", "echo ${TOKEN:-{}}", "{\"value\":\"{}\",\"name\":\"password\"}",
+            "password: \"must be {}\"", "[credentials]\nbob = {}", "CREATE USER bob IDENTIFIED BY '{}'", "--token {}",
+        ]),
+    ) {
+        let text = form.replace("{}", &value);
+        let told = full(&json!(text));
+        prop_assert!(!told.contains(&value), "{text:?} is told as {told:?}");
     }
 
     #[test]

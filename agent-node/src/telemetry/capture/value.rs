@@ -200,8 +200,14 @@ fn quoted(text: &[u8], at: usize) -> Fate {
         }
         false => at + 1..closing(text, at),
     };
-    let is_kept = inner.len() <= NEAR * 2 && word::is_harmless(&text[inner.clone()]);
-    if is_kept || inner.is_empty() { Fate::Kept } else { Fate::Masked(inner) }
+    let is_kept = inner.is_empty() || inner.len() <= NEAR * 2 && word::is_harmless(&text[inner.clone()]);
+    let after = (inner.end + 1).min(text.len());
+    match is_kept {
+        // What is added to it may be one: `"Bearer " + "x"`.
+        true if text[skip(text, after, |byte| byte == b' ')..].starts_with(b"+") => Fate::Expression(after),
+        true => Fate::Kept,
+        false => Fate::Masked(inner),
+    }
 }
 
 /// Where the structure that opens at `at` closes.

@@ -94,7 +94,16 @@ pub(super) fn is_harmless(quoted: &[u8]) -> bool {
         || is_reference(quoted)
         || is_rule(quoted)
         || is_version(quoted)
+        || is_scheme_of(quoted)
         || matches!(quoted, [byte] if !byte.is_ascii_alphanumeric())
+}
+
+/// Whether a scheme is all that is told, or what comes behind it is a reference: `Bearer `, `Bearer {token}`.
+fn is_scheme_of(quoted: &[u8]) -> bool {
+    let quoted = quoted.trim_ascii_start();
+    let end = quoted.iter().position(|byte| *byte == b' ').unwrap_or(quoted.len());
+    let said = quoted[end..].trim_ascii();
+    end < quoted.len() && is_scheme(&quoted[..end]) && (said.is_empty() || is_reference(said))
 }
 
 /// Whether `word` is a version: `9`, `0.8`, `1.2.3`.

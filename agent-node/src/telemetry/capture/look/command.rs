@@ -91,6 +91,7 @@ pub(super) fn option(text: &[u8], at: usize) -> Option<Range<usize>> {
         // `-p 3306:3306` is a container's port.
         Takes::Joined | Takes::Password
             if is_in_container
+                && (said.len() < 6 || said.contains(&b':'))
                 && said.iter().all(|byte| byte.is_ascii_digit() || b".:/tcpud".contains(byte)) =>
         {
             return None;
@@ -117,8 +118,10 @@ pub(super) fn option(text: &[u8], at: usize) -> Option<Range<usize>> {
         Some(quote) => password.end + 1..run(text, password.end + 1, |byte| byte != quote && byte != b'\n'),
         None => password,
     };
-    let is_told =
-        password.is_empty() || text[password.start] == b'-' || word::is_reference(&text[password.clone()]);
+    let is_told = text[password.start..].starts_with(b"$(")
+        || password.is_empty()
+        || text[password.start] == b'-'
+        || word::is_reference(&text[password.clone()]);
     (!is_told).then_some(password)
 }
 
@@ -136,6 +139,7 @@ pub(super) fn positional(text: &[u8], at: usize) -> Option<Range<usize>> {
         b"secrets set ",
         b"sqlplus ",
         b"vault login ",
+        b"rabbitmqctl ",
     ];
     let start = starts.into_iter().find(|start| text[at..].starts_with(start))?;
     let near = &text[..text.len().min(at + LONGEST)];
@@ -151,13 +155,13 @@ pub(super) fn positional(text: &[u8], at: usize) -> Option<Range<usize>> {
         return (from < end && !word::is_reference(&text[from..end])).then_some(from..end);
     }
     // What the password comes after: the user, or the option, the file and the user.
-    for _ in 0..if start.starts_with(b"net") {
-        1
-    } else if start.starts_with(b"v") {
-        0
-    } else {
-        3
-    } {
+    let others = match start[0] {
+        b'v' => 0,
+        b'n' => 1,
+        b'r' => 2,
+        _ => 3,
+    };
+    for _ in 0..others {
         from = run(near, run(near, from, |byte| byte != b' '), |byte| byte == b' ');
     }
     let said = from..run(near, from, |byte| byte != b' ').min(end);

@@ -16,7 +16,7 @@ const VALUES: &[&[u8]] = &[b"value", b"val", b"default", b"content"];
 
 /// What the name goes by that a value stands beside.
 const NAMES: &[&[u8]] =
-    &[b"name", b"key", b"field", b"id", b"header", b"label", b"property", b"variable", b"title"];
+    &[b"name", b"key", b"field", b"id", b"header", b"label", b"property", b"variable", b"title", b"type"];
 
 /// Where the value begins behind one of [`VALUES`] in `near`, in the same object, tag or item of a list.
 fn value_in(near: &[u8]) -> Option<usize> {

@@ -15,6 +15,8 @@ const LONGEST: usize = 1_024;
 const TAKES: &[(&str, usize)] = &[
     ("authenticate", 1),
     ("createhmac", 1),
+    ("createsuperuser", 2),
+    ("createuser", 2),
     ("getconnection", 1),
     ("login", 1),
     ("logon", 1),
@@ -94,6 +96,9 @@ pub(super) fn takes(text: &[u8], name: &Range<usize>) -> Fate {
         let start = name.start - near.len();
         return open.map_or(Fate::Kept, |open| Fate::Masked(start + open + 1..start + inner.len()));
     }
+    if matches!(text.get(name.end), Some(b'.' | b':')) {
+        return hashed(text, name);
+    }
     if text.get(name.end) != Some(&b'(') {
         return Fate::Kept;
     }
@@ -102,6 +107,21 @@ pub(super) fn takes(text: &[u8], name: &Range<usize>) -> Fate {
         Some((_, others)) => Fate::Calls(name.end, *others),
         None => Fate::Kept,
     }
+}
+
+/// What a library is given to make a hash of: `bcrypt.hash("x")`, `passwordEncoder.encode("x")`.
+fn hashed(text: &[u8], name: &Range<usize>) -> Fate {
+    let (owner, length) = name::plain(&text[name.clone()]);
+    let is_hasher = [&b"crypt"[..], b"hash", b"hasher", b"argon2", b"encoder", b"pbkdf2", b"scrypt"]
+        .iter()
+        .any(|known| owner[..length].ends_with(known));
+    let from = skip(text, name.end, |byte| b".:".contains(&byte));
+    let end = skip(text, from, |byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let (call, length) = name::plain(&text[from..end]);
+    let is_hashed =
+        [&b"hash"[..], b"hashsync", b"make", b"encode", b"matches", b"compare", b"comparesync", b"verify"];
+    let is_it = is_hasher && is_hashed.contains(&&call[..length]) && text.get(end) == Some(&b'(');
+    if is_it { Fate::Calls(end, 0) } else { Fate::Kept }
 }
 
 /// What is called on a name, or made of the type it names: `password.set("x")`, `Password::new("x")`,
@@ -139,6 +159,8 @@ pub(super) fn instead(text: &[u8], at: usize) -> Option<usize> {
         b"LIKE ",
         b"like ",
         b"ILIKE ",
+        b", with: ",
+        b"with ",
         b"??",
         b"?:",
         b"or ",
@@ -190,7 +212,7 @@ pub(super) fn held_against(text: &[u8], name: &Range<usize>) -> Option<Range<usi
 
 /// The word that a sentence says is one: `use x17y as the password`.
 fn said_before(text: &[u8], before: &[u8], start: usize) -> Option<Range<usize>> {
-    let mut words = before.rsplit(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let mut words = before.rsplit(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let mut last = words.next()?;
     if [&b"the"[..], b"my", b"your", b"a", b"our", b"their"].contains(&last) {
         last = words.next()?;
@@ -207,7 +229,7 @@ pub(super) fn piped(text: &[u8], name: &Range<usize>) -> Option<Range<usize>> {
     let near = &text[name.start.saturating_sub(256)..name.start];
     let start = name.start - near.len();
     let line = near.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let pipe = line + near[line..].iter().rposition(|byte| *byte == b'|')?;
+    let pipe = line + near[line..].iter().rposition(|byte| b"|>".contains(byte))?;
     let said = &near[line..pipe];
     let from = [&b"echo "[..], b"printf "]
         .iter()

@@ -20,6 +20,9 @@ const SECOND: &[&[u8]] = &[b"key", b"keys", b"phrase", b"code", b"codes", b"word
 pub(super) fn says(text: &[u8], at: &Range<usize>) -> Option<Says> {
     let name = &text[at.clone()];
     let before = at.start.checked_sub(1).map(|place| text[place]);
+    if matches!(name, b"PWD" | b"OLDPWD") && matches!(before, Some(b'$' | b'{')) {
+        return None;
+    }
     let is_parameter = matches!(before, Some(b'?' | b'&' | b';')) && text.get(at.end) == Some(&b'=');
     if is_parameter && name::says_in_query(name) {
         return Some(Says::Credential);
@@ -45,6 +48,7 @@ pub(super) fn says(text: &[u8], at: &Range<usize>) -> Option<Says> {
             b"mfa",
             b"2fa",
             b"totp",
+            b"time",
         ];
         let first = &text[at.start - 1 - first..at.start - 1];
         let is_kind = kinds.iter().any(|kind| first.eq_ignore_ascii_case(kind));
@@ -90,6 +94,7 @@ fn joined(text: &[u8], name: &Range<usize>, says: Says) -> Fate {
         return value(Joint::Quoted, from);
     }
     match &text[next..] {
+        [b'-', b'-', b'>', ..] | [b'=', b'=', b'>', ..] => value(Joint::Colon, next + 3),
         [b'=', b'=', b'=', ..] | [b'!', b'=', b'=', ..] => value(Joint::Quoted, next + 3),
         [b'=' | b'!', b'=', ..] => value(Joint::Quoted, next + 2),
         [b'=' | b'-', b'>', ..] if text[name.end] == b']' || is_quoted || is_symbol => {
@@ -101,12 +106,19 @@ fn joined(text: &[u8], name: &Range<usize>, says: Says) -> Fate {
         [b':', b':', ..] => call::method(text, next),
         [b':', b'=', ..] => value(Joint::Equals, next + 2),
         [b':', ..] if is_in_arn(text, name) => Fate::Kept,
+        [b':', b'?', ..] if text[..name.start].ends_with(b"{") => Fate::Kept,
+        [b':', b' ', b'"' | b'\'', b' ' | b')' | b'\n' | b',' | b';', ..]
+            if is_within(text, name, next + 2) =>
+        {
+            Fate::Kept
+        }
         [b':', after @ ..] if is_prompt(text, next + 1, after) => answer(text, next + 1),
         [b':', ..] => value(Joint::Colon, next + 1),
         [b'-', b'>', after, ..] if next == name.end && after.is_ascii_alphabetic() => Fate::Kept,
         [b'?', b':', ..] | [b'-', b'>', ..] => value(Joint::Colon, next + 2),
         [0xe2, 0x86, 0x92, ..] | [0xef, 0xbc, 0x9a, ..] => value(Joint::Colon, next + 3),
         [b'.', b'.', b'.', ..] => dotted(text, next, &named(Joint::Colon)),
+        [b'>', ..] if is_quoted && is_labelled(text, next + 1) => Fate::Kept,
         [b'>', ..] if is_quoted => content(text, next + 1),
         [b'<', b'/', ..] if next == name.end => next_element(text, next),
         [b'>', ..] if next == name.end && is_tag(text, name) => content(text, next + 1),
@@ -117,7 +129,8 @@ fn joined(text: &[u8], name: &Range<usize>, says: Says) -> Fate {
         _ if text[name.clone()].eq_ignore_ascii_case(b"by") => value(Joint::Equals, next),
         [b'I' | b'i', b'N' | b'n', b' ', b'(', ..] => Fate::Calls(next + 3, 0),
         [b'!', b'(', ..] if next == name.end => Fate::Calls(next + 1, 0),
-        [b'(', ..] if next > at && !is_quoted => in_brackets(text, next, says),
+        [b'(' | b'[', ..] if next > at && !is_quoted => in_brackets(text, next, &named(Joint::Colon)),
+        [b'\n', ..] if next == at && text[name.start] == b'-' => below(text, next),
         _ if next > at && text[name.start] == b'-' => value(Joint::Flag, next),
         [b',', ..] if is_argument(text, &(path..name.end), says, is_quoted) => {
             value(Joint::Quoted, skip(text, next + 1, |byte| byte.is_ascii_whitespace()))
@@ -135,7 +148,9 @@ fn joined(text: &[u8], name: &Range<usize>, says: Says) -> Fate {
             value(Joint::Colon, next)
         }
         _ if typed(text, next).is_some() => value(Joint::Equals, typed(text, next).unwrap_or(next)),
-        _ if is_value(text, name) => beside(text, next, &named(Joint::Colon)),
+        _ if is_value(text, name) => {
+            beside(text, next, &named(Joint::Colon)).or_else(|| call::method(text, name.end))
+        }
         [b'\n' | b'\r', ..] if stands_alone(text, name) => alone(text, next),
         _ if next > at && begun(text, name, next) => value(Joint::Equals, next),
         _ if next > at && !text[..name.start].ends_with(b"$") => prose(text, next, &named(Joint::Colon)),
@@ -153,6 +168,18 @@ fn path(text: &[u8], at: usize) -> usize {
     }
     let is_of_path = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
     at - text[..at].iter().rev().take(48).take_while(is_of_path).count()
+}
+
+/// The item of a list below an option that takes it: `- --token` and `- x`.
+fn below(text: &[u8], at: usize) -> Fate {
+    let from = skip(text, at, |byte| byte.is_ascii_whitespace());
+    let said = from + 2..value::line_end(text, from);
+    match text[from..] {
+        [b'-', b' ', next, ..] if next != b'-' && !word::is_harmless(text[said.clone()].trim_ascii()) => {
+            Fate::Masked(said)
+        }
+        _ => Fate::Kept,
+    }
 }
 
 /// What is set below a credential's name: `secret.value=x`.
@@ -173,6 +200,18 @@ fn is_prompt(text: &[u8], at: usize, after: &[u8]) -> bool {
         _ => false,
     };
     is_closing && answer(text, at) != Fate::Kept
+}
+
+/// Whether the quote at `at` closes a text that the name is within: `input("Password: ")`.
+fn is_within(text: &[u8], name: &Range<usize>, at: usize) -> bool {
+    let line = value::line_before(text, name.start);
+    line.iter().filter(|byte| **byte == text[at]).count() % 2 == 1
+}
+
+/// Whether the element at `at` only says what a field is called: `<label for="password">Password</label>`.
+fn is_labelled(text: &[u8], at: usize) -> bool {
+    let said = &text[at..skip(text, at, |byte| byte != b'<')];
+    word::is_common(said.trim_ascii()) || word::is_remark(said)
 }
 
 /// The text in quotes that is sent as the answer to a prompt.

@@ -49,31 +49,31 @@ impl Within {
         (is_code && is_text && !is_told_of(text, at)).then(|| in_code(text, at, found))
     }
 
-    /// Whether the word at `place` is a credential although it is in no quotes.
-    pub(super) fn is_loose(&self, text: &[u8], place: &Range<usize>) -> bool {
+    /// What at `place`, where a word is, is a credential although it is in no quotes.
+    pub(super) fn loose(&self, text: &[u8], place: &Range<usize>) -> Option<Range<usize>> {
         let said = &text[place.clone()];
-        let is_number = said.iter().all(u8::is_ascii_digit);
+        let is_number = said.iter().all(u8::is_ascii_digit) && said.len() >= 4;
         if self.structure.contains(&place.start) {
-            is_number && said.len() >= 4
-                || !is_number && word::is_mixed(said)
-                || self.is_flow && is_leaf(text, place)
-        } else {
-            let before = place.start.checked_sub(1).map(|at| text[at]);
-            self.call.contains(&place.start)
-                && is_number
-                && said.len() >= 4
-                && matches!(before, Some(b'(' | b' ' | b','))
+            let leaf = if self.is_flow { leaf(text, place) } else { None };
+            let is_secret = is_number || !said.iter().all(u8::is_ascii_digit) && word::is_mixed(said);
+            return leaf.or(is_secret.then(|| place.clone()));
         }
+        let before = place.start.checked_sub(1).map(|at| text[at]);
+        let is_argument = matches!(before, Some(b'(' | b' ' | b','));
+        (self.call.contains(&place.start) && is_number && is_argument).then(|| place.clone())
     }
 }
 
-/// Whether the word at `place` is what stands under a name, or one of a list, and no type and no name itself.
-fn is_leaf(text: &[u8], place: &Range<usize>) -> bool {
+/// What begins at `place` if that stands under a name, or is one of a list, and is no type and no name itself.
+fn leaf(text: &[u8], place: &Range<usize>) -> Option<Range<usize>> {
     let before = text[..place.start].trim_ascii_end().last();
-    let after = text[place.end..].iter().find(|byte| **byte != b' ');
-    let said = &text[place.clone()];
-    let is_told = word::is_common(said) || word::is_type(said) || word::is_known_name(said);
-    matches!(before, Some(b':' | b'[' | b',')) && matches!(after, Some(b',' | b']' | b'}')) && !is_told
+    let end = skip(text, place.start, |byte| !b",]}\n".contains(&byte));
+    let said = text[place.start..end].trim_ascii_end();
+    let is_told = word::is_common(said) || word::is_harmless(said) || word::is_known_name(said);
+    let is_leaf = matches!(before, Some(b':' | b'[' | b','))
+        && !said.contains(&b'{')
+        && !said.windows(2).any(|two| two == b": ");
+    (is_leaf && !is_told && !said.ends_with(b":")).then_some(place.start..place.start + said.len())
 }
 
 /// Where the text ends whose quote opens at `at`.

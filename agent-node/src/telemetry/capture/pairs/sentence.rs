@@ -22,11 +22,16 @@ pub(super) fn clause(text: &[u8], at: usize, name: &Range<usize>) -> Fate {
     let is_sql = ["login", "with", "encrypted", "unencrypted", "set", "role", "identified"]
         .iter()
         .any(|word| last.eq_ignore_ascii_case(word.as_bytes()));
-    let is_said = is_loud || is_sql || line.trim_ascii().is_empty();
+    // What compilers say of their own tokens.
+    let is_wrong = ["unexpected", "invalid", "unknown", "expected", "illegal", "reserved", "bad", "a"];
+    let is_of_language = word.eq_ignore_ascii_case(b"token")
+        && is_wrong.iter().any(|wrong| last.eq_ignore_ascii_case(wrong.as_bytes()));
+    let is_said = is_loud || is_sql || !is_of_language;
     let said = Named { name: name.clone(), says: Says::Credential, joint: Joint::Quoted, is_quoted: false };
     let fate = value::of(text, at, &said);
-    let is_word = matches!(&fate, Fate::Masked(range) if word::is_plain(&text[range.clone()]));
-    if is_word && !is_said { Fate::Kept } else { fate }
+    let said = if let Fate::Masked(range) = &fate { &text[range.clone()] } else { b"" };
+    let is_told = word::is_plain(said) && !is_said || word::is_common(said) && !is_loud && !is_sql;
+    if is_told { Fate::Kept } else { fate }
 }
 
 /// Whether a setting begins a line whose one other word is a credential: `requirepass x`, `ENV TOKEN x`.
@@ -39,16 +44,28 @@ pub(super) fn begun(text: &[u8], name: &Range<usize>, at: usize) -> bool {
     let is_setting = [&b"requirepass"[..], b"masterauth", b"rootpw", b"bindpw"].contains(&word);
     let is_code = said.iter().any(|byte| b"(){}[];,:=.".contains(byte));
     let is_strange = line.is_empty() && !word::is_plain(said) && !is_code;
-    is_one && (line.eq_ignore_ascii_case(b"env") || line.is_empty() && is_setting || is_strange)
+    let setters = [&b"setx"[..], b"setenv", b"set -x", b"set -gx", b"--arg"];
+    let is_set = setters.iter().any(|setter| line.ends_with(setter))
+        || [&b"config set "[..], b"configure set "].iter().any(|set| {
+            line.windows(set.len()).any(|part| part == *set) || line.ends_with(set.trim_ascii_end())
+        });
+    is_set && !said.is_empty()
+        || is_one && (line.eq_ignore_ascii_case(b"env") || line.is_empty() && is_setting || is_strange)
 }
 
 /// `password (x)`: what stands in brackets behind a name, if that is one word and no ordinary one.
-pub(super) fn in_brackets(text: &[u8], at: usize, says: Says) -> Fate {
-    let end = skip(text, at + 1, |byte| !b")\n".contains(&byte));
+pub(super) fn in_brackets(text: &[u8], at: usize, named: &Named) -> Fate {
+    let says = named.says;
+    let end = skip(text, at + 1, |byte| !b")]\n".contains(&byte));
+    // Whose or which it is: `password (for bob): x`, `password [prod]: x`.
+    if matches!(text[end..], [b')' | b']', b':' | b'=', b' ', ..]) && text[end + 2..].first() != Some(&b'=') {
+        return value::of(text, end + 2, named);
+    }
     let inner = &text[at + 1..end];
     let said = inner.trim_ascii();
     let is_word = !said.is_empty()
-        && !said.iter().any(|byte| b" \"'`(,=".contains(byte))
+        && !said.iter().any(|byte| b" \"'`(,".contains(byte))
+        && said.split(|byte| *byte == b'=').nth(1).is_none_or(<[u8]>::is_empty)
         && text.get(end) == Some(&b')');
     let is_told = word::is_common(said)
         || word::is_type(said)
@@ -92,6 +109,10 @@ pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
     let first = word_at(at);
     let is_for = [&b"for"[..], b"of"].iter().any(|word| text[first.clone()].eq_ignore_ascii_case(word));
     let whose = word_at(skip(text, first.end, |byte| byte == b' '));
+    let sign = skip(text, whose.end, |byte| byte == b' ');
+    if is_for && matches!(text[sign..], [b'=', other, ..] if other != b'=') {
+        return value::of(text, sign + 1, &Named { joint: Joint::Equals, ..named.clone() });
+    }
     if is_for && text[whose.clone()].ends_with(b":") {
         return value::of(text, whose.end, named);
     }
@@ -133,7 +154,9 @@ pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
     let name = &text[named.name.clone()];
     let is_code =
         [&b"pin"[..], b"otp", b"passcode", b"totp"].iter().any(|code| name.eq_ignore_ascii_case(code));
-    let is_number = (is_code || says_so && named.says == Says::Perhaps) && digits >= 4;
+    let is_short = [&b"pwd"[..], b"pw"].iter().any(|short| name.eq_ignore_ascii_case(short));
+    let is_long = digits >= 6 && digits == word.len();
+    let is_number = (is_code || says_so && (named.says == Says::Perhaps || is_long)) && digits >= 4;
     let is_last = [&b"is"[..], b"was"].iter().any(|is| text[first.clone()].eq_ignore_ascii_case(is))
         && first.start == at
         && named.says == Says::Credential
@@ -144,9 +167,14 @@ pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
         && is_unusual(word);
     let is_secret = is_number
         || is_last
-        || word::is_mixed(word) && (says_so || word.len() >= 8 && !word.contains(&b'-'))
+        || word::is_mixed(word)
+            && (says_so || word.len() >= 8 && (!word.contains(&b'-') || is_tangled(word)))
         || says_so && is_strange(word)
-        || [&b"pwd"[..], b"pw"].iter().any(|short| name.eq_ignore_ascii_case(short)) && is_unusual(word);
+        || is_short
+            && word.len() > 3
+            && word[0].is_ascii_alphanumeric()
+            && !word::is_common(word)
+            && !word.contains(&b'=');
     if is_secret { Fate::Masked(said.start..said.start + word.len()) } else { Fate::Kept }
 }
 
@@ -182,6 +210,12 @@ fn is_strange(word: &[u8]) -> bool {
     word.len() >= 6 && has(u8::is_ascii_alphabetic) && (!word.iter().all(is_of_text) || is_pair(word))
 }
 
+/// Whether letters of both sizes and digits are mixed in `word`.
+fn is_tangled(word: &[u8]) -> bool {
+    let has = |is: fn(&u8) -> bool| word.iter().any(is);
+    has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit)
+}
+
 /// `bob:x`, where both are words.
 fn is_pair(word: &[u8]) -> bool {
     let mut parts = word.split(|byte| *byte == b':');
@@ -192,8 +226,10 @@ fn is_pair(word: &[u8]) -> bool {
 
 /// Whether `word` is one that sentences about credentials don't end in: neither common nor what has been done to one.
 fn is_unusual(word: &[u8]) -> bool {
-    let is_done = [&b"ed"[..], b"ing", b"ly", b"en", b"able", b"less"].iter().any(|end| word.ends_with(end));
-    word.len() >= 4 && word.iter().all(u8::is_ascii_lowercase) && !is_done && !word::is_common(word)
+    let ends = ["ed", "ing", "ly", "en", "able", "less", "ive", "ory", "al"];
+    let is_done = ends.iter().any(|end| word.ends_with(end.as_bytes()));
+    let is_plain = word.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'-');
+    word.len() >= 4 && is_plain && !is_done && !word.split(|byte| *byte == b'-').all(word::is_common)
 }
 
 /// Where what is assigned begins if a type stands between a name and that: `var password string = "x"`.

@@ -42,6 +42,9 @@ impl Separator {
                 return if blanks > 1 { blanks } else { 0 };
             }
         };
+        if self == Self::Bar && (text.starts_with("│".as_bytes()) || text.starts_with("┃".as_bytes())) {
+            return "│".len();
+        }
         usize::from(text[0] == single)
     }
 
@@ -231,5 +234,5 @@ fn is_name(name: &[u8], separator: Separator) -> bool {
         && name.len() <= 40
         && is_plain
         && words <= most
-        && name.iter().any(u8::is_ascii_alphabetic)
+        && (name == b"#" || name.iter().any(u8::is_ascii_alphabetic))
 }

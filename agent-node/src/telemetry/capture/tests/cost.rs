@@ -102,6 +102,12 @@ fn masking_takes_time_in_proportion() {
         "sqlplus a/",
         "token.a.b.c.d(",
         "secrets set ",
+        "bcrypt.hash(",
+        "password of a = ",
+        "password [a]: ",
+        "--token\n- ",
+        "> echo token ",
+        "echo > token ",
     ];
     let capture = Capture::new(Level::Full, ["abcdefgh".to_owned(), "\\\\\\\\\\\\\\\\\\\\".to_owned()]);
     for piece in pieces {

@@ -2,9 +2,11 @@
 
 mod ordinary;
 mod pasted;
+mod written;
 
 pub(super) use ordinary::ORDINARY;
 pub(super) use pasted::PASTED;
+pub(super) use written::WRITTEN;
 
 /// Every one of these holds `canary` and must not be told so.
 pub(super) const HIDDEN: &[&str] = &[

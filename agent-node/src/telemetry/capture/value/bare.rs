@@ -148,7 +148,11 @@ fn is_harmless(text: &[u8], place: Range<usize>, named: &Named) -> bool {
             is_number && word.len() < 4 || word::is_common(word) || word::is_scheme(word)
         }
         Says::Perhaps => is_number && word.len() < 4 || is_spoken_of(text, place, named),
-        Says::Credential | Says::Header => named.joint == Joint::Cell && word::is_plain(word),
+        Says::Credential | Says::Header => {
+            let next = skip(text, place.end, |byte| b" |".contains(&byte));
+            let is_last = text.get(next).is_none_or(|byte| b"\n\r\"".contains(byte));
+            named.joint == Joint::Cell && word::is_plain(word) && (word::is_common(word) || !is_last)
+        }
     };
     let is_name = word.ends_with(b":") && word::is_common(&word[..word.len() - 1]);
     is_name
@@ -225,5 +229,9 @@ fn begins_line(text: &[u8], name: usize) -> bool {
     let before = &text[from..name];
     let line = before.iter().rposition(|byte| *byte == b'\n').map_or(before, |at| &before[at + 1..]);
     let line = line.trim_ascii();
-    line.is_empty() || [&b"-"[..], b"*", b"#", b"export", b"set", b"**", b"- **", b"* **"].contains(&line)
+    // What kind it is: `Temporary password: x`, `seed phrase: x`.
+    let is_kind = line.len() < 16 && line.iter().all(u8::is_ascii_alphabetic);
+    line.is_empty()
+        || is_kind
+        || [&b"-"[..], b"*", b"#", b"export", b"set", b"**", b"- **", b"* **"].contains(&line)
 }

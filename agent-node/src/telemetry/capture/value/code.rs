@@ -58,11 +58,19 @@ pub(super) fn end(text: &[u8], place: &Range<usize>, named: &Named) -> Option<us
                 || word::is_type(inner);
             (is_type && !word::is_mixed(said)).then(|| place.end + inner.len() + 2)
         }
-        _ if is_own => Some(place.end),
+        _ if is_own || is_code && matches!(said, b"hash" | b"hashed") => Some(place.end),
         _ if is_path(said) => {
             let mut parts = said.split(|byte| b".:?!".contains(byte)).filter(|part| !part.is_empty());
-            let is_it = parts.clone().any(is_known) && parts.all(|part| !word::is_mixed(part));
-            (is_code && is_it).then_some(place.end)
+            let is_plain = parts
+                .clone()
+                .all(|part| part.iter().all(|byte| byte.is_ascii_alphabetic() || b"_$".contains(byte)));
+            let is_named = parts
+                .next_back()
+                .is_some_and(|last| name::says(last).is_some() || matches!(last, b"hash" | b"value"));
+            // A function's own argument: `token => token.id`.
+            let is_argument = named.joint == Joint::Arrow
+                && parts.next().is_some_and(|first| ends_in(&text[named.name.clone()], first));
+            (is_code && is_plain && (is_named || is_argument)).then_some(place.end)
         }
         _ => {
             let is_it = word::is_known_name(said) && name::says(said).is_some();
@@ -79,7 +87,8 @@ pub(super) fn literal(text: &[u8], at: usize) -> Option<usize> {
 
 /// Whether an expression goes on there whose texts may be credentials: a call, or what is taken if there is nothing else.
 pub(super) fn goes_on(text: &[u8], at: usize) -> bool {
-    let next = skip(text, at, |byte| b" )]".contains(&byte));
+    let index = if text.get(at) == Some(&b'[') { skip(text, at, |byte| !b"]\n".contains(&byte)) } else { at };
+    let next = skip(text, index, |byte| b" )]".contains(&byte));
     let rest = &text[next..];
     matches!(text.get(at), Some(b'(' | b'.' | b'?'))
         || [&b"||"[..], b"??", b"?:", b"or ", b"if ", b"+ ", b"? "].iter().any(|sign| rest.starts_with(sign))
@@ -95,6 +104,7 @@ fn is_path(said: &[u8]) -> bool {
 }
 
 fn is_known(said: &[u8]) -> bool {
+    let said = said.strip_prefix(b"$_").unwrap_or(said);
     word::is_common(said) || word::is_known_name(said) || name::says(said).is_some() && !word::is_mixed(said)
 }
 

@@ -28,7 +28,12 @@ pub(super) fn below(text: &[u8], at: usize, named: &Named) -> Fate {
     match text.get(from) {
         Some(b'"' | b'\'') => {
             let after = skip(text, (closing(text, from) + 1).min(text.len()), |byte| byte == b' ');
-            return if text.get(after) == Some(&b':') { Fate::Kept } else { quoted(text, from) };
+            let is_name = text.get(after) == Some(&b':');
+            return match is_name {
+                true if yaml::is_begun(text, from, named) => Fate::Block(from),
+                true => Fate::Kept,
+                false => quoted(text, from),
+            };
         }
         Some(b'{' | b'[') if named.is_quoted => return Fate::Opens(from),
         _ if yaml::is_begun(text, from, named) => return Fate::Block(from),

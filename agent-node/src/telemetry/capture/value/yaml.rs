@@ -1,6 +1,6 @@
 //! Blocks of YAML below a credential's name, all of whose leaves are credentials.
 
-use super::{Named, line_end};
+use super::{NEAR, Named, line_end};
 use crate::telemetry::capture::{
     name::{self, Says},
     word,
@@ -10,13 +10,14 @@ use std::ops::Range;
 /// The depth of the line that `at` is in, and where its text begins.
 fn depth(text: &[u8], at: usize) -> (usize, usize) {
     let line = text[..at].iter().rposition(|byte| b"\n\r".contains(byte)).map_or(0, |place| place + 1);
-    let blanks = text[line..].iter().take_while(|byte| **byte == b' ').count();
+    let blanks = text[line..].iter().take_while(|byte| b" \t".contains(byte)).count();
     (blanks, line + blanks)
 }
 
 /// Whether a block begins at `from` that stands below a name which has its line to itself.
 pub(super) fn is_begun(text: &[u8], from: usize, named: &Named) -> bool {
-    if named.is_quoted || matches!(named.says, Says::Perhaps | Says::Header) {
+    if named.is_quoted && text.get(from) != Some(&b'"') || matches!(named.says, Says::Perhaps | Says::Header)
+    {
         return false;
     }
     let (own, begins) = depth(text, named.name.start);
@@ -25,6 +26,11 @@ pub(super) fn is_begun(text: &[u8], from: usize, named: &Named) -> bool {
     let is_own = before.iter().all(|byte| b"- #*".contains(byte) || !byte.is_ascii_alphabetic())
         || before.ends_with(b"\"");
     let (deeper, _) = depth(text, from);
+    // Below a remark, too.
+    let remark = if text[from..].starts_with(b"#") { line_end(text, from) - from } else { 0 };
+    let from = from
+        + remark
+        + text[from + remark..].iter().take(NEAR).take_while(|byte| byte.is_ascii_whitespace()).count();
     let line = &text[from..line_end(text, from)];
     let is_item = line.starts_with(b"- ");
     let is_leaf = is_item || leaf(line).is_some();
@@ -80,7 +86,7 @@ pub(super) fn leaves(
         if line >= text.len() {
             return from..text.len();
         }
-        let blanks = text[line..].iter().take_while(|byte| **byte == b' ').count();
+        let blanks = text[line..].iter().take_while(|byte| b" \t".contains(byte)).count();
         (line, at) = (line + blanks, blanks);
     }
 }
@@ -94,8 +100,9 @@ fn is_told(key: &[u8], value: &[u8]) -> bool {
     let is_number = inner.len() < 5 && inner.iter().all(u8::is_ascii_digit);
     let is_name = word::is_known_name(inner) && name::says(inner).is_some();
     let is_path = inner.starts_with(b"./") || inner.starts_with(b"/run/");
-    let is_text = matches!(inner.first(), None | Some(b'#' | b'|' | b'>' | b'{' | b'[' | b'&' | b'*'))
-        && inner.len() < 3;
+    let is_text = inner.starts_with(b"#")
+        || matches!(inner.first(), None | Some(b'#' | b'|' | b'>' | b'{' | b'[' | b'&' | b'*'))
+            && inner.len() < 3;
     is_text
         || word::is_harmless(inner)
         || word::is_remark(inner)

@@ -26,8 +26,18 @@ const PATHS: &[&str] = &[
 ];
 
 /// What the address of a secret in a vault begins with.
-const VAULTS: &[&str] =
-    &["arn:aws:", "op://", "vault:", "ssm:", "secretsmanager:", "/run/secrets/", "/var/run/secrets/"];
+const VAULTS: &[&str] = &[
+    "arn:aws:",
+    "op://",
+    "vault:",
+    "ssm:",
+    "#/components/",
+    "#/definitions/",
+    "#/$defs/",
+    "secretsmanager:",
+    "/run/secrets/",
+    "/var/run/secrets/",
+];
 
 /// Whether the whole of `word` is one: `${TOKEN}`, `$TOKEN`, `%TOKEN%`, `{{token}}`, `${{ secrets.TOKEN }}`, `<token>`,
 /// `self.token`, `$1`, `YOUR_TOKEN`.
