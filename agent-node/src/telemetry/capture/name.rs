@@ -143,7 +143,7 @@ pub(super) fn says(name: &[u8]) -> Option<Says> {
         let is_otherwise = OTHERWISE.iter().any(|end| after.ends_with(end.as_bytes()))
             && !NO_OTHERWISE.iter().any(|end| after.ends_with(end.as_bytes()));
         return match after {
-            b"auth" if plain.ends_with(b"bearerauth") && !name.contains(&b'_') => None,
+            b"auth" if plain == b"bearerauth" && !name.contains(&b'_') => None,
             _ if is_other || is_otherwise => None,
             b"s" if plain.ends_with(b"tokens") => Some(Says::Several),
             _ => Some(Says::Credential),

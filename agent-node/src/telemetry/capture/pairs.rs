@@ -48,7 +48,9 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
         };
         match fate {
             Fate::Masked(range) => {
-                at = range.end.max(end);
+                // A quote that nothing closes on its line may have been closed by another's: what stands below is read.
+                let line = text[range.clone()].iter().position(|byte| *byte == b'\n');
+                at = line.map_or(range.end, |line| range.start + line).max(end);
                 if goes_on(text, at) && !within.line.contains(&at) {
                     within.line = at + 1..value::line_end(text, at);
                 }

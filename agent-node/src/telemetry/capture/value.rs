@@ -78,6 +78,9 @@ pub(super) fn leaves(
     }
 }
 
+/// The longest text in quotes that is followed to its end.
+const LONGEST: usize = 8 * 1024;
+
 /// The longest stretch between a name and its value, and the longest sentence that is looked at whether it is one.
 const NEAR: usize = 80;
 
@@ -180,7 +183,7 @@ fn is_tuple(rest: &[u8]) -> bool {
 /// Where the quoted text ends that begins behind the quote at `at`; the line's end if nothing closes it.
 fn closing(text: &[u8], at: usize) -> usize {
     let (quote, mut is_escaped) = (text[at], false);
-    for (place, byte) in text.iter().enumerate().skip(at + 1) {
+    for (place, byte) in text.iter().enumerate().skip(at + 1).take(LONGEST) {
         match *byte {
             byte if byte == quote && !is_escaped => return place,
             b'\\' => is_escaped = !is_escaped,

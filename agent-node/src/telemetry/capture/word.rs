@@ -39,6 +39,7 @@ const TYPES: &[&str] = &[
     "no",
     "none",
     "null",
+    "nvarchar",
     "number",
     "object",
     "option",

@@ -14,6 +14,7 @@ pub(super) fn stems(initial: u8) -> &'static [&'static str] {
             "codeverifier",
             "contrase",
             "connectionkey",
+            "consumerkey",
             "creds",
             "credential",
             "csrf",

@@ -14,15 +14,21 @@ const LONGEST: usize = 1_024;
 /// Calls that take a credential behind so many other arguments.
 const TAKES: &[(&str, usize)] = &[
     ("authenticate", 1),
+    ("cookieparser", 0),
     ("createhmac", 1),
     ("createsuperuser", 2),
     ("createuser", 2),
+    ("fernet", 0),
+    ("ftp", 2),
+    ("ftptls", 2),
     ("getconnection", 1),
     ("login", 1),
     ("logon", 1),
     ("mysqliconnect", 2),
     ("networkcredential", 1),
+    ("newfromslice", 0),
     ("pdo", 1),
+    ("signer", 0),
     ("signin", 1),
     ("usernamepassword", 1),
 ];
@@ -31,6 +37,8 @@ const TAKES: &[(&str, usize)] = &[
 const WITH: &[&str] = &[
     "add",
     "assign",
+    "basic",
+    "bearer",
     "compareto",
     "default",
     "eq",
@@ -112,14 +120,23 @@ pub(super) fn takes(text: &[u8], name: &Range<usize>) -> Fate {
 /// What a library is given to make a hash of: `bcrypt.hash("x")`, `passwordEncoder.encode("x")`.
 fn hashed(text: &[u8], name: &Range<usize>) -> Fate {
     let (owner, length) = name::plain(&text[name.clone()]);
-    let is_hasher = [&b"crypt"[..], b"hash", b"hasher", b"argon2", b"encoder", b"pbkdf2", b"scrypt"]
+    let is_hasher = [&b"crypt"[..], b"hash", b"hasher", b"argon2", b"encoder", b"pbkdf2", b"scrypt", b"hmac"]
         .iter()
         .any(|known| owner[..length].ends_with(known));
     let from = skip(text, name.end, |byte| b".:".contains(&byte));
     let end = skip(text, from, |byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let (call, length) = name::plain(&text[from..end]);
-    let is_hashed =
-        [&b"hash"[..], b"hashsync", b"make", b"encode", b"matches", b"compare", b"comparesync", b"verify"];
+    let is_hashed = [
+        &b"hash"[..],
+        b"hashsync",
+        b"make",
+        b"encode",
+        b"matches",
+        b"compare",
+        b"comparesync",
+        b"verify",
+        b"new",
+    ];
     let is_it = is_hasher && is_hashed.contains(&&call[..length]) && text.get(end) == Some(&b'(');
     if is_it { Fate::Calls(end, 0) } else { Fate::Kept }
 }

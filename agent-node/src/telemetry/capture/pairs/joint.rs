@@ -104,7 +104,8 @@ fn joined(text: &[u8], name: &Range<usize>, says: Says) -> Fate {
         [b'=', ..] => value(Joint::Equals, next + 1),
         [b':', b':', b' ', ..] => value(Joint::Colon, next + 2),
         [b':', b':', ..] => call::method(text, next),
-        [b':', b'=', ..] => value(Joint::Equals, next + 2),
+        [b':' | b'?' | b'+', b'=', ..] => value(Joint::Equals, next + 2),
+        [b'<', b'-', b' ', ..] => value(Joint::Quoted, next + 3),
         [b':', ..] if is_in_arn(text, name) => Fate::Kept,
         [b':', b'?', ..] if text[..name.start].ends_with(b"{") => Fate::Kept,
         [b':', b' ', b'"' | b'\'', b' ' | b')' | b'\n' | b',' | b';', ..]

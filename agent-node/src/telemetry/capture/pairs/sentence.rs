@@ -58,8 +58,9 @@ pub(super) fn in_brackets(text: &[u8], at: usize, named: &Named) -> Fate {
     let says = named.says;
     let end = skip(text, at + 1, |byte| !b")]\n".contains(&byte));
     // Whose or which it is: `password (for bob): x`, `password [prod]: x`.
-    if matches!(text[end..], [b')' | b']', b':' | b'=', b' ', ..]) && text[end + 2..].first() != Some(&b'=') {
-        return value::of(text, end + 2, named);
+    let sign = skip(text, (end + 1).min(text.len()), |byte| byte == b' ');
+    if matches!(text[end..], [b')' | b']', ..]) && matches!(text[sign..], [b':' | b'=', b' ', ..]) {
+        return value::of(text, sign + 1, named);
     }
     let inner = &text[at + 1..end];
     let said = inner.trim_ascii();
@@ -138,6 +139,16 @@ pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
         }
         first = word_at(after);
     }
+    // What was done to it comes between: `the password was changed to x`.
+    for _ in 0..3 {
+        let done = word_at(skip(text, first.end, |byte| byte == b' '));
+        let then = word_at(skip(text, done.end, |byte| byte == b' '));
+        let is_done = word::is_common(&text[done.clone()]) && is_saying(&text[then.clone()]);
+        if !is_saying(&text[first.clone()]) || !is_done || then.start == done.end {
+            break;
+        }
+        first = then;
+    }
     let says_so = is_saying(&text[first.clone()]);
     let first = if says_so { first } else { word_at(at) };
     let next = if says_so { skip(text, first.end, |byte| byte == b' ') } else { at };
@@ -175,7 +186,12 @@ pub(super) fn prose(text: &[u8], at: usize, named: &Named) -> Fate {
             && word[0].is_ascii_alphanumeric()
             && !word::is_common(word)
             && !word.contains(&b'=');
-    if is_secret { Fate::Masked(said.start..said.start + word.len()) } else { Fate::Kept }
+    // `from x to y`
+    let end = said.start + word.len();
+    let other = text[end..].strip_prefix(b" to ").map(|_| word_at(end + 4));
+    let other = other.filter(|other| word::is_mixed(said_of(&text[other.clone()])));
+    let end = other.map_or(end, |other| other.start + said_of(&text[other.clone()]).len());
+    if is_secret { Fate::Masked(said.start..end) } else { Fate::Kept }
 }
 
 /// What a sentence says with that a credential comes next.
@@ -189,6 +205,7 @@ const SAYS_SO: &[&[u8]] = &[
     b"are:",
     b"be",
     b"to:",
+    b"from",
     b"-",
     "–".as_bytes(),
     "—".as_bytes(),
@@ -235,7 +252,7 @@ fn is_unusual(word: &[u8]) -> bool {
 /// Where what is assigned begins if a type stands between a name and that: `var password string = "x"`.
 pub(super) fn typed(text: &[u8], at: usize) -> Option<usize> {
     let end = skip(text, at, |byte| byte.is_ascii_alphanumeric());
-    let next = skip(text, end, |byte| byte == b' ');
+    let next = skip(text, end, |byte| byte == b' ' || byte == b'(' || byte == b')' || byte.is_ascii_digit());
     let is_assigned = matches!(text[next..], [b'=', other, ..] if other != b'=' && other != b'>');
     (word::is_type(&text[at..end]) && is_assigned).then_some(next + 1)
 }

@@ -103,6 +103,17 @@ fn masking_takes_time_in_proportion() {
         "token.a.b.c.d(",
         "secrets set ",
         "bcrypt.hash(",
+        "password=\"\\\n",
+        "password=\"\na",
+        "password=\"\"\"\na",
+        "password <- ",
+        "password was set to a1b2c3 to a1b2c3 ",
+        "password (a) = ",
+        "password NVARCHAR(5) ",
+        "password <- ",
+        "password was set to a1b2c3 to a1b2c3 ",
+        "password (a) = ",
+        "password NVARCHAR(5) ",
         "password of a = ",
         "password [a]: ",
         "--token\n- ",
@@ -118,7 +129,7 @@ fn masking_takes_time_in_proportion() {
             begun.elapsed()
         });
         // A machine that is busy with something else gets more tries.
-        let is_quick = took.by_ref().take(3).any(|took| took < Duration::from_millis(1_000));
+        let is_quick = took.by_ref().take(3).any(|took| took < Duration::from_secs(3));
         assert!(is_quick, "{piece:?} takes {:?}", took.next());
     }
 }

@@ -5,7 +5,8 @@ use crate::telemetry::capture::{name, word};
 use std::ops::Range;
 
 /// Words of a language before an expression.
-const BEFORE: &[&[u8]] = &[b"await", b"new", b"mut", b"ref", b"yield", b"return", b"not", b"async"];
+const BEFORE: &[&[u8]] =
+    &[b"await", b"new", b"mut", b"ref", b"yield", b"return", b"not", b"async", b"match", b"try", b"unsafe"];
 
 /// Where the expression begins that words of the language may stand before.
 pub(super) fn after_keywords(text: &[u8], mut at: usize) -> usize {

@@ -54,6 +54,7 @@ pub(in super::super) fn is_reference(word: &[u8]) -> bool {
         || within(b"{{", b"}}")
         || within(b"{", b"}")
         || is_refused_without(word)
+        || is_command(word)
         || word.strip_prefix(b"$").is_some_and(is_variable)
         || word.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">")).is_some_and(|inner| {
             inner.iter().all(|byte| byte.is_ascii_alphabetic() || b" -_'".contains(byte))
@@ -67,6 +68,15 @@ pub(in super::super) fn is_reference(word: &[u8]) -> bool {
 /// `.Values.password`, as templates begin a path.
 fn word_without_dot(inner: &[u8]) -> &[u8] {
     inner.strip_prefix(b".").unwrap_or(inner)
+}
+
+/// What a shell takes from a command: `$(cat token.txt)`.
+fn is_command(word: &[u8]) -> bool {
+    let inner = word.strip_prefix(b"$(").and_then(|rest| rest.strip_suffix(b")"));
+    let says = |inner: &[u8]| {
+        [&b"echo"[..], b"printf"].iter().any(|said| inner.trim_ascii_start().starts_with(said))
+    };
+    inner.is_some_and(|inner| !says(inner) && !inner.iter().any(|byte| b"|()\"'".contains(byte)))
 }
 
 /// A shell's `${TOKEN:?what is said without it}`.
