@@ -50,8 +50,11 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
             Fate::Masked(range) => {
                 // A quote that nothing closes on its line may have been closed by another's: what stands below is read.
                 let line = text[range.clone()].iter().position(|byte| *byte == b'\n');
-                at = line.map_or(range.end, |line| range.start + line).max(end);
-                if goes_on(text, at) && !within.line.contains(&at) {
+                let is_quoted = range.start.checked_sub(1).is_some_and(|before| {
+                    b"\"'`".contains(&text[before]) && text.get(range.end) == Some(&text[before])
+                });
+                at = line.map_or(range.end + usize::from(is_quoted), |line| range.start + line).max(end);
+                if goes_on(text, range.end) && !within.line.contains(&at) {
                     within.line = at + 1..value::line_end(text, at);
                 }
                 found.push(range);

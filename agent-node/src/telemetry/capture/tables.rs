@@ -21,10 +21,12 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
         if said.trim_ascii().is_empty() {
             head = None;
         } else if !is_divider(said) {
-            let goes_on = head.as_ref().is_some_and(|head| head.row(text, &line, found));
+            let next = &text[(end + 1).min(text.len())..];
+            let next = &next[..next.iter().position(|byte| *byte == b'\n').unwrap_or(next.len())];
+            // A line over a divider is a head, whatever stands above it.
+            let is_row = !(is_divider(next) && said.contains(&b'|'));
+            let goes_on = is_row && head.as_ref().is_some_and(|head| head.row(text, &line, found));
             if !goes_on {
-                let next = &text[(end + 1).min(text.len())..];
-                let next = &next[..next.iter().position(|byte| *byte == b'\n').unwrap_or(next.len())];
                 head = Head::of(said, next, before);
             }
         }

@@ -102,7 +102,7 @@ fn in_structure(text: &[u8], at: usize, found: &mut Vec<Range<usize>>) -> usize 
 /// A text of a line of code: masked unless it is only the name of a credential.
 fn in_code(text: &[u8], at: usize, found: &mut Vec<Range<usize>>) -> usize {
     let end = end(text, at);
-    if text[at] == b'\'' && text[at..end].contains(&b'\n') {
+    if text[at..end].contains(&b'\n') {
         return at + 1;
     }
     let said = &text[at + 1..end];
