@@ -24,8 +24,8 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
             let next = &text[(end + 1).min(text.len())..];
             let next = &next[..next.iter().position(|byte| *byte == b'\n').unwrap_or(next.len())];
             // A line over a divider is a head, whatever stands above it.
-            let is_row = !(is_divider(next) && said.contains(&b'|'));
-            let goes_on = is_row && head.as_ref().is_some_and(|head| head.row(text, &line, found));
+            let is_head = is_divider(next) && !next.starts_with(b"+") && said.contains(&b'|');
+            let goes_on = !is_head && head.as_ref().is_some_and(|head| head.row(text, &line, found));
             if !goes_on {
                 head = Head::of(said, next, before);
             }
