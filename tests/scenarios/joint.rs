@@ -225,6 +225,12 @@ async fn without_a_matching_skill_nobody_is_asked() {
     assert_eq!(weather.calls(), 0);
     let blank = desk.ask(asked("   ", terms(&[&weather], json!({})))).await;
     assert_eq!((state(&blank).as_str(), message(&blank).as_str()), ("failed", "the request is blank"));
+    let odd = desk.ask(asked(BOTH, json!({ "mode": "by pigeon" }))).await;
+    for (task, why) in [(&blank, "the request is blank"), (&odd, "by pigeon")] {
+        let output = data(task, "final_output");
+        assert_eq!(output["status"], "failed", "{task:#}");
+        assert!(output["errors"][0].as_str().unwrap().contains(why), "{output:#}");
+    }
 }
 
 #[actix::test]
@@ -387,6 +393,9 @@ agents:
     let (output, record, _) = coordinated(&desk, BOTH, json!(null)).await;
     assert_eq!(output["status"], "partial", "{output:#}");
     assert_eq!(record["discovery_mode"], "registry");
+    for used in output["agents_used"].as_array().unwrap() {
+        assert!(used["task_id"].as_str().is_some_and(|task| task.starts_with("sub-")), "{used}");
+    }
     assert_eq!(output["artifact_summary"], json!({ "calendar-01": "from 13:00" }));
     assert!(output["errors"][0].as_str().unwrap().contains("no satellite"), "{output:#}");
 

@@ -61,9 +61,9 @@ impl Coordinator {
         let About::Task { description, input, .. } = &ask.prompt.about else {
             return TurnEnd::Failed { reason: "only tasks are coordinated".to_owned() };
         };
-        let terms = match Terms::read(input.as_ref()) {
-            Ok(terms) => terms,
-            Err(reason) => return TurnEnd::Failed { reason },
+        let (terms, unreadable) = match Terms::read(input.as_ref()) {
+            Ok(terms) => (terms, None),
+            Err(reason) => (Terms::default(), Some(reason)),
         };
         let kept =
             ask.prompt.produced.iter().rev().find(|artifact| artifact.artifact_id == RECORD).and_then(read);
@@ -75,9 +75,10 @@ impl Coordinator {
             record: Record::default(),
             found: BTreeMap::new(),
         };
-        match kept {
-            None => run.begin(description).await,
-            Some(record) => {
+        match (unreadable, kept) {
+            (Some(reason), _) => run.refuse(description, reason).await,
+            (None, None) => run.begin(description).await,
+            (None, Some(record)) => {
                 run.record = record;
                 run.go_on().await
             }
@@ -103,16 +104,26 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn begin(&mut self, text: &str) -> TurnEnd {
-        let normalized = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    /// A request that can't be taken up still has its one answer, which says why.
+    async fn refuse(&mut self, text: &str, reason: String) -> TurnEnd {
         self.record.input = text.to_owned();
         self.record.session_id = format!("session-{}", self.ask.key);
+        let output = self.record.refused(&reason);
+        self.show(OUTPUT, output).await;
+        self.keep().await;
+        TurnEnd::Failed { reason }
+    }
+
+    async fn begin(&mut self, text: &str) -> TurnEnd {
+        let normalized = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if normalized.is_empty() {
-            return TurnEnd::Failed { reason: "the request is blank".to_owned() };
+            return self.refuse("", "the request is blank".to_owned()).await;
         }
         if normalized.chars().count() > MAX_TEXT {
-            return TurnEnd::Failed { reason: format!("the request is longer than {MAX_TEXT} characters") };
+            return self.refuse("", format!("the request is longer than {MAX_TEXT} characters")).await;
         }
+        self.record.input = text.to_owned();
+        self.record.session_id = format!("session-{}", self.ask.key);
         self.record.normalized_input = normalized.clone();
         self.record.audit("preprocess_request", "accepted", "");
         self.discover().await;
@@ -181,6 +192,9 @@ impl Run<'_> {
             else {
                 continue;
             };
+            if let Some(task) = &reply.task_id {
+                self.record.task_ids.insert(item.alias.clone(), task.to_string());
+            }
             match reply.ok {
                 true => {
                     let mut artifacts = reply.artifacts.clone();

@@ -50,7 +50,7 @@ pub(super) fn reply(id: &str, agent: &str, said: &[Said]) -> Reply {
     });
     let end = ended(said).unwrap();
     let (ok, text) = (end.is_ok(), end.unwrap_or_else(|reason| reason));
-    Reply { id: id.into(), ok, from: AgentId::parse(agent).ok(), text, artifacts: artifacts.collect() }
+    Reply { id: id.into(), ok, from: AgentId::parse(agent).ok(), text, artifacts: artifacts.collect(), task_id: None }
 }
 
 pub(super) fn help(question: &str, artifacts: Vec<Artifact>) -> Ask {
@@ -157,6 +157,7 @@ proptest! {
             asked.prompt.answers = ["review", "build-1", "handed-on:plan"].iter().map(|id| Reply {
                 id: (*id).into(), ok: text.len() % 2 == 0, from: None, text: text.clone(),
                 artifacts: vec![Artifact::text("review.json", "application/json", text.clone())],
+                task_id: None,
             }).collect();
         }
         for name in BRAINS {

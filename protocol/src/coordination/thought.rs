@@ -89,6 +89,9 @@ pub struct Reply {
     /// What came with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
+    /// The task that was delegated, as its doer knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
 }
 
 /// What a brain reports while it thinks. `help`, `delegate` and `question` are taken up when the turn ends.

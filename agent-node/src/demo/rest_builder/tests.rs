@@ -71,6 +71,7 @@ fn without_a_review_the_work_is_finished_and_says_so() {
         from: None,
         text: "no answer in time".into(),
         artifacts: Vec::new(),
+        task_id: None,
     };
     let end = answer(&next_turn(&task, &drafted, vec![nobody]), Style::Quick);
     let summary = ended(&end).unwrap().unwrap();

@@ -248,7 +248,11 @@ impl Asked {
         let Some(ask) = self.open.iter_mut().find(|ask| ask.reply.is_none() && is_it(ask)) else {
             return false;
         };
-        ask.reply = Some(Reply { id: ask.id.clone(), ok, from, text, artifacts });
+        let task_id = match &ask.kind {
+            AskKind::Delegate { task, .. } => Some(task.clone()),
+            AskKind::Help | AskKind::Question => None,
+        };
+        ask.reply = Some(Reply { id: ask.id.clone(), ok, from, text, artifacts, task_id });
         true
     }
 

@@ -223,6 +223,27 @@ impl Record {
         output
     }
 
+    /// The answer to a request that could not be taken up.
+    pub fn refused(&mut self, why: &str) -> Value {
+        self.errors.push(why.to_owned());
+        self.audit("preprocess_request", "refused", why);
+        self.audit("finalize_response", "failed", "");
+        let steps: Vec<String> =
+            self.audit_log.iter().map(|audit| format!("{}: {}", audit.step, audit.event)).collect();
+        let output = json!({
+            "status": "failed",
+            "answer": why,
+            "agents_used": [],
+            "artifact_summary": {},
+            "pending_user_questions": [],
+            "missing": [],
+            "errors": self.errors,
+            "audit_summary": steps,
+        });
+        self.final_output = Some(output.clone());
+        output
+    }
+
     fn used(&self, item: &Item) -> Value {
         let mut used = Map::new();
         used.insert("name".to_owned(), json!(item.agent));
