@@ -50,7 +50,14 @@ pub(super) fn reply(id: &str, agent: &str, said: &[Said]) -> Reply {
     });
     let end = ended(said).unwrap();
     let (ok, text) = (end.is_ok(), end.unwrap_or_else(|reason| reason));
-    Reply { id: id.into(), ok, from: AgentId::parse(agent).ok(), text, artifacts: artifacts.collect(), task_id: None }
+    Reply {
+        id: id.into(),
+        ok,
+        from: AgentId::parse(agent).ok(),
+        text,
+        artifacts: artifacts.collect(),
+        task_id: None,
+    }
 }
 
 pub(super) fn help(question: &str, artifacts: Vec<Artifact>) -> Ask {
