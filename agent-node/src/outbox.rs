@@ -62,17 +62,28 @@ pub struct Ways {
 
 type LaneKey = (AgentId, Option<ConversationId>);
 
-/// One agent's outgoing messages.
+/// One agent's outgoing messages. Cheap to clone: whatever is on its way holds one.
 #[derive(Clone)]
-pub struct Outbox {
+pub struct Outbox(Rc<Shared>);
+
+/// What everything on its way knows.
+pub struct Shared {
     me: AgentId,
     ways: Ways,
     clock: Clock,
     sink: Recipient<Happened>,
-    lanes: Rc<RefCell<BTreeMap<LaneKey, VecDeque<Letter>>>>,
-    waiting: Rc<RefCell<BTreeMap<AgentId, usize>>>,
+    lanes: RefCell<BTreeMap<LaneKey, VecDeque<Letter>>>,
+    waiting: RefCell<BTreeMap<AgentId, usize>>,
     /// Signals and claims on their way to the board.
-    for_board: Rc<Cell<usize>>,
+    for_board: Cell<usize>,
+}
+
+impl std::ops::Deref for Outbox {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
 }
 
 /// What came of one try.
@@ -85,7 +96,8 @@ enum Tried {
 impl Outbox {
     /// `me`'s outbox; what becomes of its messages is reported to `sink`.
     pub fn new(me: AgentId, ways: Ways, clock: Clock, sink: Recipient<Happened>) -> Self {
-        Self { me, ways, clock, sink, lanes: Rc::default(), waiting: Rc::default(), for_board: Rc::default() }
+        let (lanes, waiting, for_board) = Default::default();
+        Self(Rc::new(Shared { me, ways, clock, sink, lanes, waiting, for_board }))
     }
 
     /// How many messages wait, by recipient.

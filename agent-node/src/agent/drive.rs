@@ -188,15 +188,14 @@ impl AgentActor {
         self.tell_of(id);
         self.track_records.extend(track_records);
         let joined = self.joiners.remove(id).unwrap_or_default();
-        let ended =
-            self.conversations.get(id).and_then(Conversation::ended_task).filter(|_| !waiters.is_empty());
-        let ended = ended.cloned().map(Box::new);
+        let ended = self.conversations.get(id).and_then(Conversation::ended_task);
+        let answered = |ack| Ack { ended: ended.cloned().map(Box::new), ..ack };
+        let waiters: Vec<_> = waiters.into_iter().map(|(waiter, ack)| (waiter, answered(ack))).collect();
         // What has queued up is on its way to the writer while this step is answered and performed.
         self.advance(id, false, ctx);
-        for (waiter, ack) in waiters {
-            waiter.send(Ok(Ack { ended: ended.clone(), ..ack }));
+        for (waiter, ack) in waiters.into_iter().chain(joined) {
+            waiter.send(Ok(ack));
         }
-        joined.into_iter().for_each(|(waiter, ack)| waiter.send(Ok(ack)));
         self.answer_repeats(&receipts, &Ok(Some(id.clone())));
         self.forget(id, &dropped, ctx);
         self.count(&effects);
