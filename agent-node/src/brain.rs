@@ -11,7 +11,7 @@ pub mod scripted;
 use protocol::{
     card::Skill,
     coordination::thought::{Progress, Prompt, TurnEnd},
-    ids::AgentId,
+    ids::{AgentId, ConversationId},
     trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,10 @@ pub trait Brain: Send + Sync {
     fn patience(&self, _ask: &Ask) -> Option<Duration> {
         None
     }
+
+    /// That conversation has ended, however: what still works for it elsewhere, or waits for its answer, is ended. Said
+    /// again after a crash.
+    fn over(&self, _conversation: &ConversationId) {}
 
     /// What kind of brain it is: `exec`, `scripted`, …
     fn name(&self) -> &'static str;

@@ -178,6 +178,59 @@ async fn a_cancel_reaches_it() {
     assert_eq!(state(&desk.task(&id).await), "canceled");
 }
 
+async fn cancel(desk: &Agent, id: &str) {
+    let because = json!({ "reason": "enough" });
+    let url = format!("{}/a2a/tasks/{id}/cancel", desk.url);
+    let cancelled = call(Method::POST, &url, Some(&because)).await;
+    assert_eq!(cancelled.status, 200, "{cancelled:?}");
+}
+
+#[actix::test]
+async fn a_cancel_reaches_it_while_it_waits_for_an_answer_even_after_a_restart() {
+    for restarts in [false, true] {
+        let foreign = weather(STREAMING, Play::Asks("Which town?")).await;
+        let (mut mesh, mut desk) = up(&foreign, "").await;
+        let bid_for = forecast_of("Will it rain?");
+        let planned = json!({
+            "description": "Will it rain? The weather forecast, please.", "capability": "coordinate",
+            "input": { "cards": [foreign.url] },
+        });
+        for (at, task) in [bid_for, planned].into_iter().enumerate() {
+            let id = desk.send(task).await;
+            desk.task_in(&id, &["input_required"]).await;
+            if restarts {
+                mesh = mesh.restart().await;
+                desk = mesh.agent("desk-01");
+            }
+            cancel(&desk, &id).await;
+            let heard = eventually("the cancel", async || foreign.heard("CancelTask").get(at).cloned()).await;
+            let begun = foreign.heard("SendStreamingMessage").len();
+            assert_eq!(begun, at + 1);
+            assert!(heard.params["id"].as_str().unwrap().starts_with("foreign-"), "{:?}", heard.params);
+        }
+        let ended = foreign.heard("CancelTask");
+        assert_ne!(ended[0].params["id"], ended[1].params["id"], "each task is ended once");
+    }
+}
+
+#[actix::test]
+async fn a_cancel_reaches_it_after_it_was_answered() {
+    let foreign = weather(STREAMING, Play::Asks("Which town?")).await;
+    let (_mesh, desk) = up(&foreign, "").await;
+    let id = desk.send(forecast_of("Will it rain?")).await;
+    desk.task_in(&id, &["input_required"]).await;
+    foreign.play(Play::Never);
+    let answer = json!({ "text": "Bern" });
+    call(Method::POST, &format!("{}/a2a/tasks/{id}/answer", desk.url), Some(&answer)).await;
+    eventually("the answer", async || {
+        desk.task(&id).await.to_string().contains("busy over there").then_some(())
+    })
+    .await;
+    cancel(&desk, &id).await;
+    let heard = eventually("the cancel", async || foreign.heard("CancelTask").first().cloned()).await;
+    assert_eq!(heard.params["id"], "foreign-1");
+}
+
 #[actix::test]
 async fn after_a_kill_the_same_foreign_task_is_taken_up_and_none_is_begun_twice() {
     for (more, how) in [(STREAMING, ""), ("{}", ", bounds: { pollMs: 30 }")] {

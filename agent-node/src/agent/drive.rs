@@ -185,7 +185,9 @@ impl AgentActor {
                 conversation.queue.push_back(Queued::from_inside(what, Some(place)));
             }
         }
-        self.tell_of(id);
+        if self.tell_of(id) {
+            self.over(id);
+        }
         self.track_records.extend(track_records);
         let joined = self.joiners.remove(id).unwrap_or_default();
         let ended = self.conversations.get(id).and_then(Conversation::ended_task);

@@ -89,7 +89,7 @@ pub fn newest_time(store: &dyn Store, me: &AgentId) -> Result<NodeTime, Error> {
     Ok(newest)
 }
 
-fn conversation_id(key: &Key) -> Option<ConversationId> {
+pub(super) fn conversation_id(key: &Key) -> Option<ConversationId> {
     ConversationId::parse(key.tokens().get(2)?).ok()
 }
 
@@ -123,7 +123,7 @@ impl AgentActor {
         for (id, error) in damaged {
             self.park(&id, &error.to_string(), ctx);
         }
-        Ok(())
+        self.over_again()
     }
 
     /// The conversation as the store holds it.

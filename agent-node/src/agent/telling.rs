@@ -48,10 +48,11 @@ struct Untold {
 }
 
 impl AgentActor {
-    /// After a step is durable: a conversation that has ended is told of, and later what closes afterwards.
-    pub(super) fn tell_of(&mut self, id: &ConversationId) {
-        let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let Some(ended) = conversation.end() else { return };
+    /// After a step is durable: a conversation that has ended is told of, and later what closes afterwards. Whether this
+    /// step ended it.
+    pub(super) fn tell_of(&mut self, id: &ConversationId) -> bool {
+        let Some(conversation) = self.conversations.get_mut(id) else { return false };
+        let Some(ended) = conversation.end() else { return false };
         let (from, to) = (conversation.told, conversation.step);
         conversation.told = to;
         if from == 0 {
@@ -64,10 +65,11 @@ impl AgentActor {
             tracing::info!(agent = %self.me, conversation = %id, task, trace, pattern, state, "a conversation ended");
         }
         if !self.parts.telemetry.wants(conversation.trace.as_ref()) {
-            return;
+            return from == 0;
         }
         let step = self.told.as_ref().map(|told| told.begin(conversation.head()));
         self.tell_steps(id.clone(), from, to, step);
+        from == 0
     }
 
     /// Tells what was complete in the steps of a conversation after `from`, up to `to`.

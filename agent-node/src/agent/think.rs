@@ -1,23 +1,30 @@
 //! Asks the brain: within the step that asks it, if the answer follows from the question alone; else once that step is
 //! durable, and what it says comes back as events.
 
-use super::{AgentActor, Happened, Parts, perform::tell_agent};
+use super::{
+    AgentActor, Happened, Parts,
+    perform::tell_agent,
+    recover::{conversation_id, every_readable},
+};
 use crate::{
     brain::{Ask, Brain, PeerSkill},
-    conversation::record::Place,
+    conversation::record::{Place, keys},
+    outbox::a2a::notes,
 };
 use actix::{AsyncContext, Context};
+use blackboard::store::{Error, Record};
 use futures_util::FutureExt;
 use protocol::{
     coordination::{
         What, joint,
         thought::{About, Progress, Prompt, TurnEnd},
     },
-    ids::{ConversationId, EffectId},
+    ids::{Capability, ConversationId, EffectId},
     time::WallTime,
     trace::SpanName,
 };
 use std::{
+    collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
@@ -60,16 +67,18 @@ impl Thinker<'_> {
 
 const PANICKED: &str = "the brain panicked";
 
-/// Its own brain, except for what it is asked to coordinate and has no skill of its own for.
 fn brain_for<'a>(parts: &'a Parts, prompt: &Prompt) -> &'a Arc<dyn Brain> {
     match &prompt.about {
-        About::Task { capability: Some(wanted), .. }
-            if wanted.as_str() == joint::CAPABILITY && parts.card.support(wanted) == 0.0 =>
-        {
-            &parts.coordinator
-        }
-        About::Task { .. } | About::Help { .. } | About::Signal(_) => &parts.brain,
+        About::Task { capability, .. } => brain_of(parts, capability.as_ref()),
+        About::Help { .. } | About::Signal(_) => &parts.brain,
     }
+}
+
+/// Its own brain, except for what it is asked to coordinate and has no skill of its own for.
+fn brain_of<'a>(parts: &'a Parts, wanted: Option<&Capability>) -> &'a Arc<dyn Brain> {
+    let is_its_own =
+        |wanted: &Capability| wanted.as_str() != joint::CAPABILITY || parts.card.support(wanted) > 0.0;
+    if wanted.is_none_or(is_its_own) { &parts.brain } else { &parts.coordinator }
 }
 
 /// What the rule hears of a turn's end.
@@ -84,6 +93,27 @@ fn thought(turn: u32, updates: Vec<Progress>, end: Result<TurnEnd, String>, is_d
 }
 
 impl AgentActor {
+    /// A conversation has ended: its brain lets go of what works for it elsewhere.
+    pub(super) fn over(&self, id: &ConversationId) {
+        let row = self.conversations.get(id).and_then(|conversation| conversation.task.as_ref());
+        brain_of(&self.parts, row.and_then(|row| row.task.spec.capability.as_ref())).over(id);
+    }
+
+    /// At a start: the same for conversations that ended just before the process did.
+    pub(super) fn over_again(&self) -> Result<(), Error> {
+        let mut ended = BTreeSet::new();
+        for topic in notes::TOPICS {
+            let id = |record: Record| ended.extend(conversation_id(&record.key));
+            every_readable(self.parts.store.as_ref(), &keys::all(&self.me, topic), id, |_, _| {})?;
+        }
+        ended.retain(|id| !self.conversations.contains_key(id) && !self.parked.contains_key(id));
+        for id in &ended {
+            self.parts.brain.over(id);
+            self.parts.coordinator.over(id);
+        }
+        Ok(())
+    }
+
     /// Has the brain think, and tells itself what it says.
     pub(super) fn think(
         &mut self,

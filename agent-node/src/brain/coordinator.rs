@@ -10,18 +10,26 @@ mod foreign_items;
 
 use super::{Ask, Brain, PeerSkill, Turn, foreign::BESIDE};
 use crate::outbox::{
-    a2a::{credentials::Keyring, hooks::Hooks, notes::Notes},
+    a2a::{
+        Remote,
+        card::SPOKEN,
+        credentials::Keyring,
+        errand::give_up,
+        hooks::Hooks,
+        notes::{Notes, Page},
+    },
     outside::Outside,
 };
 use blackboard::store::Shared;
 use discover::Found;
 use protocol::{
+    a2a::vetting::vet,
     artifact::{Artifact, Content, Part},
     coordination::{
         joint::{self, MAX_TEXT, Terms, plan, record::Record},
         thought::{About, Progress, TurnEnd},
     },
-    ids::{Address, Capability},
+    ids::{Address, Capability, ConversationId, EffectId},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
@@ -40,7 +48,7 @@ pub struct Coordinator {
     outside: Outside,
     keyring: Keyring,
     hooks: Hooks,
-    store: Option<Shared>,
+    notes: Option<Notes>,
     me: PeerSkill,
 }
 
@@ -54,7 +62,8 @@ impl Coordinator {
         store: Option<Shared>,
         me: PeerSkill,
     ) -> Self {
-        Self { outside, keyring, hooks, store, me }
+        let notes = store.map(|store| Notes::of_coordinator(me.agent_id.clone(), store));
+        Self { outside, keyring, hooks, notes, me }
     }
 
     async fn turn(&self, ask: Ask, report: mpsc::Sender<Progress>) -> TurnEnd {
@@ -252,8 +261,9 @@ impl Run<'_> {
         drop(self.report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await);
     }
 
-    fn notes(&self) -> Option<Notes> {
-        self.coordinator.store.clone().map(|store| Notes::new(self.ask.agent.clone(), store))
+    fn notes(&self) -> Option<Page> {
+        let conversation = EffectId::parse(&self.ask.key)?.conversation;
+        Some(self.coordinator.notes.as_ref()?.of(&conversation))
     }
 }
 
@@ -261,6 +271,17 @@ impl Brain for Coordinator {
     fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
         let this = self.clone();
         Box::pin(async move { Ok(this.turn(ask, report).await) })
+    }
+
+    fn over(&self, conversation: &ConversationId) {
+        let Some(page) = self.notes.as_ref().map(|notes| notes.of(conversation)) else { return };
+        for note in page.all() {
+            if let Ok(vetted) = vet(&json!(note.card), SPOKEN) {
+                let credentials = self.keyring.of(&vetted);
+                let remote = Remote::new(self.outside.clone(), vetted, credentials);
+                give_up(remote, Some(page.clone()), note.task_id);
+            }
+        }
     }
 
     /// Peers are waited for between turns, foreign agents within one.

@@ -3,7 +3,13 @@
 
 use super::{Ask, Brain, Turn};
 use crate::outbox::{
-    a2a::{Remote, card, credentials::Credentials, errand::run, hooks::Hooks, notes::Notes},
+    a2a::{
+        Remote, card,
+        credentials::Credentials,
+        errand::{give_up, run},
+        hooks::Hooks,
+        notes::Notes,
+    },
     outside::Outside,
 };
 use protocol::{
@@ -17,7 +23,7 @@ use protocol::{
     artifact::{Content, Part},
     card::Skill,
     coordination::thought::{About, Progress, TurnEnd},
-    ids::Capability,
+    ids::{Capability, ConversationId, EffectId},
 };
 use serde_json::json;
 use std::{
@@ -113,6 +119,8 @@ impl Foreign {
             Err(reason) => return TurnEnd::Failed { reason },
         };
         let name = remote.vetted().card.name.clone();
+        let conversation = EffectId::parse(&ask.key).map(|effect| effect.conversation);
+        let page = self.notes.as_ref().zip(conversation).map(|(notes, id)| notes.of(&id));
         let (heard, mut news) = mpsc::channel(64);
         let pass_on = async {
             while let Some(news) = news.recv().await {
@@ -121,10 +129,8 @@ impl Foreign {
                 }
             }
         };
-        let (end, ()) = tokio::join!(
-            run(remote, ask.key.clone(), errand, self.notes.clone(), self.hooks.clone(), heard),
-            pass_on
-        );
+        let (end, ()) =
+            tokio::join!(run(remote, ask.key.clone(), errand, page, self.hooks.clone(), heard), pass_on);
         match end {
             End { how: Ending::Completed, text, .. } => TurnEnd::Done { message: text },
             End {
@@ -186,6 +192,24 @@ impl Brain for Arc<Foreign> {
     fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
         let this = self.clone();
         Box::pin(async move { Ok(this.turn(ask, report).await) })
+    }
+
+    fn over(&self, conversation: &ConversationId) {
+        let Some(page) = self.notes.as_ref().map(|notes| notes.of(conversation)) else { return };
+        let left = page.all();
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if left.is_empty() {
+            return;
+        }
+        let this = self.clone();
+        drop(runtime.spawn(async move {
+            match this.meet().await {
+                Ok(remote) => left
+                    .into_iter()
+                    .for_each(|note| give_up(remote.clone(), Some(page.clone()), note.task_id)),
+                Err(why) => tracing::warn!(why, "foreign tasks are ended at the next start"),
+            }
+        }));
     }
 
     fn patience(&self, _ask: &Ask) -> Option<Duration> {

@@ -46,7 +46,7 @@ impl Abroad {
     pub(super) async fn meet(&self, agent: &AgentConfig, config: &ForeignConfig) -> anyhow::Result<Met> {
         let vetted = self.card(agent, config).await;
         let own: Shared = Arc::new(Owned::new(self.store.clone(), agent.id.as_str()));
-        let notes = Notes::new(agent.id.clone(), own);
+        let notes = Notes::of_peer(agent.id.clone(), own);
         let brain = Arc::new(Foreign::new(
             config.clone(),
             self.outside.clone(),

@@ -1,7 +1,7 @@
 //! Runs one errand to its end: sends the message, follows the task as its mode says, joins a broken stream again, and
 //! after a restart takes up where it was. Every loop has a bound.
 
-use super::{CallError, Events, Remote, hooks::Hooks, notes::Notes};
+use super::{CallError, Events, Remote, hooks::Hooks, notes::Page};
 use crate::outbox::chance;
 use futures_util::StreamExt;
 use protocol::a2a::{
@@ -23,15 +23,16 @@ pub async fn run(
     remote: Remote,
     key: String,
     errand: Errand,
-    notes: Option<Notes>,
+    notes: Option<Page>,
     hooks: Option<Hooks>,
     report: mpsc::Sender<News>,
 ) -> End {
     let known = notes.as_ref().and_then(|notes| notes.known(&key));
     let is_answer = errand.message.task_id.is_some();
-    let following = Following::new(known.clone().or_else(|| errand.message.task_id.clone()), is_answer);
+    let task = known.clone().or_else(|| errand.message.task_id.clone());
+    let following = Following::new(task.clone(), is_answer);
     let mut run = Run {
-        hold: Hold { remote: Some(remote.clone()), task: known.clone() },
+        hold: Hold { remote: Some(remote.clone()), notes: notes.clone(), task: task.clone() },
         remote,
         key,
         errand,
@@ -40,6 +41,7 @@ pub async fn run(
         report,
         following,
         told: 0,
+        is_noted: known.is_some(),
     };
     let whole = run.errand.bounds.whole();
     let pursued = async {
@@ -57,12 +59,29 @@ pub async fn run(
         }
     };
     run.hold.remote = None;
-    if let Some(notes) = &run.notes {
-        notes.forget(&run.key).await;
-    }
-    // Nobody looks at it any more, so nobody should work at it.
-    if let (Ending::Timeout, Some(task)) = (end.how, &end.task_id) {
-        give_up(run.remote.clone(), task.clone());
+    let Some(task) = end.task_id.clone() else { return end };
+    match end.how {
+        // A later turn brings the answer, or the conversation ends and the task with it.
+        Ending::InputRequired | Ending::AuthRequired => {
+            if let Some(notes) = &run.notes {
+                notes.forget(&task).await;
+                notes.keep(&run.key, &task, &run.remote.vetted().card).await;
+            }
+        }
+        // Nobody looks at it any more, so nobody should work at it.
+        Ending::Timeout | Ending::Unreachable | Ending::Malformed => {
+            give_up(run.remote.clone(), run.notes.clone(), task);
+        }
+        Ending::Completed
+        | Ending::Failed
+        | Ending::Rejected
+        | Ending::Canceled
+        | Ending::Unauthenticated
+        | Ending::Refused => {
+            if let Some(notes) = &run.notes {
+                notes.forget(&task).await;
+            }
+        }
     }
     end
 }
@@ -79,26 +98,38 @@ fn ending(error: &CallError) -> Ending {
 /// Ends the task over there when the errand is dropped before its end.
 struct Hold {
     remote: Option<Remote>,
+    notes: Option<Page>,
     task: Option<String>,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         if let (Some(remote), Some(task)) = (self.remote.take(), self.task.take()) {
-            give_up(remote, task);
+            give_up(remote, self.notes.take(), task);
         }
     }
 }
 
-fn give_up(remote: Remote, task: String) {
+/// Ends `task` over there, once, and lets go of its notes.
+pub fn give_up(remote: Remote, notes: Option<Page>, task: String) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    if notes.as_ref().is_some_and(|notes| !notes.begin_to_end(&task)) {
+        return;
+    }
     drop(runtime.spawn(async move {
         for failures in 1..Bounds::default().attempts {
             match remote.cancel(&task).await {
                 Err(error) if error.is_worth_another_try() => rest(failures, &error).await,
-                Err(error) => return tracing::debug!(task, %error, "a foreign task was not cancelled"),
-                Ok(_) => return,
+                Err(error) => {
+                    tracing::debug!(task, %error, "a foreign task was not cancelled");
+                    break;
+                }
+                Ok(_) => break,
             }
+        }
+        if let Some(notes) = notes {
+            notes.forget(&task).await;
+            notes.has_ended(&task);
         }
     }));
 }
@@ -113,12 +144,14 @@ struct Run {
     remote: Remote,
     key: String,
     errand: Errand,
-    notes: Option<Notes>,
+    notes: Option<Page>,
     hooks: Option<Hooks>,
     report: mpsc::Sender<News>,
     following: Following,
     /// How often anything new was heard.
     told: u64,
+    /// Whether a restart would take it up where it is.
+    is_noted: bool,
 }
 
 impl Run {
@@ -326,12 +359,20 @@ impl Run {
             self.told += 1;
             if let News::Began { task_id, .. } = &news {
                 self.hold.task = Some(task_id.clone());
-                if let (Some(notes), None) = (&self.notes, &end) {
-                    notes.keep(&self.key, task_id).await;
-                }
             }
+            self.note(end.is_some()).await;
             drop(self.report.send(news).await);
         }
         Ok(end)
+    }
+
+    /// Notes the task as soon as it has heard of the message.
+    async fn note(&mut self, has_ended: bool) {
+        if let (false, false, Some(notes), Some(task)) =
+            (self.is_noted, has_ended, &self.notes, self.following.task_id())
+        {
+            notes.keep(&self.key, task, &self.remote.vetted().card).await;
+            self.is_noted = true;
+        }
     }
 }

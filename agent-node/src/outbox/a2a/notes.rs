@@ -1,58 +1,130 @@
-//! What an agent remembers of the foreign tasks that work for it.
+//! What an agent remembers of the foreign tasks that work for it: a restart does not begin one twice, and whatever ends
+//! their conversation ends them too.
 
-use blackboard::store::{Batch, Key, Lane, Shared, Write};
-use protocol::ids::{AgentId, Digest};
+use blackboard::store::{Batch, Filter, Key, Lane, Shared, Write};
+use protocol::{
+    a2a::card::AgentCard,
+    ids::{AgentId, ConversationId, Digest},
+};
 use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-/// Where an agent remembers which foreign task an errand became, so that a restart does not begin it twice.
+/// Tasks of a foreign agent that is a peer.
+const ERRAND: &str = "errand";
+/// Tasks that the coordinator gave away.
+const DELEGATED: &str = "delegated";
+/// Everything that is noted.
+pub const TOPICS: [&str; 2] = [ERRAND, DELEGATED];
+
+/// The notes of one agent.
 #[derive(Clone)]
 pub struct Notes {
     agent: AgentId,
     store: Shared,
+    topic: &'static str,
+    ending: Arc<Mutex<BTreeSet<String>>>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Note {
-    task_id: String,
+/// A foreign task that works for a conversation, or waits for its answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Note {
+    /// Its name over there.
+    pub task_id: String,
+    /// Whose task it is, if that does not follow from who noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Box<AgentCard>>,
 }
 
 impl Notes {
-    /// Notes in `agent`'s own store.
-    pub fn new(agent: AgentId, store: Shared) -> Self {
-        Self { agent, store }
+    /// Of a foreign agent that is a peer, in its own store.
+    pub fn of_peer(agent: AgentId, store: Shared) -> Self {
+        Self { agent, store, topic: ERRAND, ending: Arc::default() }
     }
 
+    /// Of `agent`'s coordinator, in its own store.
+    pub fn of_coordinator(agent: AgentId, store: Shared) -> Self {
+        Self { agent, store, topic: DELEGATED, ending: Arc::default() }
+    }
+
+    /// Those of one conversation.
+    pub fn of(&self, conversation: &ConversationId) -> Page {
+        Page { notes: self.clone(), conversation: conversation.clone() }
+    }
+}
+
+/// The notes of one conversation.
+#[derive(Clone)]
+pub struct Page {
+    notes: Notes,
+    conversation: ConversationId,
+}
+
+impl Page {
     fn key(&self, errand: &str) -> Key {
         let name = Digest::of(errand.as_bytes()).to_string();
-        Key::new(&[self.agent.as_str(), "errand", &name])
+        Key::new(&[self.notes.agent.as_str(), self.notes.topic, self.conversation.as_str(), &name])
     }
 
+    /// The task that the errand became.
     pub(super) fn known(&self, errand: &str) -> Option<String> {
-        let record = self.store.latest(&self.key(errand)).ok()??;
+        let record = self.notes.store.latest(&self.key(errand)).ok()??;
         serde_json::from_slice::<Note>(&record.value).ok().map(|note| note.task_id)
     }
 
-    async fn write(&self, write: Write) {
-        let batch = Batch { writes: vec![write], expectations: Vec::new() };
-        if let Err(error) = self.store.commit(Lane::Progress, batch).await {
-            tracing::warn!(agent = %self.agent, %error, "a note about a foreign task was not kept");
+    /// Everything that is noted.
+    pub fn all(&self) -> Vec<Note> {
+        self.rows().into_iter().map(|(_, note)| note).collect()
+    }
+
+    fn rows(&self) -> Vec<(Key, Note)> {
+        let tokens = [self.notes.agent.as_str(), self.notes.topic, self.conversation.as_str()];
+        let rows = self.notes.store.read(&Filter::Below(Key::new(&tokens)), 0, MOST).unwrap_or_default();
+        rows.into_iter()
+            .filter_map(|record| Some((record.key, serde_json::from_slice(&record.value).ok()?)))
+            .collect()
+    }
+
+    async fn write(&self, writes: Vec<Write>) {
+        if writes.is_empty() {
+            return;
+        }
+        let batch = Batch { writes, expectations: Vec::new() };
+        if let Err(error) = self.notes.store.commit(Lane::Progress, batch).await {
+            tracing::warn!(agent = %self.notes.agent, %error, "a note about a foreign task was not kept");
         }
     }
 
-    pub(super) async fn keep(&self, errand: &str, task_id: &str) {
-        match serde_json::to_vec(&Note { task_id: task_id.to_owned() }) {
-            Ok(bytes) => self.write(Write::Put(self.key(errand), bytes.into())).await,
+    pub(super) async fn keep(&self, errand: &str, task_id: &str, card: &AgentCard) {
+        let card = (self.notes.topic == DELEGATED).then(|| Box::new(card.clone()));
+        match serde_json::to_vec(&Note { task_id: task_id.to_owned(), card }) {
+            Ok(bytes) => self.write(vec![Write::Put(self.key(errand), bytes.into())]).await,
             // An empty note would say that nothing was begun.
             Err(error) => {
-                tracing::warn!(agent = %self.agent, %error, "a note about a foreign task was not kept")
+                tracing::warn!(agent = %self.notes.agent, %error, "a note about a foreign task was not kept");
             }
         }
     }
 
-    /// Lets go of what was noted: it is over.
-    pub async fn forget(&self, errand: &str) {
-        if self.known(errand).is_some() {
-            self.write(Write::Delete(self.key(errand))).await;
-        }
+    /// Lets go of what was noted of a task: it is over.
+    pub(super) async fn forget(&self, task_id: &str) {
+        let rows = self.rows().into_iter().filter(|(_, note)| note.task_id == task_id);
+        self.write(rows.map(|(key, _)| Write::Delete(key)).collect()).await;
+    }
+
+    /// Whether nobody else is about to end that task.
+    pub(super) fn begin_to_end(&self, task_id: &str) -> bool {
+        self.notes.ending.lock().unwrap_or_else(PoisonError::into_inner).insert(task_id.to_owned())
+    }
+
+    /// Nobody is about to end that task any more.
+    pub(super) fn has_ended(&self, task_id: &str) {
+        self.notes.ending.lock().unwrap_or_else(PoisonError::into_inner).remove(task_id);
     }
 }
+
+/// The most foreign tasks of one conversation.
+const MOST: usize = 256;
