@@ -150,6 +150,8 @@ pub struct AgentActor {
     thoughts: HashMap<(ConversationId, Place), tokio::task::JoinHandle<()>>,
     /// Those whose news waits for a step that it can share; there is a timer if there are any.
     deferred: BTreeSet<ConversationId>,
+    /// Whether that timer runs: one at a time, however often they come and go.
+    will_flush: bool,
     /// Those of them that wait for nothing else.
     closing: Vec<ConversationId>,
     track_records: BTreeMap<AgentId, TrackRecord>,
@@ -296,6 +298,7 @@ impl AgentActor {
             timers: HashMap::new(),
             thoughts: HashMap::new(),
             deferred: BTreeSet::new(),
+            will_flush: false,
             closing: Vec::new(),
             track_records: BTreeMap::new(),
             followed: subscribe::Followed::default(),

@@ -139,8 +139,9 @@ impl AgentActor {
     /// One timer for all: an actor looks at each of its timers whenever it does anything. Where nothing more can come
     /// that would share a step, enough of the kind need not wait for it.
     fn flush_later(&mut self, id: &ConversationId, ctx: &mut Context<Self>) {
-        if self.deferred.is_empty() {
+        if !std::mem::replace(&mut self.will_flush, true) {
             ctx.run_later(FLUSH, |this, ctx| {
+                this.will_flush = false;
                 this.closing.clear();
                 let due: Vec<_> = std::mem::take(&mut this.deferred).into_iter().collect();
                 due.chunks(FLUSHED_TOGETHER).for_each(|some| this.flush(some, ctx));
