@@ -250,7 +250,7 @@ turns:
     let script = crate::harness::file(cluster.dir.path(), "script.yaml", script);
     let yaml = format!(
         "
-mesh: {{ auction: {{ leaseMs: 20000 }} }}
+mesh: {{ auction: {{ acceptMs: 20000, leaseMs: 20000 }} }}
 agents:
   - {{ agent: planner-01, skills: [plan], brain: {{ scripted: '{}' }} }}
 ",
