@@ -24,7 +24,11 @@ use crate::{
         routes::{self, Local, Node, health::OWN_CHECK},
         server::{Front, server},
     },
-    outbox::{Ways, outside::Outside, webhooks::Pusher},
+    outbox::{
+        Ways,
+        outside::{self, Outside},
+        webhooks::Pusher,
+    },
     peers::{Locals, Peers},
     telemetry::Telemetry,
 };
@@ -262,7 +266,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let speaker = setup.seats.first().map_or(&registry_id, |seat| &seat.id);
     services_known.accept(registry_for(speaker), board_for(speaker)).await?;
 
-    let outside = Outside::new(setup.outside.clone(), Default::default())
+    let outside = Outside::new(setup.outside.clone(), outside::Bounds::of(&setup.limits))
         .map_err(|error| anyhow::anyhow!("the client for the outside can't start: {error}"))?;
     let peers = Arc::new(Peers::default());
     let locals = Arc::new(Locals::default());

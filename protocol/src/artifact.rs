@@ -56,6 +56,11 @@ impl Artifact {
             Content::Data(data) => data.is_null(),
         })
     }
+
+    /// The bytes it takes in a message.
+    pub fn size(&self) -> usize {
+        serde_json::to_vec(self).map_or(0, |json| json.len())
+    }
 }
 
 /// A piece of content with its type.

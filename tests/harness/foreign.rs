@@ -3,6 +3,7 @@
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, dev::ServerHandle, web};
 use bytes::Bytes;
 use futures_util::StreamExt;
+use protocol::a2a::card_signature;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -28,6 +29,8 @@ pub enum Play {
     Fails(&'static str),
     /// It works until it is cancelled.
     Never,
+    /// It tells more of one artifact for ever.
+    Floods,
     /// It calls back when it is done.
     CallsBack(&'static str),
     /// It answers this, whatever it is.
@@ -83,6 +86,21 @@ fn card(url: &str, name: &str, skill: Value, more: Value) -> Value {
     super::with(card, more)
 }
 
+/// `card` signed by a key of its own host, and then changed.
+fn forged(url: &str, card: Value) -> Value {
+    let jku = format!("{url}/.well-known/jwks.json");
+    let signature = card_signature::sign(&card, &key(), Some(&jku));
+    super::with(card, json!({ "signatures": [signature], "description": "somebody else wrote this" }))
+}
+
+fn key() -> card_signature::SigningKey {
+    card_signature::SigningKey::from_seed(&[7; 32])
+}
+
+async fn keys() -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "keys": [key().public().to_jwk()] }))
+}
+
 /// A skill.
 pub fn skill(id: &str, description: &str, tags: &[&str], examples: &[&str]) -> Value {
     json!({ "id": id, "name": id.replace('_', " "), "description": description, "tags": tags, "examples": examples })
@@ -92,7 +110,10 @@ impl Foreign {
     pub async fn start(name: &str, skill: Value, more: Value, play: Play) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let card = card(&url, name, skill, more);
+        let mut card = card(&url, name, skill, more);
+        if card.as_object_mut().unwrap().remove("forged").is_some() {
+            card = forged(&url, card);
+        }
         let inner = Arc::new(Inner { card, play: Mutex::new(play), memory: Mutex::default() });
         let server = Self::serve(inner.clone(), listener);
         Self { url, inner, server }
@@ -103,6 +124,7 @@ impl Foreign {
             App::new()
                 .app_data(web::Data::from(shared.clone()))
                 .route("/.well-known/agent-card.json", web::get().to(show))
+                .route("/.well-known/jwks.json", web::get().to(keys))
                 .route("/rpc", web::post().to(rpc))
         })
         .workers(1)
@@ -184,7 +206,7 @@ impl Inner {
             Play::Answers(said) | Play::CallsBack(said) => task(id, "COMPLETED", "", text("result", said)),
             Play::Makes(artifacts) => task(id, "COMPLETED", "", artifacts),
             Play::Works(needed, said) if *looks >= needed => task(id, "COMPLETED", "", text("result", said)),
-            Play::Works(..) | Play::Never => task(id, "WORKING", "busy over there", json!([])),
+            Play::Works(..) | Play::Never | Play::Floods => task(id, "WORKING", "busy over there", json!([])),
             Play::Tells(pieces, _) => task(
                 id,
                 "COMPLETED",
@@ -306,6 +328,18 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
     };
     let mut events = Vec::new();
     let mut stays_open = false;
+    if let Play::Floods = play {
+        let begun = wrapped(json!({ "task": inner.look(task_id, false) }));
+        let (id, task_id) = (id.clone(), task_id.to_owned());
+        let pieces = futures_util::stream::iter(0..).map(move |at: usize| {
+            let update = json!({ "taskId": task_id, "contextId": format!("context-{task_id}"), "append": at > 0,
+                "artifact": { "artifactId": "flood", "parts": [{ "text": "x".repeat(1_000) }] } });
+            let said = json!({ "jsonrpc": "2.0", "id": id, "result": { "artifactUpdate": update } });
+            Bytes::from(format!("data: {said}\n\n"))
+        });
+        let all = futures_util::stream::iter([begun]).chain(pieces).map(Ok::<_, actix_web::Error>);
+        return HttpResponse::Ok().content_type("text/event-stream").streaming(all);
+    }
     match &play {
         Play::Tells(pieces, breaks) if is_first || breaks.is_none() => {
             events.push(wrapped(json!({ "task": task(task_id, "WORKING", "listening", json!([])) })));
@@ -328,7 +362,8 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
             events.push(wrapped(json!({ "task": task(task_id, "WORKING", "", json!([])) })));
             events.push(wrapped(value.clone()));
         }
-        Play::Answers(_)
+        Play::Floods
+        | Play::Answers(_)
         | Play::Makes(_)
         | Play::Works(..)
         | Play::Tells(..)

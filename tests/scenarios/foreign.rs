@@ -65,6 +65,7 @@ async fn a_foreign_agent_wins_a_contract_net_and_streams_like_a_native_one() {
     assert_eq!(said["parts"][0]["text"], "Tomorrow in Bern");
     assert_eq!(said["role"], "ROLE_USER");
     assert_eq!(sent[0].headers["a2a-version"], "1.0");
+    assert_eq!(sent[0].headers["accept"], "text/event-stream");
     assert!(sent[0].headers.contains_key("traceparent"), "{:?}", sent[0].headers);
     assert!(!sent[0].headers.contains_key("signature"), "the mesh's own proof stays in the mesh");
 }
@@ -346,6 +347,65 @@ async fn a_card_that_can_not_be_used_says_why_and_a_kept_one_helps_over_an_absen
     let mesh = mesh.restart().await;
     let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
     assert_eq!(state(&task), "failed", "it is known, and away: {task:#}");
+}
+
+#[actix::test]
+async fn a_card_that_its_key_did_not_sign_or_that_can_not_do_what_is_wanted_is_refused() {
+    let dir = directory();
+    let data = dir.path().join("data").to_string_lossy().into_owned();
+    for (more, how, why) in [
+        (r#"{ "forged": true }"#, "", "did not sign this card as it is"),
+        ("{}", ", mode: streaming", "its card does not say capabilities.streaming"),
+        (
+            r#"{ "supportedInterfaces": [
+                { "url": "http://169.254.1.1/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" },
+                { "url": "https://agent.example/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.1" }
+            ]}"#,
+            "",
+            "169.254.1.1 is link-local",
+        ),
+    ] {
+        let foreign = weather(more, Play::Never).await;
+        let path = file(dir.path(), "team.yaml", &team(&foreign, how));
+        let (code, _, said) = starts(&data, &path).await;
+        assert_ne!(code, 0, "{more}");
+        assert!(said.contains(why), "{more}: {said}");
+    }
+    let forged = weather(r#"{ "forged": true }"#, Play::Answers("trust me")).await;
+    let mesh = Process::up(
+        "{ mesh: { outside: { allow: [127.0.0.0/8] } }, agents: [{ agent: desk-01, skills: [desk], brain: { echo: {} } }] }",
+    )
+    .await;
+    let planned = json!({
+        "description": "Will it rain? The weather forecast, please.", "capability": "coordinate",
+        "input": { "cards": [forged.url] },
+    });
+    let task = mesh.agent("desk-01").ask(planned).await;
+    assert!(task.to_string().contains("did not sign this card as it is"), "{task:#}");
+    assert_eq!(forged.calls(), 0);
+}
+
+#[actix::test]
+async fn one_that_tells_for_ever_is_stopped_at_the_bound_and_its_end_waits_behind_nothing() {
+    let foreign = weather(STREAMING, Play::Floods).await;
+    let bounded = team(&foreign, "")
+        .replace("mesh: { outside:", "mesh: { limits: { maxArtifactBytes: 320000 }, outside:");
+    let mesh = Process::up(&bounded).await;
+    let desk = mesh.agent("desk-01");
+    let task = desk.ask(forecast_of("everything")).await;
+    assert_eq!(state(&task), "failed");
+    assert!(message(&task).contains("its artifacts hold more than 300000 bytes"), "{}", message(&task));
+    eventually("the cancel", async || foreign.heard("CancelTask").first().cloned()).await;
+}
+
+#[actix::test]
+async fn its_media_types_are_those_of_its_card() {
+    let foreign = weather("{}", Play::Answers("fine")).await;
+    let (mesh, _) = up(&foreign, "").await;
+    let bot = mesh.agent("weather-bot");
+    let card = call(Method::GET, &format!("{}/.well-known/agent-card.json", bot.url), None).await;
+    assert_eq!(card.body["defaultInputModes"], json!(["text/plain"]), "{card:?}");
+    assert_eq!(card.body["defaultOutputModes"], json!(["application/json", "text/plain"]));
 }
 
 #[actix::test]

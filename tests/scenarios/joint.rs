@@ -203,7 +203,8 @@ async fn a_malformed_card_is_rejected_before_anything_is_sent() {
     let odd = calendar(r#"{ "skills": [], "version": "" }"#, Play::Answers("free")).await;
     let (output, record, task) = coordinated(&desk, BOTH, terms(&[&odd], json!({}))).await;
     assert_eq!((output["status"].as_str(), state(&task).as_str()), (Some("no_agents_available"), "failed"));
-    assert!(output["errors"][0].as_str().unwrap().contains("version: is required"), "{output:#}");
+    let why = output["errors"][0].as_str().unwrap();
+    assert!(why.contains("version is empty") && why.contains("skills is empty"), "{output:#}");
     assert!(
         record["agent_cards"].get("Calendar Agent").is_some() && record["validated_agent_cards"] == json!({})
     );

@@ -12,7 +12,7 @@ use super::{Ask, Brain, PeerSkill, Turn, foreign::BESIDE};
 use crate::outbox::{
     a2a::{
         Remote,
-        card::SPOKEN,
+        card::usable,
         credentials::Keyring,
         errand::give_up,
         hooks::Hooks,
@@ -23,7 +23,6 @@ use crate::outbox::{
 use blackboard::store::Shared;
 use discover::Found;
 use protocol::{
-    a2a::vetting::vet,
     artifact::{Artifact, Content, Part},
     coordination::{
         joint::{self, MAX_TEXT, Terms, plan, record::Record},
@@ -276,7 +275,7 @@ impl Brain for Coordinator {
     fn over(&self, conversation: &ConversationId) {
         let Some(page) = self.notes.as_ref().map(|notes| notes.of(conversation)) else { return };
         for note in page.all() {
-            if let Ok(vetted) = vet(&json!(note.card), SPOKEN) {
+            if let Ok(vetted) = usable(&json!(note.card), &self.outside) {
                 let credentials = self.keyring.of(&vetted);
                 let remote = Remote::new(self.outside.clone(), vetted, credentials);
                 give_up(remote, Some(page.clone()), note.task_id);

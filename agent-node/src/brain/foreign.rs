@@ -1,6 +1,8 @@
 //! A foreign A2A agent as a brain: what it is asked goes out as an A2A message, what it says comes back as reports. So it
 //! bids, streams, asks and is cancelled like any agent of the mesh.
 
+mod gather;
+
 use super::{Ask, Brain, Turn};
 use crate::outbox::{
     a2a::{
@@ -84,7 +86,7 @@ impl Foreign {
             return Ok(remote.clone());
         }
         let read = match card::fetch(&self.outside, &self.config.card).await {
-            Ok(found) => found.vetted().map_err(|against| against.join("; ")),
+            Ok(found) => found.vetted(&self.outside).map_err(|against| against.join("; ")),
             Err(why) => Err(why),
         };
         match (read, met.as_ref()) {
@@ -122,15 +124,21 @@ impl Foreign {
         let conversation = EffectId::parse(&ask.key).map(|effect| effect.conversation);
         let page = self.notes.as_ref().zip(conversation).map(|(notes, id)| notes.of(&id));
         let (heard, mut news) = mpsc::channel(64);
-        let pass_on = async {
+        let (tell, told) = mpsc::channel(1);
+        let name_of = &name;
+        let listen = async move {
             while let Some(news) = news.recv().await {
-                if let Some(progress) = progress(news, &name) {
-                    drop(report.send(progress).await);
+                if let Some(progress) = progress(news, name_of) {
+                    drop(tell.send(progress).await);
                 }
             }
+            drop(tell);
         };
-        let (end, ()) =
-            tokio::join!(run(remote, ask.key.clone(), errand, page, self.hooks.clone(), heard), pass_on);
+        let (end, (), ()) = tokio::join!(
+            run(remote, ask.key.clone(), errand, page, self.hooks.clone(), heard),
+            listen,
+            gather::pass_on(told, report.clone())
+        );
         match end {
             End { how: Ending::Completed, text, .. } => TurnEnd::Done { message: text },
             End {

@@ -87,14 +87,9 @@ fn named(join: &Join) -> Result<(AgentId, String), Failure> {
         refused(format!("the card at {} can't be had: {why}{hint}", join.card))
     })?;
     let vetted = found
-        .vetted()
+        .vetted(&outside)
         .map_err(|against| refused(format!("{} can't be used: {}", found.url, against.join("; "))))?;
-    match &found.signed {
-        Ok(kid) => {
-            super::output::note(&format!("mesh: {} is signed by its host's key {kid}", vetted.card.name))
-        }
-        Err(doubt) => super::output::note(&format!("mesh: {}: {doubt}", vetted.card.name)),
-    }
+    super::output::note(&format!("mesh: {}: {}", vetted.card.name, found.signed));
     let id = match &join.id {
         Some(id) => id.clone(),
         None => AgentId::parse(&plain(&vetted.card.name))

@@ -6,7 +6,7 @@ use crate::{
     config::AgentConfig,
     outbox::{
         a2a::{
-            card::{SPOKEN, fetch},
+            card::{fetch, usable},
             hooks::Hooks,
             notes::Notes,
         },
@@ -17,7 +17,7 @@ use crate::{
 use anyhow::Context as _;
 use blackboard::store::{Shared, owned::Owned};
 use protocol::{
-    a2a::vetting::{Vetted, vet},
+    a2a::{interaction::Mode, vetting::Vetted},
     card::Skill,
 };
 use std::{path::PathBuf, sync::Arc};
@@ -39,6 +39,8 @@ pub(super) struct Met {
     pub(super) brain: Arc<Foreign>,
     pub(super) description: String,
     pub(super) skills: Vec<Skill>,
+    /// Media types it takes, and those it answers in, if its card was had.
+    pub(super) modes: Option<(Vec<String>, Vec<String>)>,
 }
 
 impl Abroad {
@@ -54,14 +56,18 @@ impl Abroad {
             Some(self.hooks.clone()),
         ));
         let (mut skills, mut description) = (agent.skills.clone(), agent.description.clone());
+        let mut modes = None;
         match vetted {
             Ok(vetted) => {
+                // Whether somebody can call back shows when the node listens.
+                Mode::choose(config.mode, &vetted.card.capabilities, true).map_err(anyhow::Error::msg)?;
                 if skills.is_empty() {
                     skills = capabilities(&vetted);
                 }
                 if description.is_empty() {
                     description.clone_from(&vetted.card.description);
                 }
+                modes = Some((vetted.all_input_modes(), vetted.all_output_modes()));
                 brain.know(vetted).await;
             }
             Err(error) if skills.is_empty() => {
@@ -70,7 +76,7 @@ impl Abroad {
             Err(error) => tracing::warn!(agent = %agent.id, "starts without its card: {error:#}"),
         }
         anyhow::ensure!(!skills.is_empty(), "none of its skills has a name that can be a capability");
-        Ok(Met { brain, description, skills })
+        Ok(Met { brain, description, skills, modes })
     }
 
     async fn card(&self, agent: &AgentConfig, config: &ForeignConfig) -> anyhow::Result<Vetted> {
@@ -80,13 +86,11 @@ impl Abroad {
             tokio::time::sleep(pause(attempt)).await;
             match fetch(&self.outside, &config.card).await {
                 Ok(found) => {
-                    let vetted = found.vetted().map_err(|against| anyhow::anyhow!(against.join("; ")));
+                    let vetted =
+                        found.vetted(&self.outside).map_err(|against| anyhow::anyhow!(against.join("; ")));
                     let vetted =
                         vetted.with_context(|| format!("the card at {} can't be used", found.url))?;
-                    match &found.signed {
-                        Ok(kid) => tracing::info!(agent = %agent.id, kid, "its card is signed"),
-                        Err(doubt) => tracing::info!(agent = %agent.id, doubt, "its card proves nothing"),
-                    }
+                    tracing::info!(agent = %agent.id, card = found.url, signed = %found.signed, "its card was read");
                     if let (Some(file), Some(dir)) = (&kept, &self.cards) {
                         super::home::make(dir)?;
                         drop(std::fs::write(file, found.raw.to_string()));
@@ -97,7 +101,7 @@ impl Abroad {
             }
         }
         let kept = kept.and_then(|file| std::fs::read(file).ok());
-        let kept = kept.and_then(|text| vet(&serde_json::from_slice(&text).ok()?, SPOKEN).ok());
+        let kept = kept.and_then(|text| usable(&serde_json::from_slice(&text).ok()?, &self.outside).ok());
         match kept {
             Some(vetted) => {
                 tracing::warn!(agent = %agent.id, why, "its card can't be had; the one kept is used");

@@ -7,7 +7,10 @@ use super::{
 use crate::{
     brain::Brain,
     config::{BrainConfig, Team},
-    outbox::{a2a::hooks::Hooks, outside::Outside},
+    outbox::{
+        a2a::hooks::Hooks,
+        outside::{Bounds, Outside},
+    },
     telemetry::{
         BadSettings, Telemetry,
         capture::{self, Capture, of_variable},
@@ -17,6 +20,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use blackboard::store::{Shared, embedded, memory};
+use protocol::a2a::terms::Terms as A2aTerms;
 use serde_json::json;
 use std::{
     collections::BTreeSet,
@@ -180,7 +184,7 @@ fn text(text: std::ffi::OsString) -> String {
 
 /// Agents without a port take the next one that none of the others has asked for.
 async fn seats(plan: &Plan, store: &Shared, hooks: &Hooks) -> anyhow::Result<Vec<Seat>> {
-    let outside = Outside::new(plan.team.mesh.outside.clone(), Default::default())?;
+    let outside = Outside::new(plan.team.mesh.outside.clone(), Bounds::of(&plan.team.mesh.limits))?;
     let cards = (!plan.forgets).then(|| plan.data.join("cards"));
     let abroad = Abroad { outside, store: store.clone(), hooks: hooks.clone(), cards };
     let asked: BTreeSet<u16> =
@@ -189,9 +193,20 @@ async fn seats(plan: &Plan, store: &Shared, hooks: &Hooks) -> anyhow::Result<Vec
     let mut seats = Vec::new();
     for agent in &plan.team.agents {
         let what = || format!("the brain of {}", agent.id);
+        let mut a2a = agent.a2a.clone();
         let (brain, description, skills): (Arc<dyn Brain>, _, _) = match &agent.brain {
             BrainConfig::Foreign(config) => {
                 let met = abroad.meet(agent, config).await.with_context(what)?;
+                // What the file says of it goes before what its card says.
+                let usual = A2aTerms::default();
+                if let Some((takes, answers)) = met.modes {
+                    if a2a.input_modes == usual.input_modes {
+                        a2a.input_modes = takes;
+                    }
+                    if a2a.output_modes == usual.output_modes {
+                        a2a.output_modes = answers;
+                    }
+                }
                 (Arc::new(met.brain), met.description, met.skills)
             }
             own @ (BrainConfig::Exec { .. } | BrainConfig::Scripted(_) | BrainConfig::Echo) => {
@@ -208,7 +223,7 @@ async fn seats(plan: &Plan, store: &Shared, hooks: &Hooks) -> anyhow::Result<Vec
             description,
             skills,
             open: agent.open,
-            a2a: agent.a2a.clone(),
+            a2a,
             terms: agent.terms.clone(),
             subscribe: agent.subscribe.clone(),
             brain,

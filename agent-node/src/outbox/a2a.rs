@@ -16,7 +16,7 @@ use protocol::a2a::card::GRPC;
 
 use super::outside::{self, Answer, Call, Outside, Streamed};
 use credentials::Credentials;
-use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, stream::BoxStream};
 use protocol::{
     a2a::{
         card::{AgentInterface, HTTP_JSON},
@@ -64,6 +64,9 @@ pub enum CallError {
     /// It refused.
     #[error("{0}")]
     Refused(A2aError),
+    /// What it says is more than is taken.
+    #[error("{0}")]
+    TooLarge(String),
     /// What it answered is no A2A.
     #[error("its answer can't be read: {0}")]
     Malformed(String),
@@ -75,7 +78,7 @@ impl CallError {
         match self {
             Self::Away(_) | Self::Later { .. } => true,
             Self::Refused(error) => matches!(error.kind, Kind::Unavailable | Kind::RateLimited),
-            Self::Forbidden(_) | Self::Unauthenticated(_) | Self::Malformed(_) => false,
+            Self::Forbidden(_) | Self::Unauthenticated(_) | Self::TooLarge(_) | Self::Malformed(_) => false,
         }
     }
 
@@ -84,7 +87,11 @@ impl CallError {
         match self {
             Self::Later { after, .. } => Some(*after),
             Self::Refused(error) => error.retry_after,
-            Self::Away(_) | Self::Forbidden(_) | Self::Unauthenticated(_) | Self::Malformed(_) => None,
+            Self::Away(_)
+            | Self::Forbidden(_)
+            | Self::Unauthenticated(_)
+            | Self::TooLarge(_)
+            | Self::Malformed(_) => None,
         }
     }
 }
@@ -122,6 +129,11 @@ impl Remote {
         Self { trace, ..self.clone() }
     }
 
+    /// The most that its artifacts may hold, bytes.
+    pub fn most(&self) -> usize {
+        self.outside.bounds().max_task_bytes
+    }
+
     /// Its card.
     pub fn vetted(&self) -> &Vetted {
         &self.vetted
@@ -142,17 +154,33 @@ impl Remote {
         read(sent)
     }
 
-    /// Hands it a message and listens.
-    pub async fn send_streaming(&self, request: &SendMessage) -> Result<Events, CallError> {
-        let interface = self.interface();
-        self.listen(&interface, "SendStreamingMessage", "", with_tenant(&interface, json!(request))).await
+    /// Hands it a message and listens; the first event may take as long as `within`.
+    pub async fn send_streaming(&self, request: &SendMessage, within: Duration) -> Result<Events, CallError> {
+        self.first_event("SendStreamingMessage", "", json!(request), within).await
     }
 
-    /// Listens to a task.
-    pub async fn subscribe(&self, task: &str) -> Result<Events, CallError> {
-        let interface = self.interface();
+    /// Listens to a task; the first event may take as long as `within`.
+    pub async fn subscribe(&self, task: &str, within: Duration) -> Result<Events, CallError> {
         let request = SubscribeToTask { tenant: None, id: task.to_owned() };
-        self.listen(&interface, "SubscribeToTask", task, with_tenant(&interface, json!(request))).await
+        self.first_event("SubscribeToTask", task, json!(request), within).await
+    }
+
+    async fn first_event(
+        &self,
+        method: &str,
+        task: &str,
+        params: Value,
+        within: Duration,
+    ) -> Result<Events, CallError> {
+        let interface = self.interface();
+        let params = with_tenant(&interface, params);
+        let first = async {
+            let mut events = self.listen(&interface, method, task, params, within).await?;
+            let first = events.next().await;
+            Ok(futures_util::stream::iter(first).chain(events).boxed())
+        };
+        let late = |_| Err(CallError::Away(format!("no event within {} ms", within.as_millis())));
+        tokio::time::timeout(within, first).await.unwrap_or_else(late)
     }
 
     /// The task as it is.
@@ -204,7 +232,8 @@ impl Remote {
             let call = within.map_or(call.clone(), |within| call.within(within));
             return grpc::call(&self.outside, call, interface, method, with_tenant(interface, params)).await;
         }
-        let mut call = self.call(interface, method, task, with_tenant(interface, params))?;
+        let call = self.call(interface, method, task, with_tenant(interface, params))?;
+        let mut call = call.header("accept", "application/json");
         if let Some(within) = within {
             call = call.within(within);
         }
@@ -218,15 +247,18 @@ impl Remote {
         method: &str,
         task: &str,
         params: Value,
+        within: Duration,
     ) -> Result<Events, CallError> {
         #[cfg(feature = "grpc")]
         if interface.protocol_binding == GRPC {
             let call = self.dressed(Call::new(Method::POST, ""));
             return grpc::listen(&self.outside, call, interface, method, params).await;
         }
-        let call = self.call(interface, method, task, params)?;
+        let call = self.call(interface, method, task, params)?.within(within);
         match self.outside.stream(call).await.map_err(away)? {
-            Streamed::Stream(bytes) => Ok(stream::events(bytes, is_rest(interface))),
+            Streamed::Stream(bytes) => {
+                Ok(stream::events(bytes, is_rest(interface), self.outside.bounds().max_bytes))
+            }
             Streamed::Answer(answer) => match result(interface, &answer) {
                 Ok(_) => Err(CallError::Malformed("an answer came where a stream was to be".to_owned())),
                 Err(error) => Err(error),
@@ -260,7 +292,7 @@ impl Remote {
             (Method::POST, interface.url.clone(), Some(body.to_string()))
         };
         let url = self.credentials.within(&self.vetted.card, url);
-        let mut call = Call::new(http, url).header("accept", "application/json");
+        let mut call = Call::new(http, url);
         if let Some(body) = body {
             call = call.body("application/json", body);
         }
@@ -293,7 +325,7 @@ fn away(error: outside::Error) -> CallError {
     match error {
         outside::Error::Away(why) => CallError::Away(why),
         outside::Error::BadUrl(why) | outside::Error::NotAllowed(why) => CallError::Forbidden(why),
-        error @ outside::Error::TooLarge(_) => CallError::Malformed(error.to_string()),
+        error @ outside::Error::TooLarge(_) => CallError::TooLarge(error.to_string()),
     }
 }
 

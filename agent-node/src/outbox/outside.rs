@@ -32,6 +32,8 @@ pub struct Bounds {
     pub max_bytes: usize,
     /// The largest stream, bytes in all.
     pub max_stream_bytes: usize,
+    /// The most that the artifacts of one foreign task may hold, bytes.
+    pub max_task_bytes: usize,
 }
 
 impl Default for Bounds {
@@ -42,7 +44,16 @@ impl Default for Bounds {
             silence: Duration::from_secs(90),
             max_bytes: 4 << 20,
             max_stream_bytes: 64 << 20,
+            max_task_bytes: 8 << 20,
         }
+    }
+}
+
+impl Bounds {
+    /// The usual ones, for a node of these limits. What a foreign task brings goes on to its owner in one message, which is
+    /// bounded too, so some of it is left for the rest of that message.
+    pub fn of(limits: &protocol::limits::Limits) -> Self {
+        Self { max_task_bytes: limits.max_artifact_bytes / 16 * 15, ..Self::default() }
     }
 }
 
@@ -196,6 +207,11 @@ impl Outside {
     /// Whether `url` may be called, as far as that shows without asking for a name.
     pub fn check(&self, url: &str) -> Result<(), Error> {
         self.request(&self.requests, Call::new(Method::POST, url)).map(drop)
+    }
+
+    /// What holds for every call.
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.bounds
     }
 
     /// Where it may go.

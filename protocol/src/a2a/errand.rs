@@ -14,6 +14,7 @@ use super::{
 use crate::artifact::{Artifact, merge};
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
+use std::collections::BTreeMap;
 
 /// What is asked, and how long it is pursued.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -107,6 +108,8 @@ pub enum Ending {
     Unauthenticated,
     /// The message was not taken.
     Refused,
+    /// It brought more than is taken.
+    TooLarge,
     /// What was answered is no A2A.
     Malformed,
 }
@@ -125,6 +128,7 @@ impl Ending {
             Self::Unreachable => "unreachable",
             Self::Unauthenticated => "auth_failed",
             Self::Refused => "refused",
+            Self::TooLarge => "too_large",
             Self::Malformed => "malformed",
         }
     }
@@ -138,6 +142,18 @@ pub struct Following {
     artifacts: Vec<Artifact>,
     stands: Option<(TaskState, Option<String>)>,
     answered: bool,
+    most: Option<usize>,
+    /// The bytes of each artifact.
+    sizes: BTreeMap<String, usize>,
+}
+
+/// Why an event is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is about something else.
+    Elsewhere(String),
+    /// With it, the artifacts hold more than is taken.
+    TooLarge(String),
 }
 
 impl Following {
@@ -147,16 +163,34 @@ impl Following {
         Self { task_id, answered, ..Self::default() }
     }
 
+    /// The same, its artifacts bounded: `most` bytes in all.
+    #[must_use]
+    pub fn within(self, most: usize) -> Self {
+        Self { most: Some(most), ..self }
+    }
+
+    /// Counts `artifact` in, before it is kept.
+    fn weigh(&mut self, artifact: &Artifact, append: bool) -> Result<(), Unfit> {
+        let Some(most) = self.most else { return Ok(()) };
+        let size = self.sizes.entry(artifact.artifact_id.clone()).or_default();
+        let so_far = if append { *size } else { 0 };
+        *size = so_far + artifact.size();
+        if self.sizes.values().sum::<usize>() <= most {
+            return Ok(());
+        }
+        Err(Unfit::TooLarge(format!("its artifacts hold more than {most} bytes")))
+    }
+
     /// The task's name over there.
     pub fn task_id(&self) -> Option<&str> {
         self.task_id.as_deref()
     }
 
     /// What is new in `event`, and the end if it is one; or why it can't be about this errand.
-    pub fn hear(&mut self, event: StreamResponse) -> Result<(Vec<News>, Option<End>), String> {
+    pub fn hear(&mut self, event: StreamResponse) -> Result<(Vec<News>, Option<End>), Unfit> {
         match event {
             StreamResponse::Task(task) => self.snapshot(*task),
-            StreamResponse::Message(message) => Ok(self.answer(*message)),
+            StreamResponse::Message(message) => self.answer(*message),
             StreamResponse::StatusUpdate(update) => {
                 let mut news = self.is_about(&update.task_id, &update.context_id)?;
                 let (status, end) = self.status(&update.status);
@@ -166,6 +200,7 @@ impl Following {
             StreamResponse::ArtifactUpdate(update) => {
                 let mut news = self.is_about(&update.task_id, &update.context_id)?;
                 self.answered = false;
+                self.weigh(&update.artifact, update.append)?;
                 merge(&mut self.artifacts, update.artifact.clone(), update.append);
                 let (artifact, append, last_chunk) = (update.artifact, update.append, update.last_chunk);
                 news.push(News::Artifact { artifact, append, last_chunk });
@@ -174,12 +209,13 @@ impl Following {
         }
     }
 
-    fn snapshot(&mut self, task: Task) -> Result<(Vec<News>, Option<End>), String> {
+    fn snapshot(&mut self, task: Task) -> Result<(Vec<News>, Option<End>), Unfit> {
         let mut news = self.is_about(&task.id, &task.context_id)?;
         for artifact in task.artifacts {
             if self.artifacts.contains(&artifact) {
                 continue;
             }
+            self.weigh(&artifact, false)?;
             merge(&mut self.artifacts, artifact.clone(), false);
             news.push(News::Artifact { artifact, append: false, last_chunk: true });
         }
@@ -192,7 +228,7 @@ impl Following {
         Ok((news, end))
     }
 
-    fn answer(&mut self, message: Message) -> (Vec<News>, Option<End>) {
+    fn answer(&mut self, message: Message) -> Result<(Vec<News>, Option<End>), Unfit> {
         let text = Some(message.as_text()).filter(|text| !text.is_empty());
         self.context_id = message.context_id.clone().or_else(|| self.context_id.take());
         let artifact = Artifact {
@@ -203,19 +239,22 @@ impl Following {
             metadata: Map::new(),
             extensions: Vec::new(),
         };
-        (
+        self.weigh(&artifact, false)?;
+        Ok((
             vec![News::Artifact { artifact, append: false, last_chunk: true }],
             Some(self.end(Ending::Completed, text)),
-        )
+        ))
     }
 
-    fn is_about(&mut self, task: &str, context: &str) -> Result<Vec<News>, String> {
+    fn is_about(&mut self, task: &str, context: &str) -> Result<Vec<News>, Unfit> {
         if !context.is_empty() {
             self.context_id = Some(context.to_owned());
         }
         match &self.task_id {
             Some(known) if known == task => Ok(Vec::new()),
-            Some(known) => Err(format!("it speaks of task {task:?}, and {known:?} is meant")),
+            Some(known) => {
+                Err(Unfit::Elsewhere(format!("it speaks of task {task:?}, and {known:?} is meant")))
+            }
             None => {
                 self.task_id = Some(task.to_owned());
                 Ok(vec![News::Began { task_id: task.to_owned(), context_id: context.to_owned() }])
@@ -303,6 +342,23 @@ mod tests {
     }
 
     #[test]
+    fn what_it_brings_is_bounded_in_all() {
+        let mut following = Following::default().within(100);
+        let mut hear = |id: &str, text: &str, append: bool| {
+            following.hear(event(
+                json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": artifact(id, text), "append": append } }),
+            ))
+        };
+        let piece = "x".repeat(25);
+        assert!(hear("a", &piece, false).is_ok());
+        assert!(hear("a", &piece, false).is_ok(), "it was replaced");
+        assert!(
+            matches!(hear("a", &"x".repeat(99), true), Err(Unfit::TooLarge(why)) if why.contains("100 bytes"))
+        );
+        assert!(matches!(hear("b", &"x".repeat(99), false), Err(Unfit::TooLarge(_))));
+    }
+
+    #[test]
     fn a_message_is_an_answer_and_another_task_is_none() {
         let message = event(
             json!({ "message": { "messageId": "m", "contextId": "c", "role": "ROLE_AGENT", "parts": [{ "text": "hi" }] } }),
@@ -311,6 +367,8 @@ mod tests {
         assert!(matches!(&news[..], [News::Artifact { artifact, .. }] if artifact.as_text() == "hi"));
         assert_eq!(end.unwrap().text.as_deref(), Some("hi"));
         let mut other = Following::new(Some("u".into()), false);
-        assert!(other.hear(task("TASK_STATE_WORKING", json!([]))).unwrap_err().contains("\"t\""));
+        assert!(
+            matches!(other.hear(task("TASK_STATE_WORKING", json!([]))), Err(Unfit::Elsewhere(why)) if why.contains("\"t\""))
+        );
     }
 }

@@ -1,12 +1,16 @@
 //! Whether a foreign agent can be worked with, by its card: what is wrong with it, all of it, and which of its interfaces
 //! to use (A2A §8.3, §5.2, §18 of our checklist).
 
+mod unread;
+
 use super::{
     card::{AgentCard, AgentInterface, AgentSkill, GRPC},
     json::FromProto,
+    version::{VERSION, negotiate},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
+use unread::member;
 
 /// The largest card that is read, bytes.
 pub const MAX_CARD_BYTES: usize = 1 << 20;
@@ -43,36 +47,39 @@ pub struct Spoken<'a> {
     pub bindings: &'a [&'a str],
 }
 
-/// The card in `raw`, or every reason against it.
-pub fn vet(raw: &Value, spoken: Spoken) -> Result<Vetted, Vec<String>> {
-    let mut against = Vec::new();
-    let Some(members) = raw.as_object() else { return Err(vec!["the card is no JSON object".to_owned()]) };
-    let snake = |name: &str| {
-        let mut out = String::new();
-        for c in name.chars() {
-            if c.is_ascii_uppercase() {
-                out.push('_');
-            }
-            out.push(c.to_ascii_lowercase());
-        }
-        out
-    };
-    for name in REQUIRED {
-        if members.get(*name).or_else(|| members.get(&snake(name))).is_none_or(Value::is_null) {
-            against.push(format!("{name} is missing"));
-        }
+/// The card in `raw`, or every reason against it. `refuses` says why a URL must not be called.
+pub fn vet(
+    raw: &Value,
+    spoken: Spoken,
+    refuses: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vetted, Vec<String>> {
+    if !raw.is_object() {
+        return Err(vec!["the card is no JSON object".to_owned()]);
     }
-    if members.contains_key("url") && !members.contains_key("supportedInterfaces") {
+    let unfit = |interface: &AgentInterface| {
+        let why = why_not(interface, spoken.bindings, refuses);
+        let of = || format!("{} at {:?}", interface.protocol_binding, interface.url);
+        (!why.is_empty()).then(|| format!("{}: {}", of(), why.join(", ")))
+    };
+    let missing = REQUIRED.iter().filter(|name| member(raw, name).is_none());
+    let mut against: Vec<_> = missing.map(|name| format!("{name} is missing")).collect();
+    if raw.get("url").is_some() && member(raw, "supportedInterfaces").is_none() {
         against.push(
             "it is a card of A2A 0.3 (`url` instead of `supportedInterfaces`); 1.0 is spoken here".to_owned(),
         );
     }
-    if !against.is_empty() {
-        return Err(against);
-    }
     let card = match AgentCard::from_proto(raw.clone()) {
         Ok(card) => card,
-        Err(invalid) => return Err(vec![invalid.to_string()]),
+        Err(invalid) => {
+            let is_new = |why: &String| !against.contains(why);
+            let more: Vec<_> = unread::reasons(raw, &invalid, unfit).into_iter().filter(is_new).collect();
+            let is_said = |why: &&String| {
+                against.iter().any(|said| said.split(' ').next() == why.split([' ', ':']).next())
+            };
+            let more: Vec<_> = more.iter().filter(|why| !is_said(why)).cloned().collect();
+            against.extend(more);
+            return Err(against);
+        }
     };
     for (name, text) in [("name", &card.name), ("version", &card.version)] {
         if text.trim().is_empty() {
@@ -105,11 +112,9 @@ pub fn vet(raw: &Value, spoken: Spoken) -> Result<Vetted, Vec<String>> {
     let mut interfaces = Vec::new();
     let mut unusable = Vec::new();
     for interface in &card.supported_interfaces {
-        match why_not(interface, spoken.bindings) {
+        match unfit(interface) {
             None => interfaces.push(interface.clone()),
-            Some(why) => {
-                unusable.push(format!("{} at {:?}: {why}", interface.protocol_binding, interface.url))
-            }
+            Some(why) => unusable.push(why),
         }
     }
     if interfaces.iter().any(|interface| interface.protocol_binding != GRPC) {
@@ -143,24 +148,29 @@ fn skills(skills: &[AgentSkill]) -> Vec<String> {
     against
 }
 
-fn why_not(interface: &AgentInterface, bindings: &[&str]) -> Option<String> {
+fn why_not(
+    interface: &AgentInterface,
+    bindings: &[&str],
+    refuses: &dyn Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let mut against = Vec::new();
     if !bindings.contains(&interface.protocol_binding.as_str()) {
-        return Some("the binding is not spoken here".to_owned());
+        against.push("the binding is not spoken here".to_owned());
     }
-    let is_v1 = interface.protocol_version == "1" || interface.protocol_version.starts_with("1.");
-    if !is_v1 {
-        return Some(format!("version {:?} is not spoken here, 1.0 is", interface.protocol_version));
+    if negotiate(Some(&interface.protocol_version)).is_err() {
+        against.push(format!("version {:?} is not spoken here, {VERSION} is", interface.protocol_version));
     }
     let rest = interface.url.strip_prefix("https://").or_else(|| interface.url.strip_prefix("http://"));
     let is_bare = interface.protocol_binding == GRPC && !interface.url.contains("://");
     let rest = rest.or(is_bare.then_some(interface.url.as_str()));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
-    match host {
+    against.extend(match host {
         None => Some("the url is not absolute, or neither https nor http".to_owned()),
         Some("") => Some("the url has no host".to_owned()),
         Some(host) if host.contains('@') => Some("the url carries credentials".to_owned()),
-        Some(_) => None,
-    }
+        Some(_) => refuses(&interface.url),
+    });
+    against
 }
 
 fn is_media_type(text: &str) -> bool {
@@ -185,6 +195,20 @@ impl Vetted {
             .map(|skill| &skill.input_modes)
             .filter(|m| !m.is_empty())
             .unwrap_or(&self.card.default_input_modes)
+    }
+
+    /// Media types that one skill or another takes.
+    pub fn all_input_modes(&self) -> Vec<String> {
+        let of_skills = self.card.skills.iter().flat_map(|skill| &skill.input_modes);
+        let all: BTreeSet<_> = self.card.default_input_modes.iter().chain(of_skills).cloned().collect();
+        all.into_iter().collect()
+    }
+
+    /// Media types that one skill or another answers in.
+    pub fn all_output_modes(&self) -> Vec<String> {
+        let of_skills = self.card.skills.iter().flat_map(|skill| &skill.output_modes);
+        let all: BTreeSet<_> = self.card.default_output_modes.iter().chain(of_skills).cloned().collect();
+        all.into_iter().collect()
     }
 
     /// Media types that `skill` answers in.
@@ -216,6 +240,10 @@ mod tests {
     use serde_json::json;
 
     const SPOKEN: Spoken = Spoken { extensions: &[], bindings: &[JSONRPC, HTTP_JSON] };
+
+    fn vet(raw: &Value, spoken: Spoken) -> Result<Vetted, Vec<String>> {
+        super::vet(raw, spoken, &|url| url.contains("10.0.0.").then(|| "it is private".to_owned()))
+    }
 
     fn card() -> Value {
         json!({
@@ -286,11 +314,51 @@ mod tests {
                 json!([{ "url": "https://x/", "protocolBinding": "JSONRPC", "protocolVersion": "0.3" }]),
                 "version \"0.3\"",
             ),
+            (
+                "/supportedInterfaces",
+                json!([{ "url": "https://x/", "protocolBinding": "JSONRPC", "protocolVersion": "1.1" }]),
+                "version \"1.1\"",
+            ),
+            (
+                "/supportedInterfaces",
+                json!([{ "url": "https://10.0.0.1/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }]),
+                "it is private",
+            ),
         ] {
             let against = with(path, value.clone());
             assert!(against.contains(part), "{path} = {value}: {against}");
         }
         assert!(vet(&json!([]), SPOKEN).is_err());
+    }
+
+    #[test]
+    fn no_reason_hides_behind_another() {
+        let raw = json!({
+            "name": "", "skills": [{ "id": "" }],
+            "supportedInterfaces": [{ "url": "ftp://x", "protocolBinding": "X", "protocolVersion": "9" }],
+        });
+        let against = vet(&raw, SPOKEN).unwrap_err();
+        let all = against.join("|");
+        for part in [
+            "name is empty",
+            "description is missing",
+            "version is missing",
+            "capabilities is missing",
+            "defaultInputModes is missing",
+            "skills[0].id is empty",
+            "skills[0].name is missing",
+            "skills[0].tags is missing",
+            "the binding is not spoken here",
+            "version \"9\" is not spoken here",
+            "neither https nor http",
+        ] {
+            assert!(all.contains(part), "{part}: {against:?}");
+        }
+        let once: BTreeSet<_> = against.iter().collect();
+        assert_eq!(once.len(), against.len(), "{against:?}");
+        let mut one_of_two = card();
+        one_of_two["supportedInterfaces"][1]["url"] = json!("https://10.0.0.9/v1");
+        assert_eq!(vet(&one_of_two, SPOKEN).unwrap().interfaces.len(), 1);
     }
 
     #[test]

@@ -26,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     for operation in Operation::ALL {
         let _ = Request::read(*operation, value.clone());
     }
-    let _ = vet(&value, Spoken { extensions: &[], bindings: &[] });
+    let _ = vet(&value, Spoken { extensions: &[], bindings: &[] }, &|_| None);
     match kind % 12 {
         0 => survives::<SendMessage>(value),
         1 => survives::<GetTask>(value),

@@ -3,14 +3,11 @@
 use super::Run;
 use crate::{
     brain::PeerSkill,
-    outbox::a2a::{
-        Remote,
-        card::{self, SPOKEN},
-    },
+    outbox::a2a::{Remote, card},
 };
 use futures_util::future::join_all;
 use protocol::{
-    a2a::vetting::{Vetted, vet},
+    a2a::vetting::Vetted,
     coordination::joint::{Advertised, CAPABILITY, Discovery},
 };
 use serde_json::{Value, json};
@@ -61,7 +58,7 @@ impl Run<'_> {
     pub(super) async fn discover(&mut self) {
         let how = self.terms.discovery();
         self.record.discovery_mode = how.word().to_owned();
-        let cards: Vec<(String, Result<Value, String>)> = match how {
+        let cards: Vec<(String, Result<card::Found, String>)> = match how {
             Discovery::Registry => {
                 let all = self.ask.peers.iter().chain([&self.coordinator.me]);
                 for peer in all.filter(|peer| !peer.skills.is_empty()) {
@@ -82,7 +79,7 @@ impl Run<'_> {
         };
         for (place, card) in cards {
             match card {
-                Ok(raw) => self.meet(&place, raw),
+                Ok(found) => self.meet(&place, found),
                 Err(why) => self.reject(&place, &[why]),
             }
         }
@@ -90,22 +87,19 @@ impl Run<'_> {
         self.record.audit("discover_agent_cards", how.word(), format!("{count} agents can be asked"));
     }
 
-    async fn given(&self, card: &Value) -> (String, Result<Value, String>) {
-        match card.as_str() {
-            Some(url) => (url.to_owned(), self.fetch(url).await),
-            None => (card["name"].as_str().unwrap_or("a card without a name").to_owned(), Ok(card.clone())),
+    async fn given(&self, given: &Value) -> (String, Result<card::Found, String>) {
+        let outside = &self.coordinator.outside;
+        match given.as_str() {
+            Some(url) => (url.to_owned(), card::fetch(outside, url).await),
+            None => {
+                let place = given["name"].as_str().unwrap_or("a card without a name").to_owned();
+                (place, Ok(card::handed(outside, given.clone()).await))
+            }
         }
     }
 
-    async fn known(&self, host: &str) -> (String, Result<Value, String>) {
-        match card::well_known(host) {
-            Ok(url) => (host.to_owned(), self.fetch(&url).await),
-            Err(why) => (host.to_owned(), Err(why)),
-        }
-    }
-
-    async fn fetch(&self, url: &str) -> Result<Value, String> {
-        card::fetch(&self.coordinator.outside, url).await.map(|found| found.raw)
+    async fn known(&self, host: &str) -> (String, Result<card::Found, String>) {
+        (host.to_owned(), card::fetch_of_host(&self.coordinator.outside, host).await)
     }
 
     fn reject(&mut self, place: &str, why: &[String]) {
@@ -114,15 +108,18 @@ impl Run<'_> {
         self.record.audit("validate_agent_cards", "rejected", format!("{place}: {why}"));
     }
 
-    fn meet(&mut self, place: &str, raw: Value) {
+    fn meet(&mut self, place: &str, found: card::Found) {
+        let raw = found.raw.clone();
         let name = raw["name"].as_str().unwrap_or(place).to_owned();
         self.record.agent_cards.insert(name.clone(), raw.clone());
-        match vet(&raw, SPOKEN) {
+        match found.vetted(&self.coordinator.outside) {
             Err(why) => self.reject(place, &why),
             Ok(_) if self.found.contains_key(&name) => {
                 self.reject(place, &[format!("another agent is called {name:?} too")]);
             }
             Ok(vetted) => {
+                let what = format!("{place}: {}", found.signed);
+                self.record.audit("validate_agent_cards", "accepted", what);
                 let url = vetted.interfaces.first().map(|interface| interface.url.clone());
                 self.record.remote_agents.insert(name.clone(), json!({ "kind": "a2a", "url": url }));
                 self.record.validated_agent_cards.insert(name.clone(), raw);
@@ -134,7 +131,7 @@ impl Run<'_> {
     /// The foreign agents of an earlier turn, by the cards that were taken then.
     pub(super) fn rediscover(&mut self) {
         for (name, raw) in self.record.validated_agent_cards.clone() {
-            if let Ok(vetted) = vet(&raw, SPOKEN) {
+            if let Ok(vetted) = card::usable(&raw, &self.coordinator.outside) {
                 let remote = self.remote(vetted);
                 self.found.insert(name, Found::Foreign(Box::new(remote)));
             }

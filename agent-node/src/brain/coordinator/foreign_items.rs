@@ -159,6 +159,7 @@ impl Run<'_> {
             | Ending::Timeout
             | Ending::Unreachable
             | Ending::Refused
+            | Ending::TooLarge
             | Ending::Malformed) => self.record.failed(&item, how.word(), &text),
         }
     }

@@ -4,7 +4,7 @@ use super::super::outside::{self, Call, Outside};
 use protocol::{
     a2a::{
         card::{HTTP_JSON, JSONRPC},
-        card_signature::{PublicKey, claims, verify},
+        card_signature::{Doubt, PublicKey, claims, verify},
         version::{VERSION, VERSION_PARAMETER},
         vetting::{MAX_CARD_BYTES, Spoken, Vetted, vet},
     },
@@ -33,15 +33,69 @@ pub struct Found {
     pub url: String,
     /// As it was sent.
     pub raw: Value,
-    /// Whether one of its signatures holds: the key's name, or why none does.
-    pub signed: Result<String, String>,
+    /// What its signatures say.
+    pub signed: Signed,
+}
+
+/// What the signatures of a card say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signed {
+    /// It is the host's, and unchanged: the key's name.
+    By(String),
+    /// They prove nothing, for this reason.
+    Unproven(String),
+    /// The key that is named did not sign this card.
+    Forged(String),
+}
+
+impl std::fmt::Display for Signed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::By(kid) => write!(f, "it is signed by its host's key {kid}"),
+            Self::Unproven(doubt) | Self::Forged(doubt) => f.write_str(doubt),
+        }
+    }
 }
 
 impl Found {
     /// The card, if it can be worked with; else every reason against it.
-    pub fn vetted(&self) -> Result<Vetted, Vec<String>> {
-        vet(&self.raw, SPOKEN)
+    pub fn vetted(&self, outside: &Outside) -> Result<Vetted, Vec<String>> {
+        let forged = if let Signed::Forged(why) = &self.signed { Some(why.clone()) } else { None };
+        match (usable(&self.raw, outside), forged) {
+            (vetted, None) => vetted,
+            (Ok(_), Some(forged)) => Err(vec![forged]),
+            (Err(mut against), Some(forged)) => {
+                against.push(forged);
+                Err(against)
+            }
+        }
     }
+}
+
+/// The card in `raw` by what it says, whoever signed it.
+pub fn usable(raw: &Value, outside: &Outside) -> Result<Vetted, Vec<String>> {
+    let refuses = |url: &str| {
+        let full = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
+        outside.check(&full).err().map(|error| error.to_string())
+    };
+    vet(raw, SPOKEN, &refuses)
+}
+
+/// A card that somebody handed over, its signatures judged by the keys of the host it speaks for.
+pub async fn handed(outside: &Outside, raw: Value) -> Found {
+    let url = raw["supportedInterfaces"][0]["url"].as_str().unwrap_or_default().to_owned();
+    let signed = signed(outside, &url, &raw).await;
+    Found { url, raw, signed }
+}
+
+/// The card at the well-known place of `host`, which may leave out its scheme.
+pub async fn fetch_of_host(outside: &Outside, host: &str) -> Result<Found, String> {
+    let hint = if host.contains("://") {
+        String::new()
+    } else {
+        format!(" (https was tried; for an agent without TLS write http://{host})")
+    };
+    fetch(outside, &well_known(host)?).await.map_err(|why| format!("{why}{hint}"))
 }
 
 /// The well-known place of the host in `url`, which may leave out its scheme.
@@ -61,21 +115,29 @@ pub async fn fetch(outside: &Outside, url: &str) -> Result<Found, String> {
 }
 
 /// Checks the signatures by the keys of the card's own origin: it proves that the card is that host's, and unchanged.
-async fn signed(outside: &Outside, url: &str, raw: &Value) -> Result<String, String> {
-    let origin = Url::parse(url).map_err(|error| error.to_string())?.origin();
-    let mut keys = Vec::new();
+async fn signed(outside: &Outside, url: &str, raw: &Value) -> Signed {
+    let origin = Url::parse(url).ok().map(|url| url.origin());
+    let (mut keys, mut doubts) = (Vec::new(), Vec::new());
     let mut places: Vec<String> = claims(raw).into_iter().flatten().filter_map(|claim| claim.jku).collect();
     places.dedup();
     for jku in places.into_iter().take(3) {
-        let is_own = Url::parse(&jku).is_ok_and(|jku| jku.origin() == origin);
-        if is_own {
-            keys.extend(PublicKey::from_jwks(&json_at(outside, &jku).await?));
+        if origin.is_none() || Url::parse(&jku).ok().map(|jku| jku.origin()) != origin {
+            continue;
+        }
+        match json_at(outside, &jku).await {
+            Ok(found) => keys.extend(PublicKey::from_jwks(&found)),
+            Err(why) => doubts.push(format!("the keys at {jku} can't be had: {why}")),
         }
     }
-    verify(raw, &keys).map_err(|doubts| {
-        let doubts: Vec<_> = doubts.iter().map(ToString::to_string).collect();
-        doubts.join("; ")
-    })
+    match verify(raw, &keys) {
+        Ok(kid) => Signed::By(kid),
+        Err(said) => {
+            let is_forged = said.iter().any(|doubt| matches!(doubt, Doubt::Forged(_)));
+            doubts.extend(said.iter().map(ToString::to_string));
+            let doubts = doubts.join("; ");
+            if is_forged { Signed::Forged(doubts) } else { Signed::Unproven(doubts) }
+        }
+    }
 }
 
 async fn json_at(outside: &Outside, url: &str) -> Result<Value, String> {

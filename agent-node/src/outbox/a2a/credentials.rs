@@ -42,15 +42,26 @@ impl fmt::Debug for Hidden {
 pub struct Keyring(pub BTreeMap<String, Credentials>);
 
 impl Keyring {
-    /// The credentials for an agent all of whose interfaces are at one host that has some.
+    /// The credentials for an agent all of whose interfaces are where the same ones belong. A host without a port stands
+    /// for all its ports; one with a port goes before it.
     pub fn of(&self, vetted: &Vetted) -> Arc<Credentials> {
-        let mut hosts: Vec<_> = vetted.interfaces.iter().map(|interface| host(&interface.url)).collect();
-        hosts.dedup();
-        let credentials = match hosts.as_slice() {
-            [Some(host)] => self.0.get(host).cloned(),
+        let mut places: Vec<_> =
+            vetted.interfaces.iter().map(|interface| self.place(&interface.url)).collect();
+        places.dedup();
+        let credentials = match places.as_slice() {
+            [Some(place)] => self.0.get(place).cloned(),
             _ => None,
         };
         Arc::new(credentials.unwrap_or_default())
+    }
+
+    /// The entry for an interface, which over gRPC is named without a scheme.
+    fn place(&self, url: &str) -> Option<String> {
+        let full = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
+        let url = Url::parse(&full).ok()?;
+        let host = url.host_str()?;
+        let exact = url.port_or_known_default().map(|port| format!("{host}:{port}"));
+        exact.into_iter().chain([host.to_owned()]).find(|place| self.0.contains_key(place))
     }
 
     /// All of them, for whoever sees to it that nobody is told.
@@ -73,14 +84,6 @@ impl Keyring {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-}
-
-/// The host of an interface, which over gRPC is named without a scheme.
-fn host(url: &str) -> Option<String> {
-    let full = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
-    let url = Url::parse(&full).ok()?;
-    let host = url.host_str()?;
-    Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
 /// Credentials by the name of the card's security scheme.
@@ -123,5 +126,46 @@ impl Credentials {
             }
         }
         if any { parsed.into() } else { url }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn agent(urls: &[&str]) -> Vetted {
+        let interfaces: Vec<_> = urls
+            .iter()
+            .map(|url| json!({ "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }))
+            .collect();
+        let card = json!({
+            "name": "x", "description": "x", "version": "1", "capabilities": {}, "supportedInterfaces": interfaces,
+            "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+            "skills": [{ "id": "s", "name": "s", "description": "s", "tags": ["s"] }],
+        });
+        let spoken = crate::outbox::a2a::card::SPOKEN;
+        protocol::a2a::vetting::vet(&card, spoken, &|_| None).unwrap()
+    }
+
+    #[test]
+    fn a_host_stands_for_its_ports_unless_one_is_named() {
+        let of = |secret: &str| Credentials(BTreeMap::from([("key".to_owned(), Hidden::new(secret))]));
+        let ring = Keyring(BTreeMap::from([
+            ("127.0.0.1".to_owned(), of("any port")),
+            ("127.0.0.1:9000".to_owned(), of("that port")),
+        ]));
+        for (urls, expected) in [
+            (&["http://127.0.0.1:18500/rpc"][..], Some("any port")),
+            (&["http://127.0.0.1/rpc", "http://127.0.0.1:7/v1"], Some("any port")),
+            (&["http://127.0.0.1:9000/rpc"], Some("that port")),
+            (&["http://127.0.0.1:9000/rpc", "http://127.0.0.1:9001/rpc"], None),
+            (&["http://127.0.0.1:7/rpc", "https://elsewhere.example/rpc"], None),
+            (&["https://127.0.0.10/rpc"], None),
+        ] {
+            let credentials = ring.of(&agent(urls));
+            let found = credentials.0.get("key").map(Hidden::secret);
+            assert_eq!(found, expected, "{urls:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::{CallError, Events, Remote, hooks::Hooks, notes::Page};
 use crate::outbox::chance;
 use futures_util::StreamExt;
 use protocol::a2a::{
-    errand::{Bounds, End, Ending, Errand, Following, News},
+    errand::{Bounds, End, Ending, Errand, Following, News, Unfit},
     event::{SendMessageResponse, StreamResponse},
     interaction::Mode,
     push::PushConfig,
@@ -30,7 +30,7 @@ pub async fn run(
     let known = notes.as_ref().and_then(|notes| notes.known(&key));
     let is_answer = errand.message.task_id.is_some();
     let task = known.clone().or_else(|| errand.message.task_id.clone());
-    let following = Following::new(task.clone(), is_answer);
+    let following = Following::new(task.clone(), is_answer).within(remote.most());
     let mut run = Run {
         hold: Hold { remote: Some(remote.clone()), notes: notes.clone(), task: task.clone() },
         remote,
@@ -69,7 +69,7 @@ pub async fn run(
             }
         }
         // Nobody looks at it any more, so nobody should work at it.
-        Ending::Timeout | Ending::Unreachable | Ending::Malformed => {
+        Ending::Timeout | Ending::Unreachable | Ending::TooLarge | Ending::Malformed => {
             give_up(run.remote.clone(), run.notes.clone(), task);
         }
         Ending::Completed
@@ -91,6 +91,7 @@ fn ending(error: &CallError) -> Ending {
         CallError::Away(_) | CallError::Later { .. } | CallError::Forbidden(_) => Ending::Unreachable,
         CallError::Unauthenticated(_) => Ending::Unauthenticated,
         CallError::Refused(_) => Ending::Refused,
+        CallError::TooLarge(_) => Ending::TooLarge,
         CallError::Malformed(_) => Ending::Malformed,
     }
 }
@@ -214,9 +215,10 @@ impl Run {
 
     async fn open(&mut self) -> Result<Option<Events>, CallError> {
         let request = self.request(None);
+        let within = Duration::from_millis(self.errand.bounds.answer_ms);
         let mut attempt = 0;
         loop {
-            match self.remote.send_streaming(&request).await {
+            match self.remote.send_streaming(&request, within).await {
                 Err(error) if error.is_worth_another_try() && attempt + 1 < self.errand.bounds.attempts => {
                     attempt += 1;
                     rest(attempt, &error).await;
@@ -260,10 +262,11 @@ impl Run {
         let Some(task) = self.following.task_id().map(str::to_owned) else {
             return Err(CallError::Malformed("no task to follow".to_owned()));
         };
+        let within = Duration::from_millis(self.errand.bounds.answer_ms);
         let (mut failures, mut idle) = (0, 0);
         loop {
             let told = self.told;
-            match self.remote.subscribe(&task).await {
+            match self.remote.subscribe(&task, within).await {
                 Ok(events) => {
                     if let Some(end) = self.read(events).await? {
                         return Ok(end);
@@ -354,7 +357,10 @@ impl Run {
     }
 
     async fn hear(&mut self, event: StreamResponse) -> Result<Option<End>, CallError> {
-        let (news, end) = self.following.hear(event).map_err(CallError::Malformed)?;
+        let (news, end) = self.following.hear(event).map_err(|unfit| match unfit {
+            Unfit::TooLarge(why) => CallError::TooLarge(why),
+            Unfit::Elsewhere(why) => CallError::Malformed(why),
+        })?;
         for news in news {
             self.told += 1;
             if let News::Began { task_id, .. } = &news {

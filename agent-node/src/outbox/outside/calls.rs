@@ -1,6 +1,6 @@
 //! The same client for remote procedure calls: over HTTP/2 from the first byte, and with what stands behind a body.
 
-use super::{Bounds, Call, Error, Outside, late, resolve::judge, why};
+use super::{Call, Error, Outside, late, resolve::judge, why};
 use bytes::Bytes;
 use reqwest::{Body, ClientBuilder, Url};
 use std::{net::IpAddr, time::Duration};
@@ -41,10 +41,5 @@ impl Outside {
         };
         let is_plain = !found.is_empty() && found.iter().all(|ip| judge(&self.rules, *ip, true).is_ok());
         Ok(format!("{}://{authority}", if is_plain { "http" } else { "https" }))
-    }
-
-    /// What holds for every call.
-    pub(crate) fn bounds(&self) -> Bounds {
-        self.bounds
     }
 }

@@ -45,6 +45,7 @@ fn allowing(nets: &[&str]) -> Outside {
         silence: Duration::from_millis(200),
         max_bytes: 1_000,
         max_stream_bytes: 50_000,
+        ..Bounds::default()
     };
     Outside::new(Rules { allow }, bounds).unwrap()
 }
