@@ -17,6 +17,7 @@ mod scenarios {
     mod demo;
     mod elsewhere;
     mod foreign;
+    mod foreign_bounds;
     #[cfg(feature = "grpc")]
     mod grpc;
     mod health;

@@ -31,6 +31,8 @@ pub enum Play {
     Never,
     /// It tells more of one artifact for ever.
     Floods,
+    /// It takes a message, and never says anything.
+    Mute,
     /// It calls back when it is done.
     CallsBack(&'static str),
     /// It answers this, whatever it is.
@@ -206,7 +208,9 @@ impl Inner {
             Play::Answers(said) | Play::CallsBack(said) => task(id, "COMPLETED", "", text("result", said)),
             Play::Makes(artifacts) => task(id, "COMPLETED", "", artifacts),
             Play::Works(needed, said) if *looks >= needed => task(id, "COMPLETED", "", text("result", said)),
-            Play::Works(..) | Play::Never | Play::Floods => task(id, "WORKING", "busy over there", json!([])),
+            Play::Works(..) | Play::Never | Play::Floods | Play::Mute => {
+                task(id, "WORKING", "busy over there", json!([]))
+            }
             Play::Tells(pieces, _) => task(
                 id,
                 "COMPLETED",
@@ -286,6 +290,9 @@ async fn rpc(request: HttpRequest, inner: web::Data<Inner>, body: Bytes) -> Http
             if let (Play::Says(value), "SendMessage") = (&play, method.as_str()) {
                 return result(value.clone());
             }
+            if let Play::Mute = play {
+                std::future::pending::<()>().await;
+            }
             if method == "SendStreamingMessage" {
                 return stream(&inner, &id, &task_id, true);
             }
@@ -363,6 +370,7 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
             events.push(wrapped(value.clone()));
         }
         Play::Floods
+        | Play::Mute
         | Play::Answers(_)
         | Play::Makes(_)
         | Play::Works(..)
