@@ -34,8 +34,9 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
         .service(resource(&claim(""), [(Method::GET, web::to(look)), (Method::POST, web::to(take))]));
 }
 
-async fn publish(board: Place, by: By, body: web::Bytes) -> Answer {
-    let signal = asked::signal(&body, &by)?;
+async fn publish(board: Place, by: By, request: HttpRequest, body: web::Bytes) -> Answer {
+    let mut signal = asked::signal(&body, &by)?;
+    asked::under_trace(&mut signal, request.headers());
     let id = signal.id.clone();
     let revision = board.publish(&by, signal).await?;
     Ok(HttpResponse::Created().json(json!({ "revision": revision, "id": id })))

@@ -128,7 +128,15 @@ impl SpanName<'_> {
 /// The id of a trace that begins with `conversation`, which is unique: evenly distributed in all its bits, as sampling by
 /// ratio needs it.
 pub fn trace_begun_by(agent: &AgentId, conversation: &ConversationId) -> u128 {
-    let digest = digest("trace", agent.as_str(), conversation.as_str());
+    begun(digest("trace", agent.as_str(), conversation.as_str()))
+}
+
+/// The id of a trace that begins with a signal: the same for everybody who reacts to it.
+pub fn trace_begun_by_signal(from: &AgentId, id: &str) -> u128 {
+    begun(digest("signal", from.as_str(), id))
+}
+
+fn begun(digest: Digest) -> u128 {
     let mut head = [0; 16];
     head.copy_from_slice(&digest.bytes()[..16]);
     u128::from_be_bytes(head).max(1)

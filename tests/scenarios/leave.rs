@@ -104,6 +104,36 @@ async fn told_twice_it_leaves_at_once_and_goes_on_where_it_was() {
 }
 
 #[tokio::test]
+async fn whoever_waits_for_a_task_that_goes_on_later_is_told_so() {
+    let cluster = Cluster::start().await;
+    let yaml = builder(cluster.dir.path(), "builder-01", "maxParallel: 2");
+    let mut node = cluster.node_with("one", &yaml, &["--grace", "100ms"]).await;
+    cluster.has(&["builder-01"]).await;
+    let agent = node.agent("builder-01");
+    let house = agent.request(build("t-1")).to_string();
+    let said = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "build it" }] },
+        "metadata": { "skill": "build" } });
+    let a2a =
+        client().post(format!("{}/a2a/v1/message:send", agent.url)).header("a2a-version", "1.0").json(&said);
+    let waits = [("prefer", "wait=25")];
+    let ((), house, a2a) = tokio::join!(
+        async {
+            eventually("both begun", async || (begun(cluster.dir.path()).len() == 2).then_some(())).await;
+            node.signal("TERM");
+        },
+        agent.post_raw(house, &waits),
+        a2a.send(),
+    );
+    assert_eq!((house.status, state(&house.body).as_str()), (202, "working"), "{house:?}");
+    let a2a = a2a.unwrap();
+    assert_eq!(a2a.status(), 503);
+    let told: serde_json::Value = a2a.json().await.unwrap();
+    let task = &told["error"]["details"][0]["metadata"]["taskId"];
+    assert!(task.as_str().is_some_and(|task| task.starts_with("task-")), "{told}");
+    assert_eq!(node.ended().await, 0, "{}", node.log());
+}
+
+#[tokio::test]
 async fn who_watches_does_not_hold_it() {
     let mut cluster = Cluster::start().await;
     let node = cluster.node("one", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;

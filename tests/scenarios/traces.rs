@@ -2,7 +2,7 @@
 
 use super::crash::{at_work, build, builder, open_gate};
 use crate::harness::{
-    Process,
+    Process, client,
     cluster::Cluster,
     collector::{Collector, Manner, Seen, assert_one_tree, each_once, is_whole},
     eventually, get, mesh, state, text,
@@ -141,6 +141,40 @@ async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
     for part in ["invoke_agent builder-01", "award", "to builder-01", "reviewer-01", "completed contract-net"]
     {
         assert!(shown.contains(part), "no {part:?} in\n{shown}");
+    }
+}
+
+#[tokio::test]
+async fn an_offer_on_the_board_is_one_trace_under_whoever_made_it() {
+    let collector = Collector::start();
+    let equal = |n: u8| {
+        format!(
+            "  - {{ agent: builder-0{n}, skills: [build], subscribe: [task.available], brain: {{ echo: {{}} }} }}\n"
+        )
+    };
+    let mesh = Process::up_in(&collector.environment(), &format!("agents:\n{}{}", equal(1), equal(2))).await;
+    for (task, parent) in [("o-1", Some(CALLER)), ("o-2", None)] {
+        let offer = json!({
+            "type": "task.available", "from": "me", "taskId": task, "capability": "build",
+            "refs": { "description": "build it" },
+        });
+        let mut request = client().post(format!("{}/board/signals", mesh.url)).json(&offer);
+        if let Some(parent) = parent {
+            request = request.header("traceparent", parent);
+        }
+        assert_eq!(request.send().await.unwrap().status(), 201);
+        let of = |span: &&Seen| span.is("mesh.task.id") == task;
+        let spans = collector
+            .spans_where("both who wanted it", |spans| {
+                let its_own: Vec<_> = spans.iter().filter(of).cloned().collect();
+                ["builder-01", "builder-02"].iter().all(|agent| ended(&its_own, agent, "open-task"))
+            })
+            .await;
+        let traces: std::collections::BTreeSet<_> = spans.iter().filter(of).map(|span| &span.trace).collect();
+        assert_eq!(traces.len(), 1, "{task}: {traces:?}");
+        if parent.is_some() {
+            assert!(traces.iter().all(|trace| *trace == "0af7651916cd43dd8448eb211c80319c"), "{traces:?}");
+        }
     }
 }
 

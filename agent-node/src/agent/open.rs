@@ -41,6 +41,8 @@ const MOST_NAMED: usize = 20;
 #[derive(Default)]
 pub(super) struct Came {
     pub(super) trace: Option<TraceContext>,
+    /// The trace that it begins if it came under none, where others begin the same.
+    pub(super) begins: Option<u128>,
     pub(super) message: Option<Arrived>,
     pub(super) task: Option<TaskId>,
     pub(super) capability: Option<Capability>,
@@ -287,7 +289,8 @@ impl AgentActor {
             | Payload::Reject(_) => None,
         };
         let about = admit.envelope.payload.task_id().cloned();
-        let came = Came { trace: admit.trace, message: Some(arrived), task: about, capability, older };
+        let came =
+            Came { trace: admit.trace, begins: None, message: Some(arrived), task: about, capability, older };
         Ok(self.begin(pattern, task, Some(receipt), came, ack, ctx))
     }
 
@@ -349,7 +352,8 @@ impl AgentActor {
         came: Came,
     ) -> Opening {
         let telemetry = &self.parts.telemetry;
-        let join = |first| telemetry.join(came.trace, first, || trace_begun_by(&self.me, id));
+        let begin = || came.begins.unwrap_or_else(|| trace_begun_by(&self.me, id));
+        let join = |first| telemetry.join(came.trace, first, begin);
         let opening = Opening::new(&self.me, id, pattern, came.message, join);
         let spec = task.map(|row| &row.task.spec);
         Opening {

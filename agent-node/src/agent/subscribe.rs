@@ -30,7 +30,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Posted, Selector, Signal, SignalType},
-    trace::{TRACEPARENT, TraceContext},
+    trace::{TRACEPARENT, TraceContext, trace_begun_by_signal},
 };
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -92,6 +92,7 @@ impl AgentActor {
         let revision = posted.revision;
         let came = Came {
             trace: posted.signal.refs.get(TRACEPARENT).and_then(|text| TraceContext::parse(text.as_str()?)),
+            begins: Some(trace_begun_by_signal(&posted.signal.from, &posted.signal.id)),
             task: posted.signal.task_id.clone(),
             capability: posted.signal.capability.clone(),
             ..Came::default()

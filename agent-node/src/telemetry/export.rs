@@ -17,6 +17,7 @@ use opentelemetry_sdk::{
 use reqwest::Url;
 use serde::Serialize;
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -101,7 +102,7 @@ impl Exporter {
             .with_headers(export.headers.clone())
             .build()
             .map_err(|error| format!("{} can't be sent traces: {error}", settings::shown(&export.url)))?;
-        otlp.set_resource(&resource(service, &capture));
+        otlp.set_resource(&resource(service, &export.attributes, &capture));
         let (sender, receiver) = mpsc::unbounded_channel();
         let shared = Arc::<Shared>::default();
         let carrier = Carrier {
@@ -178,8 +179,9 @@ impl Exporter {
     }
 }
 
-/// What a process is, to its backend. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win.
-fn resource(service: &str, capture: &Capture) -> Resource {
+/// What a process is, to its backend. `OTEL_SERVICE_NAME` wins, then `attributes`, what `OTEL_RESOURCE_ATTRIBUTES` says: the
+/// SDK reads that too, and leaves its values percent-encoded.
+fn resource(service: &str, attributes: &HashMap<String, String>, capture: &Capture) -> Resource {
     let given = Resource::builder().build();
     let name = opentelemetry::Key::from_static_str("service.name");
     let is_named = given.get(&name).is_some_and(|name| !name.as_str().starts_with("unknown_service"));
@@ -189,9 +191,11 @@ fn resource(service: &str, capture: &Capture) -> Resource {
         true => ours.build(),
         false => ours.with_service_name(service.to_owned()).build(),
     };
-    let labels = ours.iter().map(|(name, value)| {
-        let label = capture.label(&value.as_str());
-        opentelemetry::KeyValue::new(capture.label(name.as_str()), label)
+    let labels = ours.iter().map(|(key, value)| {
+        let is_said_elsewhere = *key == name && std::env::var_os("OTEL_SERVICE_NAME").is_some();
+        let said = attributes.get(key.as_str()).filter(|_| !is_said_elsewhere);
+        let label = capture.label(said.map_or(&value.as_str(), |said| said.as_str()));
+        opentelemetry::KeyValue::new(capture.label(key.as_str()), label)
     });
     Resource::builder_empty().with_attributes(labels.collect::<Vec<_>>()).build()
 }

@@ -27,6 +27,8 @@ pub struct Export {
     pub headers: HashMap<String, String>,
     /// How long one request may take.
     pub timeout: Duration,
+    /// What else is said of the process.
+    pub attributes: HashMap<String, String>,
 }
 
 impl std::fmt::Debug for Export {
@@ -132,7 +134,7 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
         return Err(format!("{name} is {other:?}: nothing is compressed; leave it out"));
     }
     let timeout = given(get, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
-    let timeout = timeout.map(|(name, _)| milliseconds(get, name)).transpose()?.flatten();
+    let timeout = timeout.map(|(name, _)| patience(get, name)).transpose()?.flatten();
     let timeout = timeout.unwrap_or(Duration::from_secs(10));
     let mut headers = headers(get, "OTEL_EXPORTER_OTLP_HEADERS")?;
     headers.extend(self::headers(get, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")?);
@@ -157,7 +159,9 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
     if !path.is_empty() {
         url.set_path(&format!("{}{path}", url.path().trim_end_matches('/')));
     }
-    Ok(Some(Export { url, headers, timeout }))
+    let attributes = pairs(get, "OTEL_RESOURCE_ATTRIBUTES")?;
+    let attributes = attributes.into_iter().map(|(_, name, value)| (name, decoded(&value))).collect();
+    Ok(Some(Export { url, headers, timeout, attributes }))
 }
 
 /// `name=value` pairs, separated by commas: which one, its name, its value.
@@ -225,7 +229,7 @@ fn queue(get: Lookup<'_>) -> Result<Queue, String> {
         delay: milliseconds(get, "OTEL_BSP_SCHEDULE_DELAY")?.unwrap_or(usual.delay),
         most,
         batch: count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch)?.min(most),
-        timeout: milliseconds(get, "OTEL_BSP_EXPORT_TIMEOUT")?.unwrap_or(usual.timeout),
+        timeout: patience(get, "OTEL_BSP_EXPORT_TIMEOUT")?.unwrap_or(usual.timeout),
     })
 }
 
@@ -234,6 +238,14 @@ fn milliseconds(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String>
     let time = text.parse().ok().map(Duration::from_millis).filter(|time| *time <= LONGEST);
     let wrong = || format!("{name} is {text:?}: a whole number of milliseconds up to a day is wanted");
     time.map(Some).ok_or_else(wrong)
+}
+
+/// A time within which something must be answered: with none, nothing would be.
+fn patience(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String> {
+    match milliseconds(get, name)? {
+        Some(Duration::ZERO) => Err(format!("{name} is 0: nothing can be answered in no time")),
+        time => Ok(time),
+    }
 }
 
 #[cfg(test)]
@@ -268,8 +280,11 @@ mod tests {
         let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
         assert_eq!(read(&[at, ("OTEL_SDK_DISABLED", "true")]).unwrap().export, None);
         assert_eq!(read(&[at, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().export, None);
-        let named = [at, ("OTEL_RESOURCE_ATTRIBUTES", "a=b, c=,"), ("OTEL_BSP_MAX_QUEUE_SIZE", "65536")];
-        assert_eq!(read(&named).unwrap().queue.most, 65_536);
+        let said = "a=b, c=, d=%20x%2Cy";
+        let named = [at, ("OTEL_RESOURCE_ATTRIBUTES", said), ("OTEL_BSP_MAX_QUEUE_SIZE", "65536")];
+        let named = read(&named).unwrap();
+        assert_eq!(named.queue.most, 65_536);
+        assert_eq!(named.export.unwrap().attributes["d"], " x,y");
         for odd in [
             ("OTEL_EXPORTER_OTLP_HEADERS", "a=b"),
             ("OTEL_SDK_DISABLED", "si"),
@@ -316,6 +331,8 @@ mod tests {
             &[("OTEL_BSP_SCHEDULE_DELAY", "18446744073709551615")],
             &[("OTEL_RESOURCE_ATTRIBUTES", "canary")],
             &[("OTEL_RESOURCE_ATTRIBUTES", "a=b,=canary")],
+            &[("OTEL_EXPORTER_OTLP_TIMEOUT", "0")],
+            &[("OTEL_BSP_EXPORT_TIMEOUT", "0")],
             &[("OTEL_TRACES_SAMPLER", "sometimes")],
             &[("OTEL_TRACES_EXPORTER", "zipkin")],
         ];

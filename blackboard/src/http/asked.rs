@@ -1,6 +1,6 @@
 //! What a request asks for, or which member of it is wrong.
 
-use actix_web::web;
+use actix_web::{http::header::HeaderMap, web};
 use protocol::{
     ids::{Capability, TaskId},
     json,
@@ -8,6 +8,7 @@ use protocol::{
     problem::{Problem, Reason},
     signal::{Selector, Signal},
     time::WallTime,
+    trace::{TRACEPARENT, TraceContext},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -33,6 +34,15 @@ pub(super) fn signal(bytes: &[u8], by: &Principal) -> Result<Signal, Problem> {
         complete(members, by);
     }
     typed(value)
+}
+
+/// A signal goes on in the trace that it was posted under, unless it says itself which it belongs to.
+pub(super) fn under_trace(signal: &mut Signal, headers: &HeaderMap) {
+    let text = |name: &str| headers.get(name).and_then(|header| header.to_str().ok());
+    let came = text(TRACEPARENT).filter(|parent| TraceContext::parse(parent).is_some());
+    if let (Some(parent), false) = (came, signal.refs.contains_key(TRACEPARENT)) {
+        signal.refs.insert(TRACEPARENT.to_owned(), parent.into());
+    }
 }
 
 fn complete(members: &mut Map<String, Value>, by: &Principal) {
@@ -120,6 +130,26 @@ mod tests {
         assert!(signal(b"[]", &Principal::local_user()).is_err());
         let least = signal(br#"{"type":"help.needed"}"#, &Principal::local_user()).unwrap();
         assert_eq!(least.from.as_str(), "local");
+    }
+
+    #[test]
+    fn a_signal_goes_on_in_the_trace_that_it_is_posted_under() {
+        let parent = |n: u8| format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333{n}-01");
+        let mut headers = HeaderMap::new();
+        let told = |refs: &str, headers: &HeaderMap| {
+            let text = format!(r#"{{"type":"task.available","refs":{refs}}}"#);
+            let mut signal = signal(text.as_bytes(), &Principal::local_user()).unwrap();
+            under_trace(&mut signal, headers);
+            signal.refs.get(TRACEPARENT).and_then(|said| said.as_str().map(str::to_owned))
+        };
+        assert_eq!(told("{}", &headers), None);
+        let name = actix_web::http::header::HeaderName::from_static(TRACEPARENT);
+        headers.insert(name.clone(), parent(1).parse().unwrap());
+        assert_eq!(told("{}", &headers), Some(parent(1)));
+        let says = format!(r#"{{"traceparent":"{}"}}"#, parent(2));
+        assert_eq!(told(&says, &headers), Some(parent(2)));
+        headers.insert(name, "odd".parse().unwrap());
+        assert_eq!(told("{}", &headers), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use protocol::{
 };
 use serde::Serialize;
 use serde_json::Value;
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A request on its way.
@@ -176,6 +177,11 @@ impl Call {
     /// From here on it only waits, and keeps nobody out.
     pub(super) fn only_waits(&self) {
         drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Returns when the node leaves.
+    pub(super) fn left(&self) -> impl Future<Output = ()> + use<> {
+        self.node.leaving.begun()
     }
 
     /// Whether the client asks for what the mesh adds.

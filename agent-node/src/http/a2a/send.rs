@@ -284,8 +284,17 @@ pub(super) async fn wait_for(
     let filter = Filter::Exactly(keys::task(&call.local.id, task, &seen.task.owner));
     let mut changes =
         call.local.store.watch(filter, call.local.store.head()).map_err(|error| store(&error))?;
+    let left = call.left();
+    tokio::pin!(left);
     while !is_it(&row(call, task)?) {
-        changes.next().await.map_err(|error| store(&error))?;
+        tokio::select! {
+            biased;
+            change = changes.next() => drop(change.map_err(|error| store(&error))?),
+            () = &mut left => {
+                let message = format!("{} leaves; task {task} goes on, and GetTask tells how it stands", call.local.id);
+                return Err(A2aError::new(Kind::Unavailable, message).with("taskId", task));
+            }
+        }
     }
     Ok(())
 }

@@ -83,7 +83,7 @@ pub async fn post(
     let most = Duration::from_millis(node.limits.max_wait_ms);
     if let (Some(wait), Some(_)) = (prefer::wait(&request, most), &ack.task_id) {
         stop_counting(&request);
-        let mut answer = finished(local, &ack, &by, wait).await?;
+        let mut answer = finished(&node, local, &ack, &by, wait).await?;
         if let Ok(applied) = HeaderValue::from_str(&format!("wait={}", wait.as_secs())) {
             answer.headers_mut().insert(PREFERENCE_APPLIED, applied);
         }
@@ -107,9 +107,10 @@ fn acknowledged(ack: &Ack) -> HttpResponse {
     }
 }
 
-/// Waits for the task's end: 200 with the finished task, or 202 with the task as it is when the time is up. A question
-/// ends the wait too.
+/// Waits for the task's end: 200 with the finished task, or 202 with the task as it is when the time is up, or the node
+/// leaves. A question ends the wait too.
 async fn finished(
+    node: &Node,
     local: &super::Local,
     ack: &Ack,
     by: &Principal,
@@ -130,13 +131,18 @@ async fn finished(
         }
     };
     let answer = |row: &TaskRow, mut answer: actix_web::HttpResponseBuilder| answer.json(row.task.to_a2a());
-    match tokio::time::timeout(wait, rest).await {
-        Ok(row) => {
-            let row = row?;
+    let rested = tokio::select! {
+        biased;
+        row = rest => Some(row?),
+        () = tokio::time::sleep(wait) => None,
+        () = node.leaving.begun() => None,
+    };
+    match rested {
+        Some(row) => {
             let done = if row.ended_at.is_some() { HttpResponse::Ok() } else { HttpResponse::Accepted() };
             Ok(answer(&row, done))
         }
-        Err(_) => match look()? {
+        None => match look()? {
             Some(row) => Ok(answer(&row, HttpResponse::Accepted())),
             None => Ok(acknowledged(ack)),
         },

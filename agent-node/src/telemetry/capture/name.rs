@@ -91,6 +91,50 @@ const PERHAPS: &[&str] = &["auth", "otp", "pass", "pin", "psk", "salt", "session
 const NO_PASS: &[&str] =
     &["bypass", "compass", "trespass", "surpass", "overpass", "underpass", "firstpass", "secondpass"];
 
+/// What stands before `key` in names that have nothing to do with credentials: `primary_key`, `cacheKey`.
+const ORDINARY_KEYS: &[&str] = &[
+    "arrow",
+    "cache",
+    "composite",
+    "config",
+    "dedup",
+    "entity",
+    "enter",
+    "event",
+    "foreign",
+    "function",
+    "group",
+    "hash",
+    "idempotency",
+    "index",
+    "item",
+    "json",
+    "label",
+    "lookup",
+    "map",
+    "message",
+    "metric",
+    "natural",
+    "object",
+    "option",
+    "ordering",
+    "partition",
+    "primary",
+    "public",
+    "range",
+    "record",
+    "routing",
+    "row",
+    "search",
+    "setting",
+    "shard",
+    "shift",
+    "sort",
+    "surrogate",
+    "translation",
+    "unique",
+];
+
 /// More names are credentials' in the query of a URL.
 const IN_QUERIES: &[&str] = &["code", "hmac", "key", "sig", "signature", "ticket"];
 
@@ -156,7 +200,12 @@ pub(super) fn says(name: &[u8]) -> Option<Says> {
     {
         return Some(Says::Credential);
     }
-    let is_one = is_joined && !is_word || PERHAPS.iter().any(|word| is_last_word(name, word));
+    let before_key = plain
+        .strip_suffix(b"key")
+        .filter(|before| !before.is_empty() && !name.contains(&b' ') && is_last_word(name, "key"));
+    let is_key = before_key
+        .is_some_and(|before| !ORDINARY_KEYS.iter().any(|ordinary| before.ends_with(ordinary.as_bytes())));
+    let is_one = is_key || is_joined && !is_word || PERHAPS.iter().any(|word| is_last_word(name, word));
     let is_header = name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case(b"x-"));
     is_one.then_some(if is_header { Says::Credential } else { Says::Perhaps })
 }
@@ -228,7 +277,11 @@ mod tests {
             Some(Says::Credential),
         );
         all("Authorization Proxy-Authorization cookie Set-Cookie", Some(Says::Header));
-        all("pin auth session userPin board_pin PHPSESSION_sid pass", Some(Says::Perhaps));
+        all(
+            "pin auth session userPin board_pin PHPSESSION_sid pass MAILGUN_KEY mailgunKey maps-key",
+            Some(Says::Perhaps),
+        );
+        all("PRIMARY_KEY cacheKey foreign_key public-key monkey hotkey", None);
         all("tokens max_tokens promptTokens", Some(Says::Several));
         all(
             "author secretary tokenizer tokenType password_policy spin pinned sessions oauthor compass key name",

@@ -10,6 +10,10 @@ pub(super) use written::WRITTEN;
 
 /// Every one of these holds `canary` and must not be told so.
 pub(super) const HIDDEN: &[&str] = &[
+    "MAILGUN_KEY=canary7x",
+    "export SENDGRID_KEY='canary7x'",
+    "MAPBOX_KEY: canary7x",
+    r#"{"mailgunKey":"canary7x"}"#,
     // As JSON, however deep.
     r#"{"user":"bob","password":"canary"}"#,
     r#"the body was {"api_key" : "canary"} and that failed"#,
@@ -165,6 +169,8 @@ pub(super) const HIDDEN: &[&str] = &[
 
 /// Nothing of these is masked.
 pub(super) const SHOWN: &[&str] = &[
+    "CREATE TABLE a (id INT PRIMARY KEY, b TEXT)",
+    r#"{"sortKey":"name","cacheKey":"users:7"}"#,
     "a short text about the pin of the board and a token ring",
     "author: Anna, authors: 2",
     "a password must be at least 8 long",
