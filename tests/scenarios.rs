@@ -38,5 +38,6 @@ mod scenarios {
     mod start;
     mod subscriptions;
     mod tasks;
+    mod trace_tree;
     mod traces;
 }

@@ -143,6 +143,7 @@ impl AgentConfig {
             version: version.to_owned(),
             skills: self.skills.clone(),
             open: self.open,
+            subscribe: self.subscribe.clone(),
             terms: self.terms.clone(),
             limits: limits.clone(),
         }

@@ -445,6 +445,7 @@ fn card(seat: &Seat, endpoint: String, limits: &Limits) -> Card {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         skills: seat.skills.clone(),
         open: seat.open,
+        subscribe: seat.subscribe.clone(),
         terms: seat.terms.clone(),
         limits: limits.clone(),
     }

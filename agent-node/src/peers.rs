@@ -165,6 +165,13 @@ impl Peers {
         self.by_capability.get(capability).is_some_and(|having| !having.is_empty())
     }
 
+    /// The cards of all who are, or were, registered, in the order of their ids.
+    pub fn cards(&self) -> Vec<Arc<Card>> {
+        let mut cards: Vec<_> = self.all.iter().map(|peer| peer.card.clone()).collect();
+        cards.sort_by(|a, b| a.agent_id.cmp(&b.agent_id));
+        cards
+    }
+
     /// All who are there, with their skills.
     pub fn present(&self) -> BTreeMap<AgentId, Arc<Card>> {
         let here = self.all.iter().filter(|peer| !peer.has_departed);

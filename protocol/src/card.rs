@@ -4,6 +4,7 @@ use crate::{
     bid::{Cost, Eta},
     ids::{AgentId, Capability},
     limits::Limits,
+    signal::fits,
 };
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,9 @@ pub struct Card {
     /// Whether it takes requests that name no capability.
     #[serde(default)]
     pub open: bool,
+    /// The types of signals that it follows on the board, each exact or with a `*` as its last token.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subscribe: Vec<String>,
     /// Its terms.
     #[serde(default)]
     pub terms: Terms,
@@ -80,6 +84,11 @@ impl Card {
         } else {
             0.0
         }
+    }
+
+    /// Whether it follows signals of this type.
+    pub fn follows(&self, kind: &str) -> bool {
+        self.subscribe.iter().any(|pattern| fits(pattern, kind))
     }
 
     /// Whether an answer in one of `modes` can come from it; no modes means any will do.

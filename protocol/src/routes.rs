@@ -10,6 +10,10 @@ pub const ARTIFACTS: &str = "/a2a/artifacts";
 pub const DEAD_LETTERS: &str = "/a2a/dead-letters";
 /// The card an agent is registered with.
 pub const CARD: &str = "/a2a/card";
+/// What agents did because of the caller's signals in a trace: `{trace}/reactions`.
+pub const TRACES: &str = "/a2a/traces";
+/// What came of a conversation: `{id}/trace`, for whoever sent the message that opened it.
+pub const CONVERSATIONS: &str = "/a2a/conversations";
 /// Signals: GET reads, POST publishes, `/stream` follows.
 pub const SIGNALS: &str = "/board/signals";
 /// Claims on open tasks: `{task}`, `{task}/renew`, `{task}/release`, `{task}/complete`, `{task}/fail`.

@@ -153,14 +153,18 @@ pub struct Selector {
     pub task_id: Option<TaskId>,
 }
 
+/// Whether signals of the type `kind` are meant by `pattern`, which is a type or has a `*` as its last token.
+pub fn fits(pattern: &str, kind: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => kind.starts_with(prefix),
+        None => kind == pattern,
+    }
+}
+
 impl Selector {
     /// Whether the reader wants `signal`.
     pub fn admits(&self, signal: &Signal) -> bool {
-        let kind = signal.kind.as_str();
-        let type_fits = |pattern: &String| match pattern.strip_suffix('*') {
-            Some(prefix) => kind.starts_with(prefix),
-            None => kind == pattern,
-        };
+        let type_fits = |pattern: &String| fits(pattern, signal.kind.as_str());
         let capability_fits = || signal.capability.as_ref().is_some_and(|c| self.capabilities.contains(c));
         (self.types.is_empty() || self.types.iter().any(type_fits))
             && (self.capabilities.is_empty() || capability_fits())

@@ -144,8 +144,14 @@ impl Process {
 
     /// `mesh up` as a new user starts it, but on free ports.
     pub(crate) async fn demo() -> Self {
+        Self::demo_in(&[]).await
+    }
+
+    /// The same with variables (`NAME=value`) in its environment.
+    pub(crate) async fn demo_in(environment: &[String]) -> Self {
         let dir = directory();
-        let args = ["up", "--port", "0", "--profile", "fast"].map(str::to_owned).to_vec();
+        let args = ["up", "--port", "0", "--profile", "fast"].map(str::to_owned);
+        let args = environment.iter().cloned().chain(args).collect();
         Self::run(dir.path().join("data"), args, Some(dir)).await
     }
 

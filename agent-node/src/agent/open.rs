@@ -7,7 +7,7 @@ use super::{
 };
 use crate::conversation::{
     Conversation, Queued,
-    opening::{Arrived, Opening},
+    opening::{Arrived, Noticed, Opening},
     record::{Receipt, TaskRow, Tombstone, keys},
     spill,
 };
@@ -44,6 +44,7 @@ pub(super) struct Came {
     /// The trace that it begins if it came under none, where others begin the same.
     pub(super) begins: Option<u128>,
     pub(super) message: Option<Arrived>,
+    pub(super) signal: Option<Noticed>,
     pub(super) task: Option<TaskId>,
     pub(super) capability: Option<Capability>,
     /// The conversation that it ends, in the commit that begins it.
@@ -290,7 +291,7 @@ impl AgentActor {
         };
         let about = admit.envelope.payload.task_id().cloned();
         let came =
-            Came { trace: admit.trace, begins: None, message: Some(arrived), task: about, capability, older };
+            Came { trace: admit.trace, message: Some(arrived), task: about, capability, older, ..Came::default() };
         Ok(self.begin(pattern, task, Some(receipt), came, ack, ctx))
     }
 
@@ -357,6 +358,7 @@ impl AgentActor {
         let opening = Opening::new(&self.me, id, pattern, came.message, join);
         let spec = task.map(|row| &row.task.spec);
         Opening {
+            signal: came.signal,
             task: spec.map(|spec| spec.task_id.clone()).or(came.task),
             capability: spec.and_then(|spec| spec.capability.clone()).or(came.capability),
             ..opening

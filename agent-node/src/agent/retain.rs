@@ -4,7 +4,7 @@ mod content;
 
 use super::{AgentActor, every};
 use crate::conversation::{
-    record::{DeadLetter, Receipt, Step, TaskRow, Tombstone, keys},
+    record::{DeadLetter, Reacted, Receipt, Step, TaskRow, Tombstone, keys},
     spill,
 };
 use actix::{Context, Handler, Message};
@@ -158,6 +158,13 @@ impl Broom {
             let receipt: Receipt = spill::decode(me, store, &record.value)?;
             Ok(self
                 .is_past(receipt.at, limits.dedup_ms)
+                .then(|| deletes.push(Write::Delete(record.key)))
+                .is_some())
+        })?;
+        self.oldest("reaction", |record| {
+            let reacted: Reacted = spill::decode(me, store, &record.value)?;
+            Ok(self
+                .is_past(reacted.at, limits.keep_journals_ms)
                 .then(|| deletes.push(Write::Delete(record.key)))
                 .is_some())
         })?;

@@ -7,16 +7,22 @@
 use super::{
     AgentActor,
     admit::Ack,
-    open::Came,
+    open::{Came, internal},
     reply::{Durable, now, promise},
 };
 use crate::{
-    conversation::{Conversation, Queued, record::keys, spill},
+    conversation::{
+        Conversation, Queued,
+        opening::Noticed as Began,
+        record::{Reacted, keys},
+        spill,
+    },
     outbox::pause,
 };
 use actix::{Addr, AsyncContext, Context, Handler, Message};
 use blackboard::{
     client::Blackboard,
+    signals::PUBLISHER,
     store::{Batch, Lane, Revision, Shared, Write},
 };
 use futures_util::StreamExt;
@@ -93,6 +99,7 @@ impl AgentActor {
         let came = Came {
             trace: posted.signal.refs.get(TRACEPARENT).and_then(|text| TraceContext::parse(text.as_str()?)),
             begins: Some(trace_begun_by_signal(&posted.signal.from, &posted.signal.id)),
+            signal: Some(Began { id: posted.signal.id.clone(), from: publisher(&posted.signal) }),
             task: posted.signal.task_id.clone(),
             capability: posted.signal.capability.clone(),
             ..Came::default()
@@ -137,9 +144,15 @@ impl AgentActor {
         ack.conversation_id = Some(id.clone());
         let (waiter, durable) = promise();
         let opening = self.opening(&id, &pattern, None, came);
+        let reacted = opening.signal.as_ref().map(|signal| {
+            let (from, conversation_id, at) = (signal.from.clone(), id.clone(), self.parts.clock.wall());
+            Reacted { from, conversation_id, at }.sealed(&self.me, &opening)
+        });
+        let receipt = reacted.transpose().map_err(internal)?;
         let mut conversation = Conversation::open(id.clone(), pattern, None, Some(opening));
         conversation.queue.push_back(Queued {
             cursor: Some(revision),
+            receipt,
             waiters: vec![(waiter, ack)],
             ..Queued::from_inside(What::Started, None)
         });
@@ -147,6 +160,12 @@ impl AgentActor {
         self.advance(&id, false, ctx);
         Ok(durable)
     }
+}
+
+/// Who published a signal first: a task that is offered again says it.
+fn publisher(signal: &Signal) -> AgentId {
+    let first = signal.refs.get(PUBLISHER).and_then(|first| AgentId::parse(first.as_str()?).ok());
+    first.unwrap_or_else(|| signal.from.clone())
 }
 
 /// Reads the board for one agent, for as long as the agent lives.

@@ -5,13 +5,14 @@ use super::{
     client::{Client, encoded},
     exit::Failure,
     output::{self, Colour, paint, plain},
-    places::At,
+    places::{At, Place},
     tasks::{self, find},
 };
 use crate::telemetry::{names as n, span::Span};
 use clap::Args;
-use protocol::{bid::Eta, routes, time::WallTime};
-use serde_json::Value;
+use futures_util::future::join_all;
+use protocol::{bid::Eta, ids::EffectId, routes, time::WallTime};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Args)]
@@ -26,7 +27,8 @@ pub(super) async fn trace(common: &Common, trace: Trace) -> Result<(), Failure> 
     let client = Client::new(common)?;
     let found = find(&client, &trace.at.places(&client).await?, &trace.task).await?;
     let path = format!("{}/{}/trace", routes::TASKS, encoded(&trace.task));
-    let answer: Value = client.get(&found.endpoint, &path).await?;
+    let mut answer: Value = client.get(&found.endpoint, &path).await?;
+    set_off(&client, &trace.at.places(&client).await?, &mut answer).await;
     if let Some(asker) = tasks::asker(&found.task) {
         output::note(&format!("mesh: a part of what {asker} asked for, who can tell the whole"));
     }
@@ -40,6 +42,56 @@ pub(super) async fn trace(common: &Common, trace: Trace) -> Result<(), Failure> 
         output::note(&format!("{}'s part is missing: {}", part("agent"), part("why")));
     }
     Ok(())
+}
+
+/// A task that began with a signal hangs under what published it: an agent that passed on what the caller asked it to,
+/// or the caller itself, whose signal others may have reacted to as well. Their parts are asked for as the caller.
+async fn set_off(client: &Client, places: &[Place], answer: &mut Value) {
+    let spans: Vec<Span> = serde_json::from_value(answer["spans"].clone()).unwrap_or_default();
+    let known: BTreeSet<_> = spans.iter().map(|span| span.span_id.as_str()).collect();
+    let is_root = |span: &&Span| !span.parent_id.as_deref().is_some_and(|parent| known.contains(parent));
+    let is_reaction = |span: &&Span| span.text(n::MESH_SPAN) == Some("conversation");
+    let Some(root) = spans.iter().filter(is_root).find(is_reaction) else { return };
+    let Some(signal) = root.text(n::MESH_MESSAGE) else { return };
+    let publisher = EffectId::parse(signal);
+    let parts = match &publisher {
+        Some(effect) => {
+            let path = format!("{}/{}/trace", routes::CONVERSATIONS, encoded(effect.conversation.as_str()));
+            let theirs: Vec<_> = places.iter().filter(|place| place.agent == effect.agent).collect();
+            join_all(theirs.iter().map(|place| client.get::<Value>(&place.endpoint, &path))).await
+        }
+        None => {
+            let path = |place: &Place| {
+                format!("{}/{}/reactions?agent={}", routes::TRACES, root.trace_id, encoded(place.agent.as_str()))
+            };
+            let asked = places.iter().map(|place| async { client.get(&place.endpoint, &path(place)).await });
+            join_all(asked).await
+        }
+    };
+    if let (Some(effect), false) = (&publisher, parts.iter().any(Result::is_ok)) {
+        output::note(&format!("mesh: set off by a signal of {}, who can tell the whole", effect.agent));
+    }
+    let mut known: BTreeSet<_> = known.into_iter().map(str::to_owned).collect();
+    for (place, part) in places.iter().zip(parts) {
+        let part = match part {
+            Ok(part) => part,
+            Err(failure) if publisher.is_none() => {
+                json!({ "missing": [{ "agent": place.agent, "spanId": "", "why": failure.message }] })
+            }
+            Err(_) => continue,
+        };
+        for (list, more) in ["spans", "missing"].map(|name| (name, part[name].as_array())) {
+            let more = more.into_iter().flatten();
+            let new = more.filter(|one| list != "spans" || known.insert(text_of(&one["spanId"]))).cloned();
+            if let Some(all) = answer[list].as_array_mut() {
+                all.extend(new);
+            }
+        }
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// One span in its place.

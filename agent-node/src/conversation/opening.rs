@@ -22,6 +22,9 @@ pub struct Opening {
     /// The message that began it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arrived>,
+    /// The signal that began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<Noticed>,
     /// The task it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
@@ -42,6 +45,16 @@ pub struct Arrived {
     pub from: AgentId,
     /// What kind it was.
     pub kind: Kind,
+}
+
+/// A signal that was reacted to, as far as a trace tells of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Noticed {
+    /// Its id.
+    pub id: String,
+    /// Who published it first.
+    pub from: AgentId,
 }
 
 impl Arrived {
@@ -67,7 +80,7 @@ impl Opening {
     ) -> Self {
         let first = first_span(me, conversation, message.is_some());
         let pattern = pattern.name().to_owned();
-        Self { trace: join(first), pattern, message, task: None, capability: None }
+        Self { trace: join(first), pattern, message, signal: None, task: None, capability: None }
     }
 
     /// The span that all this hangs under; none if the trace begins here.

@@ -142,6 +142,27 @@ pub struct Sealed {
     pub bytes: Bytes,
 }
 
+/// That a signal was reacted to: who published it asks by it what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reacted {
+    /// Who published it first.
+    pub from: AgentId,
+    /// The conversation that it opened.
+    pub conversation_id: ConversationId,
+    /// When.
+    pub at: WallTime,
+}
+
+impl Reacted {
+    /// Ready to be written, where whoever knows the span that `opening` hangs under finds it.
+    pub fn sealed(&self, me: &AgentId, opening: &Opening) -> serde_json::Result<Sealed> {
+        let under = opening.parent(me, &self.conversation_id);
+        let key = keys::reaction(me, opening.trace.trace_id, under, &self.conversation_id);
+        Ok(Sealed { key, task_id: None, bytes: serde_json::to_vec(self)?.into() })
+    }
+}
+
 impl Receipt {
     /// Ready to be written. This is done when the message comes, while the step before is still being committed.
     pub fn sealed(&self, me: &AgentId) -> serde_json::Result<Sealed> {
@@ -259,6 +280,23 @@ pub mod keys {
     /// A message that was taken (state).
     pub fn receipt(me: &AgentId, message: &MessageId, by: &Principal, from: &AgentId) -> Key {
         Key::new(&[me.as_str(), "receipt", message.as_str(), &by.to_string(), from.as_str()])
+    }
+
+    /// That a signal was reacted to (state), by the span that it was published under.
+    pub fn reaction(me: &AgentId, trace: u128, under: Option<u64>, conversation: &ConversationId) -> Key {
+        let (trace, under) = (format!("{trace:032x}"), span(under));
+        Key::new(&[me.as_str(), "reaction", &trace, &under, conversation.as_str()])
+    }
+
+    /// All reactions to what was published under a span, or in a whole trace.
+    pub fn reactions(me: &AgentId, trace: u128, under: Option<u64>) -> blackboard::store::Filter {
+        let (trace, under) = (format!("{trace:032x}"), under.map(|under| span(Some(under))));
+        let tokens = [me.as_str(), "reaction", &trace].into_iter().chain(under.as_deref());
+        blackboard::store::Filter::Below(Key::new(&tokens.collect::<Vec<_>>()))
+    }
+
+    fn span(id: Option<u64>) -> String {
+        format!("{:016x}", id.unwrap_or_default())
     }
 
     /// A claim on a task (state).

@@ -149,6 +149,14 @@ pub fn agents(config: &mut web::ServiceConfig) {
             &format!("{}/{{id}}/trace", routes::MESSAGES),
             [(Method::GET, web::to(traces::of_message))],
         ))
+        .service(resource(
+            &format!("{}/{{id}}/trace", routes::CONVERSATIONS),
+            [(Method::GET, web::to(traces::of_conversation))],
+        ))
+        .service(resource(
+            &format!("{}/{{trace}}/reactions", routes::TRACES),
+            [(Method::GET, web::to(traces::reactions::answer))],
+        ))
         .service(resource(&format!("{tasks}/{{id}}/cancel"), [(Method::POST, web::to(tasks::cancel))]))
         .service(resource(&format!("{tasks}/{{id}}/answer"), [(Method::POST, web::to(tasks::answer))]))
         .service(resource(routes::ARTIFACTS, [(Method::PUT, web::to(artifacts::put))]))

@@ -159,6 +159,10 @@ impl Story<'_> {
         if is_entry {
             self.be_entry(&mut span);
         }
+        if let Some(signal) = &self.opening.signal {
+            span.set(n::PEER_FROM, json!(signal.from));
+            span.set(n::MESH_MESSAGE, json!(signal.id));
+        }
         self.add(span, false);
     }
 

@@ -21,6 +21,7 @@ pub(crate) fn card(id: &str, skills: &[&str]) -> Arc<Card> {
         version: String::new(),
         skills: skills.iter().map(skill).collect(),
         open: false,
+        subscribe: Vec::new(),
         terms: Terms::default(),
         limits: Limits::default(),
     })

@@ -55,6 +55,25 @@ async fn journals_go_by_age_and_never_those_of_open_conversations() {
 }
 
 #[tokio::test]
+async fn what_finds_a_reaction_goes_with_the_journals() {
+    let store = memory::new();
+    for (conversation, hours) in [("c1", 0), ("c2", 200)] {
+        let id = ConversationId::parse(conversation).unwrap();
+        let reacted = Reacted { from: me(), conversation_id: id.clone(), at: WallTime(hours * HOUR) };
+        let put = serde_json::to_vec(&reacted).unwrap().into();
+        let writes = vec![Write::Put(keys::reaction(&me(), 7, Some(8), &id), put)];
+        store.commit(Lane::Admission, Batch { writes, expectations: Vec::new() }).await.unwrap();
+    }
+    let kept = || store.read(&keys::reactions(&me(), 7, Some(8)), 0, 10).unwrap().len();
+    let limits = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
+    broom(&store, 23, limits.clone(), Revision::MAX).sweep().await.unwrap();
+    assert_eq!((kept(), store.read(&keys::reactions(&me(), 7, None), 0, 10).unwrap().len()), (2, 2));
+    broom(&store, 210, limits, Revision::MAX).sweep().await.unwrap();
+    assert_eq!(kept(), 1);
+    assert_eq!(store.read(&keys::reactions(&me(), 7, Some(9)), 0, 10).unwrap().len(), 0);
+}
+
+#[tokio::test]
 async fn tombstones_go_when_no_award_can_come_late_any_more() {
     let store = memory::new();
     let by = protocol::principal::Principal::Agent(me());

@@ -1,36 +1,31 @@
 //! The trace of a task, from the journals: this agent's, and those of everyone it asked, each asked in its own name.
 //!
-//! A user sees the traces of tasks he may see; an agent sees what came of the messages it sent. So each answers for what
-//! it was asked to do, and asks on whoever it asked itself.
+//! A user sees the traces of tasks he may see; an agent sees what came of the messages it sent and of the signals it
+//! published. So each answers for what it was asked to do, and asks on whoever it asked itself.
+
+mod follow;
+pub mod reactions;
 
 use super::{Local, Node, id, tasks};
 use crate::{
     agent::{steps, store_problem},
     conversation::record::Receipt,
-    telemetry::{capture::Capture, names as n, span::Span, story},
+    telemetry::span::Span,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::{
     refusal::Refusal,
     store::{Filter, Key},
-    wire::Call,
 };
-use futures_util::future::{LocalBoxFuture, join_all};
+use follow::{DEEPEST, follow};
 use protocol::{
-    ids::{AgentId, ConversationId, MessageId, TaskId},
-    message::Kind,
+    ids::{ConversationId, MessageId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
-    routes,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::{collections::BTreeSet, time::Duration};
 
-/// How many agents deep a trace is followed.
-const DEEPEST: u32 = 8;
-/// How long an agent at the deepest place may take; every one above it this much longer.
-const PER_LEVEL: Duration = Duration::from_millis(750);
 
 /// How deep to follow.
 #[derive(Debug, Deserialize)]
@@ -47,6 +42,13 @@ pub struct Part {
     /// What is not, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
+}
+
+impl Part {
+    fn add(&mut self, more: Part) {
+        self.spans.extend(more.spans);
+        self.missing.extend(more.missing);
+    }
 }
 
 /// A part that could not be had.
@@ -103,6 +105,26 @@ pub async fn of_message(
     Err(Problem::new(Reason::MessageNotFound, format!("no message {message} of yours")).into())
 }
 
+/// What came of a conversation, for whoever sent the message that opened it.
+pub async fn of_conversation(
+    request: HttpRequest,
+    node: web::Data<Node>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+    depth: web::Query<Depth>,
+) -> Result<HttpResponse, Refusal> {
+    let conversation: ConversationId = id(&path)?;
+    for local in node.in_turn(&request) {
+        let steps = steps(local.store.as_ref(), &local.id, &conversation)
+            .map_err(|error| store_problem(&error))?;
+        let opening = steps.first().and_then(|step| step.opening.as_deref());
+        if opening.and_then(|opening| opening.message.as_ref()).is_some_and(|message| message.by == *by) {
+            return Ok(HttpResponse::Ok().json(follow(&node, local, conversation, deep(&depth)).await?));
+        }
+    }
+    Err(Problem::new(Reason::MessageNotFound, format!("no message of yours opened {conversation}")).into())
+}
+
 fn deep(depth: &Depth) -> u32 {
     depth.depth.unwrap_or(DEEPEST).min(DEEPEST)
 }
@@ -117,89 +139,11 @@ fn opened_by(local: &Local, message: &MessageId, by: &Principal) -> Result<Optio
     Ok(receipt.conversation_id)
 }
 
-/// What a message opened elsewhere, as a span tells of it.
-struct Asked {
-    to: AgentId,
-    message: MessageId,
-    span_id: String,
-}
-
-fn asked(me: &AgentId, span: &Span) -> Option<Asked> {
-    let opens = [Kind::TaskRequest, Kind::Award, Kind::HelpRequest].map(Kind::wire);
-    let is_sent = [Some("tell"), Some("award")].contains(&span.text(n::MESH_SPAN));
-    if !is_sent || !opens.contains(&span.text(n::MESH_TYPE)?) {
-        return None;
-    }
-    let to = span.text(n::PEER_TO)?;
-    let to = if to.starts_with("capability:") { me.clone() } else { AgentId::parse(to).ok()? };
-    Some(Asked {
-        to,
-        message: MessageId::parse(span.text(n::MESH_MESSAGE)?).ok()?,
-        span_id: span.span_id.clone(),
-    })
-}
-
-/// The spans of a conversation, and of all that it led to.
-fn follow<'a>(
-    node: &'a Node,
-    local: &'a Local,
-    conversation: ConversationId,
-    depth: u32,
-) -> LocalBoxFuture<'a, Result<Part, Problem>> {
-    Box::pin(async move {
-        let (store, me, id) = (local.store.clone(), local.id.clone(), conversation);
-        let read = web::block(move || {
-            let steps = steps(store.as_ref(), &me, &id)?;
-            let told = story::of(&me, &id, &steps, &Capture::default()).into_iter().map(|told| told.span);
-            Ok(told.chain(story::offers(&me, &id, &steps, &Capture::default())).collect())
-        });
-        let told = read.await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
-        let told = told.map_err(|error: blackboard::store::Error| store_problem(&error))?;
-        let mut part = Part { spans: told, missing: Vec::new() };
-        let asked: Vec<_> = part.spans.iter().filter_map(|span| asked(&local.id, span)).collect();
-        let parts = join_all(asked.iter().map(|asked| part_of(node, local, asked, depth))).await;
-        for (asked, answer) in asked.into_iter().zip(parts) {
-            match answer {
-                Ok(more) => {
-                    part.spans.extend(more.spans);
-                    part.missing.extend(more.missing);
-                }
-                Err(problem) => part.missing.push(Missing {
-                    agent: asked.to.to_string(),
-                    span_id: asked.span_id,
-                    why: problem.message,
-                }),
-            }
-        }
-        let mut seen = BTreeSet::new();
-        part.spans.retain(|span| seen.insert(span.span_id.clone()));
-        Ok(part)
-    })
-}
-
-async fn part_of(node: &Node, local: &Local, asked: &Asked, depth: u32) -> Result<Part, Problem> {
-    if depth == 0 {
-        return Err(Problem::new(Reason::TooManyHops, format!("more than {DEEPEST} agents deep")));
-    }
-    let by = Principal::Agent(local.id.clone());
-    if let Some(other) = node.agents.get(&asked.to) {
-        return match opened_by(other, &asked.message, &by)? {
-            Some(conversation) => follow(node, other, conversation, depth - 1).await,
-            None => Err(Problem::new(Reason::MessageNotFound, format!("{} has not taken it", asked.to))),
-        };
-    }
-    let crate::peers::Whereabouts::At(endpoint) = node.peers.whereabouts(&asked.to) else {
-        return Err(Problem::new(Reason::AgentNotFound, format!("{} is not there", asked.to)));
-    };
-    let url = format!("{endpoint}{}/{}/trace?depth={}", routes::MESSAGES, asked.message, depth - 1);
-    let call = Call::get(&url, asked.to.as_str()).within(PER_LEVEL * depth.max(1));
-    local.wire.json(call).await
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::conversation::record::keys;
+    use protocol::ids::AgentId;
 
     #[test]
     fn receipts_are_found_where_they_are_written() {

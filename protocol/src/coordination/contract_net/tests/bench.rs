@@ -38,6 +38,7 @@ pub(super) fn peer(agent: &str) -> Candidate {
                 output_modes: vec![],
             }],
             open: false,
+            subscribe: vec![],
             terms: Terms { cost: Cost::default(), eta: Eta(60_000), max_parallel: 2 },
             limits: Default::default(),
         },

@@ -1,0 +1,176 @@
+//! `mesh trace` shows the tree that a backend is sent: from the journals, and with what signals set off.
+
+use super::traces::ended;
+use crate::harness::{
+    Process, client,
+    cluster::Cluster,
+    collector::{Collector, Seen, each_once, is_whole},
+    eventually, mesh,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const TEAM: &str = include_str!("../../agent-node/src/demo/team.yaml");
+const GARDEN: &str = "A REST API for a community garden: plots with number:int and sunny:bool, and gardeners with name and email";
+const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// What a tree is made of: each span's id, what it hangs under, and its name.
+type Tree = BTreeSet<(String, String, String)>;
+
+fn shown(task: &str, url: &str) -> Value {
+    let (code, shown, errors) = mesh(&["trace", task, "--json"], &[("MESH_URL", url)]);
+    assert_eq!(code, 0, "{errors}");
+    serde_json::from_str(&shown).unwrap()
+}
+
+fn tree_of(shown: &Value) -> Tree {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let spans = shown["spans"].as_array().unwrap().iter();
+    spans.map(|span| (text(&span["spanId"]), text(&span["parentId"]), text(&span["name"]))).collect()
+}
+
+fn tree_at(spans: &[Seen], trace: &Value) -> Tree {
+    let of = spans.iter().filter(|span| *trace == *span.trace);
+    of.map(|span| (span.id.clone(), span.parent.clone(), span.name.clone())).collect()
+}
+
+/// Waits until `mesh trace` shows what the backend was sent of the task, to the last span, and nothing is missing.
+async fn shows_what_was_sent(collector: &Collector, task: &str, url: &str, is_done: impl Fn(&[Seen]) -> bool) {
+    let told = std::cell::RefCell::new(String::new());
+    let same = eventually("the same tree in the terminal and at the backend", async || {
+        let shown = shown(task, url);
+        let spans = each_once(collector.spans());
+        let (theirs, ours) = (tree_at(&spans, &shown["traceId"]), tree_of(&shown));
+        *told.borrow_mut() = format!(
+            "shown only: {:#?}\nsent only: {:#?}\nmissing: {:#}",
+            ours.difference(&theirs).collect::<Vec<_>>(),
+            theirs.difference(&ours).collect::<Vec<_>>(),
+            shown["missing"]
+        );
+        let its_own: Vec<_> = spans.into_iter().filter(|span| shown["traceId"] == *span.trace).collect();
+        let is_same = ours == theirs && shown["missing"].as_array().is_some_and(Vec::is_empty);
+        Some(is_same && is_done(&its_own)).filter(|is| *is)
+    });
+    if tokio::time::timeout(std::time::Duration::from_secs(25), same).await.is_err() {
+        panic!("{}", told.borrow());
+    }
+}
+
+/// The planner's task is built and reviewed, and the reviewer looked at the signal by which help was asked for.
+fn the_demo_is_over(spans: &[Seen]) -> bool {
+    is_whole(spans)
+        && ended(spans, "planner-01", "delegation")
+        && ended(spans, "planner-01", "contract-net")
+        && ended(spans, "reviewer-01", "help-request")
+        && under_a_signal(spans, "reviewer-01", "reaction", "publish help.needed")
+}
+
+fn under_a_signal(spans: &[Seen], agent: &str, pattern: &str, signal: &str) -> bool {
+    spans.iter().any(|span| {
+        span.is("mesh.pattern") == pattern
+            && span.is("gen_ai.agent.id") == agent
+            && spans.iter().any(|above| above.id == span.parent && above.name == signal)
+    })
+}
+
+fn demo() -> Value {
+    json!({ "taskId": "t-1", "description": GARDEN })
+}
+
+#[tokio::test]
+async fn the_demos_tree_is_the_backends_in_one_process() {
+    let collector = Collector::start();
+    let mesh = Process::demo_in(&collector.environment()).await;
+    mesh.agent("planner-01").ask(demo()).await;
+    shows_what_was_sent(&collector, "t-1", &mesh.url, the_demo_is_over).await;
+}
+
+#[tokio::test]
+async fn the_demos_tree_is_the_backends_with_a_process_for_each_and_says_who_is_gone() {
+    let collector = Collector::start();
+    let mut cluster = Cluster::start().await;
+    cluster.environment = collector.environment();
+    let mut nodes = Vec::new();
+    for agent in TEAM.split("\n  - agent: ").skip(1) {
+        let name = agent.lines().next().unwrap();
+        nodes.push((name, cluster.node(name, &format!("agents:\n  - agent: {agent}")).await));
+    }
+    let names: Vec<_> = nodes.iter().map(|(name, _)| *name).collect();
+    cluster.has(&names).await;
+    let planner = nodes.iter().find(|(name, _)| *name == "planner-01").unwrap().1.agent("planner-01");
+    planner.ask(demo()).await;
+    shows_what_was_sent(&collector, "t-1", &cluster.registry.url, the_demo_is_over).await;
+
+    nodes.retain(|(name, _)| *name != "reviewer-01");
+    let shown = shown("t-1", &cluster.registry.url);
+    let missing: Vec<_> = shown["missing"].as_array().unwrap().iter().collect();
+    let set_off = shown["spans"].as_array().unwrap().iter().find(|span| span["name"] == "publish help.needed");
+    let set_off = &set_off.unwrap()["spanId"];
+    assert!(
+        missing.iter().any(|part| part["agent"] == "reviewer-01" && part["spanId"] == *set_off),
+        "{missing:#?}"
+    );
+}
+
+#[tokio::test]
+async fn an_offer_on_the_board_is_shown_with_all_who_wanted_it_whoever_made_it() {
+    let collector = Collector::start();
+    let mut cluster = Cluster::start().await;
+    cluster.environment = collector.environment();
+    let equal = |n: u8| {
+        format!("agents:\n  - {{ agent: builder-0{n}, skills: [build], subscribe: ['task.*'], brain: {{ echo: {{}} }} }}\n")
+    };
+    let relay = "agents:\n  - { agent: relay-01, skills: [relay], brain: { echo: {} } }\n";
+    let relay = cluster.node("relay", relay).await;
+    let _builders = [cluster.node("b1", &equal(1)).await, cluster.node("b2", &equal(2)).await];
+    cluster.has(&["relay-01", "builder-01", "builder-02"]).await;
+    let both = |spans: &[Seen]| ["builder-01", "builder-02"].iter().all(|agent| ended(spans, agent, "open-task"));
+    for (task, parent) in [("o-1", Some(CALLER)), ("o-2", None)] {
+        let offer = json!({
+            "type": "task.available", "from": "me", "taskId": task, "capability": "build",
+            "refs": { "description": "build it" },
+        });
+        let mut request = client().post(format!("{}/board/signals", cluster.board.url)).json(&offer);
+        if let Some(parent) = parent {
+            request = request.header("traceparent", parent);
+        }
+        assert_eq!(request.send().await.unwrap().status(), 201);
+        shows_what_was_sent(&collector, task, &cluster.registry.url, both).await;
+    }
+    let offer = json!({
+        "fromAgentId": "me", "toAgentId": "relay-01", "type": "broadcast",
+        "payload": {
+            "signal": "task.available", "taskId": "o-3", "capability": "build", "refs": { "description": "build it" },
+        },
+    });
+    assert_eq!(relay.agent("relay-01").post(&offer).await.status, 202);
+    let all = |spans: &[Seen]| both(spans) && is_whole(spans) && ended(spans, "relay-01", "broadcast");
+    shows_what_was_sent(&collector, "o-3", &cluster.registry.url, all).await;
+}
+
+#[tokio::test]
+async fn what_a_signal_set_off_is_shown_to_whoever_published_it_and_to_nobody_else() {
+    let team = "agents:\n  - { agent: watcher-01, skills: [watch], subscribe: ['acme.*'], brain: { echo: {} } }\n";
+    let mesh = Process::up_in(&[], team).await;
+    let signal = json!({ "type": "acme.built", "from": "me", "subject": "it" });
+    let posted = client().post(format!("{}/board/signals", mesh.url)).header("traceparent", CALLER);
+    assert_eq!(posted.json(&signal).send().await.unwrap().status(), 201);
+    let agent = mesh.agent("watcher-01");
+    let (trace, under) = (&CALLER[3..35], &CALLER[36..52]);
+    let target = format!("/a2a/traces/{trace}/reactions?under={under}");
+    let mine = eventually("the reaction", async || {
+        let part = crate::harness::get(&format!("{}{target}", agent.url)).await;
+        part["spans"].as_array().is_some_and(|spans| !spans.is_empty()).then_some(part)
+    })
+    .await;
+    let root = &mine["spans"][0];
+    assert_eq!((&root["name"], &root["parentId"]), (&json!("invoke_agent watcher-01"), &json!(under)));
+    assert_eq!(root["attributes"]["peer.from"], "me");
+    let stranger = mesh.signing_as("stranger-01");
+    let answer = stranger.call(reqwest::Method::GET, (&agent.url, &target), "watcher-01", None).await;
+    assert_eq!((answer.status, &answer.body["spans"]), (200, &json!([])), "{answer:?}");
+    for wrong in ["/a2a/traces/xyz/reactions", &format!("/a2a/traces/{trace}/reactions?under=1")] {
+        let answer = crate::harness::call(reqwest::Method::GET, &format!("{}{wrong}", agent.url), None).await;
+        assert_eq!((answer.status, &answer.body["error"]["code"]), (400, &json!(400)), "{answer:?}");
+    }
+}
