@@ -35,7 +35,12 @@ fn tree_at(spans: &[Seen], trace: &Value) -> Tree {
 }
 
 /// Waits until `mesh trace` shows what the backend was sent of the task, to the last span, and nothing is missing.
-async fn shows_what_was_sent(collector: &Collector, task: &str, url: &str, is_done: impl Fn(&[Seen]) -> bool) {
+async fn shows_what_was_sent(
+    collector: &Collector,
+    task: &str,
+    url: &str,
+    is_done: impl Fn(&[Seen]) -> bool,
+) {
     let told = std::cell::RefCell::new(String::new());
     let same = eventually("the same tree in the terminal and at the backend", async || {
         let shown = shown(task, url);
@@ -104,7 +109,8 @@ async fn the_demos_tree_is_the_backends_with_a_process_for_each_and_says_who_is_
     nodes.retain(|(name, _)| *name != "reviewer-01");
     let shown = shown("t-1", &cluster.registry.url);
     let missing: Vec<_> = shown["missing"].as_array().unwrap().iter().collect();
-    let set_off = shown["spans"].as_array().unwrap().iter().find(|span| span["name"] == "publish help.needed");
+    let set_off =
+        shown["spans"].as_array().unwrap().iter().find(|span| span["name"] == "publish help.needed");
     let set_off = &set_off.unwrap()["spanId"];
     assert!(
         missing.iter().any(|part| part["agent"] == "reviewer-01" && part["spanId"] == *set_off),
@@ -118,13 +124,16 @@ async fn an_offer_on_the_board_is_shown_with_all_who_wanted_it_whoever_made_it()
     let mut cluster = Cluster::start().await;
     cluster.environment = collector.environment();
     let equal = |n: u8| {
-        format!("agents:\n  - {{ agent: builder-0{n}, skills: [build], subscribe: ['task.*'], brain: {{ echo: {{}} }} }}\n")
+        format!(
+            "agents:\n  - {{ agent: builder-0{n}, skills: [build], subscribe: ['task.*'], brain: {{ echo: {{}} }} }}\n"
+        )
     };
     let relay = "agents:\n  - { agent: relay-01, skills: [relay], brain: { echo: {} } }\n";
     let relay = cluster.node("relay", relay).await;
     let _builders = [cluster.node("b1", &equal(1)).await, cluster.node("b2", &equal(2)).await];
     cluster.has(&["relay-01", "builder-01", "builder-02"]).await;
-    let both = |spans: &[Seen]| ["builder-01", "builder-02"].iter().all(|agent| ended(spans, agent, "open-task"));
+    let both =
+        |spans: &[Seen]| ["builder-01", "builder-02"].iter().all(|agent| ended(spans, agent, "open-task"));
     for (task, parent) in [("o-1", Some(CALLER)), ("o-2", None)] {
         let offer = json!({
             "type": "task.available", "from": "me", "taskId": task, "capability": "build",
@@ -150,7 +159,8 @@ async fn an_offer_on_the_board_is_shown_with_all_who_wanted_it_whoever_made_it()
 
 #[tokio::test]
 async fn what_a_signal_set_off_is_shown_to_whoever_published_it_and_to_nobody_else() {
-    let team = "agents:\n  - { agent: watcher-01, skills: [watch], subscribe: ['acme.*'], brain: { echo: {} } }\n";
+    let team =
+        "agents:\n  - { agent: watcher-01, skills: [watch], subscribe: ['acme.*'], brain: { echo: {} } }\n";
     let mesh = Process::up_in(&[], team).await;
     let signal = json!({ "type": "acme.built", "from": "me", "subject": "it" });
     let posted = client().post(format!("{}/board/signals", mesh.url)).header("traceparent", CALLER);

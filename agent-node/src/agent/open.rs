@@ -290,8 +290,14 @@ impl AgentActor {
             | Payload::Reject(_) => None,
         };
         let about = admit.envelope.payload.task_id().cloned();
-        let came =
-            Came { trace: admit.trace, message: Some(arrived), task: about, capability, older, ..Came::default() };
+        let came = Came {
+            trace: admit.trace,
+            message: Some(arrived),
+            task: about,
+            capability,
+            older,
+            ..Came::default()
+        };
         Ok(self.begin(pattern, task, Some(receipt), came, ack, ctx))
     }
 

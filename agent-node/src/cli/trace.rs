@@ -62,7 +62,12 @@ async fn set_off(client: &Client, places: &[Place], answer: &mut Value) {
         }
         None => {
             let path = |place: &Place| {
-                format!("{}/{}/reactions?agent={}", routes::TRACES, root.trace_id, encoded(place.agent.as_str()))
+                format!(
+                    "{}/{}/reactions?agent={}",
+                    routes::TRACES,
+                    root.trace_id,
+                    encoded(place.agent.as_str())
+                )
             };
             let asked = places.iter().map(|place| async { client.get(&place.endpoint, &path(place)).await });
             join_all(asked).await

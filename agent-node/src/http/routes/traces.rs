@@ -26,7 +26,6 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-
 /// How deep to follow.
 #[derive(Debug, Deserialize)]
 pub struct Depth {
@@ -115,8 +114,8 @@ pub async fn of_conversation(
 ) -> Result<HttpResponse, Refusal> {
     let conversation: ConversationId = id(&path)?;
     for local in node.in_turn(&request) {
-        let steps = steps(local.store.as_ref(), &local.id, &conversation)
-            .map_err(|error| store_problem(&error))?;
+        let steps =
+            steps(local.store.as_ref(), &local.id, &conversation).map_err(|error| store_problem(&error))?;
         let opening = steps.first().and_then(|step| step.opening.as_deref());
         if opening.and_then(|opening| opening.message.as_ref()).is_some_and(|message| message.by == *by) {
             return Ok(HttpResponse::Ok().json(follow(&node, local, conversation, deep(&depth)).await?));

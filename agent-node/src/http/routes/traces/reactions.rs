@@ -68,7 +68,9 @@ pub async fn answer(
     })?;
     let under = match &wanted.under {
         None => vec![None],
-        Some(spans) => spans.split(',').map(|span| Ok(Some(span_id(span)?))).collect::<Result<_, Problem>>()?,
+        Some(spans) => {
+            spans.split(',').map(|span| Ok(Some(span_id(span)?))).collect::<Result<_, Problem>>()?
+        }
     };
     if under.len() > MOST_SIGNALS {
         let message = format!("{} spans, the limit is {MOST_SIGNALS}", under.len());
