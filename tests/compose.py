@@ -85,6 +85,17 @@ def the_file_beside_it_is_read_and_the_shell_goes_before_it():
         check(told == ("http://elsewhere:4318", "full") and "image: other:1" in known[name], f"{name}: {told}")
 
 
+def whatever_the_program_reads_of_the_standard_reaches_its_containers():
+    text = (DEPLOY / "config" / "settings.md").read_text().split("\n## From the environment\n")[1].split("\n## ")[0]
+    # What a process is called is each service's own; what is said of it has a name that docker does not take.
+    names = set(re.findall(r"^\| `(OTEL_\w+)`", text, re.M)) - {"OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"}
+    check(len(names) > 20, f"{names}")
+    known = services(compose("config", **{name: f"said-{name}" for name in names}).stdout)
+    for service in SERVERS:
+        untold = {name for name in names if set_to(known[service], name) != f"said-{name}"}
+        check(not untold, f"{service} is not told {untold}")
+
+
 def the_files_for_other_backends_are_laid_over_it():
     bare = services(compose("config").stdout)
     variables = {"LANGFUSE_URL": "https://langfuse.example", "LANGFUSE_AUTH": "cGs6c2s="}
@@ -121,6 +132,7 @@ def every_port_is_published_at_loopback_and_grpc_beside_each_agents():
 
 STEPS = [
     the_file_beside_it_is_read_and_the_shell_goes_before_it,
+    whatever_the_program_reads_of_the_standard_reaches_its_containers,
     the_files_for_other_backends_are_laid_over_it,
     every_port_is_published_at_loopback_and_grpc_beside_each_agents,
 ]

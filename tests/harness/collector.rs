@@ -66,14 +66,31 @@ pub struct Collector {
 
 impl Collector {
     pub fn start() -> Self {
+        Self::listening("http", |stream, got, manner| drop(serve(stream, got, manner)))
+    }
+
+    /// One that speaks TLS, shows the certificate of `tests/harness/tls` and asks for one that the same root has signed.
+    pub fn over_tls() -> Self {
+        let config = Arc::new(tls());
+        Self::listening("https", move |stream, got, manner| {
+            let session = rustls::ServerConnection::new(config.clone()).unwrap();
+            drop(serve(rustls::StreamOwned::new(session, stream), got, manner));
+        })
+    }
+
+    fn listening(
+        scheme: &str,
+        serve: impl Fn(TcpStream, &Mutex<Got>, &Mutex<Manner>) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let serve = Arc::new(serve);
         let (got, manner) = (Arc::<Mutex<Got>>::default(), Arc::new(Mutex::new(Manner::Takes)));
         let (taken, how) = (got.clone(), manner.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (taken, how) = (taken.clone(), how.clone());
-                std::thread::spawn(move || drop(serve(&stream, &taken, &how)));
+                let (taken, how, serve) = (taken.clone(), how.clone(), serve.clone());
+                std::thread::spawn(move || serve(stream, &taken, &how));
             }
         });
         Self { url, got, manner }
@@ -114,7 +131,26 @@ impl Collector {
     }
 }
 
-fn serve(stream: &TcpStream, got: &Mutex<Got>, manner: &Mutex<Manner>) -> std::io::Result<()> {
+fn tls() -> rustls::ServerConfig {
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+    let file = |name: &str| format!("{}/../tests/harness/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let certificate = |name: &str| CertificateDer::from_pem_file(file(name)).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate("ca.pem")).unwrap();
+    let callers = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(callers.build().unwrap())
+        .with_single_cert(
+            vec![certificate("server.pem")],
+            PrivateKeyDer::from_pem_file(file("server.key")).unwrap(),
+        )
+        .unwrap()
+}
+
+fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let (mut head, mut length) = (String::new(), 0);
@@ -140,7 +176,7 @@ fn serve(stream: &TcpStream, got: &Mutex<Got>, manner: &Mutex<Manner>) -> std::i
                 std::thread::park();
             },
             Manner::Refuses => {
-                (&*stream).write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
+                reader.get_mut().write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
             }
             Manner::Takes | Manner::TakesAllBut(_) => {
                 assert!(head.starts_with("POST /v1/traces "), "{head}");
@@ -159,8 +195,8 @@ fn serve(stream: &TcpStream, got: &Mutex<Got>, manner: &Mutex<Manner>) -> std::i
                 };
                 let body = ExportTraceServiceResponse { partial_success: rejected }.encode_to_vec();
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length";
-                (&*stream).write_all(format!("{head}: {}\r\n\r\n", body.len()).as_bytes())?;
-                (&*stream).write_all(&body)?;
+                reader.get_mut().write_all(format!("{head}: {}\r\n\r\n", body.len()).as_bytes())?;
+                reader.get_mut().write_all(&body)?;
             }
         }
     }

@@ -72,6 +72,12 @@ async fn a_variable_that_is_none_of_ours_is_named_with_the_nearest_that_is() {
         "MESH_LOOPBACK=0.0.1",
         "OTEL_EXPORTER_OTLP_ENDPIONT=http://127.0.0.1:4318",
         "OTEL_METRICS_EXPORTER=none",
+        "OTEL_LOGS_EXPORTER=",
+        "OTEL_EXPORTER_OTLP_INSECURE=true",
+        "OTEL_METRIC_EXPORT_INTERVAL=1",
+        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://127.0.0.1:9",
+        "OTEL_EXOTIC=1",
+        "OTEL_PROPAGATORS=b3,tracecontext",
     ];
     let mesh = Process::up_in(&odd.map(str::to_owned), ECHO).await;
     eventually("both lines", async || mesh.log().contains("MESH_QQQQQQQQ").then_some(())).await;
@@ -81,7 +87,16 @@ async fn a_variable_that_is_none_of_ours_is_named_with_the_nearest_that_is() {
     assert_eq!(log.matches("MESH_QQQQQQQQ").count(), 1, "{log}");
     let is_said = |line: &&str| line.contains("ENDPIONT") && line.contains("OTEL_EXPORTER_OTLP_ENDPOINT");
     assert_eq!(log.lines().filter(is_said).count(), 1, "{log}");
-    let known = ["MESH_DATA", "MESH_GRACE", "MESH_LOOPBACK", "OTEL_METRICS_EXPORTER"];
+    for (named, why) in [
+        (&["OTEL_EXPORTER_OTLP_INSECURE is set, but not used"][..], "https://"),
+        (&["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, OTEL_METRIC_EXPORT_INTERVAL are set"], "/metrics"),
+        (&["OTEL_EXOTIC is set, but not used by mesh"], "none that mesh knows"),
+        (&["OTEL_PROPAGATORS", "b3"], "tracecontext"),
+    ] {
+        let is_said = |line: &&str| named.iter().all(|name| line.contains(name)) && line.contains(why);
+        assert_eq!(log.lines().filter(is_said).count(), 1, "{named:?}: {log}");
+    }
+    let known = ["MESH_DATA", "MESH_GRACE", "MESH_LOOPBACK", "OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"];
     assert!(known.iter().all(|name| !log.contains(name)), "{log}");
 }
 

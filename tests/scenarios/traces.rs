@@ -399,3 +399,38 @@ async fn a_line_of_the_log_names_the_agent_the_task_and_the_trace() {
     assert!(lines.iter().any(|line| line["task"] == "t-7" && line["state"] == "completed"), "{lines:#?}");
     assert!(lines.iter().any(|line| line["reason"] == "task_id_reused"), "{lines:#?}");
 }
+
+#[tokio::test]
+async fn a_backend_over_tls_is_trusted_by_the_files_that_the_standard_names() {
+    let collector = Collector::over_tls();
+    let tls = |file: &str| format!("{}/../tests/harness/tls/{file}", env!("CARGO_MANIFEST_DIR"));
+    let mut environment = collector.environment();
+    environment.push(format!("OTEL_EXPORTER_OTLP_CERTIFICATE={}", tls("ca.pem")));
+    environment.push(format!("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE={}", tls("client.pem")));
+    environment.push(format!("OTEL_EXPORTER_OTLP_CLIENT_KEY={}", tls("client.key")));
+    environment.push("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT=3".to_owned());
+    let mesh = Process::up_in(&environment, ECHO).await;
+    mesh.agent("echo-01").ask(json!({ "taskId": "t-8", "description": "say", "capability": "echo" })).await;
+    let spans = collector
+        .spans_where("of the task", |spans| spans.iter().any(|span| span.is("mesh.span") == "con"))
+        .await;
+    assert!(spans.iter().all(|span| span.attributes.values().all(|text| text.chars().count() <= 3)), "{spans:?}");
+    assert!(!mesh.log().contains("traces"), "{}", mesh.log());
+
+    let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url.as_str());
+    let (ca, key, nowhere) = (tls("ca.pem"), tls("client.key"), tls("nowhere.pem"));
+    for (name, file, more, why) in [
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", &nowhere, None, "can't be read"),
+        ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", &key, None, "holds no certificate"),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key, None, "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"),
+        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &ca, None, "OTEL_EXPORTER_OTLP_CLIENT_KEY"),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key, Some(("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", ca.as_str())), "no key of"),
+    ] {
+        let dir = crate::harness::directory();
+        let data = dir.path().to_string_lossy().into_owned();
+        let envs: Vec<_> = [at, (name, file.as_str())].into_iter().chain(more).collect();
+        let (code, _, errors) = crate::harness::mesh(&["up", "--port", "0", "--data", &data], &envs);
+        assert_eq!((code, errors.lines().count()), (78, 1), "{errors}");
+        assert!(errors.contains(name) && errors.contains(why), "{errors}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Every word and variable that a process is told by, one line each: what `deploy/config/settings.md` holds.
 
 use super::{Cli, places::At};
+use crate::telemetry::settings::unused::UNUSED;
 use clap::{Arg, Args as _, Command, CommandFactory as _};
 use std::fmt::Write as _;
 
@@ -8,7 +9,7 @@ use std::fmt::Write as _;
 const SERVERS: [&str; 5] = ["up", "node", "join", "registry", "blackboard"];
 
 /// Variables that are the environment's own or a standard's, and what they do here.
-pub(super) const STANDARD: [(&str, &str, &str); 23] = [
+pub(super) const STANDARD: [(&str, &str, &str); 32] = [
     ("HOME", "", "where `~/.mesh` lies"),
     ("RUST_LOG", "warn", "which logs a process shows, if `--log` does not say"),
     ("NO_COLOR", "", "no colours, if it is set to anything"),
@@ -26,12 +27,33 @@ pub(super) const STANDARD: [(&str, &str, &str); 23] = [
     ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10000", "before that of the general variable"),
     ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf", "the only one there is"),
     ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none", "the only one there is"),
+    (
+        "OTEL_EXPORTER_OTLP_CERTIFICATE",
+        "",
+        "a file (PEM) with the only roots that the receiver's certificate may have; the machine's if empty",
+    ),
+    ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "", "a file (PEM) with the certificate that is shown to the receiver"),
+    ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "", "a file (PEM) with its key"),
+    ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "", "before that of the general variable"),
+    ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "", "before that of the general variable"),
+    ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "", "before that of the general variable"),
     ("OTEL_TRACES_EXPORTER", "otlp", "`none` for no traces"),
+    (
+        "OTEL_PROPAGATORS",
+        "tracecontext,baggage",
+        "how traces are passed on: as `tracecontext` whatever it says, and a line says so if it says otherwise; no baggage is carried",
+    ),
     ("OTEL_TRACES_SAMPLER", "parentbased_always_on", "which traces are recorded"),
     ("OTEL_TRACES_SAMPLER_ARG", "", "the share of them, for a sampler by ratio"),
     ("OTEL_SDK_DISABLED", "false", "`true` for no traces"),
     ("OTEL_SERVICE_NAME", "", "what the process is called in its traces, if not by its part in the mesh"),
     ("OTEL_RESOURCE_ATTRIBUTES", "", "what else is said of the process in its traces, `name=value,…`"),
+    (
+        "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+        "",
+        "the most characters of a text among a span's attributes; the rest is cut off",
+    ),
+    ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "", "before that of the general variable"),
     ("OTEL_BSP_SCHEDULE_DELAY", "5000", "how long spans are gathered, milliseconds"),
     (
         "OTEL_BSP_MAX_QUEUE_SIZE",
@@ -96,6 +118,11 @@ pub(super) fn text() -> String {
         for (name, default, what) in variables {
             let _ = writeln!(text, "| `{name}` | {} | {what} |", code(default));
         }
+    }
+    text += "\n## Of the OpenTelemetry standard, and not used\n\nWhoever sets one is told so at the start.\n\n\
+             | variable | why not |\n| --- | --- |\n";
+    for (name, why) in UNUSED {
+        let _ = writeln!(text, "| `{name}` | {why} |");
     }
     text
 }
@@ -214,8 +241,8 @@ mod tests {
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                let is_this =
-                    ["settings.rs", "unknown.rs"].iter().any(|file| path.ends_with(format!("cli/{file}")));
+                let others = ["cli/settings.rs", "cli/unknown.rs", "settings/tests.rs"];
+                let is_this = others.iter().any(|file| path.ends_with(file));
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "rs") && !is_this {
@@ -226,8 +253,9 @@ mod tests {
             }
         }
         assert!(named.len() > 10, "{named:?}");
-        let missing: Vec<_> =
-            named.iter().filter(|name| !STANDARD.iter().any(|(known, _, _)| known == name)).collect();
+        let known: Vec<_> =
+            STANDARD.iter().map(|(name, _, _)| name).chain(UNUSED.iter().map(|(name, _)| name)).collect();
+        let missing: Vec<_> = named.iter().filter(|name| !known.contains(&&name.as_str())).collect();
         assert!(missing.is_empty(), "without a line in cli/settings.rs: {missing:?}");
     }
 }

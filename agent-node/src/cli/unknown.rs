@@ -6,6 +6,7 @@ use super::{
     places::At,
     settings::{COMPOSE, STANDARD},
 };
+use crate::telemetry::settings::unused;
 use clap::{Args as _, Command, CommandFactory as _};
 use std::collections::BTreeSet;
 
@@ -19,10 +20,15 @@ pub(super) fn name_unknown() {
     let mut given: Vec<_> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
     given.sort();
     let (ours, standard) = (ours(), standard());
-    for name in given {
+    let unused = given.iter().filter(|name| !standard.contains(*name) && slip(name, &standard).is_none());
+    let values: Vec<_> = unused.map(|name| (name.as_str(), std::env::var(name).unwrap_or_default())).collect();
+    unused::lines(values.iter().map(|(name, value)| (*name, value.as_str())))
+        .iter()
+        .for_each(|line| tracing::warn!("{line}"));
+    for name in &given {
         let nearest = match name.starts_with("MESH_") {
-            true => stray(&name, &ours),
-            false => slip(&name, &standard),
+            true => stray(name, &ours),
+            false => slip(name, &standard),
         };
         if let Some(nearest) = nearest {
             tracing::warn!("{name} is no variable of mesh: {nearest} is the nearest");

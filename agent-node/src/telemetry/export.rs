@@ -86,7 +86,10 @@ impl Exporter {
         service: &str,
         capture: Capture,
     ) -> Result<Self, String> {
-        let client = blackboard::wire::tls::client()
+        let client = export
+            .pems
+            .client()
+            .map_err(|unusable| unusable.to_string())?
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .timeout(export.timeout)
@@ -110,6 +113,7 @@ impl Exporter {
             url: export.url.clone(),
             queue,
             capture,
+            longest: export.longest,
             shared: shared.clone(),
             waiting: Vec::new(),
             is_broken: false,
@@ -207,6 +211,7 @@ struct Carrier {
     queue: Queue,
     /// Nothing leaves without having passed it, whoever made it.
     capture: Capture,
+    longest: Option<usize>,
     shared: Arc<Shared>,
     waiting: Vec<(SpanData, Option<UnderWay>)>,
     is_broken: bool,
@@ -267,7 +272,7 @@ impl Carrier {
         match message {
             Message::Spans(spans, step) => {
                 let known = self.waiting.len();
-                let data = spans.iter().filter_map(|span| otlp::data(span, &self.capture));
+                let data = spans.iter().filter_map(|span| otlp::data(span, &self.capture, self.longest));
                 self.waiting.extend(data.map(|span| (span, None)));
                 let unusable = spans.len() - (self.waiting.len() - known);
                 // The last one brings the step with it: when that is taken, all of them are.

@@ -14,8 +14,8 @@ use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The span as the SDK's exporters take it; `None` if it has not ended. Its labels go through `capture`: others chose many
-/// of them.
-pub(super) fn data(span: &Span, capture: &Capture) -> Option<SpanData> {
+/// of them. No text among its attributes has more than `longest` characters.
+pub(super) fn data(span: &Span, capture: &Capture, longest: Option<usize>) -> Option<SpanData> {
     let label = |text: &String| capture.label(text);
     let others = span.trace_state.as_ref().filter(|state| label(state) == **state);
     let (trace, state) = (TraceId::from_hex(&span.trace_id).ok()?, state(others.map(String::as_str)));
@@ -42,7 +42,7 @@ pub(super) fn data(span: &Span, capture: &Capture) -> Option<SpanData> {
         attributes: span
             .attributes
             .iter()
-            .map(|(name, value)| KeyValue::new(name.clone(), attribute(value, capture)))
+            .map(|(name, value)| KeyValue::new(name.clone(), attribute(value, capture, longest)))
             .collect(),
         dropped_attributes_count: 0,
         events: Default::default(),
@@ -62,10 +62,13 @@ fn time(at: WallTime) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(at.0).unwrap_or_default())
 }
 
-fn attribute(value: &Value, capture: &Capture) -> Attribute {
+fn attribute(value: &Value, capture: &Capture, longest: Option<usize>) -> Attribute {
     let text = |value: &Value| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        StringValue::from(capture.label(&text))
+        let mut text = capture.label(&text);
+        let end = longest.and_then(|longest| text.char_indices().nth(longest));
+        end.inspect(|(at, _)| text.truncate(*at));
+        StringValue::from(text)
     };
     match value {
         Value::Bool(is) => Attribute::Bool(*is),

@@ -1,7 +1,10 @@
 //! The standard's variables (`OTEL_*`), read once at the start; what is wrong with one is said in one line that names it
 //! and shows no header's value.
 
+pub mod unused;
+
 use super::sampler::Sampler;
+use blackboard::wire::tls::Pems;
 use reqwest::{Url, header};
 use std::{collections::HashMap, time::Duration};
 
@@ -29,6 +32,10 @@ pub struct Export {
     pub timeout: Duration,
     /// What else is said of the process.
     pub attributes: HashMap<String, String>,
+    /// Whom it trusts and who it is, where files say so.
+    pub pems: Pems,
+    /// The most characters that a text among a span's attributes may have.
+    pub longest: Option<usize>,
 }
 
 impl std::fmt::Debug for Export {
@@ -99,10 +106,22 @@ impl Settings {
                 settings.odd.push("OTEL_SDK_DISABLED is neither true nor false: false is assumed".to_owned())
             }
         }
+        settings.odd.extend(propagators(&get));
         settings.export = export(&get)?;
+        if let Some(export) = settings.export.as_ref().filter(|export| export.url.scheme() == "http") {
+            let names = export.pems.names();
+            settings.odd.extend(names.map(|name| {
+                format!("{name} is set, but the endpoint begins with http://: nothing is encrypted and nobody's certificate is asked for")
+            }));
+        }
         if settings.export.is_none() {
-            let pointless =
-                ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_TRACES_EXPORTER"];
+            let pointless = [
+                "OTEL_EXPORTER_OTLP_HEADERS",
+                "OTEL_EXPORTER_OTLP_PROTOCOL",
+                "OTEL_EXPORTER_OTLP_CERTIFICATE",
+                "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+                "OTEL_TRACES_EXPORTER",
+            ];
             settings.odd.extend(pointless.into_iter().filter(|name| get(name).is_some()).map(|name| {
                 format!("{name} is set, but no endpoint is: OTEL_EXPORTER_OTLP_ENDPOINT says where traces go")
             }));
@@ -116,6 +135,19 @@ impl Settings {
         }
         Ok(settings)
     }
+}
+
+/// The ways to pass a trace on that are taken for granted: those of the standard's default.
+const PROPAGATORS: [&str; 2] = ["tracecontext", "baggage"];
+
+/// Agents pass traces on in one way. Whoever asks for another is told.
+fn propagators(get: Lookup<'_>) -> Option<String> {
+    let asked = get("OTEL_PROPAGATORS")?;
+    let others: Vec<_> = asked.split(',').map(str::trim).filter(|name| !PROPAGATORS.contains(name)).collect();
+    let is_default = others.is_empty() && asked.contains(PROPAGATORS[0]);
+    (!is_default).then(|| {
+        format!("OTEL_PROPAGATORS is {asked:?}, but agents pass traces on as tracecontext (traceparent, tracestate) and in no other way")
+    })
 }
 
 /// The general variable and the one of traces, of which that of traces wins: which it is, and what it says.
@@ -136,6 +168,13 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
     let timeout = given(get, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
     let timeout = timeout.map(|(name, _)| patience(get, name)).transpose()?.flatten();
     let timeout = timeout.unwrap_or(Duration::from_secs(10));
+    let pems = pems(get)?;
+    let longest =
+        given(get, ["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"]);
+    let longest = longest.map(|(name, text)| {
+        text.parse().map_err(|_| format!("{name} is {text:?}: a whole number of characters is wanted"))
+    });
+    let longest = longest.transpose()?;
     let mut headers = headers(get, "OTEL_EXPORTER_OTLP_HEADERS")?;
     headers.extend(self::headers(get, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")?);
     let (name, text, path) =
@@ -161,7 +200,25 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
     }
     let attributes = pairs(get, "OTEL_RESOURCE_ATTRIBUTES")?;
     let attributes = attributes.into_iter().map(|(_, name, value)| (name, decoded(&value))).collect();
-    Ok(Some(Export { url, headers, timeout, attributes }))
+    Ok(Some(Export { url, headers, timeout, attributes, pems, longest }))
+}
+
+/// The files of certificates and keys. One that can't be read is said when it is.
+fn pems(get: Lookup<'_>) -> Result<Pems, String> {
+    let roots = given(get, ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"]);
+    let own =
+        given(get, ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"]);
+    let key = given(get, ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"]);
+    let named = |(name, path): (&str, String)| (name.to_owned(), path.into());
+    let own = match (own, key) {
+        (Some(own), Some(key)) => Some((named(own), named(key))),
+        (None, None) => None,
+        (Some((name, _)), None) => return Err(format!("{name} is of no use without its key: OTEL_EXPORTER_OTLP_CLIENT_KEY")),
+        (None, Some((name, _))) => {
+            return Err(format!("{name} is of no use without its certificate: OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"));
+        }
+    };
+    Ok(Pems { roots: roots.map(named), own })
 }
 
 /// `name=value` pairs, separated by commas: which one, its name, its value.
@@ -249,97 +306,4 @@ fn patience(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(variables: &[(&str, &str)]) -> Result<Settings, String> {
-        let owned: HashMap<String, String> =
-            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Settings::read(&move |name| owned.get(name).cloned())
-    }
-
-    #[test]
-    fn the_standards_variables_say_where_spans_go_and_how() {
-        assert_eq!(read(&[]).unwrap(), Settings::default());
-        assert_eq!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).unwrap().export, None);
-        let settings = read(&[
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318/"),
-            ("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic%20abc=,x-a=b"),
-            ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
-            ("OTEL_BSP_SCHEDULE_DELAY", "100"),
-        ])
-        .unwrap();
-        let export = settings.export.unwrap();
-        assert_eq!(export.url.as_str(), "http://localhost:4318/v1/traces");
-        assert_eq!(export.headers["authorization"], "Basic abc=");
-        assert_eq!(export.timeout, Duration::from_millis(2_500));
-        assert_eq!(settings.queue.delay, Duration::from_millis(100));
-        assert!(!format!("{export:?}").contains("abc"), "a header's value is shown: {export:?}");
-        let whole = read(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://h/otel")]).unwrap();
-        assert_eq!(whole.export.unwrap().url.as_str(), "http://h/otel");
-        let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
-        assert_eq!(read(&[at, ("OTEL_SDK_DISABLED", "true")]).unwrap().export, None);
-        assert_eq!(read(&[at, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().export, None);
-        let said = "a=b, c=, d=%20x%2Cy";
-        let named = [at, ("OTEL_RESOURCE_ATTRIBUTES", said), ("OTEL_BSP_MAX_QUEUE_SIZE", "65536")];
-        let named = read(&named).unwrap();
-        assert_eq!(named.queue.most, 65_536);
-        assert_eq!(named.export.unwrap().attributes["d"], " x,y");
-        for odd in [
-            ("OTEL_EXPORTER_OTLP_HEADERS", "a=b"),
-            ("OTEL_SDK_DISABLED", "si"),
-            ("OTEL_TRACES_SAMPLER_ARG", "0.5"),
-        ] {
-            let said = read(&[odd]).unwrap().odd;
-            assert!(matches!(said.as_slice(), [line] if line.contains(odd.0)), "{said:?}");
-        }
-        let settings = read(&[
-            at,
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
-            ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
-            ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none"),
-            ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
-            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "70"),
-        ]);
-        assert_eq!(
-            settings.unwrap().export.unwrap().timeout,
-            Duration::from_millis(70),
-            "that of traces wins"
-        );
-    }
-
-    #[test]
-    fn what_is_wrong_is_said_in_one_line_that_names_the_variable() {
-        let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
-        let wrong: &[&[(&str, &str)]] = &[
-            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318")],
-            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://")],
-            &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://h")],
-            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:canary@h")],
-            &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), at],
-            &[("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"), at],
-            &[("OTEL_EXPORTER_OTLP_HEADERS", "canary"), at],
-            &[("OTEL_EXPORTER_OTLP_HEADERS", "a b=canary"), at],
-            &[("OTEL_EXPORTER_OTLP_TIMEOUT", "5s"), at],
-            &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
-            &[("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")],
-            &[("OTEL_EXPORTER_OTLP_HEADERS", "canary")],
-            &[("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "5s")],
-            &[("OTEL_BSP_MAX_QUEUE_SIZE", "0")],
-            &[("OTEL_BSP_MAX_QUEUE_SIZE", "65537")],
-            &[("OTEL_BSP_SCHEDULE_DELAY", "18446744073709551615")],
-            &[("OTEL_RESOURCE_ATTRIBUTES", "canary")],
-            &[("OTEL_RESOURCE_ATTRIBUTES", "a=b,=canary")],
-            &[("OTEL_EXPORTER_OTLP_TIMEOUT", "0")],
-            &[("OTEL_BSP_EXPORT_TIMEOUT", "0")],
-            &[("OTEL_TRACES_SAMPLER", "sometimes")],
-            &[("OTEL_TRACES_EXPORTER", "zipkin")],
-        ];
-        for variables in wrong {
-            let said = read(variables).unwrap_err();
-            assert!(said.contains(variables[0].0) && said.lines().count() == 1, "{said}");
-            assert!(!said.contains("canary"), "{said}");
-        }
-    }
-}
+mod tests;

@@ -3,8 +3,16 @@
 //!
 //! An image without `/etc/ssl/certs` is common, and reqwest's own choice of roots fails there for `http://` URLs too.
 
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
-use std::sync::{Arc, OnceLock};
+use rustls::{
+    ClientConfig, ConfigBuilder, RootCertStore,
+    client::WantsClientCert,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
 
 /// A builder of clients that speak TLS. A client that is built without it has no cryptography and does not start.
 pub fn client() -> reqwest::ClientBuilder {
@@ -15,6 +23,74 @@ pub fn client() -> reqwest::ClientBuilder {
 pub fn config() -> ClientConfig {
     static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
     CONFIG.get_or_init(|| trusting(roots())).clone()
+}
+
+/// Files (PEM) by which a client trusts others than the machine's roots, or shows who it is; each with the setting that
+/// names it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pems {
+    /// The only ones to trust.
+    pub roots: Option<(String, PathBuf)>,
+    /// The client's own certificate, with what vouches for it, and its key.
+    pub own: Option<((String, PathBuf), (String, PathBuf))>,
+}
+
+/// A file that is of no use.
+#[derive(Debug, thiserror::Error)]
+#[error("{setting}: {} {why}", path.display())]
+pub struct Unusable {
+    setting: String,
+    path: PathBuf,
+    why: String,
+}
+
+impl Pems {
+    /// The settings that name files.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let own = self.own.iter().flat_map(|(certificate, key)| [&certificate.0, &key.0]);
+        self.roots.iter().map(|(name, _)| name).chain(own).map(String::as_str)
+    }
+
+    /// A builder of clients that do as these files say.
+    pub fn client(&self) -> Result<reqwest::ClientBuilder, Unusable> {
+        if *self == Self::default() {
+            return Ok(client());
+        }
+        let roots = match &self.roots {
+            None => roots(),
+            Some(file) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(file)? {
+                    roots.add(certificate).map_err(|error| unusable(file, format!("holds no root: {error}")))?;
+                }
+                roots
+            }
+        };
+        let config = match &self.own {
+            None => trusting(roots),
+            Some((certificate, key)) => {
+                let secret = PrivateKeyDer::from_pem_file(&key.1)
+                    .map_err(|error| unusable(key, format!("holds no key: {error}")))?;
+                known_to(roots)
+                    .with_client_auth_cert(certificates(certificate)?, secret)
+                    .map_err(|error| unusable(key, format!("is no key of that certificate: {error}")))?
+            }
+        };
+        Ok(reqwest::Client::builder().tls_backend_preconfigured(config))
+    }
+}
+
+fn certificates(file: &(String, PathBuf)) -> Result<Vec<CertificateDer<'static>>, Unusable> {
+    let read = |path: &Path| CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
+    match read(&file.1) {
+        Ok(found) if found.is_empty() => Err(unusable(file, "holds no certificate (PEM)".to_owned())),
+        Ok(found) => Ok(found),
+        Err(error) => Err(unusable(file, format!("can't be read: {error}"))),
+    }
+}
+
+fn unusable((setting, path): &(String, PathBuf), why: String) -> Unusable {
+    Unusable { setting: setting.clone(), path: path.clone(), why }
 }
 
 /// `SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured.
@@ -38,12 +114,16 @@ fn or_bundled(mut roots: RootCertStore) -> RootCertStore {
 }
 
 fn trusting(roots: RootCertStore) -> ClientConfig {
+    known_to(roots).with_no_client_auth()
+}
+
+fn known_to(roots: RootCertStore) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let versioned = match config.with_safe_default_protocol_versions() {
         Ok(versioned) => versioned,
         Err(error) => unreachable!("ring speaks TLS 1.2 and 1.3: {error}"),
     };
-    versioned.with_root_certificates(roots).with_no_client_auth()
+    versioned.with_root_certificates(roots)
 }
 
 #[cfg(test)]

@@ -1,0 +1,125 @@
+//! What the variables come to.
+
+use super::*;
+
+fn read(variables: &[(&str, &str)]) -> Result<Settings, String> {
+    let owned: HashMap<String, String> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Settings::read(&move |name| owned.get(name).cloned())
+}
+
+#[test]
+fn the_standards_variables_say_where_spans_go_and_how() {
+    assert_eq!(read(&[]).unwrap(), Settings::default());
+    assert_eq!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).unwrap().export, None);
+    let settings = read(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318/"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic%20abc=,x-a=b"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "100"),
+    ])
+    .unwrap();
+    let export = settings.export.unwrap();
+    assert_eq!(export.url.as_str(), "http://localhost:4318/v1/traces");
+    assert_eq!(export.headers["authorization"], "Basic abc=");
+    assert_eq!(export.timeout, Duration::from_millis(2_500));
+    assert_eq!(settings.queue.delay, Duration::from_millis(100));
+    assert!(!format!("{export:?}").contains("abc"), "a header's value is shown: {export:?}");
+    let whole = read(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://h/otel")]).unwrap();
+    assert_eq!(whole.export.unwrap().url.as_str(), "http://h/otel");
+    let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
+    assert_eq!(read(&[at, ("OTEL_SDK_DISABLED", "true")]).unwrap().export, None);
+    assert_eq!(read(&[at, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().export, None);
+    let said = "a=b, c=, d=%20x%2Cy";
+    let named = [at, ("OTEL_RESOURCE_ATTRIBUTES", said), ("OTEL_BSP_MAX_QUEUE_SIZE", "65536")];
+    let named = read(&named).unwrap();
+    assert_eq!(named.queue.most, 65_536);
+    assert_eq!(named.export.unwrap().attributes["d"], " x,y");
+    for odd in [
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=b"),
+        ("OTEL_SDK_DISABLED", "si"),
+        ("OTEL_TRACES_SAMPLER_ARG", "0.5"),
+        ("OTEL_PROPAGATORS", "none"),
+        ("OTEL_PROPAGATORS", "baggage"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"),
+    ] {
+        let said = read(&[odd]).unwrap().odd;
+        assert!(matches!(said.as_slice(), [line] if line.contains(odd.0)), "{said:?}");
+    }
+    let settings = read(&[
+        at,
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+        ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+        ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "70"),
+    ]);
+    assert_eq!(
+        settings.unwrap().export.unwrap().timeout,
+        Duration::from_millis(70),
+        "that of traces wins"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line_that_names_the_variable() {
+    let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
+    let wrong: &[&[(&str, &str)]] = &[
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318")],
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://")],
+        &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://h")],
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:canary@h")],
+        &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), at],
+        &[("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"), at],
+        &[("OTEL_EXPORTER_OTLP_HEADERS", "canary"), at],
+        &[("OTEL_EXPORTER_OTLP_HEADERS", "a b=canary"), at],
+        &[("OTEL_EXPORTER_OTLP_TIMEOUT", "5s"), at],
+        &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
+        &[("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")],
+        &[("OTEL_EXPORTER_OTLP_HEADERS", "canary")],
+        &[("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "5s")],
+        &[("OTEL_BSP_MAX_QUEUE_SIZE", "0")],
+        &[("OTEL_BSP_MAX_QUEUE_SIZE", "65537")],
+        &[("OTEL_BSP_SCHEDULE_DELAY", "18446744073709551615")],
+        &[("OTEL_RESOURCE_ATTRIBUTES", "canary")],
+        &[("OTEL_RESOURCE_ATTRIBUTES", "a=b,=canary")],
+        &[("OTEL_EXPORTER_OTLP_TIMEOUT", "0")],
+        &[("OTEL_BSP_EXPORT_TIMEOUT", "0")],
+        &[("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "/canary.key")],
+        &[("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "long")],
+        &[("OTEL_TRACES_SAMPLER", "sometimes")],
+        &[("OTEL_TRACES_EXPORTER", "zipkin")],
+    ];
+    for variables in wrong {
+        let said = read(variables).unwrap_err();
+        assert!(said.contains(variables[0].0) && said.lines().count() == 1, "{said}");
+        assert!(!said.contains("canary"), "{said}");
+    }
+}
+
+#[test]
+fn a_certificate_for_a_receiver_that_shows_none_is_odd() {
+    let files = [("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"), ("OTEL_PROPAGATORS", "tracecontext,baggage")];
+    let at = |url| [&[("OTEL_EXPORTER_OTLP_ENDPOINT", url)][..], &files].concat();
+    let said = read(&at("http://h")).unwrap().odd;
+    assert!(matches!(said.as_slice(), [line] if line.contains("OTEL_EXPORTER_OTLP_CERTIFICATE")), "{said:?}");
+    let settings = read(&at("https://h")).unwrap();
+    assert_eq!(settings.odd, [""; 0]);
+    assert_eq!(settings.export.unwrap().pems.names().collect::<Vec<_>>(), ["OTEL_EXPORTER_OTLP_CERTIFICATE"]);
+}
+
+#[test]
+fn what_is_not_used_is_named_with_others_of_the_same_reason_and_what_asks_for_nothing_is_not() {
+    let given = [
+        ("OTEL_METRICS_EXPORTER", "otlp"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "5"),
+        ("OTEL_LOGS_EXPORTER", "none"),
+        ("OTEL_LOG_LEVEL", " "),
+        ("OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "/x"),
+        ("OTELX", "1"),
+    ];
+    let said = unused::lines(given.into_iter());
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("OTEL_METRICS_EXPORTER, OTEL_METRIC_EXPORT_INTERVAL, OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE are set"));
+}
