@@ -138,7 +138,8 @@ fn tls() -> rustls::ServerConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate("ca.pem")).unwrap();
-    let callers = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let callers =
+        rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

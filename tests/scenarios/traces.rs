@@ -414,7 +414,10 @@ async fn a_backend_over_tls_is_trusted_by_the_files_that_the_standard_names() {
     let spans = collector
         .spans_where("of the task", |spans| spans.iter().any(|span| span.is("mesh.span") == "con"))
         .await;
-    assert!(spans.iter().all(|span| span.attributes.values().all(|text| text.chars().count() <= 3)), "{spans:?}");
+    assert!(
+        spans.iter().all(|span| span.attributes.values().all(|text| text.chars().count() <= 3)),
+        "{spans:?}"
+    );
     assert!(!mesh.log().contains("traces"), "{}", mesh.log());
 
     let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url.as_str());
@@ -424,7 +427,12 @@ async fn a_backend_over_tls_is_trusted_by_the_files_that_the_standard_names() {
         ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", &key, None, "holds no certificate"),
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key, None, "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"),
         ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &ca, None, "OTEL_EXPORTER_OTLP_CLIENT_KEY"),
-        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key, Some(("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", ca.as_str())), "no key of"),
+        (
+            "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+            &key,
+            Some(("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", ca.as_str())),
+            "no key of",
+        ),
     ] {
         let dir = crate::harness::directory();
         let data = dir.path().to_string_lossy().into_owned();

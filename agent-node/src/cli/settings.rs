@@ -32,7 +32,11 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
         "",
         "a file (PEM) with the only roots that the receiver's certificate may have; the machine's if empty",
     ),
-    ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "", "a file (PEM) with the certificate that is shown to the receiver"),
+    (
+        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+        "",
+        "a file (PEM) with the certificate that is shown to the receiver",
+    ),
     ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "", "a file (PEM) with its key"),
     ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "", "before that of the general variable"),
     ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "", "before that of the general variable"),

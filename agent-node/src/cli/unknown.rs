@@ -21,7 +21,8 @@ pub(super) fn name_unknown() {
     given.sort();
     let (ours, standard) = (ours(), standard());
     let unused = given.iter().filter(|name| !standard.contains(*name) && slip(name, &standard).is_none());
-    let values: Vec<_> = unused.map(|name| (name.as_str(), std::env::var(name).unwrap_or_default())).collect();
+    let values: Vec<_> =
+        unused.map(|name| (name.as_str(), std::env::var(name).unwrap_or_default())).collect();
     unused::lines(values.iter().map(|(name, value)| (*name, value.as_str())))
         .iter()
         .for_each(|line| tracing::warn!("{line}"));

@@ -169,8 +169,7 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
     let timeout = timeout.map(|(name, _)| patience(get, name)).transpose()?.flatten();
     let timeout = timeout.unwrap_or(Duration::from_secs(10));
     let pems = pems(get)?;
-    let longest =
-        given(get, ["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"]);
+    let longest = given(get, ["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"]);
     let longest = longest.map(|(name, text)| {
         text.parse().map_err(|_| format!("{name} is {text:?}: a whole number of characters is wanted"))
     });
@@ -213,9 +212,13 @@ fn pems(get: Lookup<'_>) -> Result<Pems, String> {
     let own = match (own, key) {
         (Some(own), Some(key)) => Some((named(own), named(key))),
         (None, None) => None,
-        (Some((name, _)), None) => return Err(format!("{name} is of no use without its key: OTEL_EXPORTER_OTLP_CLIENT_KEY")),
+        (Some((name, _)), None) => {
+            return Err(format!("{name} is of no use without its key: OTEL_EXPORTER_OTLP_CLIENT_KEY"));
+        }
         (None, Some((name, _))) => {
-            return Err(format!("{name} is of no use without its certificate: OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"));
+            return Err(format!(
+                "{name} is of no use without its certificate: OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"
+            ));
         }
     };
     Ok(Pems { roots: roots.map(named), own })

@@ -61,7 +61,9 @@ impl Pems {
             Some(file) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in certificates(file)? {
-                    roots.add(certificate).map_err(|error| unusable(file, format!("holds no root: {error}")))?;
+                    roots
+                        .add(certificate)
+                        .map_err(|error| unusable(file, format!("holds no root: {error}")))?;
                 }
                 roots
             }

@@ -55,11 +55,7 @@ fn the_standards_variables_say_where_spans_go_and_how() {
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
         ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "70"),
     ]);
-    assert_eq!(
-        settings.unwrap().export.unwrap().timeout,
-        Duration::from_millis(70),
-        "that of traces wins"
-    );
+    assert_eq!(settings.unwrap().export.unwrap().timeout, Duration::from_millis(70), "that of traces wins");
 }
 
 #[test]
@@ -121,5 +117,7 @@ fn what_is_not_used_is_named_with_others_of_the_same_reason_and_what_asks_for_no
     ];
     let said = unused::lines(given.into_iter());
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].starts_with("OTEL_METRICS_EXPORTER, OTEL_METRIC_EXPORT_INTERVAL, OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE are set"));
+    assert!(said[0].starts_with(
+        "OTEL_METRICS_EXPORTER, OTEL_METRIC_EXPORT_INTERVAL, OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE are set"
+    ));
 }

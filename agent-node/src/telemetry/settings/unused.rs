@@ -48,8 +48,9 @@ const FILE: &str = "there is no such file here; these variables are read one by 
 pub fn lines<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, value) in given {
-        let asks = !value.trim().is_empty() && !(name.ends_with("_EXPORTER") && value.trim() == "none");
-        if let Some(why) = why_not(name).filter(|_| asks) {
+        let value = value.trim();
+        let asks_nothing = value.is_empty() || name.ends_with("_EXPORTER") && value == "none";
+        if let Some(why) = why_not(name).filter(|_| !asks_nothing) {
             by_reason.entry(why).or_default().push(name);
         }
     }
