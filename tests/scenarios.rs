@@ -38,6 +38,7 @@ mod scenarios {
     mod start;
     mod subscriptions;
     mod tasks;
+    mod trace_delivery;
     mod trace_tree;
     mod traces;
 }

@@ -6,6 +6,7 @@
 
 pub mod capture;
 pub mod cursor;
+mod deliver;
 pub mod export;
 pub mod log;
 pub mod meters;

@@ -46,6 +46,8 @@ pub enum Manner {
     /// All but so many.
     TakesAllBut(i64),
     Refuses,
+    /// So many requests with this status, `Retry-After` so many seconds, then it takes them.
+    Busy(usize, u16, u64),
     Hangs,
 }
 
@@ -55,6 +57,8 @@ struct Got {
     /// Everything that came, head and body.
     raw: Vec<u8>,
     requests: usize,
+    /// When each came.
+    came: Vec<std::time::Instant>,
 }
 
 /// The backend.
@@ -78,11 +82,24 @@ impl Collector {
         })
     }
 
+    /// One that comes to where nobody was.
+    pub fn start_at(address: std::net::SocketAddr) -> Self {
+        Self::at(address, "http", |stream, got, manner| drop(serve(stream, got, manner)))
+    }
+
     fn listening(
         scheme: &str,
         serve: impl Fn(TcpStream, &Mutex<Got>, &Mutex<Manner>) + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        Self::at(([127, 0, 0, 1], 0).into(), scheme, serve)
+    }
+
+    fn at(
+        address: std::net::SocketAddr,
+        scheme: &str,
+        serve: impl Fn(TcpStream, &Mutex<Got>, &Mutex<Manner>) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let serve = Arc::new(serve);
         let (got, manner) = (Arc::<Mutex<Got>>::default(), Arc::new(Mutex::new(Manner::Takes)));
@@ -115,6 +132,11 @@ impl Collector {
 
     pub fn requests(&self) -> usize {
         self.got.lock().unwrap().requests
+    }
+
+    /// How long the pauses between requests were.
+    pub fn pauses(&self) -> Vec<std::time::Duration> {
+        self.got.lock().unwrap().came.windows(2).map(|two| two[1] - two[0]).collect()
     }
 
     pub fn raw(&self) -> String {
@@ -170,14 +192,30 @@ fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) ->
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
-        let manner = *manner.lock().unwrap();
-        got.lock().unwrap().requests += 1;
+        let manner = {
+            let mut manner = manner.lock().unwrap();
+            let now = *manner;
+            if let Manner::Busy(times, status, seconds) = now {
+                *manner = if times > 1 { Manner::Busy(times - 1, status, seconds) } else { Manner::Takes };
+            }
+            now
+        };
+        {
+            let mut got = got.lock().unwrap();
+            got.requests += 1;
+            got.came.push(std::time::Instant::now());
+        }
         match manner {
             Manner::Hangs => loop {
                 std::thread::park();
             },
             Manner::Refuses => {
                 reader.get_mut().write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
+            }
+            Manner::Busy(_, status, seconds) => {
+                let after = if seconds > 0 { format!("retry-after: {seconds}\r\n") } else { String::new() };
+                let answer = format!("HTTP/1.1 {status} Busy\r\n{after}content-length: 0\r\n\r\n");
+                reader.get_mut().write_all(answer.as_bytes())?;
             }
             Manner::Takes | Manner::TakesAllBut(_) => {
                 assert!(head.starts_with("POST /v1/traces "), "{head}");
@@ -192,7 +230,7 @@ fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) ->
                         rejected_spans,
                         error_message: "too many, says the canary".to_owned(),
                     }),
-                    Manner::Takes | Manner::Refuses | Manner::Hangs => None,
+                    Manner::Takes | Manner::Refuses | Manner::Busy(..) | Manner::Hangs => None,
                 };
                 let body = ExportTraceServiceResponse { partial_success: rejected }.encode_to_vec();
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length";

@@ -4,12 +4,12 @@
 use super::{
     capture::Capture,
     cursor::UnderWay,
+    deliver::{Delivering, Outcome},
     otlp,
-    rejected::Reading,
     settings::{self, Export, Queue},
     span::Span,
 };
-use opentelemetry_otlp::{Protocol, SpanExporter as Otlp, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{Protocol, RetryPolicy, SpanExporter as Otlp, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::{
     Resource,
     trace::{SpanData, SpanExporter},
@@ -95,10 +95,12 @@ impl Exporter {
             .timeout(export.timeout)
             .build()
             .map_err(|error| format!("no HTTP client for traces: {error}"))?;
-        let rejected = Arc::<AtomicU64>::default();
+        let outcome = Arc::<Outcome>::default();
+        let (within, patience) = (export.timeout, queue.timeout);
         let mut otlp = Otlp::builder()
             .with_http()
-            .with_http_client(Reading { client, rejected: rejected.clone() })
+            .with_http_client(Delivering { client, within, patience, outcome: outcome.clone() })
+            .with_retry_policy(RetryPolicy::disabled())
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(export.url.as_str())
             .with_timeout(export.timeout)
@@ -117,7 +119,7 @@ impl Exporter {
             shared: shared.clone(),
             waiting: Vec::new(),
             is_broken: false,
-            rejected,
+            outcome,
             has_said_rejected: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -215,8 +217,8 @@ struct Carrier {
     shared: Arc<Shared>,
     waiting: Vec<(SpanData, Option<UnderWay>)>,
     is_broken: bool,
-    /// How many the last batch lost.
-    rejected: Arc<AtomicU64>,
+    /// What came of the last batch.
+    outcome: Arc<Outcome>,
     has_said_rejected: bool,
 }
 
@@ -252,7 +254,7 @@ impl Carrier {
         let why = match tokio::time::timeout(KNOCK, knocked).await {
             Ok(Ok(_)) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer in time".to_owned(),
+            Err(_) => format!("no connection within {KNOCK:?}"),
         };
         self.is_broken = true;
         self.say_broken(&why);
@@ -263,7 +265,7 @@ impl Carrier {
         tracing::warn!(
             to,
             why,
-            "traces can't be delivered: spans are dropped until they can (counted in mesh_spans_dropped_total)"
+            "traces can't be delivered: until they can, spans that wait too long or find no room are dropped (counted in mesh_spans_dropped_total)"
         );
     }
 
@@ -291,8 +293,8 @@ impl Carrier {
         let (batch, steps): (Vec<_>, Vec<_>) = self.waiting.drain(..most).unzip();
         let count = batch.len();
         let sent = match tokio::time::timeout(self.queue.timeout, self.otlp.export(batch)).await {
-            Ok(sent) => sent.map_err(|error| error.to_string()),
-            Err(_) => Err("no answer in time".to_owned()),
+            Ok(sent) => sent.map_err(|error| self.outcome.why().unwrap_or_else(|| error.to_string())),
+            Err(_) => Err(self.outcome.why().unwrap_or_else(|| format!("no answer within {:?}", self.queue.timeout))),
         };
         self.shared.waiting.fetch_sub(count, Relaxed);
         let cursors: Vec<_> = steps.iter().flatten().map(|step| step.cursor().clone()).collect();
@@ -304,7 +306,7 @@ impl Carrier {
         self.is_broken = sent.is_err();
         match sent {
             Ok(()) => {
-                let rejected = self.rejected.swap(0, Relaxed).min(count as u64);
+                let rejected = self.outcome.rejected.swap(0, Relaxed).min(count as u64);
                 self.shared.exported.fetch_add(count as u64 - rejected, Relaxed);
                 self.shared.rejected.fetch_add(rejected, Relaxed);
                 if rejected > 0 && !self.has_said_rejected {

@@ -1,44 +1,8 @@
 //! How many of the spans that a backend took it has rejected all the same: OTLP's `partial_success`, which the exporter of
 //! the SDK reads and keeps to itself.
 
-use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use std::{
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-};
-
-/// A client that reads the answers which pass it.
-#[derive(Debug)]
-pub(super) struct Reading {
-    pub(super) client: reqwest::Client,
-    /// Spans rejected since somebody looked.
-    pub(super) rejected: Arc<AtomicU64>,
-}
-
-impl HttpClient for Reading {
-    fn send_bytes<'a, 'f>(
-        &'a self,
-        request: Request<Bytes>,
-    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'f>>
-    where
-        'a: 'f,
-        Self: 'f,
-    {
-        Box::pin(async move {
-            let response = self.client.send_bytes(request).await?;
-            if response.status().is_success() {
-                self.rejected.fetch_add(rejected(response.body()).unwrap_or_default(), Relaxed);
-            }
-            Ok(response)
-        })
-    }
-}
-
 /// `ExportTraceServiceResponse.partial_success.rejected_spans` (OTLP 1.0): the first member of the first member.
-fn rejected(answer: &[u8]) -> Option<u64> {
+pub(super) fn rejected(answer: &[u8]) -> Option<u64> {
     member(answer, 1)?.1.and_then(|partial| member(partial, 1))?.0
 }
 

@@ -1,0 +1,92 @@
+//! Spans wait for a backend that is busy or away, for a time that has an end, and what is wrong with it is said.
+
+use crate::harness::{
+    Process,
+    collector::{Collector, Manner},
+    eventually, get,
+};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const ECHO: &str = "agents:\n  - { agent: echo-01, skills: [echo], open: true, brain: { echo: {} } }\n";
+
+async fn ask(mesh: &Process, task: &str) {
+    mesh.agent("echo-01").ask(json!({ "taskId": task, "description": "say", "capability": "echo" })).await;
+}
+
+async fn delivered(collector: &Collector, task: &str) {
+    collector.spans_where(task, |spans| spans.iter().any(|span| span.is("mesh.task.id") == task)).await;
+}
+
+#[tokio::test]
+async fn spans_are_sent_again_until_a_busy_backend_takes_them_and_not_before_it_asks() {
+    let collector = Collector::start();
+    let mesh = Process::up_in(&collector.environment(), ECHO).await;
+    for (status, task) in [(503, "t-1"), (429, "t-2"), (502, "t-3"), (504, "t-4")] {
+        collector.be(Manner::Busy(if status == 503 { 6 } else { 1 }, status, 0));
+        ask(&mesh, task).await;
+        delivered(&collector, task).await;
+    }
+    collector.be(Manner::Busy(1, 503, 2));
+    let before = collector.requests();
+    ask(&mesh, "t-5").await;
+    delivered(&collector, "t-5").await;
+    let waited = collector.pauses()[before];
+    assert!(waited >= Duration::from_secs(2), "asked to wait for 2 s: {waited:?}");
+    let counts = get(&format!("{}/state", mesh.url)).await["telemetry"].clone();
+    assert_eq!((&counts["droppedFailed"], &counts["droppedFull"]), (&json!(0), &json!(0)), "{counts}");
+    assert!(!mesh.log().contains("traces"), "nothing was lost: {}", mesh.log());
+}
+
+#[tokio::test]
+async fn a_backend_that_comes_later_is_told_what_happened_before() {
+    let address = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let environment =
+        [format!("OTEL_EXPORTER_OTLP_ENDPOINT=http://{address}"), "OTEL_BSP_SCHEDULE_DELAY=50".to_owned()];
+    let mesh = Process::up_in(&environment, ECHO).await;
+    ask(&mesh, "t-1").await;
+    eventually("the line", async || mesh.log().contains("traces can't be delivered").then_some(())).await;
+    let begun = Instant::now();
+    // Longer than one or two quick repeats would last.
+    eventually("a while", async || (begun.elapsed() > Duration::from_secs(3)).then_some(())).await;
+    let collector = Collector::start_at(address);
+    delivered(&collector, "t-1").await;
+    eventually("good news", async || mesh.log().contains("traces are delivered again").then_some(())).await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_backend_is_said_with_its_address_and_a_batch_is_given_up_in_time() {
+    let (busy, hangs, secret) = (Collector::start(), Collector::start(), Collector::over_tls());
+    busy.be(Manner::Busy(usize::MAX, 503, 0));
+    hangs.be(Manner::Hangs);
+    let nobody = "http://127.0.0.1:9".to_owned();
+    let plain_for_tls = secret.url.replace("https", "http");
+    for (url, more, why) in [
+        (&busy.url, "A=1", "it answers 503"),
+        (&hangs.url, "OTEL_EXPORTER_OTLP_TIMEOUT=300", "no answer within 300ms"),
+        (&secret.url, "A=1", "TLS fails: invalid peer certificate: UnknownIssuer"),
+        (&busy.url.replace("http", "https"), "A=1", "no connection: tls handshake eof"),
+        (&plain_for_tls, "A=1", "no answer: "),
+        (&nobody, "A=1", "onnection refused"),
+    ] {
+        let mut environment = vec![more.to_owned(), format!("OTEL_EXPORTER_OTLP_ENDPOINT={url}/?key=canary")];
+        environment.extend(["OTEL_BSP_SCHEDULE_DELAY=50".to_owned(), "OTEL_BSP_EXPORT_TIMEOUT=1500".to_owned()]);
+        let mut mesh = Process::up_in(&environment, ECHO).await;
+        ask(&mesh, "t-1").await;
+        eventually("spans given up", async || {
+            let counts = get(&format!("{}/state", mesh.url)).await["telemetry"].clone();
+            (counts["droppedFailed"].as_u64()? > 0).then_some(())
+        })
+        .await;
+        let log = mesh.log();
+        let lines: Vec<_> = log.lines().filter(|line| line.contains("traces")).collect();
+        let [line] = lines[..] else { panic!("{url}: one line in {log}") };
+        assert!(line.contains(why) && line.contains(url.as_str()) && !line.contains("canary"), "{why}: {line}");
+        // What waits now is not waited for beyond what goodbyes may take.
+        ask(&mesh, "t-2").await;
+        let begun = Instant::now();
+        mesh.signal("TERM");
+        assert_eq!(mesh.ended().await, 0);
+        assert!(begun.elapsed() < Duration::from_secs(8), "{url}: {:?}", begun.elapsed());
+    }
+}
