@@ -70,7 +70,8 @@ async fn what_is_wrong_with_a_backend_is_said_with_its_address_and_a_batch_is_gi
         (&nobody, "A=1", "onnection refused"),
     ] {
         let mut environment = vec![more.to_owned(), format!("OTEL_EXPORTER_OTLP_ENDPOINT={url}/?key=canary")];
-        environment.extend(["OTEL_BSP_SCHEDULE_DELAY=50".to_owned(), "OTEL_BSP_EXPORT_TIMEOUT=1500".to_owned()]);
+        environment
+            .extend(["OTEL_BSP_SCHEDULE_DELAY=50".to_owned(), "OTEL_BSP_EXPORT_TIMEOUT=1500".to_owned()]);
         let mut mesh = Process::up_in(&environment, ECHO).await;
         ask(&mesh, "t-1").await;
         eventually("spans given up", async || {
@@ -81,7 +82,10 @@ async fn what_is_wrong_with_a_backend_is_said_with_its_address_and_a_batch_is_gi
         let log = mesh.log();
         let lines: Vec<_> = log.lines().filter(|line| line.contains("traces")).collect();
         let [line] = lines[..] else { panic!("{url}: one line in {log}") };
-        assert!(line.contains(why) && line.contains(url.as_str()) && !line.contains("canary"), "{why}: {line}");
+        assert!(
+            line.contains(why) && line.contains(url.as_str()) && !line.contains("canary"),
+            "{why}: {line}"
+        );
         // What waits now is not waited for beyond what goodbyes may take.
         ask(&mesh, "t-2").await;
         let begun = Instant::now();

@@ -155,11 +155,15 @@ mod tests {
     #[test]
     fn a_backend_says_how_long_it_wants_to_be_left_alone_in_seconds_or_by_a_date() {
         let now = Duration::from_secs(784_111_777);
-        for (said, seconds) in [("120", 120), ("Sun, 06 Nov 1994 08:49:47 GMT", 10), ("Sun, 06 Nov 1994 08:49:07 GMT", 0)] {
+        for (said, seconds) in
+            [("120", 120), ("Sun, 06 Nov 1994 08:49:47 GMT", 10), ("Sun, 06 Nov 1994 08:49:07 GMT", 0)]
+        {
             assert_eq!(retry_after(said, now), Some(Duration::from_secs(seconds)), "{said}");
         }
         assert_eq!(retry_after("soon", now), None);
-        let refused = |status: u16| may_pass(&Response::builder().status(status).header("retry-after", "7").body(()).unwrap());
+        let refused = |status: u16| {
+            may_pass(&Response::builder().status(status).header("retry-after", "7").body(()).unwrap())
+        };
         for status in [429, 502, 503, 504] {
             assert_eq!(refused(status), Some(Duration::from_secs(7)), "{status}");
         }

@@ -294,7 +294,10 @@ impl Carrier {
         let count = batch.len();
         let sent = match tokio::time::timeout(self.queue.timeout, self.otlp.export(batch)).await {
             Ok(sent) => sent.map_err(|error| self.outcome.why().unwrap_or_else(|| error.to_string())),
-            Err(_) => Err(self.outcome.why().unwrap_or_else(|| format!("no answer within {:?}", self.queue.timeout))),
+            Err(_) => Err(self
+                .outcome
+                .why()
+                .unwrap_or_else(|| format!("no answer within {:?}", self.queue.timeout))),
         };
         self.shared.waiting.fetch_sub(count, Relaxed);
         let cursors: Vec<_> = steps.iter().flatten().map(|step| step.cursor().clone()).collect();
