@@ -140,7 +140,7 @@ pub struct AgentActor {
     parts: Parts,
     outbox: Option<Outbox>,
     thinking_places: Arc<Semaphore>,
-    conversations: BTreeMap<ConversationId, Conversation>,
+    conversations: BTreeMap<ConversationId, Box<Conversation>>,
     /// Those of them that are work of its own.
     working: BTreeSet<ConversationId>,
     tasks: HashMap<(TaskId, Principal), ConversationId>,
@@ -314,7 +314,7 @@ impl AgentActor {
 
     /// Counts the work in hand again after something has changed about this conversation.
     fn count_running(&mut self, changed: &ConversationId) {
-        let is_work = self.conversations.get(changed).is_some_and(Conversation::is_work);
+        let is_work = self.conversations.get(changed).is_some_and(|conversation| conversation.is_work());
         match (is_work, self.working.contains(changed)) {
             (true, false) => drop(self.working.insert(changed.clone())),
             (false, true) => drop(self.working.remove(changed)),
@@ -451,7 +451,7 @@ impl AgentActor {
                     .as_ref()
                     .is_some_and(|row| row.task.spec.task_id == *task && may_steer(row))
         });
-        let own = |(_, conversation): &(&ConversationId, &Conversation)| {
+        let own = |(_, conversation): &(&ConversationId, &Box<Conversation>)| {
             conversation.task.as_ref().is_some_and(|row| row.task.owner == *by)
         };
         let mut found: Vec<_> = of_task.collect();

@@ -3,6 +3,7 @@
 pub mod a2a;
 pub mod edge;
 pub mod events;
+mod headers;
 pub mod leaving;
 pub mod prefer;
 pub mod routes;

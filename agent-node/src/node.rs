@@ -395,9 +395,14 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     };
     let (registry_service, board_service) = (registry_actor.clone(), board_here.clone());
     let configure = move |config: &mut web::ServiceConfig| {
-        config.app_data(data.clone()).configure(routes::process);
+        config.app_data(data.clone());
+        // A request is held against one route after the other: what is asked for most comes first.
         if has_agents {
-            config.configure(a2a::routes).configure(routes::agents);
+            config.configure(routes::messages).configure(a2a::rpc);
+        }
+        config.configure(routes::process);
+        if has_agents {
+            config.configure(routes::agents).configure(a2a::routes);
         }
         if let Some(registry) = &registry_service {
             config.app_data(web::Data::new(registry.clone())).configure(registry::http::routes);

@@ -7,7 +7,7 @@ use super::{
     think::Thinker,
 };
 use crate::{
-    conversation::{Advance, Conversation, Decided, Now, Poisoned, Queued, record::Place},
+    conversation::{Advance, Decided, Now, Poisoned, Queued, record::Place},
     outbox::letter::{Letter, envelope},
 };
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
@@ -148,7 +148,7 @@ impl AgentActor {
             });
         }
         self.deferred.insert(id.clone());
-        if self.conversations.get(id).is_some_and(Conversation::is_closing) {
+        if self.conversations.get(id).is_some_and(|conversation| conversation.is_closing()) {
             self.closing.push(id.clone());
         }
         if self.closing.len() >= FLUSHED_TOGETHER {
@@ -191,7 +191,7 @@ impl AgentActor {
         }
         self.track_records.extend(track_records);
         let joined = self.joiners.remove(id).unwrap_or_default();
-        let ended = self.conversations.get(id).and_then(Conversation::ended_task);
+        let ended = self.conversations.get(id).and_then(|conversation| conversation.ended_task());
         let answered = |ack| Ack { ended: ended.cloned().map(Box::new), ..ack };
         let waiters: Vec<_> = waiters.into_iter().map(|(waiter, ack)| (waiter, answered(ack))).collect();
         // What has queued up is on its way to the writer while this step is answered and performed.
@@ -243,7 +243,7 @@ impl AgentActor {
     }
 
     fn leave_if_over(&mut self, id: &ConversationId) {
-        if !self.conversations.get(id).is_some_and(Conversation::is_over) {
+        if !self.conversations.get(id).is_some_and(|conversation| conversation.is_over()) {
             return;
         }
         if let Some(conversation) = self.conversations.remove(id)
@@ -331,7 +331,7 @@ impl AgentActor {
     ) {
         let joined = self.joiners.remove(id).unwrap_or_default();
         waiters.into_iter().chain(joined).for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
-        let (queue, ahead) = self.conversations.remove(id).map(Conversation::unrecorded).unwrap_or_default();
+        let (queue, ahead) = self.conversations.remove(id).map(|conversation| conversation.unrecorded()).unwrap_or_default();
         // What was to be the next step has been computed from one that never was.
         if let Some(Poisoned { why, waiters, receipts, inside: more }) = ahead {
             if !why.is_empty() {

@@ -340,7 +340,7 @@ impl AgentActor {
             cursor: None,
             waiters: vec![(waiter, ack)],
         });
-        self.conversations.insert(id.clone(), conversation);
+        self.conversations.insert(id.clone(), Box::new(conversation));
         // From here on and not only once it is recorded: awards that come at once see each other.
         self.count_running(&id);
         match older {

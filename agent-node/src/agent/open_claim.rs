@@ -40,7 +40,7 @@ fn has(conversation: &Conversation, epoch: Epoch) -> bool {
 impl AgentActor {
     /// Whether one task more, with those it tries to get, would be one too many.
     pub(super) fn has_no_place(&self) -> bool {
-        let takes = |conversation: &&Conversation| {
+        let takes = |conversation: &&Box<Conversation>| {
             conversation.is_work() || open_task(conversation).is_some_and(OpenTask::is_claiming)
         };
         let taken = self.conversations.values().filter(takes).count();
@@ -86,7 +86,7 @@ impl AgentActor {
         what: What,
         ctx: &mut Context<Self>,
     ) -> What {
-        let (epoch, task, owner) = match (&what, self.conversations.get(id).and_then(open_task)) {
+        let (epoch, task, owner) = match (&what, self.conversations.get(id).and_then(|conversation| open_task(conversation))) {
             (What::Claimed { epoch, .. }, Some(open)) if open.is_claiming() => {
                 (*epoch, open.spec().task_id.clone(), open.owner().clone())
             }

@@ -156,7 +156,7 @@ impl AgentActor {
             waiters: vec![(waiter, ack)],
             ..Queued::from_inside(What::Started, None)
         });
-        self.conversations.insert(id.clone(), conversation);
+        self.conversations.insert(id.clone(), Box::new(conversation));
         self.advance(&id, false, ctx);
         Ok(durable)
     }

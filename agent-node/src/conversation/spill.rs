@@ -47,15 +47,18 @@ pub fn encode<T: Serialize>(
     Ok(spilled.into())
 }
 
-/// Whether two quotation marks stand so far apart that there may be a text too large to lie inline.
+/// Whether two quotation marks stand so far apart that there may be a text too large to lie inline. Every record is looked
+/// through for it: from mark to mark, not byte by byte.
 fn holds_a_long_text(json: &[u8]) -> bool {
-    let (mut run, mut is_escaped) = (0, false);
+    let mut last = 0;
     json.len() > INLINE_CONTENT_BYTES
-        && json.iter().any(|byte| {
-            let is_mark = *byte == b'"' && !is_escaped;
-            is_escaped = *byte == b'\\' && !is_escaped;
-            let is_long = is_mark && run > INLINE_CONTENT_BYTES;
-            run = if is_mark { 0 } else { run + 1 };
+        && memchr::memchr_iter(b'"', json).any(|at| {
+            let backslashes = json[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+            if backslashes % 2 == 1 {
+                return false;
+            }
+            let is_long = at - last > INLINE_CONTENT_BYTES;
+            last = at + 1;
             is_long
         })
 }

@@ -24,11 +24,15 @@ use actix_web::{http::Method, web};
 use blackboard::resource::resource;
 use protocol::routes;
 
-/// The routes of A2A.
-pub fn routes(config: &mut web::ServiceConfig) {
+/// The route of JSON-RPC.
+pub fn rpc(config: &mut web::ServiceConfig) {
     for path in [routes::A2A_RPC.to_owned(), format!("{}/", routes::A2A_RPC)] {
         config.service(resource(&path, [(Method::POST, web::to(rpc::post))]));
     }
+}
+
+/// The other routes of A2A.
+pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(
             web::resource([routes::A2A_REST.to_owned(), format!("{}/{{path:.*}}", routes::A2A_REST)])

@@ -1,12 +1,13 @@
 //! `Prefer` (RFC 7240): what a client would rather have. Nobody has to understand it: what is not understood is as if it
 //! had not been said.
 
+use super::headers::PREFER;
 use actix_web::HttpRequest;
 use std::time::Duration;
 
 /// How long an answer may be held, by the first `wait=N` (RFC 7240 §4.3): whole seconds, at most `most`.
 pub fn wait(request: &HttpRequest, most: Duration) -> Option<Duration> {
-    let lines = request.headers().get_all("prefer").filter_map(|line| line.to_str().ok());
+    let lines = request.headers().get_all(&PREFER).filter_map(|line| line.to_str().ok());
     let first = lines.flat_map(|line| cut(line, b',')).find_map(seconds)?;
     Some(first?.min(most))
 }

@@ -132,13 +132,20 @@ impl Node {
     }
 }
 
-/// The routes of agents.
+/// The route that every message of a peer takes.
+pub fn messages(config: &mut web::ServiceConfig) {
+    config.service(resource(
+        routes::MESSAGES,
+        [(actix_web::http::Method::POST, web::to(messages::post))],
+    ));
+}
+
+/// The other routes of agents.
 pub fn agents(config: &mut web::ServiceConfig) {
     use actix_web::http::Method;
     let tasks = routes::TASKS;
     let dead = routes::DEAD_LETTERS;
     config
-        .service(resource(routes::MESSAGES, [(Method::POST, web::to(messages::post))]))
         .service(resource(&format!("{}/{{id}}", routes::MESSAGES), [(Method::GET, web::to(messages::get))]))
         .service(resource(tasks, [(Method::GET, web::to(tasks::list))]))
         .service(resource(&format!("{tasks}/{{id}}"), [(Method::GET, web::to(tasks::get))]))

@@ -4,7 +4,9 @@ use super::class::{self, Class};
 use super::follow::{self, Page, Pages};
 use super::tail::Tail;
 use super::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Store, Watch, Write};
+use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A new, empty store.
@@ -26,9 +28,42 @@ struct Shelf(Mutex<Kept>);
 struct Kept {
     revision: Revision,
     topics: BTreeMap<String, Topic>,
-    keys: HashMap<Key, Revisions>,
+    keys: Keys,
     /// Of a key or a topic: the highest revision that was trimmed from it.
     floors: HashMap<Key, Revision>,
+}
+
+/// What is known of each key, in many small tables: one that grows moves all it holds, and whoever commits then would
+/// wait for that.
+struct Keys {
+    tables: Box<[Table]>,
+    which: RandomState,
+}
+
+type Table = HashMap<Key, Revisions, RandomState>;
+
+/// A million keys move four thousand at a time, in a fraction of a millisecond.
+const TABLES: usize = 256;
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self { tables: (0..TABLES).map(|_| Table::default()).collect(), which: RandomState::default() }
+    }
+}
+
+impl Keys {
+    fn index(&self, key: &Key) -> usize {
+        (self.which.hash_one(key) % TABLES as u64) as usize
+    }
+
+    fn of(&mut self, key: &Key) -> &mut Table {
+        let index = self.index(key);
+        &mut self.tables[index]
+    }
+
+    fn get(&self, key: &Key) -> Option<&Revisions> {
+        self.tables[self.index(key)].get(key)
+    }
 }
 
 /// Where a key's records stand: most keys have one.
@@ -118,14 +153,21 @@ impl Kept {
         }
         let record = value.map(|value| Record { revision, key: key.clone(), value });
         let Some(topic) = self.topics.get_mut(key.topic()) else { return (revision, record) };
-        if class == Class::State
-            && let Some(old) = self.keys.remove(&key).as_ref().and_then(Revisions::last)
-        {
+        let known = self.keys.of(&key);
+        let before = match (class, &record) {
+            (Class::State, Some(_)) => known.insert(key, Revisions::One(revision)),
+            (Class::State, None) => known.remove(&key),
+            (Class::Log, _) => {
+                let one = || Revisions::One(revision);
+                known.entry(key).and_modify(|known| known.add(revision)).or_insert_with(one);
+                None
+            }
+        };
+        if let Some(old) = before.as_ref().and_then(Revisions::last) {
             topic.records.remove(&old);
         }
         if let Some(record) = &record {
             topic.records.insert(revision, record.clone());
-            self.keys.entry(key).and_modify(|known| known.add(revision)).or_insert(Revisions::One(revision));
         }
         (revision, record)
     }
@@ -146,11 +188,12 @@ impl Kept {
             for (revision, key) in old {
                 topic.records.remove(&revision);
                 topic.floor = topic.floor.max(revision);
-                let left = self.keys.get_mut(&key).is_some_and(|revisions| revisions.remove(revision));
+                let known = self.keys.of(&key);
+                let left = known.get_mut(&key).is_some_and(|revisions| revisions.remove(revision));
                 if left {
                     self.floors.insert(key, revision);
                 } else {
-                    self.keys.remove(&key);
+                    known.remove(&key);
                     self.floors.remove(&key);
                 }
             }
@@ -160,7 +203,7 @@ impl Kept {
 
     fn floor(&self, filter: &Filter) -> Revision {
         if let Filter::Exactly(key) = filter
-            && self.keys.contains_key(key)
+            && self.keys.get(key).is_some()
         {
             return self.floors.get(key).copied().unwrap_or_default();
         }

@@ -3,9 +3,14 @@
 use super::{look, send, stream::Heard, webhooks};
 use crate::http::{
     edge::{Permit, take_permit},
+    headers::{A2A_EXTENSIONS, A2A_VERSION},
     routes::{Local, Node, messages::trace_of},
 };
-use actix_web::{HttpRequest, http::header::HeaderMap, web};
+use actix_web::{
+    HttpRequest,
+    http::header::{AsHeaderName, HeaderMap},
+    web,
+};
 use protocol::{
     a2a::{
         error::{A2aError, Kind},
@@ -14,7 +19,7 @@ use protocol::{
         request::{Operation, PushConfigPage, Request, TaskPage},
         route,
         task::Task as Shown,
-        version::{self, EXTENSIONS_PARAMETER, VERSION_PARAMETER},
+        version::{self, VERSION_PARAMETER},
     },
     ids::{AgentId, TaskId},
     principal::Principal,
@@ -86,9 +91,9 @@ impl Call {
             let members = route::query(http.query_string()).ok()?;
             members.get(VERSION_PARAMETER)?.as_str().map(str::to_owned)
         };
-        let lines = headers.get_all(EXTENSIONS_PARAMETER).filter_map(|line| line.to_str().ok());
+        let lines = headers.get_all(&A2A_EXTENSIONS).filter_map(|line| line.to_str().ok());
         let heading = Heading {
-            version: text(headers, VERSION_PARAMETER).map(str::to_owned).or_else(query),
+            version: text(headers, &A2A_VERSION).map(str::to_owned).or_else(query),
             wanted: version::extensions(lines),
             trace: trace_of(http),
         };
@@ -208,7 +213,7 @@ pub(super) fn no_task(id: &str) -> A2aError {
 
 /// What a request over HTTP is told of the extensions it asks for.
 pub(super) fn activated(http: &HttpRequest, local: &Local) -> Option<String> {
-    let lines = http.headers().get_all(EXTENSIONS_PARAMETER).filter_map(|line| line.to_str().ok());
+    let lines = http.headers().get_all(&A2A_EXTENSIONS).filter_map(|line| line.to_str().ok());
     spoken(&version::extensions(lines), local)
 }
 
@@ -221,7 +226,7 @@ pub(crate) fn spoken(wanted: &[String], local: &Local) -> Option<String> {
 }
 
 /// A header that is there once, as text.
-pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: impl AsHeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 

@@ -82,7 +82,7 @@ async fn take(
     body: &[u8],
     id: &mut Value,
 ) -> Result<Reply, A2aError> {
-    let media_type = text(request.headers(), "content-type").unwrap_or_default();
+    let media_type = text(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
     if !is_json(media_type) {
         let message = "Content-Type must be application/json";
         return Err(A2aError::new(Kind::ContentTypeNotSupported, message));

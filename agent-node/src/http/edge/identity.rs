@@ -1,19 +1,20 @@
 //! Who sends a request: the agent that signed it, or the user on this machine.
 
 use super::{callers::Callers, local_callers::LocalCallers, origin};
+use crate::http::headers;
 use actix_web::{
     dev::ServiceRequest,
-    http::{Method, header::HeaderName},
+    http::{
+        Method,
+        header::{AUTHORIZATION, HeaderName},
+    },
 };
 use protocol::{
-    a2a::terms::API_KEY_HEADER,
     ids::Digest,
     principal::Principal,
     problem::{Problem, Reason},
     routes,
-    signature::{
-        CONTENT_DIGEST, MESSAGE_ID, Parts, Presented, RECIPIENT, SIGNATURE, SIGNATURE_INPUT, Verifier,
-    },
+    signature::{Parts, Presented, Verifier},
 };
 use std::{
     borrow::Cow,
@@ -138,10 +139,10 @@ pub(super) fn of(
     auth: &Auth,
     user: &Principal,
 ) -> Result<Who, Problem> {
-    let input = field(request, SIGNATURE_INPUT)?;
-    let signature = field(request, SIGNATURE)?;
+    let input = field(request, &headers::SIGNATURE_INPUT)?;
+    let signature = field(request, &headers::SIGNATURE)?;
     if input.is_none() && signature.is_none() {
-        let text = |name: &str| request.headers().get(name)?.to_str().ok();
+        let text = |name: &HeaderName| request.headers().get(name)?.to_str().ok();
         let from = request.peer_addr().map(|peer| peer.ip());
         let is_watcher =
             || request.path() == routes::METRICS && from.is_some_and(|from| auth.watchers.admit(from));
@@ -150,8 +151,8 @@ pub(super) fn of(
             is_call_back(request) || is_well_known || request.method().is_safe() && is_watcher();
         let called = origin::called(request);
         let shown = Shown {
-            key: text(API_KEY_HEADER),
-            authorization: text("authorization"),
+            key: text(&headers::API_KEY),
+            authorization: text(&AUTHORIZATION),
             from: from.filter(|_| !is_for_everyone),
             called: &called,
         };
@@ -166,9 +167,9 @@ pub(super) fn of(
     let Some(verifier) = &auth.verifier else {
         return Err(unauthenticated("this node has no secret to check a signature with"));
     };
-    let content_digest = field(request, CONTENT_DIGEST)?;
-    let message_id = field(request, MESSAGE_ID)?;
-    let Some(recipient) = field(request, RECIPIENT)? else {
+    let content_digest = field(request, &headers::CONTENT_DIGEST)?;
+    let message_id = field(request, &headers::MESSAGE_ID)?;
+    let Some(recipient) = field(request, &headers::RECIPIENT)? else {
         return Err(unauthenticated("a signed request names its recipient in Mesh-Recipient"));
     };
     let digest = Digest::of(body);
@@ -193,8 +194,8 @@ pub(super) fn of(
 }
 
 /// A header's value, several lines of it joined as RFC 9421 §2.1 says.
-fn field<'a>(request: &'a ServiceRequest, name: &'static str) -> Result<Option<Cow<'a, str>>, Problem> {
-    let mut lines = request.headers().get_all(HeaderName::from_static(name));
+fn field<'a>(request: &'a ServiceRequest, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Problem> {
+    let mut lines = request.headers().get_all(name);
     let Some(first) = lines.next() else { return Ok(None) };
     let text = |line: &'a actix_web::http::header::HeaderValue| {
         line.to_str().map(str::trim).map_err(|_| unauthenticated(&format!("{name} is no text")))

@@ -2,6 +2,7 @@
 //! neither a slow sender nor a stream keeps others out.
 
 use super::speaks_a2a;
+use crate::http::headers::PREFER;
 use actix_web::{HttpMessage, HttpRequest, dev::ServiceRequest};
 use protocol::problem::{Problem, Reason};
 use std::sync::{
@@ -43,7 +44,7 @@ impl Drop for Permit {
 
 /// Gives the permit to a request that may wait (`Prefer`, or A2A), so that its handler can stop counting; else back.
 pub(super) fn hand_over(permit: Permit, request: &ServiceRequest) -> Option<Permit> {
-    if !request.headers().contains_key("prefer") && !speaks_a2a(request) {
+    if !request.headers().contains_key(&PREFER) && !speaks_a2a(request) {
         return Some(permit);
     }
     request.extensions_mut().insert(permit);

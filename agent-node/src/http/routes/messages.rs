@@ -6,7 +6,7 @@ use super::Node;
 use crate::{
     agent::{Ack, Admit, IsPending, store_problem},
     conversation::record::{Receipt, TaskRow},
-    http::{edge::stop_counting, prefer},
+    http::{edge::stop_counting, headers, prefer},
     tasks,
 };
 use actix_web::{
@@ -25,7 +25,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     task::TaskState,
-    trace::{TRACEPARENT, TRACESTATE, TraceContext},
+    trace::TraceContext,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -151,10 +151,9 @@ async fn finished(
 
 /// The trace a request comes under.
 pub(crate) fn trace_of(request: &HttpRequest) -> Option<TraceContext> {
-    let text = |name| request.headers().get(name).and_then(|header| header.to_str().ok());
-    let states: Vec<_> =
-        request.headers().get_all(TRACESTATE).filter_map(|header| header.to_str().ok()).collect();
-    trace_from(text(TRACEPARENT), &states)
+    let parent = request.headers().get(&headers::TRACEPARENT)?.to_str().ok();
+    let states = request.headers().get_all(&headers::TRACESTATE);
+    trace_from(parent, &states.filter_map(|header| header.to_str().ok()).collect::<Vec<_>>())
 }
 
 /// The trace that these headers name.

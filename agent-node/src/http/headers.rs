@@ -1,0 +1,29 @@
+//! Names of headers that every request is asked for, made once: a name that comes as text is parsed each time.
+
+use actix_web::http::header::HeaderName;
+use protocol::{a2a::terms, signature, trace};
+
+pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
+pub(crate) const API_KEY: HeaderName = HeaderName::from_static(terms::API_KEY_HEADER);
+pub(crate) const RECIPIENT: HeaderName = HeaderName::from_static(signature::RECIPIENT);
+pub(crate) const MESSAGE_ID: HeaderName = HeaderName::from_static(signature::MESSAGE_ID);
+pub(crate) const CONTENT_DIGEST: HeaderName = HeaderName::from_static(signature::CONTENT_DIGEST);
+pub(crate) const SIGNATURE_INPUT: HeaderName = HeaderName::from_static(signature::SIGNATURE_INPUT);
+pub(crate) const SIGNATURE: HeaderName = HeaderName::from_static(signature::SIGNATURE);
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static(trace::TRACEPARENT);
+pub(crate) const TRACESTATE: HeaderName = HeaderName::from_static(trace::TRACESTATE);
+pub(crate) const A2A_VERSION: HeaderName = HeaderName::from_static("a2a-version");
+pub(crate) const A2A_EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::a2a::version::{EXTENSIONS_PARAMETER, VERSION_PARAMETER};
+
+    #[test]
+    fn a2as_own_are_called_as_the_protocol_calls_them() {
+        for (name, called) in [(A2A_VERSION, VERSION_PARAMETER), (A2A_EXTENSIONS, EXTENSIONS_PARAMETER)] {
+            assert!(name.as_str().eq_ignore_ascii_case(called), "{name} is not {called}");
+        }
+    }
+}
