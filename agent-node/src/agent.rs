@@ -451,11 +451,10 @@ impl AgentActor {
                     .as_ref()
                     .is_some_and(|row| row.task.spec.task_id == *task && may_steer(row))
         });
-        let own = |(_, conversation): &(&ConversationId, &Box<Conversation>)| {
-            conversation.task.as_ref().is_some_and(|row| row.task.owner == *by)
-        };
+        let own =
+            |conversation: &Conversation| conversation.task.as_ref().is_some_and(|row| row.task.owner == *by);
         let mut found: Vec<_> = of_task.collect();
-        found.sort_by_key(|entry| !own(entry));
+        found.sort_by_key(|(_, conversation)| !own(conversation));
         if let Some((id, _)) = found.first() {
             return Ok((*id).clone());
         }

@@ -331,7 +331,8 @@ impl AgentActor {
     ) {
         let joined = self.joiners.remove(id).unwrap_or_default();
         waiters.into_iter().chain(joined).for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
-        let (queue, ahead) = self.conversations.remove(id).map(|conversation| conversation.unrecorded()).unwrap_or_default();
+        let (queue, ahead) =
+            self.conversations.remove(id).map(|conversation| conversation.unrecorded()).unwrap_or_default();
         // What was to be the next step has been computed from one that never was.
         if let Some(Poisoned { why, waiters, receipts, inside: more }) = ahead {
             if !why.is_empty() {

@@ -34,9 +34,10 @@ impl Handler<IsIdle> for AgentActor {
     type Result = bool;
 
     fn handle(&mut self, _: IsIdle, _: &mut Context<Self>) -> bool {
-        let is_recorded = |conversation: &Box<crate::conversation::Conversation>| {
-            !conversation.is_committing && conversation.queue.is_empty()
-        };
-        self.conversations.values().all(is_recorded) && self.outbox().is_none_or(Outbox::is_empty)
+        let is_recorded = self
+            .conversations
+            .values()
+            .all(|conversation| !conversation.is_committing && conversation.queue.is_empty());
+        is_recorded && self.outbox().is_none_or(Outbox::is_empty)
     }
 }

@@ -40,10 +40,10 @@ fn has(conversation: &Conversation, epoch: Epoch) -> bool {
 impl AgentActor {
     /// Whether one task more, with those it tries to get, would be one too many.
     pub(super) fn has_no_place(&self) -> bool {
-        let takes = |conversation: &&Box<Conversation>| {
+        let takes = |conversation: &Conversation| {
             conversation.is_work() || open_task(conversation).is_some_and(OpenTask::is_claiming)
         };
-        let taken = self.conversations.values().filter(takes).count();
+        let taken = self.conversations.values().filter(|conversation| takes(conversation)).count();
         let places = usize::try_from(self.parts.card.terms.max_parallel.max(1)).unwrap_or(usize::MAX);
         taken >= places
     }
@@ -86,12 +86,13 @@ impl AgentActor {
         what: What,
         ctx: &mut Context<Self>,
     ) -> What {
-        let (epoch, task, owner) = match (&what, self.conversations.get(id).and_then(|conversation| open_task(conversation))) {
-            (What::Claimed { epoch, .. }, Some(open)) if open.is_claiming() => {
-                (*epoch, open.spec().task_id.clone(), open.owner().clone())
-            }
-            _ => return what,
-        };
+        let (epoch, task, owner) =
+            match (&what, self.conversations.get(id).and_then(|conversation| open_task(conversation))) {
+                (What::Claimed { epoch, .. }, Some(open)) if open.is_claiming() => {
+                    (*epoch, open.spec().task_id.clone(), open.owner().clone())
+                }
+                _ => return what,
+            };
         if self.conversations.iter().any(|(other, conversation)| other != id && has(conversation, epoch)) {
             return What::ClaimLost { holder: Some(self.me.clone()) };
         }

@@ -134,10 +134,7 @@ impl Node {
 
 /// The route that every message of a peer takes.
 pub fn messages(config: &mut web::ServiceConfig) {
-    config.service(resource(
-        routes::MESSAGES,
-        [(actix_web::http::Method::POST, web::to(messages::post))],
-    ));
+    config.service(resource(routes::MESSAGES, [(actix_web::http::Method::POST, web::to(messages::post))]));
 }
 
 /// The other routes of agents.

@@ -226,7 +226,7 @@ pub(crate) fn spoken(wanted: &[String], local: &Local) -> Option<String> {
 }
 
 /// A header that is there once, as text.
-pub(super) fn text<'a>(headers: &'a HeaderMap, name: impl AsHeaderName) -> Option<&'a str> {
+pub(super) fn text(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
