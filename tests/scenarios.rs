@@ -23,6 +23,7 @@ mod scenarios {
     mod health;
     mod http;
     mod joint;
+    mod joint_questions;
     mod large_results;
     mod leave;
     mod messages;

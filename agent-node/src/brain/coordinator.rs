@@ -23,9 +23,12 @@ use crate::outbox::{
 use blackboard::store::Shared;
 use discover::Found;
 use protocol::{
-    artifact::{Artifact, Content, Part},
     coordination::{
-        joint::{self, MAX_TEXT, Terms, plan, record::Record},
+        joint::{
+            self, MAX_TEXT, OUTPUT, RECORD, Terms, plan,
+            record::{QUESTION, Record},
+            so_far,
+        },
         thought::{About, Progress, TurnEnd},
     },
     ids::{Address, Capability, ConversationId, EffectId},
@@ -34,10 +37,6 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::sync::mpsc;
 
-/// The artifact that goes from turn to turn, and says everything.
-pub const RECORD: &str = "delegation_record";
-/// The artifact with the one answer.
-pub const OUTPUT: &str = "final_output";
 /// The most parts of one request; the rest is named as nobody's.
 const MAX_ITEMS: usize = 24;
 
@@ -73,8 +72,7 @@ impl Coordinator {
             Ok(terms) => (terms, None),
             Err(reason) => (Terms::default(), Some(reason)),
         };
-        let kept =
-            ask.prompt.produced.iter().rev().find(|artifact| artifact.artifact_id == RECORD).and_then(read);
+        let kept = so_far::kept(&ask.prompt.produced);
         let mut run = Run {
             coordinator: self,
             ask: &ask,
@@ -92,13 +90,6 @@ impl Coordinator {
             }
         }
     }
-}
-
-fn read(artifact: &Artifact) -> Option<Record> {
-    artifact.parts.iter().find_map(|part| match &part.content {
-        Content::Data(data) => serde_json::from_value(data.clone()).ok(),
-        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
-    })
 }
 
 /// One turn at work.
@@ -192,27 +183,10 @@ impl Run<'_> {
     async fn go_on(&mut self) -> TurnEnd {
         let mut answered = BTreeMap::new();
         for reply in &self.ask.prompt.answers {
-            if let Some(alias) = reply.id.strip_prefix("question:") {
+            if let Some(alias) = reply.id.strip_prefix(QUESTION) {
                 answered.insert(alias.to_owned(), reply.text.clone());
-                continue;
             }
-            let Some(item) = self.record.delegation_plan.iter().find(|item| item.alias == reply.id).cloned()
-            else {
-                continue;
-            };
-            if let Some(task) = &reply.task_id {
-                self.record.task_ids.insert(item.alias.clone(), task.to_string());
-            }
-            match reply.ok {
-                true => {
-                    let mut artifacts = reply.artifacts.clone();
-                    if artifacts.is_empty() {
-                        artifacts.push(Artifact::text("answer", "text/plain", reply.text.clone()));
-                    }
-                    self.record.done(&item, &artifacts, &self.terms.accepted_modes);
-                }
-                false => self.record.failed(&item, "failed", &reply.text),
-            }
+            self.record.take(reply, &self.terms.accepted_modes);
         }
         if !answered.is_empty() {
             self.rediscover();
@@ -230,7 +204,8 @@ impl Run<'_> {
         self.keep().await;
         for (alias, text) in self.record.questions.clone() {
             let auth = self.record.task_statuses.get(&alias).is_some_and(|status| status == "auth-required");
-            drop(self.report.send(Progress::Question { id: format!("question:{alias}"), text, auth }).await);
+            let id = format!("{QUESTION}{alias}");
+            drop(self.report.send(Progress::Question { id, text, auth }).await);
         }
         TurnEnd::Waiting
     }
@@ -255,8 +230,7 @@ impl Run<'_> {
     /// An artifact of JSON. A foreign agent may have said our own secret back to us; nobody else shall read it.
     async fn show(&mut self, name: &str, mut data: Value) {
         self.coordinator.keyring.hide(&mut data);
-        let part = Part { media_type: Some("application/json".to_owned()), ..Part::new(Content::Data(data)) };
-        let artifact = Artifact { parts: vec![part], ..Artifact::text(name, "application/json", "") };
+        let artifact = so_far::artifact(name, data);
         drop(self.report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await);
     }
 

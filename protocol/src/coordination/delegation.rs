@@ -327,15 +327,15 @@ impl Delegation {
                 let said = said.and_then(|said| serde_json::from_value(said).ok());
                 return self.answered(text, said.as_ref());
             }
-            let news = self.asked.hear_status(by, update);
-            return news
-                .map(|status| self.accountable.update(super::Update::Status(status)))
-                .unwrap_or_default();
+            let Some(status) = self.asked.hear_status(by, update) else { return Vec::new() };
+            let mut effects = self.asked.show(&mut self.accountable);
+            effects.extend(self.accountable.update(super::Update::Status(status)));
+            return effects;
         }
-        if self.asked.hear(by, answers, payload) {
-            return self.go_on();
+        if !self.asked.hear(by, answers, payload) {
+            return Vec::new();
         }
-        Vec::new()
+        if self.asked.has_question() { self.asked.show(&mut self.accountable) } else { self.go_on() }
     }
 }
 

@@ -8,6 +8,7 @@ pub mod matching;
 pub mod needs;
 pub mod record;
 pub mod results;
+pub mod so_far;
 
 use crate::a2a::{errand::Bounds, interaction::Mode};
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,10 @@ use std::collections::BTreeMap;
 
 /// The capability that asks any agent to coordinate: it plans, asks others, and puts together what they say.
 pub const CAPABILITY: &str = "coordinate";
+/// The artifact that goes from turn to turn, and says everything.
+pub const RECORD: &str = "delegation_record";
+/// The artifact with the one answer.
+pub const OUTPUT: &str = "final_output";
 /// The longest request, characters.
 pub const MAX_TEXT: usize = 4_000;
 

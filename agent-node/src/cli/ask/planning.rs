@@ -27,7 +27,7 @@ pub(super) fn terms(ask: &Ask, input: Option<Value>) -> Result<Option<Value>, Fa
 pub(super) fn show(task: &Value, is_json: bool) -> Result<(), Failure> {
     let artifacts = task["artifacts"].as_array().map(Vec::as_slice).unwrap_or_default();
     let found = artifacts.iter().find(|artifact| artifact["artifactId"] == "final_output");
-    // While a peer of the mesh asks something, there is a question and no answer yet.
+    // A task that was ended from outside may have no answer.
     let Some(answer) = found.map(|artifact| &artifact["parts"][0]["data"]) else {
         return match is_json {
             true => output::json(task),

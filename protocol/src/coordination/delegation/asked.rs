@@ -5,8 +5,9 @@ use crate::{
     a2a::message::Message,
     artifact::Artifact,
     coordination::{
-        Announcement, Effect, Event, Tell, When,
+        Announcement, Effect, Event, Tell, Update, When,
         accountable::{Accountable, answer},
+        joint::{self, so_far, so_far::Standing},
         thought::{Progress, Reply},
     },
     ids::{Address, AgentId, Digest, TaskId},
@@ -50,6 +51,9 @@ enum AskKind {
         /// What the doer wants to know; the owner's to answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         question: Option<String>,
+        /// Whether that is a credential.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        auth: bool,
     },
     Question,
 }
@@ -148,7 +152,7 @@ impl Asked {
                         extra: Map::new(),
                     };
                     tell(to, Payload::TaskRequest(request), wait);
-                    (id, AskKind::Delegate { task, to: doer, question: None })
+                    (id, AskKind::Delegate { task, to: doer, question: None, auth: false })
                 }
                 Progress::Question { id, text, auth } => {
                     questions.push(text);
@@ -200,24 +204,60 @@ impl Asked {
     pub(super) fn hear_status(&mut self, by: &Principal, update: &TaskUpdate) -> Option<Status> {
         let (status, agent) = (update.status.as_ref()?, by.agent()?);
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
-        let question = open.map(|ask| &mut ask.kind).find_map(|kind| match kind {
-            AskKind::Delegate { task, to, question } if *task == update.task_id && to == agent => {
-                Some(question)
+        let (question, auth) = open.map(|ask| &mut ask.kind).find_map(|kind| match kind {
+            AskKind::Delegate { task, to, question, auth } if *task == update.task_id && to == agent => {
+                Some((question, auth))
             }
             AskKind::Delegate { .. } | AskKind::Help | AskKind::Question => None,
         })?;
         if status.state.is_interrupted() {
             *question = Some(status.message.clone().unwrap_or_default());
+            *auth = status.state == TaskState::AuthRequired;
             return Some(status.clone());
         }
         question.take().map(|_| Status::new(TaskState::Working, "answered"))
+    }
+
+    /// Whether a doer has a question that is not answered.
+    pub(super) fn has_question(&self) -> bool {
+        self.standings().iter().any(|standing| matches!(standing, Standing::Asks { .. }))
+    }
+
+    /// A coordinated request shows what is known of it while somebody who works for it asks.
+    pub(super) fn show(&self, accountable: &mut Accountable) -> Vec<Effect> {
+        let spec = &accountable.spec;
+        if spec.capability.as_ref().is_none_or(|capability| capability.as_str() != joint::CAPABILITY) {
+            return Vec::new();
+        }
+        let Ok(terms) = joint::Terms::read(spec.input.as_ref()) else { return Vec::new() };
+        let shown = so_far::shown(accountable.artifacts(), &terms, &self.standings());
+        let update = |artifact| Update::Artifact { artifact, append: false, last_chunk: true };
+        shown.into_iter().flat_map(|artifact| accountable.update(update(artifact))).collect()
+    }
+
+    /// How everything stands that was asked of others.
+    fn standings(&self) -> Vec<Standing> {
+        let standing = |ask: &Ask| match (&ask.reply, &ask.kind) {
+            (Some(reply), _) => Some(Standing::Answered(reply.clone())),
+            (None, AskKind::Delegate { task, question: Some(question), auth, .. }) => Some(Standing::Asks {
+                id: ask.id.clone(),
+                task: task.to_string(),
+                question: question.clone(),
+                auth: *auth,
+            }),
+            (None, AskKind::Delegate { .. }) => Some(Standing::Working { id: ask.id.clone() }),
+            (None, AskKind::Help | AskKind::Question) => None,
+        };
+        self.open.iter().filter_map(standing).collect()
     }
 
     /// Passes the owner's answer on to every doer that has a question.
     pub(super) fn pass_on(&mut self, text: &str, message: Option<&Message>) -> Vec<Effect> {
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
         let asking = open.filter_map(|ask| match &mut ask.kind {
-            AskKind::Delegate { task, to, question } => question.take().map(|_| (task.clone(), to.clone())),
+            AskKind::Delegate { task, to, question, .. } => {
+                question.take().map(|_| (task.clone(), to.clone()))
+            }
             AskKind::Help | AskKind::Question => None,
         });
         asking.map(|(task, to)| answer_to(task, to, text, message)).collect()

@@ -1,11 +1,13 @@
 //! All that is known of one coordinated request, under the names of the seed, and the one answer made of it.
 
 use super::{Candidate, Item, Plan, Terms, Unmatched, results};
-use crate::{a2a::errand::Ending, artifact::Artifact};
+use crate::{a2a::errand::Ending, artifact::Artifact, coordination::thought::Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
+/// What a question on behalf of a foreign agent is called: this, and its item's alias.
+pub const QUESTION: &str = "question:";
 /// Events of one task's story that are kept.
 const MAX_EVENTS: usize = 200;
 
@@ -132,6 +134,52 @@ impl Record {
         self.task_statuses.insert(item.alias.clone(), status.to_owned());
         self.questions.insert(item.alias.clone(), question.to_owned());
         self.about(item, "handle_input_required", status, question.to_owned());
+    }
+
+    /// A peer of the mesh asks something of the user; saying so again changes nothing.
+    pub(super) fn peer_asks(&mut self, alias: &str, task: &str, question: &str, auth: bool) {
+        let Some(item) = self.item(alias) else { return };
+        if self.questions.get(alias).is_some_and(|known| known == question) {
+            return;
+        }
+        self.task_ids.insert(alias.to_owned(), task.to_owned());
+        let how = if auth { Ending::AuthRequired } else { Ending::InputRequired };
+        self.asks(&item, how.word(), question);
+    }
+
+    /// What a peer asked has been answered.
+    pub(super) fn works_again(&mut self, alias: &str) {
+        if self.questions.remove(alias).is_none() {
+            return;
+        }
+        self.task_statuses.insert(alias.to_owned(), "working".to_owned());
+        self.pending_user_questions = self.questions.values().cloned().collect();
+        if let Some(item) = self.item(alias) {
+            self.about(&item, "handle_input_required", "answered", String::new());
+        }
+    }
+
+    fn item(&self, alias: &str) -> Option<Item> {
+        self.delegation_plan.iter().find(|item| item.alias == alias).cloned()
+    }
+
+    /// Takes what came back from a peer, or that a foreign agent's question has its answer; what is about no item is left.
+    pub fn take(&mut self, reply: &Reply, accepted: &[String]) {
+        if let Some(alias) = reply.id.strip_prefix(QUESTION) {
+            return self.works_again(alias);
+        }
+        let Some(item) = self.item(&reply.id) else { return };
+        if let Some(task) = &reply.task_id {
+            self.task_ids.insert(item.alias.clone(), task.to_string());
+        }
+        if !reply.ok {
+            return self.failed(&item, Ending::Failed.word(), &reply.text);
+        }
+        let mut artifacts = reply.artifacts.clone();
+        if artifacts.is_empty() {
+            artifacts.push(Artifact::text("answer", "text/plain", reply.text.clone()));
+        }
+        self.done(&item, &artifacts, accepted);
     }
 
     /// An item is done with these artifacts, if they can be used.
