@@ -133,7 +133,7 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
     let end = exit::of_state(state);
     let (_, said) = status_of(&done["status"]);
     if end == Exit::Done {
-        return Ok(());
+        return if ask.plan { planning::is_whole(&task, &done) } else { Ok(()) };
     }
     let message = match (end == Exit::NeedsAnswer, said.is_empty()) {
         (true, _) => {

@@ -19,6 +19,7 @@ Exit codes:
   5  nobody answers at that address
   6  the mesh refused; the reason is named
   7  the task waits for an answer, `mesh tasks answer` gives it
+  8  `mesh ask --plan` is answered in part; what is missing is named
  69  a port that it needs is taken, or not for you to take
  73  another process has the data directory
  74  the data cannot be read or written
@@ -46,6 +47,8 @@ pub enum Exit {
     Refused = 6,
     /// The task waits for an answer.
     NeedsAnswer = 7,
+    /// Only a part of the answer is there.
+    Partial = 8,
     /// A port is taken.
     Port = 69,
     /// Another process has the data directory.

@@ -7,6 +7,7 @@ use super::{
     },
     Ask,
 };
+use protocol::coordination::joint::OUTPUT;
 use serde_json::{Value, json};
 
 /// The coordinator's terms: what `--input` says, with the cards and hosts of the command line.
@@ -23,12 +24,23 @@ pub(super) fn terms(ask: &Ask, input: Option<Value>) -> Result<Option<Value>, Fa
     Ok(Some(terms))
 }
 
+fn output_of(task: &Value) -> Option<&Value> {
+    let artifacts = task["artifacts"].as_array()?;
+    let found = artifacts.iter().find(|artifact| artifact["artifactId"] == OUTPUT)?;
+    Some(&found["parts"][0]["data"])
+}
+
+/// Whether the answer of the task that has ended is all there is; else what it lacks.
+pub(super) fn is_whole(id: &str, task: &Value) -> Result<(), Failure> {
+    let Some(answer) = output_of(task).filter(|answer| answer["status"] == "partial") else { return Ok(()) };
+    let lacks: Vec<_> = answer["missing"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    Err(Failure::new(Exit::Partial, format!("task {id} is answered in part: {}", lacks.join("; "))))
+}
+
 /// The answer, and who gave which part of it.
 pub(super) fn show(task: &Value, is_json: bool) -> Result<(), Failure> {
-    let artifacts = task["artifacts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let found = artifacts.iter().find(|artifact| artifact["artifactId"] == "final_output");
     // A task that was ended from outside may have no answer.
-    let Some(answer) = found.map(|artifact| &artifact["parts"][0]["data"]) else {
+    let Some(answer) = output_of(task) else {
         return match is_json {
             true => output::json(task),
             false => output::line(task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default()),
