@@ -71,21 +71,36 @@ impl Page {
 
     /// The task that the errand became.
     pub(super) fn known(&self, errand: &str) -> Option<String> {
-        let record = self.notes.store.latest(&self.key(errand)).ok()??;
-        serde_json::from_slice::<Note>(&record.value).ok().map(|note| note.task_id)
+        let record = self.notes.store.latest(&self.key(errand)).map_err(|error| self.warn(&error)).ok()??;
+        let note = serde_json::from_slice::<Note>(&record.value).map_err(|error| self.warn(&error)).ok()?;
+        Some(note.task_id)
     }
 
     /// Everything that is noted.
     pub fn all(&self) -> Vec<Note> {
-        self.rows().into_iter().map(|(_, note)| note).collect()
+        self.rows().unwrap_or_default().into_iter().map(|(_, note)| note).collect()
     }
 
-    fn rows(&self) -> Vec<(Key, Note)> {
+    /// What is noted, or `None` if that can't be read now. What is there and makes no sense is left out, and told of.
+    fn rows(&self) -> Option<Vec<(Key, Note)>> {
         let tokens = [self.notes.agent.as_str(), self.notes.topic, self.conversation.as_str()];
-        let rows = self.notes.store.read(&Filter::Below(Key::new(&tokens)), 0, MOST).unwrap_or_default();
-        rows.into_iter()
-            .filter_map(|record| Some((record.key, serde_json::from_slice(&record.value).ok()?)))
-            .collect()
+        let rows = self.notes.store.read(&Filter::Below(Key::new(&tokens)), 0, MOST);
+        let rows = rows.map_err(|error| self.warn(&error)).ok()?;
+        let read = |record: blackboard::store::Record| match serde_json::from_slice(&record.value) {
+            Ok(note) => Some((record.key, note)),
+            Err(error) => {
+                self.warn(&error);
+                None
+            }
+        };
+        Some(rows.into_iter().filter_map(read).collect())
+    }
+
+    fn warn(&self, error: &dyn std::fmt::Display) {
+        tracing::warn!(
+            agent = %self.notes.agent, conversation = %self.conversation, %error,
+            "a note about a foreign task can't be read: that task may go on over there"
+        );
     }
 
     async fn write(&self, writes: Vec<Write>) {
@@ -111,7 +126,7 @@ impl Page {
 
     /// Lets go of what was noted of a task: it is over.
     pub(super) async fn forget(&self, task_id: &str) {
-        let rows = self.rows().into_iter().filter(|(_, note)| note.task_id == task_id);
+        let rows = self.rows().unwrap_or_default().into_iter().filter(|(_, note)| note.task_id == task_id);
         self.write(rows.map(|(key, _)| Write::Delete(key)).collect()).await;
     }
 
