@@ -1,6 +1,8 @@
 //! JSON as strangers send it: nesting and duplicate members are refused while parsing, at the first byte that shows
 //! them, so neither the stack nor memory grows with what is refused.
 
+pub mod number;
+
 use crate::problem::{Problem, Reason};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value, map::Entry};

@@ -69,6 +69,8 @@ kinds! {
     InvalidRequest = -32600, "INVALID_ARGUMENT", 400, "INVALID_REQUEST";
     /// No such method or route.
     MethodNotFound = -32601, "UNIMPLEMENTED", 404, "METHOD_NOT_FOUND";
+    /// A route, and not for this method.
+    MethodNotAllowed = -32015, "UNIMPLEMENTED", 405, "METHOD_NOT_ALLOWED";
     /// A member is missing, of the wrong type, or outside its range.
     InvalidParams = -32602, "INVALID_ARGUMENT", 400, "INVALID_PARAMS";
     /// A fault of ours.

@@ -17,9 +17,31 @@ pub struct Route {
     pub named: Map<String, Value>,
 }
 
+/// The member of an error that says which methods there are.
+pub const ALLOW: &str = "allow";
+
 /// The route of `method` at `path`, which begins behind the interface's URL. A `POST` may stand for the `GET` of a
 /// subscription: the prose and the proto of A2A differ there.
+///
+/// # Errors
+/// Where there are routes for other methods, they are named under [`ALLOW`].
 pub fn find(method: &str, path: &str) -> Result<Route, A2aError> {
+    let missing = match at(method, path) {
+        Ok(route) => return Ok(route),
+        Err(missing) => missing,
+    };
+    let others = [("GET", "GET, HEAD"), ("POST", "POST"), ("DELETE", "DELETE")];
+    let others = others.iter().filter(|(method, _)| at(method, path).is_ok()).map(|(_, words)| *words);
+    let others = others.collect::<Vec<_>>().join(", ");
+    if others.is_empty() {
+        return Err(missing);
+    }
+    let method: String = method.chars().take(20).collect();
+    let message = format!("{method} is not taken here, {others} is");
+    Err(A2aError::new(Kind::MethodNotAllowed, message).with(ALLOW, others))
+}
+
+fn at(method: &str, path: &str) -> Result<Route, A2aError> {
     let unknown = || {
         let path: String = path.chars().take(80).collect();
         A2aError::new(Kind::MethodNotFound, format!("no operation is at {method} {path:?}"))
@@ -186,6 +208,27 @@ mod tests {
             ("DELETE", "tasks/t-1/pushNotificationConfigs"),
         ] {
             assert_eq!(found(method, path), None, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_one_names_its_methods() {
+        for (method, path, allowed) in [
+            ("PUT", "tasks", Some("GET, HEAD")),
+            ("POST", "acme/tasks", Some("GET, HEAD")),
+            ("GET", "message:send", Some("POST")),
+            ("DELETE", "tasks/t-1", Some("GET, HEAD")),
+            ("PATCH", "tasks/t-1:subscribe", Some("GET, HEAD, POST")),
+            ("PUT", "tasks/t-1/pushNotificationConfigs", Some("GET, HEAD, POST")),
+            ("POST", "tasks/t-1/pushNotificationConfigs/c", Some("GET, HEAD, DELETE")),
+            ("PUT", "", None),
+            ("GET", "tasks/:cancel", None),
+            ("GET", "a/b/tasks", None),
+        ] {
+            let error = find(method, path).unwrap_err();
+            assert_eq!(error.metadata.get(ALLOW).map(String::as_str), allowed, "{method} {path}");
+            let kind = if allowed.is_some() { Kind::MethodNotAllowed } else { Kind::MethodNotFound };
+            assert_eq!(error.kind, kind, "{method} {path}");
         }
     }
 

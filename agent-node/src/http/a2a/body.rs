@@ -1,13 +1,33 @@
 //! A body as JSON, for both bindings.
 
-use protocol::a2a::{error::A2aError, json::Invalid};
+use protocol::{
+    a2a::{error::A2aError, json::Invalid},
+    json::number::written,
+};
 use serde::Deserialize;
 use serde_json::Value;
+use std::fmt;
+
+/// What a JSON-RPC request is called, as JSON: a number with the digits that it was sent with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Id(String);
+
+impl Default for Id {
+    fn default() -> Self {
+        Self("null".to_owned())
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// A body that is refused, and the id it has as a JSON-RPC request, if that can be told.
 pub(super) struct Refused {
     pub(super) error: A2aError,
-    pub(super) id: Value,
+    pub(super) id: Id,
 }
 
 #[derive(Deserialize)]
@@ -24,17 +44,22 @@ pub(super) fn parse(body: &[u8], depth: usize) -> Result<Value, Box<Refused>> {
         Box::new(match head {
             Some(Head { id }) => {
                 let what = problem.message.trim_start_matches("malformed JSON: ").to_owned();
-                Refused { error: Invalid::new("", what).into(), id: called(id).unwrap_or_default() }
+                let id = called(body, id).unwrap_or_default();
+                Refused { error: Invalid::new("", what).into(), id }
             }
-            None => Refused { error: problem.into(), id: Value::Null },
+            None => Refused { error: problem.into(), id: Id::default() },
         })
     })
 }
 
-/// `id` if a request may be called so.
-pub(super) fn called(id: Value) -> Option<Value> {
-    match id {
-        Value::String(_) | Value::Number(_) | Value::Null => Some(id),
+/// `id`, which is the one in `body`, if a request may be called so.
+pub(super) fn called(body: &[u8], id: Value) -> Option<Id> {
+    match &id {
+        Value::Number(number) if number.is_f64() => {
+            let sent = std::str::from_utf8(body).ok().and_then(|body| written(body, "id"));
+            Some(Id(sent.map_or_else(|| id.to_string(), str::to_owned)))
+        }
+        Value::String(_) | Value::Number(_) | Value::Null => Some(Id(id.to_string())),
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
@@ -58,9 +83,19 @@ mod tests {
             ("", Kind::Parse, json!(null)),
         ] {
             let refused = parse(body.as_bytes(), 32).unwrap_err();
-            assert_eq!((refused.error.kind, refused.id), (kind, id), "{body}");
+            assert_eq!((refused.error.kind, refused.id), (kind, Id(id.to_string())), "{body}");
         }
         assert_eq!(parse(b"\xff", 32).map_err(|refused| refused.error.kind), Err(Kind::Parse));
         assert_eq!(parse(b"{\"id\":1}", 32).ok(), Some(json!({ "id": 1 })));
+    }
+
+    #[test]
+    fn an_id_keeps_the_digits_it_was_sent_with() {
+        for id in ["7", "-3", "18446744073709551616", "12345678901234567890123", "1.50", "1e2", "-0", "\"a\"", "null"] {
+            let body = format!(r#"{{"jsonrpc":"2.0", "id" : {id} ,"method":"x"}}"#);
+            let read = parse(body.as_bytes(), 32).ok().unwrap();
+            assert_eq!(called(body.as_bytes(), read["id"].clone()), Some(Id(id.to_owned())));
+        }
+        assert_eq!(called(b"{}", json!([1])), None);
     }
 }

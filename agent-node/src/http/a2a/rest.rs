@@ -67,6 +67,9 @@ fn refusal(error: &A2aError, media_type: &'static str) -> HttpResponse {
     if let Some(wait) = error.retry_after {
         answer.insert_header((header::RETRY_AFTER, wait.as_secs().max(1).to_string()));
     }
+    if let Some(allowed) = error.metadata.get(route::ALLOW) {
+        answer.insert_header((header::ALLOW, allowed.as_str()));
+    }
     answer.content_type(media_type).body(error.to_rest().to_string())
 }
 

@@ -1,8 +1,9 @@
-//! The JSON-RPC binding (A2A §9): every answer is 200, and what went wrong stands in it.
+//! The JSON-RPC binding (A2A §9): every answer is 200, and what went wrong stands in it. Every operation of A2A has an
+//! answer, so a request without an id, a notification that must not have one (JSON-RPC 2.0 §4.1), is refused.
 
 use super::{
-    body,
-    call::{Answer, Call, Reply, activated, text},
+    body::{self, Id},
+    call::{Call, Reply, activated, text},
     stream,
 };
 use crate::http::routes::Node;
@@ -20,8 +21,7 @@ use protocol::{
     },
     principal::Principal,
 };
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// Takes one call.
 pub(super) async fn post(
@@ -30,7 +30,7 @@ pub(super) async fn post(
     by: web::ReqData<Principal>,
     body: web::ReqData<Bytes>,
 ) -> HttpResponse {
-    let mut id = Value::Null;
+    let mut id = Id::default();
     let extensions = node.host(&request).ok().and_then(|local| activated(&request, local));
     let leaving = node.leaving.clone();
     match take(&request, node, by.into_inner(), &body, &mut id).await {
@@ -39,29 +39,30 @@ pub(super) async fn post(
             if let Some(extensions) = extensions {
                 answer.insert_header((EXTENSIONS_PARAMETER, extensions));
             }
-            answer.json(Answered { jsonrpc: "2.0", id: &id, result: &result })
+            match serde_json::to_string(&result) {
+                Ok(result) => answer.content_type(JSON).body(answered(&id, "result", &result)),
+                Err(error) => refusal(&A2aError::new(Kind::Internal, error.to_string()), &id),
+            }
         }
         Ok(Reply::Many(heard)) => stream::answer(*heard, &leaving, extensions, move |event| {
-            let answer = match event {
-                Ok(event) => json!({ "jsonrpc": "2.0", "id": id, "result": event }),
-                Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error.to_rpc() }),
-            };
-            answer.to_string()
+            match event {
+                Ok(event) => answered(&id, "result", &event.to_json()),
+                Err(error) => answered(&id, "error", &error.to_rpc().to_string()),
+            }
         }),
         Err(error) => refusal(&error, &id),
     }
 }
 
-/// What a call that went well is answered with.
-#[derive(Serialize)]
-struct Answered<'a> {
-    jsonrpc: &'static str,
-    id: &'a Value,
-    result: &'a Answer,
+const JSON: &str = "application/json";
+
+/// An answer whose `member` is the JSON in `value`.
+fn answered(id: &Id, member: &str, value: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":{value}}}"#)
 }
 
 /// An error, with the status that stands for who may not (A2A §9.5 leaves 200 for all others).
-fn refusal(error: &A2aError, id: &Value) -> HttpResponse {
+fn refusal(error: &A2aError, id: &Id) -> HttpResponse {
     let is_about_the_caller =
         [Kind::Unauthenticated, Kind::Forbidden, Kind::Unavailable].contains(&error.kind);
     let status = if is_about_the_caller { error.kind.http_status() } else { 200 };
@@ -72,7 +73,7 @@ fn refusal(error: &A2aError, id: &Value) -> HttpResponse {
     if let Some(wait) = error.retry_after {
         answer.insert_header((header::RETRY_AFTER, wait.as_secs().max(1).to_string()));
     }
-    answer.json(json!({ "jsonrpc": "2.0", "id": id, "error": error.to_rpc() }))
+    answer.content_type(JSON).body(answered(id, "error", &error.to_rpc().to_string()))
 }
 
 async fn take(
@@ -80,7 +81,7 @@ async fn take(
     node: web::Data<Node>,
     by: Principal,
     body: &[u8],
-    id: &mut Value,
+    id: &mut Id,
 ) -> Result<Reply, A2aError> {
     let media_type = text(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
     if !is_json(media_type) {
@@ -94,8 +95,10 @@ async fn take(
     let Value::Object(mut members) = parsed else {
         return Err(invalid("a request is one JSON object; batches are not taken"));
     };
-    *id = body::called(members.remove("id").unwrap_or_default())
-        .ok_or_else(|| invalid("id must be a string, a number or null"))?;
+    let Some(named) = members.remove("id") else {
+        return Err(invalid("id is missing: every operation has an answer, so none is taken as a notification"));
+    };
+    *id = body::called(body, named).ok_or_else(|| invalid("id must be a string, a number or null"))?;
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("jsonrpc must be \"2.0\""));
     }
