@@ -6,6 +6,7 @@ mod harness;
 
 mod scenarios {
     mod a2a;
+    mod a2a_limits;
     mod a2a_strangers;
     mod artifacts;
     mod auction;

@@ -23,6 +23,7 @@ pub mod security;
 pub mod card_signature;
 pub mod jcs;
 
+pub mod limits;
 pub mod request;
 pub mod route;
 pub mod terms;

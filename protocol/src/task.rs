@@ -177,7 +177,7 @@ pub struct Task {
 }
 
 /// The most messages of one task that are kept, beside the one it began with; the oldest go first.
-const MAX_HISTORY: usize = 200;
+pub const MAX_HISTORY: usize = 200;
 
 impl Task {
     /// Whether `principal` may see it.

@@ -147,3 +147,64 @@ async fn json_that_may_not_be_is_told_from_what_is_no_json() {
         assert_eq!((&told["error"]["code"], &told["id"]), (&json!(code), &id), "{told}");
     }
 }
+
+#[tokio::test]
+async fn an_id_comes_back_as_it_was_sent_and_a_request_without_one_is_refused() {
+    let mesh = up().await;
+    let call = async |body: String| {
+        let request = client().post(format!("{}/a2a/rpc", mesh.agents["one-01"])).header("a2a-version", "1.0");
+        request.header("content-type", "application/json").body(body).send().await.unwrap().text().await.unwrap()
+    };
+    for id in ["9007199254740993", "123456789012345678901234567890", "1.10", "-0", "\"1\"", "null"] {
+        for method in ["ListTasks", "NoSuchMethod"] {
+            let told = call(format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#)).await;
+            assert!(told.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"#)), "{told}");
+            serde_json::from_str::<Value>(&told).unwrap();
+        }
+    }
+    let message = said("m", "hello");
+    let told =
+        call(json!({ "jsonrpc": "2.0", "method": "SendMessage", "params": { "message": message } }).to_string()).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["id"], &told["error"]["code"]), (&Value::Null, &json!(-32600)), "{told}");
+    assert!(told["error"]["message"].as_str().unwrap().contains("id is missing"), "{told}");
+    let listed: Value = serde_json::from_str(&call(r#"{"jsonrpc":"2.0","method":"ListTasks","id":1}"#.to_owned()).await).unwrap();
+    assert_eq!(listed["result"]["totalSize"], 0, "nothing has begun");
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_told_the_right_ones() {
+    let mesh = up().await;
+    for (method, path, allow) in [
+        ("PUT", "tasks", "GET, HEAD"),
+        ("DELETE", "tasks/t-1", "GET, HEAD"),
+        ("GET", "message:send", "POST"),
+        ("PATCH", "acme/tasks/t-1/pushNotificationConfigs/c", "GET, HEAD, DELETE"),
+    ] {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let url = format!("{}/a2a/v1/{path}", mesh.agents["one-01"]);
+        let answer = client().request(method, url).header("a2a-version", "1.0").send().await.unwrap();
+        assert_eq!((answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap()), (405, allow), "{path}");
+        let told: Value = answer.json().await.unwrap();
+        assert_eq!((&told["error"]["code"], &told["error"]["status"]), (&json!(405), &json!("UNIMPLEMENTED")), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_that_could_never_be_called_is_refused_by_the_name_of_the_switch() {
+    let mesh = up().await;
+    let (_, done) = sent(&mesh, "none-01", json!({ "message": said("m", "hello") })).await;
+    let path = format!("/a2a/v1/tasks/{}/pushNotificationConfigs", done["task"]["id"].as_str().unwrap());
+    for (url, why) in [
+        ("http://localhost:9/hook", "localhost leads to"),
+        ("https://localhost:9/hook", "localhost leads to"),
+        ("http://127.0.0.1:9/hook", "127.0.0.1 is loopback"),
+        ("https://192.168.1.1/hook", "192.168.1.1 is private"),
+    ] {
+        let (status, told) = answer(called(&mesh, "none-01", &path, &json!({ "url": url }))).await;
+        let violation = &told["error"]["details"][1]["fieldViolations"][0];
+        let said = violation["description"].as_str().unwrap_or_default();
+        assert_eq!((status, violation["field"].as_str()), (400, Some("url")), "{told}");
+        assert!(said.contains(why) && said.contains("mesh: { outside: { allow:"), "{said}");
+    }
+}

@@ -23,6 +23,7 @@ use crate::outbox::{
 use blackboard::store::Shared;
 use discover::Found;
 use protocol::{
+    a2a::limits::MAX_PARTS,
     coordination::{
         joint::{
             self, MAX_TEXT, OUTPUT, RECORD, Terms, plan,
@@ -36,9 +37,6 @@ use protocol::{
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::sync::mpsc;
-
-/// The most parts of one request; the rest is named as nobody's.
-const MAX_ITEMS: usize = 24;
 
 /// The coordinator of one agent.
 #[derive(Clone)]
@@ -72,6 +70,7 @@ impl Coordinator {
             Ok(terms) => (terms, None),
             Err(reason) => (Terms::default(), Some(reason)),
         };
+        let unreadable = unreadable.or_else(|| terms.names_too_much());
         let kept = so_far::kept(&ask.prompt.produced);
         let mut run = Run {
             coordinator: self,
@@ -128,8 +127,8 @@ impl Run<'_> {
         self.discover().await;
         let skills: Vec<_> = self.found.values().flat_map(Found::advertised).collect();
         let mut plan = plan(&normalized, &self.terms, &skills);
-        for item in plan.items.split_off(plan.items.len().min(MAX_ITEMS)) {
-            let reason = format!("a request has at most {MAX_ITEMS} parts");
+        for item in plan.items.split_off(plan.items.len().min(MAX_PARTS)) {
+            let reason = format!("a request has at most {MAX_PARTS} parts");
             plan.unmatched.push(joint::Unmatched { text: item.text, reason });
         }
         self.record.planned(plan);

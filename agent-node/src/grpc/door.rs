@@ -8,7 +8,10 @@ use crate::http::{
 };
 use hyper::{server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use protocol::ids::AgentId;
+use protocol::{
+    a2a::limits::{MAX_GRPC_CALLS, MAX_GRPC_HEAD},
+    ids::AgentId,
+};
 use std::{
     io,
     net::{IpAddr, SocketAddr},
@@ -27,9 +30,6 @@ use tokio::{
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Threads that serve calls: actix has its own, which take nothing that moves between threads.
 const THREADS: usize = 2;
-/// Calls at once on a connection, its streams among them.
-const MAX_CALLS: u32 = 1_024;
-const MAX_HEAD_BYTES: u32 = 16 * 1024;
 /// How much of a message may be on its way before it is read.
 const WINDOW: u32 = 512 * 1024;
 /// How often a peer is asked whether it is still there, and how long it may take to say so.
@@ -126,8 +126,8 @@ async fn serve(mut socket: TcpStream, peer: SocketAddr, door: Door) -> Result<()
     let service = service_fn(move |request| gate::answer(door.clone(), from, request));
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_CALLS)
-        .max_header_list_size(MAX_HEAD_BYTES)
+        .max_concurrent_streams(MAX_GRPC_CALLS as u32)
+        .max_header_list_size(MAX_GRPC_HEAD as u32)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
         .keep_alive_interval(PING)

@@ -10,7 +10,7 @@ mod resolve;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
-use protocol::outside::Rules;
+use protocol::{a2a::limits, limits::Limits, outside::Rules};
 use reqwest::{
     Client, ClientBuilder, Method, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -22,6 +22,8 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 /// Bounds of every call.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
+    /// How long a name may take that is looked up before anything is called there.
+    pub look_up: Duration,
     /// How long a name and a connection may take.
     pub connect: Duration,
     /// How long an answer may take, first byte sent to last byte read; for a stream, until its head is there.
@@ -39,21 +41,21 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self {
+            look_up: Duration::from_secs(2),
             connect: Duration::from_secs(5),
             answer: Duration::from_secs(30),
             silence: Duration::from_secs(90),
-            max_bytes: 4 << 20,
-            max_stream_bytes: 64 << 20,
-            max_task_bytes: 8 << 20,
+            max_bytes: limits::MAX_FOREIGN_ANSWER,
+            max_stream_bytes: limits::MAX_FOREIGN_STREAM,
+            max_task_bytes: limits::foreign_task_bytes(&Limits::default()),
         }
     }
 }
 
 impl Bounds {
-    /// The usual ones, for a node of these limits. What a foreign task brings goes on to its owner in one message, which is
-    /// bounded too, so some of it is left for the rest of that message.
-    pub fn of(limits: &protocol::limits::Limits) -> Self {
-        Self { max_task_bytes: limits.max_artifact_bytes / 16 * 15, ..Self::default() }
+    /// The usual ones, for a node of these limits.
+    pub fn of(configured: &Limits) -> Self {
+        Self { max_task_bytes: limits::foreign_task_bytes(configured), ..Self::default() }
     }
 }
 
@@ -207,6 +209,19 @@ impl Outside {
     /// Whether `url` may be called, as far as that shows without asking for a name.
     pub fn check(&self, url: &str) -> Result<(), Error> {
         self.request(&self.requests, Call::new(Method::POST, url)).map(drop)
+    }
+
+    /// Whether `url` may be called, as far as that shows now: where its name leads is looked up, and a name that can't be
+    /// has the benefit of the doubt. Whatever is found, the address is judged again where the connection is opened.
+    pub async fn look_up(&self, url: &str) -> Result<(), Error> {
+        self.check(url)?;
+        let Ok(parsed) = Url::parse(url) else { return Ok(()) };
+        let Some(host) = parsed.host_str().filter(|_| literal(&parsed).is_none()) else { return Ok(()) };
+        let found = resolve::lead(&self.rules, host, parsed.scheme() == "http");
+        match tokio::time::timeout(self.bounds.look_up, found).await {
+            Ok(Ok(_)) | Ok(Err(resolve::Astray::Unknown(_))) | Err(_) => Ok(()),
+            Ok(Err(resolve::Astray::NotAllowed(NotAllowed(why)))) => Err(Error::NotAllowed(why)),
+        }
     }
 
     /// What holds for every call.

@@ -16,7 +16,10 @@ use actix::{
 };
 use blackboard::store::{Batch, Error, Key, Lane, Shared, Write};
 use protocol::{
-    a2a::push::PushConfig,
+    a2a::{
+        limits::{MAX_WEBHOOK_MISSED, WEBHOOK_ATTEMPT_MS, WEBHOOK_ATTEMPTS},
+        push::PushConfig,
+    },
     ids::{AgentId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
@@ -25,16 +28,11 @@ use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use std::{cell::Cell, collections::HashMap, rc::Rc, time::Duration};
 
-/// Webhooks one task may have.
-pub const MAX_WEBHOOKS: usize = 32;
 /// How long one attempt may take.
-const ATTEMPT: Duration = Duration::from_secs(15);
-/// Attempts for one event; the waits between them double from [`FIRST_WAIT`] on.
-const ATTEMPTS: u32 = 8;
+const ATTEMPT: Duration = Duration::from_millis(WEBHOOK_ATTEMPT_MS as u64);
+/// The wait after the first of [`WEBHOOK_ATTEMPTS`] for one event; it doubles from attempt to attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Events in a row that came to nothing, after which a webhook is given up.
-const MAX_MISSED: u32 = 3;
 
 /// A webhook as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +48,7 @@ pub struct Webhook {
     pub told: Place,
     /// Events in a row that it was not told of.
     #[serde(default)]
-    pub missed: u32,
+    pub missed: usize,
     /// Whether nothing more is pushed: the task has ended, or the webhook was given up.
     #[serde(default)]
     pub is_over: bool,
@@ -256,7 +254,7 @@ impl Pushing {
             for seen in events {
                 self.tell(&seen).await;
                 self.webhook.told = seen.id;
-                self.webhook.is_over = seen.is_last || self.webhook.missed >= MAX_MISSED;
+                self.webhook.is_over = seen.is_last || self.webhook.missed >= MAX_WEBHOOK_MISSED;
                 self.note().await?;
                 if self.webhook.is_over {
                     break;
@@ -294,7 +292,7 @@ impl Pushing {
     async fn tell(&mut self, seen: &Seen) {
         let body = seen.data.to_json();
         let mut wait = FIRST_WAIT;
-        for attempt in 1..=ATTEMPTS {
+        for attempt in 1..=WEBHOOK_ATTEMPTS {
             match self.attempt(body.clone()).await {
                 Ok(()) => {
                     self.webhook.missed = 0;
@@ -309,7 +307,7 @@ impl Pushing {
                     }
                 }
             }
-            if attempt < ATTEMPTS {
+            if attempt < WEBHOOK_ATTEMPTS {
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }

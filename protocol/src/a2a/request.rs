@@ -2,6 +2,7 @@
 
 use super::{
     json::{Fields, FromProto, Invalid},
+    limits::MAX_PAGE,
     message::{Message, Role},
     push::PushConfig,
     task::{Task, TaskState, state_if_any},
@@ -275,9 +276,6 @@ pub struct GetExtendedAgentCard {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
-
-/// The most tasks on a page.
-pub const MAX_PAGE: usize = 100;
 
 fn length(fields: &mut Fields, name: &str) -> Result<Option<usize>, Invalid> {
     let length = fields.int32(name)?;

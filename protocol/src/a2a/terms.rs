@@ -7,6 +7,7 @@ use super::{
     },
     error::{A2aError, Kind},
     json::Invalid,
+    limits,
     message::Message,
     part::Content,
     request::Operation,
@@ -199,6 +200,7 @@ impl Terms {
     fn extensions(&self, card: &Card, is_extended: bool) -> Vec<AgentExtension> {
         let mut params = Map::new();
         params.insert("limits".into(), json!(card.limits));
+        params.insert("a2aLimits".into(), Value::Object(limits::declared(&card.limits)));
         params.insert("open".into(), json!(card.open));
         if is_extended {
             params.insert("terms".into(), json!(card.terms));

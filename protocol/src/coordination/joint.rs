@@ -10,7 +10,7 @@ pub mod record;
 pub mod results;
 pub mod so_far;
 
-use crate::a2a::{errand::Bounds, interaction::Mode};
+use crate::a2a::{errand::Bounds, interaction::Mode, limits::MAX_CARDS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -90,6 +90,13 @@ impl Terms {
             None | Some(Value::Null) => Ok(Self::default()),
             Some(input) => serde_json::from_value(input.clone()).map_err(|error| format!("input: {error}")),
         }
+    }
+
+    /// What is wrong with it, if it names more cards or hosts than it may.
+    pub fn names_too_much(&self) -> Option<String> {
+        let named = [("cards", self.cards.len()), ("hosts", self.hosts.len())];
+        let (name, count) = named.into_iter().find(|(_, count)| *count > MAX_CARDS)?;
+        Some(format!("input: {count} {name} are named, the limit is {MAX_CARDS}"))
     }
 
     /// Where agents are looked for.

@@ -12,9 +12,6 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
-/// The most cards that are looked at.
-const MAX_CARDS: usize = 32;
-
 /// One agent that may be asked.
 pub(super) enum Found {
     Peer(PeerSkill),
@@ -71,10 +68,10 @@ impl Run<'_> {
                 Vec::new()
             }
             Discovery::DirectConfig => {
-                join_all(self.terms.cards.iter().take(MAX_CARDS).map(|card| self.given(card))).await
+                join_all(self.terms.cards.iter().map(|card| self.given(card))).await
             }
             Discovery::WellKnownUri => {
-                join_all(self.terms.hosts.iter().take(MAX_CARDS).map(|host| self.known(host))).await
+                join_all(self.terms.hosts.iter().map(|host| self.known(host))).await
             }
         };
         for (place, card) in cards {

@@ -15,6 +15,7 @@ use protocol::{
     a2a::{
         error::{A2aError, Kind},
         event::SendMessageResponse,
+        limits::MAX_TENANT,
         push::PushConfig,
         request::{Operation, PushConfigPage, Request, TaskPage},
         route,
@@ -162,10 +163,10 @@ impl Call {
         let named = AgentId::parse(tenant).ok().and_then(|id| self.node.agents.get(&id));
         match named {
             Some(local) => self.local = local.clone(),
-            None if tenant.chars().count() > 128 || tenant.chars().any(char::is_control) => {
+            None if tenant.chars().count() > MAX_TENANT || tenant.chars().any(char::is_control) => {
                 return Err(protocol::a2a::json::Invalid::new(
                     "tenant",
-                    "may have 128 characters, no control ones",
+                    format!("may have {MAX_TENANT} characters, no control ones"),
                 )
                 .into());
             }

@@ -19,6 +19,7 @@ use protocol::{
         error::{A2aError, Kind},
         event::StreamResponse,
         json::Invalid,
+        limits::PAGE,
         request::{CancelTask, GetTask, ListTasks, SubscribeToTask, TaskPage},
         task::Task as Shown,
     },
@@ -26,9 +27,6 @@ use protocol::{
 };
 use serde_json::Value;
 use std::{cmp::Reverse, collections::BTreeMap};
-
-/// So many tasks on a page when nobody says how many.
-const PAGE: usize = 50;
 
 /// A task as it goes out: with so much of its history, and with its award for those who ask for what the mesh adds.
 pub(super) fn shown(call: &Call, row: &TaskRow, history: Option<usize>) -> Result<Shown, A2aError> {

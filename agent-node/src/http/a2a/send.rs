@@ -17,6 +17,7 @@ use protocol::{
         error::{A2aError, Kind},
         event::{SendMessageResponse, StreamResponse},
         json::Invalid,
+        limits::{MAX_CONTEXT, MAX_REFERENCES},
         message::Message,
         part::{Artifact, Content},
         request::SendMessage,
@@ -28,11 +29,6 @@ use protocol::{
     task::{Contact, Status, Task, TaskState},
 };
 use serde_json::Map;
-
-/// The most tasks a message may refer to.
-const MAX_REFERENCES: usize = 16;
-/// The longest name of a context.
-const MAX_CONTEXT: usize = 256;
 
 /// A message that was taken, and the task it belongs to.
 struct Taken {
@@ -107,6 +103,7 @@ async fn take(call: &Call, request: SendMessage) -> Result<Taken, A2aError> {
             return Err(A2aError::new(Kind::PushNotificationNotSupported, "this agent calls no webhooks"));
         }
         webhooks::check(call, webhook)
+            .await
             .map_err(|invalid| A2aError::from(invalid.under("configuration.taskPushNotificationConfig")))?;
     }
     let taken = match request.message.task_id.clone() {
@@ -257,8 +254,11 @@ fn files(message: &Message) -> Vec<Artifact> {
 
 /// What the tasks a message refers to have produced. One that the caller may not see is as good as none.
 fn referred_to(call: &Call, message: &Message) -> Result<Vec<Artifact>, A2aError> {
+    if message.reference_task_ids.len() > MAX_REFERENCES {
+        return Err(Invalid::new("message.referenceTaskIds", format!("may name {MAX_REFERENCES} tasks")).into());
+    }
     let mut artifacts = Vec::new();
-    for id in message.reference_task_ids.iter().take(MAX_REFERENCES) {
+    for id in &message.reference_task_ids {
         let Ok(task) = TaskId::parse(id) else { continue };
         let found = tasks::find(call.local.store.as_ref(), &call.local.id, &task, &call.by);
         if let Some(row) = found.map_err(|error| store(&error))?.filter(|row| call.may_see(&row.task)) {

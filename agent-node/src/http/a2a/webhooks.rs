@@ -6,31 +6,29 @@ use super::{
 };
 use crate::{
     conversation::record::TaskRow,
-    outbox::webhooks::{self, MAX_WEBHOOKS, Put, Remove, Webhook},
+    outbox::webhooks::{self, Put, Remove, Webhook},
     tasks::follow::Place,
 };
 use protocol::a2a::{
     error::{A2aError, Kind},
     json::Invalid,
+    limits::{MAX_WEBHOOK_ID, MAX_WEBHOOK_PAGE, MAX_WEBHOOKS},
     push::PushConfig,
     request::{ListPushConfigs, PushConfigName, PushConfigPage},
 };
 
-/// The longest name of a webhook.
-const MAX_ID: usize = 128;
-/// The most webhooks on a page.
-const PAGE: usize = 100;
-
 /// Whether such a webhook may be had; what is wrong with it is named by its member.
-pub(super) fn check(call: &Call, config: &PushConfig) -> Result<(), Invalid> {
-    if config.id.as_ref().is_some_and(|id| id.chars().count() > MAX_ID || id.chars().any(char::is_control)) {
-        return Err(Invalid::new("id", format!("may have {MAX_ID} characters, no control ones")));
+pub(super) async fn check(call: &Call, config: &PushConfig) -> Result<(), Invalid> {
+    let is_odd = |id: &String| id.chars().count() > MAX_WEBHOOK_ID || id.chars().any(char::is_control);
+    if config.id.as_ref().is_some_and(is_odd) {
+        let problem = format!("may have {MAX_WEBHOOK_ID} characters, no control ones");
+        return Err(Invalid::new("id", problem));
     }
     let texts = [&config.token, &config.authentication.as_ref().and_then(|with| with.credentials.clone())];
     if texts.into_iter().flatten().any(|text| text.chars().any(char::is_control)) {
         return Err(Invalid::new("authentication", "no control characters: it goes into a header"));
     }
-    call.local.outside.check(&config.url).map_err(|error| Invalid::new("url", error.to_string()))
+    call.local.outside.look_up(&config.url).await.map_err(|error| Invalid::new("url", error.to_string()))
 }
 
 /// Keeps a webhook for what follows `after`.
@@ -62,7 +60,7 @@ pub(super) async fn create(call: &Call, config: PushConfig) -> Result<PushConfig
         return Err(Invalid::new("taskId", "is required").into());
     };
     let (row, head) = look::find(call, &task)?;
-    check(call, &config)?;
+    check(call, &config).await?;
     put(call, row, config, (head, usize::MAX)).await
 }
 
@@ -85,7 +83,7 @@ pub(super) fn get(call: &Call, name: &PushConfigName) -> Result<PushConfig, A2aE
 /// All of them, page by page.
 pub(super) fn list(call: &Call, request: &ListPushConfigs) -> Result<PushConfigPage, A2aError> {
     let (_, all) = all(call, &request.task_id)?;
-    let size = request.page_size.filter(|size| *size > 0).unwrap_or(PAGE).min(PAGE);
+    let size = request.page_size.filter(|size| *size > 0).unwrap_or(MAX_WEBHOOK_PAGE).min(MAX_WEBHOOK_PAGE);
     let after = request.page_token.as_ref();
     let mut rest: Vec<_> = all
         .into_iter()

@@ -5,7 +5,10 @@ use crate::agent::Look;
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use futures_util::future::join_all;
-use protocol::problem::{Problem, Reason};
+use protocol::{
+    a2a::limits::declared,
+    problem::{Problem, Reason},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{
@@ -117,6 +120,7 @@ pub async fn state(node: web::Data<Node>) -> HttpResponse {
     HttpResponse::Ok().json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "limits": node.limits.as_ref(),
+        "a2aLimits": declared(&node.limits),
         "agents": agents,
         "readers": node.readers.open(),
         "parts": parts,

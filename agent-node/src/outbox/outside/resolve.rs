@@ -30,23 +30,39 @@ impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
         let (rules, only_named, host) = (self.rules.clone(), self.only_named, name.as_str().to_owned());
         Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
-            let mut refused = None;
-            let mut passed = Vec::new();
-            for address in found {
-                match judge(&rules, address.ip(), only_named) {
-                    Ok(()) => passed.push(address),
-                    Err(NotAllowed(why)) => {
-                        refused = Some(format!("{host} leads to {}, which {why}", address.ip()))
-                    }
-                }
-            }
-            match (passed.is_empty(), refused) {
-                (true, Some(why)) => Err(NotAllowed(why).into()),
-                (true, None) => Err(format!("{host} has no address").into()),
-                (false, _) => Ok(Box::new(passed.into_iter()) as Addrs),
+            match lead(&rules, &host, only_named).await {
+                Ok(passed) => Ok(Box::new(passed.into_iter()) as Addrs),
+                Err(Astray::NotAllowed(refused)) => Err(refused.into()),
+                Err(Astray::Unknown(why)) => Err(why.into()),
             }
         })
+    }
+}
+
+/// Why a name leads nowhere.
+pub(super) enum Astray {
+    /// To addresses that may not be called.
+    NotAllowed(NotAllowed),
+    /// Nobody knows it.
+    Unknown(String),
+}
+
+/// The addresses of `host` that may be called.
+pub(super) async fn lead(rules: &Rules, host: &str, only_named: bool) -> Result<Vec<SocketAddr>, Astray> {
+    let found = tokio::net::lookup_host((host, 0)).await;
+    let found: Vec<SocketAddr> = found.map_err(|error| Astray::Unknown(error.to_string()))?.collect();
+    let mut refused = None;
+    let mut passed = Vec::new();
+    for address in found {
+        match judge(rules, address.ip(), only_named) {
+            Ok(()) => passed.push(address),
+            Err(NotAllowed(why)) => refused = Some(format!("{host} leads to {}, which {why}", address.ip())),
+        }
+    }
+    match (passed.is_empty(), refused) {
+        (true, Some(why)) => Err(Astray::NotAllowed(NotAllowed(why))),
+        (true, None) => Err(Astray::Unknown(format!("{host} has no address"))),
+        (false, _) => Ok(passed),
     }
 }
 

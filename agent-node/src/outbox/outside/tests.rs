@@ -143,3 +143,29 @@ async fn a_stream_is_read_as_it_comes_and_has_an_end() {
         Streamed::Stream(_) => panic!("a stream"),
     }
 }
+
+#[test]
+fn the_usual_bounds_are_the_limits_that_are_declared() {
+    let limits = Limits { max_artifact_bytes: 1 << 20, ..Limits::default() };
+    let declared = protocol::a2a::limits::declared(&limits);
+    let bounds = Bounds::of(&limits);
+    for (name, bound) in [
+        ("maxForeignAnswerBytes", bounds.max_bytes),
+        ("maxForeignStreamBytes", bounds.max_stream_bytes),
+        ("maxForeignTaskBytes", bounds.max_task_bytes),
+    ] {
+        assert_eq!(declared[name], bound, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn where_a_name_leads_is_seen_before_it_is_called() {
+    let nowhere = allowing(&[]);
+    let refused = nowhere.look_up("http://localhost:9/hook").await.unwrap_err();
+    assert!(matches!(refused, Error::NotAllowed(_)), "{refused:?}");
+    let said = refused.to_string();
+    assert!(said.contains("localhost leads to") && said.contains("loopback") && said.contains("allow"), "{said}");
+    assert!(matches!(nowhere.look_up("https://10.0.0.1/").await, Err(Error::NotAllowed(_))));
+    assert_eq!(nowhere.look_up("https://no-such-name.invalid/").await, Ok(()), "it may be known by then");
+    assert_eq!(allowing(&["127.0.0.0/8", "::1"]).look_up("http://localhost:9/hook").await, Ok(()));
+}
