@@ -18,7 +18,9 @@ mod scenarios {
     mod demo;
     mod elsewhere;
     mod foreign;
+    mod foreign_away;
     mod foreign_bounds;
+    mod foreign_hosts;
     #[cfg(feature = "grpc")]
     mod grpc;
     mod health;

@@ -73,6 +73,9 @@ pub struct Ask {
     /// The trace it belongs to, for calls beyond the mesh.
     #[serde(skip)]
     pub trace: Option<TraceContext>,
+    /// Whether it is done under an award, which may be handed back to whoever made it.
+    #[serde(skip)]
+    pub is_awarded: bool,
 }
 
 /// A peer and what it can do.
@@ -164,6 +167,7 @@ pub(crate) mod tests {
             },
             peers: Vec::new(),
             trace: None,
+            is_awarded: false,
         }
     }
 

@@ -27,6 +27,8 @@ pub enum Play {
     Asks(&'static str),
     /// It can't, and says why.
     Fails(&'static str),
+    /// It would not, and says why.
+    Rejects(&'static str),
     /// It works until it is cancelled.
     Never,
     /// It tells more of one artifact for ever.
@@ -147,6 +149,11 @@ impl Foreign {
         self.server = Self::serve(self.inner.clone(), TcpListener::bind(at).unwrap());
     }
 
+    /// Hangs up on everyone, and does not come back.
+    pub async fn leave(&self) {
+        self.server.stop(false).await;
+    }
+
     /// Answers the next so many calls with 503 and `Retry-After: 1`.
     pub fn is_busy_for(&self, calls: usize) {
         self.inner.memory.lock().unwrap().busy = calls;
@@ -225,6 +232,7 @@ impl Inner {
                 None => task(id, "INPUT_REQUIRED", question, json!([])),
             },
             Play::Fails(why) => task(id, "FAILED", why, json!([])),
+            Play::Rejects(why) => task(id, "REJECTED", why, json!([])),
             Play::Says(value) => value,
         }
     }
@@ -377,6 +385,7 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
         | Play::Tells(..)
         | Play::Asks(_)
         | Play::Fails(_)
+        | Play::Rejects(_)
         | Play::CallsBack(_) => events.push(wrapped(json!({ "task": inner.look(task_id, false) }))),
     }
     let told = futures_util::stream::iter(events).then(|event| async move {

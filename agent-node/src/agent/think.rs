@@ -16,7 +16,7 @@ use blackboard::store::{Error, Record};
 use futures_util::FutureExt;
 use protocol::{
     coordination::{
-        What, joint,
+        AnyPattern, What, joint,
         thought::{About, Progress, Prompt, TurnEnd},
     },
     ids::{Capability, ConversationId, EffectId},
@@ -132,7 +132,16 @@ impl AgentActor {
         });
         let trace = self.conversations.get(id).and_then(|conversation| conversation.trace.as_ref());
         let trace = trace.map(|trace| trace.below(SpanName::Effect(&key).id()));
-        let ask = Ask { agent: self.me.clone(), key, prompt: prompt.clone(), peers: peers.collect(), trace };
+        let pattern = self.conversations.get(id).map(|conversation| &conversation.pattern);
+        let is_awarded = pattern.is_some_and(AnyPattern::is_awarded);
+        let ask = Ask {
+            agent: self.me.clone(),
+            key,
+            prompt: prompt.clone(),
+            peers: peers.collect(),
+            trace,
+            is_awarded,
+        };
         let clock = self.parts.clock;
         let brain = brain_for(&self.parts, prompt).clone();
         let most = brain.patience(&ask).unwrap_or_else(|| self.parts.limits.think());

@@ -254,7 +254,7 @@ numbers! {
 
 numbers! {
     /// How long a foreign agent's work is pursued: tries without an answer, looks, and their times.
-    BoundsFile { attempts polls poll_ms answer_ms }
+    BoundsFile { attempts polls poll_ms answer_ms reach_ms }
 }
 
 numbers! {

@@ -29,6 +29,9 @@ pub struct Errand {
     pub mode: Mode,
     /// For how long.
     pub bounds: Bounds,
+    /// Whether somebody else may do it if the agent can't be reached: then it is handed back soon.
+    #[serde(default)]
+    pub is_awarded: bool,
 }
 
 /// What is heard on the way.

@@ -72,6 +72,11 @@ impl Accountable {
         self.ended.is_some()
     }
 
+    /// Whether it is done under somebody's award.
+    pub fn is_awarded(&self) -> bool {
+        self.asker.as_ref().is_some_and(|asker| asker.epoch.is_some())
+    }
+
     /// What has been produced.
     pub fn artifacts(&self) -> &[Artifact] {
         &self.artifacts

@@ -44,6 +44,12 @@ pub struct ContractNet {
     record: AwardRecord,
     kept_word: BTreeMap<AgentId, Vec<bool>>,
     last_failure: Option<String>,
+    /// What those said who were awarded the work and would not do it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    rejections: BTreeMap<AgentId, String>,
+    /// Whether an award came to nothing in any other way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    was_tried: bool,
     /// The last award's; the next one's is greater.
     last_epoch: Epoch,
     /// The peers known at the start; empty from the first round on.
@@ -121,6 +127,8 @@ impl ContractNet {
             record,
             kept_word,
             last_failure: None,
+            rejections: BTreeMap::new(),
+            was_tried: false,
             last_epoch: 0,
             candidates,
         }

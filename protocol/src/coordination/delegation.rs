@@ -46,7 +46,7 @@ pub const MAX_TURNS: u32 = 64;
 #[serde(rename_all = "camelCase")]
 pub struct Delegation {
     me: AgentId,
-    accountable: Accountable,
+    pub(super) accountable: Accountable,
     lease: Option<Duration>,
     patience: Patience,
     turn: u32,
@@ -293,7 +293,7 @@ impl Delegation {
 
     /// Hands an award back, so that the next best does it. What only this agent can do waits for its return.
     fn hand_back(&mut self, why: &str) -> Vec<Effect> {
-        if self.accountable.asker.as_ref().is_none_or(|asker| asker.epoch.is_none()) {
+        if !self.accountable.is_awarded() {
             return Vec::new();
         }
         let mut effects = self.stop(why);

@@ -11,7 +11,7 @@ use protocol::a2a::{
     push::PushConfig,
     request::{Configuration, SendMessage},
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// Streams in a row that bring nothing new before the task is looked at instead.
@@ -192,14 +192,23 @@ impl Run {
         }
     }
 
+    /// Whether a message that came to nothing is sent again. Work that was awarded is not waited for long while nobody is
+    /// there to take it: another bidder may be.
+    fn may_try_again(&self, error: &CallError, attempt: u32, begun: Instant) -> bool {
+        let Errand { bounds, is_awarded, message, .. } = &self.errand;
+        let is_untaken = *is_awarded && message.task_id.is_none() && matches!(error, CallError::Away(_));
+        let may_wait = !is_untaken || begun.elapsed() < Duration::from_millis(bounds.reach_ms);
+        error.is_worth_another_try() && attempt + 1 < bounds.attempts && may_wait
+    }
+
     /// The same message again, under the same id, while nobody answers.
     async fn send(&mut self, push: Option<PushConfig>) -> Result<Option<End>, CallError> {
         let request = self.request(push);
         let within = Duration::from_millis(self.errand.bounds.answer_ms);
-        let mut attempt = 0;
+        let (mut attempt, begun) = (0, Instant::now());
         let answer = loop {
             match self.remote.send(&request, within).await {
-                Err(error) if error.is_worth_another_try() && attempt + 1 < self.errand.bounds.attempts => {
+                Err(error) if self.may_try_again(&error, attempt, begun) => {
                     attempt += 1;
                     rest(attempt, &error).await;
                 }
@@ -216,10 +225,10 @@ impl Run {
     async fn open(&mut self) -> Result<Option<Events>, CallError> {
         let request = self.request(None);
         let within = Duration::from_millis(self.errand.bounds.answer_ms);
-        let mut attempt = 0;
+        let (mut attempt, begun) = (0, Instant::now());
         loop {
             match self.remote.send_streaming(&request, within).await {
-                Err(error) if error.is_worth_another_try() && attempt + 1 < self.errand.bounds.attempts => {
+                Err(error) if self.may_try_again(&error, attempt, begun) => {
                     attempt += 1;
                     rest(attempt, &error).await;
                 }

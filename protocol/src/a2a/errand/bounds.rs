@@ -22,11 +22,13 @@ pub struct Bounds {
     pub poll_ms: u64,
     /// How long one answer may take, ms.
     pub answer_ms: u64,
+    /// How long nobody may answer before work that was awarded, and not begun, is handed back, ms.
+    pub reach_ms: u64,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { attempts: 12, polls: 600, poll_ms: 1_000, answer_ms: 120_000 }
+        Self { attempts: 12, polls: 600, poll_ms: 1_000, answer_ms: 120_000, reach_ms: 5_000 }
     }
 }
 

@@ -205,6 +205,7 @@ impl ContractNet {
             return Vec::new();
         };
         self.record.set(&award.winner, fate, Some(why.clone()));
+        self.was_tried |= self.rejections.get(&award.winner) != Some(&why);
         self.kept_word.entry(award.winner.clone()).or_default().push(false);
         self.accountable.discard_artifacts();
         let mut effects = self.revoke(&award.winner, award.epoch, &why);
@@ -268,6 +269,11 @@ impl ContractNet {
                 false => response.state.word().to_owned(),
             };
             let why = response.message.clone().unwrap_or_else(silent);
+            if response.state == TaskState::Rejected {
+                let why = format!("{agent} rejected it: {}", clip(&why));
+                self.rejections.insert(agent.clone(), why.clone());
+                return self.goes_to_another(FateKind::Declined, why, event);
+            }
             return self.goes_to_another(
                 FateKind::Failed,
                 format!("{agent} did not manage: {}", clip(&why)),

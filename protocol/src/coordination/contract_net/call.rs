@@ -17,6 +17,8 @@ use crate::{
 use serde_json::{Map, json};
 use std::{collections::BTreeMap, time::Duration};
 
+/// The most rejections that the end of a task names.
+const MAX_NAMED: usize = 8;
 /// A bid whose sender names no time stands this long.
 const VALID: Duration = Duration::from_secs(60);
 
@@ -29,7 +31,8 @@ impl ContractNet {
         };
         let window = self.auction.window(self.round);
         let fanout = self.auction.fanout.max(1);
-        let choice = eligible::choose(&self.me, &self.accountable.spec, &capability, candidates, fanout);
+        let (me, spec, rejections) = (&self.me, &self.accountable.spec, &self.rejections);
+        let choice = eligible::choose(me, spec, &capability, candidates, rejections, fanout);
         self.record.rounds.push(Round {
             round: self.round,
             opened_at: event.wall,
@@ -81,11 +84,10 @@ impl ContractNet {
             why = format!("{why} ({})", reasons.join("; "));
         }
         if !may_come || self.round >= self.auction.rounds {
-            let why = self
-                .last_failure
-                .take()
-                .map_or(why.clone(), |last| format!("unassigned: {last}; then {why}"));
-            return self.finish(TaskState::Failed, Some(why));
+            return match self.last_failure.take() {
+                Some(last) => self.unassigned("unassigned: ".to_owned(), format!("{last}; then {why}")),
+                None => self.finish(TaskState::Failed, Some(why)),
+            };
         }
         let mut effects = self.accountable.status(TaskState::Working, why);
         effects.extend(self.another_round(event.at + window, event));
@@ -222,13 +224,24 @@ impl ContractNet {
             let rounds =
                 if self.round == 1 { "1 round".to_owned() } else { format!("{} rounds", self.round) };
             let last = self.last_failure.take().unwrap_or_else(|| "no bids".to_owned());
-            return self.finish(TaskState::Failed, Some(format!("unassigned after {rounds}: {last}")));
+            return self.unassigned(format!("unassigned after {rounds}: "), last);
         }
         if event.at < at {
             self.stage = Stage::Between { until: at };
             return vec![wake("round", at)];
         }
         self.next_round()
+    }
+
+    /// Nobody has taken it: rejected, if all who were awarded the work would not do it, else failed. Every rejection is
+    /// named, and what came last.
+    fn unassigned(&mut self, mut text: String, last: String) -> Vec<Effect> {
+        let others = self.rejections.values().filter(|why| !last.starts_with(why.as_str())).take(MAX_NAMED);
+        let mut named: Vec<_> = others.cloned().collect();
+        named.push(last);
+        text.push_str(&named.join("; "));
+        let is_rejected = !self.rejections.is_empty() && !self.was_tried;
+        self.finish(if is_rejected { TaskState::Rejected } else { TaskState::Failed }, Some(text))
     }
 
     /// The pause between two rounds is over.

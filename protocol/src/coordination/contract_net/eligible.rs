@@ -40,12 +40,15 @@ pub(super) fn choose(
     spec: &TaskSpec,
     capability: &Capability,
     candidates: &[Candidate],
+    rejections: &BTreeMap<AgentId, String>,
     fanout: usize,
 ) -> Choice {
     let mut eligible = Vec::new();
     let mut choice = Choice { asked: BTreeMap::new(), fates: Vec::new(), not_listed: 0, may_come: false };
     for candidate in candidates {
-        match why_not(me, spec, capability, candidate) {
+        let rejected = rejections.contains_key(&candidate.card.agent_id);
+        let rejected = rejected.then(|| Err(("it rejected this task".to_owned(), false)));
+        match rejected.unwrap_or_else(|| why_not(me, spec, capability, candidate)) {
             Ok(()) => {
                 let places = f64::from(candidate.card.terms.max_parallel.max(1));
                 let contender = Contender {

@@ -239,6 +239,51 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
     }
 }
 
+fn rejects(from: &str, epoch: u64, why: &str) -> What {
+    let payload = json!({ "taskId": TASK, "seq": 1, "epoch": epoch, "state": "TASK_STATE_REJECTED", "message": why });
+    heard(from, "task-response", payload)
+}
+
+#[test]
+fn what_all_reject_is_rejected_and_every_reason_is_named() {
+    let mut bench = Bench::called(Auction::default(), &["b-1", "b-2"]);
+    let (winner, epoch) = awarded(&mut bench);
+    bench.on(accept(&winner, epoch));
+    let effects = bench.on(rejects(&winner, epoch, "not on a Sunday"));
+    assert_eq!(bench.fate(&winner), FateKind::Declined);
+    let (next, award) = awards(&effects).remove(0);
+    bench.on(accept(&next, award.epoch));
+    bench.on(rejects(&next, award.epoch, "too big"));
+    assert_eq!(bench.ended(), None, "somebody else may have come");
+    let candidates = vec![peer("b-1"), peer("b-2")];
+    bench.on(What::PeersFound { label: "round:2".into(), candidates });
+    assert_eq!(bench.ended(), Some(TaskState::Rejected));
+    let said = bench.outcome().unwrap().status.message.clone().unwrap();
+    for part in ["unassigned", "b-1 rejected it: not on a Sunday", "b-2 rejected it: too big"] {
+        assert_eq!(said.matches(part).count(), 1, "{part}: {said}");
+    }
+}
+
+#[test]
+fn what_one_rejects_and_another_fails_has_failed_and_what_another_does_is_done() {
+    for fails in [true, false] {
+        let mut bench = Bench::called(Auction::default(), &["b-1", "b-2"]);
+        let (winner, epoch) = awarded(&mut bench);
+        let (next, award) = awards(&bench.on(rejects(&winner, epoch, "not on a Sunday"))).remove(0);
+        if !fails {
+            bench.on(result(&next, award.epoch, "done"));
+            assert_eq!(bench.ended(), Some(TaskState::Completed));
+            continue;
+        }
+        let broke = json!({ "taskId": TASK, "seq": 1, "epoch": award.epoch, "state": "TASK_STATE_FAILED", "message": "broke" });
+        bench.on(heard(&next, "task-response", broke));
+        bench.on(What::PeersFound { label: "round:2".into(), candidates: vec![] });
+        assert_eq!(bench.ended(), Some(TaskState::Failed));
+        let said = bench.outcome().unwrap().status.message.clone().unwrap();
+        assert!(said.contains("rejected it: not on a Sunday") && said.contains("did not manage: broke"), "{said}");
+    }
+}
+
 #[test]
 fn an_offer_that_stands_no_longer_is_not_taken() {
     let mut bench = Bench::called(Auction::default(), &["b-1", "b-2"]);
