@@ -7,7 +7,7 @@ use super::{Ask, Brain, Turn};
 use crate::outbox::{
     a2a::{
         Remote, card,
-        credentials::Credentials,
+        credentials::{Credentials, Keyring, at_home},
         errand::{give_up, run},
         hooks::Hooks,
         notes::Notes,
@@ -57,6 +57,7 @@ pub struct ForeignConfig {
 pub struct Foreign {
     config: ForeignConfig,
     outside: Outside,
+    keyring: Keyring,
     notes: Option<Notes>,
     hooks: Option<Hooks>,
     met: Mutex<Option<(Instant, Remote)>>,
@@ -65,16 +66,32 @@ pub struct Foreign {
 impl Foreign {
     /// The agent that `config` tells of; `notes` outlive a restart, `hooks` are where it may call back.
     pub fn new(config: ForeignConfig, outside: Outside, notes: Option<Notes>, hooks: Option<Hooks>) -> Self {
-        Self { config, outside, notes, hooks, met: Mutex::default() }
+        Self { config, outside, keyring: Keyring::default(), notes, hooks, met: Mutex::default() }
+    }
+
+    /// The same, shown what `keyring` has for its hosts if it has no credentials of its own.
+    #[must_use]
+    pub fn with_keyring(self, keyring: Keyring) -> Self {
+        Self { keyring, ..self }
     }
 
     /// Takes a card that was read before, for as long as nobody has read a newer one.
-    pub async fn know(&self, vetted: Vetted) {
-        *self.met.lock().await = Some((Instant::now(), self.remote(vetted)));
+    ///
+    /// # Errors
+    /// If its credentials are for another host than it works at.
+    pub async fn know(&self, vetted: Vetted) -> Result<(), String> {
+        *self.met.lock().await = Some((Instant::now(), self.remote(vetted)?));
+        Ok(())
     }
 
-    fn remote(&self, vetted: Vetted) -> Remote {
-        Remote::new(self.outside.clone(), vetted, Arc::new(self.config.credentials.clone()))
+    fn remote(&self, vetted: Vetted) -> Result<Remote, String> {
+        let own = &self.config.credentials;
+        if own.0.is_empty() {
+            let credentials = self.keyring.of(&vetted);
+            return Ok(Remote::new(self.outside.clone(), vetted, credentials));
+        }
+        let vetted = at_home(vetted, &self.config.card)?;
+        Ok(Remote::new(self.outside.clone(), vetted, Arc::new(own.clone())))
     }
 
     /// The agent by its card, which is read again when it is old; an old one is better than none.
@@ -89,9 +106,8 @@ impl Foreign {
             Ok(found) => found.vetted(&self.outside).map_err(|against| against.join("; ")),
             Err(why) => Err(why),
         };
-        match (read, met.as_ref()) {
-            (Ok(vetted), _) => {
-                let remote = self.remote(vetted);
+        match (read.and_then(|vetted| self.remote(vetted)), met.as_ref()) {
+            (Ok(remote), _) => {
                 *met = Some((Instant::now(), remote.clone()));
                 Ok(remote)
             }
@@ -103,7 +119,7 @@ impl Foreign {
     async fn errand(&self, ask: &Ask) -> Result<(Remote, Errand), String> {
         let remote = self.meet().await?.traced(ask.trace.clone());
         let card = &remote.vetted().card;
-        if let Standing::Missing { schemes } = standing(card, None, &self.config.credentials.schemes()) {
+        if let Standing::Missing { schemes } = standing(card, None, &remote.schemes()) {
             return Err(format!("no credential for its {}", schemes.join(", ")));
         }
         let mode = Mode::choose(
@@ -112,7 +128,8 @@ impl Foreign {
             self.hooks.as_ref().is_some_and(Hooks::can_be_called),
         )?;
         let message = message(ask)?;
-        Ok((remote, Errand { message, accepted_modes: Vec::new(), mode, bounds: self.config.bounds }))
+        let (bounds, is_awarded) = (self.config.bounds, ask.is_awarded);
+        Ok((remote, Errand { message, accepted_modes: Vec::new(), mode, bounds, is_awarded }))
     }
 
     async fn turn(&self, ask: Ask, report: mpsc::Sender<Progress>) -> TurnEnd {
@@ -154,7 +171,11 @@ impl Foreign {
             End { how, text, task_id, .. } => {
                 let task = task_id.map(|task| format!(" (its task {task})")).unwrap_or_default();
                 let why = text.map(|text| format!(": {text}")).unwrap_or_default();
-                TurnEnd::Failed { reason: format!("{name} says {}{task}{why}", how.word()) }
+                let reason = format!("{name} says {}{task}{why}", how.word());
+                match how {
+                    Ending::Rejected => TurnEnd::Rejected { reason },
+                    _ => TurnEnd::Failed { reason },
+                }
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::{
     outbox::{
         a2a::{
             card::{fetch, usable},
+            credentials::Keyring,
             hooks::Hooks,
             notes::Notes,
         },
@@ -30,6 +31,7 @@ pub(super) struct Abroad {
     pub(super) outside: Outside,
     pub(super) store: Shared,
     pub(super) hooks: Hooks,
+    pub(super) keyring: Keyring,
     /// Where cards are kept; nowhere for a process that forgets everything.
     pub(super) cards: Option<PathBuf>,
 }
@@ -49,12 +51,9 @@ impl Abroad {
         let vetted = self.card(agent, config).await;
         let own: Shared = Arc::new(Owned::new(self.store.clone(), agent.id.as_str()));
         let notes = Notes::of_peer(agent.id.clone(), own);
-        let brain = Arc::new(Foreign::new(
-            config.clone(),
-            self.outside.clone(),
-            Some(notes),
-            Some(self.hooks.clone()),
-        ));
+        let hooks = Some(self.hooks.clone());
+        let brain = Foreign::new(config.clone(), self.outside.clone(), Some(notes), hooks);
+        let brain = Arc::new(brain.with_keyring(self.keyring.clone()));
         let (mut skills, mut description) = (agent.skills.clone(), agent.description.clone());
         let mut modes = None;
         match vetted {
@@ -68,7 +67,7 @@ impl Abroad {
                     description.clone_from(&vetted.card.description);
                 }
                 modes = Some((vetted.all_input_modes(), vetted.all_output_modes()));
-                brain.know(vetted).await;
+                brain.know(vetted).await.map_err(anyhow::Error::msg)?;
             }
             Err(error) if skills.is_empty() => {
                 return Err(error.context("name its `skills` in the file to start without its card"));

@@ -186,7 +186,8 @@ fn text(text: std::ffi::OsString) -> String {
 async fn seats(plan: &Plan, store: &Shared, hooks: &Hooks) -> anyhow::Result<Vec<Seat>> {
     let outside = Outside::new(plan.team.mesh.outside.clone(), Bounds::of(&plan.team.mesh.limits))?;
     let cards = (!plan.forgets).then(|| plan.data.join("cards"));
-    let abroad = Abroad { outside, store: store.clone(), hooks: hooks.clone(), cards };
+    let keyring = plan.team.mesh.keyring.clone();
+    let abroad = Abroad { outside, store: store.clone(), hooks: hooks.clone(), keyring, cards };
     let asked: BTreeSet<u16> =
         plan.team.agents.iter().filter_map(|agent| agent.port).chain([plan.port]).collect();
     let mut free = (FIRST_AGENT_PORT..).filter(|port| !asked.contains(port));

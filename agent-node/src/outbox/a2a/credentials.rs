@@ -86,6 +86,32 @@ impl Keyring {
     }
 }
 
+/// The card at `place` without the interfaces of other hosts: what belongs to a host is shown to that host only, at
+/// whatever port.
+///
+/// # Errors
+/// Where no interface is left; the message says what to do.
+pub fn at_home(mut vetted: Vetted, place: &str) -> Result<Vetted, String> {
+    let home = host_of(place).ok_or_else(|| format!("{place:?} names no host"))?;
+    let (ours, others): (Vec<_>, Vec<_>) =
+        vetted.interfaces.into_iter().partition(|interface| host_of(&interface.url).as_ref() == Some(&home));
+    if let (true, Some(other)) = (ours.is_empty(), others.first()) {
+        let other = host_of(&other.url).unwrap_or_default();
+        return Err(format!(
+            "the credentials are for {home}, where its card is, and it works at {other}: say \
+             `mesh: {{ outside: {{ credentials: {{ \"{other}\": {{ … }} }} }} }}` instead"
+        ));
+    }
+    vetted.interfaces = ours;
+    Ok(vetted)
+}
+
+/// The host of a URL, or of a gRPC interface, which is named without a scheme.
+fn host_of(url: &str) -> Option<String> {
+    let full = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
+    Url::parse(&full).ok()?.host_str().map(str::to_owned)
+}
+
 /// Credentials by the name of the card's security scheme.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials(pub BTreeMap<String, Hidden>);
@@ -146,6 +172,16 @@ mod tests {
         });
         let spoken = crate::outbox::a2a::card::SPOKEN;
         protocol::a2a::vetting::vet(&card, spoken, &|_| None).unwrap()
+    }
+
+    #[test]
+    fn what_belongs_to_a_cards_host_goes_to_no_other() {
+        let card = "https://weather.example/.well-known/agent-card.json";
+        let urls = ["https://elsewhere.example/rpc", "https://weather.example:8443/rpc", "https://weather.example.evil/"];
+        let kept = at_home(agent(&urls), card).unwrap().interfaces;
+        assert_eq!(kept.iter().map(|kept| kept.url.as_str()).collect::<Vec<_>>(), [urls[1]]);
+        let refused = at_home(agent(&[urls[0]]), card).unwrap_err();
+        assert!(refused.contains("for weather.example") && refused.contains("\"elsewhere.example\": {"), "{refused}");
     }
 
     #[test]
