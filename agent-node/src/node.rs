@@ -27,7 +27,7 @@ use crate::{
     outbox::{
         Ways,
         outside::{self, Outside},
-        webhooks::Pusher,
+        webhooks::{Pusher, Seal},
     },
     peers::{Locals, Peers},
     telemetry::Telemetry,
@@ -321,7 +321,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         if let Some(registry) = registry_for(&seat.id) {
             presences.push(Presence::keep(registry, card.clone(), pulse.clone()));
         }
-        let pusher = Pusher::new(seat.id.clone(), store.clone(), outside.clone()).start();
+        let seal = Seal::of(&key);
+        let pusher = Pusher::new(seat.id.clone(), store.clone(), outside.clone(), seal).start();
         let interface = grpc.as_ref().map(|(_, address)| calls::interface(&setup, *address, &seat.id));
         let face = Arc::new(Face::new(&card, seat.a2a.clone(), schemes, interface, &key));
         let outside = outside.clone();

@@ -466,6 +466,11 @@ impl AnyPattern {
         }
     }
 
+    /// Whether it is work under somebody's award, which may be handed back.
+    pub fn is_awarded(&self) -> bool {
+        matches!(self, Self::Delegation(delegation) if delegation.accountable.is_awarded())
+    }
+
     /// The award record, where there is one.
     pub fn award(&self) -> Option<&contract_net::record::AwardRecord> {
         match self {

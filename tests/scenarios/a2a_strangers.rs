@@ -208,3 +208,39 @@ async fn a_webhook_that_could_never_be_called_is_refused_by_the_name_of_the_swit
         assert!(said.contains(why) && said.contains("mesh: { outside: { allow:"), "{said}");
     }
 }
+
+#[tokio::test]
+async fn what_a_webhook_is_shown_lies_sealed_in_files_for_their_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let allowed = TEAM.replace("mesh:\n", "mesh:\n  outside: { allow: [127.0.0.0/8] }\n");
+    let mesh = Process::up_beside(&allowed, &[("tell.sh", TELL), ("script.yaml", SCRIPT)]).await;
+    let (_, begun) = sent(&mesh, "none-01", json!({ "message": said("m", "ask me") })).await;
+    let path = format!("/a2a/v1/tasks/{}/pushNotificationConfigs", begun["task"]["id"].as_str().unwrap());
+    let webhook = json!({
+        "id": "w-1", "url": "http://127.0.0.1:9/canary-path", "token": "canary-token",
+        "authentication": { "scheme": "Bearer", "credentials": "canary-credential" },
+    });
+    let (status, told) = answer(called(&mesh, "none-01", &path, &webhook)).await;
+    assert_eq!(status, 200, "{told}");
+
+    let mesh = mesh.restart().await;
+    let url = format!("{}{path}/w-1", mesh.agents["none-01"]);
+    let (_, told) = answer(client().get(url).header("a2a-version", "1.0")).await;
+    assert_eq!(told["authentication"]["credentials"], "canary-credential", "its client sees it again: {told}");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    // The folder itself is the test's own, which others may look into.
+    assert_eq!(mode(&mesh.data.join("keys")), 0o700);
+    let mut stores = 0;
+    for entry in std::fs::read_dir(&mesh.data).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.file_name().unwrap().to_string_lossy().starts_with("store.sqlite") {
+            continue;
+        }
+        stores += 1;
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+        let bytes = std::fs::read(&path).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains("canary"), "{} tells it", path.display());
+    }
+    assert!(stores >= 1);
+}

@@ -2,6 +2,10 @@
 //! webhook at its own pace. A webhook reads the task's journal like any watcher, from the place it was last told of, so
 //! nothing waits for it and a restart goes on where it stopped.
 
+mod sealed;
+
+pub use sealed::Seal;
+
 use super::outside::{Call, Error as Unreached, Outside};
 use crate::{
     agent::{every, store_problem},
@@ -64,16 +68,22 @@ impl Webhook {
 pub fn of_task(
     store: &Shared,
     me: &AgentId,
+    seal: &Seal,
     task: &TaskId,
     owner: &Principal,
 ) -> Result<Vec<Webhook>, Error> {
     let mut found = Vec::new();
     every(store.as_ref(), &keys::webhooks(me, task, owner), |record| {
-        found.extend(serde_json::from_slice::<Webhook>(&record.value));
+        found.extend(opened(seal, me, &record.value));
         Ok(())
     })?;
     found.sort_by(|a, b| a.config.id.cmp(&b.config.id));
     Ok(found)
+}
+
+/// A row's webhook; one that does not open is as good as none, and somebody should know.
+fn opened(seal: &Seal, me: &AgentId, row: &[u8]) -> Option<Webhook> {
+    seal.open(row).map_err(|why| tracing::warn!(agent = %me, why, "a webhook can't be read")).ok()
 }
 
 /// Pushes for one agent.
@@ -81,6 +91,7 @@ pub struct Pusher {
     me: AgentId,
     store: Shared,
     outside: Outside,
+    seal: Seal,
     running: HashMap<Key, Underway>,
 }
 
@@ -94,8 +105,8 @@ struct Underway {
 
 impl Pusher {
     /// One that has not started.
-    pub fn new(me: AgentId, store: Shared, outside: Outside) -> Self {
-        Self { me, store, outside, running: HashMap::new() }
+    pub fn new(me: AgentId, store: Shared, outside: Outside, seal: Seal) -> Self {
+        Self { me, store, outside, seal, running: HashMap::new() }
     }
 
     fn run(&mut self, webhook: Webhook, ctx: &mut Context<Self>) {
@@ -110,6 +121,7 @@ impl Pusher {
             me: self.me.clone(),
             store: self.store.clone(),
             outside: self.outside.clone(),
+            seal: self.seal.clone(),
             webhook,
             key: key.clone(),
         };
@@ -132,7 +144,7 @@ impl Actor for Pusher {
     fn started(&mut self, ctx: &mut Self::Context) {
         let mut open = Vec::new();
         let read = every(self.store.as_ref(), &keys::all(&self.me, "webhook"), |record| {
-            open.extend(serde_json::from_slice::<Webhook>(&record.value));
+            open.extend(opened(&self.seal, &self.me, &record.value));
             Ok(())
         });
         if let Err(error) = read {
@@ -191,10 +203,10 @@ impl Handler<Put> for Pusher {
     type Result = Durable;
 
     fn handle(&mut self, Put(webhook): Put, ctx: &mut Self::Context) -> Durable {
-        let bytes = match serde_json::to_vec(&webhook) {
+        let bytes = match self.seal.close(&webhook) {
             Ok(bytes) => bytes,
-            Err(error) => {
-                let problem = Problem::new(Reason::Internal, error.to_string());
+            Err(why) => {
+                let problem = Problem::new(Reason::Internal, why);
                 return Box::pin(std::future::ready(Err(problem)));
             }
         };
@@ -236,6 +248,7 @@ struct Pushing {
     me: AgentId,
     store: Shared,
     outside: Outside,
+    seal: Seal,
     webhook: Webhook,
     key: Key,
     is_telling: Rc<Cell<bool>>,
@@ -276,8 +289,8 @@ impl Pushing {
     /// Keeps how far it was told; a webhook that was removed meanwhile stays removed.
     async fn note(&self) -> Result<(), Error> {
         let Some(kept) = self.store.latest(&self.key)? else { return Ok(()) };
-        let bytes = serde_json::to_vec(&self.webhook)
-            .map_err(|error| Error::Refused(format!("a webhook can't be written: {error}")))?;
+        let bytes = self.seal.close(&self.webhook);
+        let bytes = bytes.map_err(|why| Error::Refused(format!("a webhook can't be written: {why}")))?;
         let batch = Batch {
             writes: vec![Write::Put(self.key.clone(), bytes.into())],
             expectations: vec![blackboard::store::Expectation::At(self.key.clone(), kept.revision)],

@@ -222,7 +222,7 @@ mod tests {
             ("PUT", "tasks/t-1/pushNotificationConfigs", Some("GET, HEAD, POST")),
             ("POST", "tasks/t-1/pushNotificationConfigs/c", Some("GET, HEAD, DELETE")),
             ("PUT", "", None),
-            ("GET", "tasks/:cancel", None),
+            ("GET", "tasks/%zz", None),
             ("GET", "a/b/tasks", None),
         ] {
             let error = find(method, path).unwrap_err();

@@ -6,15 +6,19 @@ use super::{
 };
 use crate::{
     conversation::record::TaskRow,
-    outbox::webhooks::{self, Put, Remove, Webhook},
+    outbox::webhooks::{self, Put, Remove, Seal, Webhook},
     tasks::follow::Place,
 };
-use protocol::a2a::{
-    error::{A2aError, Kind},
-    json::Invalid,
-    limits::{MAX_WEBHOOK_ID, MAX_WEBHOOK_PAGE, MAX_WEBHOOKS},
-    push::PushConfig,
-    request::{ListPushConfigs, PushConfigName, PushConfigPage},
+use protocol::{
+    a2a::{
+        error::{A2aError, Kind},
+        json::Invalid,
+        limits::{MAX_WEBHOOK_ID, MAX_WEBHOOK_PAGE, MAX_WEBHOOKS},
+        push::PushConfig,
+        request::{ListPushConfigs, PushConfigName, PushConfigPage},
+    },
+    ids::TaskId,
+    principal::Principal,
 };
 
 /// Whether such a webhook may be had; what is wrong with it is named by its member.
@@ -39,8 +43,7 @@ pub(super) async fn put(
     after: Place,
 ) -> Result<PushConfig, A2aError> {
     let (task, owner) = (row.task.spec.task_id.clone(), row.task.owner.clone());
-    let known =
-        webhooks::of_task(&call.local.store, &call.local.id, &task, &owner).map_err(|error| store(&error))?;
+    let known = of_task(call, &task, &owner)?;
     let id = config.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
     if known.len() >= MAX_WEBHOOKS && !known.iter().any(|webhook| webhook.config.id.as_ref() == Some(&id)) {
         return Err(Invalid::new("id", format!("a task may have {MAX_WEBHOOKS} webhooks")).into());
@@ -66,8 +69,14 @@ pub(super) async fn create(call: &Call, config: PushConfig) -> Result<PushConfig
 
 fn all(call: &Call, task: &str) -> Result<(TaskRow, Vec<Webhook>), A2aError> {
     let (row, _) = look::find(call, task)?;
-    let found = webhooks::of_task(&call.local.store, &call.local.id, &row.task.spec.task_id, &row.task.owner);
-    Ok((row, found.map_err(|error| store(&error))?))
+    let found = of_task(call, &row.task.spec.task_id, &row.task.owner)?;
+    Ok((row, found))
+}
+
+fn of_task(call: &Call, task: &TaskId, owner: &Principal) -> Result<Vec<Webhook>, A2aError> {
+    let local = &call.local;
+    let found = webhooks::of_task(&local.store, &local.id, &Seal::of(&local.key), task, owner);
+    found.map_err(|error| store(&error))
 }
 
 /// One of them; only the task's own client gets this far, so it sees its credentials again.

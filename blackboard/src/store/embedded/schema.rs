@@ -139,6 +139,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
         _ => OpenError::Damaged { dir: dir.to_owned(), why: why.to_string() },
     };
     let fresh = !file(dir).exists();
+    for_its_owner_only(&file(dir)).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
     let connection = Connection::open(file(dir)).map_err(damaged)?;
     let version: i32 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(damaged)?;
@@ -163,6 +164,18 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
 }
 
 /// What tables it has, a few of them.
+/// Makes `file` if it is missing, for its owner only; what SQLite puts beside it has the same mode. One that others could
+/// read, of an older program, is theirs no longer.
+fn for_its_owner_only(file: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+    let made = std::fs::File::options().create(true).truncate(false).write(true).mode(0o600).open(file)?;
+    let mode = made.metadata()?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        made.set_permissions(std::fs::Permissions::from_mode(mode & 0o700))?;
+    }
+    Ok(())
+}
+
 fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut rows = connection.prepare(
         "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name != 'meta', name LIMIT 8",

@@ -3,13 +3,17 @@
 use super::super::jcs::canonical;
 use crate::ids::Digest;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use ring::signature::{ECDSA_P256_SHA256_FIXED, ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use ring::{
+    hkdf,
+    signature::{ECDSA_P256_SHA256_FIXED, ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey},
+};
 use serde_json::{Value, json};
 use std::fmt;
 
 /// An agent's own key.
 pub struct SigningKey {
     pair: Ed25519KeyPair,
+    derives: hkdf::Prk,
     public: PublicKey,
 }
 
@@ -20,7 +24,19 @@ impl SigningKey {
             unreachable!("any 32 bytes are a seed")
         };
         let public = PublicKey::named(Curve::Ed25519, pair.public_key().as_ref().to_vec(), None);
-        Self { pair, public }
+        let derives = hkdf::Salt::new(hkdf::HKDF_SHA256, b"agent-mesh").extract(seed);
+        Self { pair, derives, public }
+    }
+
+    /// A secret of its own for that purpose (HKDF-SHA256, RFC 5869); nothing about the key follows from it.
+    pub fn secret_for(&self, purpose: &str) -> [u8; 32] {
+        let mut secret = [0; 32];
+        let purpose = [purpose.as_bytes()];
+        let derived = self.derives.expand(&purpose, hkdf::HKDF_SHA256);
+        let Ok(()) = derived.and_then(|derived| derived.fill(&mut secret)) else {
+            unreachable!("a hash of 32 bytes is asked for 32 bytes")
+        };
+        secret
     }
 
     /// Its public half.
