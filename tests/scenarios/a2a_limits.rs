@@ -22,7 +22,8 @@ async fn called(mesh: &Process, method: Method, path: &str, body: Option<&Value>
 }
 
 async fn send(mesh: &Process, more: Value) -> (u16, Value) {
-    let message = json!({ "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER", "parts": [{ "text": "hello" }] });
+    let message =
+        json!({ "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER", "parts": [{ "text": "hello" }] });
     let body = json!({ "message": crate::harness::with(message, more) });
     called(mesh, Method::POST, "message:send", Some(&body)).await
 }
@@ -87,7 +88,8 @@ async fn holds(mesh: &Process, name: &str, limit: usize) -> bool {
 async fn what_the_card_declares_is_enforced_at_that_very_number() {
     let mesh = Process::up(TEAM).await;
     let front = mesh.agent("front-01");
-    let card = crate::harness::call(Method::GET, &format!("{}/.well-known/agent-card.json", front.url), None).await;
+    let card =
+        crate::harness::call(Method::GET, &format!("{}/.well-known/agent-card.json", front.url), None).await;
     let ours = &card.body["capabilities"]["extensions"][0]["params"];
     let state = crate::harness::call(Method::GET, &format!("{}/state", front.url), None).await;
     assert_eq!(ours["a2aLimits"], state.body["a2aLimits"]);
@@ -133,7 +135,9 @@ async fn what_the_card_declares_is_enforced_at_that_very_number() {
 async fn a_coordinated_request_is_bounded_as_declared() {
     let mesh = Process::up(TEAM).await;
     let front = mesh.agent("front-01");
-    let limits = crate::harness::call(Method::GET, &format!("{}/state", front.url), None).await.body["a2aLimits"].clone();
+    let limits =
+        crate::harness::call(Method::GET, &format!("{}/state", front.url), None).await.body["a2aLimits"]
+            .clone();
     let most = |name: &str| usize::try_from(limits[name].as_u64().unwrap()).unwrap();
     let coordinated = |text: String, input: Value| {
         front.ask(json!({ "description": text, "capability": "coordinate", "input": input }))
@@ -143,7 +147,8 @@ async fn a_coordinated_request_is_bounded_as_declared() {
     assert_eq!(state(&long), "failed");
     assert!(message(&long).contains(&format!("longer than {chars} characters")), "{}", message(&long));
     for (name, hosts) in [("hosts", cards + 1), ("cards", cards + 1)] {
-        let many = coordinated("weather".to_owned(), json!({ name: vec!["http://127.0.0.1:9/"; hosts] })).await;
+        let many =
+            coordinated("weather".to_owned(), json!({ name: vec!["http://127.0.0.1:9/"; hosts] })).await;
         let expected = format!("{hosts} {name} are named, the limit is {cards}");
         assert!(message(&many).contains(&expected), "{}", message(&many));
     }

@@ -152,8 +152,17 @@ async fn json_that_may_not_be_is_told_from_what_is_no_json() {
 async fn an_id_comes_back_as_it_was_sent_and_a_request_without_one_is_refused() {
     let mesh = up().await;
     let call = async |body: String| {
-        let request = client().post(format!("{}/a2a/rpc", mesh.agents["one-01"])).header("a2a-version", "1.0");
-        request.header("content-type", "application/json").body(body).send().await.unwrap().text().await.unwrap()
+        let request =
+            client().post(format!("{}/a2a/rpc", mesh.agents["one-01"])).header("a2a-version", "1.0");
+        request
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
     };
     for id in ["9007199254740993", "123456789012345678901234567890", "1.10", "-0", "\"1\"", "null"] {
         for method in ["ListTasks", "NoSuchMethod"] {
@@ -163,12 +172,16 @@ async fn an_id_comes_back_as_it_was_sent_and_a_request_without_one_is_refused() 
         }
     }
     let message = said("m", "hello");
-    let told =
-        call(json!({ "jsonrpc": "2.0", "method": "SendMessage", "params": { "message": message } }).to_string()).await;
+    let told = call(
+        json!({ "jsonrpc": "2.0", "method": "SendMessage", "params": { "message": message } }).to_string(),
+    )
+    .await;
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!((&told["id"], &told["error"]["code"]), (&Value::Null, &json!(-32600)), "{told}");
     assert!(told["error"]["message"].as_str().unwrap().contains("id is missing"), "{told}");
-    let listed: Value = serde_json::from_str(&call(r#"{"jsonrpc":"2.0","method":"ListTasks","id":1}"#.to_owned()).await).unwrap();
+    let listed: Value =
+        serde_json::from_str(&call(r#"{"jsonrpc":"2.0","method":"ListTasks","id":1}"#.to_owned()).await)
+            .unwrap();
     assert_eq!(listed["result"]["totalSize"], 0, "nothing has begun");
 }
 
@@ -184,9 +197,17 @@ async fn a_wrong_method_is_told_the_right_ones() {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let url = format!("{}/a2a/v1/{path}", mesh.agents["one-01"]);
         let answer = client().request(method, url).header("a2a-version", "1.0").send().await.unwrap();
-        assert_eq!((answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap()), (405, allow), "{path}");
+        assert_eq!(
+            (answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap()),
+            (405, allow),
+            "{path}"
+        );
         let told: Value = answer.json().await.unwrap();
-        assert_eq!((&told["error"]["code"], &told["error"]["status"]), (&json!(405), &json!("UNIMPLEMENTED")), "{told}");
+        assert_eq!(
+            (&told["error"]["code"], &told["error"]["status"]),
+            (&json!(405), &json!("UNIMPLEMENTED")),
+            "{told}"
+        );
     }
 }
 
@@ -226,7 +247,10 @@ async fn what_a_webhook_is_shown_lies_sealed_in_files_for_their_owner_only() {
     let mesh = mesh.restart().await;
     let url = format!("{}{path}/w-1", mesh.agents["none-01"]);
     let (_, told) = answer(client().get(url).header("a2a-version", "1.0")).await;
-    assert_eq!(told["authentication"]["credentials"], "canary-credential", "its client sees it again: {told}");
+    assert_eq!(
+        told["authentication"]["credentials"], "canary-credential",
+        "its client sees it again: {told}"
+    );
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     // The folder itself is the test's own, which others may look into.
     assert_eq!(mode(&mesh.data.join("keys")), 0o700);

@@ -21,8 +21,7 @@ const FORECAST: &str = "turns: [{ say: [{ type: artifact, name: sky, text: rain 
 #[actix::test]
 async fn an_award_to_one_that_is_away_goes_to_the_runner_up_soon() {
     let foreign = weather("{}", Play::Answers("fine")).await;
-    let mesh =
-        Process::up_beside(&with_runner_up(&team(&foreign, "")), &[("forecast.yaml", FORECAST)]).await;
+    let mesh = Process::up_beside(&with_runner_up(&team(&foreign, "")), &[("forecast.yaml", FORECAST)]).await;
     let desk = mesh.agent("desk-01");
     foreign.leave().await;
     let begun = Instant::now();
@@ -60,8 +59,7 @@ async fn what_nobody_would_do_is_rejected_and_the_reasons_are_named() {
     assert_eq!(foreign.heard("SendMessage").len(), 1, "who rejects a task is not asked again");
     drop(mesh);
 
-    let mesh =
-        Process::up_beside(&with_runner_up(&team(&foreign, "")), &[("forecast.yaml", FORECAST)]).await;
+    let mesh = Process::up_beside(&with_runner_up(&team(&foreign, "")), &[("forecast.yaml", FORECAST)]).await;
     let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "sky").as_deref(), Some("rain"), "somebody else took it: {task:#}");
 }

@@ -32,15 +32,18 @@ async fn an_interface_of_another_host_is_not_shown_the_credential_of_the_cards()
     let elsewhere = weather(&format!("{{ {GUARD} }}"), Play::Answers("from elsewhere")).await;
     let other = by_name(&elsewhere.url);
     let foreign = weather(&working_at(&[&other]), Play::Answers("from home")).await;
-    let team = super::foreign::team(&foreign, KEY)
-        .replace("allow: [127.0.0.0/8]", "allow: [127.0.0.0/8, '::1']");
+    let team =
+        super::foreign::team(&foreign, KEY).replace("allow: [127.0.0.0/8]", "allow: [127.0.0.0/8, '::1']");
     let dir = crate::harness::directory();
     let path = file(dir.path(), "team.yaml", &team).to_string_lossy().into_owned();
     let data = dir.path().join("data").to_string_lossy().into_owned();
     let start = move || mesh(&["up", "--port", "0", "--data", &data, &path], &[]);
     let (code, _, said) = tokio::task::spawn_blocking(start).await.unwrap();
     assert_ne!(code, 0);
-    assert!(said.contains("the credentials are for 127.0.0.1") && said.contains("it works at localhost"), "{said}");
+    assert!(
+        said.contains("the credentials are for 127.0.0.1") && said.contains("it works at localhost"),
+        "{said}"
+    );
     assert_eq!(elsewhere.calls(), 0);
 
     // Where the node says what is for whom, it is called there.

@@ -407,7 +407,10 @@ agents:
     .await
     .unwrap();
     assert_eq!(code, 8, "{error}");
-    assert!(error.contains("answered in part: weather-01 for") && error.contains("is missing: failed"), "{error}");
+    assert!(
+        error.contains("answered in part: weather-01 for") && error.contains("is missing: failed"),
+        "{error}"
+    );
     assert!(
         said.contains("from 13:00") && said.contains("only a part") && said.contains("check-availability"),
         "{said}"

@@ -1,8 +1,6 @@
 //! A coordinated request while somebody who works for it asks: the task waits for the user, and says how far it is.
 
-use crate::harness::{
-    Agent, Process, call, mesh, message,
-};
+use crate::harness::{Agent, Process, call, mesh, message};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -70,7 +68,11 @@ async fn a_peers_question_is_shown_like_a_foreign_agents_with_all_that_is_known(
     assert_eq!(output["pending_user_questions"], json!(["Which calendar?"]));
     assert_eq!(output["artifact_summary"], json!({ "weather-01": "clear" }));
     let asking = used(&output, "calendar-01");
-    assert_eq!((&asking["status"], &asking["mode"]), (&json!("input-required"), &json!("mesh")), "{output:#}");
+    assert_eq!(
+        (&asking["status"], &asking["mode"]),
+        (&json!("input-required"), &json!("mesh")),
+        "{output:#}"
+    );
     assert!(asking["task_id"].as_str().unwrap().starts_with("sub-"), "{asking}");
     let record = data(&task, "delegation_record");
     assert_eq!(record["final_output"], output);

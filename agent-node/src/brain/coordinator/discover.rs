@@ -67,12 +67,8 @@ impl Run<'_> {
                 }
                 Vec::new()
             }
-            Discovery::DirectConfig => {
-                join_all(self.terms.cards.iter().map(|card| self.given(card))).await
-            }
-            Discovery::WellKnownUri => {
-                join_all(self.terms.hosts.iter().map(|host| self.known(host))).await
-            }
+            Discovery::DirectConfig => join_all(self.terms.cards.iter().map(|card| self.given(card))).await,
+            Discovery::WellKnownUri => join_all(self.terms.hosts.iter().map(|host| self.known(host))).await,
         };
         for (place, card) in cards {
             match card {

@@ -33,7 +33,8 @@ fn output_of(task: &Value) -> Option<&Value> {
 /// Whether the answer of the task that has ended is all there is; else what it lacks.
 pub(super) fn is_whole(id: &str, task: &Value) -> Result<(), Failure> {
     let Some(answer) = output_of(task).filter(|answer| answer["status"] == "partial") else { return Ok(()) };
-    let lacks: Vec<_> = answer["missing"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let lacks: Vec<_> =
+        answer["missing"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     Err(Failure::new(Exit::Partial, format!("task {id} is answered in part: {}", lacks.join("; "))))
 }
 

@@ -91,7 +91,17 @@ mod tests {
 
     #[test]
     fn an_id_keeps_the_digits_it_was_sent_with() {
-        for id in ["7", "-3", "18446744073709551616", "12345678901234567890123", "1.50", "1e2", "-0", "\"a\"", "null"] {
+        for id in [
+            "7",
+            "-3",
+            "18446744073709551616",
+            "12345678901234567890123",
+            "1.50",
+            "1e2",
+            "-0",
+            "\"a\"",
+            "null",
+        ] {
             let body = format!(r#"{{"jsonrpc":"2.0", "id" : {id} ,"method":"x"}}"#);
             let read = parse(body.as_bytes(), 32).ok().unwrap();
             assert_eq!(called(body.as_bytes(), read["id"].clone()), Some(Id(id.to_owned())));

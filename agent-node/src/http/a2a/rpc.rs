@@ -44,11 +44,9 @@ pub(super) async fn post(
                 Err(error) => refusal(&A2aError::new(Kind::Internal, error.to_string()), &id),
             }
         }
-        Ok(Reply::Many(heard)) => stream::answer(*heard, &leaving, extensions, move |event| {
-            match event {
-                Ok(event) => answered(&id, "result", &event.to_json()),
-                Err(error) => answered(&id, "error", &error.to_rpc().to_string()),
-            }
+        Ok(Reply::Many(heard)) => stream::answer(*heard, &leaving, extensions, move |event| match event {
+            Ok(event) => answered(&id, "result", &event.to_json()),
+            Err(error) => answered(&id, "error", &error.to_rpc().to_string()),
         }),
         Err(error) => refusal(&error, &id),
     }
@@ -96,7 +94,9 @@ async fn take(
         return Err(invalid("a request is one JSON object; batches are not taken"));
     };
     let Some(named) = members.remove("id") else {
-        return Err(invalid("id is missing: every operation has an answer, so none is taken as a notification"));
+        return Err(invalid(
+            "id is missing: every operation has an answer, so none is taken as a notification",
+        ));
     };
     *id = body::called(body, named).ok_or_else(|| invalid("id must be a string, a number or null"))?;
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {

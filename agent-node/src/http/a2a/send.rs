@@ -255,7 +255,9 @@ fn files(message: &Message) -> Vec<Artifact> {
 /// What the tasks a message refers to have produced. One that the caller may not see is as good as none.
 fn referred_to(call: &Call, message: &Message) -> Result<Vec<Artifact>, A2aError> {
     if message.reference_task_ids.len() > MAX_REFERENCES {
-        return Err(Invalid::new("message.referenceTaskIds", format!("may name {MAX_REFERENCES} tasks")).into());
+        return Err(
+            Invalid::new("message.referenceTaskIds", format!("may name {MAX_REFERENCES} tasks")).into()
+        );
     }
     let mut artifacts = Vec::new();
     for id in &message.reference_task_ids {

@@ -177,11 +177,18 @@ mod tests {
     #[test]
     fn what_belongs_to_a_cards_host_goes_to_no_other() {
         let card = "https://weather.example/.well-known/agent-card.json";
-        let urls = ["https://elsewhere.example/rpc", "https://weather.example:8443/rpc", "https://weather.example.evil/"];
+        let urls = [
+            "https://elsewhere.example/rpc",
+            "https://weather.example:8443/rpc",
+            "https://weather.example.evil/",
+        ];
         let kept = at_home(agent(&urls), card).unwrap().interfaces;
         assert_eq!(kept.iter().map(|kept| kept.url.as_str()).collect::<Vec<_>>(), [urls[1]]);
         let refused = at_home(agent(&[urls[0]]), card).unwrap_err();
-        assert!(refused.contains("for weather.example") && refused.contains("\"elsewhere.example\": {"), "{refused}");
+        assert!(
+            refused.contains("for weather.example") && refused.contains("\"elsewhere.example\": {"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -164,7 +164,10 @@ async fn where_a_name_leads_is_seen_before_it_is_called() {
     let refused = nowhere.look_up("http://localhost:9/hook").await.unwrap_err();
     assert!(matches!(refused, Error::NotAllowed(_)), "{refused:?}");
     let said = refused.to_string();
-    assert!(said.contains("localhost leads to") && said.contains("loopback") && said.contains("allow"), "{said}");
+    assert!(
+        said.contains("localhost leads to") && said.contains("loopback") && said.contains("allow"),
+        "{said}"
+    );
     assert!(matches!(nowhere.look_up("https://10.0.0.1/").await, Err(Error::NotAllowed(_))));
     assert_eq!(nowhere.look_up("https://no-such-name.invalid/").await, Ok(()), "it may be known by then");
     assert_eq!(allowing(&["127.0.0.0/8", "::1"]).look_up("http://localhost:9/hook").await, Ok(()));

@@ -240,7 +240,8 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
 }
 
 fn rejects(from: &str, epoch: u64, why: &str) -> What {
-    let payload = json!({ "taskId": TASK, "seq": 1, "epoch": epoch, "state": "TASK_STATE_REJECTED", "message": why });
+    let payload =
+        json!({ "taskId": TASK, "seq": 1, "epoch": epoch, "state": "TASK_STATE_REJECTED", "message": why });
     heard(from, "task-response", payload)
 }
 
@@ -280,7 +281,10 @@ fn what_one_rejects_and_another_fails_has_failed_and_what_another_does_is_done()
         bench.on(What::PeersFound { label: "round:2".into(), candidates: vec![] });
         assert_eq!(bench.ended(), Some(TaskState::Failed));
         let said = bench.outcome().unwrap().status.message.clone().unwrap();
-        assert!(said.contains("rejected it: not on a Sunday") && said.contains("did not manage: broke"), "{said}");
+        assert!(
+            said.contains("rejected it: not on a Sunday") && said.contains("did not manage: broke"),
+            "{said}"
+        );
     }
 }
 
