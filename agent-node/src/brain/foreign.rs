@@ -172,10 +172,8 @@ impl Foreign {
                 let task = task_id.map(|task| format!(" (its task {task})")).unwrap_or_default();
                 let why = text.map(|text| format!(": {text}")).unwrap_or_default();
                 let reason = format!("{name} says {}{task}{why}", how.word());
-                match how {
-                    Ending::Rejected => TurnEnd::Rejected { reason },
-                    _ => TurnEnd::Failed { reason },
-                }
+                let is_rejected = how == Ending::Rejected;
+                if is_rejected { TurnEnd::Rejected { reason } } else { TurnEnd::Failed { reason } }
             }
         }
     }
