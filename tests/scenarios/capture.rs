@@ -35,7 +35,7 @@ async fn no_credential_reaches_a_trace_a_log_or_the_metrics_however_much_is_capt
         let join = std::fs::read_to_string(mesh.data.join("join")).unwrap();
         let agent = mesh.agent("front-01");
         let payload = json!({
-            "taskId": "t-5", "capability": "tell", "description": "sing a public-word with token: canary-description",
+            "taskId": "t-5", "capability": "tell", "description": "Sing a public-word\nand sing it again,\n\nin tune\nand loud.\n\nThe token is canary-description",
             "input": { "apiKey": "canary-payload", "deep": { "db_password": "canary-deep" }, "join": join.trim() },
         });
         let headers = [
@@ -92,6 +92,21 @@ const FORMS: &[&str] = &[
     "aws_secret_access_key = canary-aws",
     "export DB_PASSWORD=canary-shell",
     "Server=db;Password=canary-connection;Encrypt=true",
+    "Use the token canary-prose to log in",
+    "Password (bob): canary-whose",
+    "the password was changed to canary-changed",
+    "username admin password 0 canary-device",
+    "enable secret 5 canary-enable",
+    "ConvertTo-SecureString \"canary-shell\" -AsPlainText -Force",
+    "{\"mfa_code\":\"canary-mfa\"}",
+    "Your one-time code is: canary-once",
+    "bob / canary-behind (password)",
+    "the password is correct canary battery",
+    "INSERT INTO users (name, password) SELECT 'bob', 'canary-select'",
+    "ALTER USER bob IDENTIFIED BY canary-by REPLACE canary-old",
+    "Das Passwort lautet canary-wort, 密码是canary-zh",
+    "Credentials:\n\nbob\n\ncanary-below\n\neve\n\ncanary-far-below",
+    "key-canary0123456789abcdef0123456789 SK0123456789abcdefcanary0123456789 sntrys_canary-sentry tvly-canary-tavily",
 ];
 
 /// Secrets of the process itself, each with where it comes from.
@@ -129,7 +144,7 @@ fn own() -> String {
         "own-nightingale-5",
     ];
     let config = ["own-nightingale-caller", "own-nightingale-outside"];
-    let mut said = String::from("The public-word of the day:");
+    let mut said = String::from("The public-word\nof the day:");
     for secret in plain.into_iter().chain(config) {
         let packed = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, format!("x{secret}"));
         let percent: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -150,7 +165,8 @@ async fn no_form_of_a_credential_leaves_from_wherever_it_was_said() {
         environment.extend(VARIABLES.iter().map(|variable| (*variable).to_owned()));
         environment.push(format!("MESH_CAPTURE={level}"));
         let dir = directory();
-        let said = format!("{}\n{}", FORMS.join("\n"), own());
+        // What stands apart from what names a credential is told.
+        let said = format!("{}\n\nThis stands\nin between.\n\n{}", own(), FORMS.join("\n"));
         let words = file(dir.path(), "said.json", &json!(said).to_string());
         let script = file(dir.path(), "parrot.sh", &PARROT.replace("SAID", &words.to_string_lossy()));
         let yaml = format!(

@@ -45,7 +45,7 @@ pub(super) struct Process {
     /// Where records lie: `embedded` survives everything, `memory` is gone at the end.
     #[arg(long, env = "MESH_STORE", value_parser = ["embedded", "memory"], default_value = "embedded")]
     store: String,
-    /// How much of what is said is told in traces; what is known for a credential is masked.
+    /// How much of what is said is told in traces; what names a credential is withheld.
     #[arg(long, value_enum, env = "MESH_CAPTURE", default_value_t)]
     capture: Level,
     /// Where times start from.

@@ -1,20 +1,17 @@
 //! How much of what is said is told: nothing, its shape, or all of it; credentials never.
 //!
-//! A credential is known by the name it goes under ([`pairs`] and [`tables`] in texts, [`tree`] in structures), by its [`look`] (a bearer
-//! token, a private key, a key of a well-known provider), or because this process has it ([`own`]). Texts are read as they
-//! come and with every layer of packing undone ([`view`]). A secret that looks like a word and stands in prose with nothing
-//! around it can't be known.
+//! One rule: a passage that names a credential is withheld whole, and everything else is told but words that look made by a
+//! machine. What names one stands in one table ([`name`]); what goes with a name, in [`passage`] for texts and in [`tree`]
+//! for structures; what looks like a credential, in [`look`]. What this process itself has as a secret ([`own`]) is masked
+//! wherever it turns up. Texts are read as they come and with every layer of packing undone ([`view`]). A secret that looks
+//! like a word, in a passage that names no credential, can't be known.
 
 mod name;
-mod word;
-
-mod pairs;
-mod tables;
-mod value;
 
 mod look;
 mod own;
 
+mod passage;
 mod view;
 
 mod text;
@@ -48,10 +45,8 @@ pub struct Capture {
 
 /// The most that is told of one thing, bytes.
 const MOST: usize = 16 * 1024;
-/// The most that is looked at, bytes: masks are shorter than what they stand for.
+/// The most that is looked at, bytes: marks are shorter than what they stand for.
 const LOOKED_AT: usize = 4 * MOST;
-/// How much before the end of what is looked at is not told: a credential could be cut in two there.
-const CUT: usize = 8 * 1024;
 
 impl Capture {
     /// Tells `level` and never one of `secrets`.
@@ -66,12 +61,12 @@ impl Capture {
 
     /// What may be told of `content`.
     pub fn told(&self, content: &Value) -> Option<String> {
-        let mut walk = tree::Walk { own: &self.own, left: LOOKED_AT };
+        let mut walk = tree::Walk { own: &self.own, left: LOOKED_AT, has_named: false };
         let text = match (self.level, content) {
             (Level::Off, _) | (_, Value::Null) => return None,
             (Level::Redacted, content) => shape::of(content).to_string(),
             (Level::Full, Value::String(text)) => walk.text(text),
-            (Level::Full, content) => walk.told(content, None).to_string(),
+            (Level::Full, content) => walk.told(content, true).to_string(),
         };
         Some(clipped(text))
     }
@@ -79,6 +74,32 @@ impl Capture {
     /// A word that is no content, such as an id or a label, but that others may have chosen: without this process's secrets.
     pub fn label(&self, text: &str) -> String {
         text::without(text, &self.own)
+    }
+}
+
+/// What is told of one conversation, in the order in which it was said.
+pub struct Telling<'a> {
+    capture: &'a Capture,
+    has_asked: bool,
+}
+
+/// What stands in the place of what was said after something was asked that names a credential.
+const ANSWER: &str = "[withheld: may answer what names a credential]";
+
+impl<'a> Telling<'a> {
+    /// Of a conversation that begins.
+    pub fn of(capture: &'a Capture) -> Self {
+        Self { capture, has_asked: false }
+    }
+
+    /// What may be told of `content`, which comes next and, if `may_answer`, may be what was asked for.
+    pub fn told(&mut self, content: &Value, may_answer: bool) -> Option<String> {
+        if self.capture.level != Level::Full {
+            return self.capture.told(content);
+        }
+        let is_answer = may_answer && self.has_asked && !content.is_null();
+        self.has_asked |= tree::asks(content);
+        if is_answer { Some(ANSWER.to_owned()) } else { self.capture.told(content) }
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) use offer::{Call, offer};
 use said::{content, terms};
 
 use super::{
-    capture::Capture,
+    capture::{Capture, Telling},
     names as n,
     span::{Kind, Span, hex},
 };
@@ -48,7 +48,7 @@ struct Story<'a> {
     me: &'a AgentId,
     id: &'a ConversationId,
     opening: &'a Opening,
-    capture: &'a Capture,
+    telling: Telling<'a>,
     told: Vec<Told>,
     /// Where the spans of effects stand that have brought no result.
     open: BTreeMap<Place, usize>,
@@ -65,7 +65,8 @@ pub fn of(me: &AgentId, id: &ConversationId, steps: &[Step], capture: &Capture) 
         return Vec::new();
     };
     let (open, called) = (BTreeMap::new(), BTreeMap::new());
-    let mut story = Story { me, id, opening, capture, told: Vec::new(), open, called, step: 1 };
+    let mut story =
+        Story { me, id, opening, telling: Telling::of(capture), told: Vec::new(), open, called, step: 1 };
     story.begin(begun);
     for step in steps {
         story.step = step.step;
@@ -202,7 +203,7 @@ impl Story<'_> {
         }
         let Some(at) = closes.and_then(|place| self.open.remove(&place)) else { return };
         let failed = failure(&event.what).map(str::to_owned);
-        let output = said::thought(&event.what).and_then(|said| self.capture.told(&said));
+        let output = said::thought(&event.what).and_then(|said| self.telling.told(&said, true));
         let Some(span) = self.end(at, event.wall, failed) else { return };
         if let What::Claimed { epoch, .. } | What::ClaimEnded { epoch } = &event.what {
             span.set(n::MESH_EPOCH, json!(epoch));
@@ -219,7 +220,7 @@ impl Story<'_> {
         said::terms(&mut span, &envelope.payload);
         span.set(
             n::LANGFUSE_INPUT,
-            said::content(&envelope.payload).and_then(|said| self.capture.told(&said)).map(Value::from),
+            said::content(&envelope.payload).and_then(|said| self.telling.told(&said, true)).map(Value::from),
         );
         self.add(span, true);
         let is_offer = matches!(message.kind, Type::Bid | Type::NoBid);
@@ -253,7 +254,7 @@ impl Story<'_> {
                 span
             }
             Effect::Think { turn, prompt, .. } => {
-                let asked = self.capture.told(&json!(prompt)).map(Value::from);
+                let asked = self.telling.told(&json!(prompt), *turn > 1).map(Value::from);
                 self.was_asked(asked.as_ref());
                 self.span("think", id, mine, Kind::Internal, "think".to_owned(), at)
                     .with(n::MESH_TURN, json!(turn))
@@ -308,7 +309,7 @@ impl Story<'_> {
         self.open.insert(place, index);
     }
 
-    fn sending(&self, effect: &EffectId, tell: &Tell, at: WallTime) -> Span {
+    fn sending(&mut self, effect: &EffectId, tell: &Tell, at: WallTime) -> Span {
         let (kind, message) = (tell.payload.kind(), effect.message_id());
         let (word, name) = sent_as(kind);
         let to = tell.to.to_string();
@@ -322,7 +323,7 @@ impl Story<'_> {
             .with(n::MESH_TASK, tell.payload.task_id().map(|task| json!(task)));
         messaging(&mut span, "send", word, &to, message.as_str(), Some(self.id));
         said::terms(&mut span, &tell.payload);
-        let said = said::content(&tell.payload).and_then(|said| self.capture.told(&said));
+        let said = said::content(&tell.payload).and_then(|said| self.telling.told(&said, true));
         span.set(n::LANGFUSE_INPUT, said.map(Value::from));
         span
     }
@@ -382,7 +383,7 @@ impl Story<'_> {
         for index in std::mem::take(&mut self.called).into_values() {
             self.end(index, at, None);
         }
-        let output = said::outcome(outcome).and_then(|said| self.capture.told(&said)).map(Value::from);
+        let output = said::outcome(outcome).and_then(|said| self.telling.told(&said, true)).map(Value::from);
         let state = outcome.status.state;
         let failed = match state {
             TaskState::Failed | TaskState::Rejected | TaskState::Canceled => Some(state.word().to_owned()),

@@ -1,44 +1,40 @@
-//! Credentials by their look: keys of well-known providers, signed tokens, hashes of passwords, private keys, what stands
-//! behind `Bearer`, in the user's part of a URL, and behind `-u`.
+//! What looks like a credential without being named one: words that look made by a machine ([`machine`]), what begins like
+//! a key of a well-known provider ([`known`]), what stands in a URL's or a command's place for a password.
 
-mod command;
 mod known;
-mod url;
+mod machine;
 
-use super::word;
-use command::{here, option, positional};
-use known::{ADDRESSES, HASHES, KEYS};
+use known::{HASHES, KEYS};
 use std::ops::Range;
-use url::{in_url, login, passfile};
 
-/// How long the rest of such a key is at least.
-const SHORTEST: usize = 12;
+/// How long the rest of a provider's key is at least: `sk-learn` is none.
+const SHORTEST: usize = 6;
 
-/// Adds where credentials stand in `text`.
+/// Letters that options have whose argument may be a password: `mysql -px`, `redis-cli -a x`, `curl -u bob:x`.
+const OPTIONS: &[u8] = b"PUabkpuw";
+
+/// Adds where words stand in `text` that look like credentials.
 pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
+    placed(text, found);
+    machine::find(text, found);
+}
+
+/// Adds what is one by its place or by its beginning.
+pub(super) fn placed(text: &[u8], found: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while at < text.len() {
         let is_begun = at == 0 || !is_key(text[at - 1]) || text[at - 1] == b'.';
         let seen = match text[at] {
-            b'-' if text[at..].starts_with(b"-----BEGIN ") => private_key(text, at),
-            b'P' if text[at..].starts_with(b"Private-Lines:") => putty_key(text, at),
-            b'-' if at == 0 || b" \t\n\r\"'`(".contains(&text[at - 1]) => option(text, at),
-            b'<' if text[at..].starts_with(b"<<<") => here(text, at),
-            b'n' | b'h' | b'v' | b's' | b'r' if is_begun => positional(text, at),
-            b'\n' | b'"' if at + 1 < text.len() => passfile(text, at + 1),
-            b'@' => login(text, at),
             b':' if text[at..].starts_with(b"://") => in_url(text, at + 3),
+            b'@' => login(text, at),
             b'$' | b'{' => hash(text, at),
-            b'B' | b'b' if is_begun => scheme(text, at),
-            b'0'..=b'9' if is_begun => bot(text, at),
+            b'-' if at == 0 || is_edge(text[at - 1]) => option(text, at),
+            byte if is_begun && byte.is_ascii_alphabetic() => scheme(text, at).or_else(|| key(text, at)),
+            byte if is_begun && (byte.is_ascii_digit() || byte == b'*') => passfile(text, at),
             _ => None,
         };
-        let seen = seen.or_else(|| {
-            let is_letter = text[at].is_ascii_alphabetic() && is_begun;
-            is_letter.then(|| key(text, at).or_else(|| address(text, at))).flatten()
-        });
-        let seen = if at == 0 { seen.or_else(|| passfile(text, 0)) } else { seen };
-        match seen {
+        let seen = seen.or_else(|| is_begun.then(|| passfile(text, at)).flatten());
+        match seen.filter(|range| !range.is_empty()) {
             Some(range) => {
                 at = range.end.max(at + 1);
                 found.push(range);
@@ -52,82 +48,136 @@ fn is_key(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
 }
 
+/// Whether a word of a command may begin behind it or end before it.
+fn is_edge(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || b"\"'`(),[]".contains(&byte)
+}
+
 fn run(text: &[u8], at: usize, is: impl Fn(u8) -> bool) -> usize {
     text[at..].iter().position(|byte| !is(*byte)).map_or(text.len(), |more| at + more)
 }
 
+/// A key of a provider, by what it begins with.
 fn key(text: &[u8], at: usize) -> Option<Range<usize>> {
     let rest = &text[at..];
-    if rest.starts_with(b"eyJ") {
-        let end = run(text, at, is_key);
-        let dots = text[at..end].iter().filter(|byte| **byte == b'.').count();
-        return (dots >= 2 && end - at > SHORTEST).then_some(at..end);
-    }
     let known = KEYS.iter().find(|key| key.as_bytes()[0] == rest[0] && rest.starts_with(key.as_bytes()))?;
     let end = run(text, at, is_key);
     (end - at >= known.len() + SHORTEST).then_some(at..end)
 }
 
-fn address(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let rest = &text[at..];
-    let known = ADDRESSES.iter().find(|known| rest.starts_with(known.as_bytes()))?;
-    let end = run(text, at + known.len(), |byte| is_key(byte) || b"/:".contains(&byte));
-    (end > at + known.len()).then_some(at + known.len()..end)
-}
-
-/// A Telegram bot's: a number, a colon, 35 letters.
-fn bot(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let colon = run(text, at, |byte| byte.is_ascii_digit());
-    if !(8..=10).contains(&(colon - at)) || text.get(colon) != Some(&b':') {
-        return None;
-    }
-    let end = run(text, colon + 1, is_key);
-    (end - colon > 34).then_some(at..end)
-}
-
+/// The hash of a password.
 fn hash(text: &[u8], at: usize) -> Option<Range<usize>> {
     let known = HASHES.iter().find(|known| text[at..].starts_with(known.as_bytes()))?;
     let end = run(text, at, |byte| is_key(byte) || b"$/+=,{}".contains(&byte));
-    (end - at > known.len() + 4).then_some(at..end)
+    (end - at > known.len()).then_some(at..end)
 }
 
-/// What stands behind `Bearer` or `Basic`, unless a sentence goes on there.
+/// What stands behind `Basic`, where it is no sentence's word. (`Bearer` names a credential.)
 fn scheme(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let word = text.get(at..at + 6).filter(|word| word.eq_ignore_ascii_case(b"bearer"));
-    let word = word.or_else(|| text.get(at..at + 5).filter(|word| word.eq_ignore_ascii_case(b"basic")))?;
-    let from = run(text, at + word.len(), |byte| byte == b' ');
+    let word = text.get(at..at + 5).filter(|word| word.eq_ignore_ascii_case(b"basic"))?;
+    let from = run(text, at + 5, |byte| byte == b' ');
     let end = run(text, from, |byte| is_key(byte) || b"~+/=".contains(&byte));
-    let said = &text[from..end];
-    let is_changed = said.windows(2).any(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase());
-    let is_strange = word::without(said, b'.').iter().any(|byte| !byte.is_ascii_alphabetic())
-        || is_changed
-        || said.len() > 24;
-    let is_name = word[0] == b'B' || !said.contains(&b'-') || said.iter().any(u8::is_ascii_digit);
-    // `Basic realm="…"` says what is wanted.
-    let is_parameter = said.ends_with(b"=") && matches!(text.get(end), Some(b'"' | b'\\'));
-    (from > at + word.len() && said.len() >= 6 && is_strange && is_name && !is_parameter).then_some(from..end)
+    let is_word =
+        text[from..end].iter().skip(1).all(|byte| byte.is_ascii_lowercase() || b".-".contains(byte));
+    (from > at + word.len() && end - from >= SHORTEST && !is_word).then_some(from..end)
 }
 
-/// A private key, from the line that begins it to the one that ends it, or to the end.
-fn private_key(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let line = &text[at..text.len().min(at + 80)];
-    let line = &line[..line.iter().position(|byte| *byte == b'\n').unwrap_or(line.len())];
-    line.windows(11).any(|part| part == b"PRIVATE KEY").then(|| {
-        let end = text[at..].windows(9).position(|part| part == b"-----END ").map(|more| at + more + 9);
-        let end = end.map(|from| {
-            text[from..]
-                .windows(5)
-                .position(|part| part == b"-----")
-                .map_or(text.len(), |more| from + more + 5)
-        });
-        at..end.unwrap_or(text.len())
-    })
+/// Whether `word` is an option whose argument may be a password.
+pub(super) fn is_option(word: &str) -> bool {
+    match word.as_bytes() {
+        [b'-', letter] => OPTIONS.contains(letter),
+        _ => word == "--user" || word == "--proxy-user" || word == "--cert",
+    }
 }
 
-/// The private half of a key of PuTTY's.
-fn putty_key(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let from = at + 14;
-    let mac = text[from..].windows(12).position(|part| part == b"Private-MAC:").map(|more| from + more + 12);
-    let end = mac.map_or(text.len(), |mac| run(text, mac, |byte| byte == b' ' || is_key(byte)));
-    Some(from..end)
+/// The argument of an option that takes a password in one program or another; not a port, not a group's number.
+fn option(text: &[u8], at: usize) -> Option<Range<usize>> {
+    let rest = &text[at..];
+    let word = run(rest, 0, |byte| !is_edge(byte));
+    let is_user =
+        rest.starts_with(b"--user") || rest.starts_with(b"--proxy-user") || rest.starts_with(b"--cert");
+    let letter = rest.get(1).copied().filter(|letter| OPTIONS.contains(letter));
+    let from = match (letter, is_user) {
+        (None, true) => run(rest, 0, |byte| byte != b'=' && !is_edge(byte)),
+        (Some(_), _) if word == 2 => 2,
+        (Some(b'p' | b'u' | b'P' | b'w' | b'a' | b'U'), _) => {
+            return Some(at + 2..at + word.max(quoted(rest, 2)));
+        }
+        (_, _) => return None,
+    };
+    let from = run(rest, from, |byte| b" =\"'`,".contains(&byte));
+    let end = match rest[from - 1] {
+        quote @ (b'"' | b'\'' | b'`') => run(rest, from, |byte| byte != quote && byte != b'\n'),
+        _ => run(rest, from, |byte| !is_edge(byte)),
+    };
+    let said = &rest[from..end];
+    let is_number = said.iter().all(|byte| byte.is_ascii_digit() || b":.".contains(byte)) && said.len() < 12;
+    let is_port = is_number && (said.len() < 6 || said.contains(&b':'));
+    let is_empty = said.is_empty() || said[0] == b'-' || rest[2..from].contains(&b'\n');
+    (!is_port && !is_empty).then_some(at + from..at + end)
+}
+
+/// Where the quotes end that stand at `at`, if there are any.
+fn quoted(text: &[u8], at: usize) -> usize {
+    match text.get(at) {
+        Some(quote @ (b'"' | b'\'')) => run(text, at + 1, |byte| byte != *quote && byte != b'\n'),
+        Some(_) | None => at,
+    }
+}
+
+/// How far a URL is followed to the end of its user's part.
+const LONGEST: usize = 512;
+
+/// What stands before the `@` of a URL's host, from `at` on.
+fn in_url(text: &[u8], at: usize) -> Option<Range<usize>> {
+    let near = &text[at..text.len().min(at + LONGEST)];
+    let end = run(near, 0, |byte| !byte.is_ascii_whitespace() && !b"\"'`<>".contains(&byte));
+    let url = &near[..end];
+    let path = url.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(url.len());
+    if let Some(place) = url[..path].iter().rposition(|byte| *byte == b'@') {
+        let is_name = text[..at].ends_with(b"ssh://") && !url[..place].contains(&b':');
+        return (!is_name).then_some(at..at + place);
+    }
+    // A password with a slash in it: what follows the colon is no port.
+    let colon = url[..path].iter().position(|byte| *byte == b':')?;
+    let is_port = url[colon + 1..path].iter().all(u8::is_ascii_digit) || url.starts_with(b"[");
+    let place = url.iter().rposition(|byte| *byte == b'@')?;
+    (!is_port).then_some(at..at + place)
+}
+
+/// The password in `user:password@host` or `user/password@host`, without a scheme before it.
+fn login(text: &[u8], at: usize) -> Option<Range<usize>> {
+    let before = text[..at].iter().rev().take(LONGEST / 4);
+    let from = at - before.take_while(|byte| !is_edge(**byte) && !b"=<>{}".contains(byte)).count();
+    let said = &text[from..at];
+    let mark = said.iter().position(|byte| b":/".contains(byte))?;
+    let (user, password) = (&said[..mark], &said[mark + 1..]);
+    let is_address =
+        ["mailto", "to", "cc", "bcc", "from", "email", "mail", "sip", "acct", "xmpp", "https", "http"];
+    let is_address = is_address.iter().any(|word| user.eq_ignore_ascii_case(word.as_bytes()));
+    let after = &text[at + 1..];
+    let is_host = after.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"[/(".contains(byte));
+    // `image:tag@sha256:…`, `actions/checkout@v4`
+    let is_version = after.starts_with(b"sha256:")
+        || said[mark] == b'/' && after.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'v');
+    (is_host
+        && !is_version
+        && !password.starts_with(b"//")
+        && !user.is_empty()
+        && !password.is_empty()
+        && !is_address)
+        .then(|| at - password.len()..at)
+}
+
+/// What a line of PostgreSQL's file of passwords holds last: `host:port:database:user:password`.
+fn passfile(text: &[u8], at: usize) -> Option<Range<usize>> {
+    let near = &text[at..text.len().min(at + LONGEST / 4)];
+    let line = &near[..run(near, 0, |byte| !is_edge(byte) && byte != b'\\')];
+    let mut parts = line.splitn(5, |byte| *byte == b':');
+    let (host, port, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let (user, password) = (parts.next()?, parts.next()?);
+    let is_port = port == b"*" || !port.is_empty() && port.len() < 6 && port.iter().all(u8::is_ascii_digit);
+    let is_host = host.iter().any(|byte| !byte.is_ascii_digit());
+    let is_it = is_port && is_host && !user.is_empty() && !password.is_empty();
+    is_it.then(|| at + line.len() - password.len()..at + line.len())
 }

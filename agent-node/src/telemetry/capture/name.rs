@@ -1,293 +1,302 @@
-//! What a name says of what stands under it.
+//! Whether a text names a credential: the whole of what is known about names, over the words of [`table`].
 
-mod stems;
+mod table;
 
-use stems::stems;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::LazyLock,
+};
+use table::{COUNTED, FOREIGN_STEMS, OF_KEYS, ORDINARY_KEYS, PAIRS, SLASHED, STEMS, WORDS};
 
-/// How surely what goes under a name is a credential.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Says {
-    /// It is one.
-    Credential,
-    /// The name of a header whose whole value is one.
-    Header,
-    /// It is one where it looks like one or stands in a structure; in prose the word means many things (`pin`, `session`).
-    Perhaps,
-    /// It is one unless it is a number: `tokens` are counted more often than listed.
-    Several,
+static STEMS_BY_START: LazyLock<BTreeMap<u8, Vec<&'static str>>> = LazyLock::new(|| {
+    let mut all: BTreeMap<u8, Vec<&str>> = BTreeMap::new();
+    let stems = STEMS.split_whitespace().chain(FOREIGN_STEMS.split_whitespace());
+    stems.for_each(|stem| all.entry(stem.as_bytes()[0]).or_default().push(stem));
+    all
+});
+static WHOLE: Words = LazyLock::new(|| WORDS.split_whitespace().collect());
+static KEYED: Words = LazyLock::new(|| OF_KEYS.split_whitespace().collect());
+static ORDINARY: Words = LazyLock::new(|| ORDINARY_KEYS.split_whitespace().collect());
+static COUNTING: Words = LazyLock::new(|| COUNTED.split_whitespace().collect());
+static IN_PAIRS: Pairs = LazyLock::new(|| pairs(PAIRS));
+static IN_SLASHED: Pairs = LazyLock::new(|| pairs(SLASHED));
+
+type Words = LazyLock<BTreeSet<&'static str>>;
+type Pairs = LazyLock<BTreeSet<(&'static str, &'static str)>>;
+
+fn pairs(table: &'static str) -> BTreeSet<(&'static str, &'static str)> {
+    table.split(',').filter_map(|pair| pair.trim().split_once(' ')).collect()
 }
 
-/// What makes another thing of a credential when the name ends in it: `tokenType`, `password_policy`.
-const OTHERWISE: &[&str] = &[
-    "based",
-    "count",
-    "dir",
-    "endpoint",
-    "error",
-    "expiration",
-    "expires",
-    "expiresat",
-    "expiresin",
-    "expiry",
-    "encoder",
-    "field",
-    "fields",
-    "file",
-    "format",
-    "handler",
-    "hasher",
-    "kind",
-    "label",
-    "len",
-    "length",
-    "lifetime",
-    "limit",
-    "manager",
-    "max",
-    "maxlength",
-    "min",
-    "minlength",
-    "mode",
-    "name",
-    "parser",
-    "path",
-    "placeholder",
-    "policy",
-    "provider",
-    "pullsecrets",
-    "ref",
-    "refs",
-    "required",
-    "reader",
-    "reset",
-    "ring",
-    "router",
-    "rules",
-    "schema",
-    "scope",
-    "scopes",
-    "service",
-    "store",
-    "strength",
-    "timeout",
-    "ttl",
-    "type",
-    "uri",
-    "url",
-    "usage",
-    "used",
-    "valid",
-    "validator",
-    "version",
-];
-
-/// Words that end in one of those and are others: `secretString`, `password_admin`.
-const NO_OTHERWISE: &[&str] = &["account", "admin", "profile", "string"];
-
-/// The last word of a name that may be a credential's.
-const PERHAPS: &[&str] = &["auth", "otp", "pass", "pin", "psk", "salt", "session", "sid", "totp"];
-
-/// Words that end in `pass` and have nothing to do with it.
-const NO_PASS: &[&str] =
-    &["bypass", "compass", "trespass", "surpass", "overpass", "underpass", "firstpass", "secondpass"];
-
-/// What stands before `key` in names that have nothing to do with credentials: `primary_key`, `cacheKey`.
-const ORDINARY_KEYS: &[&str] = &[
-    "arrow",
-    "cache",
-    "composite",
-    "config",
-    "dedup",
-    "entity",
-    "enter",
-    "event",
-    "foreign",
-    "function",
-    "group",
-    "hash",
-    "idempotency",
-    "index",
-    "item",
-    "json",
-    "label",
-    "lookup",
-    "map",
-    "message",
-    "metric",
-    "natural",
-    "object",
-    "option",
-    "ordering",
-    "partition",
-    "primary",
-    "public",
-    "range",
-    "record",
-    "routing",
-    "row",
-    "search",
-    "setting",
-    "shard",
-    "shift",
-    "sort",
-    "surrogate",
-    "translation",
-    "unique",
-];
-
-/// More names are credentials' in the query of a URL.
-const IN_QUERIES: &[&str] = &["code", "hmac", "key", "sig", "signature", "ticket"];
-
-/// What is said of a credential in a schema or a manifest, and is none.
-const ABOUT: &[&[u8]] = &[
-    b"type",
-    b"format",
-    b"kind",
-    b"scheme",
-    b"in",
-    b"name",
-    b"minlength",
-    b"maxlength",
-    b"minimum",
-    b"maximum",
-    b"required",
-    b"nullable",
-    b"readonly",
-    b"writeonly",
-    b"external",
-    b"optional",
-    b"sensitive",
-    b"source",
-    b"provider",
-    b"version",
-    b"mode",
-    b"defaultmode",
-];
-
-/// The longest name that is read; of a longer one, its end.
-const LONGEST: usize = 64;
-
-/// What `name` says.
-pub(super) fn says(name: &[u8]) -> Option<Says> {
-    let (plain, length) = plain(name);
-    let plain = &plain[..length];
-    if ["authorization", "authentication"].iter().any(|header| plain.ends_with(header.as_bytes()))
-        || plain.ends_with(b"cookie")
-        || plain.ends_with(b"cookies")
-    {
-        return Some(Says::Header);
-    }
-    let stem = (0..plain.len()).rev().find_map(|at| {
-        let from = &plain[at..];
-        let stem = stems(from[0]).iter().find(|stem| from.starts_with(stem.as_bytes()))?;
-        Some(&from[stem.len()..])
-    });
-    if let Some(after) = stem {
-        let is_other = [&b"iz"[..], b"is", b"ar"].iter().any(|start| after.starts_with(start));
-        let is_otherwise = OTHERWISE.iter().any(|end| after.ends_with(end.as_bytes()))
-            && !NO_OTHERWISE.iter().any(|end| after.ends_with(end.as_bytes()));
-        return match after {
-            b"auth" if plain == b"bearerauth" && !name.contains(&b'_') => None,
-            _ if is_other || is_otherwise => None,
-            b"s" if plain.ends_with(b"tokens") => Some(Says::Several),
-            _ => Some(Says::Credential),
-        };
-    }
-    let is_joined = plain.ends_with(b"pass") && plain.len() > 4;
-    let is_word = NO_PASS.iter().any(|word| plain.ends_with(word.as_bytes()));
-    if !is_word && (plain == b"pw" || plain.ends_with(b"pw") && plain.len() > 4)
-        || name.eq_ignore_ascii_case(b"passe")
-    {
-        return Some(Says::Credential);
-    }
-    let before_key = plain
-        .strip_suffix(b"key")
-        .filter(|before| !before.is_empty() && !name.contains(&b' ') && is_last_word(name, "key"));
-    let is_key = before_key
-        .is_some_and(|before| !ORDINARY_KEYS.iter().any(|ordinary| before.ends_with(ordinary.as_bytes())));
-    let is_one = is_key || is_joined && !is_word || PERHAPS.iter().any(|word| is_last_word(name, word));
-    let is_header = name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case(b"x-"));
-    is_one.then_some(if is_header { Says::Credential } else { Says::Perhaps })
+/// Whether `text` names a credential.
+pub(super) fn names(text: &str) -> bool {
+    let mut found = Vec::new();
+    find(text.as_bytes(), &mut found);
+    !found.is_empty()
 }
 
-/// Whether `name` is of something that has to do with a credential and is none: `secretName`, `tokenUrl`.
-pub(super) fn is_otherwise(name: &[u8]) -> bool {
-    let (plain, length) = plain(name);
-    let plain = &plain[..length];
-    let has_stem =
-        (0..length).any(|at| stems(plain[at]).iter().any(|stem| plain[at..].starts_with(stem.as_bytes())));
-    has_stem && says(name).is_none()
+/// Adds where `text` names a credential.
+pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
+    let read = Read::of(text);
+    let named = (0..read.words.len()).filter(|at| read.is_name(*at));
+    found.extend(named.map(|at| read.words[at].place.clone()));
+    disguised(text, found);
 }
 
-/// Whether `name`, a member of what stands under a credential's, only says what kind of credential is meant or which.
-pub(super) fn is_about(name: &[u8]) -> bool {
-    let (plain, length) = plain(name);
-    ABOUT.contains(&&plain[..length])
+/// A word, or what an identifier joins: `apiKey` is two.
+struct Word {
+    place: Range<usize>,
+    /// Where it stands among the letters that were read.
+    letters: Range<usize>,
+    /// Whether it goes on in an identifier that began before it: behind a hump, `_`, `-`, `.` or a digit.
+    is_joined: bool,
+    /// The run of letters that it is of: more than the word if there are humps.
+    run: Range<usize>,
 }
 
-/// Whether `name` is a credential's as a parameter of a URL's query.
-pub(super) fn says_in_query(name: &[u8]) -> bool {
-    let (plain, length) = plain(name);
-    let is_known = IN_QUERIES.iter().any(|known| known.as_bytes() == &plain[..length]);
-    is_known || plain[..length].ends_with(b"signature") || says(name).is_some()
+/// A text as words in lower case.
+struct Read<'a> {
+    text: &'a [u8],
+    letters: String,
+    words: Vec<Word>,
 }
 
-/// The letters and digits of a name, in lower case.
-pub(super) fn plain(name: &[u8]) -> ([u8; LONGEST], usize) {
-    let (mut plain, mut length) = ([0; LONGEST], 0);
-    for byte in &name[name.len().saturating_sub(LONGEST)..] {
-        if byte.is_ascii_alphanumeric() {
-            plain[length] = byte.to_ascii_lowercase();
-            length += 1;
-        }
-    }
-    (plain, length)
-}
-
-fn is_last_word(name: &[u8], word: &str) -> bool {
-    let Some(at) = name.len().checked_sub(word.len()) else { return false };
-    let (before, last) = name.split_at(at);
-    let begins = match before.last() {
-        None => true,
-        Some(byte) if byte.is_ascii_alphanumeric() => {
-            byte.is_ascii_lowercase() && last[0].is_ascii_uppercase()
-        }
-        Some(_) => true,
-    };
-    begins && last.eq_ignore_ascii_case(word.as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_says_what_stands_under_it() {
-        let all = |names: &str, expected: Option<Says>| {
-            for name in names.split(' ') {
-                assert_eq!(says(name.as_bytes()), expected, "{name}");
+impl<'a> Read<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        let mut read = Read { text, letters: String::new(), words: Vec::new() };
+        let (mut at, mut run, mut gap) = (0, Run::default(), 0..0);
+        for chunk in text.utf8_chunks() {
+            for char in chunk.valid().chars() {
+                let place = at..at + char.len_utf8();
+                at = place.end;
+                match folded(char) {
+                    Some(char) if char.is_alphabetic() => run.push(&mut read, char, &place, &gap),
+                    Some(_) => {
+                        if run.end(&mut read) {
+                            gap = place.start..place.start;
+                        }
+                        gap.end = place.end;
+                    }
+                    None => {}
+                }
             }
+            if !chunk.invalid().is_empty() {
+                run.end(&mut read);
+                at += chunk.invalid().len();
+                gap = at..at;
+            }
+        }
+        run.end(&mut read);
+        read
+    }
+
+    fn letters(&self, at: usize) -> &str {
+        self.words.get(at).map_or("", |word| &self.letters[word.letters.clone()])
+    }
+
+    fn is_name(&self, at: usize) -> bool {
+        let word = &self.words[at];
+        let (this, run) = (self.letters(at), &self.letters[word.run.clone()]);
+        let before = if at == 0 { "" } else { self.letters(at - 1) };
+        // What the run says is said once.
+        let is_last = word.letters.end == word.run.end;
+        is_last && self.has_stem(at, run)
+            || (is_word(this) || is_last && (is_word(run) || ends(run))) && !self.is_pinned(at, this)
+            || IN_PAIRS.contains(&(before, this))
+            || IN_SLASHED.contains(&(before, this)) && self.text[..word.place.start].ends_with(b"/")
+            || self.is_key(at, before, this)
+            || self.is_spelled(at)
+            || this == "fa" && self.text[..word.place.start].ends_with(b"2")
+    }
+
+    /// Whether the word at `at` is the last of many letters that stand alone and spell a name: `p a s s w o r d`.
+    fn is_spelled(&self, at: usize) -> bool {
+        const LONGEST: usize = 16;
+        let is_letter = |at: &usize| self.words.get(*at).is_some_and(|word| word.letters.len() == 1);
+        if !is_letter(&at) || is_letter(&(at + 1)) {
+            return false;
+        }
+        let first = (0..=at).rev().take(LONGEST).take_while(is_letter).last().unwrap_or(at);
+        let spelled: String = (first..=at).map(|at| self.letters(at)).collect();
+        at - first > 3 && has_stem(&spelled)
+    }
+
+    /// Whether a stem is in `run`, which ends with the word at `at`, and it is not tokens that are counted.
+    fn has_stem(&self, at: usize, run: &str) -> bool {
+        stems(run).any(|stem| stem != "token" || !self.is_counted(at, run))
+    }
+
+    /// Whether the word at `at` is tokens that are counted, not told: `max_tokens`, `512 tokens`, `tokenizer`.
+    fn is_counted(&self, at: usize, run: &str) -> bool {
+        if run.starts_with("tokeniz") || run.starts_with("tokenis") {
+            return true;
+        }
+        let word = &self.words[at];
+        let is_before = at > 0 && word.is_joined && COUNTING.contains(self.letters(at - 1));
+        let digits = |text: &[u8], is_reversed: bool| {
+            let mut gap = text.iter().copied().take(8).collect::<Vec<_>>();
+            if is_reversed {
+                gap = text.iter().rev().copied().take(8).collect();
+            }
+            gap.iter().find(|byte| !b" \"'\\:=,*_".contains(byte)).is_some_and(u8::is_ascii_digit)
         };
-        all(
-            "password PASSWORD db_password userPassword pwd passwd passphrase apiKey X-Api-Key --token",
-            Some(Says::Credential),
-        );
-        all(
-            "client_secret aws_secret_access_key refreshToken sessionId secretKeyBase DB_PWD jwt",
-            Some(Says::Credential),
-        );
-        all("Authorization Proxy-Authorization cookie Set-Cookie", Some(Says::Header));
-        all(
-            "pin auth session userPin board_pin PHPSESSION_sid pass MAILGUN_KEY mailgunKey maps-key",
-            Some(Says::Perhaps),
-        );
-        all("PRIMARY_KEY cacheKey foreign_key public-key monkey hotkey", None);
-        all("tokens max_tokens promptTokens", Some(Says::Several));
-        all(
-            "author secretary tokenizer tokenType password_policy spin pinned sessions oauthor compass key name",
-            None,
-        );
-        all("tokenEndpoint secretName token_count expires", None);
-        assert!(says_in_query(b"sig") && says_in_query(b"X-Amz-Signature") && !says_in_query(b"page"));
+        let is_number_before = digits(&self.text[..word.place.start], true);
+        let is_number_after = digits(&self.text[word.place.end..], false);
+        run.ends_with("tokens") && (is_before && is_number_after || is_number_before && !is_number_after)
+    }
+
+    /// Whether it is Rust's `Pin`: a type, a path or a macro.
+    fn is_pinned(&self, at: usize, this: &str) -> bool {
+        let after = &self.text[self.words[at].place.end..];
+        let is_path = after.starts_with(b"::") && after.get(2).is_some_and(u8::is_ascii_alphabetic);
+        this == "pin"
+            && (is_path
+                || after.starts_with(b"<")
+                || after.starts_with(b"!(")
+                || after.starts_with(b"_project"))
+    }
+
+    /// Whether it is a key or a code of the kind that is a credential.
+    fn is_key(&self, at: usize, before: &str, this: &str) -> bool {
+        let word = &self.words[at];
+        let singular = this.strip_suffix('s').unwrap_or(this);
+        let (text, near) = (self.text, &self.text[word.place.end..]);
+        let is_parameter =
+            near.starts_with(b"=") && matches!(text[..word.place.start].last(), Some(b'?' | b'&'));
+        if singular == "code" {
+            let near = &near[..near.len().min(24)];
+            let gap = near.iter().position(u8::is_ascii_alphanumeric).unwrap_or(near.len());
+            let (gap, said) = near.split_at(gap);
+            let digits = said.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'-').count();
+            // `"code": -32601`, `code: 404`, `Code::Ok`
+            let is_status = gap.ends_with(b"-") || (1..4).contains(&digits) || gap.starts_with(b"::");
+            let is_told = gap.iter().any(|byte| b":=".contains(byte)) && !is_status;
+            return KEYED.contains(before) || digits >= 4 || is_told || is_parameter;
+        }
+        let Some(joint) = singular.strip_suffix("key") else { return false };
+        let before = if joint.is_empty() { before } else { joint };
+        let is_joined = word.is_joined || !joint.is_empty();
+        KEYED.contains(before) || is_parameter || is_joined && !ORDINARY.contains(before)
+    }
+}
+
+/// The stems in `run`.
+fn stems(run: &str) -> impl Iterator<Item = &'static str> {
+    (0..run.len()).filter_map(|from| {
+        let stems = STEMS_BY_START.get(&run.as_bytes()[from])?;
+        stems.iter().find(|stem| run.as_bytes()[from..].starts_with(stem.as_bytes())).copied()
+    })
+}
+
+fn has_stem(run: &str) -> bool {
+    stems(run).next().is_some()
+}
+
+/// Adds where `text` names a credential in letters and what looks like some: `p@ssw0rd`.
+fn disguised(text: &[u8], found: &mut Vec<Range<usize>>) {
+    const LONGEST: usize = 64;
+    let is_of = |byte: u8| byte.is_ascii_alphanumeric() || b"@$!".contains(&byte);
+    let mut at = 0;
+    while at < text.len() {
+        let end = at + text[at..].iter().take_while(|byte| is_of(**byte)).count();
+        let word = &text[at..end];
+        if (5..LONGEST).contains(&word.len()) && word.iter().any(|byte| b"013457@$!".contains(byte)) {
+            let plain = |byte: &u8| match byte {
+                b'0' => 'o',
+                b'1' | b'!' => 'i',
+                b'3' => 'e',
+                b'4' | b'@' => 'a',
+                b'5' | b'$' => 's',
+                b'7' => 't',
+                byte => char::from(byte.to_ascii_lowercase()),
+            };
+            if has_stem(&word.iter().map(plain).collect::<String>()) {
+                found.push(at..end);
+            }
+        }
+        at = end + 1;
+    }
+}
+
+fn is_word(word: &str) -> bool {
+    WHOLE.contains(word) || word.strip_suffix('s').is_some_and(|word| WHOLE.contains(word))
+}
+
+/// Whether `run` ends in what ends names of credentials: `requirepass`, `bindpw`.
+fn ends(run: &str) -> bool {
+    let ordinary = ["bypass", "compass", "trespass", "surpass", "overpass", "underpass", "encompass"];
+    run.ends_with("pass") && !ordinary.contains(&run) || run.ends_with("pw")
+}
+
+/// The letter that is meant, in lower case as far as it can be seen from one; none if there is none to be seen.
+fn folded(char: char) -> Option<char> {
+    match char {
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{300}'..='\u{36f}' => None,
+        // What Turkish has for an i, which is two letters in lower case.
+        'İ' | 'ı' => Some('i'),
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(char) - 0xfee0),
+        char => Some(char),
+    }
+}
+
+/// A run of letters that is being read.
+#[derive(Default)]
+struct Run {
+    begun: Option<usize>,
+    first: usize,
+    last: [Option<char>; 2],
+    last_place: usize,
+}
+
+impl Run {
+    fn push(&mut self, read: &mut Read<'_>, char: char, place: &Range<usize>, gap: &Range<usize>) {
+        let at = read.letters.len();
+        let is_upper = char.is_uppercase();
+        let word = |is_joined| Word { place: place.clone(), letters: at..at, is_joined, run: at..at };
+        match (self.begun, self.last) {
+            (None, _) => {
+                let between = read.text.get(gap.clone()).unwrap_or_default();
+                let is_joined = gap.end == place.start
+                    && !between.is_empty()
+                    && between.len() <= 4
+                    && between.iter().all(|byte| b"_-.".contains(byte) || byte.is_ascii_digit());
+                self.first = read.words.len();
+                self.begun = Some(at);
+                read.words.push(word(is_joined && !read.words.is_empty()));
+            }
+            // `apiKey`
+            (Some(_), [_, Some(last)]) if is_upper && last.is_lowercase() => read.words.push(word(true)),
+            // `APIKey`: the hump began a letter before.
+            (Some(_), [Some(before), Some(last)])
+                if char.is_lowercase() && last.is_uppercase() && before.is_uppercase() =>
+            {
+                let from = at - last.to_lowercase().map(char::len_utf8).sum::<usize>();
+                if let Some(word) = read.words.last_mut() {
+                    word.letters.end = from;
+                    word.place.end = self.last_place;
+                }
+                let place = self.last_place..place.end;
+                read.words.push(Word { place, letters: from..at, is_joined: true, run: at..at });
+            }
+            (Some(_), _) => {}
+        }
+        read.letters.extend(char.to_lowercase());
+        let end = read.letters.len();
+        if let Some(word) = read.words.last_mut() {
+            word.letters.end = end;
+            word.place.end = place.end;
+        }
+        self.last = [self.last[1], Some(char)];
+        self.last_place = place.start;
+    }
+
+    /// Ends the run; whether there was one.
+    fn end(&mut self, read: &mut Read<'_>) -> bool {
+        let Some(begun) = self.begun.take() else { return false };
+        let end = read.letters.len();
+        read.words[self.first..].iter_mut().for_each(|word| word.run = begun..end);
+        self.last = [None, None];
+        true
     }
 }

@@ -1,7 +1,7 @@
 //! This process's own secrets, wherever they turn up: as they are, in base64 wherever they stand in it, and in hex. What is
 //! packed otherwise is unpacked before it is looked at.
 
-use super::{look, pairs};
+use super::look;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
@@ -146,10 +146,10 @@ fn around(text: &[u8], found: Range<usize>) -> Range<usize> {
 /// What is secret within a value: what its look and the names in it say, and what `Basic` packs.
 pub(super) fn parts(value: &str) -> Vec<String> {
     let mut found = Vec::new();
-    pairs::find(value.as_bytes(), &mut found);
-    look::find(value.as_bytes(), &mut found);
+    look::placed(value.as_bytes(), &mut found);
     let mut parts: Vec<_> =
         found.into_iter().filter_map(|range| value.get(range).map(str::to_owned)).collect();
+    parts.extend(assigned(value));
     if let Some((scheme, rest)) = value.trim().split_once(' ').filter(|(_, rest)| !rest.contains(' ')) {
         if ["basic", "bearer", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
             parts.push(rest.to_owned());
@@ -165,22 +165,41 @@ pub(super) fn parts(value: &str) -> Vec<String> {
 
 /// The secrets that a variable holds: its value if its name says so, and what within any value is one.
 pub fn of_variable(name: &str, value: &str) -> Vec<String> {
+    let mut secrets = parts(value);
+    if is_secret(name) && !name.eq_ignore_ascii_case("PWD") {
+        secrets.push(value.to_owned());
+    }
+    secrets
+}
+
+/// What stands under a secret's name within a value: `Password=x;`, `--token x`, `"apiKey": "x"`.
+fn assigned(value: &str) -> Vec<String> {
+    let pieces = value.split(|char: char| char.is_whitespace() || "=:;,&?\"'{}[]".contains(char));
+    let pieces: Vec<_> = pieces.filter(|piece| !piece.is_empty()).collect();
+    // Behind a header's name its scheme comes first.
+    let after = |at: usize| pieces[at + 1..].iter().take(2);
+    let named = (0..pieces.len()).filter(|at| is_secret(pieces[*at]));
+    let mut found: Vec<_> = named.flat_map(after).map(|piece| (*piece).to_owned()).collect();
+    // What is quoted or ends at a semicolon may have a blank or a sign in it.
+    let whole = value.split([';', '&', '\n']).filter_map(|part| part.split_once(['=', ':']));
+    let whole = whole.filter(|(name, _)| is_secret(name.trim()));
+    found.extend(whole.map(|(_, said)| said.trim_matches(|char| " \"'{}".contains(char)).to_owned()));
+    found
+}
+
+/// Whether what goes under `name` is secret, by how variables are called.
+fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let has = |part: &str| name.contains(part);
     let is_author = name.match_indices("AUTHOR").any(|(at, _)| !name[at + 6..].starts_with("IZ"));
-    let is_named = has("TOKEN")
+    has("TOKEN")
         || has("SECRET")
         || has("PASS")
         || has("CREDENTIAL")
         || has("COOKIE")
         || has("BEARER")
         || has("AUTH") && !is_author
-        || name.split('_').any(|part| {
+        || name.split(['_', '-']).any(|part| {
             ["KEYS", "PW", "PWD", "PIN", "PAT", "SK", "SALT"].contains(&part) || part.ends_with("KEY")
-        }) && name != "PWD";
-    let mut secrets = parts(value);
-    if is_named {
-        secrets.push(value.to_owned());
-    }
-    secrets
+        })
 }

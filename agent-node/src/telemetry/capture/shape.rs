@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// The names of members that messages, tasks, thoughts and artifacts have (DESIGN §4, A2A §4.1): whoever reads them learns
 /// nothing of what was said. A test holds this list and the types together.
-const OURS: &[&str] = &[
+pub(super) const OURS: &[&str] = &[
     "accepted_modes",
     "acceptedModes",
     "agentId",
@@ -89,7 +89,7 @@ const OURS: &[&str] = &[
 ];
 
 /// Under these names anything may stand, and names within it are content.
-const FREE: &[&str] = &["data", "input", "metadata", "refs", "constraints", "keptWord"];
+pub(super) const FREE: &[&str] = &["data", "input", "metadata", "refs", "constraints", "keptWord"];
 
 /// How many items of a list are told one by one.
 const MOST: usize = 16;

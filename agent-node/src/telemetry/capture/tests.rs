@@ -4,7 +4,7 @@ mod cost;
 mod forms;
 
 use super::*;
-use forms::{HIDDEN, ORDINARY, PASTED, SHOWN, WRITTEN};
+use forms::{HIDDEN, INVENTED, ORDINARY, PASTED, WRITTEN};
 use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::json;
 
@@ -12,40 +12,62 @@ fn full(content: &Value) -> String {
     Capture::new(Level::Full, ["join-secret-canary".to_owned(), "short".to_owned()]).told(content).unwrap()
 }
 
+/// Whether something of it is masked or withheld.
+fn is_marked(told: &str) -> bool {
+    told.contains(text::MASK) || told.contains(text::WITHHELD)
+}
+
 #[test]
 fn no_form_of_a_credential_is_told() {
     let mut told = Vec::new();
-    for text in HIDDEN.iter().chain(PASTED).chain(WRITTEN) {
+    let texts = || HIDDEN.iter().chain(PASTED).chain(WRITTEN).chain(INVENTED);
+    for text in texts() {
         let alone = full(&json!(text));
         let within = full(&json!({ "description": text, "list": [text] }));
         let amid = full(&json!(format!("Before it.\n{text}\nAfter it.")));
+        let apart = full(&json!(format!("Before all of it.\nIn two lines.\n\n{text}\n\nAfter it.")));
         let packed = full(&json!(json!({ "text": json!({ "text": text }).to_string() }).to_string()));
-        for shown in [alone, within, amid, packed] {
-            if shown.contains("canary") || !shown.contains(text::MASK) {
+        for shown in [alone, within, amid, apart, packed] {
+            if shown.contains("canary") || !is_marked(&shown) {
                 told.push(format!("{text:?} is told as {shown:?}"));
             }
         }
     }
-    assert!(
-        told.is_empty(),
-        "{} of {}:\n{}",
-        told.len(),
-        (HIDDEN.len() + PASTED.len() + WRITTEN.len()) * 4,
-        told.join("\n")
-    );
+    assert!(told.is_empty(), "{} of {}:\n{}", told.len(), texts().count() * 5, told.join("\n"));
 }
 
 #[test]
-fn ordinary_words_keep_their_meaning() {
-    let shown: Vec<_> = SHOWN.iter().chain(ORDINARY).map(|text| (text, full(&json!(text)))).collect();
+fn what_names_no_credential_is_told_as_it_is() {
+    let shown: Vec<_> = ORDINARY.iter().map(|text| (text, full(&json!(text)))).collect();
     let wrong: Vec<_> = shown.iter().filter(|(text, told)| told != **text).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    let spec = json!({ "properties": { "password": { "type": "string", "required": true }, "title": { "type": "string" } } });
-    assert_eq!(full(&spec), spec.to_string());
+    for structure in [
+        json!({ "taskId": "0190b5a2-7b1e-7c3d-9e4f-5a6b7c8d9e0f", "capability": "login", "description": "paint it blue" }),
+        json!({ "artifacts": [{ "artifactId": "a", "name": "NOTES.md", "sha256": "0123456789abcdef".repeat(4), "size": 7 }] }),
+        json!({ "input": { "resources": [{ "name": "books", "fields": ["title", "price:float"] }], "usage": { "max_tokens": 1024 } } }),
+        json!({ "command": ["docker", "run", "-v", "/x:/y", "image"], "rows": [["a", "b"], ["c", "d"]], "seq": 7 }),
+    ] {
+        assert_eq!(full(&structure), structure.to_string());
+    }
 }
 
 #[test]
-fn members_with_a_credentials_name_are_masked_whatever_stands_there() {
+fn a_passage_goes_and_what_stands_apart_from_it_stays() {
+    let text = "# Shop\n\nIt sells books.\nAll of them.\n\nMore of it.\nStill more.\n\nThe password is x.\nSo it is.\n\nNear it.\nStill near.\n\nFar from it.\nThe end.\n";
+    let told = full(&json!(text));
+    let stays =
+        format!("# Shop\n\nIt sells books.\nAll of them.\n\n{}\n\nFar from it.\nThe end.\n", text::WITHHELD);
+    assert_eq!(told, stays);
+    let request = json!({ "taskId": "t-1", "description": "Plan it.\n\nIn two steps.\nOr three.\n\nA.\nB.\n\nThe login is x.", "seq": 7,
+        "input": { "word": "canary" }, "parts": [{ "text": "canary" }] });
+    let told: Value = serde_json::from_str(&full(&request)).unwrap();
+    assert_eq!(told["taskId"], "t-1");
+    assert!(told["description"].as_str().unwrap().starts_with("Plan it.\n\nIn two steps."), "{told}");
+    assert!(!told.to_string().contains("canary"), "{told}");
+}
+
+#[test]
+fn an_object_that_names_a_credential_goes_whole() {
     let names = [
         "pwd",
         "pin",
@@ -63,53 +85,87 @@ fn members_with_a_credentials_name_are_masked_whatever_stands_there() {
         "authorization",
         "privateKey",
         "tokens",
+        "mfa_code",
+        "пароль",
+        "密码",
     ];
     for name in names {
-        for value in
-            [json!("canary"), json!(["canary"]), json!({ "a": { "b": "canary" } }), json!("canary canary")]
-        {
-            let told = full(&json!({ "input": { name: value }, "n": 1 }));
-            assert!(!told.contains("canary") && told.contains(name) && told.contains("\"n\":1"), "{told}");
+        for value in [
+            json!("canary"),
+            json!(["canary"]),
+            json!({ "a": { "b": "canary" } }),
+            json!("canary canary"),
+            json!(471_147),
+        ] {
+            let content =
+                json!({ "input": { name: value, "n": "canary" }, "seq": 1, "description": "paint it blue" });
+            let told = full(&content);
+            assert!(!told.contains("canary") && !told.contains("471147"), "{told}");
+            assert!(told.contains("\"seq\":1") && told.contains("paint it blue"), "{told}");
+            assert!(!full(&json!({ name: value })).contains("canary"));
         }
     }
-    let told = full(
-        &json!({ "pin": 1234, "password": 987654, "headers": [{ "name": "X-Token", "value": "canary" }] }),
-    );
-    assert!(!told.contains("1234") && !told.contains("9876") && !told.contains("canary"), "{told}");
 }
 
 #[test]
-fn what_is_named_beside_or_before_it_is_masked() {
+fn what_stands_beside_or_behind_a_name_goes() {
     for structure in [
         json!({ "args": ["--password", "canary", "--verbose"] }),
         json!({ "headers": [["Authorization", "canary"], ["accept", "text/plain"]] }),
         json!({ "env": [{ "Name": "password", "Value": "canary" }] }),
         json!([{ "Field": "openai_key", "VALUE": "canary" }]),
         json!([{ "value": "canary", "name": "password" }]),
+        json!([{ "type": "password", "value": "canary" }]),
+        json!([{ "id": "db_password", "text": "canary" }]),
         json!({ "columns": ["user", "password"], "rows": [["bob", "canary"], ["eve", "canary"]] }),
+        json!({ "columns": [{ "name": "user" }, { "name": "password" }], "rows": [["bob", "canary"], ["eve", "canary"]] }),
         json!([["user", "password", "age"], ["bob", "canary", 3], ["eve", "canary", 4]]),
         json!({ "kind": "Secret", "metadata": { "name": "db" }, "data": { "x": "canary" } }),
         json!({ "command": ["curl", "-u", "bob:canary", "https://example.org"] }),
         json!({ "argv": ["redis-cli", "-a", "canary"] }),
+        json!({ "argv": ["gh", "auth", "canary"] }),
         json!({ "question": "What is the password?", "answer": "canary" }),
+        json!({ "input": { "question": "What is the password?", "answer": "canary" } }),
+        json!({ "input": { "chat": [{ "role": "user", "content": "The password?" }, { "role": "assistant", "content": "canary" }] } }),
+        json!({ "input": { "chat": [{ "say": { "text": "The password?" } }, { "say": { "text": "canary" } }] } }),
+        json!({ "parts": [{ "text": "x ".repeat(300) + "and the password?" }, { "text": "canary" }] }),
         json!({ "artifacts": [{ "name": "api_token.txt", "parts": [{ "text": "canary" }] }] }),
+        json!({ "message": "Here is the password you asked for.", "artifacts": [{ "name": "it", "parts": [{ "text": "canary" }] }] }),
+        json!({ "description": "Rotate the token to the one in the input.", "input": { "new": "canary" } }),
         json!({ "parts": [{ "data": { "secrets": { "db": { "main": "canary" } } } }, { "text": "user,password\nbob,canary" }] }),
         json!({ "metadata": { "credentials": [{ "user": "bob", "word": "canary" }] }, "input": { "auth": { "basic": "canary" } } }),
+        json!({ "input": { "schema": { "a": "password" }, "row": { "a": "canary" } } }),
+        json!({ "input": { "tool": "get_secret", "args": { "id": "db" }, "result": "canary" } }),
+        json!({ "input": { "sensitive": true, "password": null, "x": [{ "apiKey": "canary" }] } }),
+        json!({ "input": { "canary": "password" } }),
+        json!({ "input": { "passwords": { "canary": true } } }),
+        json!({ "input": ["log", "in", { "as": "bob", "api key": "canary" }] }),
     ] {
         let told = full(&structure);
-        assert!(!told.contains("canary"), "{told}");
+        assert!(!told.contains("canary"), "{structure} is told as {told}");
     }
-    for structure in [
-        json!({ "password": { "type": "string", "minLength": 8, "description": "The user's password" } }),
-        json!({ "secretKeyRef": { "name": "db", "key": "password" }, "volume": { "secret": { "secretName": "db" } } }),
-        json!({ "headers": ["name", "size"], "rows": [["a", 1]], "pairs": [["a", "b"], ["c", "d"]] }),
-        json!({ "question": "Which token is wrong?", "answer": "the one that was sent first" }),
-        json!({ "command": ["docker", "run", "-u", "1000:1000", "image"] }),
+}
+
+#[test]
+fn what_answers_a_question_about_a_credential_is_not_told() {
+    let capture = Capture::new(Level::Full, []);
+    let long = "x ".repeat(300);
+    for question in [
+        json!({ "description": "Tell me the password of staging" }),
+        json!({ "question": format!("{long}, and the password?") }),
+        json!({ "end": "waiting", "updates": [{ "type": "question", "id": "q", "text": "The password?" }] }),
+        json!({ "task": { "description": "Which PIN?" }, "turn": 1 }),
     ] {
-        assert_eq!(full(&structure), structure.to_string());
+        let mut telling = Telling::of(&capture);
+        let before = telling.told(&json!({ "done": "early" }), true).unwrap();
+        telling.told(&question, false).unwrap();
+        let after = telling.told(&json!({ "done": "canary" }), true).unwrap();
+        assert!(before.contains("early") && !after.contains("canary"), "{question}: {after}");
     }
-    let told = full(&json!({ "args": ["build", "--verbose", "all"], "size": ["wide", "high"] }));
-    assert!(["build", "all", "high"].iter().all(|word| told.contains(word)), "{told}");
+    let mut telling = Telling::of(&capture);
+    telling.told(&json!({ "description": format!("{long}\n\nKeep the login as it is.") }), false).unwrap();
+    telling.told(&json!({ "artifacts": [{ "name": "login.rs" }] }), true).unwrap();
+    assert!(telling.told(&json!({ "done": "all of it" }), true).unwrap().contains("all of it"));
 }
 
 #[test]
@@ -131,8 +187,7 @@ fn nothing_its_shape_or_all_is_told() {
     assert!(told(Level::Full).unwrap().contains("paint it blue"));
 }
 
-/// Masking goes by look and name, so some odd text may defeat it: the same texts each time, and others where somebody
-/// looks for such (`PROPTEST_CASES=20000 PROPTEST_RNG_SEED=7`).
+/// The same texts each time, and others where somebody looks for such (`PROPTEST_CASES=20000 PROPTEST_RNG_SEED=7`).
 fn same_each_time() -> ProptestConfig {
     let config = ProptestConfig::default();
     let rng_seed = match config.rng_seed {
@@ -163,6 +218,26 @@ proptest! {
         let text = format!("{before}\n{form}{after}");
         let told = full(&json!(text));
         prop_assert!(!told.contains("Canary7Canary"), "{text:?} is told as {told:?}");
+    }
+
+    #[test]
+    fn in_a_paragraph_that_names_one_no_word_is_told(
+        before in r#"([a-z"'\\{}\[\]<>=:;,&%$()|0-9A-Z \n-]|\n  ){0,40}"#,
+        between in r#"[a-z"'\\{}\[\]<>=:;,&%$()| -]{0,20}"#,
+        after in r#"[a-z"'\\{}\[\]<>=:;,&%$()| -]{0,20}"#,
+        name in prop::sample::select(&["password", "API key", "apiKey", "token", "PIN", "secret", "Passwort", "log in", "密码", "пароль",
+            "mfa_code", "Authorization", "one-time code", "DB_PWD", "seed phrase", "credentials", "pass-phrase", "mot de passe"]),
+        value in "[a-z]{4}qx[a-z]{2,8}",
+        is_first in any::<bool>(),
+        times in 0usize..3,
+    ) {
+        let (one, other) = if is_first { (name, value.as_str()) } else { (value.as_str(), name) };
+        let mut text = json!(format!("{before} {one} {between} {other} {after}").replace("\n\n", "\n"));
+        for _ in 0..times {
+            text = json!(text.to_string());
+        }
+        let told = full(&text);
+        prop_assert!(!told.contains(&value), "{text:?} is told as {told:?}");
     }
 
     #[test]

@@ -140,8 +140,8 @@ fn masking_takes_time_in_proportion() {
 fn what_masking_16_kib_costs() {
     let secrets = (0..20).map(|number| format!("a-secret-of-ours-{number}"));
     let capture = Capture::new(Level::Full, secrets);
-    let prose = SHOWN.join("\n");
-    let code = HIDDEN.join("\n");
+    let prose = ORDINARY.join("\n\n");
+    let code = HIDDEN.join("\n\n");
     for (what, text) in
         [("prose", prose), ("credentials", code), ("demo", include_str!("../../story.rs").to_owned())]
     {

@@ -1,9 +1,11 @@
-//! Texts that hold a credential in one form or another, and texts that only look as if they did.
+//! Texts that hold a credential in one form or another, and texts that hold none.
 
+mod invented;
 mod ordinary;
 mod pasted;
 mod written;
 
+pub(super) use invented::INVENTED;
 pub(super) use ordinary::ORDINARY;
 pub(super) use pasted::PASTED;
 pub(super) use written::WRITTEN;
@@ -165,39 +167,4 @@ pub(super) const HIDDEN: &[&str] = &[
     // Because it is ours.
     "it is join-secret-canary!",
     "join%2Dsecret%2Dcanary and join\\u002dsecret-canary",
-];
-
-/// Nothing of these is masked.
-pub(super) const SHOWN: &[&str] = &[
-    "CREATE TABLE a (id INT PRIMARY KEY, b TEXT)",
-    r#"{"sortKey":"name","cacheKey":"users:7"}"#,
-    "a short text about the pin of the board and a token ring",
-    "author: Anna, authors: 2",
-    "a password must be at least 8 long",
-    "Passwords: see the policy. The password is required.",
-    "users (name, email, password: string, token:string, pin)",
-    "A REST API for users: password:string, pin:integer?, session:text|null, token: uuid",
-    "token: a short-lived key that the client keeps",
-    "password: at least 8 characters",
-    "see https://example.org/a@b and https://example.org:8080/x?page=2&sort=token",
-    "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----",
-    "pub token: Option<String>,\n    pub pin: String,\n    pub password: &str,",
-    "token: self.token.clone(), pin: input.pin, auth: Auth::new(2)",
-    "{\"token\":\"string\",\"password\":\"must be at least 8 characters\",\"pin\":null,\"secret\":true}",
-    "{\"max_tokens\":1024,\"tokenType\":\"Bearer\",\"usage\":{\"prompt_tokens\":12}}",
-    "password=$PASSWORD token=${TOKEN} --token <token> secret: {{ secret }}",
-    "basic authentication, bearer tokens and the bearer of news; Basic Plan",
-    "mailto:anna@example.org, cc:bob@example.org, see anna@example.org",
-    "auth: basic, oauth2 or none",
-    "login with a password and a pin",
-    "the token -> string map; see the password... and the compass",
-    "name\tpassword\temail\npassword\temail\tname",
-    "<th>password</th><th>email</th><td>name</td>",
-    "a log: token=\"\" msg=\"all is well\"",
-    "session: keynote. The session ends at 12:30. Authorization: only owners may edit their own things.",
-    "if token.is_empty() { return Err(\"token is empty\") }",
-    "match kind { Token::Word => 1, Secret::None => 2 }",
-    "| token | string | yes |\n| pin | number | no |",
-    "git push -u origin main; sudo -u postgres psql",
-    "the cookie policy; a secretary; the token count; Vec<Token>",
 ];
