@@ -18,7 +18,7 @@ pub mod settings;
 pub mod span;
 pub mod story;
 
-pub use log::{LogFormat, say, speak, start};
+pub use log::{LogFormat, say, speak, spoken, start};
 
 use capture::Capture;
 use cursor::UnderWay;

@@ -180,7 +180,9 @@ impl Wire {
     pub async fn json<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, Problem> {
         let answer = self.bytes(call).await?;
         serde_json::from_slice(&answer)
-            .map_err(|error| Problem::new(Reason::Internal, format!("the answer cannot be read: {error}")))
+            .map_err(|error| {
+                Problem::new(Reason::Internal, format!("the answer cannot be read: {error}")).with(STRANGE, true)
+            })
     }
 
     /// The answer's JSON, also if its status is `also`: what cannot do its work says in a 503 why.
@@ -296,6 +298,13 @@ pub fn is_unreachable(problem: &Problem) -> bool {
 }
 
 const UNREACHABLE: &str = "unreachable";
+
+/// Whether what answered is no process of a mesh, by the shape of its answer; a proxy before one, perhaps.
+pub fn is_strange(problem: &Problem) -> bool {
+    problem.metadata.iter().any(|(key, _)| *key == STRANGE)
+}
+
+const STRANGE: &str = "strange";
 
 fn no_answer(error: &reqwest::Error) -> Problem {
     if error.is_timeout() && !error.is_connect() {

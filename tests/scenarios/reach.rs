@@ -54,7 +54,8 @@ fn a_join_secret_is_made_once_for_its_owners_eyes() {
     let path = dir.path().join("new").join("join");
     let name = path.to_string_lossy().into_owned();
     let init = || mesh(&["join-secret", "--init", &name], &[]);
-    assert_eq!(init().0, 0);
+    let (code, said, _) = init();
+    assert!(code == 0 && said.contains("was not there and was made"), "{said}");
     let made = std::fs::read_to_string(&path).unwrap();
     assert!(made.len() >= 32, "{made}");
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -189,9 +190,9 @@ async fn a_node_that_starts_before_its_registry_says_so_and_joins_when_it_is_the
     assert_eq!(ready["checks"]["registry"]["ok"], false, "{ready:#}");
     let why = ready["checks"]["registry"]["why"].as_str().unwrap();
     assert!(why.contains(&url), "it says where it looked: {why}");
-    let said = eventually("that it is not registered", async || {
+    let said = eventually("that there is no registry", async || {
         let said: Vec<_> =
-            node.log().lines().filter(|line| line.contains("not registered")).map(str::to_owned).collect();
+            node.log().lines().filter(|line| line.contains("no registry yet")).map(str::to_owned).collect();
         (!said.is_empty()).then_some(said)
     })
     .await;
@@ -200,6 +201,6 @@ async fn a_node_that_starts_before_its_registry_says_so_and_joins_when_it_is_the
     cluster.has(&["echo-01"]).await;
     let task = agent.ask(json!({ "description": "hello", "capability": "echo" })).await;
     assert_eq!(crate::harness::state(&task), "completed");
-    let said = node.log().lines().filter(|line| line.contains("not registered")).count();
+    let said = node.log().lines().filter(|line| line.contains("no registry yet")).count();
     assert_eq!(said, 1, "{}", node.log());
 }

@@ -96,3 +96,52 @@ async fn another_join_secret_is_told_by_its_file_and_who_refused_it() {
     assert_eq!(code, 77, "{said}");
     assert!(said.contains(url) && said.contains(&*join), "{said}");
 }
+
+/// An agent that also waits for work on the board, whose place only the registry knows.
+const WAITS: &str = "
+agents:
+  - { agent: echo-01, skills: [echo], subscribe: [task.available], brain: { echo: {} } }
+  - { agent: echo-02, skills: [echo], brain: { echo: {} } }
+";
+
+#[tokio::test]
+async fn a_node_without_a_registry_says_so_in_one_line_and_what_was_found_in_its_place() {
+    let other = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let elsewhere = format!("http://{}", other.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in other.incoming().map_while(Result::ok) {
+            use std::io::{Read as _, Write as _};
+            drop(stream.read(&mut [0; 4096]));
+            drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello"));
+        }
+    });
+    let cluster = Cluster::start().await;
+    let join = cluster.path("join").to_string_lossy().into_owned();
+    let none = "http://127.0.0.1:9".to_owned();
+    for (at, why) in [(&none, "onnection refused"), (&elsewhere, "is no registry")] {
+        let data = crate::harness::directory();
+        let team = file(data.path(), "team.yaml", WAITS).to_string_lossy().into_owned();
+        let node = ["node", "--registry", at, "--join", &join, "--port", "0", "--profile", "fast", &team];
+        let node = Process::start(&data.path().join("data"), &node).await;
+        let ready = call(Method::GET, &format!("{}/readyz", node.agent("echo-01").url), None).await;
+        assert_eq!(ready.status, 503);
+        let said = ready.body["checks"]["registry"]["why"].as_str().unwrap_or_default();
+        assert!(said.contains(why) && said.contains(at.as_str()), "{:#}", ready.body);
+        let log = node.log();
+        let is_said = |line: &&str| line.contains("WARN") && !line.contains("others can read");
+        let lines: Vec<_> = log.lines().filter(is_said).collect();
+        let [line] = lines[..] else { panic!("one line: {log}") };
+        assert!(line.contains(why) && line.contains(at.as_str()) && line.contains("trying"), "{line}");
+    }
+    let peer = cluster.node("peer", TEAM).await;
+    let peers = peer.agent("echo-01").url;
+    for (at, also) in [(&cluster.board.url, ""), (&peers, cluster.registry.url.as_str())] {
+        let data = crate::harness::directory();
+        let team = file(data.path(), "team.yaml", WAITS).to_string_lossy().into_owned();
+        let dir = data.path().join("data").to_string_lossy().into_owned();
+        let node = ["node", "--registry", at, "--join", &join, "--port", "0", "--data", &dir, &team];
+        let (code, _, said) = mesh(&node, &[]);
+        let is_said = ["is no registry", at.as_str(), also].iter().all(|part| said.contains(part));
+        assert!(code == 78 && is_said && said.lines().filter(|line| !line.contains("WARN")).count() == 1, "{code} {said}");
+    }
+}

@@ -178,6 +178,14 @@ async fn every_line_of_a_process_is_json_where_that_is_asked_for() {
         assert_eq!((code, lines.len()), (expected, 1), "{errors}");
         assert!(lines[0]["level"] == "ERROR" && lines[0]["message"].is_string(), "{errors}");
     }
+    let dir = directory();
+    let join = dir.path().join("join").to_string_lossy().into_owned();
+    for said in ["holds a new secret", "it stays"] {
+        let (code, told, _) = mesh(&["join-secret", "--init", &join], &[("MESH_LOG", "json")]);
+        let lines = json_of(&told);
+        let [line] = lines.as_slice() else { panic!("one line: {told}") };
+        assert!(code == 0 && line["message"].as_str().is_some_and(|text| text.contains(said)), "{told}");
+    }
     let (code, _, errors) = mesh(&["ls", "--url", "http://127.0.0.1:1", "--log-format", "json"], &[]);
     assert_eq!((code, json_of(&errors).len()), (5, 1), "{errors}");
     let (code, shown, _) = mesh(&["--help"], &[("MESH_LOG", "json")]);

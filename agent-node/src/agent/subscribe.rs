@@ -204,7 +204,10 @@ impl Follower {
                 Err(problem) => problem,
             };
             match attempt {
-                0 => tracing::warn!(agent = %self.me, %problem, "the board can't be followed"),
+                // Where the board is, only the registry knows; that it is away is said for all.
+                0 if problem.reason != Reason::RegistryUnavailable => {
+                    tracing::warn!(agent = %self.me, %problem, "the board can't be followed");
+                }
                 _ => tracing::debug!(agent = %self.me, %problem, attempt, "the board can't be followed yet"),
             }
             if problem.reason == Reason::Trimmed {

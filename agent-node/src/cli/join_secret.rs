@@ -4,7 +4,7 @@ use super::{
     exit::{Exit, Failure},
     output,
 };
-use crate::node::home;
+use crate::{node::home, telemetry::spoken};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -19,12 +19,17 @@ pub(super) struct JoinSecret {
 pub(super) fn join_secret(asked: &JoinSecret) -> Result<(), Failure> {
     let file = &asked.init;
     let was_there = file.exists();
-    if let Some(dir) = file.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+    let new_folder = file.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+    if let Some(dir) = new_folder {
         home::make(dir).map_err(|error| Failure::new(Exit::Store, format!("{error:#}")))?;
     }
     home::secret(file).map_err(|error| Failure::new(Exit::Config, format!("{error:#}")))?;
-    output::line(&match was_there {
-        true => format!("{} holds a secret already; it stays", file.display()),
-        false => format!("{} holds a new secret", file.display()),
-    })
+    let what = match (was_there, new_folder) {
+        (true, _) => format!("{} holds a secret already; it stays", file.display()),
+        (false, None) => format!("{} holds a new secret", file.display()),
+        (false, Some(dir)) => {
+            format!("{} holds a new secret; {} was not there and was made", file.display(), dir.display())
+        }
+    };
+    output::line(&spoken(tracing::Level::INFO, &what))
 }

@@ -241,7 +241,7 @@ fn exit(error: &anyhow::Error) -> Exit {
     if let Some(not) = error.downcast_ref::<NotStarted>() {
         return match not {
             NotStarted::Port { .. } => Exit::Port,
-            NotStarted::NoGrpc => Exit::Config,
+            NotStarted::NoGrpc | NotStarted::NoRegistry { .. } => Exit::Config,
             NotStarted::NoKey { .. } => Exit::Store,
             NotStarted::Beyond { .. } | NotStarted::NoSecret { .. } | NotStarted::ForeignSecret { .. } => {
                 Exit::Secret

@@ -84,6 +84,8 @@ impl Loading {
         for mut node in documents {
             let mut missing = Vec::new();
             variables::substitute(&mut node, lookup, &mut missing);
+            let unset: Vec<_> = missing.iter().map(|(line, _)| *line).collect();
+            let before = self.faults.len() + missing.len();
             self.faults
                 .extend(missing.into_iter().map(|(line, what)| fault(Some(line), String::new(), what)));
 
@@ -100,6 +102,12 @@ impl Loading {
             } else {
                 self.add_agent(&Place { file, base, node: &node, path: String::new() });
             }
+            // What a text without its variable comes to is no fault of its own.
+            let mut at = 0;
+            self.faults.retain(|fault| {
+                at += 1;
+                at <= before || !fault.line.is_some_and(|line| unset.contains(&line))
+            });
         }
     }
 

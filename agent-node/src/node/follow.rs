@@ -7,7 +7,7 @@ use registry::{
 };
 use std::sync::Arc;
 
-/// Follows the registry for as long as the process lives.
+/// Follows the registry for as long as the process lives. That it can't be is said here, once for all agents.
 pub(super) fn keep(registry: Registry, peers: Arc<Peers>) {
     actix::spawn(async move {
         let mut watch = registry.watch();
@@ -24,7 +24,12 @@ pub(super) fn keep(registry: Registry, peers: Arc<Peers>) {
                 Ok(News::Change(entry)) => peers.learn(peer(&entry)),
                 Err(problem) => {
                     if !std::mem::replace(&mut is_away, true) {
-                        tracing::warn!(%problem, "the registry can't be followed; going on with what is known");
+                        match peers.is_synced() {
+                            true => {
+                                tracing::warn!(%problem, "the registry can't be followed; going on with what is known");
+                            }
+                            false => tracing::warn!(%problem, "no registry yet; trying until there is one"),
+                        }
                     }
                     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
                 }

@@ -68,8 +68,10 @@ async fn run(
             Ok(registered) => registered,
             Err(problem) => {
                 // Once; `/readyz` says it for as long as it lasts.
+                let is_away = problem.reason == Reason::RegistryUnavailable;
                 match failures {
-                    0 => {
+                    // Whoever follows the registry says for all that it is away.
+                    0 if !is_away => {
                         tracing::warn!(agent = %card.agent_id, %problem, "not registered yet; trying until it is")
                     }
                     _ => tracing::debug!(agent = %card.agent_id, %problem, failures, "not registered yet"),

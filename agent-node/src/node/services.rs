@@ -3,7 +3,7 @@
 use super::{Service, Setup};
 use blackboard::{
     client::{Base, Blackboard},
-    wire::{Call, Wire},
+    wire::{Call, Wire, is_strange},
 };
 use protocol::{
     ids::AgentId,
@@ -62,6 +62,17 @@ pub enum NotStarted {
         file: PathBuf,
         /// What is wrong with it.
         why: String,
+    },
+    /// What is said to be the registry is none.
+    #[error(
+        "what listens at {at} is no registry: --registry (MESH_REGISTRY) wants the base URL of `mesh registry` or `mesh up`{}",
+        its.as_ref().map(|its| format!("; that of this mesh is at {its}")).unwrap_or_default()
+    )]
+    NoRegistry {
+        /// Where it was looked for.
+        at: String,
+        /// Where the one that was asked says that it is.
+        its: Option<String>,
     },
     /// The others have another secret.
     #[error(
@@ -124,12 +135,18 @@ impl Known {
             (_, Some(Service::At(registry))) => registry.clone(),
             (_, Some(Service::Here | Service::Told) | None) => String::new(),
         };
-        let wire = self.wire.clone();
+        let wire = self.wire.unreachable_is(Reason::RegistryUnavailable);
         Base::found_by(move || {
             let (wire, registry) = (wire.clone(), registry.clone());
             async move {
-                let told: Told =
-                    wire.json(Call::get(&format!("{registry}{}", routes::SERVICES), "registry")).await?;
+                let url = format!("{registry}{}", routes::SERVICES);
+                let told: Result<Told, Problem> = wire.json(Call::get(&url, "registry")).await;
+                // A proxy, or what is no registry at all, which its followers say.
+                let away = |problem: Problem| match is_strange(&problem) {
+                    true => Problem { reason: Reason::RegistryUnavailable, ..problem },
+                    false => problem,
+                };
+                let told = told.map_err(away)?;
                 told.board_from(&registry).ok_or_else(|| {
                     let message = format!("the registry at {registry} knows no board; say --board");
                     Problem::new(Reason::BlackboardUnavailable, message)
@@ -145,13 +162,21 @@ impl Known {
         registry: Option<Registry>,
         board: Blackboard,
     ) -> Result<(), NotStarted> {
-        let refused = |at: String, problem: Problem| match problem.reason == Reason::Unauthenticated {
+        let refused = |at: String, problem: Problem| match problem.reason == Reason::Unauthenticated && !is_strange(&problem) {
             true => Err(NotStarted::ForeignSecret { at, said: problem.message }),
             false => Ok(()),
         };
         if let (Some(Service::At(url)), Some(registry)) = (&self.registry, registry)
             && let Err(problem) = registry.find(&Query::default()).await
         {
+            // Another process of the mesh has other names, too.
+            let services = format!("{url}{}", routes::SERVICES);
+            if problem.reason == Reason::Unauthenticated
+                && let Ok(told) = self.wire.json::<Told>(Call::get(&services, "registry")).await
+                && told.registry.as_deref() != Some(HERE)
+            {
+                return Err(NotStarted::NoRegistry { at: url.clone(), its: told.registry });
+            }
             refused(format!("the registry at {url}"), problem)?;
         }
         if self.board != Service::Here

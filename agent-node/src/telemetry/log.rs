@@ -28,11 +28,15 @@ pub fn speak(format: LogFormat) {
     IS_JSON.store(format == LogFormat::Json, Relaxed);
 }
 
-/// One line to standard error, whatever is filtered: a line of text, or where everything is JSON an object as logs are.
-/// Nobody reading it is no failure.
+/// One line to standard error, whatever is filtered. Nobody reading it is no failure.
 pub fn say(level: Level, text: &dyn Display) {
+    drop(writeln!(std::io::stderr().lock(), "{}", spoken(level, text)));
+}
+
+/// A line of text, or where everything is JSON an object as logs are.
+pub fn spoken(level: Level, text: &dyn Display) -> String {
     let text = text.to_string();
-    let line = match IS_JSON.load(Relaxed) {
+    match IS_JSON.load(Relaxed) {
         true => {
             let now = chrono::DateTime::<chrono::Utc>::from(SystemTime::now());
             let timestamp = now.to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
@@ -41,8 +45,7 @@ pub fn say(level: Level, text: &dyn Display) {
                 .to_string()
         }
         false => text,
-    };
-    drop(writeln!(std::io::stderr().lock(), "{line}"));
+    }
 }
 
 /// Starts logging. `filter` is a directive such as `info` or `agent_node=debug`; what it gets wrong is named.

@@ -16,6 +16,9 @@ pub(super) fn problem(status: u16, wait: Option<Duration>, body: &[u8]) -> Probl
         None => format!("answered {status}"),
     };
     let mut problem = Problem::new(named.unwrap_or_else(|| by_status(status)), message);
+    if named.is_none() {
+        problem = problem.with(super::STRANGE, true);
+    }
     if let Some(wait) = wait {
         problem.retry_after = Some(wait);
     }
@@ -84,6 +87,8 @@ mod tests {
     #[test]
     fn a_foreign_shape_is_known_by_its_status() {
         assert_eq!(problem(503, None, b"<html>busy").reason, Reason::Overloaded);
+        assert!(super::super::is_strange(&problem(404, None, b"no such page")));
+        assert!(!super::super::is_strange(&problem(404, None, b"{\"reasonCode\":\"task_not_found\"}")));
         assert_eq!(problem(418, None, b"").reason, Reason::BadRequest);
         assert_eq!(problem(500, None, b"{\"reasonCode\":\"fenced\"}").reason, Reason::Internal);
         assert_eq!(problem(599, None, b"[]").reason, Reason::Internal);

@@ -6,7 +6,7 @@ use crate::{
     http::Found,
     registrar::OWNER,
 };
-use blackboard::wire::{Call, Wire};
+use blackboard::wire::{Call, Wire, is_strange};
 use bytes::Bytes;
 use futures_util::Stream;
 use protocol::{
@@ -33,9 +33,27 @@ impl Remote {
         Self { base: base.trim_end_matches('/').into(), wire }
     }
 
+    /// The answer, or whose it is if it is no registry's.
+    fn as_registry<T>(&self, answer: Result<T, Problem>) -> Result<T, Problem> {
+        answer.map_err(|problem| {
+            let is_none = is_strange(&problem) || problem.reason == Reason::RouteNotFound;
+            if is_none { self.no_registry(&problem.message) } else { problem }
+        })
+    }
+
+    /// That something else listens at the address.
+    pub(super) fn no_registry(&self, said: &str) -> Problem {
+        let base = &self.base;
+        let message = format!(
+            "what listens at {base} is no registry ({said}): --registry (MESH_REGISTRY) wants the base URL of `mesh registry` or \
+             `mesh up`, such as http://127.0.0.1:8000"
+        );
+        Problem::new(Reason::RegistryUnavailable, message)
+    }
+
     pub(super) async fn register(&self, application: &Application) -> Result<Registered, Problem> {
         let url = format!("{}{}", self.base, routes::AGENTS);
-        self.wire.json(Call::post(&url, OWNER, json(application)?)).await
+        self.as_registry(self.wire.json(Call::post(&url, OWNER, json(application)?)).await)
     }
 
     pub(super) async fn heartbeat(&self, id: &AgentId, heartbeat: Heartbeat) -> Result<(), Problem> {
@@ -63,7 +81,7 @@ impl Remote {
 
     pub(super) async fn find(&self, query: &Query) -> Result<Vec<Entry>, Problem> {
         let url = format!("{}{}{}", self.base, routes::AGENTS, written(query));
-        let Found { agents } = self.wire.json(Call::get(&url, OWNER)).await?;
+        let Found { agents } = self.as_registry(self.wire.json(Call::get(&url, OWNER)).await)?;
         Ok(agents)
     }
 
@@ -77,7 +95,7 @@ impl Remote {
 
     pub(super) async fn events(&self) -> Result<Chunks, Problem> {
         let url = format!("{}{}", self.base, routes::REGISTRY_WATCH);
-        let chunks: Chunks = Box::pin(self.wire.events(Call::get(&url, OWNER)).await?);
+        let chunks: Chunks = Box::pin(self.as_registry(self.wire.events(Call::get(&url, OWNER)).await)?);
         Ok(chunks)
     }
 

@@ -79,6 +79,7 @@ async fn next_there(
     };
     let heard = match stream.next().await {
         Some(event) => event.and_then(|event| read(&event)),
+        None if *failures > 0 => Err(remote.no_registry("its watch ended before it began")),
         None => Err(Problem::new(Reason::RegistryUnavailable, "the registry ended the watch")),
     };
     match &heard {
