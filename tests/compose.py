@@ -78,11 +78,13 @@ def the_file_beside_it_is_read_and_the_shell_goes_before_it():
     known = services(compose("config").stdout)
     told = {name: set_to(known[name], ENDPOINT) for name in SERVERS}
     check(set(told.values()) == {"http://jaeger:4318"}, f"and its endpoint: {told}")
-    variables = {ENDPOINT: "http://elsewhere:4318", "MESH_IMAGE": "other:1", "MESH_CAPTURE": "full"}
+    check(all("pull_policy: never" in known[name] for name in SERVERS), "what is built here is asked for nowhere")
+    variables = {ENDPOINT: "http://elsewhere:4318", "MESH_IMAGE": "other:1", "MESH_CAPTURE": "full", "MESH_PULL": "if_not_present"}
     known = services(compose("config", **variables).stdout)
     for name in SERVERS:
         told = (set_to(known[name], ENDPOINT), set_to(known[name], "MESH_CAPTURE"))
         check(told == ("http://elsewhere:4318", "full") and "image: other:1" in known[name], f"{name}: {told}")
+        check("pull_policy: if_not_present" in known[name], f"{name}: an image that lies in a registry")
 
 
 def whatever_the_program_reads_of_the_standard_reaches_its_containers():

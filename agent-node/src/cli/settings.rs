@@ -69,10 +69,15 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
 ];
 
 /// What the compose files take beside that, from the shell or from `deploy/.env`.
-pub(super) const COMPOSE: [(&str, &str, &str); 10] = [
+pub(super) const COMPOSE: [(&str, &str, &str); 11] = [
     ("COMPOSE_PROJECT_NAME", "agent-mesh", "what containers, volumes and networks are called after"),
     ("COMPOSE_PROFILES", "jaeger", "the tracing backend that starts with the mesh; empty for none"),
     ("MESH_IMAGE", "agent-mesh:0.1.0", "the image that every process runs, and what a build is called"),
+    (
+        "MESH_PULL",
+        "never",
+        "when a registry is asked for that image: `never`, as it is built here; `if_not_present` or `always` for one that lies there",
+    ),
     (
         "MESH_BUILD_CONTEXT",
         "..",
