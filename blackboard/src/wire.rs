@@ -179,10 +179,9 @@ impl Wire {
     /// The answer's JSON.
     pub async fn json<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, Problem> {
         let answer = self.bytes(call).await?;
-        serde_json::from_slice(&answer)
-            .map_err(|error| {
-                Problem::new(Reason::Internal, format!("the answer cannot be read: {error}")).with(STRANGE, true)
-            })
+        serde_json::from_slice(&answer).map_err(|error| {
+            Problem::new(Reason::Internal, format!("the answer cannot be read: {error}")).with(STRANGE, true)
+        })
     }
 
     /// The answer's JSON, also if its status is `also`: what cannot do its work says in a 503 why.

@@ -142,6 +142,9 @@ async fn a_node_without_a_registry_says_so_in_one_line_and_what_was_found_in_its
         let node = ["node", "--registry", at, "--join", &join, "--port", "0", "--data", &dir, &team];
         let (code, _, said) = mesh(&node, &[]);
         let is_said = ["is no registry", at.as_str(), also].iter().all(|part| said.contains(part));
-        assert!(code == 78 && is_said && said.lines().filter(|line| !line.contains("WARN")).count() == 1, "{code} {said}");
+        assert!(
+            code == 78 && is_said && said.lines().filter(|line| !line.contains("WARN")).count() == 1,
+            "{code} {said}"
+        );
     }
 }

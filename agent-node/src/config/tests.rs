@@ -84,7 +84,10 @@ fn a_fault_names_file_line_key_and_remedy() {
         ("agent: a\nbrain: {exec: [./no/such.sh]}", &[":2: brain.exec: there is no ./no/such.sh"]),
         ("agent: a\nbrain: {scripted: no.yaml}", &[":2: brain.scripted: there is no no.yaml"]),
         ("agent: a\nbrain: {exec: [x]}\ncwd: /no/such", &[":3: cwd: there is no directory /no/such"]),
-        ("agent: ${NO_SUCH_V}\nbrain: {echo: {}}", &["team.yaml:1: needs the environment variable NO_SUCH_V"]),
+        (
+            "agent: ${NO_SUCH_V}\nbrain: {echo: {}}",
+            &["team.yaml:1: needs the environment variable NO_SUCH_V"],
+        ),
         ("agent: a\nbrain: {exec: ['${NO_SUCH_V}']}", &["team.yaml:2: ", "NO_SUCH_V, which is not set"]),
         (
             "agents:\n- {agent: a, brain: {echo: {}}}\n- {agent: a, brain: {echo: {}}}",

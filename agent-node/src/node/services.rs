@@ -162,7 +162,9 @@ impl Known {
         registry: Option<Registry>,
         board: Blackboard,
     ) -> Result<(), NotStarted> {
-        let refused = |at: String, problem: Problem| match problem.reason == Reason::Unauthenticated && !is_strange(&problem) {
+        let refused = |at: String, problem: Problem| match problem.reason == Reason::Unauthenticated
+            && !is_strange(&problem)
+        {
             true => Err(NotStarted::ForeignSecret { at, said: problem.message }),
             false => Ok(()),
         };
