@@ -146,6 +146,7 @@ impl AgentConfig {
             subscribe: self.subscribe.clone(),
             terms: self.terms.clone(),
             limits: limits.clone(),
+            waits_for: None,
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod outbox;
 
 pub mod artifacts;
 pub mod clock;
+pub mod latest;
 pub mod peers;
 pub mod tasks;
 

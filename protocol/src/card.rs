@@ -37,6 +37,9 @@ pub struct Card {
     /// What it takes and how much.
     #[serde(default)]
     pub limits: Limits,
+    /// What it waits for before it takes work, if it does: then it has no skills yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
 }
 
 /// One thing an agent can do.

@@ -154,6 +154,12 @@ impl Foreign {
         self.server.stop(false).await;
     }
 
+    /// Is there again.
+    pub(crate) fn come_back(&mut self) {
+        let at = self.url.strip_prefix("http://").unwrap();
+        self.server = Self::serve(self.inner.clone(), TcpListener::bind(at).unwrap());
+    }
+
     /// Answers the next so many calls with 503 and `Retry-After: 1`.
     pub fn is_busy_for(&self, calls: usize) {
         self.inner.memory.lock().unwrap().busy = calls;

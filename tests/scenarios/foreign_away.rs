@@ -1,7 +1,8 @@
 //! A foreign agent that is not there, or would not: whoever is next does the work, and if nobody does, the end says why.
 
 use super::foreign::{forecast_of, team, up, weather};
-use crate::harness::{Process, artifact, foreign::Play, message, state};
+use crate::harness::{Process, artifact, call, foreign::Play, mesh, message, state};
+use reqwest::Method;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -62,4 +63,73 @@ async fn what_nobody_would_do_is_rejected_and_the_reasons_are_named() {
     let mesh = Process::up_beside(&with_runner_up(&team(&foreign, "")), &[("forecast.yaml", FORECAST)]).await;
     let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "sky").as_deref(), Some("rain"), "somebody else took it: {task:#}");
+}
+
+#[actix::test]
+async fn a_node_starts_while_it_is_away_and_takes_its_work_once_its_card_was_read() {
+    let mut foreign = weather("{}", Play::Answers("fine")).await;
+    foreign.leave().await;
+    let process = Process::up(&team(&foreign, "")).await;
+    let (desk, bot) = (process.agent("desk-01"), process.agent("weather-bot"));
+    let ready = call(Method::GET, &format!("{}/readyz", desk.url), None).await;
+    assert_eq!((ready.status, &ready.body["ready"]), (200, &json!(true)), "the others work: {ready:?}");
+    let why = ready.body["waiting"]["weather-bot"].as_str().unwrap_or_default();
+    assert!(why.contains(&foreign.url) && why.contains("can't be had"), "{ready:?}");
+    let entry = process.entry_where("weather-bot", |entry| entry["accepting"] == false).await;
+    assert_eq!(entry["card"]["skills"], json!([]));
+    let url = process.url.clone();
+    let (code, listed, said) =
+        tokio::task::spawn_blocking(move || mesh(&["--url", &url, "ls"], &[])).await.unwrap();
+    assert_eq!(code, 0, "{said}");
+    let line = listed.lines().find(|line| line.contains("weather-bot")).unwrap_or_else(|| panic!("{listed}"));
+    assert!(line.contains("waiting") && line.contains("can't be had"), "{listed}");
+    let nobody = desk.ask(forecast_of("Bern")).await;
+    assert!(message(&nobody).contains("no bids"), "{}", message(&nobody));
+
+    foreign.come_back();
+    let entry = process.entry_where("weather-bot", |entry| entry["accepting"] == true).await;
+    assert_eq!(entry["card"]["skills"][0]["id"], "get_forecast", "{entry:#}");
+    assert_eq!(entry["card"]["description"], "WeatherBot, from elsewhere");
+    assert!(entry["card"].get("waitsFor").is_none());
+    let card = call(Method::GET, &format!("{}/.well-known/agent-card.json", bot.url), None).await;
+    assert_eq!(card.body["skills"][0]["id"], "get_forecast");
+    assert_eq!(card.body["defaultInputModes"], json!(["text/plain"]));
+    let ready = call(Method::GET, &format!("{}/readyz", desk.url), None).await;
+    assert!(ready.body.get("waiting").is_none(), "{ready:?}");
+    let task = desk.ask(forecast_of("Bern")).await;
+    assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
+}
+
+#[actix::test]
+async fn a_node_of_nothing_but_one_that_is_away_is_not_ready() {
+    let mut foreign = weather("{}", Play::Answers("fine")).await;
+    foreign.leave().await;
+    let alone = format!(
+        "
+mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
+agents: [{{ agent: weather-bot, brain: {{ a2a: {{ card: '{}' }} }} }}]
+",
+        foreign.url
+    );
+    let process = Process::up(&alone).await;
+    let url = format!("{}/readyz", process.agent("weather-bot").url);
+    let ready = call(Method::GET, &url, None).await;
+    assert_eq!((ready.status, &ready.body["ready"]), (503, &json!(false)), "{ready:?}");
+    foreign.come_back();
+    crate::harness::eventually("it to be ready", async || {
+        (call(Method::GET, &url, None).await.status == 200).then_some(())
+    })
+    .await;
+}
+
+#[actix::test]
+async fn to_join_one_that_is_away_is_an_error_at_once() {
+    let foreign = weather("{}", Play::Answers("fine")).await;
+    foreign.leave().await;
+    let (url, begun) = (foreign.url.clone(), Instant::now());
+    let joined = tokio::task::spawn_blocking(move || mesh(&["join", &url, "--allow", "127.0.0.0/8"], &[]));
+    let (code, _, said) = joined.await.unwrap();
+    assert_eq!(code, 6, "{said}");
+    assert!(said.contains(&format!("the card at {} can't be had", foreign.url)), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(8));
 }

@@ -102,6 +102,7 @@ pub(super) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<Seat> {
         subscribe: Vec::new(),
         brain,
         port: 0,
+        waits: None,
     })
 }
 

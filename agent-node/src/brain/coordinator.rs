@@ -9,6 +9,7 @@ mod discover;
 mod foreign_items;
 
 use super::{Ask, Brain, PeerSkill, Turn, foreign::BESIDE};
+use crate::latest::Latest;
 use crate::outbox::{
     a2a::{
         Remote,
@@ -45,7 +46,7 @@ pub struct Coordinator {
     keyring: Keyring,
     hooks: Hooks,
     notes: Option<Notes>,
-    me: PeerSkill,
+    me: Latest<PeerSkill>,
 }
 
 impl Coordinator {
@@ -56,9 +57,9 @@ impl Coordinator {
         keyring: Keyring,
         hooks: Hooks,
         store: Option<Shared>,
-        me: PeerSkill,
+        me: Latest<PeerSkill>,
     ) -> Self {
-        let notes = store.map(|store| Notes::of_coordinator(me.agent_id.clone(), store));
+        let notes = store.map(|store| Notes::of_coordinator(me.get().agent_id.clone(), store));
         Self { outside, keyring, hooks, notes, me }
     }
 

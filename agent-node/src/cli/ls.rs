@@ -40,6 +40,7 @@ pub(super) async fn ls(common: &Common, list: Ls) -> Result<(), Failure> {
 fn row(entry: &Entry) -> Vec<Cell> {
     let card = &entry.card;
     let state = match (entry.state, entry.accepting) {
+        (Presence::Alive, _) if card.waits_for.is_some() => output::cell("waiting", Colour::Yellow),
         (Presence::Alive, true) => output::cell("alive", Colour::Green),
         (Presence::Alive, false) => output::cell("busy", Colour::Yellow),
         (Presence::Suspect, _) => output::cell("suspect", Colour::Yellow),
@@ -54,7 +55,7 @@ fn row(entry: &Entry) -> Vec<Cell> {
         card.terms.cost.get().into(),
         card.terms.eta.to_string().into(),
         output::plain(&card.endpoint).into(),
-        skills.join(", ").into(),
+        card.waits_for.as_deref().map_or_else(|| skills.join(", "), output::plain).into(),
     ]
 }
 

@@ -1,12 +1,22 @@
 //! What a process is asked to be: the words of the command line and the files, before anything is opened.
 
 use super::{
-    Running, Seat, Service, Setup, foreign::Abroad, home, leave::GOODBYES, reach::Reach, replica,
-    services::NotStarted, start,
+    Running, Seat, Service, Setup,
+    foreign::Abroad,
+    home,
+    late::{Learnt, Waits},
+    leave::GOODBYES,
+    reach::Reach,
+    replica,
+    services::NotStarted,
+    start,
 };
 use crate::{
-    brain::Brain,
-    config::{BrainConfig, Team},
+    brain::{
+        Brain,
+        foreign::{Foreign, ForeignConfig},
+    },
+    config::{AgentConfig, BrainConfig, Team},
     outbox::{
         a2a::hooks::Hooks,
         outside::{Bounds, Outside},
@@ -24,8 +34,10 @@ use protocol::a2a::terms::Terms as A2aTerms;
 use serde_json::json;
 use std::{
     collections::BTreeSet,
+    future::Future,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -187,27 +199,19 @@ async fn seats(plan: &Plan, store: &Shared, hooks: &Hooks) -> anyhow::Result<Vec
     let outside = Outside::new(plan.team.mesh.outside.clone(), Bounds::of(&plan.team.mesh.limits))?;
     let cards = (!plan.forgets).then(|| plan.data.join("cards"));
     let keyring = plan.team.mesh.keyring.clone();
-    let abroad = Abroad { outside, store: store.clone(), hooks: hooks.clone(), keyring, cards };
+    let abroad = Arc::new(Abroad { outside, store: store.clone(), hooks: hooks.clone(), keyring, cards });
     let asked: BTreeSet<u16> =
         plan.team.agents.iter().filter_map(|agent| agent.port).chain([plan.port]).collect();
     let mut free = (FIRST_AGENT_PORT..).filter(|port| !asked.contains(port));
     let mut seats = Vec::new();
     for agent in &plan.team.agents {
         let what = || format!("the brain of {}", agent.id);
-        let mut a2a = agent.a2a.clone();
+        let (mut a2a, mut waits) = (agent.a2a.clone(), None);
         let (brain, description, skills): (Arc<dyn Brain>, _, _) = match &agent.brain {
             BrainConfig::Foreign(config) => {
                 let met = abroad.meet(agent, config).await.with_context(what)?;
-                // What the file says of it goes before what its card says.
-                let usual = A2aTerms::default();
-                if let Some((takes, answers)) = met.modes {
-                    if a2a.input_modes == usual.input_modes {
-                        a2a.input_modes = takes;
-                    }
-                    if a2a.output_modes == usual.output_modes {
-                        a2a.output_modes = answers;
-                    }
-                }
+                a2a = with_modes(a2a, met.modes);
+                waits = met.waits.map(|why| waiting(why, &abroad, agent, config, met.brain.clone()));
                 (Arc::new(met.brain), met.description, met.skills)
             }
             own @ (BrainConfig::Exec { .. } | BrainConfig::Scripted(_) | BrainConfig::Echo) => {
@@ -229,9 +233,46 @@ async fn seats(plan: &Plan, store: &Shared, hooks: &Hooks) -> anyhow::Result<Vec
             subscribe: agent.subscribe.clone(),
             brain,
             port,
+            waits,
         });
     }
     Ok(seats)
+}
+
+/// The media types of a card, where the file says nothing of its own.
+fn with_modes(mut a2a: A2aTerms, modes: Option<(Vec<String>, Vec<String>)>) -> A2aTerms {
+    let usual = A2aTerms::default();
+    if let Some((takes, answers)) = modes {
+        if a2a.input_modes == usual.input_modes {
+            a2a.input_modes = takes;
+        }
+        if a2a.output_modes == usual.output_modes {
+            a2a.output_modes = answers;
+        }
+    }
+    a2a
+}
+
+/// What an agent waits for whose card could not be had.
+fn waiting(
+    why: String,
+    abroad: &Arc<Abroad>,
+    agent: &AgentConfig,
+    config: &ForeignConfig,
+    brain: Arc<Foreign>,
+) -> Waits {
+    let (abroad, agent, config) = (abroad.clone(), agent.clone(), config.clone());
+    let again = move || {
+        let (abroad, agent, config) = (abroad.clone(), agent.clone(), config.clone());
+        let brain = brain.clone();
+        let learnt = async move {
+            let met = abroad.meet_again(&agent, &config, brain).await?;
+            let a2a = with_modes(agent.a2a.clone(), met.modes);
+            Ok(Learnt { description: met.description, skills: met.skills, a2a })
+        };
+        Box::pin(learnt) as Pin<Box<dyn Future<Output = Result<Learnt, String>> + Send>>
+    };
+    Waits { why, again: Arc::new(again) }
 }
 
 impl Running {

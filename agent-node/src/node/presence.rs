@@ -1,6 +1,6 @@
 //! Keeps one agent registered: registers, says that it lives, registers again when told to, and says goodbye.
 
-use crate::agent::Pulse;
+use crate::{agent::Pulse, latest::Latest};
 use protocol::{card::Card, problem::Reason};
 use registry::{
     client::Registry,
@@ -15,15 +15,15 @@ use tokio::sync::Notify;
 /// One agent's standing with the registry.
 pub(super) struct Presence {
     registry: Registry,
-    card: Arc<Card>,
+    card: Latest<Card>,
     incarnation: Arc<Mutex<Option<u64>>>,
     hurry: Arc<Notify>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Presence {
-    /// Registers `card` and keeps it registered.
-    pub(super) fn keep(registry: Registry, card: Arc<Card>, pulse: Arc<Pulse>) -> Self {
+    /// Registers `card` and keeps it registered; another one in its place is registered instead.
+    pub(super) fn keep(registry: Registry, card: Latest<Card>, pulse: Arc<Pulse>) -> Self {
         let incarnation = Arc::new(Mutex::new(None));
         let hurry = Arc::new(Notify::new());
         let known = (incarnation.clone(), hurry.clone());
@@ -36,34 +36,55 @@ impl Presence {
         self.hurry.notify_one();
     }
 
+    /// What tells it to look at once.
+    pub(super) fn nudge(&self) -> Nudge {
+        Nudge(self.hurry.clone())
+    }
+
     /// Says goodbye, if the registry can be reached.
     pub(super) async fn leave(self) {
         self.task.abort();
         let incarnation = self.incarnation.lock().ok().and_then(|incarnation| *incarnation);
         if let Some(incarnation) = incarnation {
-            let goodbye = self.registry.leave_drained(&self.card.agent_id, incarnation);
+            let id = self.card.get().agent_id.clone();
+            let goodbye = self.registry.leave_drained(&id, incarnation);
             match tokio::time::timeout(Duration::from_secs(2), goodbye).await {
                 Ok(Ok(())) => {}
                 Ok(Err(problem)) => {
-                    tracing::warn!(agent = %self.card.agent_id, %problem, "left without a goodbye")
+                    tracing::warn!(agent = %id, %problem, "left without a goodbye")
                 }
                 Err(_) => {
-                    tracing::warn!(agent = %self.card.agent_id, "left without a goodbye: the registry did not answer")
+                    tracing::warn!(agent = %id, "left without a goodbye: the registry did not answer")
                 }
             }
         }
     }
 }
 
+/// Tells a presence to look at once.
+pub(super) struct Nudge(Arc<Notify>);
+
+impl Nudge {
+    /// Does.
+    pub(super) fn nudge(&self) {
+        self.0.notify_one();
+    }
+}
+
 async fn run(
     registry: Registry,
-    card: Arc<Card>,
+    shown: Latest<Card>,
     pulse: Arc<Pulse>,
     (incarnation, hurry): (Arc<Mutex<Option<u64>>>, Arc<Notify>),
 ) {
-    let instance = uuid::Uuid::now_v7().to_string();
+    let mut card = shown.get();
+    let mut instance = uuid::Uuid::now_v7().to_string();
     let mut failures = 0;
     loop {
+        let newest = shown.get();
+        if !Arc::ptr_eq(&card, &newest) {
+            (card, instance) = (newest, uuid::Uuid::now_v7().to_string());
+        }
         let registered = match registry.register(card.clone(), instance.clone()).await {
             Ok(registered) => registered,
             Err(problem) => {
@@ -87,16 +108,16 @@ async fn run(
         if let Ok(mut slot) = incarnation.lock() {
             *slot = Some(registered.incarnation);
         }
-        if !beat(&registry, &card, &pulse, &registered, &hurry).await {
+        if !beat(&registry, (&card, &shown), &pulse, &registered, &hurry).await {
             return;
         }
     }
 }
 
-/// Heartbeats until the registry wants a new registration; `false` when another process has taken this agent over.
+/// Heartbeats until the registry wants a new registration, or there is another card to show; `false` when another process has taken this agent over.
 async fn beat(
     registry: &Registry,
-    card: &Card,
+    (card, shown): (&Arc<Card>, &Latest<Card>),
     pulse: &Pulse,
     registered: &Registered,
     hurry: &Notify,
@@ -105,7 +126,7 @@ async fn beat(
         let heartbeat = Heartbeat {
             incarnation: registered.incarnation,
             running: pulse.running(),
-            accepting: !pulse.is_draining(),
+            accepting: !pulse.is_draining() && pulse.waits().is_none(),
         };
         match registry.heartbeat(&card.agent_id, heartbeat).await {
             Ok(()) => {}
@@ -120,6 +141,9 @@ async fn beat(
         let pause = jittered(Duration::from_millis(registered.heartbeat_ms));
         // Told to hurry or not: it is time for the next one.
         drop(tokio::time::timeout(pause, hurry.notified()).await);
+        if !Arc::ptr_eq(card, &shown.get()) {
+            return true;
+        }
     }
 }
 

@@ -30,6 +30,7 @@ fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
         subscribe: Vec::new(),
         brain: Arc::new(Echo),
         port: 0,
+        waits: None,
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn card(id: &str, skills: &[&str]) -> Arc<Card> {
         subscribe: Vec::new(),
         terms: Terms::default(),
         limits: Limits::default(),
+        waits_for: None,
     })
 }
 

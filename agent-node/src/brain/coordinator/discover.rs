@@ -57,7 +57,8 @@ impl Run<'_> {
         self.record.discovery_mode = how.word().to_owned();
         let cards: Vec<(String, Result<card::Found, String>)> = match how {
             Discovery::Registry => {
-                let all = self.ask.peers.iter().chain([&self.coordinator.me]);
+                let me = self.coordinator.me.get();
+                let all = self.ask.peers.iter().chain([me.as_ref()]);
                 for peer in all.filter(|peer| !peer.skills.is_empty()) {
                     let card = json!(peer);
                     self.record.agent_cards.insert(peer.agent_id.to_string(), card.clone());

@@ -118,12 +118,12 @@ impl Call {
 
     /// Performs what `operation` asks with `params`.
     pub(crate) async fn perform(mut self, operation: Operation, params: Value) -> Result<Reply, A2aError> {
-        let schemes = self.local.face.schemes;
-        self.local.face.terms.check(operation, &self.wanted, schemes)?;
+        let face = self.local.face.get();
+        face.terms.check(operation, &self.wanted, face.schemes)?;
         let request = Request::read(operation, params)?;
         self.turn_to(request.tenant())?;
         // What an agent offers is its own matter, also where it is named as a tenant.
-        self.local.face.terms.check(operation, &self.wanted, schemes)?;
+        self.local.face.get().terms.check(operation, &self.wanted, face.schemes)?;
         let answer = match request {
             Request::SendMessage(request) => Answer::Sent(send::send(&self, request).await?),
             Request::SendStreamingMessage(request) => {
@@ -151,7 +151,7 @@ impl Call {
                     let message = "the extended card is for callers with a credential of a declared scheme";
                     return Err(A2aError::new(Kind::Unauthenticated, message));
                 }
-                Answer::Card(self.local.face.extended.clone())
+                Answer::Card(self.local.face.get().extended.clone())
             }
         };
         Ok(Reply::One(Box::new(answer)))
@@ -220,8 +220,8 @@ pub(super) fn activated(http: &HttpRequest, local: &Local) -> Option<String> {
 
 /// The extensions of `wanted` that are spoken at `local`, for the answer's header.
 pub(crate) fn spoken(wanted: &[String], local: &Local) -> Option<String> {
-    let requires = &local.face.terms.requires;
-    let is_spoken = |uri: &&String| *uri == EXTENSION || requires.contains(uri);
+    let face = local.face.get();
+    let is_spoken = |uri: &&String| *uri == EXTENSION || face.terms.requires.contains(uri);
     let spoken: Vec<_> = wanted.iter().filter(is_spoken).map(String::as_str).collect();
     (!spoken.is_empty()).then(|| spoken.join(", "))
 }

@@ -71,21 +71,23 @@ impl Face {
 /// published there. What stands in the card must be what he can call.
 fn seen_from_here(local: &Local, host: &str) -> Option<Face> {
     let is_here = |name: &str| ["localhost", "127.0.0.1", "[::1]"].contains(&name);
-    let told = Url::parse(&local.card.endpoint).ok()?;
+    let (card, face) = (local.card.get(), local.face.get());
+    let told = Url::parse(&card.endpoint).ok()?;
     let called = Url::parse(&format!("{}://{host}", told.scheme())).ok()?;
     if is_here(told.host_str()?) || !is_here(called.host_str()?) {
         return None;
     }
     let endpoint = format!("{}://{host}", told.scheme());
-    let card = Card { endpoint, ..local.card.as_ref().clone() };
-    Some(Face::new(&card, local.face.terms.clone(), local.face.schemes, None, &local.key))
+    let card = Card { endpoint, ..card.as_ref().clone() };
+    Some(Face::new(&card, face.terms.clone(), face.schemes, None, &local.key))
 }
 
 /// The card of the port's agent.
 pub(super) async fn public(request: HttpRequest, node: web::Data<Node>) -> Result<HttpResponse, Refusal> {
     let local = node.host(&request)?;
     let here = text(request.headers(), "host").and_then(|host| seen_from_here(local, host));
-    let face = here.as_ref().unwrap_or(&local.face);
+    let shown = local.face.get();
+    let face = here.as_ref().unwrap_or(&shown);
     let known = text(request.headers(), "if-none-match").unwrap_or_default();
     let is_known =
         known.split(',').any(|tag| tag.trim() == "*" || tag.trim().trim_start_matches("W/") == face.etag);

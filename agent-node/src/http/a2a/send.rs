@@ -50,7 +50,7 @@ pub(super) async fn send(call: &Call, request: SendMessage) -> Result<SendMessag
     if !configuration.return_immediately {
         wait_for(call, &taken.task, |row| row.ended_at.is_some() || row.task.status.state.is_interrupted())
             .await?;
-    } else if taken.is_new && call.local.face.terms.direct {
+    } else if taken.is_new && call.local.face.get().terms.direct {
         first_word(call, &taken.task).await?;
     }
     answer(call, &row(call, &taken.task)?, configuration.history_length)
@@ -84,7 +84,7 @@ pub(super) async fn stream(call: &Call, request: SendMessage) -> Result<Heard, A
     } else {
         (look::shown(call, &row, history)?, (head, usize::MAX))
     };
-    let is_direct = taken.is_new && call.local.face.terms.direct;
+    let is_direct = taken.is_new && call.local.face.get().terms.direct;
     let follow = follow(call, row, after)?;
     let heard = Heard::new(follow, StreamResponse::Task(Box::new(first)), call).closing_when_interrupted();
     Ok(if is_direct { heard.holding_back() } else { heard })
@@ -95,11 +95,12 @@ pub(super) fn follow(call: &Call, row: TaskRow, after: tasks::follow::Place) -> 
 }
 
 async fn take(call: &Call, request: SendMessage) -> Result<Taken, A2aError> {
-    call.local.face.terms.check_modes(&request.message)?;
+    let face = call.local.face.get();
+    face.terms.check_modes(&request.message)?;
     let webhook =
         request.configuration.as_ref().and_then(|asked| asked.task_push_notification_config.clone());
     if let Some(webhook) = &webhook {
-        if !call.local.face.terms.push_notifications {
+        if !face.terms.push_notifications {
             return Err(A2aError::new(Kind::PushNotificationNotSupported, "this agent calls no webhooks"));
         }
         webhooks::check(call, webhook)
@@ -186,7 +187,7 @@ async fn begin(call: &Call, request: SendMessage) -> Result<(TaskId, Option<Box<
         false => (format!("a2a-{}", uuid::Uuid::now_v7()), Digest::of(&body)),
     };
     let wishes = Wishes::of(&request.message.metadata, &request.metadata)?;
-    let is_any = |skill: &Capability| skill.as_str() == ANY && call.local.card.skills.is_empty();
+    let is_any = |skill: &Capability| skill.as_str() == ANY && call.local.card.get().skills.is_empty();
     let message = request.message;
     let asked = TaskRequest {
         description: description(&message),

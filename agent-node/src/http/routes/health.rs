@@ -49,6 +49,9 @@ pub struct Readiness {
     /// know all the same.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub parked: Map<String, Value>,
+    /// Agents that take no work yet, and what each waits for. They do not keep the others from it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waiting: BTreeMap<String, String>,
 }
 
 /// What a look at one thing has shown.
@@ -96,9 +99,12 @@ pub async fn ready(node: web::Data<Node>) -> HttpResponse {
     }
     let parked = node.agents.iter().map(|(id, local)| (id.to_string(), json!(local.pulse.parked())));
     let parked = parked.filter(|(_, parked)| *parked != json!({})).collect();
-    let ready = checks.values().all(|seen| seen.ok);
+    let waiting: BTreeMap<_, _> =
+        node.agents.iter().filter_map(|(id, local)| Some((id.to_string(), local.pulse.waits()?))).collect();
+    let has_work = node.agents.is_empty() || waiting.len() < node.agents.len();
+    let ready = has_work && checks.values().all(|seen| seen.ok);
     let was_ready = node.was_ready.fetch_or(ready, Ordering::Relaxed) || ready;
-    let told = Readiness { ready, was_ready, checks, parked };
+    let told = Readiness { ready, was_ready, checks, parked, waiting };
     if told.ready { HttpResponse::Ok().json(told) } else { HttpResponse::ServiceUnavailable().json(told) }
 }
 
@@ -137,7 +143,7 @@ pub async fn services(node: web::Data<Node>) -> HttpResponse {
 /// The card of the port's agent.
 pub async fn card(request: HttpRequest, node: web::Data<Node>) -> Result<HttpResponse, Refusal> {
     match node.host(&request) {
-        Ok(local) => Ok(HttpResponse::Ok().json(local.card.as_ref())),
+        Ok(local) => Ok(HttpResponse::Ok().json(local.card.get().as_ref())),
         Err(_) => Err(Problem::new(Reason::AgentNotFound, "no agent lives here").into()),
     }
 }

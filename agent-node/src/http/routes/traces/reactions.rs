@@ -105,7 +105,7 @@ pub(super) async fn of(node: &Node, local: &Local, published: &[Published<'_>], 
         let why = format!("{} signals more than {MOST_SIGNALS} are not followed", beyond.len());
         part.missing.push(missing(&local.id, first, why));
     }
-    let ours = node.agents.values().map(|local| Follower::of(&local.card, asked));
+    let ours = node.agents.values().map(|local| Follower::of(&local.card.get(), asked));
     let others = node.peers.cards();
     let others = others.iter().filter(|card| !node.agents.contains_key(&card.agent_id));
     let others = others.map(|card| Follower::of(card, asked));

@@ -41,6 +41,7 @@ pub(super) fn peer(agent: &str) -> Candidate {
             subscribe: vec![],
             terms: Terms { cost: Cost::default(), eta: Eta(60_000), max_parallel: 2 },
             limits: Default::default(),
+            waits_for: None,
         },
         running: 0,
         is_alive: true,
