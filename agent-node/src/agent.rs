@@ -3,11 +3,13 @@
 
 mod admit;
 mod drive;
+mod learn;
 mod leave;
 mod open;
 mod open_claim;
 mod parked;
 mod perform;
+mod pulse;
 mod recover;
 mod reply;
 mod retain;
@@ -19,9 +21,11 @@ mod together;
 
 pub(crate) use admit::store_problem;
 pub use admit::{Ack, Admit};
+pub use learn::Learn;
 pub use leave::{IsIdle, Leave};
-pub(crate) use recover::every;
+pub use pulse::Pulse;
 pub use recover::newest_time;
+pub(crate) use recover::{every, every_after};
 pub use reply::{Durable, Waiter};
 pub use retain::{Sweep, Swept};
 pub(crate) use telling::steps;
@@ -55,10 +59,7 @@ use reply::now;
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 use tokio::sync::Semaphore;
 
@@ -92,46 +93,6 @@ pub struct Parts {
     pub pulse: Arc<Pulse>,
     /// Ends the process: the store has failed, and only a restart recovers what is true.
     pub fatal: Arc<dyn Fn(&str) + Send + Sync>,
-}
-
-/// What can be known of an agent from outside its thread.
-#[derive(Debug, Default)]
-pub struct Pulse {
-    running: AtomicU32,
-    draining: AtomicBool,
-    late_acks: AtomicU64,
-    parked: Mutex<BTreeMap<ConversationId, String>>,
-}
-
-impl Pulse {
-    /// Tasks it is doing.
-    pub fn running(&self) -> u32 {
-        self.running.load(Ordering::Relaxed)
-    }
-
-    /// Whether it takes nothing new.
-    pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
-    }
-
-    /// The conversations it can't go on with before its next start, and why.
-    pub fn parked(&self) -> BTreeMap<ConversationId, String> {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn park(&self, id: ConversationId, why: String) {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner).insert(id, why);
-    }
-
-    /// Takes nothing new from here on.
-    pub fn drain(&self) {
-        self.draining.store(true, Ordering::Relaxed);
-    }
-
-    /// Counts an acknowledgement that nobody waited for any more.
-    pub fn note_late_ack(&self) {
-        self.late_acks.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// The actor.

@@ -5,6 +5,7 @@ mod follow;
 mod foreign;
 pub mod home;
 pub mod keys;
+pub mod late;
 mod leave;
 mod missed;
 pub mod plan;
@@ -24,6 +25,7 @@ use crate::{
         routes::{self, Local, Node, health::OWN_CHECK},
         server::{Front, server},
     },
+    latest::Latest,
     outbox::{
         Ways,
         outside::{self, Outside},
@@ -41,6 +43,7 @@ use blackboard::{
     store::{Shared, owned::Owned, probe::Probe},
     wire::{Wire, WireLimits},
 };
+use late::Late;
 use presence::Presence;
 use protocol::{
     a2a::terms::{Schemes, Terms as A2aTerms},
@@ -100,6 +103,8 @@ pub struct Seat {
     pub brain: Arc<dyn Brain>,
     /// Where it listens; 0 takes any free port.
     pub port: u16,
+    /// What it waits for before it knows what it can do, if it does.
+    pub waits: Option<late::Waits>,
 }
 
 /// Everything a process is made of.
@@ -276,7 +281,12 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let mut presences = Vec::new();
     for seat in &setup.seats {
         let address = agents.get(&seat.id).context("every seat has a listener")?;
-        let card = Arc::new(card(seat, setup.reach.endpoint(*address), &setup.limits));
+        let card = Latest::new(card(seat, setup.reach.endpoint(*address), &setup.limits));
+        let me = Latest::new(PeerSkill {
+            agent_id: seat.id.clone(),
+            description: seat.description.clone(),
+            skills: seat.skills.clone(),
+        });
         let pulse = Arc::new(Pulse::default());
         let key = keys.get(&seat.id).context("every seat has a key")?.clone();
         let store = owned(seat.id.as_str());
@@ -291,18 +301,14 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         };
         let wire = ways.wire.clone();
         let parts = Parts {
-            card: card.clone(),
+            card: card.get(),
             brain: seat.brain.clone(),
             coordinator: Arc::new(Coordinator::new(
                 outside.clone(),
                 setup.keyring.clone(),
                 setup.hooks.clone(),
                 Some(store.clone()),
-                PeerSkill {
-                    agent_id: seat.id.clone(),
-                    description: seat.description.clone(),
-                    skills: seat.skills.clone(),
-                },
+                me.clone(),
             )),
             store: store.clone(),
             clock,
@@ -318,15 +324,23 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         };
         let actor = AgentActor::new(parts).start();
         sweep_now_and_then(&actor, limits.sweep());
-        if let Some(registry) = registry_for(&seat.id) {
-            presences.push(Presence::keep(registry, card.clone(), pulse.clone()));
+        if let Some(waits) = &seat.waits {
+            pulse.wait(Some(waits.why.clone()));
         }
+        let presence =
+            registry_for(&seat.id).map(|registry| Presence::keep(registry, card.clone(), pulse.clone()));
+        let nudge = presence.as_ref().map(Presence::nudge);
+        presences.extend(presence);
         let seal = Seal::of(&key);
         let pusher = Pusher::new(seat.id.clone(), store.clone(), outside.clone(), seal).start();
         let interface = grpc.as_ref().map(|(_, address)| calls::interface(&setup, *address, &seat.id));
-        let face = Arc::new(Face::new(&card, seat.a2a.clone(), schemes, interface, &key));
+        let face = Latest::new(Face::new(&card.get(), seat.a2a.clone(), schemes, interface.clone(), &key));
         let outside = outside.clone();
-        let one = Local { id: seat.id.clone(), actor, store, wire, card, pulse, key, face, pusher, outside };
+        let (id, listed) = (seat.id.clone(), a2a::Listed::default());
+        let one = Local { id, actor, store, wire, card, pulse, key, face, pusher, outside, listed };
+        if let Some(waits) = seat.waits.clone() {
+            Late { local: one.clone(), me, schemes, interface, nudge }.wait(waits);
+        }
         local.insert(seat.id.clone(), one);
     }
     if let Some(first) = setup.seats.first()
@@ -454,6 +468,7 @@ fn card(seat: &Seat, endpoint: String, limits: &Limits) -> Card {
         subscribe: seat.subscribe.clone(),
         terms: seat.terms.clone(),
         limits: limits.clone(),
+        waits_for: seat.waits.as_ref().map(|waits| waits.why.clone()),
     }
 }
 

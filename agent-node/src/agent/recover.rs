@@ -29,7 +29,7 @@ pub(crate) fn every(
 }
 
 /// Everything under `filter` after that revision, page by page.
-pub(super) fn every_after(
+pub(crate) fn every_after(
     store: &dyn Store,
     filter: &Filter,
     mut after: Revision,

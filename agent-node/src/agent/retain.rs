@@ -96,6 +96,7 @@ struct Broom {
     open_from: Revision,
     journal_bytes: Arc<JournalBytes>,
     sweeping: Arc<Sweeping>,
+    pulse: Arc<super::Pulse>,
 }
 
 impl Handler<Sweep> for AgentActor {
@@ -112,6 +113,7 @@ impl Handler<Sweep> for AgentActor {
             open_from: first.min().unwrap_or(Revision::MAX),
             journal_bytes: self.journal_bytes.clone(),
             sweeping: self.sweeping.clone(),
+            pulse: self.parts.pulse.clone(),
         };
         actix::spawn(async move {
             let me = broom.me.clone();
@@ -132,10 +134,14 @@ impl Broom {
         // Looking blocks for many pages: not on the agent's thread.
         let looked = tokio::task::spawn_blocking(move || looking.look()).await;
         let (deletes, trim_before) = looked.map_err(|error| Error::Refused(error.to_string()))??;
+        let tasks = keys::all(&broom.me, "task");
         for chunk in deletes.chunks(256) {
             let batch = Batch { writes: chunk.to_vec(), expectations: Vec::new() };
             broom.store.commit(Lane::Admission, batch).await?;
             broom.sweeping.gone.records.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+            if chunk.iter().any(|write| matches!(write, Write::Delete(key) if tasks.admits(key))) {
+                broom.pulse.forget();
+            }
             round.note_change();
         }
         if let Some((before, bytes)) = trim_before.filter(|(before, _)| round.allows_trim(*before)) {

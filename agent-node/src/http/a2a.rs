@@ -2,11 +2,12 @@
 //! place that performs it, and writes what comes of it; the words and rules lie in `protocol::a2a`.
 //!
 //! In reading order: `rest` and `rpc` are the bindings over HTTP (gRPC's is `crate::grpc`), `call` what all have in
-//! common, then the operations: `send`, `look`, `webhooks`; `stream` is what a client hears; `card` what it reads first.
+//! common, then the operations: `send`, `look` (with `listed`), `webhooks`; `stream` is what a client hears; `card` what it reads first.
 
 mod body;
 mod call;
 mod card;
+mod listed;
 mod look;
 mod rest;
 mod rpc;
@@ -17,6 +18,7 @@ mod webhooks;
 #[cfg(feature = "grpc")]
 pub(crate) use call::{Answer, Call, Heading, Reply, spoken};
 pub use card::Face;
+pub use listed::Listed;
 #[cfg(feature = "grpc")]
 pub(crate) use stream::Heard;
 

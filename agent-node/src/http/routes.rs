@@ -12,8 +12,9 @@ pub mod traces;
 
 use crate::agent::{AgentActor, Pulse};
 use crate::clock::Clock;
-use crate::http::a2a::Face;
+use crate::http::a2a::{Face, Listed};
 use crate::http::server::Door;
+use crate::latest::Latest;
 use crate::outbox::{outside::Outside, webhooks::Pusher};
 use crate::peers::{Locals, Peers, Whereabouts};
 use crate::telemetry::Telemetry;
@@ -46,17 +47,19 @@ pub struct Local {
     /// HTTP, signed as this agent.
     pub wire: Wire,
     /// Its card.
-    pub card: Arc<Card>,
+    pub card: Latest<Card>,
     /// What can be known without asking it.
     pub pulse: Arc<Pulse>,
     /// What it signs its A2A card with.
     pub key: Arc<SigningKey>,
     /// What it shows to A2A clients.
-    pub face: Arc<Face>,
+    pub face: Latest<Face>,
     /// What tells webhooks of its tasks.
     pub pusher: Addr<Pusher>,
     /// Where webhooks may be.
     pub outside: Outside,
+    /// The order in which its tasks are listed.
+    pub listed: Listed,
 }
 
 /// Everything the routes need; shared by all workers.

@@ -33,6 +33,7 @@ pub(super) fn broom(store: &Shared, hours: i64, limits: Limits, open_from: Revis
         open_from,
         journal_bytes: Arc::default(),
         sweeping: Arc::default(),
+        pulse: Arc::default(),
     }
 }
 

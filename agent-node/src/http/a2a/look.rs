@@ -2,23 +2,19 @@
 
 use super::{
     call::{Call, away, no_task, store},
+    listed::{Cursor, Outline},
     send::{follow, snapshot, wait_for},
     stream::Heard,
 };
 use crate::{
-    agent::{Cancel, every},
-    conversation::{
-        record::{TaskRow, keys},
-        spill,
-    },
+    agent::Cancel,
+    conversation::{record::TaskRow, spill},
     tasks,
 };
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use protocol::{
     a2a::{
         error::{A2aError, Kind},
         event::StreamResponse,
-        json::Invalid,
         limits::PAGE,
         request::{CancelTask, GetTask, ListTasks, SubscribeToTask, TaskPage},
         task::Task as Shown,
@@ -26,7 +22,6 @@ use protocol::{
     task::EXTENSION,
 };
 use serde_json::Value;
-use std::{cmp::Reverse, collections::BTreeMap};
 
 /// A task as it goes out: with so much of its history, and with its award for those who ask for what the mesh adds.
 pub(super) fn shown(call: &Call, row: &TaskRow, history: Option<usize>) -> Result<Shown, A2aError> {
@@ -87,71 +82,37 @@ pub(super) fn subscribe(call: &Call, request: &SubscribeToTask) -> Result<Heard,
     Ok(Heard::new(follow(call, row, (head, usize::MAX))?, first, call))
 }
 
-/// A place in a list: where a task stands in the order by the time of its status.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Cursor(i64, String);
-
-impl Cursor {
-    fn of(task: &protocol::task::Task) -> Self {
-        Self(task.changed_at.0, format!("{}@{}", task.spec.task_id, task.owner))
-    }
-
-    fn token(&self) -> String {
-        URL_SAFE_NO_PAD.encode(format!("{}|{}", self.0, self.1))
-    }
-
-    fn parse(token: &str) -> Result<Self, Invalid> {
-        let read = || {
-            let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
-            let (at, name) = text.split_once('|')?;
-            Some(Self(at.parse().ok()?, name.to_owned()))
-        };
-        read().ok_or_else(|| Invalid::new("pageToken", "is none that a page of this list ended with"))
-    }
-}
-
 /// The caller's tasks, the newest status first, page by page. What changes between two pages may be seen on neither or on
 /// both; what does not change is seen once.
 pub(super) async fn list(call: &Call, request: ListTasks) -> Result<TaskPage, A2aError> {
     let before = request.page_token.as_deref().map(Cursor::parse).transpose()?;
     let size = request.page_size.unwrap_or(PAGE);
-    let (tasks, me, by, tenant) =
-        (call.local.store.clone(), call.local.id.clone(), call.by.clone(), call.tenant.clone());
+    let (local, by, tenant) = (call.local.clone(), call.by.clone(), call.tenant.clone());
     let wanted = request.clone();
     let looked = actix_web::web::block(move || {
-        // No more is kept than goes out, and one that tells whether there is another page.
-        let (mut page, mut total) = (BTreeMap::new(), 0);
-        every(tasks.as_ref(), &keys::all(&me, "task"), |record| {
-            let row: TaskRow = spill::decode(&me, tasks.as_ref(), &record.value)?;
-            let task = row.task;
-            let is_wanted = task.is_visible_to(&by)
+        let is_wanted = |task: &Outline| {
+            task.is_visible_to(&by)
                 && task.tenant() == tenant.as_deref()
-                && !task.is_message
                 && wanted.context_id.as_deref().is_none_or(|id| id == task.context_id())
-                && wanted.status.is_none_or(|state| state == task.status.state)
-                && wanted.status_timestamp_after.is_none_or(|after| task.changed_at >= after);
-            if is_wanted {
-                total += 1;
-                let at = Cursor::of(&task);
-                if before.as_ref().is_none_or(|before| at < *before) {
-                    page.insert(Reverse(at), task);
-                }
-                if page.len() > size + 1 {
-                    page.pop_last();
-                }
+                && wanted.status.is_none_or(|state| state == task.state())
+                && wanted.status_timestamp_after.is_none_or(|after| task.changed_at() >= after)
+        };
+        let (store, forgotten) = (local.store.as_ref(), local.pulse.forgotten());
+        let mut page = local.listed.page(store, &local.id, forgotten, before.as_ref(), size, is_wanted)?;
+        let has_more = page.rows.len() > size;
+        page.rows.truncate(size);
+        let next = page.rows.last().filter(|_| has_more).map(|(at, _)| at.token());
+        let mut tasks = Vec::with_capacity(page.rows.len());
+        for (_, key) in page.rows {
+            // One that was deleted in this very moment is left out.
+            if let Some(record) = store.latest(&key)? {
+                tasks.push(spill::decode::<TaskRow>(&local.id, store, &record.value)?.task);
             }
-            Ok(())
-        })?;
-        Ok::<_, blackboard::store::Error>((page, total))
+        }
+        Ok::<_, blackboard::store::Error>((tasks, next.unwrap_or_default(), page.total))
     });
-    let (mut page, total) = looked.await.map_err(away)?.map_err(|error| store(&error))?;
-    let has_more = page.len() > size;
-    if has_more {
-        page.pop_last();
-    }
-    let next = page.last_key_value().filter(|_| has_more).map(|(Reverse(at), _)| at.token());
-    let next = next.unwrap_or_default();
-    let tasks = page.into_values().map(|task| {
+    let (tasks, next, total) = looked.await.map_err(away)?.map_err(|error| store(&error))?;
+    let tasks = tasks.into_iter().map(|task| {
         let mut shown = task.to_a2a().with_history(request.history_length);
         if !request.include_artifacts {
             shown.artifacts.clear();
