@@ -153,10 +153,10 @@ impl Digest {
 
     /// Its 64 digits, as ASCII.
     fn hex(&self) -> [u8; 64] {
-        let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         std::array::from_fn(|at| {
             let byte = self.0[at / 2];
-            digit(if at % 2 == 0 { byte >> 4 } else { byte & 0x0f })
+            DIGITS[usize::from(if at % 2 == 0 { byte >> 4 } else { byte & 0x0f })]
         })
     }
 }
@@ -169,7 +169,7 @@ impl fmt::Display for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+        to.serialize_str(std::str::from_utf8(&self.hex()).map_err(serde::ser::Error::custom)?)
     }
 }
 

@@ -57,13 +57,11 @@ impl WallTime {
     }
 }
 
-impl fmt::Display for WallTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every record holds times: chrono's own way to them costs five times as much.
-        let Some((year, month, day)) = date(self.0.div_euclid(DAY_MS)) else {
-            let time = DateTime::<Utc>::from_timestamp_millis(self.0).unwrap_or_default();
-            return f.write_str(&time.to_rfc3339_opts(SecondsFormat::Millis, true));
-        };
+impl WallTime {
+    /// Its text, if it lies in the years 0 to 9999. Every record holds times: chrono's own way to them costs five times
+    /// as much.
+    fn text(self) -> Option<[u8; 24]> {
+        let (year, month, day) = date(self.0.div_euclid(DAY_MS))?;
         let of_day = self.0.rem_euclid(DAY_MS) as u32;
         let mut text = *b"0000-00-00T00:00:00.000Z";
         let fields = [
@@ -81,7 +79,17 @@ impl fmt::Display for WallTime {
                 number /= 10;
             }
         }
-        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        Some(text)
+    }
+}
+
+impl fmt::Display for WallTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = self.text() {
+            return f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?);
+        }
+        let time = DateTime::<Utc>::from_timestamp_millis(self.0).unwrap_or_default();
+        f.write_str(&time.to_rfc3339_opts(SecondsFormat::Millis, true))
     }
 }
 
@@ -110,7 +118,10 @@ impl TryFrom<String> for WallTime {
 
 impl Serialize for WallTime {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+        match self.text().as_ref().map(|text| std::str::from_utf8(text)) {
+            Some(Ok(text)) => to.serialize_str(text),
+            _ => to.collect_str(self),
+        }
     }
 }
 
