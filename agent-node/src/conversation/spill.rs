@@ -48,19 +48,19 @@ pub fn encode<T: Serialize>(
 }
 
 /// Whether two quotation marks stand so far apart that there may be a text too large to lie inline. Every record is looked
-/// through for it: from mark to mark, not byte by byte.
+/// through for it, and most texts are short: of each window a few bytes at its end say where the next may begin.
 fn holds_a_long_text(json: &[u8]) -> bool {
-    let mut last = 0;
-    json.len() > INLINE_CONTENT_BYTES
-        && memchr::memchr_iter(b'"', json).any(|at| {
-            let backslashes = json[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
-            if backslashes % 2 == 1 {
-                return false;
-            }
-            let is_long = at - last > INLINE_CONTENT_BYTES;
-            last = at + 1;
-            is_long
-        })
+    let ends_a_text = |at: usize| {
+        json[at] == b'"' && json[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
+    };
+    let mut from = 0;
+    while from + INLINE_CONTENT_BYTES < json.len() {
+        let Some(mark) = (from..=from + INLINE_CONTENT_BYTES).rev().find(|at| ends_a_text(*at)) else {
+            return true;
+        };
+        from = mark + 1;
+    }
+    false
 }
 
 /// Whether anything was taken out.
@@ -197,6 +197,18 @@ mod tests {
                     .prop_map(|m| Value::Object(m.into_iter().collect())),
             ]
         })
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_that_is_too_large_is_never_overlooked(
+            before in "[a-z\"\\\\]{0,1100}",
+            long in r#"[a-z"\\]{1025,1100}"#,
+            after in "[a-z\"]{0,1100}",
+        ) {
+            let record = serde_json::to_vec(&json!({ "a": [before, long, after] })).unwrap();
+            prop_assert!(holds_a_long_text(&record));
+        }
     }
 
     proptest! {
