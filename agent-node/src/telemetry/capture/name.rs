@@ -107,7 +107,18 @@ impl<'a> Read<'a> {
             || IN_SLASHED.contains(&(before, this)) && self.text[..word.place.start].ends_with(b"/")
             || self.is_key(at, before, this)
             || self.is_spelled(at)
+            || self.is_initial(at, this)
+            || this == "env" && is_file(&self.text[..word.place.start])
             || this == "fa" && self.text[..word.place.start].ends_with(b"2")
+    }
+
+    /// Whether it is the `p` of `u: bob p: x`.
+    fn is_initial(&self, at: usize, this: &str) -> bool {
+        let is_label =
+            |at: usize| self.text.get(self.words[at].place.end).is_some_and(|byte| b":=".contains(byte));
+        let is_user =
+            |at: &usize| ["u", "l", "id", "user", "usr"].contains(&self.letters(*at)) && is_label(*at);
+        this == "p" && is_label(at) && (at.saturating_sub(4)..at).any(|at| is_user(&at))
     }
 
     /// Whether the word at `at` is the last of many letters that stand alone and spell a name: `p a s s w o r d`.
@@ -162,8 +173,9 @@ impl<'a> Read<'a> {
         let word = &self.words[at];
         let singular = this.strip_suffix('s').unwrap_or(this);
         let (text, near) = (self.text, &self.text[word.place.end..]);
+        let until = &text[..word.place.start];
         let is_parameter =
-            near.starts_with(b"=") && matches!(text[..word.place.start].last(), Some(b'?' | b'&'));
+            until.ends_with(b"--") || near.starts_with(b"=") && matches!(until.last(), Some(b'?' | b'&'));
         if singular == "code" {
             let near = &near[..near.len().min(24)];
             let gap = near.iter().position(u8::is_ascii_alphanumeric).unwrap_or(near.len());
@@ -179,6 +191,14 @@ impl<'a> Read<'a> {
         let is_joined = word.is_joined || !joint.is_empty();
         KEYED.contains(before) || is_parameter || is_joined && !ORDINARY.contains(before)
     }
+}
+
+/// Whether a file's name begins behind `before`: `.env`, but not `process.env`.
+fn is_file(before: &[u8]) -> bool {
+    let name = before.strip_suffix(b".");
+    name.is_some_and(|path| {
+        path.last().is_none_or(|byte| !byte.is_ascii_alphanumeric() && !b")]_".contains(byte))
+    })
 }
 
 /// The stems in `run`.

@@ -2,6 +2,7 @@
 //! belong to it: the paragraph before and the one after, one more beside each that is a single short line, what is indented
 //! below the name, what stands in brackets that are open, and all that stands under a heading or a label.
 
+use super::name;
 use std::ops::Range;
 
 /// A line that is longer is a paragraph of prose.
@@ -119,13 +120,13 @@ fn level(line: &str) -> Option<usize> {
 fn label(said: &str) -> Option<usize> {
     let mut lines = said.trim_end().lines().rev().map(str::trim).peekable();
     let is_underlined = lines.next_if(|line| line.chars().all(|char| "-=~_*#+".contains(char))).is_some();
-    let (last, is_only) = (lines.next()?, lines.next().is_none());
+    let last = lines.next()?;
     if let Some(level) = level(last) {
         return Some(level);
     }
     let end = last.trim_end_matches(['*', '_', '`', '"', '\'', ' ']).chars().last()?;
-    let is_label = is_underlined
-        || matches!(end, ':' | '：' | '>' | '-' | '=' | '–' | '—')
-        || is_only && end.is_alphanumeric() && last.len() <= SHORT;
+    // A last line with the name speaks of what follows, unless it is a line of code.
+    let is_lead = name::names(last) && last.len() <= SHORT && !";,(){}".contains(end);
+    let is_label = is_underlined || is_lead || matches!(end, ':' | '：' | '>' | '-' | '=' | '–' | '—');
     is_label.then_some(LABEL)
 }

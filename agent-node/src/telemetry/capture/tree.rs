@@ -102,7 +102,8 @@ impl Walk<'_> {
         WITHHELD.into()
     }
 
-    /// The items of a list; none behind one that names a credential, for it may ask for what they answer.
+    /// The items of a list; none behind one that names a credential, for it may ask for what they answer, and not the one
+    /// before it, of which it may speak.
     fn items(&mut self, items: &[Value], is_ours: bool) -> Value {
         let had_named = std::mem::take(&mut self.has_named);
         let mut told = Vec::new();
@@ -111,7 +112,11 @@ impl Walk<'_> {
                 told.push(if self.has_named { WITHHELD } else { "…" }.into());
                 break;
             }
-            told.push(self.told(item, is_ours));
+            let said = self.told(item, is_ours);
+            if let (true, Some(before)) = (self.has_named, told.last_mut()) {
+                *before = WITHHELD.into();
+            }
+            told.push(said);
         }
         self.has_named |= had_named;
         told.into()
@@ -240,9 +245,16 @@ fn is_id(value: &Value) -> bool {
 
 /// Whether a member is a credential's by its name. Tokens are counted, and a count is none.
 fn names_member(name: &str, value: &Value) -> bool {
-    let is_empty = matches!(value, Value::Null);
     let said = if value.is_number() { format!("{name}: 0") } else { name.to_owned() };
-    !is_empty && name::names(&said)
+    // `{"openai": {"key": "x"}}`, `{"keys": {"openai": "x"}}`
+    let is_of = |member: &String| ["key", "keys"].contains(&member.as_str()) && !is_ours(shape::OURS, name);
+    let is_joined = |member: &String| is_of(member) && name::names(&format!("{name}.key"));
+    match value {
+        Value::Null => false,
+        Value::Object(members) => name == "keys" || name::names(&said) || members.keys().any(is_joined),
+        Value::Array(_) => name == "keys" || name::names(&said),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => name::names(&said),
+    }
 }
 
 /// Whether an object or a list names a credential, itself or `levels` deep: by a member's name, or by a label in it.

@@ -7,32 +7,32 @@
 pub(super) const STEMS: &str = "accesskey adgangskode apikey argon authent authoris authoriz bcrypt bearer confidential cookie credential creds \
 csrf decrypt encrypt hmac htpasswd jwt keychain keypair keyphrase keyring keystore keytab lmhash login mnemonic \
 nthash ntlm oauth passcode passkey passphrase passw passwd password passwort passwrd pasword pbkdf privatekey \
-psswd pswd psword pwd pwrd scrypt secret sessid sessionid signature sshkey token truststore xsrf";
+psswd pswd psword pwd pwrd scrypt secret sessid sessionid signature snmp sshkey token truststore xsrf";
 
 /// Such letters of other languages: what stays of a word when it is inflected.
-pub(super) const FOREIGN_STEMS: &str = "adgangskod benutzerdaten contrase contrasen contrassenya contrasenya fjalekalim fjalëkalim geheim geslo haslo \
+pub(super) const FOREIGN_STEMS: &str = "adgangskod tilgangskod lyklaor pasfhocal cyfrinair katalaluan benutzerdaten contrase contrasen contrassenya contrasenya fjalekalim fjalëkalim geheim geslo haslo \
 hasło haseł hasla hasła heslo hesla identifiant jelsz kennwort kennwört kodeord codeord kodewort codewort \
 losenord lösenord losung losinka lozink lykilor nenosiri palabraclave parol parool pasahitz pasvort passord \
-sajhatas salasan sandi schlüsselwort secreto segredo senha sifre şifre slaptaz slaptaž tajny tajné tunnussan \
-wachtwoord wagwoord zugangscode zugangsdat anmeldedat anmeldung zugriffs schluessel schlüssel парол секрет токен \
+sajhatas salasan salason salasõn sandi schlüsselwort secreto segredo senha sifre şifre slaptaz slaptaž tajny tajné tunnussan \
+wachtwoord wagwoord zugangscode zugangsdat anmeldedat anmeldung zugriffs schluessel schlüssel парол пассвор пасвор секрет токен \
 пін пинкод шифр лозинк ключ логин логін гасло кодовое κωδικ συνθηματικ μυστικ סיסמ סוד קוד المرور السر كلمةالسر \
 سري رمز عبور گذرواژ پسورد پاسورڈ پاس पासवर कूटशब गुप পাসওয়ার গোপন கடவு రహస రహస్య รหัส ลับ გასაღებ პაროლ գաղտն \
 密码 密碼 口令 密钥 密鑰 秘钥 秘密 令牌 凭证 憑證 凭据 验证码 驗證碼 登录 登入 暗号 パスワ パスコ 暗証 トークン シークレット 合言葉 認証 鍵 ログイン 비밀 암호 토큰 인증 열쇠 비번 로그인";
 
 /// Whole words, alone or as a part of an identifier (`db_pin`, `userPin`), with or without a plural's `s`.
-pub(super) const WORDS: &str = "adduser auth authn authz autologin ccv chap clave codephrase codeword contrasena createuser cred csc cvc cvv \
-doorcode dsn fernet ftp geheimnis hooks hotp htaccess iban imap jwe jwk jwks jws kerberos keyblob keyfile kinit \
-ldap ldapsearch logon mdp mfa motdepasse mysqli netrc onetime otp pap parola parole pass pat pdo pfx pgpass pin \
+pub(super) const WORDS: &str = "adduser auth authn authz autologin ccv anahtar avain bitwarden chap chave cheie chiave clave clef codephrase codeword contrasena createuser cred csc cvc cvv \
+doorcode dsn fernet crypt ftp geheimnis gpg pgp hooks hotp htaccess iban imap jwe jwk jwks jws kerberos keyblob keyfile kinit klic klucz klíč kulcs \
+ldap ldapsearch lftp llave logon mdp mfa motdepasse mysqli netrc nyckel nøgle onetime otp pap parola parole pass pat pdo pfx pgpass pin \
 pincode pins privkey psk psw puk pw pword rabbitmqctl rsa salt saml sas seedphrase session shibboleth sid sig \
-signer signin signon smbclient smtp snmp sqlplus ssid ssn sso tacacs tan totp useradd userinfo usermod username \
-userpass vault watchword webhook wep wifi wlan wpa";
+signer signin signon smbclient smtp sqlplus ssid ssn sso tacacs tan totp useradd userinfo usermod username \
+userpass vault watchword webhook wep wifi wlan wpa zugang";
 
 /// Two words, one after the other, whatever stands between them; commas between pairs: `log in`, `API key`, `api_key`, `identified by`.
 pub(super) const PAIRS: &str = "log in, logs in, logged in, logging in, log into, logs into, logged into, logging into, log on, logged on, \
 logging on, sign in, signs in, signed in, signing in, sign into, signed into, sign on, signed on, pass word, \
-pass words, pass phrase, pass code, mot de, de passe, kata sandi, kata laluan, mật khẩu, mat khau, \
+pass words, pass phrase, pass code, mot de, de passe, kata sandi, kata laluan, mật khẩu, mật mã, mat ma, mat khau, \
 palabra clave, palavra passe, llave privada, chiave privata, clé privée, clé api, clave api, chiave api, \
-chave api, код доступа, пин код, код подтверждения, one time, two factor, multi factor, second factor, un pw, code is, \
+chave api, код доступа, пин код, код подтверждения, one time, two factor, multi factor, second factor, un pw, code is, código de, codigo de, código es, codigo es, code est, code d, codice di, codice è, \
 codes are, code was, enter code, use code, safe combination, lock combination, locker combination, \
 combination is, unlock phrase, not share, t share, never share, this safe, it safe, eyes only, invite link, \
 reset link, join link, confirmation number, access number, etc shadow, client assertion, client certificate, \
@@ -40,7 +40,7 @@ key is, key was, key pem, keys are, my key, our key, his key, her key, their key
 entry code, codes below, seed phrase, seed phrases, seed words, recovery phrase, recovery words, recovery seed, \
 backup phrase, wallet seed, wallet phrase, secret words, secure string, secure strings, connection string, \
 connection strings, connect string, conn string, conn str, magic word, magic words, magic link, code word, \
-code words, safe word, code phrase, open sesame, identified by, identified with, net user, into user, \
+code words, safe word, code phrase, open sesame, identified by, identified with, net user, net use, ssh keygen, acl bootstrap, http basic, into user, \
 into users, into account, into accounts, into members, create user, create account, add user, get connection, \
 hash make, key chain, key string, key material, key pair, key file, key ring, key store, wi fi, access data, \
 access details, account details, user details, admin details, security question, security answer, maiden name, \
