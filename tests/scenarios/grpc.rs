@@ -13,6 +13,7 @@ use tonic::{Code, Request, Response, Status, body::Body, metadata::AsciiMetadata
 
 mod foreign;
 mod refusals;
+mod secured;
 mod streams;
 
 const TEAM: &str = "

@@ -15,7 +15,7 @@ struct Abroad {
 }
 
 /// `mesh up` with an agent that can do what its card says, in a team and with a script like these.
-async fn able(team: &str, script: &str) -> Process {
+pub(super) async fn able(team: &str, script: &str) -> Process {
     let team = team.replace("skills: [front]", "skills: [get_forecast]");
     Process::up_beside(&team, &[("script.yaml", script)]).await
 }
@@ -44,7 +44,7 @@ agents:
     (mesh, desk)
 }
 
-fn forecast_of(text: &str) -> Value {
+pub(super) fn forecast_of(text: &str) -> Value {
     json!({ "description": text, "capability": "get_forecast" })
 }
 
