@@ -182,16 +182,6 @@ def builder_of(task):
 # The steps, in order: each is a sentence.
 
 
-def the_first_start_builds_the_image_once_and_asks_nobody_for_it(mesh):
-    run("docker", "image", "rm", "-f", IMAGE, ok=None)
-    started = mesh.do("up", "-d", "--no-start", within=300)
-    told = started.stdout + started.stderr
-    built = re.findall(r"Successfully built|exporting to image", told)
-    check(len(built) == 1, f"one service builds it for all: {told[-3000:]}")
-    asked = [line for line in told.splitlines() if re.search(r"pull|\berror\b|registry-1\.docker|denied", line, re.I)]
-    check(not asked, f"nobody is asked for what is made here: {asked}")
-
-
 def the_image_is_one_static_binary_that_needs_no_rights(mesh):
     image = json.loads(run("docker", "image", "inspect", IMAGE).stdout)[0]
     check(image["Config"]["User"] == "65532:65532", f"it does not run as root: {image['Config']['User']!r}")
@@ -203,9 +193,18 @@ def the_image_is_one_static_binary_that_needs_no_rights(mesh):
     check("mesh join-secret --init" in refused.stderr, f"it says how to make one: {refused.stderr}")
 
 
-def everything_starts_in_order_and_is_healthy(mesh):
+def the_first_start_builds_the_image_once_and_asks_nobody_for_it(mesh):
+    run("docker", "image", "rm", "-f", IMAGE, ok=None)
     mesh.began = int(time.time())
-    mesh.do("up", "-d", within=300)
+    started = mesh.do("up", "-d", within=300)
+    told = started.stdout + started.stderr
+    built = re.findall(r"Successfully built|exporting to image", told)
+    check(len(built) == 1, f"one service builds it for all: {told[-3000:]}")
+    asked = [line for line in told.splitlines() if re.search(r"pull|\berror\b|registry-1\.docker|denied", line, re.I)]
+    check(not asked, f"nobody is asked for what is made here: {asked}")
+
+
+def everything_starts_in_order_and_is_healthy(mesh):
     mesh.are_healthy()
     check(len(mesh.containers()) == 8, "secret, registry, blackboard and five agents")
     eventually("five agents alive", lambda: alive().keys() == TEAM)
@@ -513,8 +512,8 @@ def what_was_known_is_known_after_a_new_start(mesh):
 
 STEPS = [
     the_first_start_builds_the_image_once_and_asks_nobody_for_it,
-    the_image_is_one_static_binary_that_needs_no_rights,
     everything_starts_in_order_and_is_healthy,
+    the_image_is_one_static_binary_that_needs_no_rights,
     nothing_has_more_rights_than_it_needs_or_a_port_beyond_loopback,
     the_join_secret_is_random_private_and_written_once,
     a_container_without_the_secret_gets_nowhere,

@@ -8,7 +8,10 @@ use crate::harness::{
     eventually, mesh,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 const TEAM: &str = include_str!("../../agent-node/src/demo/team.yaml");
 const GARDEN: &str = "A REST API for a community garden: plots with number:int and sunny:bool, and gardeners with name and email";
@@ -17,10 +20,10 @@ const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 /// What a tree is made of: each span's id, what it hangs under, and its name.
 type Tree = BTreeSet<(String, String, String)>;
 
-fn shown(task: &str, url: &str) -> Value {
+/// What `mesh trace` says of a task, or why it says nothing.
+fn shown(task: &str, url: &str) -> Result<Value, String> {
     let (code, shown, errors) = mesh(&["trace", task, "--json"], &[("MESH_URL", url)]);
-    assert_eq!(code, 0, "{errors}");
-    serde_json::from_str(&shown).unwrap()
+    if code == 0 { Ok(serde_json::from_str(&shown).unwrap()) } else { Err(errors) }
 }
 
 fn tree_of(shown: &Value) -> Tree {
@@ -41,24 +44,38 @@ async fn shows_what_was_sent(
     url: &str,
     is_done: impl Fn(&[Seen]) -> bool,
 ) {
-    let told = std::cell::RefCell::new(String::new());
-    let same = eventually("the same tree in the terminal and at the backend", async || {
-        let shown = shown(task, url);
-        let spans = each_once(collector.spans());
-        let (theirs, ours) = (tree_at(&spans, &shown["traceId"]), tree_of(&shown));
-        *told.borrow_mut() = format!(
+    let deadline = Instant::now() + Duration::from_secs(25);
+    loop {
+        let differs = differs(collector, shown(task, url), &is_done);
+        let Some(why) = differs else { return };
+        assert!(Instant::now() < deadline, "{why}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// How what is shown is not yet, or not, what was sent.
+fn differs(
+    collector: &Collector,
+    shown: Result<Value, String>,
+    is_done: impl Fn(&[Seen]) -> bool,
+) -> Option<String> {
+    let shown = match shown {
+        Ok(shown) => shown,
+        Err(why) => return Some(why),
+    };
+    let spans = each_once(collector.spans());
+    let (theirs, ours) = (tree_at(&spans, &shown["traceId"]), tree_of(&shown));
+    let its_own: Vec<_> = spans.into_iter().filter(|span| shown["traceId"] == *span.trace).collect();
+    let is_same = ours == theirs && shown["missing"].as_array().is_some_and(Vec::is_empty);
+    let why = || {
+        format!(
             "shown only: {:#?}\nsent only: {:#?}\nmissing: {:#}",
             ours.difference(&theirs).collect::<Vec<_>>(),
             theirs.difference(&ours).collect::<Vec<_>>(),
             shown["missing"]
-        );
-        let its_own: Vec<_> = spans.into_iter().filter(|span| shown["traceId"] == *span.trace).collect();
-        let is_same = ours == theirs && shown["missing"].as_array().is_some_and(Vec::is_empty);
-        Some(is_same && is_done(&its_own)).filter(|is| *is)
-    });
-    if tokio::time::timeout(std::time::Duration::from_secs(25), same).await.is_err() {
-        panic!("{}", told.borrow());
-    }
+        )
+    };
+    (!is_same || !is_done(&its_own)).then(why)
 }
 
 /// The planner's task is built and reviewed, and the reviewer looked at the signal by which help was asked for.
@@ -107,7 +124,7 @@ async fn the_demos_tree_is_the_backends_with_a_process_for_each_and_says_who_is_
     shows_what_was_sent(&collector, "t-1", &cluster.registry.url, the_demo_is_over).await;
 
     nodes.retain(|(name, _)| *name != "reviewer-01");
-    let shown = shown("t-1", &cluster.registry.url);
+    let shown = shown("t-1", &cluster.registry.url).unwrap();
     let missing: Vec<_> = shown["missing"].as_array().unwrap().iter().collect();
     let set_off =
         shown["spans"].as_array().unwrap().iter().find(|span| span["name"] == "publish help.needed");
