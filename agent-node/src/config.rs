@@ -1,7 +1,7 @@
 //! What a node is told by its YAML (DESIGN §12): agents, one a document or a team in one file, and the mesh's terms.
 //!
 //! `tree` reads YAML and remembers lines, `variables` puts in `${VAR:-default}`, `unknown` names keys that nobody knows,
-//! `file` is the YAML as types, `check` turns it into what the node uses.
+//! `file` is the YAML as types, `words` says what does not fit them, `check` turns it into what the node uses.
 
 mod a2a;
 mod check;
@@ -12,6 +12,7 @@ mod schema;
 mod tree;
 mod unknown;
 mod variables;
+mod words;
 
 pub use fault::{BadConfig, Fault};
 pub use mesh::{MeshConfig, Profile};

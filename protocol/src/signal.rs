@@ -86,7 +86,7 @@ named! {
 
 impl fmt::Display for SignalType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.pad(&self.0)
     }
 }
 

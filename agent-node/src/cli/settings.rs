@@ -64,7 +64,7 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
         "2048",
         "the most spans that wait, up to 65536; more are dropped and counted",
     ),
-    ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "512", "the most spans that go together"),
+    ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "512", "the most spans that go together; never more than may wait"),
     ("OTEL_BSP_EXPORT_TIMEOUT", "30000", "how long a batch may take with all its repeats, milliseconds"),
 ];
 

@@ -5,7 +5,7 @@ use super::{
     file::{AgentFile, BrainFile, MeshFile, TeamFile, Text},
     schema,
     tree::{self, Node},
-    unknown, variables,
+    unknown, variables, words,
 };
 use crate::{
     brain::foreign::ForeignConfig,
@@ -50,7 +50,7 @@ impl Place<'_> {
     fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         serde_path_to_error::deserialize(self.node.to_json()).map_err(|error| {
             let path = error.path().to_string();
-            self.fault(if path == "." { "" } else { &path }, error.into_inner().to_string())
+            self.fault(if path == "." { "" } else { &path }, words::plain(&error.into_inner().to_string()))
         })
     }
 }

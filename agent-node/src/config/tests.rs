@@ -32,6 +32,27 @@ port: ${MESH_NO_SUCH_VARIABLE:-8004}
 }
 
 #[test]
+fn a_value_that_does_not_fit_is_said_in_words_of_yaml() {
+    for (agent, what) in [
+        (
+            "brain: echo",
+            "agents[0].brain.echo: must be one kind with its settings, such as `echo: {}`, got a kind alone",
+        ),
+        (
+            "brain: {echo: {}, exec: {command: [x]}}",
+            "agents[0].brain: must be one kind with its settings, such as `echo: {}`",
+        ),
+        (
+            "port: 99999, brain: {echo: {}}",
+            "agents[0].port: must be a whole number from 0 to 65535, got integer 99999",
+        ),
+    ] {
+        let said = faults(&format!("agents: [{{agent: a, {agent}}}]"));
+        assert_eq!(said, format!("team.yaml:1: {what}"));
+    }
+}
+
+#[test]
 fn documents_and_team_files_are_the_same_team() {
     let documents = "agent: a\nbrain: {echo: {}}\n---\nagent: b\nbrain: {echo: {}}\n";
     let team = "agents: [{agent: a, brain: {echo: {}}}, {agent: b, brain: {echo: {}}}]";
@@ -75,7 +96,7 @@ fn a_fault_names_file_line_key_and_remedy() {
         ("agent: a", &["team.yaml:1: missing field `brain`"]),
         ("agent: a\nbrain: {echo: {}}\nbid: {cost: -1}", &[":3: bid.cost: a cost is a number from 0"]),
         ("agent: a\nbrain: {echo: {}}\nbid: {eta: soon}", &[":3: bid.eta: ", "5min", "soon"]),
-        ("agent: a\nbrain: {echo: {}}\nport: 99999", &[":3: port: ", "99999", "u16"]),
+        ("agent: a\nbrain: {echo: {}}\nport: 99999", &[":3: port: ", "99999", "65535"]),
         ("agent: a\nbrain: {echo: {}}\nport: 0", &[":3: port: must be at least 1"]),
         ("agent: a\nbrain: {echo: {}}\nopen: maybe", &[":3: open: ", "maybe"]),
         ("agent: a\nbrain: {echo: {}}\nsubscribe: [task.done]", &[":3: subscribe[0]: \"task.done\" fits no"]),

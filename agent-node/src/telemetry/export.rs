@@ -313,9 +313,10 @@ impl Carrier {
                 self.shared.exported.fetch_add(count as u64 - rejected, Relaxed);
                 self.shared.rejected.fetch_add(rejected, Relaxed);
                 if rejected > 0 && !self.has_said_rejected {
-                    let to = settings::shown(&self.url);
+                    let (to, why) = (settings::shown(&self.url), self.outcome.why().unwrap_or_default());
                     tracing::warn!(
                         to,
+                        why,
                         "the backend of traces rejects spans (counted in mesh_spans_dropped_total)"
                     );
                 }

@@ -104,5 +104,6 @@ async fn part_of(node: &Node, local: &Local, asked: &Asked, depth: u32) -> Resul
     };
     let url = format!("{endpoint}{}/{}/trace?depth={}", routes::MESSAGES, asked.message, depth - 1);
     let call = Call::get(&url, asked.to.as_str()).within(patience(depth));
-    local.wire.json(call).await
+    let said = |problem: Problem| Problem { message: problem.message.replace(&url, &endpoint), ..problem };
+    local.wire.json(call).await.map_err(said)
 }

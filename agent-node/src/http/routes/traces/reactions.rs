@@ -168,7 +168,9 @@ impl<'a> Follower<'a> {
         let path = format!("{}/{trace}/reactions?agent={agent}&under={under}&depth={deeper}", routes::TRACES);
         let url = format!("{endpoint}{path}");
         let call = Call::get(&url, agent.as_str()).within(patience(depth));
-        local.wire.json(call).await.unwrap_or_else(|problem| self.missed(problem.message))
+        // Whom it is about is enough; how it was asked is nobody's.
+        let said = |problem: Problem| self.missed(problem.message.replace(&url, &endpoint));
+        local.wire.json(call).await.unwrap_or_else(said)
     }
 }
 
