@@ -266,6 +266,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn in_a_column_an_id_is_as_wide_as_is_asked() {
+        assert_eq!(
+            format!("{:4}|{:>4}|", AgentId::parse("a").unwrap(), TaskId::parse("t-1").unwrap()),
+            "a   | t-1|"
+        );
+    }
+
+    #[test]
     fn traversal_and_foreign_characters_are_no_ids() {
         for bad in ["", ".", "..", "../a", "a/b", "a\0", "-a", "_a", "ä", "a b", &"x".repeat(65), "a:b"] {
             assert!(AgentId::parse(bad).is_err(), "{bad:?}");
