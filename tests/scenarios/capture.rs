@@ -34,8 +34,12 @@ async fn no_credential_reaches_a_trace_a_log_or_the_metrics_however_much_is_capt
         let mut mesh = Process::up_in(&environment, &yaml).await;
         let join = std::fs::read_to_string(mesh.data.join("join")).unwrap();
         let agent = mesh.agent("front-01");
+        // A conversation that names nothing is told.
+        let harmless = json!({ "taskId": "t-4", "capability": "front", "description": "Sing a public-word" });
+        let sung = agent.post_raw(agent.request(harmless).to_string(), &[("prefer", "wait=25")]).await;
+        assert_eq!(state(&sung.body), "completed", "{:#}", sung.body);
         let payload = json!({
-            "taskId": "t-5", "capability": "tell", "description": "Sing a public-word\nand sing it again,\n\nin tune\nand loud.\n\nThe token is canary-description",
+            "taskId": "t-5", "capability": "tell", "description": "Sing a canary-before\n\nin tune\nand loud.\n\nThe token is canary-description",
             "input": { "apiKey": "canary-payload", "deep": { "db_password": "canary-deep" }, "join": join.trim() },
         });
         let headers = [
@@ -165,7 +169,6 @@ async fn no_form_of_a_credential_leaves_from_wherever_it_was_said() {
         environment.extend(VARIABLES.iter().map(|variable| (*variable).to_owned()));
         environment.push(format!("MESH_CAPTURE={level}"));
         let dir = directory();
-        // What stands apart from what names a credential is told.
         let said = format!("{}\n\nThis stands\nin between.\n\n{}", own(), FORMS.join("\n"));
         let words = file(dir.path(), "said.json", &json!(said).to_string());
         let script = file(dir.path(), "parrot.sh", &PARROT.replace("SAID", &words.to_string_lossy()));
@@ -183,6 +186,15 @@ agents:
         let parrot = mesh.agent("parrot-01");
 
         // As a task, with a question and an answer, help, work given away, and a failure.
+        let harmless = json!({ "taskId": "t-0", "capability": "advise", "description": own() });
+        let adviser = mesh.agent("adviser-01");
+        let advised = adviser
+            .post_raw(
+                adviser.request(harmless).to_string(),
+                &[("x-api-key", "own-nightingale-caller"), ("prefer", "wait=25")],
+            )
+            .await;
+        assert_eq!(state(&advised.body), "completed", "{advised:?}");
         let payload = json!({
             "taskId": "t-1", "capability": "tell", "description": said, "canary-member": said,
             "input": { "text": said, "canary-name": { "pwd": "canary-pwd", "auth": ["canary-auth"], "n": 1 } },

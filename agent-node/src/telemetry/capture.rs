@@ -1,17 +1,16 @@
 //! How much of what is said is told: nothing, its shape, or all of it; credentials never.
 //!
-//! One rule: a passage that names a credential is withheld whole, and everything else is told but words that look made by a
-//! machine. What names one stands in one table ([`name`]); what goes with a name, in [`passage`] for texts and in [`tree`]
-//! for structures; what looks like a credential, in [`look`]. What this process itself has as a secret ([`own`]) is masked
-//! wherever it turns up. Texts are read as they come and with every layer of packing undone ([`view`]). A secret that looks
-//! like a word, in a passage that names no credential, can't be known.
+//! One rule: what names a credential is withheld whole, and so is what comes after it in its conversation; everything else
+//! is told but words that look made by a machine. What names one stands in one table ([`name`]); what a name takes with it in
+//! a structure, in [`tree`]; what looks like a credential, in [`look`]. What this process itself has as a secret ([`own`]) is
+//! masked wherever it turns up. Texts are read as they come and with every layer of packing undone ([`view`]). A secret that
+//! looks like a word, in what names no credential, can't be known.
 
 mod name;
 
 mod look;
 mod own;
 
-mod passage;
 mod view;
 
 mod text;
@@ -61,14 +60,24 @@ impl Capture {
 
     /// What may be told of `content`.
     pub fn told(&self, content: &Value) -> Option<String> {
-        let mut walk = tree::Walk { own: &self.own, left: LOOKED_AT, has_named: false };
-        let text = match (self.level, content) {
+        self.told_of(content).map(|(told, _)| told)
+    }
+
+    /// What may be told of `content`, and whether something of it was withheld for a name.
+    fn told_of(&self, content: &Value) -> Option<(String, bool)> {
+        let (told, is_named) = match (self.level, content) {
             (Level::Off, _) | (_, Value::Null) => return None,
-            (Level::Redacted, content) => shape::of(content).to_string(),
-            (Level::Full, Value::String(text)) => walk.text(text),
-            (Level::Full, content) => walk.told(content, true).to_string(),
+            (Level::Redacted, content) => (shape::of(content), false),
+            (Level::Full, content) => {
+                let seen = tree::seen(content, &mut LOOKED_AT.clone());
+                match tree::names(&seen, true) {
+                    true => (tree::withheld(&seen, &self.own), true),
+                    false => (tree::masked(&seen, &self.own, true), false),
+                }
+            }
         };
-        Some(clipped(text))
+        let text = if let Value::String(text) = told { text } else { told.to_string() };
+        Some((clipped(text), is_named))
     }
 
     /// A word that is no content, such as an id or a label, but that others may have chosen: without this process's secrets.
@@ -80,26 +89,26 @@ impl Capture {
 /// What is told of one conversation, in the order in which it was said.
 pub struct Telling<'a> {
     capture: &'a Capture,
-    has_asked: bool,
+    has_named: bool,
 }
 
-/// What stands in the place of what was said after something was asked that names a credential.
-const ANSWER: &str = "[withheld: may answer what names a credential]";
+/// What stands in the place of all that was said after something that names a credential.
+const AFTER: &str = "[withheld: said after what names a credential]";
 
 impl<'a> Telling<'a> {
     /// Of a conversation that begins.
     pub fn of(capture: &'a Capture) -> Self {
-        Self { capture, has_asked: false }
+        Self { capture, has_named: false }
     }
 
-    /// What may be told of `content`, which comes next and, if `may_answer`, may be what was asked for.
-    pub fn told(&mut self, content: &Value, may_answer: bool) -> Option<String> {
-        if self.capture.level != Level::Full {
-            return self.capture.told(content);
+    /// What may be told of `content`, which comes next.
+    pub fn told(&mut self, content: &Value) -> Option<String> {
+        let (told, is_named) = self.capture.told_of(content)?;
+        if self.has_named {
+            return Some(AFTER.to_owned());
         }
-        let is_answer = may_answer && self.has_asked && !content.is_null();
-        self.has_asked |= tree::asks(content);
-        if is_answer { Some(ANSWER.to_owned()) } else { self.capture.told(content) }
+        self.has_named = is_named;
+        Some(told)
     }
 }
 

@@ -203,7 +203,7 @@ impl Story<'_> {
         }
         let Some(at) = closes.and_then(|place| self.open.remove(&place)) else { return };
         let failed = failure(&event.what).map(str::to_owned);
-        let output = said::thought(&event.what).and_then(|said| self.telling.told(&said, true));
+        let output = said::thought(&event.what).and_then(|said| self.telling.told(&said));
         let Some(span) = self.end(at, event.wall, failed) else { return };
         if let What::Claimed { epoch, .. } | What::ClaimEnded { epoch } = &event.what {
             span.set(n::MESH_EPOCH, json!(epoch));
@@ -220,7 +220,7 @@ impl Story<'_> {
         said::terms(&mut span, &envelope.payload);
         span.set(
             n::LANGFUSE_INPUT,
-            said::content(&envelope.payload).and_then(|said| self.telling.told(&said, true)).map(Value::from),
+            said::content(&envelope.payload).and_then(|said| self.telling.told(&said)).map(Value::from),
         );
         self.add(span, true);
         let is_offer = matches!(message.kind, Type::Bid | Type::NoBid);
@@ -254,7 +254,7 @@ impl Story<'_> {
                 span
             }
             Effect::Think { turn, prompt, .. } => {
-                let asked = self.telling.told(&json!(prompt), *turn > 1).map(Value::from);
+                let asked = self.telling.told(&json!(prompt)).map(Value::from);
                 self.was_asked(asked.as_ref());
                 self.span("think", id, mine, Kind::Internal, "think".to_owned(), at)
                     .with(n::MESH_TURN, json!(turn))
@@ -323,7 +323,7 @@ impl Story<'_> {
             .with(n::MESH_TASK, tell.payload.task_id().map(|task| json!(task)));
         messaging(&mut span, "send", word, &to, message.as_str(), Some(self.id));
         said::terms(&mut span, &tell.payload);
-        let said = said::content(&tell.payload).and_then(|said| self.telling.told(&said, true));
+        let said = said::content(&tell.payload).and_then(|said| self.telling.told(&said));
         span.set(n::LANGFUSE_INPUT, said.map(Value::from));
         span
     }
@@ -383,7 +383,7 @@ impl Story<'_> {
         for index in std::mem::take(&mut self.called).into_values() {
             self.end(index, at, None);
         }
-        let output = said::outcome(outcome).and_then(|said| self.telling.told(&said, true)).map(Value::from);
+        let output = said::outcome(outcome).and_then(|said| self.telling.told(&said)).map(Value::from);
         let state = outcome.status.state;
         let failed = match state {
             TaskState::Failed | TaskState::Rejected | TaskState::Canceled => Some(state.word().to_owned()),

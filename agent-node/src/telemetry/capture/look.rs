@@ -21,16 +21,16 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
 
 /// Adds what is one by its place or by its beginning.
 pub(super) fn placed(text: &[u8], found: &mut Vec<Range<usize>>) {
-    let mut at = 0;
+    let (mut at, mut word) = (0, Word::default());
     while at < text.len() {
+        word.reach(text, at);
         let is_begun = at == 0 || !is_key(text[at - 1]) || text[at - 1] == b'.';
         let seen = match text[at] {
             b':' if text[at..].starts_with(b"://") => in_url(text, at + 3),
-            b'@' => login(text, at),
+            b'@' => login(text, &word, at),
             b'$' | b'{' => hash(text, at),
             b'-' if at == 0 || is_edge(text[at - 1]) => option(text, at),
             byte if is_begun && byte.is_ascii_alphabetic() => scheme(text, at).or_else(|| key(text, at)),
-            byte if is_begun && (byte.is_ascii_digit() || byte == b'*') => passfile(text, at),
             _ => None,
         };
         let seen = seen.or_else(|| is_begun.then(|| passfile(text, at)).flatten());
@@ -82,39 +82,54 @@ fn scheme(text: &[u8], at: usize) -> Option<Range<usize>> {
     (from > at + word.len() && end - from >= SHORTEST && !is_word).then_some(from..end)
 }
 
+/// Words behind a dash that end like a bundle of options, or go on like one, and are none.
+const PLAIN: &str = "-la -al -lha -lah -map -wrap -name -iname -type -path -ipath -print -exec -race -run -wall -march -jar -cap";
+
+/// Where the argument begins of an option that may take a password, alone or at a bundle's end (`-u`, `-sSu`), or glued to
+/// it (`-px`, `-vpx`), in `word`.
+fn argument(word: &[u8]) -> Option<usize> {
+    const LONGEST: usize = 5;
+    let is_long = ["--user", "--proxy-user", "--cert"].iter().any(|known| word.starts_with(known.as_bytes()));
+    if is_long {
+        return Some(run(word, 0, |byte| byte != b'='));
+    }
+    if word.first() != Some(&b'-') {
+        return None;
+    }
+    let bundle = run(word, 1, |byte| byte.is_ascii_alphanumeric());
+    if PLAIN.split(' ').any(|plain| word[..bundle].eq_ignore_ascii_case(plain.as_bytes())) {
+        return None;
+    }
+    if bundle > 1 && bundle <= LONGEST && bundle == word.len() && OPTIONS.contains(&word[bundle - 1]) {
+        return Some(bundle);
+    }
+    let glued = word[1..bundle.min(LONGEST)].iter().position(|letter| b"puPwaU".contains(letter))?;
+    Some(glued + 2)
+}
+
 /// Whether `word` is an option whose argument may be a password.
 pub(super) fn is_option(word: &str) -> bool {
-    match word.as_bytes() {
-        [b'-', letter] => OPTIONS.contains(letter),
-        _ => word == "--user" || word == "--proxy-user" || word == "--cert",
-    }
+    argument(word.as_bytes()) == Some(word.len())
 }
 
 /// The argument of an option that takes a password in one program or another; not a port, not a group's number.
 fn option(text: &[u8], at: usize) -> Option<Range<usize>> {
     let rest = &text[at..];
     let word = run(rest, 0, |byte| !is_edge(byte));
-    let is_user =
-        rest.starts_with(b"--user") || rest.starts_with(b"--proxy-user") || rest.starts_with(b"--cert");
-    let letter = rest.get(1).copied().filter(|letter| OPTIONS.contains(letter));
-    let from = match (letter, is_user) {
-        (None, true) => run(rest, 0, |byte| byte != b'=' && !is_edge(byte)),
-        (Some(_), _) if word == 2 => 2,
-        (Some(b'p' | b'u' | b'P' | b'w' | b'a' | b'U'), _) => {
-            return Some(at + 2..at + word.max(quoted(rest, 2)));
-        }
-        (_, _) => return None,
+    let from = argument(&rest[..word])?;
+    if from < word && rest[from] != b'=' || rest[1] != b'-' && quoted(rest, from) > from {
+        return Some(at + from..at + word.max(quoted(rest, from)));
+    }
+    let begins = run(rest, from, |byte| b" =\"'`,".contains(&byte));
+    let end = match rest[begins - 1] {
+        quote @ (b'"' | b'\'' | b'`') => run(rest, begins, |byte| byte != quote && byte != b'\n'),
+        _ => run(rest, begins, |byte| !is_edge(byte)),
     };
-    let from = run(rest, from, |byte| b" =\"'`,".contains(&byte));
-    let end = match rest[from - 1] {
-        quote @ (b'"' | b'\'' | b'`') => run(rest, from, |byte| byte != quote && byte != b'\n'),
-        _ => run(rest, from, |byte| !is_edge(byte)),
-    };
-    let said = &rest[from..end];
+    let said = &rest[begins..end];
     let is_number = said.iter().all(|byte| byte.is_ascii_digit() || b":.".contains(byte)) && said.len() < 12;
     let is_port = is_number && (said.len() < 6 || said.contains(&b':'));
-    let is_empty = said.is_empty() || said[0] == b'-' || rest[2..from].contains(&b'\n');
-    (!is_port && !is_empty).then_some(at + from..at + end)
+    let is_empty = said.is_empty() || said[0] == b'-';
+    (!is_port && !is_empty).then_some(at + begins..at + end)
 }
 
 /// Where the quotes end that stand at `at`, if there are any.
@@ -145,13 +160,33 @@ fn in_url(text: &[u8], at: usize) -> Option<Range<usize>> {
     (!is_port).then_some(at..at + place)
 }
 
+/// A word that is being read, without its end.
+#[derive(Default)]
+struct Word {
+    read: usize,
+    from: usize,
+    /// Where the first colon or slash stands in it.
+    mark: Option<usize>,
+}
+
+impl Word {
+    /// Reads on until `at`.
+    fn reach(&mut self, text: &[u8], at: usize) {
+        for (place, byte) in (self.read..).zip(&text[self.read..at]) {
+            if is_edge(*byte) || b"=<>{}".contains(byte) {
+                (self.from, self.mark) = (place + 1, None);
+            } else if b":/".contains(byte) {
+                self.mark = self.mark.or(Some(place));
+            }
+        }
+        self.read = at;
+    }
+}
+
 /// The password in `user:password@host` or `user/password@host`, without a scheme before it.
-fn login(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let before = text[..at].iter().rev().take(LONGEST / 4);
-    let from = at - before.take_while(|byte| !is_edge(**byte) && !b"=<>{}".contains(byte)).count();
-    let said = &text[from..at];
-    let mark = said.iter().position(|byte| b":/".contains(byte))?;
-    let (user, password) = (&said[..mark], &said[mark + 1..]);
+fn login(text: &[u8], word: &Word, at: usize) -> Option<Range<usize>> {
+    let mark = word.mark?;
+    let (user, password) = (&text[word.from..mark], &text[mark + 1..at]);
     let is_address =
         ["mailto", "to", "cc", "bcc", "from", "email", "mail", "sip", "acct", "xmpp", "https", "http"];
     let is_address = is_address.iter().any(|word| user.eq_ignore_ascii_case(word.as_bytes()));
@@ -159,19 +194,33 @@ fn login(text: &[u8], at: usize) -> Option<Range<usize>> {
     let is_host = after.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"[/(".contains(byte));
     // `image:tag@sha256:…`, `actions/checkout@v4`
     let is_version = after.starts_with(b"sha256:")
-        || said[mark] == b'/' && after.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'v');
+        || text[mark] == b'/' && is_version(after) && !password.iter().any(|byte| b":@".contains(byte));
     (is_host
         && !is_version
         && !password.starts_with(b"//")
         && !user.is_empty()
         && !password.is_empty()
         && !is_address)
-        .then(|| at - password.len()..at)
+        .then(|| mark + 1..at)
+}
+
+/// Whether `text` begins with a version, of three numbers at most, and no host.
+fn is_version(text: &[u8]) -> bool {
+    let from = usize::from(text.first() == Some(&b'v'));
+    let end = run(text, from, |byte| is_key(byte) || b":/@".contains(&byte));
+    let version = text[from..end].strip_suffix(b".").unwrap_or(&text[from..end]);
+    let parts = version.split(|byte| *byte == b'.');
+    let is_number = |part: &[u8]| !part.is_empty() && part.len() < 6 && part.iter().all(u8::is_ascii_digit);
+    parts.clone().count() <= 3 && parts.clone().all(is_number)
 }
 
 /// What a line of PostgreSQL's file of passwords holds last: `host:port:database:user:password`.
 fn passfile(text: &[u8], at: usize) -> Option<Range<usize>> {
     let near = &text[at..text.len().min(at + LONGEST / 4)];
+    let host = run(near, 0, |byte| is_key(byte) || byte == b'*');
+    if host == 0 || near.get(host) != Some(&b':') {
+        return None;
+    }
     let line = &near[..run(near, 0, |byte| !is_edge(byte) && byte != b'\\')];
     let mut parts = line.splitn(5, |byte| *byte == b':');
     let (host, port, _) = (parts.next()?, parts.next()?, parts.next()?);

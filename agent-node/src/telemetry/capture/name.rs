@@ -30,18 +30,9 @@ fn pairs(table: &'static str) -> BTreeSet<(&'static str, &'static str)> {
 }
 
 /// Whether `text` names a credential.
-pub(super) fn names(text: &str) -> bool {
-    let mut found = Vec::new();
-    find(text.as_bytes(), &mut found);
-    !found.is_empty()
-}
-
-/// Adds where `text` names a credential.
-pub(super) fn find(text: &[u8], found: &mut Vec<Range<usize>>) {
+pub(super) fn names(text: &[u8]) -> bool {
     let read = Read::of(text);
-    let named = (0..read.words.len()).filter(|at| read.is_name(*at));
-    found.extend(named.map(|at| read.words[at].place.clone()));
-    disguised(text, found);
+    (0..read.words.len()).any(|at| read.is_name(at)) || is_disguised(text)
 }
 
 /// A word, or what an identifier joins: `apiKey` is two.
@@ -213,30 +204,24 @@ fn has_stem(run: &str) -> bool {
     stems(run).next().is_some()
 }
 
-/// Adds where `text` names a credential in letters and what looks like some: `p@ssw0rd`.
-fn disguised(text: &[u8], found: &mut Vec<Range<usize>>) {
+/// Whether `text` names a credential in letters and what looks like some: `p@ssw0rd`.
+fn is_disguised(text: &[u8]) -> bool {
     const LONGEST: usize = 64;
     let is_of = |byte: u8| byte.is_ascii_alphanumeric() || b"@$!".contains(&byte);
-    let mut at = 0;
-    while at < text.len() {
-        let end = at + text[at..].iter().take_while(|byte| is_of(**byte)).count();
-        let word = &text[at..end];
-        if (5..LONGEST).contains(&word.len()) && word.iter().any(|byte| b"013457@$!".contains(byte)) {
-            let plain = |byte: &u8| match byte {
-                b'0' => 'o',
-                b'1' | b'!' => 'i',
-                b'3' => 'e',
-                b'4' | b'@' => 'a',
-                b'5' | b'$' => 's',
-                b'7' => 't',
-                byte => char::from(byte.to_ascii_lowercase()),
-            };
-            if has_stem(&word.iter().map(plain).collect::<String>()) {
-                found.push(at..end);
-            }
-        }
-        at = end + 1;
-    }
+    let plain = |byte: &u8| match byte {
+        b'0' => 'o',
+        b'1' | b'!' => 'i',
+        b'3' => 'e',
+        b'4' | b'@' => 'a',
+        b'5' | b'$' => 's',
+        b'7' => 't',
+        byte => char::from(byte.to_ascii_lowercase()),
+    };
+    text.split(|byte| !is_of(*byte)).any(|word| {
+        (5..LONGEST).contains(&word.len())
+            && word.iter().any(|byte| b"013457@$!".contains(byte))
+            && has_stem(&word.iter().map(plain).collect::<String>())
+    })
 }
 
 fn is_word(word: &str) -> bool {

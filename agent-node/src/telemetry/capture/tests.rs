@@ -45,6 +45,7 @@ fn what_names_no_credential_is_told_as_it_is() {
         json!({ "taskId": "0190b5a2-7b1e-7c3d-9e4f-5a6b7c8d9e0f", "capability": "login", "description": "paint it blue" }),
         json!({ "artifacts": [{ "artifactId": "a", "name": "NOTES.md", "sha256": "0123456789abcdef".repeat(4), "size": 7 }] }),
         json!({ "input": { "resources": [{ "name": "books", "fields": ["title", "price:float"] }], "usage": { "max_tokens": 1024 } } }),
+        json!({ "input": { "error": { "code": -32601, "message": "no such method" } } }),
         json!({ "command": ["docker", "run", "-v", "/x:/y", "image"], "rows": [["a", "b"], ["c", "d"]], "seq": 7 }),
     ] {
         assert_eq!(full(&structure), structure.to_string());
@@ -52,17 +53,25 @@ fn what_names_no_credential_is_told_as_it_is() {
 }
 
 #[test]
-fn a_passage_goes_and_what_stands_apart_from_it_stays() {
-    let text = "# Shop\n\nIt sells books.\nAll of them.\n\nMore of it.\nStill more.\n\nThe password is x.\nSo it is.\n\nNear it.\nStill near.\n\nFar from it.\nThe end.\n";
-    let told = full(&json!(text));
-    let stays =
-        format!("# Shop\n\nIt sells books.\nAll of them.\n\n{}\n\nFar from it.\nThe end.\n", text::WITHHELD);
-    assert_eq!(told, stays);
-    let request = json!({ "taskId": "t-1", "description": "Plan it.\n\nIn two steps.\nOr three.\n\nA.\nB.\n\nThe login is x.", "seq": 7,
-        "input": { "word": "canary" }, "parts": [{ "text": "canary" }] });
+fn what_names_a_credential_goes_whole_and_identifiers_stay() {
+    let text = "# Shop\n\nIt sells books.\n\nMore of it.\n\nThe password is x.\n\nFar from it.\nThe end.\n";
+    assert_eq!(full(&json!(text)), text::WITHHELD);
+    let long = "it sells books and more ".repeat(LOOKED_AT / 24 - 10);
+    assert_eq!(full(&json!(format!("{long} the password {long}"))), text::WITHHELD);
+    let long = &long[..LOOKED_AT / 2];
+    let request = json!({ "taskId": "t-1", "description": "Plan it.", "seq": 7, "canary": 1, "name": "canary",
+        "input": { "word": "canary", "deep": [[{ "a": [{ "b": format!("{long} the login is x") }] }]] },
+        "task": { "contextId": "c-1", "description": "canary" },
+        "artifacts": [{ "artifactId": "a-1", "parts": [{ "text": "canary" }] }] });
     let told: Value = serde_json::from_str(&full(&request)).unwrap();
-    assert_eq!(told["taskId"], "t-1");
-    assert!(told["description"].as_str().unwrap().starts_with("Plan it.\n\nIn two steps."), "{told}");
+    assert_eq!(
+        (&told["taskId"], &told["seq"], &told["task"]["contextId"]),
+        (&json!("t-1"), &json!(7), &json!("c-1"))
+    );
+    assert_eq!(
+        (&told["description"], &told["artifacts"][0]["artifactId"]),
+        (&json!(text::WITHHELD), &json!("a-1"))
+    );
     assert!(!told.to_string().contains("canary"), "{told}");
 }
 
@@ -98,10 +107,10 @@ fn an_object_that_names_a_credential_goes_whole() {
             json!(471_147),
         ] {
             let content =
-                json!({ "input": { name: value, "n": "canary" }, "seq": 1, "description": "paint it blue" });
+                json!({ "input": { name: value, "n": "canary" }, "seq": 1, "description": "canary" });
             let told = full(&content);
             assert!(!told.contains("canary") && !told.contains("471147"), "{told}");
-            assert!(told.contains("\"seq\":1") && told.contains("paint it blue"), "{told}");
+            assert!(told.contains("\"seq\":1"), "{told}");
             assert!(!full(&json!({ name: value })).contains("canary"));
         }
     }
@@ -143,6 +152,12 @@ fn what_stands_beside_or_behind_a_name_goes() {
         json!({ "updates": [{ "text": "canary" }, { "type": "status", "message": "that was the password" }] }),
         json!({ "input": { "canary": "password" } }),
         json!({ "input": { "passwords": { "canary": true } } }),
+        json!({ "input": { "-p": "canary" } }),
+        json!({ "input": { "--user": "bob:canary" } }),
+        json!({ "input": { "key": "canary", "of": "openai" } }),
+        json!({ "input": { "code": "482913", "to": "canary" } }),
+        json!({ "input": { "argv": ["curl", "-sSu", "bob:canary"] } }),
+        json!({ "input": { "argv": ["API", "key", "canary"] } }),
         json!({ "input": ["log", "in", { "as": "bob", "api key": "canary" }] }),
     ] {
         let told = full(&structure);
@@ -151,25 +166,31 @@ fn what_stands_beside_or_behind_a_name_goes() {
 }
 
 #[test]
-fn what_answers_a_question_about_a_credential_is_not_told() {
+fn nothing_is_told_after_what_names_a_credential() {
     let capture = Capture::new(Level::Full, []);
     let long = "x ".repeat(300);
-    for question in [
+    for first in [
         json!({ "description": "Tell me the password of staging" }),
+        json!({ "description": format!("{long}\n\nKeep the login as it is.\n\n{long}") }),
         json!({ "question": format!("{long}, and the password?") }),
         json!({ "end": "waiting", "updates": [{ "type": "question", "id": "q", "text": "The password?" }] }),
         json!({ "task": { "description": "Which PIN?" }, "turn": 1 }),
+        json!({ "input": { "a": [{ "token": "x" }] } }),
+        json!({ "done": "this is the password" }),
     ] {
         let mut telling = Telling::of(&capture);
-        let before = telling.told(&json!({ "done": "early" }), true).unwrap();
-        telling.told(&question, false).unwrap();
-        let after = telling.told(&json!({ "done": "canary" }), true).unwrap();
-        assert!(before.contains("early") && !after.contains("canary"), "{question}: {after}");
+        let before = telling.told(&json!({ "done": "early" })).unwrap();
+        let named = telling.told(&first).unwrap();
+        assert!(before.contains("early") && named.contains(text::WITHHELD), "{first}: {named}");
+        for after in [json!({ "done": "canary" }), json!({ "description": "canary" }), json!("canary")] {
+            assert_eq!(telling.told(&after).unwrap(), AFTER, "{first}");
+        }
+        assert_eq!(telling.told(&Value::Null), None);
     }
     let mut telling = Telling::of(&capture);
-    telling.told(&json!({ "description": format!("{long}\n\nKeep the login as it is.") }), false).unwrap();
-    telling.told(&json!({ "artifacts": [{ "name": "login.rs" }] }), true).unwrap();
-    assert!(telling.told(&json!({ "done": "all of it" }), true).unwrap().contains("all of it"));
+    for said in ["paint it blue", "it is blue"] {
+        assert!(telling.told(&json!({ "done": said })).unwrap().contains(said));
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{content, messaging, sent_as, terms};
 use crate::{
     conversation::record::Step,
     telemetry::{
-        capture::Capture,
+        capture::{Capture, Telling},
         names as n,
         span::{Kind, Span},
     },
@@ -47,7 +47,8 @@ pub(crate) fn offer(
     let &Call { bidder, manager, conversation, message, payload } = call;
     let task = payload.task_id().map(|task| json!(task));
     let skill = if let Payload::Cfp(call) = payload { Some(json!(call.capability)) } else { None };
-    let span =
+    let mut telling = Telling::of(capture);
+    let mut span =
         |word: &str, name, id, parent, kind, (message, payload): (&MessageId, &Payload), ends: [&str; 2]| {
             let mut span = Span::new(trace, id, Some(parent), bidder, kind, name, came)
                 .with(n::MESH_SPAN, json!(word))
@@ -63,7 +64,7 @@ pub(crate) fn offer(
             let what = if kind == Kind::Server { "process" } else { "send" };
             messaging(&mut span, what, word, ends[1], message.as_str(), conversation);
             terms(&mut span, payload);
-            let said = content(payload).and_then(|said| capture.told(&said));
+            let said = content(payload).and_then(|said| telling.told(&said));
             span.set(n::LANGFUSE_INPUT, said.map(Value::from));
             span.end = Some(sent);
             span
