@@ -30,7 +30,9 @@ pub(super) fn placed(text: &[u8], found: &mut Vec<Range<usize>>) {
             b'@' => login(text, &word, at),
             b'$' | b'{' => hash(text, at),
             b'-' if at == 0 || is_edge(text[at - 1]) => option(text, at),
-            byte if is_begun && byte.is_ascii_alphabetic() => scheme(text, at).or_else(|| key(text, at)),
+            byte if is_begun && byte.is_ascii_alphabetic() => {
+                scheme(text, at).or_else(|| key(text, at)).or_else(|| grouped(text, at))
+            }
             _ => None,
         };
         let seen = seen.or_else(|| is_begun.then(|| passfile(text, at)).flatten());
@@ -63,6 +65,24 @@ fn key(text: &[u8], at: usize) -> Option<Range<usize>> {
     let known = KEYS.iter().find(|key| key.as_bytes()[0] == rest[0] && rest.starts_with(key.as_bytes()))?;
     let end = run(text, at, is_key);
     (end - at >= known.len() + SHORTEST).then_some(at..end)
+}
+
+/// A password that was made for an app, in groups of letters: `abcd efgh ijkl mnop`, with hyphens, or three of six.
+fn grouped(text: &[u8], at: usize) -> Option<Range<usize>> {
+    let of = |count: usize, size: usize, between: &[u8]| {
+        let end = at + count * (size + 1) - 1;
+        let is_it =
+            text.get(at..end)?.iter().enumerate().all(|(place, byte)| match place % (size + 1) == size {
+                true => between.contains(byte),
+                false => byte.is_ascii_lowercase() || between == b"-" && byte.is_ascii_alphanumeric(),
+            });
+        let is_ended = text.get(end).is_none_or(|byte| !is_key(*byte) && (between == b"-" || *byte != b' '));
+        (is_it && is_ended).then_some(at..end)
+    };
+    // Four words of a sentence are none.
+    let before = text[..at].trim_ascii_end().last();
+    let is_first = text[..at].ends_with(b"\n") || before.is_none_or(|byte| b":=\"'(`".contains(byte));
+    of(4, 4, b"-").or_else(|| of(3, 6, b"-")).or_else(|| is_first.then(|| of(4, 4, b" ")).flatten())
 }
 
 /// The hash of a password.

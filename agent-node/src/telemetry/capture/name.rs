@@ -1,13 +1,17 @@
 //! Whether a text names a credential: the whole of what is known about names, over the words of [`table`].
 
+mod letter;
 mod table;
 
+use letter::{folded, is_mixed};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
     sync::LazyLock,
 };
-use table::{COUNTED, FOREIGN_STEMS, OF_KEYS, ORDINARY_KEYS, PAIRS, SLASHED, STEMS, WORDS};
+use table::{
+    COUNTED, FOREIGN_STEMS, OF_KEYS, ORDINARY_KEYS, PAIRS, PASSED, PASSING, PROGRAMS, SLASHED, STEMS, WORDS,
+};
 
 static STEMS_BY_START: LazyLock<BTreeMap<u8, Vec<&'static str>>> = LazyLock::new(|| {
     let mut all: BTreeMap<u8, Vec<&str>> = BTreeMap::new();
@@ -19,6 +23,9 @@ static WHOLE: Words = LazyLock::new(|| WORDS.split_whitespace().collect());
 static KEYED: Words = LazyLock::new(|| OF_KEYS.split_whitespace().collect());
 static ORDINARY: Words = LazyLock::new(|| ORDINARY_KEYS.split_whitespace().collect());
 static COUNTING: Words = LazyLock::new(|| COUNTED.split_whitespace().collect());
+static PASSES: Words = LazyLock::new(|| PASSING.split_whitespace().collect());
+static IS_PASSED: Words = LazyLock::new(|| PASSED.split_whitespace().collect());
+static OF_PROGRAMS: Words = LazyLock::new(|| PROGRAMS.split_whitespace().collect());
 static IN_PAIRS: Pairs = LazyLock::new(|| pairs(PAIRS));
 static IN_SLASHED: Pairs = LazyLock::new(|| pairs(SLASHED));
 
@@ -32,7 +39,9 @@ fn pairs(table: &'static str) -> BTreeSet<(&'static str, &'static str)> {
 /// Whether `text` names a credential.
 pub(super) fn names(text: &[u8]) -> bool {
     let read = Read::of(text);
-    (0..read.words.len()).any(|at| read.is_name(at)) || is_disguised(text)
+    (0..read.words.len()).any(|at| read.is_name(at))
+        || is_disguised(text)
+        || !text.is_ascii() && std::str::from_utf8(text).is_ok_and(is_mixed)
 }
 
 /// A word, or what an identifier joins: `apiKey` is two.
@@ -93,14 +102,41 @@ impl<'a> Read<'a> {
         // What the run says is said once.
         let is_last = word.letters.end == word.run.end;
         is_last && self.has_stem(at, run)
-            || (is_word(this) || is_last && (is_word(run) || ends(run))) && !self.is_pinned(at, this)
+            || (is_word(this) || is_last && (is_word(run) || ends(run)))
+                && !self.is_pinned(at, this)
+                && !self.is_passed(at, before, run)
             || IN_PAIRS.contains(&(before, this))
-            || IN_SLASHED.contains(&(before, this)) && self.text[..word.place.start].ends_with(b"/")
+            || IN_SLASHED.contains(&(before, this)) && self.is_behind(at, b"/")
+            || (before, this) == ("p", "w") && self.is_behind(at, b".")
+            || this == "p" && self.is_behind(at, b"/") && self.text[word.place.end..].starts_with(b":")
+            || this == "in" && at > 1 && is_person(before) && ["log", "sign"].contains(&self.letters(at - 2))
+            || this.starts_with('키') && ["api", "액세스"].contains(&before)
+            || (before, this) == ("code", "for") && !self.is_of_program(at)
             || self.is_key(at, before, this)
             || self.is_spelled(at)
             || self.is_initial(at, this)
             || this == "env" && is_file(&self.text[..word.place.start])
             || this == "fa" && self.text[..word.place.start].ends_with(b"2")
+    }
+
+    fn is_behind(&self, at: usize, sign: &[u8]) -> bool {
+        self.text[..self.words[at].place.start].ends_with(sign)
+    }
+
+    /// Whether it is what tests do and arguments: `all tests pass`, `pass the list`.
+    fn is_passed(&self, at: usize, before: &str, run: &str) -> bool {
+        let gap = |at: usize| match (self.words.get(at), self.words.get(at + 1)) {
+            (Some(word), Some(next)) => self.text.get(word.place.end..next.place.start) == Some(b" "),
+            _ => false,
+        };
+        run == "pass"
+            && (at > 0 && gap(at - 1) && PASSES.contains(before)
+                || gap(at) && IS_PASSED.contains(self.letters(at + 1)))
+    }
+
+    /// Whether it is the `for` of `write the code for`.
+    fn is_of_program(&self, at: usize) -> bool {
+        (at.saturating_sub(4)..at).any(|at| OF_PROGRAMS.contains(self.letters(at)))
     }
 
     /// Whether it is the `p` of `u: bob p: x`.
@@ -167,6 +203,9 @@ impl<'a> Read<'a> {
         let until = &text[..word.place.start];
         let is_parameter =
             until.ends_with(b"--") || near.starts_with(b"=") && matches!(until.last(), Some(b'?' | b'&'));
+        if (before, this) == ("key", "code") && word.is_joined {
+            return false;
+        }
         if singular == "code" {
             let near = &near[..near.len().min(24)];
             let gap = near.iter().position(u8::is_ascii_alphanumeric).unwrap_or(near.len());
@@ -180,7 +219,25 @@ impl<'a> Read<'a> {
         let Some(joint) = singular.strip_suffix("key") else { return false };
         let before = if joint.is_empty() { before } else { joint };
         let is_joined = word.is_joined || !joint.is_empty();
-        KEYED.contains(before) || is_parameter || is_joined && !ORDINARY.contains(before)
+        let is_value =
+            near.iter().find(|byte| !b" \"'*`\\".contains(byte)).is_some_and(|byte| b":=".contains(byte));
+        // `OpenAI key: x`, but not `for (key: value)` nor a line `key: x` of its own.
+        let is_whose = is_value
+            && at > 0
+            && until.ends_with(b" ")
+            && !is_article(before)
+            && !self.is_behind(at - 1, b"<")
+            && { self.text[self.words[at - 1].place.end..word.place.start].iter().all(|byte| *byte == b' ') };
+        // `"key": "x"`
+        let is_member = until.ends_with(b"\"")
+            && near.strip_prefix(b"\"").map(<[u8]>::trim_ascii_start).is_some_and(|rest| {
+                rest.strip_prefix(b":").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""))
+            });
+        is_whose && !ORDINARY.contains(before)
+            || is_member
+            || KEYED.contains(before)
+            || is_parameter
+            || is_joined && !ORDINARY.contains(before)
     }
 }
 
@@ -192,11 +249,21 @@ fn is_file(before: &[u8]) -> bool {
     })
 }
 
+fn is_person(word: &str) -> bool {
+    ["me", "you", "us", "him", "her", "them"].contains(&word)
+}
+
+fn is_article(word: &str) -> bool {
+    ["a", "an", "and", "or", "each", "every", "any", "no"].contains(&word)
+}
+
 /// The stems in `run`.
 fn stems(run: &str) -> impl Iterator<Item = &'static str> {
     (0..run.len()).filter_map(|from| {
         let stems = STEMS_BY_START.get(&run.as_bytes()[from])?;
-        stems.iter().find(|stem| run.as_bytes()[from..].starts_with(stem.as_bytes())).copied()
+        let rest = &run.as_bytes()[from..];
+        let is_ordinary = rest.starts_with(b"secretar") || rest.starts_with(b"secretly");
+        stems.iter().find(|stem| rest.starts_with(stem.as_bytes()) && !is_ordinary).copied()
     })
 }
 
@@ -232,17 +299,6 @@ fn is_word(word: &str) -> bool {
 fn ends(run: &str) -> bool {
     let ordinary = ["bypass", "compass", "trespass", "surpass", "overpass", "underpass", "encompass"];
     run.ends_with("pass") && !ordinary.contains(&run) || run.ends_with("pw")
-}
-
-/// The letter that is meant, in lower case as far as it can be seen from one; none if there is none to be seen.
-fn folded(char: char) -> Option<char> {
-    match char {
-        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{300}'..='\u{36f}' => None,
-        // What Turkish has for an i, which is two letters in lower case.
-        'İ' | 'ı' => Some('i'),
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(char) - 0xfee0),
-        char => Some(char),
-    }
 }
 
 /// A run of letters that is being read.

@@ -57,6 +57,9 @@ impl Own {
     pub(super) fn of(secrets: impl IntoIterator<Item = String>) -> Self {
         let mut all = BTreeSet::new();
         for secret in secrets {
+            for part in parts(&secret).into_iter().chain([secret.trim().to_owned()]) {
+                all.extend([part.to_lowercase(), part.to_uppercase()]);
+            }
             all.extend(parts(&secret));
             all.insert(secret.trim().to_owned());
         }

@@ -4,7 +4,7 @@ mod cost;
 mod forms;
 
 use super::*;
-use forms::{HIDDEN, INVENTED, ORDINARY, PASTED, WRITTEN};
+use forms::{HIDDEN, INVENTED, NAMED, ORDINARY, PASTED, WRITTEN};
 use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::json;
 
@@ -20,7 +20,7 @@ fn is_marked(told: &str) -> bool {
 #[test]
 fn no_form_of_a_credential_is_told() {
     let mut told = Vec::new();
-    let texts = || HIDDEN.iter().chain(PASTED).chain(WRITTEN).chain(INVENTED);
+    let texts = || HIDDEN.iter().chain(PASTED).chain(WRITTEN).chain(INVENTED).chain(NAMED);
     for text in texts() {
         let alone = full(&json!(text));
         let within = full(&json!({ "description": text, "list": [text] }));
@@ -210,6 +210,18 @@ fn nothing_its_shape_or_all_is_told() {
         })
     );
     assert!(told(Level::Full).unwrap().contains("paint it blue"));
+}
+
+#[test]
+fn groups_of_letters_and_our_own_in_another_case_are_masked() {
+    for text in ["it is abcd-efgh-ijkl-mnop", "it: qxwv zrtk plmn bvcd", "use xkqzwv-8plmnb-vcxzas"] {
+        assert!(full(&json!(text)).ends_with(text::MASK), "{text}");
+    }
+    let capture = Capture::new(Level::Full, ["Nightingale".to_owned()]);
+    for text in ["NIGHTINGALE", "nightingale"] {
+        assert_eq!(capture.told(&json!(text)).unwrap(), text::MASK);
+    }
+    assert_eq!(full(&json!("so they will also need some more")), "so they will also need some more");
 }
 
 /// The same texts each time, and others where somebody looks for such (`PROPTEST_CASES=20000 PROPTEST_RNG_SEED=7`).

@@ -56,7 +56,35 @@ fn covered(text: &str, mut places: Vec<Range<usize>>) -> String {
 
 /// Whether `text` names a credential, however it is packed.
 pub(super) fn names(text: &str) -> bool {
-    view::layers(text).iter().any(|layer| name::names(&layer.text) || packs(&layer.text))
+    view::layers(text)
+        .iter()
+        .any(|layer| name::names(&layer.text) || packs(&layer.text) || name::names(&joined(&layer.text)))
+}
+
+/// `text` without what may stand within a word: a hyphen and a line's end, markup.
+fn joined(text: &[u8]) -> Vec<u8> {
+    const LONGEST: usize = 16;
+    let (mut joined, mut at) = (Vec::new(), 0);
+    while at < text.len() {
+        let rest = &text[at..];
+        let tag = rest.iter().take(LONGEST).position(|byte| *byte == b'>');
+        at += match rest[0] {
+            b'-' if rest[1..].starts_with(b"\n") => {
+                2 + rest[2..].iter().take_while(|byte| **byte == b' ').count()
+            }
+            b'*' => 1,
+            b'<' if tag.is_some()
+                && rest.get(1).is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'/') =>
+            {
+                tag.unwrap_or_default() + 1
+            }
+            byte => {
+                joined.push(byte);
+                1
+            }
+        };
+    }
+    if joined.len() == text.len() { Vec::new() } else { joined }
 }
 
 /// Whether base64 stands in `text` that packs a text which names a credential.

@@ -35,7 +35,7 @@ impl<'a> View<'a> {
 
     fn unpacked(&self) -> Option<View<'a>> {
         let from = self.text.as_ref();
-        if !from.iter().any(|byte| b"%\\&".contains(byte)) {
+        if !from.iter().any(|byte| b"%\\&=".contains(byte)) {
             return None;
         }
         let (mut text, mut places) = (Vec::with_capacity(from.len()), Vec::with_capacity(from.len() + 1));
@@ -70,12 +70,18 @@ fn unpack(text: &[u8]) -> Option<(Unpacked, usize)> {
     let byte = |number: u32| u8::try_from(number).ok().map(Unpacked::Byte);
     match text.first()? {
         b'%' => Some((byte(hex(1, 3)?)?, 3)),
+        // Quoted-printable.
+        b'=' => Some((byte(hex(1, 3).filter(|number| (0x20..0x7f).contains(number))?)?, 3)),
         b'\\' => match *text.get(1)? {
             plain @ (b'"' | b'\'' | b'\\' | b'/') => Some((Unpacked::Byte(plain), 2)),
             b'n' => Some((Unpacked::Byte(b'\n'), 2)),
             b'r' => Some((Unpacked::Byte(b'\r'), 2)),
             b't' => Some((Unpacked::Byte(b'\t'), 2)),
             b'x' => Some((byte(hex(2, 4)?)?, 4)),
+            b'u' if text.get(2) == Some(&b'{') => {
+                let end = text.iter().take(10).position(|byte| *byte == b'}')?;
+                Some((Unpacked::Char(char::from_u32(hex(3, end)?)?), end + 1))
+            }
             b'u' => Some((Unpacked::Char(char::from_u32(hex(2, 6)?)?), 6)),
             _ => None,
         },

@@ -1,11 +1,13 @@
 //! Texts that hold a credential in one form or another, and texts that hold none.
 
 mod invented;
+mod named;
 mod ordinary;
 mod pasted;
 mod written;
 
 pub(super) use invented::INVENTED;
+pub(super) use named::NAMED;
 pub(super) use ordinary::ORDINARY;
 pub(super) use pasted::PASTED;
 pub(super) use written::WRITTEN;
