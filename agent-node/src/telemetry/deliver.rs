@@ -41,7 +41,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Why the last try came to nothing or some of its spans were rejected, if so.
+    /// Why the last try came to nothing, if it did.
     pub(super) fn why(&self) -> Option<String> {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -67,9 +67,8 @@ impl HttpClient for Delivering {
                 let answer = self.client.send_bytes(request.clone()).await;
                 let (why, asked) = match &answer {
                     Ok(answer) if answer.status().is_success() => {
-                        let (count, why) = rejected(answer.body()).unwrap_or_default();
-                        self.outcome.note((count > 0).then_some(why));
-                        self.outcome.rejected.fetch_add(count, Relaxed);
+                        self.outcome.note(None);
+                        self.outcome.rejected.fetch_add(rejected(answer.body()).unwrap_or_default(), Relaxed);
                         return Ok(answer.clone());
                     }
                     Ok(answer) => (format!("it answers {}", answer.status()), may_pass(answer)),

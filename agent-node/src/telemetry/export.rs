@@ -312,11 +312,11 @@ impl Carrier {
                 let rejected = self.outcome.rejected.swap(0, Relaxed).min(count as u64);
                 self.shared.exported.fetch_add(count as u64 - rejected, Relaxed);
                 self.shared.rejected.fetch_add(rejected, Relaxed);
+                // What it says of them is not told: it may repeat what it was sent, headers too.
                 if rejected > 0 && !self.has_said_rejected {
-                    let (to, why) = (settings::shown(&self.url), self.outcome.why().unwrap_or_default());
+                    let to = settings::shown(&self.url);
                     tracing::warn!(
                         to,
-                        why,
                         "the backend of traces rejects spans (counted in mesh_spans_dropped_total)"
                     );
                 }
