@@ -163,19 +163,21 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
     Ok(opened)
 }
 
-/// What tables it has, a few of them.
 /// Makes `file` if it is missing, for its owner only; what SQLite puts beside it has the same mode. One that others could
-/// read, of an older program, is theirs no longer.
+/// read, of an older program, is theirs no longer; unless it belongs to somebody else, whose it is to say who reads it.
 fn for_its_owner_only(file: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let made = std::fs::File::options().create(true).truncate(false).write(true).mode(0o600).open(file)?;
     let mode = made.metadata()?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
-        made.set_permissions(std::fs::Permissions::from_mode(mode & 0o700))?;
+        let taken = made.set_permissions(std::fs::Permissions::from_mode(mode & 0o700));
+        let is_anothers = |refused: &std::io::Error| refused.kind() == std::io::ErrorKind::PermissionDenied;
+        return taken.or_else(|refused| if is_anothers(&refused) { Ok(()) } else { Err(refused) });
     }
     Ok(())
 }
 
+/// What tables it has, a few of them.
 fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut rows = connection.prepare(
         "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name != 'meta', name LIMIT 8",
