@@ -28,7 +28,7 @@ pub use recover::newest_time;
 pub(crate) use recover::{every, every_after};
 pub use reply::{Durable, Waiter};
 pub use retain::{Sweep, Swept};
-pub(crate) use telling::steps;
+pub(crate) use telling::{first_step, steps};
 
 use crate::{
     brain::Brain,

@@ -6,6 +6,7 @@ pub mod claims;
 pub mod letter;
 pub mod outside;
 mod parcel;
+pub(crate) mod retry_after;
 pub mod webhooks;
 
 use crate::{

@@ -179,10 +179,20 @@ pub struct Task {
 /// The most messages of one task that are kept, beside the one it began with; the oldest go first.
 pub const MAX_HISTORY: usize = 200;
 
+/// Whether `principal` may see a task: its `owner`, the one for whom its `root` was opened, and its `participants` may.
+pub fn may_see(
+    principal: &Principal,
+    owner: &Principal,
+    root: &Principal,
+    participants: &[Principal],
+) -> bool {
+    [owner, root].contains(&principal) || participants.contains(principal)
+}
+
 impl Task {
     /// Whether `principal` may see it.
     pub fn is_visible_to(&self, principal: &Principal) -> bool {
-        self.owner == *principal || self.spec.root == *principal || self.participants.contains(principal)
+        may_see(principal, &self.owner, &self.spec.root, &self.participants)
     }
 
     /// The context it belongs to: the one its client named, else its own.

@@ -37,6 +37,16 @@ pub(crate) fn steps(store: &dyn Store, me: &AgentId, id: &ConversationId) -> Res
     Ok(steps)
 }
 
+/// The oldest step of a conversation, of those its journal goes back to.
+pub(crate) fn first_step(
+    store: &dyn Store,
+    me: &AgentId,
+    id: &ConversationId,
+) -> Result<Option<Step>, Error> {
+    let found = store.read(&Filter::Exactly(keys::journal(me, id)), 0, 1)?;
+    found.first().map(|record| spill::decode(me, store, &record.value)).transpose()
+}
+
 /// Steps of a conversation that may not have been told.
 struct Untold {
     /// The last step before them.

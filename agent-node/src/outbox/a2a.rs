@@ -14,7 +14,10 @@ mod stream;
 #[cfg(feature = "grpc")]
 use protocol::a2a::card::GRPC;
 
-use super::outside::{self, Answer, Call, Outside, Streamed};
+use super::{
+    outside::{self, Answer, Call, Outside, Streamed},
+    retry_after::retry_after,
+};
 use credentials::Credentials;
 use futures_util::{StreamExt, stream::BoxStream};
 use protocol::{
@@ -31,7 +34,7 @@ use protocol::{
     },
     trace::{TRACEPARENT, TraceContext},
 };
-use reqwest::Method;
+use reqwest::{Method, header::RETRY_AFTER};
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -333,7 +336,8 @@ fn away(error: outside::Error) -> CallError {
 fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallError> {
     let status = answer.status.as_u16();
     let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
-    let after = retry_after(answer);
+    let after =
+        answer.headers.get(RETRY_AFTER).and_then(|said| retry_after(said.to_str().ok()?, SystemTime::now()));
     let refused = |error: A2aError| match (status, error.kind) {
         (401 | 403, _) | (_, Kind::Unauthenticated | Kind::Forbidden) => {
             CallError::Unauthenticated(error.message)
@@ -368,16 +372,6 @@ fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallErro
         Some(result) => Ok(result),
         None => Err(CallError::Malformed("a JSON-RPC answer with neither result nor error".to_owned())),
     }
-}
-
-/// How long it asks to be left alone (RFC 9110 §10.2.3), in seconds or until a date.
-fn retry_after(answer: &Answer) -> Option<Duration> {
-    let said = answer.headers.get("retry-after")?.to_str().ok()?.trim();
-    if let Ok(seconds) = said.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let until = chrono::DateTime::parse_from_rfc2822(said).ok()?;
-    Some(SystemTime::from(until).duration_since(SystemTime::now()).unwrap_or_default())
 }
 
 fn read<T: FromProto>(value: Value) -> Result<T, CallError> {

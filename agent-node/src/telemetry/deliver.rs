@@ -3,6 +3,7 @@
 //! may take. What came of the last try is said in words.
 
 use super::rejected::rejected;
+use crate::outbox::retry_after::retry_after;
 use blackboard::wire::tls;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use reqwest::header::RETRY_AFTER;
@@ -13,7 +14,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 use tokio::time::Instant;
 
@@ -105,17 +106,7 @@ fn may_pass<T>(answer: &Response<T>) -> Option<Duration> {
         return None;
     }
     let asked = answer.headers().get(RETRY_AFTER).and_then(|asked| asked.to_str().ok());
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Some(asked.and_then(|asked| retry_after(asked.trim(), now)).unwrap_or_default())
-}
-
-/// `Retry-After`: seconds, or a date; `now` is since 1970.
-fn retry_after(text: &str, now: Duration) -> Option<Duration> {
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = chrono::DateTime::parse_from_rfc2822(text).ok()?;
-    Some(Duration::from_secs(u64::try_from(date.timestamp()).ok()?).saturating_sub(now))
+    Some(asked.and_then(|asked| retry_after(asked, SystemTime::now())).unwrap_or_default())
 }
 
 /// What went wrong, in words without the URL, and whether it may pass.
@@ -153,14 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_says_how_long_it_wants_to_be_left_alone_in_seconds_or_by_a_date() {
-        let now = Duration::from_secs(784_111_777);
-        for (said, seconds) in
-            [("120", 120), ("Sun, 06 Nov 1994 08:49:47 GMT", 10), ("Sun, 06 Nov 1994 08:49:07 GMT", 0)]
-        {
-            assert_eq!(retry_after(said, now), Some(Duration::from_secs(seconds)), "{said}");
-        }
-        assert_eq!(retry_after("soon", now), None);
+    fn what_may_pass_is_tried_again_when_the_backend_says() {
         let refused = |status: u16| {
             may_pass(&Response::builder().status(status).header("retry-after", "7").body(()).unwrap())
         };

@@ -11,7 +11,7 @@ use protocol::{
     a2a::json::Invalid,
     ids::{AgentId, ConversationId, TaskId},
     principal::Principal,
-    task::TaskState,
+    task::{TaskState, may_see},
     time::WallTime,
 };
 use serde::Deserialize;
@@ -90,7 +90,7 @@ impl Outline {
 
     /// Whether `principal` may see it.
     pub(super) fn is_visible_to(&self, principal: &Principal) -> bool {
-        self.owner == *principal || self.spec.root == *principal || self.participants.contains(principal)
+        may_see(principal, &self.owner, &self.spec.root, &self.participants)
     }
 
     /// The tenant it is kept for.

@@ -8,7 +8,7 @@ pub mod reactions;
 
 use super::{Local, Node, id, tasks};
 use crate::{
-    agent::{steps, store_problem},
+    agent::{first_step, store_problem},
     conversation::record::Receipt,
     telemetry::span::Span,
 };
@@ -114,9 +114,9 @@ pub async fn of_conversation(
 ) -> Result<HttpResponse, Refusal> {
     let conversation: ConversationId = id(&path)?;
     for local in node.in_turn(&request) {
-        let steps =
-            steps(local.store.as_ref(), &local.id, &conversation).map_err(|error| store_problem(&error))?;
-        let opening = steps.first().and_then(|step| step.opening.as_deref());
+        let first = first_step(local.store.as_ref(), &local.id, &conversation);
+        let first = first.map_err(|error| store_problem(&error))?;
+        let opening = first.as_ref().and_then(|step| step.opening.as_deref());
         if opening.and_then(|opening| opening.message.as_ref()).is_some_and(|message| message.by == *by) {
             return Ok(HttpResponse::Ok().json(follow(&node, local, conversation, deep(&depth)).await?));
         }
