@@ -346,7 +346,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     if let Some(first) = setup.seats.first()
         && let Some(registry) = registry_for(&first.id)
     {
-        follow::keep(registry, peers.clone());
+        follow::keep(registry, peers.clone(), setup.registry_config.grace());
         let registries = local.keys().filter_map(|id| Some((id.clone(), registry_for(id)?))).collect();
         missed::report(registries, &peers, Duration::from_millis(setup.registry_config.heartbeat_ms));
         let ids: Vec<_> = agents.keys().cloned().collect();

@@ -83,6 +83,20 @@ impl Peers {
         self.arrived.notify_waiters();
     }
 
+    /// Who is thought to be there and is none of `these`.
+    pub fn others(&self, these: &BTreeSet<AgentId>) -> BTreeSet<AgentId> {
+        let here = self.all.iter().filter(|peer| !peer.has_departed);
+        here.map(|peer| peer.key().clone()).filter(|id| !these.contains(id)).collect()
+    }
+
+    /// Takes `agent` for gone, until the registry names it again.
+    pub fn give_up(&self, agent: &AgentId) {
+        let known = self.all.get(agent).map(|peer| peer.clone());
+        if let Some(peer) = known {
+            self.learn(Peer { is_alive: false, has_departed: true, running: 0, ..peer });
+        }
+    }
+
     /// The whole view has been seen at least once.
     pub fn set_synced(&self) {
         self.synced.store(true, Ordering::Release);

@@ -143,7 +143,10 @@ pub struct ArtifactRef {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "must be a name or a digest, or an object with one as `name` or `sha256`, a digest of 64 hex digits"
+)]
 enum AnyRef {
     Name(String),
     Full {

@@ -75,7 +75,10 @@ impl Envelope {
         let content = match members.remove("payload") {
             Some(Value::Object(content)) => content,
             Some(Value::String(text)) => {
-                let held = crate::json::parse(text.as_bytes(), crate::json::MAX_DEPTH)?;
+                let held =
+                    crate::json::parse(text.as_bytes(), crate::json::MAX_DEPTH).map_err(|problem| {
+                        Problem { message: format!("payload: {}", problem.message), ..problem }
+                    })?;
                 let Value::Object(content) = held else {
                     return Err(invalid("payload", "must hold a JSON object"));
                 };

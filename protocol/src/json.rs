@@ -22,6 +22,16 @@ pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, Problem> {
         .map_err(|error| Problem::new(Reason::MalformedJson, format!("malformed JSON: {error}")))
 }
 
+/// The one object that `bytes` hold, as [`parse`] reads it; 400 `invalid_field` for a value of another type.
+pub fn parse_object(bytes: &[u8], max_depth: usize) -> Result<Map<String, Value>, Problem> {
+    match parse(bytes, max_depth)? {
+        Value::Object(members) => Ok(members),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(Problem::new(Reason::InvalidField, "the body must be a JSON object"))
+        }
+    }
+}
+
 /// Builds a value of which `left` more levels are taken.
 #[derive(Clone, Copy)]
 struct Strict {

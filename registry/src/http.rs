@@ -123,8 +123,9 @@ fn invalid(message: impl Into<String>) -> Problem {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    let value = json::parse(body, MAX_DEPTH)?;
-    serde_path_to_error::deserialize(value).map_err(|error| invalid(error.to_string()))
+    let members = json::parse_object(body, MAX_DEPTH)?;
+    serde_path_to_error::deserialize(serde_json::Value::Object(members))
+        .map_err(|error| invalid(error.to_string()))
 }
 
 fn agent(text: &str) -> Result<AgentId, Problem> {

@@ -102,6 +102,9 @@ impl RegistryActor {
         clocks: Clocks,
     ) -> Result<Self, Error> {
         let (rows, floor) = rows::load(&store)?;
+        // A registry that has lost its data, or never had any, doesn't give a life twice: to those who remember it, the
+        // board among them, that would be a repeat with other content, and its old process could end the new one.
+        let floor = floor.unwrap_or_else(|| u64::try_from((clocks.wall)().0).unwrap_or(0));
         let directory = Directory::new(config.clone(), rows, floor, (clocks.node)());
         let outbox = Outbox::new(store.clone(), board, &config);
         let desk = Desk {

@@ -222,6 +222,7 @@ async fn bad_input_gets_one_clear_answer_and_costs_nothing() {
         (member("type", Value::Null).into_bytes(), "invalid_field", "type"),
         (member("payload", json!(7)).into_bytes(), "invalid_field", "payload"),
         (member("payload", json!("[1]")).into_bytes(), "invalid_field", "payload"),
+        (member("payload", json!("{\"description\":")).into_bytes(), "malformed_json", "payload: "),
         (member("payload", json!({})).into_bytes(), "invalid_field", "description"),
         (member("fromAgentId", json!("")).into_bytes(), "invalid_field", "fromAgentId"),
         (member("fromAgentId", json!({ "id": 1 })).into_bytes(), "invalid_field", "fromAgentId"),
@@ -238,6 +239,12 @@ async fn bad_input_gets_one_clear_answer_and_costs_nothing() {
         (payload("taskId", json!("t".repeat(65))).into_bytes(), "invalid_field", "taskId"),
         (payload("deadline", json!("soon")).into_bytes(), "invalid_field", "deadline"),
         (payload("artifacts", json!("plan")).into_bytes(), "invalid_field", "artifacts"),
+        (
+            payload("artifacts", json!(["plan", 7])).into_bytes(),
+            "invalid_field",
+            "artifacts[1]: must be a name",
+        ),
+        (payload("artifacts", json!([{ "sha256": "../" }])).into_bytes(), "invalid_field", "64 hex digits"),
     ];
     for (body, code, words) in cases {
         let shown: String = String::from_utf8_lossy(&body).chars().take(160).collect();
@@ -255,6 +262,22 @@ async fn bad_input_gets_one_clear_answer_and_costs_nothing() {
     assert_eq!(agent.task("before").await, before);
     let log = std::fs::read_to_string(mesh.data.join("log")).unwrap();
     assert!(!log.contains("panicked"), "{log}");
+}
+
+#[tokio::test]
+async fn members_are_named_and_what_is_asked_in_vain_is_said() {
+    let mesh = Process::up(TEAM).await;
+    let signal = json!(["s-1", "acme.x", "me", null, null, null, {}, "2026-01-01T00:00:00Z"]);
+    for (path, listed) in [("board/signals", signal), ("board/claims/t-1", json!([60_000, "me"]))] {
+        let answer = call(Method::POST, &format!("{}/{path}", mesh.url), Some(&listed)).await;
+        is(&answer, 400, "invalid_field");
+        assert_eq!(says(&answer), "the body must be a JSON object", "{path}");
+    }
+    let tasks = format!("{}/a2a/tasks", mesh.agent("echo-01").url);
+    let answer = call(Method::GET, &format!("{tasks}?state=working"), None).await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    assert!(says(&answer).contains("state") && says(&answer).contains("limit"), "{answer:?}");
+    assert_eq!(call(Method::GET, &format!("{tasks}?limit=3"), None).await.status, 200);
 }
 
 #[tokio::test]

@@ -229,3 +229,36 @@ async fn nodes_that_start_before_registry_and_board_join_when_these_come() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_registry_that_comes_back_without_its_data_knows_everybody_again_and_nobody_who_is_gone() {
+    let mut cluster = Cluster::start().await;
+    let node = cluster.node("node", TEAM).await;
+    let mut other = cluster.node("other", &TEAM.replace("echo-01", "echo-02")).await;
+    cluster.has(&["echo-01", "echo-02"]).await;
+    let first = cluster.registry.entry_where("echo-01", |entry| entry["state"] == "alive").await;
+    let echo = node.agent("echo-01");
+    let to_the_other = async || {
+        let mut request = echo.request(json!({ "description": "hello" }));
+        request["toAgentId"] = json!("echo-02");
+        echo.post(&request).await
+    };
+    eventually("both known to each other", async || (to_the_other().await.status == 421).then_some(())).await;
+    cluster.registry.kill();
+    other.kill();
+    std::fs::remove_dir_all(&cluster.registry.data).unwrap();
+    cluster.registry.revive().await;
+    let again = cluster.registry.entry_where("echo-01", |entry| entry["state"] == "alive").await;
+    assert!(again["incarnation"].as_u64() > first["incarnation"].as_u64(), "{first} {again}");
+    let is_again = |signal: &Value| {
+        signal["subject"] == "echo-01" && signal["refs"]["incarnation"] == again["incarnation"]
+    };
+    cluster.board.signal_where("agent.joined", is_again).await;
+    // Whom it has not heard of again counts as there for a lease, and then no more.
+    let gone = eventually("the other's end", async || {
+        let answer = to_the_other().await;
+        (answer.status != 421).then_some(answer)
+    })
+    .await;
+    assert_eq!((gone.status, &gone.body["reasonCode"]), (410, &json!("agent_departed")), "{gone:?}");
+}

@@ -19,7 +19,9 @@ use std::{net::IpAddr, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum NotStarted {
     /// Something else listens there, or nobody may.
-    #[error("port {port} on {ip} can't be listened on")]
+    #[error(
+        "port {port} on {ip} can't be listened on (--port, or an agent's own `port`, says another; 0 is any free one)"
+    )]
     Port {
         /// On which address.
         ip: IpAddr,

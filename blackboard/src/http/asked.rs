@@ -24,16 +24,14 @@ pub(super) struct Query {
 
 /// The body, as a `T`.
 pub(super) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    typed(json::parse(bytes, json::MAX_DEPTH)?)
+    typed(json::parse_object(bytes, json::MAX_DEPTH)?)
 }
 
 /// The signal in a body. `id`, `from` and `at` may be absent: then it is a new one, the caller's own, and just now.
 pub(super) fn signal(bytes: &[u8], by: &Principal) -> Result<Signal, Problem> {
-    let mut value = json::parse(bytes, json::MAX_DEPTH)?;
-    if let Some(members) = value.as_object_mut() {
-        complete(members, by);
-    }
-    typed(value)
+    let mut members = json::parse_object(bytes, json::MAX_DEPTH)?;
+    complete(&mut members, by);
+    typed(members)
 }
 
 /// A signal goes on in the trace that it was posted under, unless it says itself which it belongs to.
@@ -56,8 +54,8 @@ fn complete(members: &mut Map<String, Value>, by: &Principal) {
     members.entry("at").or_insert_with(|| now().into());
 }
 
-fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
+fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
         let field = error.path().to_string();
         let problem = match field.as_str() {
             "." => return invalid(error.inner()),

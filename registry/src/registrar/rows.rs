@@ -36,8 +36,8 @@ fn encode(value: &impl Serialize) -> Result<bytes::Bytes, Error> {
     serde_json::to_vec(value).map(Into::into).map_err(|error| Error::Refused(error.to_string()))
 }
 
-/// Every row and the floor, as the store has them.
-pub(super) fn load(store: &Shared) -> Result<(Vec<Row>, u64), Error> {
+/// Every row and the floor, as the store has them; no floor where none was recorded yet.
+pub(super) fn load(store: &Shared) -> Result<(Vec<Row>, Option<u64>), Error> {
     let mut rows = Vec::new();
     let mut after = 0;
     loop {
@@ -49,7 +49,7 @@ pub(super) fn load(store: &Shared) -> Result<(Vec<Row>, u64), Error> {
         }
     }
     let floor = store.latest(&floor())?.map(|record| decode(&record)).transpose()?;
-    Ok((rows, floor.unwrap_or(0)))
+    Ok((rows, floor))
 }
 
 /// Makes `change` durable, its signals with it. An outcome that was not learnt is settled by reading back.

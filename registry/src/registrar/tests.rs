@@ -94,11 +94,15 @@ impl Rig {
     }
 
     pub(crate) fn over(store: Shared, config: Config, now: u64) -> Self {
+        Self::dated(store, config, now, WallTime(0))
+    }
+
+    fn dated(store: Shared, config: Config, now: u64, wall: WallTime) -> Self {
         let clock = Arc::new(AtomicU64::new(now));
         let hand = clock.clone();
         let clocks = Clocks {
             node: Arc::new(move || NodeTime(hand.load(Ordering::SeqCst))),
-            wall: Arc::new(|| WallTime(0)),
+            wall: Arc::new(move || wall),
         };
         let board = Arc::new(Board::default());
         let actor = RegistryActor::open(config, store.clone(), Arc::new(board.clone()), clocks).unwrap();
@@ -208,6 +212,20 @@ async fn a_restart_keeps_incarnations_and_declares_nobody_dead_for_one_period() 
     let expired = told.iter().filter(|id| id.ends_with(":1")).count();
     assert_eq!((told.len(), expired), (5, 3), "{told:?}");
     assert!(again.addr.send(Observe).await.unwrap().agents.self_preserving);
+}
+
+#[actix_web::test]
+async fn a_registry_that_has_lost_its_data_gives_no_life_twice() {
+    let fresh = |wall| Rig::dated(blackboard::store::memory::new(), Config::default(), 0, WallTime(wall));
+    let before = fresh(1_000);
+    let old = before.join("a", "old").await.unwrap();
+    let after = fresh(2_000);
+    let new = after.join("a", "new").await.unwrap();
+    assert!(new > old, "{old} {new}");
+    assert_ne!(before.told(1).await, after.told(1).await, "the board takes one signal of an id");
+    let late = after.registry.deregister(&agent("a"), old).await.unwrap_err();
+    assert_eq!(late.reason, Reason::StaleIncarnation, "{late}");
+    assert_eq!(after.live().await.len(), 1, "the old one's exit doesn't end the new one");
 }
 
 #[actix_web::test]

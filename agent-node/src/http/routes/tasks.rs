@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 /// How many tasks to list.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Listing {
     limit: Option<String>,
 }
