@@ -54,6 +54,12 @@ pub trait Store: Send + Sync {
     /// state key, only its latest record is there. Blocks for one page.
     fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error>;
 
+    /// Where the records that [`Store::read`] would bring stand, and their keys, without their content.
+    fn keys(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<(Revision, Key)>, Error> {
+        let records = self.read(filter, after, limit)?;
+        Ok(records.into_iter().map(|record| (record.revision, record.key)).collect())
+    }
+
     /// The highest revision that is durable.
     fn head(&self) -> Revision;
 

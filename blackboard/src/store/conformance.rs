@@ -205,6 +205,9 @@ pub(super) async fn pages_join_without_gaps(store: Shared) {
         let whole = store.read(&filter, 0, 1000).unwrap();
         assert_eq!(whole.len(), expected, "{filter:?}");
         assert!(whole.is_sorted_by_key(|record| record.revision));
+        let keys: Vec<_> = whole.iter().map(|record| (record.revision, record.key.clone())).collect();
+        assert_eq!(store.keys(&filter, 0, 1000).unwrap(), keys, "{filter:?}");
+        assert_eq!(store.keys(&filter, 100, 5).unwrap().len(), store.read(&filter, 100, 5).unwrap().len());
         let (mut joined, mut after) = (Vec::new(), 0);
         loop {
             let page = store.read(&filter, after, 7).unwrap();

@@ -119,6 +119,10 @@ impl Store for Embedded {
         self.readers.read(filter, after, limit.min(super::MOST_READ))
     }
 
+    fn keys(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<(Revision, Key)>, Error> {
+        self.readers.keys(filter, after, limit.min(super::MOST_READ))
+    }
+
     fn head(&self) -> Revision {
         self.tail.head()
     }

@@ -49,6 +49,11 @@ impl Store for Owned {
         self.store.read(filter, after, limit)
     }
 
+    fn keys(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<(Revision, Key)>, Error> {
+        self.admit(filter.key())?;
+        self.store.keys(filter, after, limit)
+    }
+
     fn head(&self) -> Revision {
         self.store.head()
     }
@@ -95,6 +100,7 @@ mod tests {
         refused(mine.latest(&other).map(drop));
         let below = Filter::Below(Key::new(&["builder-012"]));
         refused(mine.read(&below, 0, 10).map(drop));
+        refused(mine.keys(&below, 0, 10).map(drop));
         refused(mine.watch(below.clone(), 0).map(drop));
         refused(mine.trim(below, 10).await.map(drop));
         assert!(store.latest(&other).unwrap().is_none());

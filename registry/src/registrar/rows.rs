@@ -93,7 +93,7 @@ pub(super) fn waiting(store: &Shared, limit: usize) -> Result<Vec<Signal>, Error
 
 /// How many signals the board has not taken, up to a page of them.
 pub(super) fn count_waiting(store: &Shared) -> usize {
-    store.read(&Filter::One(Key::new(&[OWNER, "outbox"])), 0, PAGE).map_or(0, |page| page.len())
+    store.keys(&Filter::One(Key::new(&[OWNER, "outbox"])), 0, PAGE).map_or(0, |page| page.len())
 }
 
 /// Strikes a signal off.

@@ -23,8 +23,6 @@ use std::{
     time::Duration,
 };
 
-/// Contents come with their bytes, so a page of them is small.
-const CONTENT_PAGE: usize = 16;
 const RECORD_PAGE: usize = 256;
 /// How long after a search that found everything in use the next begins, if nothing was let go of.
 const REST: Duration = Duration::from_secs(3_600);
@@ -139,14 +137,14 @@ impl Broom {
         let contents = keys::all(&self.me, "content");
         let mut left = round.pace.contents;
         while left > 0 {
-            let limit = left.min(CONTENT_PAGE);
-            let page = self.store.read(&contents, round.cursor, limit)?;
+            let limit = left.min(RECORD_PAGE);
+            let page = self.store.keys(&contents, round.cursor, limit)?;
             let is_last = page.len() < limit;
             left -= limit;
-            for record in page {
-                round.cursor = record.revision;
-                let digest = record.key.tokens().get(2).and_then(|text| Digest::parse(text).ok());
-                round.unreferred.extend(digest.map(|digest| (digest, record.revision)));
+            for (revision, key) in page {
+                round.cursor = revision;
+                let digest = key.tokens().get(2).and_then(|text| Digest::parse(text).ok());
+                round.unreferred.extend(digest.map(|digest| (digest, revision)));
             }
             if is_last || round.unreferred.len() >= round.pace.window {
                 if is_last {

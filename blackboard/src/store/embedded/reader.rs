@@ -5,7 +5,8 @@ use super::super::{Error, Filter, Key, Record, Revision, checksum, class::Class}
 use super::presence::Presence;
 use super::schema::{self, Topic, Topics};
 use bytes::Bytes;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, ToSql, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Rows, ToSql, params};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -21,6 +22,36 @@ const STATE_BELOW: &str =
     "SELECT key, rev, value, crc FROM state WHERE key > ?1 AND key < ?2 AND rev > ?3 ORDER BY rev LIMIT ?4";
 const STATE_ONE: &str = "SELECT key, rev, value, crc FROM state
     WHERE key > ?1 AND key < ?2 AND rev > ?3 AND instr(substr(key, length(?1) + 1), '.') = 0 ORDER BY rev LIMIT ?4";
+
+/// What is wanted of each record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// All of it.
+    Records,
+    /// Where it stands and its key; its content stays empty.
+    Keys,
+}
+
+impl Wanted {
+    /// `sql`, which asks for all of a record, as it asks for what is wanted.
+    fn of(self, sql: &str) -> Cow<'_, str> {
+        match self {
+            Self::Records => sql.into(),
+            Self::Keys => sql.replacen("key, rev, value, crc", "key, rev", 1).into(),
+        }
+    }
+}
+
+/// The most that one page holds.
+#[derive(Debug, Clone, Copy)]
+struct Most {
+    records: usize,
+    bytes: usize,
+}
+
+impl Most {
+    const ANY: Self = Self { records: usize::MAX, bytes: usize::MAX };
+}
 
 /// The connections that read.
 pub(super) struct Readers {
@@ -100,10 +131,32 @@ impl Readers {
     }
 
     pub(super) fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
+        self.pages(filter, after, limit, Wanted::Records)
+    }
+
+    /// Reads no content: not even the pages of the file that hold it.
+    pub(super) fn keys(
+        &self,
+        filter: &Filter,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<(Revision, Key)>, Error> {
+        let records = self.pages(filter, after, limit, Wanted::Keys)?;
+        Ok(records.into_iter().map(|record| (record.revision, record.key)).collect())
+    }
+
+    fn pages(
+        &self,
+        filter: &Filter,
+        after: Revision,
+        limit: usize,
+        wanted: Wanted,
+    ) -> Result<Vec<Record>, Error> {
         let mut records = Vec::new();
         let mut from = after;
         while records.len() < limit {
-            let page = self.page(filter, from, limit - records.len(), usize::MAX)?;
+            let page =
+                self.look(filter, from, Most { records: limit - records.len(), ..Most::ANY }, wanted)?;
             records.extend(page.records);
             let Some(next) = page.next else { break };
             from = next;
@@ -135,8 +188,8 @@ fn first(mut of: CachedStatement<'_>, key: &Key) -> rusqlite::Result<Option<Revi
         .map(|floor| floor.map(i64::unsigned_abs))
 }
 
-impl Pages for Readers {
-    fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize) -> Result<Page, Error> {
+impl Readers {
+    fn look(&self, filter: &Filter, after: Revision, most: Most, wanted: Wanted) -> Result<Page, Error> {
         let mut topics = self.topics.of(filter);
         // One look at the state brings what is there of all its topics.
         let mut looked = false;
@@ -144,17 +197,23 @@ impl Pages for Readers {
         let Ok(from) = i64::try_from(after) else { return Ok(Page { records: Vec::new(), next: None }) };
         self.with(filter.key(), |on| {
             if let [(_, topic)] = &topics[..] {
-                return of_topic(on, filter, topic, from, limit, bytes);
+                return of_topic(on, filter, topic, from, most, wanted);
             }
             // Several topics are one page only if they are seen at one moment.
             let snapshot = on.unchecked_transaction()?;
             let mut pages = Vec::new();
             for (_, topic) in &topics {
-                pages.push(of_topic(on, filter, topic, from, limit, bytes)?);
+                pages.push(of_topic(on, filter, topic, from, most, wanted)?);
             }
             snapshot.commit()?;
-            Ok(merge(pages, limit))
+            Ok(merge(pages, most.records))
         })
+    }
+}
+
+impl Pages for Readers {
+    fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize) -> Result<Page, Error> {
+        self.look(filter, after, Most { records: limit, bytes }, Wanted::Records)
     }
 
     fn reaches(&self, filter: &Filter, after: Revision) -> Result<(), Error> {
@@ -183,49 +242,25 @@ fn of_topic(
     filter: &Filter,
     topic: &Topic,
     after: i64,
-    limit: usize,
-    bytes: usize,
+    most: Most,
+    wanted: Wanted,
 ) -> Result<Page, Failure> {
     let name = filter.key().as_str();
-    match (topic.class, filter) {
-        (Class::Log, Filter::Exactly(_)) => {
-            gather(on, LOG_OF_KEY, params![name, after], filter, limit, bytes)
-        }
-        (Class::State, Filter::Exactly(_)) => {
-            gather(on, STATE_OF_KEY, params![name, after], filter, limit, bytes)
-        }
-        (Class::Log, Filter::One(_) | Filter::Below(_)) => {
-            gather(on, LOG_OF_TOPIC, params![topic.id, after], filter, limit, bytes)
-        }
-        (Class::State, Filter::One(_)) => of_state(on, STATE_ONE, filter, after, limit, bytes),
-        (Class::State, Filter::Below(_)) => of_state(on, STATE_BELOW, filter, after, limit, bytes),
-    }
-}
-
-fn of_state(
-    on: &Connection,
-    sql: &str,
-    filter: &Filter,
-    after: i64,
-    limit: usize,
-    bytes: usize,
-) -> Result<Page, Failure> {
     // What comes after "prefix." and before "prefix/" lies below the prefix: '/' follows '.'.
-    let (low, high) = (format!("{}.", filter.key()), format!("{}/", filter.key()));
-    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
-    gather(on, sql, params![low, high, after, rows], filter, limit, bytes)
+    let (low, high) = (format!("{name}."), format!("{name}/"));
+    let rows = i64::try_from(most.records).unwrap_or(i64::MAX);
+    let (sql, with): (_, &[&dyn ToSql]) = match (topic.class, filter) {
+        (Class::Log, Filter::Exactly(_)) => (LOG_OF_KEY, params![name, after]),
+        (Class::State, Filter::Exactly(_)) => (STATE_OF_KEY, params![name, after]),
+        (Class::Log, Filter::One(_) | Filter::Below(_)) => (LOG_OF_TOPIC, params![topic.id, after]),
+        (Class::State, Filter::One(_)) => (STATE_ONE, params![low, high, after, rows]),
+        (Class::State, Filter::Below(_)) => (STATE_BELOW, params![low, high, after, rows]),
+    };
+    let mut statement = on.prepare_cached(&wanted.of(sql))?;
+    gather(statement.query(with)?, filter, most, wanted)
 }
 
-fn gather(
-    on: &Connection,
-    sql: &str,
-    with: &[&dyn ToSql],
-    filter: &Filter,
-    limit: usize,
-    bytes: usize,
-) -> Result<Page, Failure> {
-    let mut statement = on.prepare_cached(sql)?;
-    let mut rows = statement.query(with)?;
+fn gather(mut rows: Rows<'_>, filter: &Filter, most: Most, wanted: Wanted) -> Result<Page, Failure> {
     let mut records = Vec::new();
     let (mut looked_at, mut size) = (0, 0);
     while let Some(row) = rows.next()? {
@@ -233,11 +268,15 @@ fn gather(
         let key = row.get_ref(0)?.as_str().map_err(|_| damaged(row))?;
         let revision = row.get::<_, i64>(1)?.unsigned_abs();
         if filter.admits_text(key) {
-            let record = record(row)?;
+            let record = match wanted {
+                Wanted::Records => record(row)?,
+                Wanted::Keys => Record { revision, key: Key::stored(key), value: Bytes::new() },
+            };
             size += record.value.len();
             records.push(record);
         }
-        if records.len() >= limit || size >= bytes || looked_at >= limit.saturating_mul(EFFORT) {
+        let is_full = records.len() >= most.records || size >= most.bytes;
+        if is_full || looked_at >= most.records.saturating_mul(EFFORT) {
             return Ok(Page { records, next: Some(revision) });
         }
     }

@@ -6,7 +6,7 @@ use super::super::{
 };
 use super::*;
 use crate::conversation::record::{Step, TaskRow};
-use blackboard::store::{Key, Shared, memory};
+use blackboard::store::{Filter, Key, Pending, Record, Shared, Store, Watch, memory};
 use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::{
@@ -90,6 +90,57 @@ async fn content_goes_with_the_last_record_that_refers_to_it() {
     sweep(&store, 24 * 8).await;
     assert_eq!(contents(&store), these(&["b"]), "its journal is gone, its task is kept");
     sweep(&store, 24 * 15).await;
+    assert_eq!(contents(&store), these(&[]));
+}
+
+/// A store whose contents nobody may read.
+struct Heavy(Shared);
+
+impl Store for Heavy {
+    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+        self.0.commit(lane, batch)
+    }
+
+    fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
+        self.0.latest(key)
+    }
+
+    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
+        match *filter == keys::all(&me(), "content") {
+            true => Err(Error::Refused("a content was read to see whether it may go".to_owned())),
+            false => self.0.read(filter, after, limit),
+        }
+    }
+
+    fn keys(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<(Revision, Key)>, Error> {
+        self.0.keys(filter, after, limit)
+    }
+
+    fn head(&self) -> Revision {
+        self.0.head()
+    }
+
+    fn generation(&self) -> String {
+        self.0.generation()
+    }
+
+    fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
+        self.0.watch(filter, after)
+    }
+
+    fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+        self.0.trim(filter, before)
+    }
+}
+
+#[tokio::test]
+async fn no_content_is_read_to_see_whether_it_may_go() {
+    let store = memory::new();
+    commit(&store, task("t1", "a", &mut BTreeSet::new())).await;
+    let heavy: Shared = Arc::new(Heavy(store.clone()));
+    sweep(&heavy, 1).await;
+    assert_eq!(contents(&store), these(&["a"]));
+    sweep(&heavy, 24 * 15).await;
     assert_eq!(contents(&store), these(&[]));
 }
 
