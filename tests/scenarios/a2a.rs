@@ -300,8 +300,10 @@ async fn every_request_says_which_version_it_speaks() {
         assert_eq!(reason(&refused), "VERSION_NOT_SUPPORTED", "{version:?}");
     }
     assert_eq!(rest(Some("1.0.9")).send().await.unwrap().status(), 200);
-    let by_query = at(&mesh, "front-01", "/a2a/v1/tasks?A2A-Version=1.0");
-    assert_eq!(client().get(by_query).send().await.unwrap().status(), 200);
+    for by_query in ["A2A-Version", "a2a-version"] {
+        let by_query = at(&mesh, "front-01", &format!("/a2a/v1/tasks?{by_query}=1.0"));
+        assert_eq!(client().get(by_query).send().await.unwrap().status(), 200);
+    }
     let body = json!({ "jsonrpc": "2.0", "id": "a", "method": "GetTask", "params": { "id": "x" } });
     let unversioned = client().post(at(&mesh, "front-01", "/a2a/rpc")).json(&body).send().await.unwrap();
     assert_eq!(json(unversioned).await["error"]["code"], -32009);

@@ -342,6 +342,41 @@ async fn the_card_names_the_port_and_each_agent_of_it() {
 }
 
 #[tokio::test]
+async fn what_the_ports_first_agent_does_not_offer_says_nothing_about_the_others() {
+    let team = "
+agents:
+  - agent: first-01
+    open: true
+    brain: { echo: {} }
+    a2a: { streaming: false, pushNotifications: false, requires: [\"urn:x:needed\"] }
+  - { agent: other-01, open: true, brain: { echo: {} } }
+";
+    let mesh = Process::up_in(&["MESH_GRPC_PORT=0".to_owned()], team).await;
+    let to = |agent: &str| wire::SendMessageRequest { tenant: agent.to_owned(), ..send("hello") };
+    let mut stub = stub(&mesh);
+    let mut heard = stub.send_streaming_message(asked(to("other-01"))).await.unwrap().into_inner();
+    assert!(heard.message().await.unwrap().is_some());
+    let (code, info, _) = refusal(stub.send_message(asked(to("first-01"))).await);
+    assert_eq!((code, info.reason.as_str()), (Code::FailedPrecondition, "EXTENSION_SUPPORT_REQUIRED"));
+    // Over HTTP it is the same, and the answer tells of what the agent speaks that gave it.
+    let call = |port: &str, tenant: &str| {
+        let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "hello" }] });
+        let call = client().post(format!("{}/a2a/v1/{tenant}/message:send", mesh.agents[port]));
+        call.header("a2a-version", "1.0")
+            .header("a2a-extensions", "urn:x:needed")
+            .json(&json!({ "message": message }))
+    };
+    for (port, tenant, told) in
+        [("first-01", "other-01", None), ("other-01", "first-01", Some("urn:x:needed"))]
+    {
+        let answer = call(port, tenant).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let spoken = answer.headers().get("a2a-extensions").map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(spoken.as_deref(), told, "{tenant}");
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_is_alone_there_needs_no_name_and_nothing_is_told_of_a_port_that_is_not() {
     let team = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
     let interfaces = async |mesh: &Process| {

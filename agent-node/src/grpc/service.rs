@@ -7,7 +7,7 @@ use super::{
     wire::{self, a2a_service_server::A2aService},
 };
 use crate::http::{
-    a2a::{Answer, Call, Heading, Heard, Reply, spoken},
+    a2a::{Answer, Call, Heading, Heard, Reply},
     edge::Permit,
     routes::messages::trace_from,
 };
@@ -59,7 +59,6 @@ impl Asked {
             .get(&self.door.first)
             .ok_or_else(|| Problem::new(Reason::AgentNotFound, "no agent lives here"))?;
         let heading = heading(request.metadata());
-        let activated = spoken(&heading.wanted, local);
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
         let call = Call::new(heading, local.clone(), node.clone(), self.by.clone(), place)?;
         let params = request.into_inner().read()?;
@@ -67,7 +66,7 @@ impl Asked {
             let message = format!("is nested more than {} levels deep", node.limits.max_depth);
             return Err(Invalid::new("", message).into());
         }
-        Ok((call.perform(operation, params).await?, activated))
+        call.perform(operation, params).await
     }
 
     /// What one answer is made of, by `take`, which knows the kind that `operation` has.

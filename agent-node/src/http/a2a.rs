@@ -16,7 +16,7 @@ mod stream;
 mod webhooks;
 
 #[cfg(feature = "grpc")]
-pub(crate) use call::{Answer, Call, Heading, Reply, spoken};
+pub(crate) use call::{Answer, Call, Heading, Reply};
 pub use card::Face;
 pub use listed::Listed;
 #[cfg(feature = "grpc")]

@@ -89,8 +89,10 @@ fn at(method: &str, path: &str) -> Result<Route, A2aError> {
 
 /// Whether the first segment is one of the binding's own and no tenant.
 fn is_resource(segments: &[&str]) -> bool {
-    matches!(segments.first(), Some(&("message:send" | "message:stream" | "extendedAgentCard")))
-        || (segments.first() == Some(&"tasks") && segments.get(1) != Some(&"tasks"))
+    let begins = |segment: Option<&&str>| {
+        matches!(segment, Some(&("message:send" | "message:stream" | "extendedAgentCard" | "tasks")))
+    };
+    segments.first() == Some(&"tasks") && !begins(segments.get(1)) || segments.len() == 1
 }
 
 /// The members that a query holds. Booleans are read here, numbers may stay texts.
@@ -195,7 +197,17 @@ mod tests {
             assert_eq!(found(method, path), Some((operation, named.clone())), "{path}");
             let mut with_tenant = named;
             with_tenant["tenant"] = "acme".into();
-            assert_eq!(found(method, &format!("acme/{path}")), Some((operation, with_tenant)), "{path}");
+            assert_eq!(
+                found(method, &format!("acme/{path}")),
+                Some((operation, with_tenant.clone())),
+                "{path}"
+            );
+            // A tenant may be called like what it has.
+            for tenant in ["tasks", "message:send", "extendedAgentCard"] {
+                with_tenant["tenant"] = tenant.into();
+                let path = format!("{}/{path}", encoded(tenant));
+                assert_eq!(found(method, &path), Some((operation, with_tenant.clone())), "{path}");
+            }
         }
         for (method, path) in [
             ("GET", "message:send"),

@@ -1,6 +1,6 @@
 //! One request, whatever binding it came through: who calls, which agent is meant, and what was agreed on.
 
-use super::{look, send, stream::Heard, webhooks};
+use super::{card::Face, look, send, stream::Heard, webhooks};
 use crate::http::{
     edge::{Permit, take_permit},
     headers::{A2A_EXTENSIONS, A2A_VERSION},
@@ -90,7 +90,8 @@ impl Call {
         let headers = http.headers();
         let query = || {
             let members = route::query(http.query_string()).ok()?;
-            members.get(VERSION_PARAMETER)?.as_str().map(str::to_owned)
+            let mut named = members.iter().filter(|(name, _)| name.eq_ignore_ascii_case(VERSION_PARAMETER));
+            named.next()?.1.as_str().map(str::to_owned)
         };
         let lines = headers.get_all(&A2A_EXTENSIONS).filter_map(|line| line.to_str().ok());
         let heading = Heading {
@@ -116,14 +117,21 @@ impl Call {
         Ok(Self { local, by, wanted, tenant: None, trace, place: Mutex::new(place), node })
     }
 
-    /// Performs what `operation` asks with `params`.
-    pub(crate) async fn perform(mut self, operation: Operation, params: Value) -> Result<Reply, A2aError> {
+    /// Performs what `operation` asks with `params`. With the reply goes which extensions are spoken where it came from.
+    pub(crate) async fn perform(
+        mut self,
+        operation: Operation,
+        params: Value,
+    ) -> Result<(Reply, Option<String>), A2aError> {
+        // What an agent offers is its own matter: the port's says nothing about one that is named as a tenant.
+        self.turn_to(params.get("tenant").and_then(Value::as_str).filter(|tenant| !tenant.is_empty()))?;
         let face = self.local.face.get();
         face.terms.check(operation, &self.wanted, face.schemes)?;
-        let request = Request::read(operation, params)?;
-        self.turn_to(request.tenant())?;
-        // What an agent offers is its own matter, also where it is named as a tenant.
-        self.local.face.get().terms.check(operation, &self.wanted, face.schemes)?;
+        let spoken = spoken(&self.wanted, &face);
+        Ok((self.answer(Request::read(operation, params)?).await?, spoken))
+    }
+
+    async fn answer(self, request: Request) -> Result<Reply, A2aError> {
         let answer = match request {
             Request::SendMessage(request) => Answer::Sent(send::send(&self, request).await?),
             Request::SendStreamingMessage(request) => {
@@ -212,15 +220,8 @@ pub(super) fn no_task(id: &str) -> A2aError {
     A2aError::new(Kind::TaskNotFound, format!("no task {id} of yours")).with("taskId", id)
 }
 
-/// What a request over HTTP is told of the extensions it asks for.
-pub(super) fn activated(http: &HttpRequest, local: &Local) -> Option<String> {
-    let lines = http.headers().get_all(&A2A_EXTENSIONS).filter_map(|line| line.to_str().ok());
-    spoken(&version::extensions(lines), local)
-}
-
-/// The extensions of `wanted` that are spoken at `local`, for the answer's header.
-pub(crate) fn spoken(wanted: &[String], local: &Local) -> Option<String> {
-    let face = local.face.get();
+/// The extensions of `wanted` that are spoken by the agent with this face, for the answer's header.
+fn spoken(wanted: &[String], face: &Face) -> Option<String> {
     let is_spoken = |uri: &&String| *uri == EXTENSION || face.terms.requires.contains(uri);
     let spoken: Vec<_> = wanted.iter().filter(is_spoken).map(String::as_str).collect();
     (!spoken.is_empty()).then(|| spoken.join(", "))

@@ -2,7 +2,7 @@
 
 use super::{
     body,
-    call::{Call, Reply, activated, text},
+    call::{Call, Reply, text},
     rpc::is_json,
     stream,
 };
@@ -35,10 +35,9 @@ pub(super) async fn any(
     body: web::ReqData<Bytes>,
 ) -> HttpResponse {
     let media_type = answered_in(&request);
-    let extensions = node.host(&request).ok().and_then(|local| activated(&request, local));
     let leaving = node.leaving.clone();
     match take(&request, node, by.into_inner(), &body).await {
-        Ok(Reply::One(value)) => {
+        Ok((Reply::One(value), extensions)) => {
             let Ok(text) = serde_json::to_string(&value) else { return refusal(&unwritable(), media_type) };
             let mut answer = HttpResponse::Ok();
             if let Some(extensions) = extensions {
@@ -46,10 +45,12 @@ pub(super) async fn any(
             }
             answer.content_type(media_type).body(text)
         }
-        Ok(Reply::Many(heard)) => stream::answer(*heard, &leaving, extensions, |event| match event {
-            Ok(event) => event.to_json(),
-            Err(error) => error.to_rest().to_string(),
-        }),
+        Ok((Reply::Many(heard), extensions)) => {
+            stream::answer(*heard, &leaving, extensions, |event| match event {
+                Ok(event) => event.to_json(),
+                Err(error) => error.to_rest().to_string(),
+            })
+        }
         Err(error) => refusal(&error, media_type),
     }
 }
@@ -87,7 +88,7 @@ async fn take(
     node: web::Data<Node>,
     by: Principal,
     body: &[u8],
-) -> Result<Reply, A2aError> {
+) -> Result<(Reply, Option<String>), A2aError> {
     let depth = node.limits.max_depth;
     let call = Call::begin(request, node, by)?;
     let path = request.uri().path().strip_prefix(routes::A2A_REST).unwrap_or_default();

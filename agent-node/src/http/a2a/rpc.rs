@@ -3,7 +3,7 @@
 
 use super::{
     body::{self, Id},
-    call::{Call, Reply, activated, text},
+    call::{Call, Reply, text},
     stream,
 };
 use crate::http::routes::Node;
@@ -31,10 +31,9 @@ pub(super) async fn post(
     body: web::ReqData<Bytes>,
 ) -> HttpResponse {
     let mut id = Id::default();
-    let extensions = node.host(&request).ok().and_then(|local| activated(&request, local));
     let leaving = node.leaving.clone();
     match take(&request, node, by.into_inner(), &body, &mut id).await {
-        Ok(Reply::One(result)) => {
+        Ok((Reply::One(result), extensions)) => {
             let mut answer = HttpResponse::Ok();
             if let Some(extensions) = extensions {
                 answer.insert_header((EXTENSIONS_PARAMETER, extensions));
@@ -44,10 +43,12 @@ pub(super) async fn post(
                 Err(error) => refusal(&A2aError::new(Kind::Internal, error.to_string()), &id),
             }
         }
-        Ok(Reply::Many(heard)) => stream::answer(*heard, &leaving, extensions, move |event| match event {
-            Ok(event) => answered(&id, "result", &event.to_json()),
-            Err(error) => answered(&id, "error", &error.to_rpc().to_string()),
-        }),
+        Ok((Reply::Many(heard), extensions)) => {
+            stream::answer(*heard, &leaving, extensions, move |event| match event {
+                Ok(event) => answered(&id, "result", &event.to_json()),
+                Err(error) => answered(&id, "error", &error.to_rpc().to_string()),
+            })
+        }
         Err(error) => refusal(&error, &id),
     }
 }
@@ -80,7 +81,7 @@ async fn take(
     by: Principal,
     body: &[u8],
     id: &mut Id,
-) -> Result<Reply, A2aError> {
+) -> Result<(Reply, Option<String>), A2aError> {
     let media_type = text(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
     if !is_json(media_type) {
         let message = "Content-Type must be application/json";
