@@ -73,9 +73,9 @@ pub struct Ask {
     /// The trace it belongs to, for calls beyond the mesh.
     #[serde(skip)]
     pub trace: Option<TraceContext>,
-    /// Whether it is done under an award, which may be handed back to whoever made it.
+    /// Whether it is done under an award that somebody else has bid for too.
     #[serde(skip)]
-    pub is_awarded: bool,
+    pub has_runner_up: bool,
 }
 
 /// A peer and what it can do.
@@ -167,7 +167,7 @@ pub(crate) mod tests {
             },
             peers: Vec::new(),
             trace: None,
-            is_awarded: false,
+            has_runner_up: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Who may say what on the board. Pure. Who is registered is an argument: the board knows it from what the registry
 //! publishes ([`crate::attendance`]).
 
+use crate::signals;
 use protocol::{
     ids::AgentId,
     principal::Principal,
@@ -21,6 +22,10 @@ pub fn may_publish(
     is_registered: impl Fn(&AgentId) -> bool,
 ) -> Result<(), Problem> {
     speaks_as(by, &signal.from, "from", is_registered)?;
+    if signals::is_own(signal) {
+        let message = format!("id: {} begins as the board's own do", signal.id);
+        return Err(Problem::new(Reason::InvalidField, message).with("field", "id"));
+    }
     if signal.kind.is_registrys() && by.agent().is_none_or(|id| id.as_str() != REGISTRY) {
         let message = format!("only the registry publishes {}, not {by}", signal.kind);
         return Err(Problem::new(Reason::Forbidden, message).with("field", "type"));
@@ -62,6 +67,7 @@ fn speaks_as(
 mod tests {
     use super::*;
     use protocol::{signal::SignalType, time::WallTime};
+    use serde_json::json;
 
     fn verdict(by: Principal, kind: &str, from: &str) -> Option<Reason> {
         let signal = Signal {
@@ -75,6 +81,19 @@ mod tests {
             at: WallTime(0),
         };
         may_publish(&by, &signal, |id| id.as_str() == "b-1").err().map(|problem| problem.reason)
+    }
+
+    #[test]
+    fn nobody_else_has_ids_like_the_boards_own() {
+        let by = Principal::local_user();
+        let told = |id: &str| {
+            let posted =
+                json!({ "id": id, "type": "task.available", "from": "me", "at": "2026-01-01T00:00:00Z" });
+            let signal: Signal = serde_json::from_value(posted).unwrap();
+            may_publish(&by, &signal, |_| false).err().map(|problem| problem.reason)
+        };
+        assert_eq!(told("board:task.available:t-1:5"), Some(Reason::InvalidField));
+        assert_eq!((told("boarding"), told("b-1:board:1:0")), (None, None));
     }
 
     #[test]

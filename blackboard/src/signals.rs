@@ -19,6 +19,8 @@ use serde_json::{Map, Value};
 pub const OWNER: &str = "board";
 /// The member of `refs` by which a task that is offered again names whoever offered it first.
 pub const PUBLISHER: &str = "publisher";
+/// How the ids of the board's own signals begin; nobody else may give one such an id.
+const OWN: &str = "board:";
 const LOG: &str = "signal";
 const SEEN: &str = "seen";
 const OFFERS: &str = "offer";
@@ -146,7 +148,7 @@ pub(crate) fn of_claim(
 ) -> Signal {
     let board = || AgentId::parse(BOARD).unwrap_or_else(|_| unreachable!("the board's name is an id"));
     Signal {
-        id: format!("board:{kind}:{task}:{basis}"),
+        id: format!("{OWN}{kind}:{task}:{basis}"),
         kind,
         from: from.cloned().unwrap_or_else(board),
         subject: offer.and_then(|offer| offer.subject.clone()),
@@ -155,6 +157,11 @@ pub(crate) fn of_claim(
         refs,
         at: now,
     }
+}
+
+/// Whether the board itself tells it, in whosever name.
+pub fn is_own(signal: &Signal) -> bool {
+    signal.id.starts_with(OWN)
 }
 
 /// The writes that put a signal of the board's own into the log, and remember when.

@@ -466,9 +466,10 @@ impl AnyPattern {
         }
     }
 
-    /// Whether it is work under somebody's award, which may be handed back.
-    pub fn is_awarded(&self) -> bool {
-        matches!(self, Self::Delegation(delegation) if delegation.accountable.is_awarded())
+    /// Whether it is work under somebody's award, which another bidder would get if it is handed back.
+    pub fn has_runner_up(&self) -> bool {
+        matches!(self, Self::Delegation(delegation)
+            if delegation.accountable.is_awarded() && !delegation.accountable.is_last)
     }
 
     /// The award record, where there is one.

@@ -373,6 +373,9 @@ payload! {
         lease_ms: u64,
         /// All that is needed to do it.
         task: TaskSpec,
+        /// Whether nobody is left who has bid: handed back, it goes to nobody but a new round.
+        => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_last: bool,
     }
 }
 

@@ -57,7 +57,7 @@ struct Memory {
     tasks: BTreeMap<String, (usize, String, Option<String>)>,
     streams: usize,
     /// The next so many calls are answered 503, with this `Retry-After`.
-    busy: usize,
+    busy: (usize, u64),
 }
 
 struct Inner {
@@ -160,9 +160,9 @@ impl Foreign {
         self.server = Self::serve(self.inner.clone(), TcpListener::bind(at).unwrap());
     }
 
-    /// Answers the next so many calls with 503 and `Retry-After: 1`.
-    pub fn is_busy_for(&self, calls: usize) {
-        self.inner.memory.lock().unwrap().busy = calls;
+    /// Answers the next so many calls with 503 and asks to be left alone for so many seconds.
+    pub fn is_busy_for(&self, calls: usize, seconds: u64) {
+        self.inner.memory.lock().unwrap().busy = (calls, seconds);
     }
 
     /// The calls of this method it heard.
@@ -264,12 +264,12 @@ async fn rpc(request: HttpRequest, inner: web::Data<Inner>, body: Bytes) -> Http
     };
     let busy = {
         let mut memory = inner.memory.lock().unwrap();
-        let busy = memory.busy > 0;
-        memory.busy = memory.busy.saturating_sub(1);
-        busy
+        let (calls, seconds) = memory.busy;
+        memory.busy.0 = calls.saturating_sub(1);
+        (calls > 0).then(|| seconds.to_string())
     };
-    if busy {
-        return HttpResponse::ServiceUnavailable().insert_header(("retry-after", "1")).body("later");
+    if let Some(seconds) = busy {
+        return HttpResponse::ServiceUnavailable().insert_header(("retry-after", seconds)).body("later");
     }
     let error = |code: i64, message: &str| {
         HttpResponse::Ok()

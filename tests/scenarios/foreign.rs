@@ -218,6 +218,17 @@ async fn it_calls_back_when_that_is_wanted() {
 }
 
 #[actix::test]
+async fn one_whose_call_back_was_lost_is_looked_at() {
+    let foreign =
+        weather(r#"{ "capabilities": { "pushNotifications": true } }"#, Play::Works(1, "done")).await;
+    let how = ", mode: webhook, bounds: { pollMs: 20, polls: 100000 }";
+    let (_mesh, desk) = up(&foreign, how).await;
+    let task = desk.ask(forecast_of("Bern")).await;
+    assert_eq!(artifact(&task, "result").as_deref(), Some("done"), "{task:#}");
+    assert_eq!((foreign.heard("SendMessage").len(), foreign.heard("GetTask").len()), (1, 1));
+}
+
+#[actix::test]
 async fn it_calls_back_from_another_machine_with_nothing_but_its_token() {
     let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
     let foreign =

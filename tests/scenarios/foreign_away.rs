@@ -1,6 +1,6 @@
 //! A foreign agent that is not there, or would not: whoever is next does the work, and if nobody does, the end says why.
 
-use super::foreign::{forecast_of, team, up, weather};
+use super::foreign::{STREAMING, forecast_of, team, up, weather};
 use crate::harness::{Process, artifact, call, foreign::Play, mesh, message, state};
 use reqwest::Method;
 use serde_json::json;
@@ -47,6 +47,49 @@ async fn how_long_an_award_waits_for_it_can_be_said() {
     let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "sky").as_deref(), Some("rain"), "{task:#}");
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
+#[actix::test]
+async fn one_that_asks_for_more_time_than_an_award_has_is_followed_by_the_runner_up() {
+    let foreign = weather("{}", Play::Answers("fine")).await;
+    let mesh = Process::up_beside(&with_runner_up(&team(&foreign, "")), &[("forecast.yaml", FORECAST)]).await;
+    foreign.is_busy_for(100, 3_600);
+    let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
+    assert_eq!(artifact(&task, "sky").as_deref(), Some("rain"), "{task:#}");
+    assert_eq!(foreign.calls(), 1);
+}
+
+#[actix::test]
+async fn the_only_bidder_is_waited_for_as_long_as_its_bounds_say() {
+    let mut foreign = weather("{}", Play::Answers("fine")).await;
+    let (_mesh, desk) = up(&foreign, ", bounds: { reachMs: 100 }").await;
+    foreign.leave().await;
+    let id = desk.send(forecast_of("Bern")).await;
+    // Longer than three rounds of `reachMs`, had there been somebody else.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    foreign.come_back();
+    let task = desk.task_in(&id, &["completed", "failed"]).await;
+    assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
+    let rounds = desk.award(&id).await["rounds"].as_array().map(Vec::len);
+    assert_eq!(rounds, Some(1), "it kept its award");
+}
+
+#[actix::test]
+async fn where_one_interface_does_not_answer_the_next_one_is_called() {
+    for how in ["", ", mode: sync"] {
+        let elsewhere = weather(STREAMING, Play::Tells(&["fine ", "there"], None)).await;
+        let gone = weather("{}", Play::Answers("nobody")).await;
+        gone.leave().await;
+        let interfaces = [&gone, &elsewhere].map(|agent| {
+            json!({ "url": format!("{}/rpc", agent.url), "protocolBinding": "JSONRPC", "protocolVersion": "1.0" })
+        });
+        let card = json!({ "supportedInterfaces": interfaces, "capabilities": { "streaming": true } });
+        let foreign = weather(&card.to_string(), Play::Answers("not here")).await;
+        let (_mesh, desk) = up(&foreign, how).await;
+        let task = desk.ask(forecast_of("Bern")).await;
+        assert_eq!(artifact(&task, "result").as_deref(), Some("fine there"), "{how}: {task:#}");
+        assert_eq!(foreign.calls(), 0);
+    }
 }
 
 #[actix::test]
@@ -98,6 +141,21 @@ async fn a_node_starts_while_it_is_away_and_takes_its_work_once_its_card_was_rea
     assert!(ready.body.get("waiting").is_none(), "{ready:?}");
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
+}
+
+#[actix::test]
+async fn why_it_waits_is_what_is_the_matter_now() {
+    let mut foreign = weather(r#"{ "skills": [] }"#, Play::Answers("fine")).await;
+    foreign.leave().await;
+    let process = Process::up(&team(&foreign, "")).await;
+    let waits_for = |what: &'static str| {
+        move |entry: &serde_json::Value| {
+            entry["card"]["waitsFor"].as_str().is_some_and(|why| why.contains(what))
+        }
+    };
+    process.entry_where("weather-bot", waits_for("can't be had")).await;
+    foreign.come_back();
+    process.entry_where("weather-bot", waits_for("can't be used: skills")).await;
 }
 
 #[actix::test]

@@ -25,7 +25,7 @@ async fn an_absence_of_some_seconds_does_not_cost_the_task() {
 async fn one_that_asks_to_be_left_alone_is() {
     let foreign = weather("{}", Play::Answers("fine")).await;
     let (_mesh, desk) = up(&foreign, "").await;
-    foreign.is_busy_for(2);
+    foreign.is_busy_for(2, 1);
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
     let sent = foreign.heard("SendMessage");

@@ -169,6 +169,36 @@ async fn an_open_task_whose_claimer_is_killed_is_offered_again_and_finished_by_a
 }
 
 #[tokio::test]
+async fn an_open_task_whose_claimer_leaves_is_still_of_whoever_offered_it() {
+    let cluster = Cluster::start().await;
+    let builder = |id: &str, brain: &str| {
+        format!("agents: [{{ agent: {id}, skills: [build], subscribe: [task.available], brain: {brain} }}]")
+    };
+    let first = builder("builder-01", "{ exec: [sleep, '600'] }");
+    let mut first = cluster.node_with("first", &first, &["--grace", "100ms"]).await;
+    let second = cluster.node("second", &builder("builder-02", "{ echo: {} }")).await;
+    for (node, agent) in [(&first, "builder-01"), (&second, "builder-02")] {
+        eventually("a place on the board", async || node.agent(agent).state().await["followed"].as_u64())
+            .await;
+    }
+    second.signal("STOP");
+    let offer = json!({
+        "type": "task.available", "from": "me", "taskId": "open-1", "capability": "build",
+        "refs": { "description": "build it" },
+    });
+    publish(&cluster.board, offer).await;
+    first.agent("builder-01").task_in("open-1", &["working"]).await;
+    first.signal("TERM");
+    assert_eq!(first.ended().await, 0, "{}", first.log());
+    second.signal("CONT");
+    cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "open-1").await;
+    let done = second.agent("builder-02").task_in("open-1", &["completed"]).await;
+    assert_eq!(done["metadata"]["urn:agent-mesh:ext:task:v1"]["owner"], "user:local", "{done:#}");
+    let offers = about(&cluster.board, "task.available", "open-1").await;
+    assert_eq!((offers.len(), &offers[1]["refs"]["reason"]), (2, &json!("released")), "{offers:#?}");
+}
+
+#[tokio::test]
 async fn an_agent_that_lost_its_claim_while_it_stood_still_may_win_it_again() {
     let cluster = Cluster::start().await;
     let script = gated(cluster.dir.path(), "builder-01");

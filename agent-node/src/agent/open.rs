@@ -160,7 +160,8 @@ impl AgentActor {
         };
         let buried = self.tombstone(&owner.0, &owner.1)?;
         let is_old = |epoch: Option<u64>| epoch.is_some_and(|epoch| epoch >= award.epoch);
-        let accountable = Accountable::new(spec.clone(), asker(&admit, Some(award.epoch)));
+        let mut accountable = Accountable::new(spec.clone(), asker(&admit, Some(award.epoch)));
+        accountable.is_last = award.is_last;
         let supersedes = self.tasks.get(&owner).is_some_and(|older| self.working.contains(older));
         let running = self.parts.pulse.running().saturating_sub(u32::from(supersedes));
         let why_not = if is_old(superseded) {

@@ -3,7 +3,7 @@
 use super::AgentActor;
 use crate::conversation::{Conversation, Queued};
 use actix::Context;
-use blackboard::{access::BOARD, signals::PUBLISHER};
+use blackboard::signals::{self, PUBLISHER};
 use protocol::{
     coordination::{
         AnyPattern, What,
@@ -112,8 +112,8 @@ impl AgentActor {
     }
 }
 
-/// Who offered the task first: the board says it, when it offers a task again.
-fn publisher(signal: &Signal) -> AgentId {
+/// Who published a signal first: the board says it when it offers a task again, in the name of whoever released it too.
+pub(super) fn publisher(signal: &Signal) -> AgentId {
     let first = || AgentId::parse(signal.refs.get(PUBLISHER)?.as_str()?).ok();
-    (signal.from.as_str() == BOARD).then(first).flatten().unwrap_or_else(|| signal.from.clone())
+    signals::is_own(signal).then(first).flatten().unwrap_or_else(|| signal.from.clone())
 }

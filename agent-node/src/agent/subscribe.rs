@@ -8,6 +8,7 @@ use super::{
     AgentActor,
     admit::Ack,
     open::{Came, internal},
+    open_claim::publisher,
     reply::{Durable, now, promise},
 };
 use crate::{
@@ -22,7 +23,6 @@ use crate::{
 use actix::{Addr, AsyncContext, Context, Handler, Message};
 use blackboard::{
     client::Blackboard,
-    signals::PUBLISHER,
     store::{Batch, Lane, Revision, Shared, Write},
 };
 use futures_util::StreamExt;
@@ -160,12 +160,6 @@ impl AgentActor {
         self.advance(&id, false, ctx);
         Ok(durable)
     }
-}
-
-/// Who published a signal first: a task that is offered again says it.
-fn publisher(signal: &Signal) -> AgentId {
-    let first = signal.refs.get(PUBLISHER).and_then(|first| AgentId::parse(first.as_str()?).ok());
-    first.unwrap_or_else(|| signal.from.clone())
 }
 
 /// Reads the board for one agent, for as long as the agent lives.

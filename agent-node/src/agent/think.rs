@@ -133,14 +133,14 @@ impl AgentActor {
         let trace = self.conversations.get(id).and_then(|conversation| conversation.trace.as_ref());
         let trace = trace.map(|trace| trace.below(SpanName::Effect(&key).id()));
         let pattern = self.conversations.get(id).map(|conversation| &conversation.pattern);
-        let is_awarded = pattern.is_some_and(AnyPattern::is_awarded);
+        let has_runner_up = pattern.is_some_and(AnyPattern::has_runner_up);
         let ask = Ask {
             agent: self.me.clone(),
             key,
             prompt: prompt.clone(),
             peers: peers.collect(),
             trace,
-            is_awarded,
+            has_runner_up,
         };
         let clock = self.parts.clock;
         let brain = brain_for(&self.parts, prompt).clone();

@@ -248,13 +248,16 @@ impl Brain for Coordinator {
 
     fn over(&self, conversation: &ConversationId) {
         let Some(page) = self.notes.as_ref().map(|notes| notes.of(conversation)) else { return };
-        for note in page.all() {
-            if let Ok(vetted) = usable(&json!(note.card), &self.outside) {
-                let credentials = self.keyring.of(&vetted);
-                let remote = Remote::new(self.outside.clone(), vetted, credentials);
-                give_up(remote, Some(page.clone()), note.task_id);
+        let (outside, keyring) = (self.outside.clone(), self.keyring.clone());
+        page.clone().each(move |left| {
+            for note in left {
+                if let Ok(vetted) = usable(&json!(note.card), &outside) {
+                    let credentials = keyring.of(&vetted);
+                    let remote = Remote::new(outside.clone(), vetted, credentials);
+                    give_up(remote, Some(page.clone()), note.task_id);
+                }
             }
-        }
+        });
     }
 
     /// Peers are waited for between turns, foreign agents within one.

@@ -128,8 +128,8 @@ impl Foreign {
             self.hooks.as_ref().is_some_and(Hooks::can_be_called),
         )?;
         let message = message(ask)?;
-        let (bounds, is_awarded) = (self.config.bounds, ask.is_awarded);
-        Ok((remote, Errand { message, accepted_modes: Vec::new(), mode, bounds, is_awarded }))
+        let (bounds, has_runner_up) = (self.config.bounds, ask.has_runner_up);
+        Ok((remote, Errand { message, accepted_modes: Vec::new(), mode, bounds, has_runner_up }))
     }
 
     async fn turn(&self, ask: Ask, report: mpsc::Sender<Progress>) -> TurnEnd {
@@ -223,20 +223,21 @@ impl Brain for Arc<Foreign> {
 
     fn over(&self, conversation: &ConversationId) {
         let Some(page) = self.notes.as_ref().map(|notes| notes.of(conversation)) else { return };
-        let left = page.all();
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if left.is_empty() {
-            return;
-        }
         let this = self.clone();
-        drop(runtime.spawn(async move {
-            match this.meet().await {
-                Ok(remote) => left
-                    .into_iter()
-                    .for_each(|note| give_up(remote.clone(), Some(page.clone()), note.task_id)),
-                Err(why) => tracing::warn!(why, "foreign tasks are ended at the next start"),
+        page.clone().each(move |left| {
+            let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+            if left.is_empty() {
+                return;
             }
-        }));
+            drop(runtime.spawn(async move {
+                match this.meet().await {
+                    Ok(remote) => left
+                        .into_iter()
+                        .for_each(|note| give_up(remote.clone(), Some(page.clone()), note.task_id)),
+                    Err(why) => tracing::warn!(why, "foreign tasks are ended at the next start"),
+                }
+            }));
+        });
     }
 
     fn patience(&self, _ask: &Ask) -> Option<Duration> {

@@ -65,12 +65,24 @@ impl Late {
                     Ok(learnt) => return self.learn(learnt).await,
                     Err(why) => {
                         tracing::debug!(agent = %self.local.id, why, "it still waits");
-                        self.local.pulse.wait(Some(why));
+                        self.still(why);
                         failures += 1;
                     }
                 }
             }
         });
+    }
+
+    /// Says why it waits now, where that is something else than before, to the registry too.
+    fn still(&self, why: String) {
+        let card = self.local.card.get();
+        if card.waits_for.as_ref() != Some(&why) {
+            self.local.card.put(Arc::new(Card { waits_for: Some(why.clone()), ..card.as_ref().clone() }));
+            if let Some(nudge) = &self.nudge {
+                nudge.nudge();
+            }
+        }
+        self.local.pulse.wait(Some(why));
     }
 
     async fn learn(self, learnt: Learnt) {

@@ -153,32 +153,41 @@ impl Remote {
         request: &SendMessage,
         within: Duration,
     ) -> Result<SendMessageResponse, CallError> {
-        let sent = self.first_that_answers("SendMessage", request, within).await?;
-        read(sent)
+        let params = json!(request);
+        let sent = self.first_that_answers(|interface| {
+            let params = params.clone();
+            async move { self.operation(&interface, "SendMessage", "", params, Some(within)).await }
+        });
+        read(sent.await?)
     }
 
     /// Hands it a message and listens; the first event may take as long as `within`.
     pub async fn send_streaming(&self, request: &SendMessage, within: Duration) -> Result<Events, CallError> {
-        self.first_event("SendStreamingMessage", "", json!(request), within).await
+        let params = json!(request);
+        self.first_that_answers(|interface| {
+            let params = params.clone();
+            async move { self.first_event(&interface, "SendStreamingMessage", "", params, within).await }
+        })
+        .await
     }
 
     /// Listens to a task; the first event may take as long as `within`.
     pub async fn subscribe(&self, task: &str, within: Duration) -> Result<Events, CallError> {
         let request = SubscribeToTask { tenant: None, id: task.to_owned() };
-        self.first_event("SubscribeToTask", task, json!(request), within).await
+        self.first_event(&self.interface(), "SubscribeToTask", task, json!(request), within).await
     }
 
     async fn first_event(
         &self,
+        interface: &AgentInterface,
         method: &str,
         task: &str,
         params: Value,
         within: Duration,
     ) -> Result<Events, CallError> {
-        let interface = self.interface();
-        let params = with_tenant(&interface, params);
+        let params = with_tenant(interface, params);
         let first = async {
-            let mut events = self.listen(&interface, method, task, params, within).await?;
+            let mut events = self.listen(interface, method, task, params, within).await?;
             let first = events.next().await;
             Ok(futures_util::stream::iter(first).chain(events).boxed())
         };
@@ -201,16 +210,15 @@ impl Remote {
         interfaces[self.at.load(Ordering::Relaxed) % interfaces.len()].clone()
     }
 
-    /// Where nobody answers at the preferred interface, the next one is tried, and kept.
-    async fn first_that_answers(
+    /// Where nobody answers at the preferred interface, the next one is tried, and kept: what is said of the task later
+    /// is said where it began.
+    async fn first_that_answers<T, F: Future<Output = Result<T, CallError>>>(
         &self,
-        method: &str,
-        request: &SendMessage,
-        within: Duration,
-    ) -> Result<Value, CallError> {
+        call: impl Fn(AgentInterface) -> F,
+    ) -> Result<T, CallError> {
         let mut last = CallError::Away("it has no interface".to_owned());
         for _ in 0..self.vetted.interfaces.len() {
-            match self.operation(&self.interface(), method, "", json!(request), Some(within)).await {
+            match call(self.interface()).await {
                 Err(error @ (CallError::Away(_) | CallError::Later { .. } | CallError::Forbidden(_))) => {
                     last = error;
                     self.at.fetch_add(1, Ordering::Relaxed);

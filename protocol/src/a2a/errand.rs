@@ -8,6 +8,7 @@ pub use bounds::Bounds;
 use super::{
     event::StreamResponse,
     interaction::Mode,
+    limits::MAX_FOREIGN_ARTIFACTS,
     message::Message,
     task::{Task, TaskState, TaskStatus},
 };
@@ -29,9 +30,9 @@ pub struct Errand {
     pub mode: Mode,
     /// For how long.
     pub bounds: Bounds,
-    /// Whether somebody else may do it if the agent can't be reached: then it is handed back soon.
+    /// Whether somebody else would do it if the agent can't be reached: then it is handed back soon.
     #[serde(default)]
-    pub is_awarded: bool,
+    pub has_runner_up: bool,
 }
 
 /// What is heard on the way.
@@ -178,6 +179,9 @@ impl Following {
         let size = self.sizes.entry(artifact.artifact_id.clone()).or_default();
         let so_far = if append { *size } else { 0 };
         *size = so_far + artifact.size();
+        if self.sizes.len() > MAX_FOREIGN_ARTIFACTS {
+            return Err(Unfit::TooLarge(format!("it has more than {MAX_FOREIGN_ARTIFACTS} artifacts")));
+        }
         if self.sizes.values().sum::<usize>() <= most {
             return Ok(());
         }
@@ -359,6 +363,17 @@ mod tests {
             matches!(hear("a", &"x".repeat(99), true), Err(Unfit::TooLarge(why)) if why.contains("100 bytes"))
         );
         assert!(matches!(hear("b", &"x".repeat(99), false), Err(Unfit::TooLarge(_))));
+    }
+
+    #[test]
+    fn so_is_how_many_artifacts_it_brings() {
+        let many = |count: usize| {
+            let artifacts: Vec<_> = (0..count).map(|at| artifact(&format!("a{at}"), "x")).collect();
+            Following::default().within(1 << 20).hear(task("TASK_STATE_COMPLETED", json!(artifacts)))
+        };
+        assert!(many(MAX_FOREIGN_ARTIFACTS).is_ok());
+        let told = MAX_FOREIGN_ARTIFACTS.to_string();
+        assert!(matches!(many(MAX_FOREIGN_ARTIFACTS + 1), Err(Unfit::TooLarge(why)) if why.contains(&told)));
     }
 
     #[test]

@@ -16,12 +16,10 @@ macro_rules! limits {
 }
 
 limits! {
-    /// Webhooks one task may have; one more is refused.
+    /// Webhooks one task may have; one more is refused. A page holds them all, unless fewer are asked for.
     MAX_WEBHOOKS = 32;
     /// A webhook's id, characters.
     MAX_WEBHOOK_ID = 128;
-    /// Webhooks on a page; more are asked for in vain.
-    MAX_WEBHOOK_PAGE = 100;
     /// Attempts to tell a webhook of one event.
     WEBHOOK_ATTEMPTS = 8;
     /// How long one of them may take, milliseconds.
@@ -46,6 +44,8 @@ limits! {
     MAX_FOREIGN_ANSWER = 4 << 20;
     /// A foreign agent's stream, bytes in all.
     MAX_FOREIGN_STREAM = 64 << 20;
+    /// Artifacts of one foreign task.
+    MAX_FOREIGN_ARTIFACTS = 1_000;
     /// Parts of a coordinated request.
     MAX_PARTS = 24;
     /// Cards, or hosts, that a coordinated request may name.
@@ -63,7 +63,6 @@ pub fn declared(limits: &Limits) -> Map<String, Value> {
     let all = [
         ("maxWebhooksPerTask", MAX_WEBHOOKS),
         ("maxWebhookIdChars", MAX_WEBHOOK_ID),
-        ("maxWebhooksPerPage", MAX_WEBHOOK_PAGE),
         ("webhookAttempts", WEBHOOK_ATTEMPTS),
         ("webhookAttemptMs", WEBHOOK_ATTEMPT_MS),
         ("maxWebhookMissedEvents", MAX_WEBHOOK_MISSED),
@@ -78,6 +77,7 @@ pub fn declared(limits: &Limits) -> Map<String, Value> {
         ("maxForeignAnswerBytes", MAX_FOREIGN_ANSWER),
         ("maxForeignStreamBytes", MAX_FOREIGN_STREAM),
         ("maxForeignTaskBytes", foreign_task_bytes(limits)),
+        ("maxForeignArtifacts", MAX_FOREIGN_ARTIFACTS),
         ("maxForeignCardBytes", MAX_CARD_BYTES),
         ("maxForeignCardSkills", MAX_SKILLS),
         ("maxCoordinatedChars", MAX_TEXT),

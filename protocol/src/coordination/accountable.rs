@@ -44,6 +44,9 @@ pub struct Accountable {
     /// The claim on the board this is done under, if it was open to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Epoch>,
+    /// Whether nobody else has bid for it: handed back, it would have to be called for anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_last: bool,
     seq: Seq,
     ended: Option<TaskState>,
     artifacts: Vec<Artifact>,
@@ -60,6 +63,7 @@ impl Accountable {
             asker,
             announces,
             claim: None,
+            is_last: false,
             seq: 0,
             ended: None,
             artifacts: Vec::new(),

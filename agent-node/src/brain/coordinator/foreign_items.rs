@@ -102,7 +102,7 @@ impl Run<'_> {
             "message": message, "accepted_output_modes": wanted,
         }));
         let bounds = self.terms.bounds.unwrap_or_default();
-        Ok(Errand { message, accepted_modes: wanted.to_vec(), mode, bounds, is_awarded: false })
+        Ok(Errand { message, accepted_modes: wanted.to_vec(), mode, bounds, has_runner_up: false })
     }
 
     async fn pursue(&self, item: Item, remote: Remote, errand: Errand) -> Story {

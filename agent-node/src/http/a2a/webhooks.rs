@@ -13,7 +13,7 @@ use protocol::{
     a2a::{
         error::{A2aError, Kind},
         json::Invalid,
-        limits::{MAX_WEBHOOK_ID, MAX_WEBHOOK_PAGE, MAX_WEBHOOKS},
+        limits::{MAX_WEBHOOK_ID, MAX_WEBHOOKS},
         push::PushConfig,
         request::{ListPushConfigs, PushConfigName, PushConfigPage},
     },
@@ -92,7 +92,7 @@ pub(super) fn get(call: &Call, name: &PushConfigName) -> Result<PushConfig, A2aE
 /// All of them, page by page.
 pub(super) fn list(call: &Call, request: &ListPushConfigs) -> Result<PushConfigPage, A2aError> {
     let (_, all) = all(call, &request.task_id)?;
-    let size = request.page_size.filter(|size| *size > 0).unwrap_or(MAX_WEBHOOK_PAGE).min(MAX_WEBHOOK_PAGE);
+    let size = request.page_size.filter(|size| *size > 0).unwrap_or(MAX_WEBHOOKS);
     let after = request.page_token.as_ref();
     let mut rest: Vec<_> = all
         .into_iter()

@@ -17,6 +17,9 @@ use tokio::sync::mpsc;
 /// Streams in a row that bring nothing new before the task is looked at instead.
 const IDLE_STREAMS: u32 = 4;
 
+/// How many pauses of one that is looked at a task that calls back may be silent before it is looked at once.
+const SILENT_POLLS: u32 = 20;
+
 /// Runs `errand` under `key`, which names it for good. News go to `report`, in order, before this returns. Dropping the
 /// future ends the task over there.
 pub async fn run(
@@ -27,8 +30,11 @@ pub async fn run(
     hooks: Option<Hooks>,
     report: mpsc::Sender<News>,
 ) -> End {
-    let known = notes.as_ref().and_then(|notes| notes.known(&key));
     let is_answer = errand.message.task_id.is_some();
+    let known = match notes.as_ref().map(|notes| notes.known(&key)).transpose() {
+        Ok(known) => known.flatten(),
+        Err(why) => return Following::new(None, is_answer).end(Ending::Failed, Some(why)),
+    };
     let task = known.clone().or_else(|| errand.message.task_id.clone());
     let following = Following::new(task.clone(), is_answer).within(remote.most());
     let mut run = Run {
@@ -192,12 +198,13 @@ impl Run {
         }
     }
 
-    /// Whether a message that came to nothing is sent again. Work that was awarded is not waited for long while nobody is
-    /// there to take it: another bidder may be.
+    /// Whether a message that came to nothing is sent again. Work that another has bid for too is not waited for long while
+    /// nobody is there to take it, or where one who is there asks for more time than that.
     fn may_try_again(&self, error: &CallError, attempt: u32, begun: Instant) -> bool {
-        let Errand { bounds, is_awarded, message, .. } = &self.errand;
-        let is_untaken = *is_awarded && message.task_id.is_none() && matches!(error, CallError::Away(_));
-        let may_wait = !is_untaken || begun.elapsed() < Duration::from_millis(bounds.reach_ms);
+        let Errand { bounds, has_runner_up, message, .. } = &self.errand;
+        let is_untaken = *has_runner_up && message.task_id.is_none();
+        let waited = begun.elapsed() + error.asked_pause().unwrap_or_default();
+        let may_wait = !is_untaken || waited < Duration::from_millis(bounds.reach_ms);
         error.is_worth_another_try() && attempt + 1 < bounds.attempts && may_wait
     }
 
@@ -347,14 +354,23 @@ impl Run {
             return Ok(end);
         }
         let bounds = self.errand.bounds;
-        let most = Duration::from_millis(bounds.poll_ms).saturating_mul(bounds.polls);
-        let deadline = tokio::time::Instant::now() + most;
+        let pause = Duration::from_millis(bounds.poll_ms);
+        let deadline = tokio::time::Instant::now() + pause.saturating_mul(bounds.polls);
         loop {
-            match tokio::time::timeout_at(deadline, hook.next()).await {
+            let silence = tokio::time::Instant::now() + pause.saturating_mul(SILENT_POLLS);
+            match tokio::time::timeout_at(deadline.min(silence), hook.next()).await {
                 // A call back that makes no sense may come from anybody; it ends nothing.
                 Ok(Some(event)) => {
                     if let Ok(Some(end)) = self.hear(event).await {
                         return Ok(end);
+                    }
+                }
+                Err(_) if silence < deadline => {
+                    let Some(task) = self.following.task_id().map(str::to_owned) else { continue };
+                    match self.look(&task).await {
+                        Ok(Some(end)) => return Ok(end),
+                        Err(error) if !error.is_worth_another_try() => return Err(error),
+                        Ok(None) | Err(_) => {}
                     }
                 }
                 Ok(None) | Err(_) => {

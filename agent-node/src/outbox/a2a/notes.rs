@@ -1,9 +1,10 @@
 //! What an agent remembers of the foreign tasks that work for it: a restart does not begin one twice, and whatever ends
 //! their conversation ends them too.
 
+use crate::outbox::chance;
 use blackboard::store::{Batch, Filter, Key, Lane, Shared, Write};
 use protocol::{
-    a2a::card::AgentCard,
+    a2a::{card::AgentCard, errand::Bounds},
     ids::{AgentId, ConversationId, Digest},
 };
 use serde::{Deserialize, Serialize};
@@ -69,16 +70,37 @@ impl Page {
         Key::new(&[self.notes.agent.as_str(), self.notes.topic, self.conversation.as_str(), &name])
     }
 
-    /// The task that the errand became.
-    pub(super) fn known(&self, errand: &str) -> Option<String> {
-        let record = self.notes.store.latest(&self.key(errand)).map_err(|error| self.warn(&error)).ok()??;
-        let note = serde_json::from_slice::<Note>(&record.value).map_err(|error| self.warn(&error)).ok()?;
-        Some(note.task_id)
+    /// The task that the errand became, if it became one.
+    ///
+    /// # Errors
+    /// If that can't be read: whoever began it again would begin it twice.
+    pub(super) fn known(&self, errand: &str) -> Result<Option<String>, String> {
+        let unread = |error: &dyn std::fmt::Display| {
+            self.warn(error);
+            format!("what was noted of its task can't be read: {error}")
+        };
+        let Some(record) = self.notes.store.latest(&self.key(errand)).map_err(|error| unread(&error))? else {
+            return Ok(None);
+        };
+        let note = serde_json::from_slice::<Note>(&record.value).map_err(|error| unread(&error))?;
+        Ok(Some(note.task_id))
     }
 
-    /// Everything that is noted.
-    pub fn all(&self) -> Vec<Note> {
-        self.rows().unwrap_or_default().into_iter().map(|(_, note)| note).collect()
+    /// Has `end` take everything that is noted: at once, or as soon as it can be read.
+    pub fn each(self, end: impl FnOnce(Vec<Note>) + Send + 'static) {
+        let notes = |rows: Vec<(Key, Note)>| rows.into_iter().map(|(_, note)| note).collect();
+        if let Some(rows) = self.rows() {
+            return end(notes(rows));
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        drop(runtime.spawn(async move {
+            for failures in 1..Bounds::default().attempts {
+                tokio::time::sleep(Bounds::pause(failures, None, chance())).await;
+                if let Some(rows) = self.rows() {
+                    return end(notes(rows));
+                }
+            }
+        }));
     }
 
     /// What is noted, or `None` if that can't be read now. What is there and makes no sense is left out, and told of.
@@ -143,3 +165,77 @@ impl Page {
 
 /// The most foreign tasks of one conversation.
 const MOST: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blackboard::store::{Error, Pending, Record, Revision, Store, Watch, memory};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A store whose next so many reads fail.
+    struct Ailing(Shared, AtomicUsize);
+
+    impl Ailing {
+        fn reads<T>(&self, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+            let ails = |left: usize| left.checked_sub(1);
+            match self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, ails) {
+                Ok(_) => Err(Error::StorageFull),
+                Err(_) => read(),
+            }
+        }
+    }
+
+    impl Store for Ailing {
+        fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+            self.0.commit(lane, batch)
+        }
+
+        fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
+            self.reads(|| self.0.latest(key))
+        }
+
+        fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
+            self.reads(|| self.0.read(filter, after, limit))
+        }
+
+        fn head(&self) -> Revision {
+            self.0.head()
+        }
+
+        fn generation(&self) -> String {
+            self.0.generation()
+        }
+
+        fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
+            self.0.watch(filter, after)
+        }
+
+        fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+            self.0.trim(filter, before)
+        }
+    }
+
+    async fn page() -> (Arc<Ailing>, Page) {
+        let store = Arc::new(Ailing(memory::new(), AtomicUsize::new(0)));
+        let notes = Notes::of_peer(AgentId::parse("a-01").unwrap(), store.clone());
+        let page = notes.of(&"01890000-0000-7000-8000-000000000000".parse().unwrap());
+        let note = Note { task_id: "there".to_owned(), card: None };
+        page.write(vec![Write::Put(page.key("e"), serde_json::to_vec(&note).unwrap().into())]).await;
+        (store, page)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_can_not_be_read_now_is_not_taken_for_nothing() {
+        let (store, page) = page().await;
+        store.1.store(1, Ordering::SeqCst);
+        assert!(page.known("e").is_err());
+        assert_eq!(page.known("e"), Ok(Some("there".to_owned())));
+        assert_eq!(page.known("other"), Ok(None));
+
+        store.1.store(3, Ordering::SeqCst);
+        let (tell, told) = tokio::sync::oneshot::channel();
+        page.each(move |notes| drop(tell.send(notes)));
+        let told: Vec<_> = told.await.unwrap().into_iter().map(|note| note.task_id).collect();
+        assert_eq!(told, ["there"]);
+    }
+}

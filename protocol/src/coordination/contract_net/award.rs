@@ -40,8 +40,8 @@ impl ContractNet {
         let mut task = self.accountable.spec.clone();
         task.path.push(self.me.clone());
         let lease_ms = self.auction.lease_ms;
-        let award =
-            message::Award { task_id: task.task_id.clone(), epoch, lease_ms, task, extra: Map::new() };
+        let (task_id, is_last) = (task.task_id.clone(), next.is_empty());
+        let award = message::Award { task_id, epoch, lease_ms, task, is_last, extra: Map::new() };
         let mut told = self.tell(format!("award:{winner}:{epoch}"), &winner, Payload::Award(award));
         if let Effect::Tell(tell) = &mut told {
             tell.expires = Some(event.wall.plus(self.auction.accept()));
