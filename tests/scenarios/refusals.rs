@@ -1,7 +1,7 @@
 //! What is refused, with which status, and in which words; and that a refusal costs nobody anything.
 
 use crate::harness::{
-    Agent, Answer, Process, call, client, eventually, get,
+    Agent, Answer, Process, call, client, directory, eventually, file, get,
     peer::{Peer, now},
     refusal, says, state, with,
 };
@@ -136,6 +136,28 @@ async fn loops_and_endless_chains_are_refused() {
     is(&far, 422, "too_many_hops");
     assert!(says(&far).contains("16"), "{far:?}");
     assert_eq!(agent.post(&along(hops(15))).await.status, 202);
+}
+
+#[tokio::test]
+async fn who_asks_itself_again_and_again_is_stopped_at_the_first_repeat() {
+    let dir = directory();
+    let script = r#"#!/bin/sh
+read -r ask
+case "$ask" in
+*'"turn":1,'*) echo '{"type":"delegate","id":"d1","to":"again-01","description":"once more"}';;
+*) printf '{"type":"artifact","name":"heard","text":"%s"}\n' "$(printf '%s' "$ask" | tr -d '"\\')"; echo '{"type":"done"}';;
+esac
+"#;
+    let brain = file(dir.path(), "again.sh", script);
+    let team = format!(
+        "agents:\n  - {{ agent: again-01, open: true, skills: [again], brain: {{ exec: [sh, '{}'] }} }}\n",
+        brain.display()
+    );
+    let mesh = Process::up(&team).await;
+    let task = mesh.agent("again-01").ask(json!({ "taskId": "t-1", "description": "begin" })).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    let heard = task["artifacts"][0]["parts"][0]["text"].as_str().unwrap();
+    assert!(heard.contains("again-01 is already on the path, and asks itself: again-01"), "{heard}");
 }
 
 #[tokio::test]

@@ -109,6 +109,12 @@ impl AgentActor {
             (Some(capability), false) => Some(capability.clone()),
             (None, false) => Some(self.whoever_orchestrates()?),
         };
+        let mut path = self.path_to_here(&admit.envelope, &admit.by);
+        // Coordination only takes apart; its own part in what follows is asked of itself again.
+        let coordinates = capability.as_ref().is_some_and(|wanted| wanted.as_str() == joint::CAPABILITY);
+        if is_self && managed.is_none() && !coordinates {
+            self.once_by_itself(&mut path)?;
+        }
         let spec = TaskSpec {
             task_id,
             description: request.description,
@@ -117,7 +123,7 @@ impl AgentActor {
             artifacts: self.resolve(request.inline_artifacts, &request.artifacts, &admit.by)?,
             deadline: request.deadline,
             accepted_modes: request.accepted_modes,
-            path: self.path_to_here(&admit.envelope, &admit.by),
+            path,
             parent: request.parent_task_id.filter(|_| admit.by.agent().is_some()),
             root: root(&admit.by, request.on_behalf_of),
             contact: admit.contact.clone(),
@@ -502,6 +508,17 @@ impl AgentActor {
             message += &format!(" and {} more", there.len() - named.len());
         }
         Err(Problem::new(Reason::CapabilityNeeded, message).with("skills", named.join(",")))
+    }
+
+    /// What an agent asks of itself it does once: then it is on the path, for its own part as for everybody's.
+    fn once_by_itself(&self, path: &mut Vec<AgentId>) -> Result<(), Problem> {
+        if path.contains(&self.me) {
+            let way: Vec<_> = path.iter().map(AgentId::as_str).collect();
+            let message = format!("{} is already on the path, and asks itself: {}", self.me, way.join(" → "));
+            return Err(Problem::new(Reason::DelegationLoop, message));
+        }
+        path.push(self.me.clone());
+        Ok(())
     }
 
     fn path_to_here(&self, envelope: &Envelope, by: &Principal) -> Vec<AgentId> {
