@@ -42,18 +42,33 @@ pub struct Card {
     pub waits_for: Option<String>,
 }
 
+/// A card's description or version, or a skill's text, bytes.
+pub const MAX_TEXT: usize = 4_096;
+/// A card's skills.
+pub const MAX_SKILLS: usize = 256;
+/// Tags of a skill, its examples, and its media types.
+pub const MAX_PER_SKILL: usize = 64;
+/// A media type, bytes.
+pub const MAX_MODE: usize = 128;
+
 /// One thing an agent can do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Skill {
     /// The capability.
     pub id: Capability,
+    /// What people call it; empty means its id.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// For people.
     #[serde(default)]
     pub description: String,
     /// Further capabilities it counts as.
     #[serde(default)]
     pub tags: Vec<Capability>,
+    /// Things that can be asked of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<String>,
     /// Media types it can answer in; empty means any.
     #[serde(default)]
     pub output_modes: Vec<String>,

@@ -1,7 +1,7 @@
 //! Whether a registration is one: who asks, and whether the card holds water.
 
 use protocol::{
-    card::Card,
+    card::{Card, MAX_MODE, MAX_PER_SKILL, MAX_SKILLS, MAX_TEXT},
     ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
@@ -20,9 +20,6 @@ pub struct Application {
 }
 
 const MAX_INSTANCE: usize = 128;
-const MAX_TEXT: usize = 4_096;
-const MAX_SKILLS: usize = 256;
-const MAX_PER_SKILL: usize = 64;
 
 impl Application {
     /// Whether everything in it is within its limits.
@@ -36,20 +33,27 @@ impl Application {
             return refuse(format!("card.agentId: {} is a service's name", card.agent_id));
         }
         let texts = [&card.description, &card.version].into_iter();
-        if texts.chain(card.skills.iter().map(|skill| &skill.description)).any(|text| text.len() > MAX_TEXT) {
-            return refuse(format!("card: description and version may have {MAX_TEXT} bytes each"));
+        let said = card
+            .skills
+            .iter()
+            .flat_map(|skill| [&skill.name, &skill.description].into_iter().chain(&skill.examples));
+        if texts.chain(said).any(|text| text.len() > MAX_TEXT) {
+            return refuse(format!(
+                "card: a description, version, name or example may have {MAX_TEXT} bytes"
+            ));
         }
         if card.skills.len() > MAX_SKILLS {
             return refuse(format!("card.skills may have {MAX_SKILLS} members"));
         }
         let crowded = |skill: &protocol::card::Skill| {
-            skill.tags.len() > MAX_PER_SKILL
-                || skill.output_modes.len() > MAX_PER_SKILL
-                || skill.output_modes.iter().any(|mode| mode.len() > MAX_INSTANCE)
+            [skill.tags.len(), skill.examples.len(), skill.output_modes.len()]
+                .iter()
+                .any(|count| *count > MAX_PER_SKILL)
+                || skill.output_modes.iter().any(|mode| mode.len() > MAX_MODE)
         };
         if let Some(skill) = card.skills.iter().find(|skill| crowded(skill)) {
             return refuse(format!(
-                "card.skills: {} may have {MAX_PER_SKILL} tags and {MAX_PER_SKILL} outputModes of {MAX_INSTANCE} bytes",
+                "card.skills: {} may have {MAX_PER_SKILL} tags, examples and outputModes of {MAX_MODE} bytes",
                 skill.id
             ));
         }

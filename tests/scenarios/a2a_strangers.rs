@@ -126,6 +126,9 @@ async fn what_the_edge_refuses_is_said_in_the_words_of_the_binding() {
     let large = json!({ "message": said("m", &"x".repeat(400 * 1024)) });
     let (status, told) = answer(called(&mesh, "one-01", "/a2a/rpc", &large)).await;
     assert_eq!((status, &told["error"]["code"]), (413, &json!(-32014)), "{told}");
+    let packed = called(&mesh, "one-01", "/a2a/v1/message:send", &body).header("content-encoding", "gzip");
+    let (status, told) = answer(packed).await;
+    assert_eq!((status, &told["error"]["code"]), (400, &json!(400)), "the status is the one it says: {told}");
 
     let card = format!("{}/.well-known/agent-card.json", mesh.agents["one-01"]);
     let (status, card) = forged(client().get(card)).await;

@@ -354,6 +354,27 @@ async fn a_card_that_its_key_did_not_sign_or_that_can_not_do_what_is_wanted_is_r
 }
 
 #[actix::test]
+async fn what_its_card_says_of_a_skill_is_known_to_the_mesh_within_what_that_takes() {
+    let long = "ä".repeat(5_000);
+    let skills = json!([{ "id": "get_forecast", "name": "Weather forecast", "description": long,
+        "tags": vec!["weather"; 100], "examples": ["Will it rain?"] }]);
+    let card = json!({ "description": long, "skills": skills }).to_string();
+    let foreign = weather(&card, Play::Answers("it won't")).await;
+    let (mesh, desk) = up(&foreign, "").await;
+    let entry = mesh.entry_where("weather-bot", |_| true).await;
+    assert_eq!(entry["card"]["description"].as_str().map(str::len), Some(4_096));
+    let bot = mesh.agent("weather-bot");
+    let card = call(Method::GET, &format!("{}/.well-known/agent-card.json", bot.url), None).await;
+    let skill = &card.body["skills"][0];
+    assert_eq!((&skill["name"], &skill["examples"]), (&json!("Weather forecast"), &json!(["Will it rain?"])));
+    // Its example is what a request is matched by.
+    let planned = json!({ "description": "Will it rain?", "capability": "coordinate" });
+    let task = desk.ask(planned).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    assert!(message(&task).contains("it won't"), "{task:#}");
+}
+
+#[actix::test]
 async fn its_media_types_are_those_of_its_card() {
     let foreign = weather("{}", Play::Answers("fine")).await;
     let (mesh, _) = up(&foreign, "").await;
@@ -391,4 +412,20 @@ async fn one_command_lets_an_agent_join_by_its_card() {
     assert_eq!(entry["card"]["skills"][0]["id"], "get_forecast");
     let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("fine"));
+}
+
+#[actix::test]
+async fn a_name_that_is_a_services_is_none_for_an_agent_that_joins() {
+    let foreign = Foreign::start("Registry", forecast(), json!({}), Play::Answers("fine")).await;
+    let join = move |more: &[&str]| {
+        let args =
+            [&["join", &foreign.url, "--allow", "127.0.0.0/8", "--registry", "http://127.0.0.1:9"], more]
+                .concat();
+        mesh(&args, &[])
+    };
+    let refused = move || [join(&[]), join(&["--as", "mesh"])];
+    for (code, _, said) in tokio::task::spawn_blocking(refused).await.unwrap() {
+        assert_eq!(code, 6, "{said}");
+        assert!(said.contains("a service's name and no agent's; say --as AGENT"), "{said}");
+    }
 }

@@ -142,7 +142,9 @@ async fn bare(store: &Shared, commits: usize) -> anyhow::Result<Duration> {
 fn bidder(number: usize) -> anyhow::Result<Seat> {
     let build = Skill {
         id: Capability::parse(CAPABILITY)?,
+        name: String::new(),
         description: String::new(),
+        examples: Vec::new(),
         tags: Vec::new(),
         output_modes: Vec::new(),
     };

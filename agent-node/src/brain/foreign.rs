@@ -23,12 +23,13 @@ use protocol::{
         vetting::Vetted,
     },
     artifact::{Content, Part},
-    card::Skill,
+    card::{MAX_MODE, MAX_PER_SKILL, MAX_SKILLS, MAX_TEXT, Skill},
     coordination::thought::{About, Progress, TurnEnd},
     ids::{Capability, ConversationId, EffectId},
 };
 use serde_json::json;
 use std::{
+    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -249,18 +250,30 @@ impl Brain for Arc<Foreign> {
     }
 }
 
-/// A card's skills as capabilities of the mesh.
+/// A card's skills as capabilities of the mesh, within what the registry takes.
 pub fn capabilities(vetted: &Vetted) -> Vec<Skill> {
     let named = |text: &str| Capability::parse(text).or_else(|_| Capability::parse(&plain(text))).ok();
     let skill = |skill: &protocol::a2a::card::AgentSkill| {
+        let modes = vetted.output_modes(Some(skill)).iter().filter(|mode| mode.len() <= MAX_MODE);
         Some(Skill {
             id: named(&skill.id)?,
-            description: skill.description.clone(),
-            tags: skill.tags.iter().filter_map(|tag| named(tag)).collect(),
-            output_modes: vetted.output_modes(Some(skill)).to_vec(),
+            name: clipped(&skill.name),
+            description: clipped(&skill.description),
+            tags: skill.tags.iter().filter_map(|tag| named(tag)).take(MAX_PER_SKILL).collect(),
+            examples: skill.examples.iter().take(MAX_PER_SKILL).map(|example| clipped(example)).collect(),
+            output_modes: modes.take(MAX_PER_SKILL).cloned().collect(),
         })
     };
-    vetted.card.skills.iter().filter_map(skill).collect()
+    let mut seen = BTreeSet::new();
+    let mut all: Vec<_> = vetted.card.skills.iter().filter_map(skill).collect();
+    all.retain(|skill| seen.insert(skill.id.clone()));
+    all.truncate(MAX_SKILLS);
+    all
+}
+
+/// The beginning of `text`, as long as a card's text may be.
+pub fn clipped(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
 }
 
 /// `text` within the grammar of ids: `Weather Forecast!` becomes `weather-forecast`.

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     brain::foreign::ForeignConfig,
-    brain::foreign::plain,
+    brain::foreign::{clipped, plain},
     config::{AgentConfig, BadConfig, BrainConfig, Fault, MeshConfig, Profile, Team},
     node::Service,
     outbox::{
@@ -95,7 +95,10 @@ fn named(join: &Join) -> Result<(AgentId, String), Failure> {
         None => AgentId::parse(&plain(&vetted.card.name))
             .map_err(|_| refused(format!("{:?} makes no id; say --as AGENT", vetted.card.name)))?,
     };
-    Ok((id, vetted.card.description))
+    if id.is_reserved() {
+        return Err(refused(format!("{id} is a service's name and no agent's; say --as AGENT")));
+    }
+    Ok((id, clipped(&vetted.card.description)))
 }
 
 fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Result<Team, BadConfig> {

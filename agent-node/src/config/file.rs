@@ -142,6 +142,9 @@ pub(super) struct SkillMembers {
     /// The capability.
     #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
     id: Capability,
+    /// What people call it; its id if not given.
+    #[serde(default)]
+    name: String,
     /// For people.
     #[serde(default)]
     description: String,
@@ -149,6 +152,9 @@ pub(super) struct SkillMembers {
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     tags: Vec<Capability>,
+    /// Things that can be asked of it.
+    #[serde(default)]
+    examples: Vec<String>,
     /// Media types it can answer in; none means any.
     #[serde(default)]
     output_modes: Vec<String>,
@@ -168,10 +174,12 @@ impl From<SkillFile> for Skill {
     fn from(skill: SkillFile) -> Self {
         match skill {
             SkillFile::Name(id) => {
-                Self { id, description: String::new(), tags: Vec::new(), output_modes: Vec::new() }
+                let (name, description) = (String::new(), String::new());
+                let (tags, examples, output_modes) = (Vec::new(), Vec::new(), Vec::new());
+                Self { id, name, description, tags, examples, output_modes }
             }
-            SkillFile::Full(SkillMembers { id, description, tags, output_modes }) => {
-                Self { id, description, tags, output_modes }
+            SkillFile::Full(SkillMembers { id, name, description, tags, examples, output_modes }) => {
+                Self { id, name, description, tags, examples, output_modes }
             }
         }
     }

@@ -2,7 +2,7 @@
 //! a node starts while the foreign agent is away; without one its agent waits until it is back.
 
 use crate::{
-    brain::foreign::{Foreign, ForeignConfig, capabilities},
+    brain::foreign::{Foreign, ForeignConfig, capabilities, clipped},
     config::AgentConfig,
     outbox::{
         a2a::{
@@ -107,7 +107,7 @@ impl Abroad {
             return Err("none of its skills has a name that can be a capability".to_owned());
         }
         if description.is_empty() {
-            description.clone_from(&vetted.card.description);
+            description = clipped(&vetted.card.description);
         }
         let modes = Some((vetted.all_input_modes(), vetted.all_output_modes()));
         brain.know(vetted).await?;

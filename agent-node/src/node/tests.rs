@@ -16,7 +16,9 @@ fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
         description: String::new(),
         skills: vec![Skill {
             id: Capability::parse(skill).unwrap(),
+            name: String::new(),
             description: String::new(),
+            examples: Vec::new(),
             tags: Vec::new(),
             output_modes: Vec::new(),
         }],

@@ -254,10 +254,10 @@ fn skills(card: &Card) -> Vec<AgentSkill> {
         let tags: Vec<_> = skill.tags.iter().map(ToString::to_string).collect();
         AgentSkill {
             id: skill.id.to_string(),
-            name: skill.id.to_string(),
+            name: if skill.name.is_empty() { skill.id.to_string() } else { skill.name.clone() },
             description: described.to_owned(),
             tags: if tags.is_empty() { vec![skill.id.to_string()] } else { tags },
-            examples: Vec::new(),
+            examples: skill.examples.clone(),
             input_modes: Vec::new(),
             output_modes: skill.output_modes.clone(),
             security_requirements: Vec::new(),

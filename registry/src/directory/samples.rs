@@ -10,7 +10,9 @@ use std::sync::Arc;
 pub(crate) fn card(id: &str, skills: &[&str]) -> Arc<Card> {
     let skill = |id: &&str| Skill {
         id: Capability::parse(id).unwrap(),
+        name: String::new(),
         description: String::new(),
+        examples: Vec::new(),
         tags: Vec::new(),
         output_modes: Vec::new(),
     };

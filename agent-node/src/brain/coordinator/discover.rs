@@ -28,10 +28,13 @@ impl Found {
                 .map(|skill| Advertised {
                     agent: peer.agent_id.to_string(),
                     skill: skill.id.to_string(),
-                    name: skill.id.as_str().replace(['-', '_'], " "),
+                    name: match skill.name.is_empty() {
+                        true => skill.id.as_str().replace(['-', '_'], " "),
+                        false => skill.name.clone(),
+                    },
                     description: skill.description.clone(),
                     tags: skill.tags.iter().map(ToString::to_string).collect(),
-                    examples: Vec::new(),
+                    examples: skill.examples.clone(),
                 })
                 .collect(),
             Self::Foreign(remote) => {

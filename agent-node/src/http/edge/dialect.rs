@@ -39,7 +39,7 @@ impl Dialect {
         }
     }
 
-    /// `error` in these words, with its own status and headers.
+    /// `error` in these words, with its own headers, and with its own status unless the words have another for it.
     pub(super) fn put(self, error: Error) -> Error {
         let Some(problem) = problem_of(&error).filter(|_| self != Self::House) else { return error };
         let said = A2aError::from(problem.clone());
@@ -48,12 +48,18 @@ impl Dialect {
             Self::Rpc => json!({ "jsonrpc": "2.0", "id": Value::Null, "error": said.to_rpc() }),
             Self::Rest | Self::House => said.to_rest(),
         };
-        Put { error, body: body.to_string().into() }.into()
+        let status = match self {
+            Self::Rest => StatusCode::from_u16(said.kind.http_status()).ok(),
+            Self::Rpc | Self::House => None,
+        };
+        let status = status.unwrap_or_else(|| error.as_response_error().status_code());
+        Put { error, status, body: body.to_string().into() }.into()
     }
 }
 
 struct Put {
     error: Error,
+    status: StatusCode,
     body: Bytes,
 }
 
@@ -71,13 +77,14 @@ impl fmt::Display for Put {
 
 impl ResponseError for Put {
     fn status_code(&self) -> StatusCode {
-        self.error.as_response_error().status_code()
+        self.status
     }
 
     fn error_response(&self) -> HttpResponse {
         let answer = self.error.error_response();
         let mut answer =
             answer.map_body(|_, under| BoxBody::new(Words { said: self.body.clone(), _under: under }));
+        *answer.status_mut() = self.status;
         answer.headers_mut().remove(CONTENT_LENGTH);
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         answer

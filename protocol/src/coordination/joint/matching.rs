@@ -62,7 +62,8 @@ const DEEDS: &[&str] = &[
     "teach",
 ];
 
-/// The words of all advertised skills, and how many skills have each.
+/// The words of all advertised skills, and how many skills have each. One that several agents offer counts once: the more
+/// can do it, the less it must be for lack of words of its own that nobody does.
 #[derive(Debug, Clone, Default)]
 pub struct Vocabulary {
     spread: BTreeMap<String, usize>,
@@ -129,9 +130,12 @@ impl Vocabulary {
     /// The words of `skills`.
     pub fn of(skills: &[Advertised]) -> Self {
         let mut this = Self::default();
+        let mut counted = BTreeSet::new();
         for skill in skills {
             for word in places(skill).into_keys() {
-                *this.spread.entry(word).or_default() += 1;
+                if counted.insert((word.clone(), skill.skill.as_str())) {
+                    *this.spread.entry(word).or_default() += 1;
+                }
             }
             let first = skill.skill.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
             this.deeds.insert(stem(&first.to_lowercase()));

@@ -66,6 +66,19 @@ fn a_request_is_taken_apart_and_each_part_finds_its_skill() {
 }
 
 #[test]
+fn a_skill_that_several_agents_offer_is_found_as_one_that_a_single_one_does() {
+    let forecast = |agent: &str| {
+        skill(agent, "get_forecast", "Weather forecast for a place and a day", &["weather", "forecast"], &[])
+    };
+    let found = |skills: &[Advertised]| {
+        let plan = plan("Is the weather good for an outdoor meeting?", &Terms::default(), skills);
+        plan.items.into_iter().map(|item| item.agent).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&[forecast("a")]), ["a"]);
+    assert_eq!(found(&["a", "b", "c", "d"].map(forecast)), ["a"]);
+}
+
+#[test]
 fn a_shared_word_is_not_a_match_and_the_plan_says_why() {
     for text in [
         "Draft a poem about the weather",

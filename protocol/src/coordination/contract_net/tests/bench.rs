@@ -33,7 +33,9 @@ pub(super) fn peer(agent: &str) -> Candidate {
             version: String::new(),
             skills: vec![Skill {
                 id: Capability::parse(WORK).unwrap(),
+                name: String::new(),
                 description: String::new(),
+                examples: Vec::new(),
                 tags: vec![],
                 output_modes: vec![],
             }],
