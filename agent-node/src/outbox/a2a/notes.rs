@@ -224,7 +224,7 @@ mod tests {
         (store, page)
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn what_can_not_be_read_now_is_not_taken_for_nothing() {
         let (store, page) = page().await;
         store.1.store(1, Ordering::SeqCst);
