@@ -2,15 +2,15 @@
 
 use crate::{
     ids::{Address, AgentId, ConversationId, Digest, MessageId},
-    message::{Kind, Payload},
+    message::{Content, Kind, Payload},
     problem::{Problem, Reason},
     time::WallTime,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Map, Value};
 
 /// One message between agents, or from a user to an agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Envelope {
     /// The sender's name for it.
@@ -23,29 +23,57 @@ pub struct Envelope {
     #[serde(flatten)]
     pub payload: Payload,
     /// When the sender wrote it; informational.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub timestamp: Option<WallTime>,
     /// The recipient's conversation it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub conversation_id: Option<ConversationId>,
     /// The message it answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub in_reply_to: Option<MessageId>,
     /// The sender's conversation, which an answer should name as its `conversationId`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub reply_conversation_id: Option<ConversationId>,
     /// Where the answer goes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub reply_to: Option<String>,
     /// When it is of no use any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub expires_at: Option<WallTime>,
     /// The agents it came through, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub path: Vec<AgentId>,
     /// Members nobody here knows, kept as they came.
-    #[serde(default, skip_serializing_if = "Map::is_empty", rename = "$extra")]
+    #[serde(default, rename = "$extra")]
     pub extra: Map<String, Value>,
+}
+
+/// Written by hand: a journal writes every message, and what serde makes of a flattened member takes twice as long.
+impl Serialize for Envelope {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        fn given<S: SerializeStruct, T: Serialize>(
+            to: &mut S,
+            name: &'static str,
+            member: Option<&T>,
+        ) -> Result<(), S::Error> {
+            member.map_or(Ok(()), |member| to.serialize_field(name, member))
+        }
+        let mut members = to.serialize_struct("Envelope", 12)?;
+        members.serialize_field("messageId", &self.message_id)?;
+        members.serialize_field("fromAgentId", &self.from_agent_id)?;
+        members.serialize_field("toAgentId", &self.to_agent_id)?;
+        members.serialize_field("type", &self.kind())?;
+        members.serialize_field("payload", &Content(&self.payload))?;
+        given(&mut members, "timestamp", self.timestamp.as_ref())?;
+        given(&mut members, "conversationId", self.conversation_id.as_ref())?;
+        given(&mut members, "inReplyTo", self.in_reply_to.as_ref())?;
+        given(&mut members, "replyConversationId", self.reply_conversation_id.as_ref())?;
+        given(&mut members, "replyTo", self.reply_to.as_ref())?;
+        given(&mut members, "expiresAt", self.expires_at.as_ref())?;
+        given(&mut members, "path", Some(&self.path).filter(|path| !path.is_empty()))?;
+        given(&mut members, "$extra", Some(&self.extra).filter(|extra| !extra.is_empty()))?;
+        members.end()
+    }
 }
 
 /// The member that stands in for `payload` in a message between agents whose payload is too large to be posted: the
@@ -68,11 +96,12 @@ impl Envelope {
     /// The envelope a parsed body holds. `minted` names the message if its sender did not.
     /// The problem names the member that is wrong.
     pub fn from_json(body: Value, minted: impl FnOnce() -> MessageId) -> Result<Self, Problem> {
-        let Value::Object(mut members) = body else {
+        let Value::Object(members) = body else {
             return Err(Problem::new(Reason::InvalidField, "the body must be a JSON object"));
         };
-        let kind = Kind::parse(&required::<String>(&mut members, "type")?)?;
-        let content = match members.remove("payload") {
+        let members = Members::of(members);
+        let kind = Kind::parse(&required::<String>(members.kind, "type")?)?;
+        let content = match members.payload {
             Some(Value::Object(content)) => content,
             Some(Value::String(text)) => {
                 let held =
@@ -87,24 +116,24 @@ impl Envelope {
             Some(_) => return Err(invalid("payload", "must be an object, or a string that holds one")),
             None => return Err(invalid("payload", "is required")),
         };
-        let reply_to = optional(&mut members, "replyTo")?;
+        let reply_to = optional(members.reply_to, "replyTo")?;
         let reply_to = match (reply_to, content.get("replyTo")) {
             (None, Some(Value::String(url))) => Some(url.clone()),
             (given, _) => given,
         };
         Ok(Self {
-            message_id: optional(&mut members, "messageId")?.unwrap_or_else(minted),
-            from_agent_id: required(&mut members, "fromAgentId")?,
-            to_agent_id: required(&mut members, "toAgentId")?,
+            message_id: optional(members.message_id, "messageId")?.unwrap_or_else(minted),
+            from_agent_id: required(members.from_agent_id, "fromAgentId")?,
+            to_agent_id: required(members.to_agent_id, "toAgentId")?,
             payload: Payload::parse(kind, content)?,
-            timestamp: optional(&mut members, "timestamp")?,
-            conversation_id: optional(&mut members, "conversationId")?,
-            in_reply_to: optional(&mut members, "inReplyTo")?,
-            reply_conversation_id: optional(&mut members, "replyConversationId")?,
+            timestamp: optional(members.timestamp, "timestamp")?,
+            conversation_id: optional(members.conversation_id, "conversationId")?,
+            in_reply_to: optional(members.in_reply_to, "inReplyTo")?,
+            reply_conversation_id: optional(members.reply_conversation_id, "replyConversationId")?,
             reply_to,
-            expires_at: optional(&mut members, "expiresAt")?,
-            path: optional(&mut members, "path")?.unwrap_or_default(),
-            extra: members,
+            expires_at: optional(members.expires_at, "expiresAt")?,
+            path: optional(members.path, "path")?.unwrap_or_default(),
+            extra: members.extra,
         })
     }
 
@@ -141,11 +170,55 @@ fn invalid(member: &str, what: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::InvalidField, format!("{member} {what}")).with("field", member)
 }
 
-fn optional<T: serde::de::DeserializeOwned>(
-    members: &mut Map<String, Value>,
-    name: &str,
-) -> Result<Option<T>, Problem> {
-    match members.remove(name) {
+/// The members of a body, each in its place.
+#[derive(Default)]
+struct Members {
+    kind: Option<Value>,
+    payload: Option<Value>,
+    message_id: Option<Value>,
+    from_agent_id: Option<Value>,
+    to_agent_id: Option<Value>,
+    timestamp: Option<Value>,
+    conversation_id: Option<Value>,
+    in_reply_to: Option<Value>,
+    reply_conversation_id: Option<Value>,
+    reply_to: Option<Value>,
+    expires_at: Option<Value>,
+    path: Option<Value>,
+    extra: Map<String, Value>,
+}
+
+impl Members {
+    /// Every message passes here: one walk over what it has costs less than a search for each member that it may have.
+    fn of(body: Map<String, Value>) -> Self {
+        let mut members = Self::default();
+        for (name, value) in body {
+            let place = match name.as_str() {
+                "type" => &mut members.kind,
+                "payload" => &mut members.payload,
+                "messageId" => &mut members.message_id,
+                "fromAgentId" => &mut members.from_agent_id,
+                "toAgentId" => &mut members.to_agent_id,
+                "timestamp" => &mut members.timestamp,
+                "conversationId" => &mut members.conversation_id,
+                "inReplyTo" => &mut members.in_reply_to,
+                "replyConversationId" => &mut members.reply_conversation_id,
+                "replyTo" => &mut members.reply_to,
+                "expiresAt" => &mut members.expires_at,
+                "path" => &mut members.path,
+                _ => {
+                    members.extra.insert(name, value);
+                    continue;
+                }
+            };
+            *place = Some(value);
+        }
+        members
+    }
+}
+
+fn optional<T: serde::de::DeserializeOwned>(member: Option<Value>, name: &str) -> Result<Option<T>, Problem> {
+    match member {
         None | Some(Value::Null) => Ok(None),
         Some(value) => serde_json::from_value(value)
             .map(Some)
@@ -153,9 +226,72 @@ fn optional<T: serde::de::DeserializeOwned>(
     }
 }
 
-fn required<T: serde::de::DeserializeOwned>(
-    members: &mut Map<String, Value>,
-    name: &str,
-) -> Result<T, Problem> {
-    optional(members, name)?.ok_or_else(|| invalid(name, "is required"))
+fn required<T: serde::de::DeserializeOwned>(member: Option<Value>, name: &str) -> Result<T, Problem> {
+    optional(member, name)?.ok_or_else(|| invalid(name, "is required"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(body: &Value) -> Result<Envelope, Problem> {
+        Envelope::from_json(body.clone(), || MessageId::parse("minted").unwrap())
+    }
+
+    #[test]
+    fn every_member_is_read_and_written_where_it_stands() {
+        let body = json!({
+            "messageId": "m-1", "fromAgentId": "a-1", "toAgentId": "b-1", "type": "task-cancel",
+            "payload": { "taskId": "t-1", "reason": "late", "x-why": [1] },
+            "timestamp": "2026-11-21T08:00:00.000Z", "conversationId": "c-1", "inReplyTo": "m-0",
+            "replyConversationId": "c-2", "replyTo": "http://127.0.0.1:1/a2a/messages",
+            "expiresAt": "2026-11-21T09:00:00.000Z", "path": ["a-0", "a-1"], "x-trace": { "deep": null },
+        });
+        let envelope = read(&body).unwrap();
+        assert_eq!(envelope.to_json(), body);
+        // Among our own records what nobody knows has a place of its own.
+        let kept = serde_json::to_value(&envelope).unwrap();
+        assert_eq!(kept["$extra"], json!({ "x-trace": { "deep": null } }));
+        assert_eq!(serde_json::from_value::<Envelope>(kept).unwrap(), envelope);
+    }
+
+    #[test]
+    fn members_that_are_not_there_are_not_written_and_the_name_is_minted() {
+        let body = json!({
+            "fromAgentId": "a-1", "toAgentId": "b-1", "type": "task-cancel", "payload": { "taskId": "t-1" },
+            "timestamp": null, "path": null,
+        });
+        let envelope = read(&body).unwrap();
+        let written = json!({
+            "messageId": "minted", "fromAgentId": "a-1", "toAgentId": "b-1", "type": "task-cancel",
+            "payload": { "taskId": "t-1" },
+        });
+        assert_eq!(envelope.to_json(), written);
+        assert_eq!(serde_json::to_value(&envelope).unwrap(), written);
+    }
+
+    #[test]
+    fn what_is_missing_or_of_a_wrong_type_is_named() {
+        let whole = json!({
+            "fromAgentId": "a-1", "toAgentId": "b-1", "type": "task-cancel", "payload": { "taskId": "t-1" },
+        });
+        for member in ["fromAgentId", "toAgentId", "type", "payload"] {
+            let mut body = whole.clone();
+            body.as_object_mut().unwrap().remove(member);
+            let problem = read(&body).unwrap_err();
+            assert_eq!(
+                (problem.reason, problem.message),
+                (Reason::InvalidField, format!("{member} is required"))
+            );
+        }
+        for member in
+            ["messageId", "timestamp", "conversationId", "inReplyTo", "replyTo", "expiresAt", "path"]
+        {
+            let mut body = whole.clone();
+            body[member] = json!(7);
+            let problem = read(&body).unwrap_err();
+            assert!(problem.message.starts_with(&format!("{member} is invalid")), "{}", problem.message);
+        }
+    }
 }

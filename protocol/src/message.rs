@@ -10,7 +10,7 @@ use crate::{
     task::{Status, TaskSpec, TaskState},
     time::WallTime,
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 macro_rules! kinds {
@@ -61,6 +61,15 @@ macro_rules! kinds {
             /// The typed content of a `kind` message; the problem names the member that is wrong.
             pub fn parse(kind: Kind, members: Map<String, Value>) -> Result<Self, Problem> {
                 Ok(match kind { $(Kind::$name => Self::$name(typed(members)?),)* })
+            }
+        }
+
+        /// What stands under `payload`, without its kind.
+        pub(crate) struct Content<'a>(pub(crate) &'a Payload);
+
+        impl Serialize for Content<'_> {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                match self.0 { $(Payload::$name(content) => content.serialize(to),)* }
             }
         }
     };

@@ -129,7 +129,7 @@ impl AgentActor {
         }
         self.check_time(&admit)?;
         self.check_path(&admit)?;
-        self.route(admit, ctx)
+        self.route(admit, key, ctx)
     }
 
     fn check_recipient(&self, admit: &Admit) -> Result<(), Problem> {
@@ -227,7 +227,7 @@ impl AgentActor {
             return Err(reused());
         }
         Ok(Some(now(Ok(Ack {
-            message_id: receipt.message_id,
+            message_id: admit.envelope.message_id.clone(),
             task_id: receipt.task_id,
             conversation_id: receipt.conversation_id,
             duplicate: true,
@@ -310,11 +310,8 @@ impl AgentActor {
         None
     }
 
-    pub(super) fn receipt(&self, envelope: &Envelope, by: &Principal, digest: Digest) -> Receipt {
+    pub(super) fn receipt(&self, envelope: &Envelope, digest: Digest) -> Receipt {
         Receipt {
-            message_id: envelope.message_id.clone(),
-            by: by.clone(),
-            from: envelope.from_agent_id.clone(),
             digest,
             kind: envelope.kind(),
             task_id: envelope.payload.task_id().cloned(),
@@ -326,9 +323,14 @@ impl AgentActor {
 
     /// A message for a conversation there is: recorded with it. One for a conversation that has ended is recorded too,
     /// and changes nothing.
-    pub(super) fn hear(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
+    pub(super) fn hear(
+        &mut self,
+        admit: Admit,
+        key: store::Key,
+        ctx: &mut Context<Self>,
+    ) -> Result<Durable, Problem> {
         let Admit { envelope, by, digest, .. } = admit;
-        let mut receipt = self.receipt(&envelope, &by, digest);
+        let mut receipt = self.receipt(&envelope, digest);
         let by_task = || {
             let task = envelope.payload.task_id()?;
             let of = |owner: &Principal| self.tasks.get(&(task.clone(), owner.clone())).cloned();
@@ -336,7 +338,7 @@ impl AgentActor {
         };
         let Some(id) = self.conversation_of(&envelope).or_else(by_task) else {
             self.check_not_parked(&envelope)?;
-            return self.hear_late(&envelope, &by, receipt, ctx);
+            return self.hear_late(&envelope, &by, (key, receipt), ctx);
         };
         let Some(conversation) = self.conversations.get_mut(&id) else {
             return Err(Problem::new(Reason::Internal, "the conversation vanished"));
@@ -352,14 +354,13 @@ impl AgentActor {
             .filter(|effect| effect.conversation == id)
             .and_then(|effect| conversation.label_answered(&effect));
         let ack = Ack {
-            message_id: receipt.message_id.clone(),
+            message_id: envelope.message_id.clone(),
             task_id: receipt.task_id.clone(),
             conversation_id: Some(id.clone()),
             duplicate: false,
             ended: None,
         };
-        let sealed = receipt.sealed(&self.me).map_err(super::open::internal)?;
-        let key = sealed.key.clone();
+        let sealed = receipt.sealed(key.clone()).map_err(super::open::internal)?;
         self.in_flight.insert(key, (digest, Vec::new()));
         self.counts.admitted += 1;
         let (waiter, durable) = promise();

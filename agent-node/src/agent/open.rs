@@ -12,7 +12,7 @@ use crate::conversation::{
     spill,
 };
 use actix::Context;
-use blackboard::store::{Batch, Lane, Write};
+use blackboard::store::{Batch, Key, Lane, Write};
 use protocol::{
     artifact::{Artifact, ArtifactRef, Content, Part},
     coordination::{
@@ -52,7 +52,12 @@ pub(super) struct Came {
 }
 
 impl AgentActor {
-    pub(super) fn route(&mut self, admit: Admit, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
+    pub(super) fn route(
+        &mut self,
+        admit: Admit,
+        key: Key,
+        ctx: &mut Context<Self>,
+    ) -> Result<Durable, Problem> {
         match &admit.envelope.payload {
             Payload::TaskRequest(_) => self.take_task(admit, ctx),
             Payload::Award(_) => self.take_award(admit, ctx),
@@ -70,7 +75,7 @@ impl AgentActor {
             | Payload::Cfp(_)
             | Payload::Bid(_)
             | Payload::NoBid(_)
-            | Payload::Reject(_) => self.hear(admit, ctx),
+            | Payload::Reject(_) => self.hear(admit, key, ctx),
         }
     }
 
@@ -260,7 +265,9 @@ impl AgentActor {
         task: Option<(TaskSpec, Digest, Option<u64>)>,
         ctx: &mut Context<Self>,
     ) -> Result<Durable, Problem> {
-        let mut receipt = self.receipt(&admit.envelope, &admit.by, admit.digest);
+        let Envelope { message_id, from_agent_id, .. } = &admit.envelope;
+        let key = keys::receipt(&self.me, message_id, &admit.by, from_agent_id);
+        let mut receipt = self.receipt(&admit.envelope, admit.digest);
         receipt.task_id = task.as_ref().map(|(spec, _, _)| spec.task_id.clone()).or(receipt.task_id);
         let pending = ConversationId::parse("pending").unwrap_or_else(|_| unreachable!("`pending` is an id"));
         let references = references(&admit.envelope.payload);
@@ -271,7 +278,7 @@ impl AgentActor {
             ..TaskRow::new(spec, admit.by.clone(), pending, receipt.at)
         });
         let ack = Ack {
-            message_id: receipt.message_id.clone(),
+            message_id: message_id.clone(),
             task_id: receipt.task_id.clone(),
             conversation_id: None,
             duplicate: false,
@@ -305,7 +312,7 @@ impl AgentActor {
             older,
             ..Came::default()
         };
-        Ok(self.begin(pattern, task, Some(receipt), came, ack, ctx))
+        Ok(self.begin(pattern, task, Some((key, receipt)), came, ack, ctx))
     }
 
     /// Opens a conversation; the answer comes when its first step is durable.
@@ -313,7 +320,7 @@ impl AgentActor {
         &mut self,
         pattern: AnyPattern,
         task: Option<TaskRow>,
-        receipt: Option<Receipt>,
+        receipt: Option<(Key, Receipt)>,
         came: Came,
         mut ack: Ack,
         ctx: &mut Context<Self>,
@@ -323,8 +330,10 @@ impl AgentActor {
             Err(error) => return now(Err(internal(error))),
         };
         ack.conversation_id = Some(id.clone());
-        let receipt = receipt.map(|receipt| Receipt { conversation_id: Some(id.clone()), ..receipt });
-        let sealed = match receipt.as_ref().map(|receipt| receipt.sealed(&self.me)).transpose() {
+        let receipt =
+            receipt.map(|(key, receipt)| (key, Receipt { conversation_id: Some(id.clone()), ..receipt }));
+        let sealed = receipt.as_ref().map(|(key, receipt)| receipt.sealed(key.clone())).transpose();
+        let sealed = match sealed {
             Ok(sealed) => sealed,
             Err(error) => return now(Err(internal(error))),
         };
@@ -333,8 +342,8 @@ impl AgentActor {
             self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
             row
         });
-        if let (Some(receipt), Some(sealed)) = (&receipt, &sealed) {
-            self.in_flight.insert(sealed.key.clone(), (receipt.digest, Vec::new()));
+        if let Some((key, receipt)) = receipt {
+            self.in_flight.insert(key, (receipt.digest, Vec::new()));
         }
         let (waiter, durable) = promise();
         let older = came.older.clone();
@@ -439,7 +448,7 @@ impl AgentActor {
         &mut self,
         envelope: &Envelope,
         by: &Principal,
-        mut receipt: Receipt,
+        (key, mut receipt): (Key, Receipt),
         ctx: &mut Context<Self>,
     ) -> Result<Durable, Problem> {
         let me = self.me.clone();
@@ -466,15 +475,13 @@ impl AgentActor {
         }
         receipt.conversation_id.clone_from(&envelope.conversation_id);
         let ack = Ack {
-            message_id: receipt.message_id.clone(),
+            message_id: envelope.message_id.clone(),
             task_id: receipt.task_id.clone(),
             conversation_id: receipt.conversation_id.clone(),
             duplicate: false,
             ended: None,
         };
-        let key = receipt.key(&self.me);
-        let bytes = serde_json::to_vec(&receipt).map_err(internal)?;
-        writes.push(Write::Put(key.clone(), bytes.into()));
+        writes.push(Write::Put(key.clone(), receipt.to_bytes().map_err(internal)?));
         self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
         self.counts.admitted += 1;
         let (waiter, durable) = promise();

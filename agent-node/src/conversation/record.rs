@@ -104,16 +104,11 @@ impl Serialize for Place {
     }
 }
 
-/// That a message was taken: answers its repeats and questions about it.
+/// That a message was taken: answers its repeats and questions about it. Which message it was, and who sent it under what
+/// name, is in its key ([`keys::receipt`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
-    /// The message.
-    pub message_id: MessageId,
-    /// Who sent it.
-    pub by: Principal,
-    /// What name the sender gave itself.
-    pub from: AgentId,
     /// The digest of its body.
     pub digest: Digest,
     /// What kind it was.
@@ -164,15 +159,16 @@ impl Reacted {
 }
 
 impl Receipt {
-    /// Ready to be written. This is done when the message comes, while the step before is still being committed.
-    pub fn sealed(&self, me: &AgentId) -> serde_json::Result<Sealed> {
-        let bytes = serde_json::to_vec(self)?.into();
-        Ok(Sealed { key: self.key(me), task_id: self.task_id.clone(), bytes })
+    /// What is written.
+    pub fn to_bytes(&self) -> serde_json::Result<Bytes> {
+        let mut bytes = Vec::with_capacity(256);
+        serde_json::to_writer(&mut bytes, self)?;
+        Ok(bytes.into())
     }
 
-    /// Where it lies.
-    pub fn key(&self, me: &AgentId) -> Key {
-        keys::receipt(me, &self.message_id, &self.by, &self.from)
+    /// Ready to be written at `key`. This is done when the message comes, while the step before is still being committed.
+    pub fn sealed(&self, key: Key) -> serde_json::Result<Sealed> {
+        Ok(Sealed { key, task_id: self.task_id.clone(), bytes: self.to_bytes()? })
     }
 }
 
@@ -275,6 +271,11 @@ pub mod keys {
     /// A task (state): an id belongs to its principal.
     pub fn task(me: &AgentId, task: &TaskId, owner: &Principal) -> Key {
         Key::new(&[me.as_str(), "task", task.as_str(), &owner.to_string()])
+    }
+
+    /// Whose message the receipt at `key` is for: the principal's text.
+    pub fn sender(key: &Key) -> Option<String> {
+        key.tokens().into_iter().nth(3)
     }
 
     /// A message that was taken (state).

@@ -5,7 +5,7 @@ mod carried;
 use super::Node;
 use crate::{
     agent::{Ack, Admit, IsPending, store_problem},
-    conversation::record::{Receipt, TaskRow},
+    conversation::record::{Receipt, TaskRow, keys},
     http::{edge::stop_counting, headers, prefer},
     tasks,
 };
@@ -21,7 +21,7 @@ use blackboard::{
 use bytes::Bytes;
 use protocol::{
     envelope::Envelope,
-    ids::{Address, Digest, MessageId},
+    ids::{Address, ConversationId, Digest, MessageId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
     task::TaskState,
@@ -92,15 +92,24 @@ pub async fn post(
     Ok(acknowledged(&ack))
 }
 
+/// An [`Ack`] as it is answered.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Accepted<'a> {
     accepted: bool,
-    #[serde(flatten)]
-    ack: &'a Ack,
+    message_id: &'a MessageId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<&'a TaskId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conversation_id: Option<&'a ConversationId>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    duplicate: bool,
 }
 
 fn acknowledged(ack: &Ack) -> HttpResponse {
-    let body = Accepted { ack, accepted: true };
+    let Ack { message_id, task_id, conversation_id, duplicate, ended: _ } = ack;
+    let (task_id, conversation_id) = (task_id.as_ref(), conversation_id.as_ref());
+    let body = Accepted { accepted: true, message_id, task_id, conversation_id, duplicate: *duplicate };
     match ack.duplicate {
         true => HttpResponse::Ok().insert_header(("mesh-duplicate", "true")).json(body),
         false => HttpResponse::Accepted().json(body),
@@ -176,12 +185,12 @@ pub async fn get(
             let receipt: Receipt = serde_json::from_slice(&record.value).map_err(|error| {
                 Problem::new(Reason::Internal, format!("a receipt can't be read: {error}"))
             })?;
-            if receipt.by == *by {
+            if keys::sender(&record.key).is_some_and(|sender| sender == by.to_string()) {
                 let recipient = &local.id;
                 let answer = crate::tasks::reply(local.store.as_ref(), recipient, &receipt)
                     .map_err(|error| store_problem(&error))?;
                 return Ok(HttpResponse::Ok().json(json!({
-                    "messageId": receipt.message_id,
+                    "messageId": id,
                     "accepted": true,
                     "recipient": recipient,
                     "type": receipt.kind,

@@ -29,7 +29,7 @@ impl Lock {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) => {
                     let pid = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
-                    if is_running(&pid) || started.elapsed() > LINGER {
+                    if is_anothers(&pid) || started.elapsed() > LINGER {
                         return Err(OpenError::Held { dir: dir.to_owned(), pid });
                     }
                     std::thread::sleep(LOOK_AGAIN);
@@ -46,9 +46,12 @@ impl Lock {
     }
 }
 
-/// Whether a process of that id is there; where that can't be seen, it is taken to be.
-fn is_running(pid: &str) -> bool {
-    !Path::new("/proc/self").exists() || !pid.is_empty() && Path::new("/proc").join(pid).exists()
+/// Whether another process of that id is there; where that can't be seen, it is taken to be. What this process has let
+/// go may linger in a child of its own.
+fn is_anothers(pid: &str) -> bool {
+    let is_there =
+        !Path::new("/proc/self").exists() || !pid.is_empty() && Path::new("/proc").join(pid).exists();
+    is_there && pid != std::process::id().to_string()
 }
 
 #[cfg(test)]

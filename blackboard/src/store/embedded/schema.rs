@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-/// The format that this program writes; an older program refuses it.
-const FORMAT: u32 = 1;
+/// The format that this program writes; an older program refuses it. In format 1 the state's rows lay in the order of
+/// their keys, each in a page of its own place: see [`of_format_1`].
+const FORMAT: u32 = 2;
 
 /// The writer copies the write-ahead log into the file each time it has grown by this much: often enough that this takes
 /// some milliseconds only.
@@ -21,8 +22,12 @@ const TABLES: &str = "
     CREATE TABLE log (rev INTEGER PRIMARY KEY, topic INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL);
     CREATE INDEX log_topic ON log (topic);
     CREATE INDEX log_key ON log (key);
-    CREATE TABLE state (key TEXT PRIMARY KEY, rev INTEGER NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE floors (key TEXT PRIMARY KEY, floor INTEGER NOT NULL) WITHOUT ROWID;";
+
+/// Rows lie in the order in which they came, so that those of one commit share their pages; only their keys are sorted.
+const STATE: &str = "
+    CREATE TABLE state (id INTEGER PRIMARY KEY, key TEXT NOT NULL, rev INTEGER NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL);
+    CREATE UNIQUE INDEX state_key ON state (key);";
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -199,9 +204,13 @@ fn prepare(connection: Connection, found: u32, options: &Options) -> rusqlite::R
         let generation = uuid::Uuid::now_v7().simple().to_string();
         connection.execute_batch("BEGIN IMMEDIATE")?;
         connection.execute_batch(TABLES)?;
+        connection.execute_batch(STATE)?;
         connection.execute("INSERT INTO meta (id, revision, generation) VALUES (1, 0, ?)", [generation])?;
         connection.pragma_update(None, "user_version", FORMAT)?;
         connection.execute_batch("COMMIT")?;
+    }
+    if found == 1 {
+        of_format_1(&connection)?;
     }
     let meta = connection
         .query_row("SELECT revision, generation FROM meta", [], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -209,6 +218,19 @@ fn prepare(connection: Connection, found: u32, options: &Options) -> rusqlite::R
     let (revision, generation) = meta.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     let topics = topics(&connection)?;
     Ok(Opened { connection, revision, generation, topics })
+}
+
+/// Brings the state of format 1 into today's table, at once or not at all.
+fn of_format_1(connection: &Connection) -> rusqlite::Result<()> {
+    let all = connection.unchecked_transaction()?;
+    all.execute_batch("ALTER TABLE state RENAME TO state_1")?;
+    all.execute_batch(STATE)?;
+    all.execute_batch(
+        "INSERT INTO state (key, rev, value, crc) SELECT key, rev, value, crc FROM state_1 ORDER BY rev;
+         DROP TABLE state_1",
+    )?;
+    all.pragma_update(None, "user_version", FORMAT)?;
+    all.commit()
 }
 
 fn topics(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Topic>> {
