@@ -56,6 +56,8 @@ struct Memory {
     /// Looks, state, answer.
     tasks: BTreeMap<String, (usize, String, Option<String>)>,
     streams: usize,
+    /// How often its card was asked for: as a whole, and whether it is still the same.
+    looks: (usize, usize),
     /// The next so many calls are answered 503, with this `Retry-After`.
     busy: (usize, u64),
 }
@@ -176,15 +178,32 @@ impl Foreign {
         self.inner.memory.lock().unwrap().heard.len()
     }
 
+    /// How often its card was asked for: as a whole, and whether it is still the same.
+    pub fn looks(&self) -> (usize, usize) {
+        self.inner.memory.lock().unwrap().looks
+    }
+
     /// Does something else from here on.
     pub fn play(&self, play: Play) {
         *self.inner.play.lock().unwrap() = play;
     }
 }
 
-async fn show(inner: web::Data<Inner>) -> HttpResponse {
-    HttpResponse::Ok().json(&inner.card)
+/// Its card; a host that says `noCache` in it, which is no member of one, has it asked for each time.
+async fn show(request: HttpRequest, inner: web::Data<Inner>) -> HttpResponse {
+    let is_known = request.headers().get("if-none-match").is_some_and(|etag| etag == ETAG);
+    {
+        let looks = &mut inner.memory.lock().unwrap().looks;
+        *if is_known { &mut looks.1 } else { &mut looks.0 } += 1;
+    }
+    let mut answer = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+    if inner.card.get("noCache").is_some() {
+        answer.insert_header(("cache-control", "no-cache")).insert_header(("etag", ETAG));
+    }
+    if is_known { answer.finish() } else { answer.json(&inner.card) }
 }
+
+const ETAG: &str = "\"this-one\"";
 
 fn status(state: &str, text: &str) -> Value {
     let mut status =

@@ -375,6 +375,19 @@ async fn what_its_card_says_of_a_skill_is_known_to_the_mesh_within_what_that_tak
 }
 
 #[actix::test]
+async fn its_card_is_good_for_as_long_as_its_host_says() {
+    for (card, looks) in [("{}", (1, 0)), (r#"{ "noCache": true }"#, (1, 2))] {
+        let foreign = weather(card, Play::Answers("fine")).await;
+        let (_mesh, desk) = up(&foreign, "").await;
+        for _ in 0..2 {
+            let task = desk.ask(forecast_of("Bern")).await;
+            assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
+        }
+        assert_eq!(foreign.looks(), looks, "as a whole, and whether it is the same: {card}");
+    }
+}
+
+#[actix::test]
 async fn its_media_types_are_those_of_its_card() {
     let foreign = weather("{}", Play::Answers("fine")).await;
     let (mesh, _) = up(&foreign, "").await;

@@ -6,7 +6,8 @@ mod gather;
 use super::{Ask, Brain, Turn};
 use crate::outbox::{
     a2a::{
-        Remote, card,
+        Remote,
+        card::{self, Again, Freshness},
         credentials::{Credentials, Keyring, at_home},
         errand::{give_up, run},
         hooks::Hooks,
@@ -35,8 +36,8 @@ use std::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-/// How long a card is good for.
-const FRESH: Duration = Duration::from_secs(300);
+/// How long an old card is good enough after its host was asked for a newer one in vain.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// What a turn takes beside the errand: reading the card, and saying how it ended.
 pub(super) const BESIDE: Duration = Duration::from_secs(30);
@@ -61,7 +62,20 @@ pub struct Foreign {
     keyring: Keyring,
     notes: Option<Notes>,
     hooks: Option<Hooks>,
-    met: Mutex<Option<(Instant, Remote)>>,
+    met: Mutex<Option<Known>>,
+}
+
+/// An agent by a card that was read.
+struct Known {
+    remote: Remote,
+    freshness: Freshness,
+    until: Instant,
+}
+
+impl Known {
+    fn new(remote: Remote, freshness: Freshness) -> Self {
+        Self { remote, until: Instant::now() + freshness.lasts, freshness }
+    }
 }
 
 impl Foreign {
@@ -80,8 +94,8 @@ impl Foreign {
     ///
     /// # Errors
     /// If its credentials are for another host than it works at.
-    pub async fn know(&self, vetted: Vetted) -> Result<(), String> {
-        *self.met.lock().await = Some((Instant::now(), self.remote(vetted)?));
+    pub async fn know(&self, vetted: Vetted, freshness: Freshness) -> Result<(), String> {
+        *self.met.lock().await = Some(Known::new(self.remote(vetted)?, freshness));
         Ok(())
     }
 
@@ -98,22 +112,31 @@ impl Foreign {
     /// The agent by its card, which is read again when it is old; an old one is better than none.
     async fn meet(&self) -> Result<Remote, String> {
         let mut met = self.met.lock().await;
-        if let Some((at, remote)) = met.as_ref()
-            && at.elapsed() < FRESH
-        {
-            return Ok(remote.clone());
+        if let Some(known) = met.as_ref().filter(|known| Instant::now() < known.until) {
+            return Ok(known.remote.clone());
         }
-        let read = match card::fetch(&self.outside, &self.config.card).await {
-            Ok(found) => found.vetted(&self.outside).map_err(|against| against.join("; ")),
-            Err(why) => Err(why),
-        };
-        match (read.and_then(|vetted| self.remote(vetted)), met.as_ref()) {
-            (Ok(remote), _) => {
-                *met = Some((Instant::now(), remote.clone()));
-                Ok(remote)
+        let known = match self.read_again(met.as_ref()).await {
+            Ok(known) => known,
+            Err(why) => {
+                let Some(known) = met.as_mut() else {
+                    return Err(format!("its card at {} can't be used: {why}", self.config.card));
+                };
+                known.until = Instant::now() + GRACE;
+                return Ok(known.remote.clone());
             }
-            (Err(_), Some((_, remote))) => Ok(remote.clone()),
-            (Err(why), None) => Err(format!("its card at {} can't be used: {why}", self.config.card)),
+        };
+        Ok(met.insert(known).remote.clone())
+    }
+
+    async fn read_again(&self, old: Option<&Known>) -> Result<Known, String> {
+        let said = old.map(|old| &old.freshness);
+        match (card::fetch_again(&self.outside, &self.config.card, said).await?, old) {
+            (Again::Same(freshness), Some(old)) => Ok(Known::new(old.remote.clone(), freshness)),
+            (Again::Same(_), None) => Err("it is said to be the same, and none is known".to_owned()),
+            (Again::Changed(found), _) => {
+                let vetted = found.vetted(&self.outside).map_err(|against| against.join("; "))?;
+                Ok(Known::new(self.remote(vetted)?, found.freshness))
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{
     config::AgentConfig,
     outbox::{
         a2a::{
-            card::{fetch, usable},
+            card::{Freshness, fetch, usable},
             credentials::Keyring,
             hooks::Hooks,
             notes::Notes,
@@ -34,6 +34,9 @@ pub(super) struct Abroad {
     /// Where cards are kept; nowhere for a process that forgets everything.
     pub(super) cards: Option<PathBuf>,
 }
+
+/// A card that was read, and for how long it is good.
+type Read = (Vetted, Freshness);
 
 /// Why there is no card to work with.
 enum Unread {
@@ -67,7 +70,7 @@ impl Abroad {
         let brain = Arc::new(brain.with_keyring(self.keyring.clone()));
         let (skills, description) = (agent.skills.clone(), agent.description.clone());
         match self.card(agent, config).await {
-            Ok(vetted) => self.known(agent, config, brain, vetted).await.map_err(anyhow::Error::msg),
+            Ok(read) => self.known(agent, config, brain, read).await.map_err(anyhow::Error::msg),
             Err(Unread::Unusable(why)) => Err(anyhow::anyhow!(why)),
             Err(Unread::Away(why)) => {
                 tracing::warn!(agent = %agent.id, why, "starts without its card");
@@ -85,7 +88,7 @@ impl Abroad {
         brain: Arc<Foreign>,
     ) -> Result<Met, String> {
         match self.read(agent, config).await {
-            Ok(vetted) => self.known(agent, config, brain, vetted).await,
+            Ok(read) => self.known(agent, config, brain, read).await,
             Err(Unread::Away(why) | Unread::Unusable(why)) => Err(why),
         }
     }
@@ -95,7 +98,7 @@ impl Abroad {
         agent: &AgentConfig,
         config: &ForeignConfig,
         brain: Arc<Foreign>,
-        vetted: Vetted,
+        (vetted, freshness): Read,
     ) -> Result<Met, String> {
         // Whether somebody can call back shows when the node listens.
         Mode::choose(config.mode, &vetted.card.capabilities, true)?;
@@ -110,7 +113,7 @@ impl Abroad {
             description = clipped(&vetted.card.description);
         }
         let modes = Some((vetted.all_input_modes(), vetted.all_output_modes()));
-        brain.know(vetted).await?;
+        brain.know(vetted, freshness).await?;
         Ok(Met { brain, description, skills, modes, waits: None })
     }
 
@@ -118,7 +121,7 @@ impl Abroad {
         self.cards.as_ref().map(|dir| dir.join(format!("{}.json", agent.id)))
     }
 
-    async fn read(&self, agent: &AgentConfig, config: &ForeignConfig) -> Result<Vetted, Unread> {
+    async fn read(&self, agent: &AgentConfig, config: &ForeignConfig) -> Result<Read, Unread> {
         let found = fetch(&self.outside, &config.card).await;
         let found =
             found.map_err(|why| Unread::Away(format!("its card at {} can't be had: {why}", config.card)))?;
@@ -133,10 +136,10 @@ impl Abroad {
                 tracing::warn!(agent = %agent.id, %error, "its card is not kept");
             }
         }
-        Ok(vetted)
+        Ok((vetted, found.freshness))
     }
 
-    async fn card(&self, agent: &AgentConfig, config: &ForeignConfig) -> Result<Vetted, Unread> {
+    async fn card(&self, agent: &AgentConfig, config: &ForeignConfig) -> Result<Read, Unread> {
         let mut why = String::new();
         for attempt in 0..TRIES {
             tokio::time::sleep(pause(attempt)).await;
@@ -150,6 +153,6 @@ impl Abroad {
         if kept.is_some() {
             tracing::warn!(agent = %agent.id, why, "the card that is kept is used");
         }
-        kept.ok_or(Unread::Away(why))
+        kept.map(|vetted| (vetted, Freshness::default())).ok_or(Unread::Away(why))
     }
 }

@@ -1,6 +1,10 @@
 //! Where cards come from: a URL somebody gave, or the well-known place of a host (A2A §8.2).
 
-use super::super::outside::{self, Call, Outside};
+mod freshness;
+
+pub use freshness::Freshness;
+
+use super::super::outside::{self, Answer, Call, Outside};
 use protocol::{
     a2a::{
         card::{HTTP_JSON, JSONRPC},
@@ -35,6 +39,8 @@ pub struct Found {
     pub raw: Value,
     /// What its signatures say.
     pub signed: Signed,
+    /// For how long, and how to ask whether it has changed.
+    pub freshness: Freshness,
 }
 
 /// What the signatures of a card say.
@@ -85,7 +91,7 @@ pub fn usable(raw: &Value, outside: &Outside) -> Result<Vetted, Vec<String>> {
 pub async fn handed(outside: &Outside, raw: Value) -> Found {
     let url = raw["supportedInterfaces"][0]["url"].as_str().unwrap_or_default().to_owned();
     let signed = signed(outside, &url, &raw).await;
-    Found { url, raw, signed }
+    Found { url, raw, signed, freshness: Freshness::default() }
 }
 
 /// The card at the well-known place of `host`, which may leave out its scheme.
@@ -107,11 +113,34 @@ pub fn well_known(url: &str) -> Result<String, String> {
 
 /// The card at `url`; a bare origin means its well-known place.
 pub async fn fetch(outside: &Outside, url: &str) -> Result<Found, String> {
+    match fetch_again(outside, url, None).await? {
+        Again::Changed(found) => Ok(*found),
+        Again::Same(_) => Err("answered 304 to who knows nothing".to_owned()),
+    }
+}
+
+/// What there is where a card was read before.
+pub enum Again {
+    /// The same, for so long.
+    Same(Freshness),
+    /// Another one.
+    Changed(Box<Found>),
+}
+
+/// The same, unless it is still the one that `known` was said of.
+pub async fn fetch_again(outside: &Outside, url: &str, known: Option<&Freshness>) -> Result<Again, String> {
     let is_origin = Url::parse(url).is_ok_and(|parsed| matches!(parsed.path(), "" | "/"));
     let url = if is_origin { well_known(url)? } else { url.to_owned() };
-    let raw = json_at(outside, &url).await?;
+    let etag = known.and_then(|known| known.etag.as_deref());
+    let answer = answer_at(outside, &url, etag).await?;
+    let freshness = Freshness::of(&answer.headers);
+    if let (304, Some(etag)) = (answer.status.as_u16(), etag) {
+        let etag = freshness.etag.or_else(|| Some(etag.to_owned()));
+        return Ok(Again::Same(Freshness { etag, ..freshness }));
+    }
+    let raw = json_in(&answer)?;
     let signed = signed(outside, &url, &raw).await;
-    Ok(Found { url, raw, signed })
+    Ok(Again::Changed(Box::new(Found { url, raw, signed, freshness })))
 }
 
 /// Checks the signatures by the keys of the card's own origin: it proves that the card is that host's, and unchanged.
@@ -141,11 +170,22 @@ async fn signed(outside: &Outside, url: &str, raw: &Value) -> Signed {
 }
 
 async fn json_at(outside: &Outside, url: &str) -> Result<Value, String> {
+    json_in(&answer_at(outside, url, None).await?)
+}
+
+async fn answer_at(outside: &Outside, url: &str, etag: Option<&str>) -> Result<Answer, String> {
     let call = Call::new(Method::GET, url)
         .header("accept", "application/json")
         .header(VERSION_PARAMETER, VERSION)
         .within(PATIENCE);
-    let answer = outside.call(call).await.map_err(|error: outside::Error| error.to_string())?;
+    let call = match etag {
+        Some(etag) => call.header("if-none-match", etag),
+        None => call,
+    };
+    outside.call(call).await.map_err(|error: outside::Error| error.to_string())
+}
+
+fn json_in(answer: &Answer) -> Result<Value, String> {
     if !answer.status.is_success() {
         return Err(format!("answered {}", answer.status.as_u16()));
     }
