@@ -1,6 +1,7 @@
 //! The one place where parts are chosen and joined: store, registry, board, agents, and the server before them.
 
 mod calls;
+mod checks;
 mod follow;
 mod foreign;
 pub mod home;
@@ -13,16 +14,19 @@ mod presence;
 pub mod reach;
 mod replica;
 pub mod services;
+mod setup;
+
+pub use setup::{Seat, Service, Setup};
 
 use crate::{
     agent::{AgentActor, Parts, Pulse, Sweep, newest_time},
-    brain::{Brain, PeerSkill, coordinator::Coordinator},
+    brain::{PeerSkill, coordinator::Coordinator},
     clock::Clock,
     http::{
         a2a::{self, Face},
-        edge::{Auth, Caller, Callers, Edge},
+        edge::{Auth, Callers, Edge},
         leaving::Leaving,
-        routes::{self, Local, Node, health::OWN_CHECK},
+        routes::{self, Local, Node},
         server::{Front, server},
     },
     latest::Latest,
@@ -40,27 +44,23 @@ use anyhow::Context as _;
 use blackboard::{
     board::{Board, BoardConfig, Clock as BoardClock},
     client::{Backoff, Blackboard},
-    store::{Shared, owned::Owned, probe::Probe},
+    store::{Shared, owned::Owned},
     wire::{Wire, WireLimits},
 };
 use late::Late;
 use presence::Presence;
 use protocol::{
-    a2a::terms::{Schemes, Terms as A2aTerms},
-    card::{Card, Skill, Terms},
-    coordination::{contract_net::Auction, delegation::Patience},
+    a2a::terms::Schemes,
     ids::AgentId,
-    limits::Limits,
     principal::Principal,
     problem::Reason,
     signal::Signal,
-    signature::{Secret, Signer, Verifier},
+    signature::{Signer, Verifier},
     time::NodeTime,
 };
 use reach::Reach;
 use registry::{
     client::Registry,
-    config::Config as RegistryConfig,
     registrar::{Clocks, Keeper, Publish},
 };
 use services::NotStarted;
@@ -70,88 +70,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-
-/// Where a service is: in this process, or somewhere else.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Service {
-    /// In this process.
-    Here,
-    /// At this base URL.
-    At(String),
-    /// Wherever the registry says, once it can be asked. A board only.
-    Told,
-}
-
-/// One agent to run.
-#[derive(Clone)]
-pub struct Seat {
-    /// Its id.
-    pub id: AgentId,
-    /// One sentence about it.
-    pub description: String,
-    /// What it can do.
-    pub skills: Vec<Skill>,
-    /// Whether it takes requests that name no capability.
-    pub open: bool,
-    /// What it offers to A2A clients.
-    pub a2a: A2aTerms,
-    /// On what terms it works.
-    pub terms: Terms,
-    /// Types of signals it reacts to, each exact or ending in `*`.
-    pub subscribe: Vec<String>,
-    /// Who thinks for it.
-    pub brain: Arc<dyn Brain>,
-    /// Where it listens; 0 takes any free port.
-    pub port: u16,
-    /// What it waits for before it knows what it can do, if it does.
-    pub waits: Option<late::Waits>,
-}
-
-/// Everything a process is made of.
-pub struct Setup {
-    /// The address to listen on.
-    pub listen: IpAddr,
-    /// How others reach it there.
-    pub reach: Reach,
-    /// The port of the registry and the board, if they are here; 0 takes any free one.
-    pub port: u16,
-    /// The registry; `None` for a process without agents that is no registry itself.
-    pub registry: Option<Service>,
-    /// The board.
-    pub board: Service,
-    /// The agents.
-    pub seats: Vec<Seat>,
-    /// The store.
-    pub store: Shared,
-    /// What proves that an agent is one of the mesh.
-    pub secret: Secret,
-    /// What every agent takes.
-    pub limits: Limits,
-    /// How work is given away.
-    pub auction: Auction,
-    /// How long agents wait for what they asked.
-    pub patience: Patience,
-    /// The registry's timing.
-    pub registry_config: RegistryConfig,
-    /// The board's timing and limits.
-    pub board_config: BoardConfig,
-    /// Where calls beyond the mesh may go.
-    pub outside: protocol::outside::Rules,
-    /// Where agents keep the keys they sign their cards with.
-    pub keys: keys::Keys,
-    /// How full the store is, if that can be told.
-    pub gauge: Option<blackboard::store::embedded::Gauge>,
-    /// Where foreign agents call back.
-    pub hooks: crate::outbox::a2a::hooks::Hooks,
-    /// What foreign agents are shown as proof of who calls.
-    pub keyring: crate::outbox::a2a::credentials::Keyring,
-    /// What tells of all this to whoever watches.
-    pub telemetry: Telemetry,
-    /// Users who prove who they are.
-    pub callers: Vec<Caller>,
-    /// The port where its agents take A2A over gRPC, if they do; 0 takes any free one.
-    pub grpc: Option<u16>,
-}
 
 /// A process at work.
 pub struct Running {
@@ -281,7 +199,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let mut presences = Vec::new();
     for seat in &setup.seats {
         let address = agents.get(&seat.id).context("every seat has a listener")?;
-        let card = Latest::new(card(seat, setup.reach.endpoint(*address), &setup.limits));
+        let card = Latest::new(setup::card(seat, setup.reach.endpoint(*address), &setup.limits));
         let me = Latest::new(PeerSkill {
             agent_id: seat.id.clone(),
             description: seat.description.clone(),
@@ -384,7 +302,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         leaving: leaving.clone(),
         services: services_known.clone(),
         was_ready: Default::default(),
-        checks: checks(&setup, &board_for, &registry_for, &registry_id),
+        checks: checks::checks(&setup, &board_for, &registry_for, &registry_id),
         agents: local,
         peers,
         locals,
@@ -457,21 +375,6 @@ fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-fn card(seat: &Seat, endpoint: String, limits: &Limits) -> Card {
-    Card {
-        agent_id: seat.id.clone(),
-        description: seat.description.clone(),
-        endpoint,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        skills: seat.skills.clone(),
-        open: seat.open,
-        subscribe: seat.subscribe.clone(),
-        terms: seat.terms.clone(),
-        limits: limits.clone(),
-        waits_for: seat.waits.as_ref().map(|waits| waits.why.clone()),
-    }
-}
-
 fn sweep_now_and_then(actor: &Addr<AgentActor>, every: Duration) {
     let actor = actor.clone();
     actix::spawn(async move {
@@ -489,64 +392,6 @@ fn die(why: &str) {
     tracing::error!("{why}");
     crate::telemetry::say(tracing::Level::ERROR, &format!("mesh: {why}"));
     std::process::exit(74);
-}
-
-fn checks(
-    setup: &Setup,
-    board_for: &impl Fn(&AgentId) -> Blackboard,
-    registry_for: &impl Fn(&AgentId) -> Option<Registry>,
-    services: &AgentId,
-) -> routes::health::Checks {
-    let who = setup.seats.first().map_or(services, |seat| &seat.id);
-    let mut checks: routes::health::Checks = Vec::new();
-    let (store, probe) = (setup.store.clone(), Probe::new(setup.store.clone()));
-    checks.push((
-        OWN_CHECK,
-        Arc::new(move || {
-            let (store, probe) = (store.clone(), probe.clone());
-            Box::pin(async move {
-                probe.look().await.map_err(|error| error.to_string())?;
-                Ok(serde_json::json!({ "revision": store.head(), "generation": store.generation() }))
-            })
-        }),
-    ));
-    let (board, by) = (board_for(who), Principal::local_user());
-    checks.push((
-        "blackboard",
-        Arc::new(move || {
-            let (board, by) = (board.clone(), by.clone());
-            Box::pin(async move {
-                match board.snapshot().await {
-                    Some(snapshot) => snapshot
-                        .map(|snapshot| serde_json::json!(snapshot))
-                        .map_err(|problem| problem.message),
-                    None => {
-                        let page = board
-                            .read(&by, &Default::default(), None, 0)
-                            .await
-                            .map_err(|problem| problem.message)?;
-                        Ok(serde_json::json!({ "head": page.next }))
-                    }
-                }
-            })
-        }),
-    ));
-    if let Some(registry) = registry_for(who) {
-        checks.push((
-            "registry",
-            Arc::new(move || {
-                let registry = registry.clone();
-                Box::pin(async move {
-                    let found = registry
-                        .find(&registry::entry::Query::default())
-                        .await
-                        .map_err(|problem| problem.message)?;
-                    Ok(serde_json::json!({ "agents": found.len() }))
-                })
-            }),
-        ));
-    }
-    checks
 }
 
 #[cfg(test)]

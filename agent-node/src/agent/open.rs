@@ -1,33 +1,29 @@
 //! A message that begins something: which pattern takes it.
 
+mod asked;
+mod known;
+
 use super::{
     AgentActor,
-    admit::{Ack, Admit, not_found, store_problem},
+    admit::{Ack, Admit, not_found},
     reply::{Durable, now, promise},
 };
 use crate::conversation::{
     Conversation, Queued,
     opening::{Arrived, Noticed, Opening},
-    record::{Receipt, TaskRow, Tombstone, keys},
-    spill,
+    record::{Receipt, TaskRow, keys},
 };
 use actix::Context;
-use blackboard::store::{Batch, Key, Lane, Write};
+use asked::{asker, digest_of_request, references, root};
+use blackboard::store::Key;
 use protocol::{
-    artifact::{Artifact, ArtifactRef, Content, Part},
     coordination::{
-        AnyPattern, What,
-        accountable::{Accountable, Asker},
-        broadcast::Broadcast,
-        contract_net::ContractNet,
-        delegation::Delegation,
-        help_request::HelpRequest,
-        joint,
+        AnyPattern, What, accountable::Accountable, broadcast::Broadcast, contract_net::ContractNet,
+        delegation::Delegation, help_request::HelpRequest, joint,
     },
     envelope::Envelope,
-    ids::{Address, AgentId, Capability, ConversationId, Digest, TaskId},
-    message::{self, Payload},
-    principal::Principal,
+    ids::{Address, Capability, ConversationId, Digest, TaskId},
+    message::Payload,
     problem::{Problem, Reason},
     task::TaskSpec,
     trace::{TraceContext, trace_begun_by},
@@ -386,215 +382,8 @@ impl AgentActor {
             ..opening
         }
     }
-
-    /// The answer to a request for a task that is known: the same again is a duplicate, anything else is refused.
-    fn known_task(
-        &mut self,
-        task: &TaskId,
-        admit: &Admit,
-        asked: Digest,
-    ) -> Result<Option<Durable>, Problem> {
-        let reused = || Problem::new(Reason::TaskIdReused, format!("taskId {task} is another task of yours"));
-        let ack = |conversation: &ConversationId| Ack {
-            message_id: admit.envelope.message_id.clone(),
-            task_id: Some(task.clone()),
-            conversation_id: Some(conversation.clone()),
-            duplicate: true,
-            ended: None,
-        };
-        if let Some(id) = self.tasks.get(&(task.clone(), admit.by.clone())).cloned() {
-            let Some(conversation) = self.conversations.get(&id) else { return Ok(None) };
-            if conversation.task.as_ref().is_some_and(|row| row.asked != asked) {
-                return Err(reused());
-            }
-            if conversation.head() > 0 {
-                return Ok(Some(now(Ok(ack(&id)))));
-            }
-            let (waiter, durable) = promise();
-            self.joiners.entry(id.clone()).or_default().push((waiter, ack(&id)));
-            return Ok(Some(durable));
-        }
-        match self.row(task, &admit.by)? {
-            Some(row) if row.asked == asked => Ok(Some(now(Ok(ack(&row.task.conversation))))),
-            Some(_) => Err(reused()),
-            None => Ok(None),
-        }
-    }
-
-    pub(super) fn row(&self, task: &TaskId, owner: &Principal) -> Result<Option<TaskRow>, Problem> {
-        let store = self.parts.store.as_ref();
-        let record =
-            store.latest(&keys::task(&self.me, task, owner)).map_err(|error| store_problem(&error))?;
-        record
-            .map(|record| spill::decode(&self.me, store, &record.value))
-            .transpose()
-            .map_err(|error| store_problem(&error))
-    }
-
-    fn tombstone(&self, task: &TaskId, by: &Principal) -> Result<Option<u64>, Problem> {
-        let record = self
-            .parts
-            .store
-            .latest(&keys::tombstone(&self.me, task, by))
-            .map_err(|error| store_problem(&error))?;
-        let tombstone: Option<Tombstone> =
-            record.map(|record| serde_json::from_slice(&record.value)).transpose().map_err(internal)?;
-        Ok(tombstone.map(|tombstone| tombstone.epoch))
-    }
-
-    /// A message whose conversation is not open: known and over, or never heard of. A cancel that came before its
-    /// award leaves a tombstone that refuses the award.
-    pub(super) fn hear_late(
-        &mut self,
-        envelope: &Envelope,
-        by: &Principal,
-        (key, mut receipt): (Key, Receipt),
-        ctx: &mut Context<Self>,
-    ) -> Result<Durable, Problem> {
-        let me = self.me.clone();
-        let mut writes = Vec::new();
-        let store = self.parts.store.clone();
-        let was_here = |id: &ConversationId| store.latest(&keys::journal(&me, id)).ok().flatten().is_some();
-        let known_task = envelope
-            .payload
-            .task_id()
-            .map(|task| crate::tasks::find(store.as_ref(), &me, task, by))
-            .transpose();
-        let known_task = known_task.map_err(|error| store_problem(&error))?.flatten().is_some();
-        let is_agent = by.agent().is_some();
-        if let Payload::TaskCancel(cancel) = &envelope.payload
-            && is_agent
-        {
-            // A cancel that names no award is for all of them, as it is for an open conversation.
-            let epoch = cancel.epoch.unwrap_or(u64::MAX);
-            let epoch = self.tombstone(&cancel.task_id, by)?.map_or(epoch, |known| known.max(epoch));
-            let bytes = serde_json::to_vec(&Tombstone { epoch, at: receipt.at }).map_err(internal)?;
-            writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
-        } else if !known_task && (!is_agent || !envelope.conversation_id.as_ref().is_some_and(was_here)) {
-            return Err(not_found(envelope));
-        }
-        receipt.conversation_id.clone_from(&envelope.conversation_id);
-        let ack = Ack {
-            message_id: envelope.message_id.clone(),
-            task_id: receipt.task_id.clone(),
-            conversation_id: receipt.conversation_id.clone(),
-            duplicate: false,
-            ended: None,
-        };
-        writes.push(Write::Put(key.clone(), receipt.to_bytes().map_err(internal)?));
-        self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
-        self.counts.admitted += 1;
-        let (waiter, durable) = promise();
-        let batch = Batch { writes, expectations: Vec::new() };
-        self.commit_loose(Lane::Progress, batch, vec![key], vec![(waiter, ack)], ctx);
-        Ok(durable)
-    }
-
-    /// What an A2A client means that names no skill: the only one there is, unless somebody else takes such requests.
-    fn meant_by_a_client(&self, admit: &Admit) -> Option<&Capability> {
-        admit.contact.as_ref().filter(|_| !self.parts.card.open && self.whoever_orchestrates().is_err())?;
-        let [only] = self.parts.card.skills.as_slice() else { return None };
-        Some(&only.id)
-    }
-
-    fn whoever_orchestrates(&self) -> Result<Capability, Problem> {
-        let orchestrate = Capability::parse("orchestrate").map_err(internal)?;
-        if self.parts.ways.peers.has(&orchestrate) {
-            return Ok(orchestrate);
-        }
-        let mut message =
-            "payload.capability is needed: this agent takes no open requests, and no peer orchestrates"
-                .to_owned();
-        let there = self.parts.ways.peers.skills();
-        if there.is_empty() {
-            return Err(Problem::new(Reason::CapabilityNeeded, message + "; no peer is known to have any"));
-        }
-        let named: Vec<_> = there.iter().take(MOST_NAMED).map(Capability::as_str).collect();
-        message += &format!("; there are {}", named.join(", "));
-        if there.len() > named.len() {
-            message += &format!(" and {} more", there.len() - named.len());
-        }
-        Err(Problem::new(Reason::CapabilityNeeded, message).with("skills", named.join(",")))
-    }
-
-    /// What an agent asks of itself it does once: then it is on the path, for its own part as for everybody's.
-    fn once_by_itself(&self, path: &mut Vec<AgentId>) -> Result<(), Problem> {
-        if path.contains(&self.me) {
-            let way: Vec<_> = path.iter().map(AgentId::as_str).collect();
-            let message = format!("{} is already on the path, and asks itself: {}", self.me, way.join(" → "));
-            return Err(Problem::new(Reason::DelegationLoop, message));
-        }
-        path.push(self.me.clone());
-        Ok(())
-    }
-
-    fn path_to_here(&self, envelope: &Envelope, by: &Principal) -> Vec<AgentId> {
-        let sender = by.agent().filter(|id| **id != self.me).cloned();
-        envelope.path.iter().cloned().chain(sender).collect()
-    }
-
-    /// The content behind references: what was put here by digest is taken in; a name nobody here knows stays a name.
-    fn resolve(
-        &self,
-        inline: Vec<Artifact>,
-        references: &[ArtifactRef],
-        by: &Principal,
-    ) -> Result<Vec<Artifact>, Problem> {
-        let mut artifacts = inline;
-        for reference in references {
-            let named = |digest: &Digest| reference.name.clone().unwrap_or_else(|| digest.to_string());
-            match &reference.sha256 {
-                Some(digest) => {
-                    let stored = crate::artifacts::read(self.parts.store.as_ref(), &self.me, digest, by)?;
-                    artifacts.push(stored.into_artifact(named(digest), reference.media_type.clone()));
-                }
-                None => {
-                    let name = reference.name.clone().unwrap_or_default();
-                    let part = Part::new(Content::Url(name.clone()));
-                    artifacts.push(Artifact {
-                        artifact_id: name,
-                        name: reference.name.clone(),
-                        description: None,
-                        parts: vec![part],
-                        metadata: reference.extra.clone(),
-                        extensions: Vec::new(),
-                    });
-                }
-            }
-        }
-        Ok(artifacts)
-    }
 }
 
 pub(super) fn internal(error: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::Internal, error.to_string())
-}
-
-/// Who hears how it goes: the agent that asked. A user looks for himself.
-fn asker(admit: &Admit, epoch: Option<u64>) -> Option<Asker> {
-    admit.by.agent().map(|agent| Asker {
-        agent: agent.clone(),
-        conversation: admit.envelope.reply_conversation_id.clone(),
-        message: admit.envelope.message_id.clone(),
-        epoch,
-    })
-}
-
-/// The principal who asked first; an agent is believed about whom it works for.
-fn root(by: &Principal, on_behalf_of: Option<Principal>) -> Principal {
-    match (by, on_behalf_of) {
-        (Principal::Agent(_), Some(root)) => root,
-        (by, _) => by.clone(),
-    }
-}
-
-/// The artifacts a task begins with that were put here.
-fn references(payload: &Payload) -> Vec<Digest> {
-    let Payload::TaskRequest(request) = payload else { return Vec::new() };
-    request.artifacts.iter().filter_map(|reference| reference.sha256).collect()
-}
-
-fn digest_of_request(request: &message::TaskRequest) -> Digest {
-    let same = request.reply_to.is_some().then(|| message::TaskRequest { reply_to: None, ..request.clone() });
-    Digest::of(&serde_json::to_vec(same.as_ref().unwrap_or(request)).unwrap_or_default())
 }

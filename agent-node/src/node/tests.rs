@@ -5,9 +5,16 @@ mod claims;
 mod full;
 
 use super::*;
-use crate::brain::echo::Echo;
+use crate::brain::{Brain, echo::Echo};
 use blackboard::store::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Store, Watch};
-use protocol::ids::Capability;
+use protocol::{
+    card::{Skill, Terms},
+    coordination::{contract_net::Auction, delegation::Patience},
+    ids::Capability,
+    limits::Limits,
+    signature::Secret,
+};
+use registry::config::Config as RegistryConfig;
 use serde_json::{Value, json};
 
 fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {

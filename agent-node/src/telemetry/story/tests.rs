@@ -1,9 +1,10 @@
 use super::*;
 use crate::telemetry::capture::Level;
 use protocol::{
-    coordination::{AnyPattern, broadcast::Broadcast, thought::TurnEnd},
+    coordination::{AnyPattern, Effect, Outcome, broadcast::Broadcast, thought::TurnEnd},
     ids::MessageId,
-    task::Status,
+    message::Payload,
+    task::{Status, TaskState},
     time::NodeTime,
 };
 
