@@ -5,7 +5,7 @@ use protocol::ids::Digest;
 use serde_json::{Value, json};
 
 const TEAM: &str = "
-mesh: { limits: { maxArtifactBytes: 1000000 } }
+mesh: { limits: { maxArtifactBytes: 1000000 }, auction: { bidWindowMs: 2000, acceptMs: 10000, leaseMs: 10000 } }
 agents:
   - { agent: manager-01, brain: { echo: {} } }
   - { agent: writer-01, skills: [write], bid: { maxParallel: 4 }, brain: { exec: [sh, write.sh] } }
