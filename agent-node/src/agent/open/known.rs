@@ -90,7 +90,10 @@ impl AgentActor {
         let me = self.me.clone();
         let mut writes = Vec::new();
         let store = self.parts.store.clone();
-        let was_here = |id: &ConversationId| store.latest(&keys::journal(&me, id)).ok().flatten().is_some();
+        let was_here = || match &envelope.conversation_id {
+            Some(id) => store.latest(&keys::journal(&me, id)).map(|record| record.is_some()),
+            None => Ok(false),
+        };
         let known_task = envelope
             .payload
             .task_id()
@@ -106,7 +109,7 @@ impl AgentActor {
             let epoch = self.tombstone(&cancel.task_id, by)?.map_or(epoch, |known| known.max(epoch));
             let bytes = serde_json::to_vec(&Tombstone { epoch, at: receipt.at }).map_err(internal)?;
             writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
-        } else if !known_task && (!is_agent || !envelope.conversation_id.as_ref().is_some_and(was_here)) {
+        } else if !(known_task || is_agent && was_here().map_err(|error| store_problem(&error))?) {
             return Err(not_found(envelope));
         }
         receipt.conversation_id.clone_from(&envelope.conversation_id);

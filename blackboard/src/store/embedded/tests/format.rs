@@ -19,6 +19,14 @@ fn age(dir: &Path) {
     .unwrap();
 }
 
+/// The version of the file in `dir`, and how many indexes its state has by today's name.
+fn layout(dir: &Path) -> (u32, u32) {
+    let on = rusqlite::Connection::open(dir.join("store.sqlite")).unwrap();
+    let version = on.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    let indexes = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'state' AND name = 'state_key'";
+    (version, on.query_row(indexes, [], |row| row.get(0)).unwrap())
+}
+
 #[tokio::test]
 async fn what_format_1_kept_is_all_there_and_goes_on() {
     let (dir, store) = open();
@@ -30,8 +38,10 @@ async fn what_format_1_kept_is_all_there_and_goes_on() {
     let before = all(&store);
     drop(store);
     age(dir.path());
+    assert_eq!(layout(dir.path()), (1, 0));
 
     let store = reopen(&dir);
+    assert_eq!(layout(dir.path()), (2, 1), "today's version and its index");
     assert_eq!(all(&store), before);
     let known = store.latest(&key("a.state.7")).unwrap().unwrap();
     let absent = Batch {
