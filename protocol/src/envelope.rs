@@ -1,5 +1,7 @@
 //! RFC-005's envelope (seed 002): what `POST /a2a/messages` takes.
 
+mod plain;
+
 use crate::{
     ids::{Address, AgentId, ConversationId, Digest, MessageId},
     message::{Content, Kind, Payload},

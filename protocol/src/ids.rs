@@ -15,10 +15,30 @@ pub struct BadId {
 const TOKEN: &str = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}";
 const MESSAGE: &str = "[A-Za-z0-9][A-Za-z0-9._:-]{0,191}";
 
-fn matches(text: &str, max: usize, extra: &[u8]) -> bool {
+/// Which bytes an id may consist of, by what it may hold beside letters and digits. Every message has half a dozen ids,
+/// and each is read byte by byte.
+const fn allowed(extra: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < extra.len() {
+        table[extra[at] as usize] = true;
+        at += 1;
+    }
+    table
+}
+
+static IN_TOKENS: [bool; 256] = allowed(b"._-");
+static IN_MESSAGES: [bool; 256] = allowed(b"._:-");
+
+fn matches(text: &str, max: usize, allowed: &[bool; 256]) -> bool {
     let bytes = text.as_bytes();
     let head = bytes.first().is_some_and(u8::is_ascii_alphanumeric);
-    head && bytes.len() <= max && bytes.iter().all(|b| b.is_ascii_alphanumeric() || extra.contains(b))
+    head && bytes.len() <= max && bytes.iter().all(|byte| allowed[usize::from(*byte)])
 }
 
 /// Parses a text where it lies.
@@ -37,7 +57,7 @@ impl<T> Visitor<'_> for Text<T> {
 }
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $grammar:expr, $max:literal, $extra:literal) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $grammar:expr, $max:literal, $allowed:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(std::sync::Arc<str>);
@@ -57,7 +77,7 @@ macro_rules! id {
         impl $name {
             /// The identity in `text`, or what is wrong with it.
             pub fn parse(text: &str) -> Result<Self, BadId> {
-                if matches(text, $max, $extra) {
+                if matches(text, $max, &$allowed) {
                     return Ok(Self(text.into()));
                 }
                 let got = text.chars().take(80).collect();
@@ -104,11 +124,11 @@ macro_rules! id {
     };
 }
 
-id!(/** An agent of the mesh (DESIGN §4: id grammar). */ AgentId, "an agent id", TOKEN, 64, b"._-");
-id!(/** One task, from its request to its end, whoever does it. */ TaskId, "a task id", TOKEN, 64, b"._-");
-id!(/** One agent's side of one run of a coordination pattern. */ ConversationId, "a conversation id", TOKEN, 64, b"._-");
-id!(/** A named ability: what a skill id or one of its tags says. */ Capability, "a capability", TOKEN, 64, b"._-");
-id!(/** The sender's name for one message; an agent's is the id of the effect that sent it. */ MessageId, "a message id", MESSAGE, 192, b"._:-");
+id!(/** An agent of the mesh (DESIGN §4: id grammar). */ AgentId, "an agent id", TOKEN, 64, IN_TOKENS);
+id!(/** One task, from its request to its end, whoever does it. */ TaskId, "a task id", TOKEN, 64, IN_TOKENS);
+id!(/** One agent's side of one run of a coordination pattern. */ ConversationId, "a conversation id", TOKEN, 64, IN_TOKENS);
+id!(/** A named ability: what a skill id or one of its tags says. */ Capability, "a capability", TOKEN, 64, IN_TOKENS);
+id!(/** The sender's name for one message; an agent's is the id of the effect that sent it. */ MessageId, "a message id", MESSAGE, 192, IN_MESSAGES);
 
 /// Names that services sign with, or keep their records under: no agent may have one.
 pub const RESERVED: [&str; 4] = ["registry", "board", "blackboard", "mesh"];

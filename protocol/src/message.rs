@@ -10,7 +10,10 @@ use crate::{
     task::{Status, TaskSpec, TaskState},
     time::WallTime,
 };
-use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, DeserializeSeed},
+};
 use serde_json::{Map, Value};
 
 macro_rules! kinds {
@@ -61,6 +64,15 @@ macro_rules! kinds {
             /// The typed content of a `kind` message; the problem names the member that is wrong.
             pub fn parse(kind: Kind, members: Map<String, Value>) -> Result<Self, Problem> {
                 Ok(match kind { $(Kind::$name => Self::$name(typed(members)?),)* })
+            }
+        }
+
+        /// Reads the content of a message of this kind where it lies.
+        impl<'de> DeserializeSeed<'de> for Kind {
+            type Value = Payload;
+
+            fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Payload, D::Error> {
+                Ok(match self { $(Self::$name => Payload::$name(Deserialize::deserialize(from)?),)* })
             }
         }
 

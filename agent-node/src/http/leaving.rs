@@ -16,9 +16,10 @@ impl Leaving {
     /// Returns when it does, at once if it is leaving already.
     pub fn begun(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut told = self.0.subscribe();
-        async move {
+        // A stream that has sent much in one go has no turns left in tokio's budget, and would be told later than others.
+        tokio::task::unconstrained(async move {
             // Without anybody to tell, there is no node any more.
             let _ = told.wait_for(|leaves| *leaves).await;
-        }
+        })
     }
 }

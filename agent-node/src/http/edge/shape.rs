@@ -55,7 +55,7 @@ pub(super) fn while_sent(
     seat: Option<Seat>,
     leaves: Option<Leaves>,
 ) -> BoxBody {
-    BoxBody::new(Sent { body, _serving: serving, _seat: seat, leaves })
+    BoxBody::new(Sent { body, _serving: serving, _seat: seat, leaves, has_left: false })
 }
 
 /// Whether this answer is a stream of events.
@@ -69,6 +69,7 @@ struct Sent {
     _serving: Option<Serving>,
     _seat: Option<Seat>,
     leaves: Option<Leaves>,
+    has_left: bool,
 }
 
 impl MessageBody for Sent {
@@ -79,13 +80,15 @@ impl MessageBody for Sent {
     }
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        if let Poll::Ready(bytes) = Pin::new(&mut self.body).poll_next(cx) {
-            return Poll::Ready(bytes);
+        // Looked at before the body, which may end by the same word: what it still says then is not cut.
+        if !self.has_left {
+            self.has_left = self.leaves.as_mut().is_some_and(|leaves| leaves.as_mut().poll(cx).is_ready());
         }
-        // All that there is has been sent: what is cut here is nothing but the wait, and the reader sees a whole answer.
-        match &mut self.leaves {
-            Some(leaves) => leaves.as_mut().poll(cx).map(|()| None),
-            None => Poll::Pending,
+        match Pin::new(&mut self.body).poll_next(cx) {
+            Poll::Ready(bytes) => Poll::Ready(bytes),
+            // All that there is has been sent: what is cut is nothing but the wait, and the reader sees a whole answer.
+            Poll::Pending if self.has_left => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
         }
     }
 }
@@ -188,5 +191,56 @@ impl MessageBody for LastWords {
     ) -> Poll<Option<Result<Bytes, Self::Error>>> {
         let bytes = std::mem::take(&mut self.bytes);
         Poll::Ready((!bytes.is_empty()).then_some(Ok(bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::leaving::Leaving;
+    use actix_web::body::to_bytes;
+
+    /// Ends by the word that the edge ends it by, and has one more thing to say then. The word comes just after it has
+    /// looked, as it may from another thread.
+    struct Last {
+        leaving: Leaving,
+        told: Leaves,
+        said: bool,
+    }
+
+    impl MessageBody for Last {
+        type Error = std::convert::Infallible;
+
+        fn size(&self) -> BodySize {
+            BodySize::Stream
+        }
+
+        fn poll_next(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+            if self.said {
+                return Poll::Ready(None);
+            }
+            match self.told.as_mut().poll(cx) {
+                Poll::Ready(()) => {
+                    self.said = true;
+                    Poll::Ready(Some(Ok(Bytes::from_static(b"last"))))
+                }
+                Poll::Pending => {
+                    self.leaving.begin();
+                    Poll::Pending
+                }
+            }
+        }
+    }
+
+    #[actix_web::test]
+    async fn a_stream_that_ends_itself_when_the_node_leaves_says_its_last_word() {
+        let leaving = Leaving::default();
+        let told = Box::pin(leaving.begun());
+        let body = BoxBody::new(Last { leaving: leaving.clone(), told, said: false });
+        let body = while_sent(body, None, None, Some(Box::pin(leaving.begun())));
+        assert_eq!(to_bytes(body).await.unwrap(), "last");
     }
 }

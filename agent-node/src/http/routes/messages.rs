@@ -46,9 +46,15 @@ pub async fn post(
 ) -> Result<HttpResponse, Refusal> {
     // What an agent passes on stands deeper in its message than it stood in the one it came with.
     let passed_on = if by.agent().is_some() { PASSED_ON_DEPTH } else { 0 };
-    let mut json = protocol::json::parse(&body, node.limits.max_depth + passed_on)?;
-    let carried = carried::unpack(&request, &node, &mut json, &by)?;
-    let envelope = Envelope::from_json(json, minted)?;
+    let depth = node.limits.max_depth + passed_on;
+    let (envelope, carried) = match Envelope::from_plain(&body, depth, minted) {
+        Some(envelope) => (envelope, None),
+        None => {
+            let mut json = protocol::json::parse(&body, depth)?;
+            let carried = carried::unpack(&request, &node, &mut json, &by)?;
+            (Envelope::from_json(json, minted)?, carried)
+        }
+    };
     let local = match &envelope.to_agent_id {
         Address::Agent(id) => node.agent(id)?,
         Address::Capability(_) => node.host(&request)?,

@@ -1,0 +1,272 @@
+//! A message that is plainly right, read straight into its members: every message passes here, and a tree of values in
+//! between costs as much again.
+
+use super::Envelope;
+use crate::{
+    ids::{Address, AgentId, ConversationId, MessageId},
+    json::shape::{Name, Names, Shape},
+    message::{Kind, Payload},
+    time::WallTime,
+};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
+use std::fmt;
+
+impl Envelope {
+    /// The envelope in `bytes`, just as [`json::parse`](crate::json::parse) and [`Envelope::from_json`] read it. `None`
+    /// for a message that they refuse, and for one that takes more than a look: they say what there is to say of it.
+    pub fn from_plain(bytes: &[u8], max_depth: usize, minted: impl FnOnce() -> MessageId) -> Option<Self> {
+        // As text, of which no member has to be looked at again for being UTF-8.
+        let text = std::str::from_utf8(bytes).ok()?;
+        let mut source = serde_json::Deserializer::from_str(text);
+        let kind = Looked { left: max_depth }.deserialize(&mut source).ok()?;
+        source.end().ok()?;
+        let plain = Read(kind).deserialize(&mut serde_json::Deserializer::from_str(text)).ok()?;
+        let payload = plain.payload?;
+        let in_payload = || match &payload {
+            Payload::TaskRequest(request) => request.reply_to.clone(),
+            other => other.extra().get("replyTo").and_then(Value::as_str).map(str::to_owned),
+        };
+        Some(Self {
+            reply_to: plain.reply_to.or_else(in_payload),
+            message_id: plain.message_id.unwrap_or_else(minted),
+            from_agent_id: plain.from_agent_id?,
+            to_agent_id: plain.to_agent_id?,
+            payload,
+            timestamp: plain.timestamp,
+            conversation_id: plain.conversation_id,
+            in_reply_to: plain.in_reply_to,
+            reply_conversation_id: plain.reply_conversation_id,
+            expires_at: plain.expires_at,
+            path: plain.path.unwrap_or_default(),
+            extra: plain.extra,
+        })
+    }
+}
+
+/// The first look: nothing in it is refused, and this is its kind.
+struct Looked {
+    left: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Looked {
+    type Value = Kind;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Kind, D::Error> {
+        source.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Looked {
+    type Value = Kind;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Kind, A::Error> {
+        let inside = Shape { left: self.left }.inside()?;
+        let (mut names, mut kind) = (Names::new(), None);
+        while let Some(name) = names.next(&mut members)? {
+            match name {
+                "type" => kind = Kind::parse(&members.next_value_seed(Name)?).ok(),
+                super::PAYLOAD_REF => return Err(A::Error::custom("its payload lies elsewhere")),
+                _ => members.next_value_seed(inside)?,
+            }
+        }
+        kind.ok_or_else(|| A::Error::custom("of no known kind"))
+    }
+}
+
+/// The second: its members.
+struct Read(Kind);
+
+#[derive(Default)]
+struct Plain {
+    payload: Option<Payload>,
+    message_id: Option<MessageId>,
+    from_agent_id: Option<AgentId>,
+    to_agent_id: Option<Address>,
+    timestamp: Option<WallTime>,
+    conversation_id: Option<ConversationId>,
+    in_reply_to: Option<MessageId>,
+    reply_conversation_id: Option<ConversationId>,
+    reply_to: Option<String>,
+    expires_at: Option<WallTime>,
+    path: Option<Vec<AgentId>>,
+    extra: Map<String, Value>,
+}
+
+impl<'de> DeserializeSeed<'de> for Read {
+    type Value = Plain;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Plain, D::Error> {
+        source.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Read {
+    type Value = Plain;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Plain, A::Error> {
+        let mut plain = Plain::default();
+        while let Some(name) = members.next_key_seed(Name)? {
+            match name.as_ref() {
+                "type" => drop(members.next_value::<IgnoredAny>()?),
+                "payload" => plain.payload = Some(members.next_value_seed(self.0)?),
+                "messageId" => plain.message_id = members.next_value()?,
+                "fromAgentId" => plain.from_agent_id = members.next_value()?,
+                "toAgentId" => plain.to_agent_id = members.next_value()?,
+                "timestamp" => plain.timestamp = members.next_value()?,
+                "conversationId" => plain.conversation_id = members.next_value()?,
+                "inReplyTo" => plain.in_reply_to = members.next_value()?,
+                "replyConversationId" => plain.reply_conversation_id = members.next_value()?,
+                "replyTo" => plain.reply_to = members.next_value()?,
+                "expiresAt" => plain.expires_at = members.next_value()?,
+                "path" => plain.path = members.next_value()?,
+                _ => drop(plain.extra.insert(name.into_owned(), members.next_value()?)),
+            }
+        }
+        Ok(plain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{json, problem::Problem};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn minted() -> MessageId {
+        MessageId::parse("minted").unwrap()
+    }
+
+    fn plain(text: &[u8]) -> Option<Envelope> {
+        Envelope::from_plain(text, json::MAX_DEPTH, minted)
+    }
+
+    fn by_value(text: &[u8]) -> Result<Envelope, Problem> {
+        Envelope::from_json(json::parse(text, json::MAX_DEPTH)?, minted)
+    }
+
+    fn bodies() -> Vec<Value> {
+        let task = json!({
+            "taskId": "t-1", "description": "d", "capability": "c", "input": { "a": [1, 2.5, null] },
+            "deadline": "2026-11-21T09:00:00Z", "replyTo": "http://127.0.0.1:1/a2a/messages", "x-more": { "a": "b" },
+        });
+        let update = json!({
+            "taskId": "t-1", "seq": 2, "epoch": 7, "status": { "state": "TASK_STATE_WORKING", "message": "half" },
+            "artifact": { "artifactId": "r-1", "name": "a.txt", "parts": [{ "text": "x" }] }, "append": true,
+        });
+        let bid = json!({ "taskId": "t-1", "cost": 1, "eta": "30m", "capability_match": 0.5, "load": 0, "replyTo": "x" });
+        let answer = json!({ "answer": "yes", "replyTo": 7 });
+        [("task-request", task), ("task-update", update), ("bid", bid), ("help-response", answer)]
+            .map(|(kind, payload)| {
+                json!({
+                    "messageId": "m-1", "fromAgentId": "a-1", "toAgentId": "b-1", "type": kind, "payload": payload,
+                    "timestamp": "2026-11-21T08:00:00.000Z", "conversationId": "c-1", "inReplyTo": "m-0",
+                    "replyConversationId": null, "expiresAt": "2026-11-21T09:00:00.000Z", "path": ["a-0"],
+                    "x-trace": { "deep": [null] },
+                })
+            })
+            .into()
+    }
+
+    #[test]
+    fn what_is_plainly_right_is_read_at_once() {
+        for body in bodies() {
+            let text = serde_json::to_vec(&body).unwrap();
+            let read = by_value(&text);
+            assert!(read.is_ok(), "{read:?}");
+            assert_eq!(plain(&text), read.ok());
+        }
+    }
+
+    #[test]
+    fn what_takes_more_than_a_look_is_left() {
+        let whole = bodies().remove(0);
+        let mut held = whole.clone();
+        held["payload"] = Value::String(whole["payload"].to_string());
+        let mut elsewhere = whole;
+        elsewhere["payloadRef"] = json!("0".repeat(64));
+        for body in [held, elsewhere] {
+            let text = serde_json::to_vec(&body).unwrap();
+            assert!(by_value(&text).is_ok() && plain(&text).is_none(), "{body}");
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        prop::sample::select(vec![
+            json!(null),
+            json!(true),
+            json!(0),
+            json!(-1),
+            json!(1.0),
+            json!(2.5),
+            json!(1e300),
+            json!(u64::MAX),
+            json!(""),
+            json!("x y"),
+            json!("a-9"),
+            json!("tab\t\u{7f}ü"),
+            json!("\u{0}"),
+            json!("TASK_STATE_WORKING"),
+            json!("2026-11-21T08:00:00+01:00"),
+            json!([]),
+            json!(["TASK_STATE_WORKING", "x"]),
+            json!({}),
+            json!({ "state": "TASK_STATE_WORKING" }),
+            json!({ "a": { "b": "\u{0}" } }),
+        ])
+    }
+
+    const NAMES: &[&str] = &[
+        "messageId", "fromAgentId", "toAgentId", "type", "payload", "timestamp", "conversationId", "inReplyTo",
+        "replyConversationId", "replyTo", "expiresAt", "path", "x-trace", "$extra", "extra", "",
+    ];
+    const INSIDE: &[&str] = &[
+        "taskId", "seq", "epoch", "status", "artifact", "append", "description", "input", "deadline", "replyTo",
+        "cost", "eta", "capability_match", "capabilityMatch", "answer", "artifacts", "x", "$extra", "extra",
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn it_reads_what_the_long_way_reads_and_nothing_else(
+            which in 0usize..4,
+            changes in prop::collection::vec((prop::sample::select(NAMES), value()), 0..2),
+            inside in prop::collection::vec((prop::sample::select(INSIDE), value()), 0..3),
+            gone in prop::option::of(prop::sample::select(NAMES)),
+        ) {
+            let mut body = bodies().remove(which);
+            for (name, value) in inside {
+                body["payload"][name] = value;
+            }
+            for (name, value) in changes {
+                body[name] = value;
+            }
+            if let Some(name) = gone {
+                body.as_object_mut().unwrap().remove(name);
+            }
+            let text = serde_json::to_vec(&body).unwrap();
+            prop_assert_eq!(plain(&text), by_value(&text).ok());
+        }
+
+        #[test]
+        fn of_damaged_text_too(which in 0usize..4, at in 0usize..400, put in prop::option::of(any::<char>())) {
+            let mut text: Vec<char> = bodies().remove(which).to_string().chars().collect();
+            let at = at % text.len();
+            match put {
+                Some(put) => text[at] = put,
+                None => drop(text.remove(at)),
+            }
+            let text: String = text.into_iter().collect();
+            prop_assert_eq!(plain(text.as_bytes()), by_value(text.as_bytes()).ok());
+        }
+    }
+}
