@@ -10,7 +10,7 @@ mod step;
 #[cfg(test)]
 mod survives;
 
-use blackboard::store::Revision;
+use blackboard::store::{Error, Revision};
 use opening::Opening;
 use protocol::{
     coordination::{AnyPattern, Effect, Event, What},
@@ -23,6 +23,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::agent::{Ack, Waiter};
 
+#[cfg(test)]
+pub(crate) use advance::ENOUGH_TO_FOLLOW;
 use advance::Taken;
 pub use advance::{Advance, Decided, Now, Poisoned};
 
@@ -70,6 +72,9 @@ impl Queued {
     }
 }
 
+/// Events that nobody outside repeats, with the effects whose results they are.
+type Inside = Vec<(What, Option<Place>)>;
+
 /// One open conversation in memory.
 pub struct Conversation {
     /// Its name.
@@ -92,9 +97,11 @@ pub struct Conversation {
     pub ended: Option<TaskState>,
     /// Events that wait for the running commit.
     pub queue: VecDeque<Queued>,
-    /// Whether a commit is under way.
-    pub is_committing: bool,
-    /// What the rule has seen since that began, or nothing.
+    /// Commits under way: one, or a second that stands only if the first does.
+    commits: u8,
+    /// What was in the first of two that failed, until the second has too.
+    failed: Option<(Error, Inside)>,
+    /// What the rule has seen since the last one began, or nothing.
     ahead: Option<Box<Taken>>,
     /// The step last decided.
     pub step: u64,
@@ -128,7 +135,8 @@ impl Conversation {
             told: 0,
             ended: None,
             queue: VecDeque::new(),
-            is_committing: false,
+            commits: 0,
+            failed: None,
             ahead: None,
             step: 0,
             head: 0,
@@ -173,13 +181,18 @@ impl Conversation {
         self.ended.is_some()
             && self.open.is_empty()
             && self.queue.is_empty()
-            && !self.is_committing
+            && !self.is_committing()
             && self.uncommitted.is_empty()
     }
 
     /// Whether nothing is left but to record that.
     pub fn is_closing(&self) -> bool {
-        self.ended.is_some() && self.open.is_empty() && self.queue.is_empty() && !self.is_committing
+        self.ended.is_some() && self.open.is_empty() && self.queue.is_empty() && !self.is_committing()
+    }
+
+    /// Whether a commit is under way.
+    pub fn is_committing(&self) -> bool {
+        self.commits > 0
     }
 
     /// Whether something waits for a commit that nothing has forced yet.
@@ -236,11 +249,24 @@ impl Conversation {
 
     /// Takes the revision of the journal's new head: the batch's last write.
     pub fn committed(&mut self, revisions: &[Revision]) {
-        self.is_committing = false;
+        self.commits = self.commits.saturating_sub(1);
         self.head = revisions.last().copied().unwrap_or(self.head);
         if self.first == 0 {
             self.first = self.head;
         }
+    }
+
+    /// A commit was not done, of which `inside` happened here: why the first was not, what happened here of all, and
+    /// whether none is under way any more.
+    pub fn failed(&mut self, error: Error, inside: Inside) -> (Error, Inside, bool) {
+        self.commits = self.commits.saturating_sub(1);
+        let (first, mut all) = self.failed.take().unwrap_or((error, Vec::new()));
+        all.extend(inside);
+        if self.commits == 0 {
+            return (first, all, true);
+        }
+        self.failed = Some((first.clone(), all));
+        (first, Vec::new(), false)
     }
 
     /// The revision of its journal's first record, or a lower one.
@@ -306,7 +332,7 @@ pub(crate) mod tests {
         let id = ConversationId::parse("c").unwrap();
         let mut conversation = Conversation::open(id, AnyPattern::Broadcast(broadcast), None, None);
         let mut next = |what, closes| {
-            conversation.is_committing = false;
+            conversation.commits = 0;
             conversation.queue.push_back(Queued::from_inside(what, closes));
             let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
             conversation.advance(Now { me: &me, at, wall, records, at_once: &|_, _, _| None }, false)

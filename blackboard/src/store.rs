@@ -111,6 +111,8 @@ pub enum Expectation {
     Absent(Key),
     /// It has this revision.
     At(Key, Revision),
+    /// It has a later one: a batch given before this one, and not yet known to have been done, has been.
+    Beyond(Key, Revision),
 }
 
 /// One record.

@@ -29,6 +29,9 @@ const FLUSHED_TOGETHER: usize = 64;
 /// How long until a step is tried again that the store did not take.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// Messages of a step, by the keys of their receipts, with the task that each is about.
+type Receipts<'a> = &'a [(Key, Option<TaskId>)];
+
 impl AgentActor {
     pub(super) fn happened(&mut self, happened: Happened, ctx: &mut Context<Self>) {
         let Happened { conversation: id, closes, what } = happened;
@@ -168,10 +171,7 @@ impl AgentActor {
         let Decided { effects, waiters, claims, inside, track_records, dropped, receipts, .. } = decided;
         let revisions = match outcome {
             Ok(revisions) => revisions,
-            Err(error) => {
-                self.answer_repeats(&receipts, &Err(store_problem(&error)));
-                return self.abandon(id, &error, waiters, inside, ctx);
-            }
+            Err(error) => return self.abandon(id, error, (waiters, &receipts), inside, ctx),
         };
         self.counts.steps += 1;
         if let Some(times) = self.unrecorded.worked() {
@@ -210,11 +210,7 @@ impl AgentActor {
     }
 
     /// Answers everyone who sent the same message while its first copy was being recorded.
-    fn answer_repeats(
-        &mut self,
-        receipts: &[(Key, Option<TaskId>)],
-        outcome: &Result<Option<ConversationId>, Problem>,
-    ) {
+    fn answer_repeats(&mut self, receipts: Receipts<'_>, outcome: &Result<Option<ConversationId>, Problem>) {
         for (key, task) in receipts {
             let Some((_, joined)) = self.in_flight.remove(key) else { continue };
             for (waiter, ack) in joined {
@@ -295,11 +291,21 @@ impl AgentActor {
     fn abandon(
         &mut self,
         id: &ConversationId,
-        error: &Error,
-        waiters: Vec<(Waiter, Ack)>,
+        error: Error,
+        (waiters, receipts): (Vec<(Waiter, Ack)>, Receipts<'_>),
         inside: Vec<(What, Option<Place>)>,
         ctx: &mut Context<Self>,
     ) {
+        let (error, inside, is_known) = match self.conversations.get_mut(id) {
+            Some(conversation) => conversation.failed(error, inside),
+            None => (error, inside, true),
+        };
+        let problem = store_problem(&error);
+        self.answer_repeats(receipts, &Err(problem.clone()));
+        if !is_known {
+            // The step upon it will not be done either; what the store holds is known then.
+            return waiters.into_iter().for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
+        }
         if matches!(error, Error::Unknown(_) | Error::Closed(_)) {
             (self.parts.fatal)(&format!("the store of {} failed: {error}", self.me));
         }
@@ -317,7 +323,7 @@ impl AgentActor {
         if let Some(times) = times {
             tracing::warn!(agent = %self.me, conversation = %id, task, trace, %error, times, "a step was not recorded");
         }
-        self.go_back(id, &store_problem(error), waiters, inside, ctx);
+        self.go_back(id, &problem, waiters, inside, ctx);
     }
 
     /// Back to what the store holds: whoever waits is refused, what happened inside is handed in again.

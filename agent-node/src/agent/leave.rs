@@ -37,7 +37,7 @@ impl Handler<IsIdle> for AgentActor {
         let is_recorded = self
             .conversations
             .values()
-            .all(|conversation| !conversation.is_committing && conversation.queue.is_empty());
+            .all(|conversation| !conversation.is_committing() && conversation.queue.is_empty());
         is_recorded && self.outbox().is_none_or(Outbox::is_empty)
     }
 }

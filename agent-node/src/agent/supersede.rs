@@ -22,7 +22,7 @@ impl AgentActor {
     ) -> Result<Option<ConversationId>, Problem> {
         let Some(older) = self.tasks.get(owner).cloned() else { return Ok(None) };
         let Some(conversation) = self.conversations.get_mut(&older) else { return Ok(None) };
-        if conversation.is_committing {
+        if conversation.is_committing() {
             let message = format!("a step of an older award of {} is being written", owner.0);
             return Err(Problem { retry_after: Some(SOON), ..Problem::new(Reason::Overloaded, message) });
         }

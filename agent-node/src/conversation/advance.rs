@@ -16,6 +16,10 @@ use protocol::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// So many messages make a step that is sealed while the one before it is still being written: the writer then goes from
+/// one to the other without waiting for anybody. Fewer wait for it: a commit costs as much for one as for many.
+pub(crate) const ENOUGH_TO_FOLLOW: usize = 24;
+
 /// So many turns may share the step that asks them; whatever is asked beyond is thought after it.
 pub(super) const MOST_AT_ONCE: usize = 8;
 
@@ -107,13 +111,14 @@ pub(super) type AtOnce<'a> = &'a dyn Fn(u32, &Prompt, Option<WallTime>) -> Optio
 
 impl Conversation {
     /// Runs the rule over everything that waits, and makes a step of it. While the step before is being written, the rule
-    /// runs all the same, so that the next one is only sealed once that stands; whatever it decides is performed, answered
-    /// and shown after its own commit. `force` commits even what could be deferred.
+    /// runs all the same, so that the next one is only sealed once that stands, or upon it if it is large enough
+    /// already; whatever it decides is performed, answered and shown after its own commit. `force` commits even what could
+    /// be deferred.
     pub fn advance(&mut self, now: Now<'_>, force: bool) -> Advance {
-        if !self.queue.is_empty() || !self.is_committing && force && self.has_uncommitted() {
+        if !self.queue.is_empty() || !self.is_committing() && force && self.has_uncommitted() {
             self.take_in(now);
         }
-        if self.is_committing {
+        if self.is_committing() && !self.may_follow() {
             return Advance::Nothing;
         }
         let Some(taken) = self.ahead.take() else { return Advance::Nothing };
@@ -128,6 +133,12 @@ impl Conversation {
         };
         match sealed {
             Ok(()) => Advance::Commit(Box::new(decided)),
+            // Nothing goes back to what the store holds before it is known what that is.
+            Err(fault) if self.is_committing() => {
+                let taken = Taken { decided, effects: Vec::new(), at_once: 0, may_wait, fault: Some(fault) };
+                self.ahead = Some(Box::new(taken));
+                Advance::Nothing
+            }
             Err(Fault::Panicked(why)) => Advance::Poisoned(poisoned(why, decided, self.queue.drain(..))),
             Err(Fault::Unwritten(why)) => {
                 // Any of them may be what can't be written: it must not come back for ever.
@@ -135,6 +146,19 @@ impl Conversation {
                 Advance::Poisoned(poisoned(why, decided, self.queue.drain(..)))
             }
         }
+    }
+
+    /// Whether what has been taken in makes a step upon the one that is being written, of which nothing is known yet. It
+    /// ends nothing, and there is something for it to stand upon.
+    fn may_follow(&self) -> bool {
+        let is_enough = |taken: &Taken| {
+            taken.decided.receipts.len() >= ENOUGH_TO_FOLLOW && taken.fault.is_none() && !taken.may_wait
+        };
+        self.commits == 1
+            && self.head > 0
+            && self.failed.is_none()
+            && self.ended.is_none()
+            && self.ahead.as_deref().is_some_and(is_enough)
     }
 
     /// Runs the rule over everything that waits, up to the first event that it can't take.
@@ -244,7 +268,7 @@ impl Conversation {
         let step = self.step + 1;
         self.record(me, step, effects, decided)?;
         self.step = step;
-        self.is_committing = true;
+        self.commits += 1;
         Ok(())
     }
 }

@@ -50,6 +50,7 @@ impl Conversation {
         let journal = keys::journal(me, &self.id);
         decided.batch.expectations.push(match self.head {
             0 => Expectation::Absent(journal.clone()),
+            head if self.is_committing() => Expectation::Beyond(journal.clone(), head),
             head => Expectation::At(journal.clone(), head),
         });
         let (events, closes): (Vec<_>, Vec<_>) = std::mem::take(&mut self.uncommitted).into_iter().unzip();

@@ -54,17 +54,18 @@ impl Expectation {
     /// The key it is about.
     pub fn key(&self) -> &Key {
         match self {
-            Self::Absent(key) | Self::At(key, _) => key,
+            Self::Absent(key) | Self::At(key, _) | Self::Beyond(key, _) => key,
         }
     }
 
     /// Whether it holds for a key whose latest record has revision `actual` (0: there is none).
     pub(super) fn check(&self, actual: super::Revision) -> Result<(), Error> {
-        let expected = match self {
-            Self::Absent(_) => 0,
-            Self::At(_, revision) => *revision,
+        let holds = match self {
+            Self::Absent(_) => actual == 0,
+            Self::At(_, revision) => actual == *revision,
+            Self::Beyond(_, revision) => actual > *revision,
         };
-        if actual == expected { Ok(()) } else { Err(Error::Conflict { key: self.key().clone(), actual }) }
+        if holds { Ok(()) } else { Err(Error::Conflict { key: self.key().clone(), actual }) }
     }
 }
 

@@ -23,9 +23,10 @@ impl Envelope {
         source.end().ok()?;
         let plain = Read(kind).deserialize(&mut serde_json::Deserializer::from_str(text)).ok()?;
         let payload = plain.payload?;
-        let in_payload = || match &payload {
-            Payload::TaskRequest(request) => request.reply_to.clone(),
-            other => other.extra().get("replyTo").and_then(Value::as_str).map(str::to_owned),
+        let in_payload = || {
+            let known =
+                if let Payload::TaskRequest(request) = &payload { request.reply_to.as_deref() } else { None };
+            known.or_else(|| payload.extra().get("replyTo")?.as_str()).map(str::to_owned)
         };
         Some(Self {
             reply_to: plain.reply_to.or_else(in_payload),
@@ -226,12 +227,43 @@ mod tests {
     }
 
     const NAMES: &[&str] = &[
-        "messageId", "fromAgentId", "toAgentId", "type", "payload", "timestamp", "conversationId", "inReplyTo",
-        "replyConversationId", "replyTo", "expiresAt", "path", "x-trace", "$extra", "extra", "",
+        "messageId",
+        "fromAgentId",
+        "toAgentId",
+        "type",
+        "payload",
+        "timestamp",
+        "conversationId",
+        "inReplyTo",
+        "replyConversationId",
+        "replyTo",
+        "expiresAt",
+        "path",
+        "x-trace",
+        "$extra",
+        "extra",
+        "",
     ];
     const INSIDE: &[&str] = &[
-        "taskId", "seq", "epoch", "status", "artifact", "append", "description", "input", "deadline", "replyTo",
-        "cost", "eta", "capability_match", "capabilityMatch", "answer", "artifacts", "x", "$extra", "extra",
+        "taskId",
+        "seq",
+        "epoch",
+        "status",
+        "artifact",
+        "append",
+        "description",
+        "input",
+        "deadline",
+        "replyTo",
+        "cost",
+        "eta",
+        "capability_match",
+        "capabilityMatch",
+        "answer",
+        "artifacts",
+        "x",
+        "$extra",
+        "extra",
     ];
 
     proptest! {

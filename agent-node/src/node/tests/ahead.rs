@@ -1,7 +1,10 @@
 //! What comes while a step is being written: the next step, answered after its own commit, and gone if the first fails.
 
 use super::{between::Between, *};
-use crate::agent::{Ack, Admit};
+use crate::{
+    agent::{Ack, Admit},
+    conversation::ENOUGH_TO_FOLLOW,
+};
 use blackboard::store::Expectation;
 use protocol::problem::Problem;
 use std::sync::Mutex;
@@ -22,7 +25,7 @@ impl Held {
     /// The journal's head that the batch expects.
     fn expects(&self) -> Revision {
         let expected = self.batch.expectations.iter().find_map(|expectation| match expectation {
-            Expectation::At(_, revision) => Some(*revision),
+            Expectation::At(_, revision) | Expectation::Beyond(_, revision) => Some(*revision),
             Expectation::Absent(_) => None,
         });
         expected.unwrap_or_default()
@@ -50,6 +53,9 @@ fn holding(kept: Shared) -> (Arc<Between>, Gate) {
     });
     (store, gate)
 }
+
+/// What a message is answered with.
+type Told = tokio::task::JoinHandle<Result<Ack, Problem>>;
 
 struct Scene {
     running: Running,
@@ -79,12 +85,31 @@ impl Scene {
     }
 
     /// An update of the task, on its way in.
-    fn update(&self, id: &'static str) -> tokio::task::JoinHandle<Result<Ack, Problem>> {
+    fn update(&self, id: &str) -> Told {
         let (actor, conversation) = (self.running.actors[0].clone(), self.conversation.clone());
         let status =
             json!({ "taskId": "t-1", "seq": 1, "status": { "state": "TASK_STATE_WORKING", "message": id } });
         let admit = admit(id, "task-update", status, Some(&conversation));
         actix::spawn(async move { actor.send(admit).await.unwrap() })
+    }
+
+    /// A step under way, and upon it one of the messages that came in numbers meanwhile; and one more, which waits.
+    async fn two_under_way(&mut self) -> (Told, Held, Vec<Told>, Held) {
+        let first = self.update("m-1");
+        let writing = self.commit().await;
+        let more: Vec<_> = (0..=ENOUGH_TO_FOLLOW).map(|number| self.update(&format!("n-{number}"))).collect();
+        let upon_it = self.commit().await;
+        assert_eq!((writing.receipts(), upon_it.receipts()), (1, ENOUGH_TO_FOLLOW));
+        assert_eq!(upon_it.expects(), writing.expects(), "what the one before will be at is not known yet");
+        while self.admitted().await < ENOUGH_TO_FOLLOW as u64 + 3 {
+            tokio::task::yield_now().await;
+        }
+        assert!(self.held.try_recv().is_err(), "no third one");
+        (first, writing, more, upon_it)
+    }
+
+    async fn admitted(&self) -> u64 {
+        self.running.actors[0].send(crate::agent::Look).await.unwrap().counts.admitted
     }
 
     /// The next commit of the agent's.
@@ -166,6 +191,44 @@ async fn a_step_that_is_not_written_takes_the_next_one_with_it_and_both_can_be_s
         assert_eq!(refused.await.unwrap().unwrap_err().reason, Reason::StorageFull);
     }
     for id in ["m-1", "m-2"] {
+        assert!(!scene.update(id).await.unwrap().unwrap().duplicate, "{id} was never recorded");
+        assert!(scene.update(id).await.unwrap().unwrap().duplicate, "{id} is recorded");
+    }
+    drop(scene.held);
+    scene.running.stop(Duration::ZERO).await;
+}
+
+#[actix::test]
+async fn what_comes_in_numbers_is_with_the_writer_before_the_step_it_follows_is_done() {
+    let mut scene = Scene::begin().await;
+    let (first, writing, more, upon_it) = scene.two_under_way().await;
+    *scene.gate.lock().unwrap() = None;
+    writing.verdict.send(None).unwrap();
+    assert!(first.await.unwrap().is_ok());
+    assert!(more.iter().all(|told| !told.is_finished()), "answered before it is durable");
+    upon_it.verdict.send(None).unwrap();
+    for told in more {
+        assert!(told.await.unwrap().is_ok_and(|ack| !ack.duplicate));
+    }
+    assert!(scene.update("n-0").await.unwrap().unwrap().duplicate);
+    drop(scene.held);
+    scene.running.stop(Duration::ZERO).await;
+}
+
+#[actix::test]
+async fn a_step_that_is_not_written_takes_the_one_upon_it_with_it_and_all_can_be_said_again() {
+    let mut scene = Scene::begin().await;
+    let (first, writing, more, upon_it) = scene.two_under_way().await;
+    *scene.gate.lock().unwrap() = None;
+    writing.verdict.send(Some(Error::StorageFull)).unwrap();
+    assert_eq!(first.await.unwrap().unwrap_err().reason, Reason::StorageFull);
+    assert!(more.iter().all(|told| !told.is_finished()), "what becomes of them is not known yet");
+    // The store itself refuses it: what it builds on is not there.
+    upon_it.verdict.send(None).unwrap();
+    for told in more {
+        assert_eq!(told.await.unwrap().unwrap_err().reason, Reason::StorageFull);
+    }
+    for id in ["m-1", "n-0", &format!("n-{ENOUGH_TO_FOLLOW}")] {
         assert!(!scene.update(id).await.unwrap().unwrap().duplicate, "{id} was never recorded");
         assert!(scene.update(id).await.unwrap().unwrap().duplicate, "{id} is recorded");
     }
