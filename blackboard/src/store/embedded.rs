@@ -1,5 +1,6 @@
 //! The store in one SQLite file: one writer that commits in groups, readers beside it.
 
+mod ahead;
 mod conditional;
 mod lock;
 mod presence;

@@ -2,7 +2,7 @@
 
 use super::{
     call::{Call, away, no_task, store},
-    listed::{Cursor, Outline},
+    listed::{Cursor, Wanted},
     send::{follow, snapshot, wait_for},
     stream::Heard,
 };
@@ -87,18 +87,17 @@ pub(super) fn subscribe(call: &Call, request: &SubscribeToTask) -> Result<Heard,
 pub(super) async fn list(call: &Call, request: ListTasks) -> Result<TaskPage, A2aError> {
     let before = request.page_token.as_deref().map(Cursor::parse).transpose()?;
     let size = request.page_size.unwrap_or(PAGE);
-    let (local, by, tenant) = (call.local.clone(), call.by.clone(), call.tenant.clone());
-    let wanted = request.clone();
+    let wanted = Wanted {
+        by: call.by.clone(),
+        tenant: call.tenant.clone(),
+        context_id: request.context_id.clone(),
+        state: request.status,
+        changed_since: request.status_timestamp_after,
+    };
+    let local = call.local.clone();
     let looked = actix_web::web::block(move || {
-        let is_wanted = |task: &Outline| {
-            task.is_visible_to(&by)
-                && task.tenant() == tenant.as_deref()
-                && wanted.context_id.as_deref().is_none_or(|id| id == task.context_id())
-                && wanted.status.is_none_or(|state| state == task.state())
-                && wanted.status_timestamp_after.is_none_or(|after| task.changed_at() >= after)
-        };
         let (store, forgotten) = (local.store.as_ref(), local.pulse.forgotten());
-        let mut page = local.listed.page(store, &local.id, forgotten, before.as_ref(), size, is_wanted)?;
+        let mut page = local.listed.page(store, &local.id, forgotten, before.as_ref(), size, &wanted)?;
         let has_more = page.rows.len() > size;
         page.rows.truncate(size);
         let next = page.rows.last().filter(|_| has_more).map(|(at, _)| at.token());

@@ -2,6 +2,7 @@
 
 use super::super::follow::{Page, Pages};
 use super::super::{Error, Filter, Key, Record, Revision, checksum, class::Class};
+use super::ahead::{self, Ahead};
 use super::presence::Presence;
 use super::schema::{self, Topic, Topics};
 use bytes::Bytes;
@@ -22,6 +23,10 @@ const STATE_BELOW: &str =
     "SELECT key, rev, value, crc FROM state WHERE key > ?1 AND key < ?2 AND rev > ?3 ORDER BY rev LIMIT ?4";
 const STATE_ONE: &str = "SELECT key, rev, value, crc FROM state
     WHERE key > ?1 AND key < ?2 AND rev > ?3 AND instr(substr(key, length(?1) + 1), '.') = 0 ORDER BY rev LIMIT ?4";
+const STATE_AT: &str = "SELECT key, rev, value, crc FROM state WHERE id = ?1 AND rev = ?2";
+
+/// What each of these asks for.
+const RECORD: &str = "key, rev, value, crc";
 
 /// What is wanted of each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +42,20 @@ impl Wanted {
     fn of(self, sql: &str) -> Cow<'_, str> {
         match self {
             Self::Records => sql.into(),
-            Self::Keys => sql.replacen("key, rev, value, crc", "key, rev", 1).into(),
+            Self::Keys => sql.replacen(RECORD, "key, rev", 1).into(),
+        }
+    }
+
+    /// What was asked for, of a row.
+    fn record(self, row: &Row<'_>) -> Result<Record, Error> {
+        match self {
+            Self::Records => record(row),
+            Self::Keys => {
+                let read =
+                    || -> rusqlite::Result<_> { Ok((row.get_ref(0)?.as_str()?, row.get::<_, i64>(1)?)) };
+                let (key, revision) = read().map_err(|_| damaged(row))?;
+                Ok(Record { revision: revision.unsigned_abs(), key: Key::stored(key), value: Bytes::new() })
+            }
         }
     }
 }
@@ -58,6 +76,7 @@ pub(super) struct Readers {
     dir: PathBuf,
     topics: Arc<Topics>,
     presence: Arc<Presence>,
+    ahead: Ahead,
     idle: Mutex<Idle>,
     returned: Condvar,
 }
@@ -71,7 +90,8 @@ struct Idle {
 impl Readers {
     pub(super) fn new(dir: &Path, most: usize, topics: Arc<Topics>, presence: Arc<Presence>) -> Self {
         let idle = Mutex::new(Idle { connections: Vec::new(), spare: most.max(1) });
-        Self { dir: dir.to_owned(), topics, presence, idle, returned: Condvar::new() }
+        let (dir, ahead) = (dir.to_owned(), Ahead::default());
+        Self { dir, topics, presence, ahead, idle, returned: Condvar::new() }
     }
 
     /// Waits for a connection, does `read` with it, and gives it back; one that failed is not used again.
@@ -197,7 +217,11 @@ impl Readers {
         let Ok(from) = i64::try_from(after) else { return Ok(Page { records: Vec::new(), next: None }) };
         self.with(filter.key(), |on| {
             if let [(_, topic)] = &topics[..] {
-                return of_topic(on, filter, topic, from, most, wanted);
+                let is_one_key = matches!(filter, Filter::Exactly(_));
+                return match topic.class {
+                    Class::State if !is_one_key => self.of_state(on, filter, from, most, wanted),
+                    Class::State | Class::Log => of_topic(on, filter, topic, from, most, wanted),
+                };
             }
             // Several topics are one page only if they are seen at one moment.
             let snapshot = on.unchecked_transaction()?;
@@ -208,6 +232,39 @@ impl Readers {
             snapshot.commit()?;
             Ok(merge(pages, most.records))
         })
+    }
+}
+
+impl Readers {
+    /// A page of state alone. It brings what was there when a look found it and has not changed since; what has changed
+    /// lies behind all that was found.
+    fn of_state(
+        &self,
+        on: &Connection,
+        filter: &Filter,
+        after: i64,
+        most: Most,
+        wanted: Wanted,
+    ) -> Result<Page, Failure> {
+        let known = self.ahead.take(filter, after.unsigned_abs());
+        let was_known = known.is_some();
+        let mut places = known.map_or_else(|| ahead::look(on, filter, after), Ok)?;
+        let may_be_more = was_known || places.len() >= ahead::MOST;
+        let mut fetch = on.prepare_cached(&wanted.of(STATE_AT))?;
+        let (mut records, mut size, mut reached) = (Vec::new(), 0, after);
+        while records.len() < most.records && size < most.bytes {
+            let Some((revision, id)) = places.pop_front() else { break };
+            reached = revision;
+            let found = fetch.query_row([id, revision], |row| Ok(wanted.record(row))).optional()?;
+            if let Some(record) = found.transpose()? {
+                size += record.value.len();
+                records.push(record);
+            }
+        }
+        let reached = reached.unsigned_abs();
+        let next = (may_be_more || !places.is_empty()).then_some(reached);
+        self.ahead.keep(filter, reached, places);
+        Ok(Page { records, next })
     }
 }
 
@@ -246,8 +303,7 @@ fn of_topic(
     wanted: Wanted,
 ) -> Result<Page, Failure> {
     let name = filter.key().as_str();
-    // What comes after "prefix." and before "prefix/" lies below the prefix: '/' follows '.'.
-    let (low, high) = (format!("{name}."), format!("{name}/"));
+    let (low, high) = ahead::below(filter);
     let rows = i64::try_from(most.records).unwrap_or(i64::MAX);
     let (sql, with): (_, &[&dyn ToSql]) = match (topic.class, filter) {
         (Class::Log, Filter::Exactly(_)) => (LOG_OF_KEY, params![name, after]),
@@ -268,10 +324,7 @@ fn gather(mut rows: Rows<'_>, filter: &Filter, most: Most, wanted: Wanted) -> Re
         let key = row.get_ref(0)?.as_str().map_err(|_| damaged(row))?;
         let revision = row.get::<_, i64>(1)?.unsigned_abs();
         if filter.admits_text(key) {
-            let record = match wanted {
-                Wanted::Records => record(row)?,
-                Wanted::Keys => Record { revision, key: Key::stored(key), value: Bytes::new() },
-            };
+            let record = wanted.record(row)?;
             size += record.value.len();
             records.push(record);
         }
