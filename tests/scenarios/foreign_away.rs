@@ -153,9 +153,15 @@ async fn why_it_waits_is_what_is_the_matter_now() {
             entry["card"]["waitsFor"].as_str().is_some_and(|why| why.contains(what))
         }
     };
-    process.entry_where("weather-bot", waits_for("can't be had")).await;
+    let before = process.entry_where("weather-bot", waits_for("can't be had")).await;
     foreign.come_back();
-    process.entry_where("weather-bot", waits_for("can't be used: skills")).await;
+    let now = process.entry_where("weather-bot", waits_for("can't be used: skills")).await;
+    assert_eq!(now["incarnation"], before["incarnation"], "it is the one that it was");
+    let of = |signals: Vec<serde_json::Value>| {
+        signals.iter().filter(|signal| signal["subject"] == "weather-bot").count()
+    };
+    assert_eq!(of(process.signals("agent.joined").await), 1);
+    assert_eq!(of(process.signals("agent.left").await), 0);
 }
 
 #[actix::test]

@@ -82,9 +82,11 @@ async fn run(
     let mut failures = 0;
     loop {
         let newest = shown.get();
-        if !Arc::ptr_eq(&card, &newest) {
-            (card, instance) = (newest, uuid::Uuid::now_v7().to_string());
+        // Who can do something else than before comes anew; what else a card says is known without a word on the board.
+        if card.skills != newest.skills {
+            instance = uuid::Uuid::now_v7().to_string();
         }
+        card = newest;
         let registered = match registry.register(card.clone(), instance.clone()).await {
             Ok(registered) => registered,
             Err(problem) => {
