@@ -20,6 +20,7 @@ mod reaching;
 mod reset;
 mod serve;
 mod settings;
+mod stopped;
 mod tasks;
 mod trace;
 mod unknown;

@@ -38,6 +38,38 @@ async fn a_mesh_that_is_killed_under_an_ask_is_said_with_what_becomes_of_the_tas
 }
 
 #[tokio::test]
+async fn an_ask_that_is_stopped_says_which_task_goes_on_and_how_to_end_it() {
+    let team = "agents: [{ agent: slow-01, skills: [slow], brain: { scripted: script.yaml } }]";
+    let mesh = Process::up_beside(team, &[("script.yaml", "turns: [{ hang: true }]")]).await;
+    let agent = mesh.agent("slow-01");
+    for (signal, code, task) in [("INT", 130, "t-1"), ("TERM", 143, "t-2")] {
+        let ask = Command::new(env!("CARGO_BIN_EXE_mesh"))
+            .args(["ask", "do it", "--at", &agent.url, "--url", &mesh.url, "--capability", "slow"])
+            .args(["--task-id", task])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        agent.task_in(task, &["working"]).await;
+        let kill = Command::new("kill").arg(format!("-{signal}")).arg(ask.id().to_string()).status();
+        assert!(kill.unwrap().success());
+        let ended = tokio::task::spawn_blocking(move || ask.wait_with_output());
+        let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").unwrap().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(code), &[][..]), "{said}");
+        let at = format!("{task} --at {}", agent.url);
+        assert!(said.contains(&format!("`mesh tasks watch {at}`")), "{said}");
+        assert!(said.contains(&format!("`mesh tasks cancel {at}`")), "{said}");
+        agent.task_in(task, &["working"]).await;
+        let (code, _, said) =
+            program(&["tasks", "cancel", task, "--at", &agent.url, "--url", &mesh.url], &[]);
+        assert_eq!(code, 0, "what it said can be done: {said}");
+        agent.task_in(task, &["canceled"]).await;
+    }
+}
+
+#[tokio::test]
 async fn a_brain_that_hands_on_for_ever_ends_visibly_at_its_last_turn() {
     let team = "
 agents:

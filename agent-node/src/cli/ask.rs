@@ -6,6 +6,7 @@ use super::{
     exit::{self, Exit, Failure},
     output,
     places::{At, Place},
+    stopped::Stops,
     watch::{Watch, status_of},
 };
 use clap::Args;
@@ -97,7 +98,16 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         "type": "task-request",
         "payload": payload,
     });
-    let accepted = client.post(endpoint, routes::MESSAGES, &message).await.map_err(|mut failure| {
+    let mut stops = Stops::listen()?;
+    let at = ask.at.again();
+    let accepted = tokio::select! {
+        accepted = client.post(endpoint, routes::MESSAGES, &message) => accepted,
+        exit = stops.next() => {
+            let message = format!("stopped before {to} answered; `mesh tasks show {task}{at}` says whether it has task {task}");
+            return Err(Failure::new(exit, message));
+        }
+    };
+    let accepted = accepted.map_err(|mut failure| {
         if failure.reason == Some(Reason::CapabilityNeeded) {
             failure.message += "; say --capability NAME";
         }
@@ -113,7 +123,15 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         output::note(&format!("task {task} at {to}"));
     }
     let watch = Watch { until: Some(until), json: false, tell };
-    let state = watch.task(&client, endpoint, &task).await?;
+    let state = tokio::select! {
+        state = watch.task(&client, endpoint, &task) => state?,
+        exit = stops.next() => {
+            let message = format!(
+                "no longer waits; task {task} goes on: `mesh tasks watch {task}{at}` follows it, `mesh tasks cancel {task}{at}` ends it"
+            );
+            return Err(Failure::new(exit, message));
+        }
+    };
     let done: Value = client.get(endpoint, &format!("{}/{}", routes::TASKS, encoded(&task))).await?;
     if let (true, None) = (ask.plan, &ask.out) {
         planning::show(&done, common.json)?;
@@ -137,7 +155,6 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
     }
     let message = match (end == Exit::NeedsAnswer, said.is_empty()) {
         (true, _) => {
-            let at = ask.at.again();
             format!("task {task} asks: {said}; answer with `mesh tasks answer {task} TEXT{at}`")
         }
         (false, true) => format!("task {task} {}", state.word()),

@@ -25,7 +25,8 @@ Exit codes:
  74  the data cannot be read or written
  76  the data is of a newer mesh than this
  77  the join secret is none, or not the one of that mesh
- 78  a configuration makes no sense";
+ 78  a configuration makes no sense
+130  Ctrl-C, 143 SIGTERM; a task that was waited for goes on";
 
 /// What the process says of itself when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +62,10 @@ pub enum Exit {
     Secret = 77,
     /// A configuration makes no sense.
     Config = 78,
+    /// Ctrl-C, by the custom of shells 128 and the signal's number.
+    Interrupted = 130,
+    /// SIGTERM.
+    Terminated = 143,
 }
 
 /// Why a command did not do what was asked.

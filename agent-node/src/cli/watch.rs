@@ -59,7 +59,7 @@ impl Watch {
             match end {
                 Err(_) => {
                     let message = format!(
-                        "the time is up and task {task} is {}; `mesh tasks watch {task}` follows it",
+                        "the time is up and task {task} is {}; `mesh tasks watch {task}` follows it, `mesh tasks cancel {task}` ends it",
                         seen.state.word()
                     );
                     return Err(Failure::new(Exit::Timeout, message));
