@@ -155,7 +155,7 @@ pub struct Plan {
     pub items: Vec<Item>,
     /// Parts that no advertised skill fits, each with the best that there was.
     pub unmatched: Vec<Unmatched>,
-    /// Every skill that was weighed for a part, the best first.
+    /// Every skill that was weighed for a part, those that fit first, the best first.
     pub candidates: Vec<Candidate>,
 }
 
@@ -179,8 +179,11 @@ pub struct Candidate {
     pub agent: String,
     /// Which.
     pub skill: String,
-    /// How well it fits.
+    /// How well it fits, 0 to 1, whoever else there is.
     pub score: f64,
+    /// The same, where a word counts the less the more skills have it: what the best of those that fit are found by.
+    #[serde(default)]
+    pub distinct: f64,
     /// The words that speak for it, each with where it stands.
     pub matched: BTreeMap<String, String>,
     /// Whether that is enough.

@@ -1,6 +1,7 @@
 //! How well an advertised skill fits what is asked. A shared word is not a match: what counts is how much of what is asked
-//! the skill speaks of, how prominently, and whether others speak of it too; and a deed that the skill does not name
-//! (*draft* a poem about the weather) weighs against it.
+//! the skill speaks of, and how prominently; and a deed that the skill does not name (*draft* a poem about the weather)
+//! weighs against it. Whether it fits is a matter of the skill and of what is asked alone, so that nobody who joins takes a
+//! match away; which of those that fit is the best, the words that others don't have decide.
 
 use super::{Advertised, Candidate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,8 +63,7 @@ const DEEDS: &[&str] = &[
     "teach",
 ];
 
-/// The words of all advertised skills, and how many skills have each. One that several agents offer counts once: the more
-/// can do it, the less it must be for lack of words of its own that nobody does.
+/// The words of all advertised skills, and how many skills have each. One that several agents offer counts once.
 #[derive(Debug, Clone, Default)]
 pub struct Vocabulary {
     spread: BTreeMap<String, usize>,
@@ -117,7 +117,7 @@ fn places(skill: &Advertised) -> BTreeMap<String, (f64, &'static str)> {
             }
         }
     };
-    put(&skill.description, 0.6, "description");
+    put(&skill.description, 0.5, "description");
     skill.examples.iter().for_each(|example| put(example, 0.8, "example"));
     put(&skill.agent, 0.7, "agent");
     put(&skill.name, 0.9, "name");
@@ -148,12 +148,14 @@ impl Vocabulary {
         self.deeds.contains(word)
     }
 
-    /// `skills` that share a word with `text`, the best first; equal ones by name.
+    /// `skills` that share a word with `text`: those that fit, then the others; each the best first, equal ones by name.
     pub fn rank<'a>(&self, text: &str, skills: impl Iterator<Item = &'a Advertised>) -> Vec<Candidate> {
         let asked = words(text);
         let mut ranked: Vec<_> = skills.filter_map(|skill| self.weigh(text, &asked, skill)).collect();
         ranked.sort_by(|a, b| {
-            b.score.total_cmp(&a.score).then_with(|| (&a.agent, &a.skill).cmp(&(&b.agent, &b.skill)))
+            (b.is_match.cmp(&a.is_match))
+                .then_with(|| b.distinct.total_cmp(&a.distinct))
+                .then_with(|| (&a.agent, &a.skill).cmp(&(&b.agent, &b.skill)))
         });
         ranked
     }
@@ -161,34 +163,38 @@ impl Vocabulary {
     fn weigh(&self, text: &str, asked: &[String], skill: &Advertised) -> Option<Candidate> {
         let places = places(skill);
         let mut matched = BTreeMap::new();
-        let (mut strength, mut covered) = (0.0, 0.0);
+        let (mut strength, mut distinct, mut covered) = (0.0, 0.0, 0.0);
         for word in asked {
             let Some((worth, place)) = places.get(word) else { continue };
             let spread = self.spread.get(word).copied().unwrap_or(1).max(1);
             let rarity = 1.0 / f64::from(u32::try_from(spread).unwrap_or(u32::MAX)).sqrt();
-            strength += worth * rarity;
+            strength += 0.5 * worth;
+            distinct += 0.5 * worth * rarity;
             covered += worth;
             matched.insert(word.clone(), (*place).to_owned());
         }
         let count = f64::from(u32::try_from(asked.len().max(1)).unwrap_or(u32::MAX));
-        let mut score = 0.5 * (strength / 2.0f64).min(1.0) + 0.5 * covered / count;
+        let of = |strength: f64| 0.5 * strength.min(1.0) + 0.5 * covered / count;
+        let mut remains = 1.0;
         match deed(text).map(|deed| stem(&deed)) {
             Some(deed) if !places.contains_key(&deed) => {
-                score *= OTHER_DEED;
+                remains = OTHER_DEED;
                 matched.insert(deed, "asked, and none of its deeds".to_owned());
             }
             Some(deed) if asked.len() > 1 && matched.keys().all(|word| *word == deed) => {
-                score *= OTHER_DEED;
+                remains = OTHER_DEED;
                 matched.insert(deed, "its deed, and nothing that it is asked to be about".to_owned());
             }
             Some(_) | None => {}
         }
-        let score = (score * 1_000.0).round() / 1_000.0;
+        let rounded = |score: f64| (score * remains * 1_000.0).round() / 1_000.0;
+        let score = rounded(of(strength));
         (covered > 0.0 || asked.is_empty()).then(|| Candidate {
             need: text.to_owned(),
             agent: skill.agent.clone(),
             skill: skill.skill.clone(),
             score,
+            distinct: rounded(of(distinct)),
             matched,
             is_match: score >= ENOUGH,
         })

@@ -79,6 +79,41 @@ fn a_skill_that_several_agents_offer_is_found_as_one_that_a_single_one_does() {
 }
 
 #[test]
+fn a_similar_skill_that_joins_takes_no_match_away() {
+    let similar = |at: usize| {
+        let (agent, id) = (format!("sky-{at}"), format!("weather_report_{at}"));
+        skill(&agent, &id, "Weather and forecasts", &["weather", "forecast"], &[])
+    };
+    for text in
+        ["Is the weather good for an outdoor meeting?", "weather in Bern tomorrow", "weather tomorrow"]
+    {
+        let mut skills = vec![skill("a", "get_forecast", "", &["weather", "forecast"], &[])];
+        let first = plan(text, &Terms::default(), &skills).candidates.remove(0);
+        for at in 0..8 {
+            skills.push(similar(at));
+            let plan = plan(text, &Terms::default(), &skills);
+            assert_eq!(plan.items.len(), 1, "{text}, {at} similar: {:?}", plan.unmatched);
+            let still = plan.candidates.iter().find(|candidate| candidate.agent == "a");
+            assert!(still.is_none_or(|still| still.score == first.score), "{still:?}");
+        }
+    }
+}
+
+#[test]
+fn of_those_that_fit_the_one_that_has_the_words_to_itself_is_the_best() {
+    let mut skills = vec![
+        skill("a", "weather_news", "", &["weather"], &[]),
+        skill("b", "harbour_tides", "", &["harbour", "tides"], &[]),
+        skill("c", "weather_alerts", "", &["weather"], &[]),
+    ];
+    let chosen =
+        |skills: &[Advertised]| plan("weather harbour", &Terms::default(), skills).items.remove(0).agent;
+    assert_eq!(chosen(&skills), "b", "two others speak of the weather");
+    skills.truncate(1);
+    assert_eq!(chosen(&skills), "a");
+}
+
+#[test]
 fn a_shared_word_is_not_a_match_and_the_plan_says_why() {
     for text in [
         "Draft a poem about the weather",
@@ -90,6 +125,10 @@ fn a_shared_word_is_not_a_match_and_the_plan_says_why() {
         assert!(plan.items.is_empty(), "{text}: {:?}", plan.items);
         assert_eq!(plan.unmatched.len(), 1, "{text}");
         assert!(!plan.unmatched[0].reason.is_empty());
+        for alone in skills() {
+            let plan = super::plan(text, &Terms::default(), std::slice::from_ref(&alone));
+            assert!(plan.items.is_empty(), "{text}, {} alone: {:?}", alone.skill, plan.items);
+        }
     }
     let plan = plan("Draft a poem about the weather", &Terms::default(), &skills());
     let why = |skill: &str| {
@@ -208,7 +247,32 @@ fn what_can_not_be_used_is_refused_as_a_whole() {
     assert_eq!(results::normalised(&[pieces])[0]["parts"], results::normalised(&[text("ab")])[0]["parts"]);
 }
 
+fn some_words() -> impl Strategy<Value = Vec<&'static str>> {
+    let word = prop::sample::select(vec![
+        "weather", "forecast", "calendar", "poster", "travel", "print", "draft", "city", "harbour", "tides",
+    ]);
+    proptest::collection::vec(word, 0..4)
+}
+
+fn any_skill() -> impl Strategy<Value = Advertised> {
+    (0..4_u8, some_words(), some_words(), some_words()).prop_map(|(agent, id, description, tags)| {
+        skill(&format!("agent-{agent}"), &id.join("_"), &description.join(" "), &tags, &[])
+    })
+}
+
 proptest! {
+    #[test]
+    fn whoever_joins_takes_no_match_away(
+        text in some_words(),
+        mut skills in proptest::collection::vec(any_skill(), 1..5),
+        one_more in any_skill(),
+    ) {
+        let terms = Terms { items: vec![Wanted { text: text.join(" "), ..Wanted::default() }], ..Terms::default() };
+        let before = plan("whatever", &terms, &skills).items.len();
+        skills.push(one_more);
+        prop_assert!(plan("whatever", &terms, &skills).items.len() >= before);
+    }
+
     #[test]
     fn any_text_is_planned_within_bounds(text in ".{0,200}") {
         let plan = plan(&text, &Terms::default(), &skills());
