@@ -1,4 +1,5 @@
-//! Performs the rules of claims on the store. What becomes of a claim is told on the board in the same commit.
+//! Performs the rules of claims on the store. What becomes of a claim is told on the board in the same commit; that its
+//! task is to be had again, only where somebody has offered it: without what the offer says, nobody could do it.
 
 use super::{Holding, publishing};
 use crate::{
@@ -83,7 +84,7 @@ pub(super) async fn take(
         let offer = offer(&store, &task)?;
         let kind = SignalType::task_claimed();
         let told = signals::of_claim(kind, &task, Some(&holder), offer.as_ref(), swap.expected, refs, wall);
-        if let Some(stands) = write(&store, &task, swap, &told, None).await? {
+        if let Some(stands) = write(&store, &task, swap, Some(&told), None).await? {
             return Ok(Taken { stands });
         }
     }
@@ -118,15 +119,16 @@ pub(super) async fn end(
             refs.insert("reason".into(), json!("released"));
         }
         let holder = swap.row.holder.clone();
-        let told = signals::of_claim(kind, &task, Some(&holder), offer.as_ref(), epoch, refs, wall);
+        let told = (is_done || offer.is_some())
+            .then(|| signals::of_claim(kind, &task, Some(&holder), offer.as_ref(), epoch, refs, wall));
         let gone = (is_done && offer.is_some()).then(|| signals::offer_key(&task));
-        if let Some(stands) = write(&store, &task, swap, &told, gone).await? {
+        if let Some(stands) = write(&store, &task, swap, told.as_ref(), gone).await? {
             return Ok(stands);
         }
     }
 }
 
-/// Frees the claim whose `lease` has run out and offers the task again; whether it was still held.
+/// Frees the claim whose `lease` has run out and offers the task again, if it was offered; whether it was still held.
 pub(super) async fn expire(
     store: Shared,
     task: TaskId,
@@ -138,15 +140,16 @@ pub(super) async fn expire(
     let Some(swap) = stands.and_then(|stands| claims::expire(&stands, lease, now, wall)) else {
         return Ok(false);
     };
-    let offer = offer(&store, &task)?;
-    let mut refs = offer.as_ref().map(|offer| offer.refs.clone()).unwrap_or_default();
-    refs.extend(offer.iter().map(publisher));
-    refs.insert("reason".into(), json!("lease-expired"));
-    refs.insert("epoch".into(), json!(lease.epoch));
-    refs.insert("formerHolder".into(), json!(swap.row.holder));
-    let kind = SignalType::task_available();
-    let told = signals::of_claim(kind, &task, None, offer.as_ref(), lease.epoch, refs, wall);
-    Ok(write(&store, &task, swap, &told, None).await?.is_some())
+    let told = offer(&store, &task)?.map(|offer| {
+        let mut refs = offer.refs.clone();
+        refs.extend([publisher(&offer)]);
+        refs.insert("reason".into(), json!("lease-expired"));
+        refs.insert("epoch".into(), json!(lease.epoch));
+        refs.insert("formerHolder".into(), json!(swap.row.holder));
+        let kind = SignalType::task_available();
+        signals::of_claim(kind, &task, None, Some(&offer), lease.epoch, refs, wall)
+    });
+    Ok(write(&store, &task, swap, told.as_ref(), None).await?.is_some())
 }
 
 /// Whose offer it was, for those who see it offered again.
@@ -159,12 +162,12 @@ fn offer(store: &Shared, task: &TaskId) -> Result<Option<Signal>, Problem> {
     Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()))
 }
 
-/// Commits `swap` together with the signal that tells of it; `None` if somebody else was first.
+/// Commits `swap` together with the signal that tells of it, if there is one; `None` if somebody else was first.
 async fn write(
     store: &Shared,
     task: &TaskId,
     swap: Swap,
-    told: &Signal,
+    told: Option<&Signal>,
     gone: Option<Key>,
 ) -> Result<Option<Stands>, Problem> {
     let key = claims::key(signals::OWNER, task);

@@ -127,12 +127,14 @@ fn first(
     Ok(Published { revision, is_repeat: unknown.is_none() })
 }
 
-/// Commits a few writes of the board's own.
+/// Commits a few writes of the board's own, and the signal that tells of them, if there is one.
 pub(super) async fn tell(
     store: &Shared,
     mut batch: store::Batch,
-    signal: &protocol::signal::Signal,
+    signal: Option<&protocol::signal::Signal>,
 ) -> Result<Result<Vec<Revision>, store::Error>, Problem> {
-    batch.writes.extend(signals::own(signal)?);
+    if let Some(signal) = signal {
+        batch.writes.extend(signals::own(signal)?);
+    }
     Ok(store.commit(Lane::Progress, batch).await)
 }

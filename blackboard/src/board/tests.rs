@@ -255,6 +255,34 @@ async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epo
 }
 
 #[actix::test]
+async fn a_task_that_nobody_offered_is_not_offered_by_the_end_of_a_claim() {
+    let (clock, now) = clock();
+    let board = Board::start(memory::new(), BoardConfig::fast(), clock).unwrap();
+    let holder = AgentId::parse("b-1").unwrap();
+    let lease = Duration::from_millis(1_000);
+    let [lapses, released, done] = ["t-1", "t-2", "t-3"].map(|task| TaskId::parse(task).unwrap());
+    board.claim(&agent("b-1"), &lapses, &holder, lease).await.unwrap();
+    let claim = board.claim(&agent("b-1"), &released, &holder, lease).await.unwrap();
+    assert_eq!(board.release(&agent("b-1"), &released, claim.epoch).await.unwrap().state, Standing::Released);
+    let claim = board.claim(&agent("b-1"), &done, &holder, lease).await.unwrap();
+    board.complete(&agent("b-1"), &done, claim.epoch).await.unwrap();
+    now.store(1_951, Ordering::SeqCst);
+    within("the expiry shows", async {
+        while board.look(&lapses).await.unwrap().state != Standing::Expired {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let told = board.read(Selector::default(), None, 10).await.unwrap().signals;
+    let told: Vec<_> =
+        told.iter().map(|posted| (posted.signal.kind.as_str(), posted.signal.task_id.clone())).collect();
+    let claimed = [&lapses, &released, &done].map(|task| ("task.claimed", Some(task.clone())));
+    assert_eq!(told, [&claimed[..], &[("task.complete", Some(done))]].concat());
+    let next = AgentId::parse("b-2").unwrap();
+    board.claim(&agent("b-2"), &lapses, &next, lease).await.expect("it is free");
+}
+
+#[actix::test]
 async fn a_restart_gives_every_holder_a_whole_lease() {
     let (store, (clock, now)) = (memory::new(), clock());
     let holder = AgentId::parse("b-1").unwrap();
