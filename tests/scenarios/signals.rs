@@ -4,7 +4,7 @@
 use crate::harness::{
     Process,
     bidder::{Bidder, secret_of, wire},
-    call, client, eventually, get,
+    call, client, eventually, get, refusal, says,
 };
 use blackboard::wire::Call;
 use reqwest::{Method, Response};
@@ -241,4 +241,36 @@ async fn a_broadcast_becomes_a_signal_of_its_sender() {
     assert_eq!(signal["refs"]["at"], "noon");
     let again = eventually("published once", async || Some(mesh.signals("acme.news").await)).await;
     assert_eq!(again.len(), 1);
+}
+
+#[tokio::test]
+async fn a_broadcast_that_the_board_would_not_have_is_refused_at_the_door() {
+    let (_dir, mesh) = team().await;
+    let manager = mesh.agent("manager-01");
+    let broadcast = |signal: &str, bytes: usize| {
+        json!({
+            "fromAgentId": "me", "toAgentId": "manager-01", "type": "broadcast",
+            "payload": { "signal": signal, "subject": "lunch", "refs": { "menu": "x".repeat(bytes) } },
+        })
+    };
+    for reserved in ["agent.joined", "agent.left"] {
+        let refused = manager.post(&broadcast(reserved, 1)).await;
+        assert_eq!(refusal(&refused), (403, "forbidden".to_owned()), "{refused:?}");
+        assert!(says(&refused).contains("payload.signal"), "{refused:?}");
+    }
+    let refused = manager.post(&broadcast("acme.news", 20_000)).await;
+    assert_eq!(refusal(&refused), (413, "payload_too_large".to_owned()), "{refused:?}");
+    let said = says(&refused);
+    let numbers: Vec<usize> =
+        said.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
+    let [bytes, limit] = numbers[..] else { panic!("{said}") };
+    assert_eq!(limit, 16 * 1024);
+    let room = 20_000 - (bytes - limit);
+    let refused = manager.post(&broadcast("acme.news", room + 8)).await;
+    assert_eq!(refused.status, 413, "{refused:?}");
+    // A time may be written in a few bytes more or less.
+    let taken = manager.post(&broadcast("acme.news", room - 8)).await;
+    assert_eq!(taken.status, 202, "{taken:?}");
+    mesh.signal_where("acme.news", |signal| signal["subject"] == "lunch").await;
+    assert_eq!(mesh.signals("acme.news").await.len(), 1, "what was refused is not there");
 }

@@ -1,5 +1,6 @@
 //! A message that begins something: which pattern takes it.
 
+mod announced;
 mod asked;
 mod known;
 
@@ -59,8 +60,9 @@ impl AgentActor {
             Payload::Award(_) => self.take_award(admit, ctx),
             Payload::HelpRequest(_) => self.take_help_request(admit, ctx),
             Payload::Broadcast(broadcast) => {
-                let pattern = AnyPattern::Broadcast(Broadcast::new(broadcast.clone(), &admit.by));
-                self.begin_for(admit, pattern, None, ctx)
+                let broadcast = Broadcast::new(broadcast.clone(), &admit.by);
+                self.may_announce(&broadcast)?;
+                self.begin_for(admit, AnyPattern::Broadcast(broadcast), None, ctx)
             }
             Payload::TaskUpdate(_)
             | Payload::TaskResponse(_)

@@ -36,6 +36,11 @@ impl Broadcast {
 }
 
 impl Broadcast {
+    /// What is put on the board.
+    pub fn announcement(&self) -> &Announcement {
+        &self.signal
+    }
+
     fn settle(&mut self, state: TaskState, message: String) -> Vec<Effect> {
         if std::mem::replace(&mut self.settled, true) {
             return Vec::new();
