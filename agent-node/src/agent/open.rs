@@ -156,6 +156,11 @@ impl AgentActor {
         let Some(manager) = admit.by.agent().cloned() else {
             return Err(Problem::new(Reason::Forbidden, "only an agent can award work"));
         };
+        if award.task_id != award.task.task_id {
+            let message =
+                format!("payload.task.taskId is {}, payload.taskId {}", award.task.task_id, award.task_id);
+            return Err(Problem::new(Reason::InvalidField, message).with("field", "payload.task.taskId"));
+        }
         let mut spec = award.task.clone();
         if spec.path.last() != Some(&manager) {
             spec.path.push(manager);

@@ -209,25 +209,40 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
     running.stop(Duration::ZERO).await;
 }
 
+/// An award of `task` that tells of `told`.
+fn award_of(task: &str, told: &str) -> crate::agent::Admit {
+    let body = json!({
+        "messageId": format!("award-{task}"), "fromAgentId": "manager-01", "toAgentId": "builder-01", "type": "award",
+        "payload": { "taskId": task, "epoch": 1, "leaseMs": 60_000,
+            "task": { "taskId": told, "description": "x", "root": "user:local" } }
+    });
+    crate::agent::Admit {
+        envelope: protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
+        by: Principal::Agent(AgentId::parse("manager-01").unwrap()),
+        digest: protocol::ids::Digest::of(task.as_bytes()),
+        trace: None,
+        contact: None,
+    }
+}
+
+#[actix::test]
+async fn an_award_that_names_two_tasks_is_refused_by_the_member() {
+    let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+    let refused = running.actors[0].send(award_of("t-1", "t-2")).await.unwrap().unwrap_err();
+    assert_eq!(
+        (refused.reason, refused.metadata),
+        (Reason::InvalidField, vec![("field", "payload.task.taskId".into())])
+    );
+    assert!(refused.message.contains("t-1") && refused.message.contains("t-2"), "{}", refused.message);
+    running.stop(Duration::ZERO).await;
+}
+
 #[actix::test]
 async fn awards_that_come_at_once_are_no_more_than_there_are_places() {
     let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
     let terms = Terms { max_parallel: 1, ..pondering.terms.clone() };
     let running = start(setup(vec![Seat { terms, ..pondering }])).await.unwrap();
-    let award = |task: &str| {
-        let body = json!({
-            "messageId": format!("award-{task}"), "fromAgentId": "manager-01", "toAgentId": "builder-01", "type": "award",
-            "payload": { "taskId": task, "epoch": 1, "leaseMs": 60_000,
-                "task": { "taskId": task, "description": "x", "root": "user:local" } }
-        });
-        crate::agent::Admit {
-            envelope: protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
-            by: Principal::Agent(AgentId::parse("manager-01").unwrap()),
-            digest: protocol::ids::Digest::of(task.as_bytes()),
-            trace: None,
-            contact: None,
-        }
-    };
+    let award = |task: &str| award_of(task, task);
     let actor = running.actors[0].clone();
     // Both are in the mailbox before either is recorded.
     let (first, second) =
