@@ -60,12 +60,12 @@ impl Loading {
         self.faults.push(fault);
     }
 
-    /// Reads one file's text.
     /// Nothing read yet; times start from `profile`.
     pub(super) fn in_profile(profile: Profile) -> Self {
         Self { profile, ..Self::default() }
     }
 
+    /// Reads one file's text.
     pub(super) fn add(
         &mut self,
         file: &str,
@@ -90,6 +90,14 @@ impl Loading {
                 .extend(missing.into_iter().map(|(line, what)| fault(Some(line), String::new(), what)));
 
             let is_team = node.get("agents").or(node.get("mesh")).is_some();
+            if is_team && node.get("agent").is_some() {
+                let beside = if node.get("agents").is_some() { "agents" } else { "mesh" };
+                let what = format!(
+                    "one agent and `{beside}` can't be said in one document; put the agent into the list `agents`, or a line `---` between them"
+                );
+                self.faults.push(Place { file, base, node: &node, path: String::new() }.fault("agent", what));
+                continue;
+            }
             let schema = if is_team { schema::of::<TeamFile>() } else { schema::of::<AgentFile>() };
             let mut unknowns = Vec::new();
             unknown::find(&node, &schema, "", &mut unknowns);
@@ -222,7 +230,14 @@ fn is_pattern(pattern: &str) -> bool {
 
 fn brain(place: &Place<'_>, agent: &AgentFile) -> Result<BrainConfig, Fault> {
     let within = |path: &str| place.base.map_or_else(|| path.into(), |base| base.join(path));
-    let missing = |key: &str, path: &Path| place.fault(key, format!("there is no {}", path.display()));
+    let missing = |key: &str, path: &Path| {
+        let path_is = match path.metadata() {
+            Ok(found) if found.is_dir() => format!("{} is a directory, and must be a file", path.display()),
+            Ok(_) => format!("{} is no file", path.display()),
+            Err(_) => format!("there is no {}", path.display()),
+        };
+        place.fault(key, path_is)
+    };
     let dir = match &agent.cwd {
         Some(cwd) => {
             let dir = within(cwd);

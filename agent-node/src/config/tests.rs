@@ -104,6 +104,17 @@ fn a_fault_names_file_line_key_and_remedy() {
         ("agent: a\nbrain: {exec: []}", &[":2: brain.exec: names no command"]),
         ("agent: a\nbrain: {exec: [./no/such.sh]}", &[":2: brain.exec: there is no ./no/such.sh"]),
         ("agent: a\nbrain: {scripted: no.yaml}", &[":2: brain.scripted: there is no no.yaml"]),
+        ("agent: a\nbrain: {scripted: /}", &[":2: brain.scripted: / is a directory, and must be a file"]),
+        ("agent: a\nbrain: {exec: [/bin/]}", &[":2: brain.exec: /bin/ is a directory, and must be a file"]),
+        ("agent: a\nbrain: {scripted: /dev/null}", &[":2: brain.scripted: /dev/null is no file"]),
+        (
+            "mesh: {limits: {ackMs: 5}}\nagent: a\nbrain: {echo: {}}",
+            &["team.yaml:2: agent: one agent and `mesh` can't be said in one document", "`agents`", "`---`"],
+        ),
+        (
+            "agent: a\nbrain: {echo: {}}\nagents: []",
+            &["team.yaml:1: agent: one agent and `agents` can't be said in one document"],
+        ),
         ("agent: a\nbrain: {exec: [x]}\ncwd: /no/such", &[":3: cwd: there is no directory /no/such"]),
         (
             "agent: ${NO_SUCH_V}\nbrain: {echo: {}}",
@@ -125,6 +136,15 @@ fn a_fault_names_file_line_key_and_remedy() {
             assert!(fault.contains(part), "{text}\n--- says\n{fault}\n--- without\n{part}");
         }
     }
+}
+
+#[test]
+fn an_agent_and_the_terms_may_stand_in_documents_of_their_own() {
+    let text = "mesh: {limits: {ackMs: 5}}\n---\nagent: a\nbrain: {echo: {}}";
+    let team = Team::parse("team.yaml", text, None).unwrap();
+    assert_eq!((team.agents[0].id.as_str(), team.mesh.limits.ack_ms), ("a", 5));
+    let fault = faults(&text.replace("\n---", ""));
+    assert_eq!(fault.lines().filter(|line| line.contains("team.yaml:")).count(), 1, "{fault}");
 }
 
 #[test]
