@@ -216,6 +216,8 @@ async fn a_full_device_refuses_what_is_new_and_keeps_what_was_taken() {
     };
     let url = run["agents"]["echo-01"].as_str().unwrap().to_owned();
     let agent = crate::harness::Agent { id: "echo-01".into(), url };
+    let ready = format!("{}/readyz", agent.url);
+    assert_eq!(crate::harness::call(reqwest::Method::GET, &ready, None).await.status, 200, "there is room");
     let text = "x".repeat(100_000);
     let mut taken = Vec::new();
     let refused = loop {
@@ -235,6 +237,18 @@ async fn a_full_device_refuses_what_is_new_and_keeps_what_was_taken() {
         let task = agent.task(id).await;
         assert_eq!(task["id"], json!(id), "what was taken is still there: {task:#}");
     }
+    // Down to where the device takes little pages, and no message.
+    crate::harness::eventually("a device too full for a message", async || {
+        let request = agent.request(json!({ "description": "x".repeat(3_000), "capability": "echo" }));
+        (agent.post(&request).await.status == 507).then_some(())
+    })
+    .await;
+    let told = crate::harness::eventually("it to be told", async || {
+        let ready = crate::harness::call(reqwest::Method::GET, &ready, None).await;
+        (ready.status == 503).then_some(ready)
+    })
+    .await;
+    assert!(told.body.to_string().contains("no room left"), "{told:?}");
     child.kill().await.unwrap();
 }
 
