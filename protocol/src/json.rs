@@ -35,9 +35,10 @@ pub fn parse_object(bytes: &[u8], max_depth: usize) -> Result<Map<String, Value>
 
 /// Builds a value of which `left` more levels are taken.
 #[derive(Clone, Copy)]
-struct Strict {
-    left: usize,
-    max: usize,
+pub(crate) struct Strict {
+    pub(crate) left: usize,
+    /// How many there were at first, for who is told.
+    pub(crate) max: usize,
 }
 
 impl Strict {

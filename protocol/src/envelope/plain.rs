@@ -4,13 +4,16 @@
 use super::Envelope;
 use crate::{
     ids::{Address, AgentId, ConversationId, MessageId},
-    json::shape::{Name, Names, Shape},
+    json::{
+        Strict,
+        shape::{Name, Shape},
+    },
     message::{Kind, Payload},
     time::WallTime,
 };
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use serde_json::{Map, Value};
-use std::fmt;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde_json::{Map, Value, map::Entry};
+use std::{borrow::Cow, fmt};
 
 impl Envelope {
     /// The envelope in `bytes`, just as [`json::parse`](crate::json::parse) and [`Envelope::from_json`] read it. `None`
@@ -18,118 +21,123 @@ impl Envelope {
     pub fn from_plain(bytes: &[u8], max_depth: usize, minted: impl FnOnce() -> MessageId) -> Option<Self> {
         // As text, of which no member has to be looked at again for being UTF-8.
         let text = std::str::from_utf8(bytes).ok()?;
+        let max = max_depth.checked_sub(1).filter(|left| *left > 0)?;
         let mut source = serde_json::Deserializer::from_str(text);
-        let kind = Looked { left: max_depth }.deserialize(&mut source).ok()?;
+        let plain = Read { text, max }.deserialize(&mut source).ok()?;
         source.end().ok()?;
-        let plain = Read(kind).deserialize(&mut serde_json::Deserializer::from_str(text)).ok()?;
-        let payload = plain.payload?;
+        // The kind may stand behind the payload, so that has only been looked at.
+        let payload =
+            plain.kind?.deserialize(&mut serde_json::Deserializer::from_str(plain.payload?)).ok()?;
         let in_payload = || {
             let known =
                 if let Payload::TaskRequest(request) = &payload { request.reply_to.as_deref() } else { None };
             known.or_else(|| payload.extra().get("replyTo")?.as_str()).map(str::to_owned)
         };
         Some(Self {
-            reply_to: plain.reply_to.or_else(in_payload),
-            message_id: plain.message_id.unwrap_or_else(minted),
+            reply_to: plain.reply_to.flatten().map(Cow::into_owned).or_else(in_payload),
+            message_id: plain.message_id.flatten().unwrap_or_else(minted),
             from_agent_id: plain.from_agent_id?,
             to_agent_id: plain.to_agent_id?,
             payload,
-            timestamp: plain.timestamp,
-            conversation_id: plain.conversation_id,
-            in_reply_to: plain.in_reply_to,
-            reply_conversation_id: plain.reply_conversation_id,
-            expires_at: plain.expires_at,
-            path: plain.path.unwrap_or_default(),
+            timestamp: plain.timestamp.flatten(),
+            conversation_id: plain.conversation_id.flatten(),
+            in_reply_to: plain.in_reply_to.flatten(),
+            reply_conversation_id: plain.reply_conversation_id.flatten(),
+            expires_at: plain.expires_at.flatten(),
+            path: plain.path.flatten().unwrap_or_default(),
             extra: plain.extra,
         })
     }
 }
 
-/// The first look: nothing in it is refused, and this is its kind.
-struct Looked {
-    left: usize,
-}
-
-impl<'de> DeserializeSeed<'de> for Looked {
-    type Value = Kind;
-
-    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Kind, D::Error> {
-        source.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Looked {
-    type Value = Kind;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a message")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Kind, A::Error> {
-        let inside = Shape { left: self.left }.inside()?;
-        let (mut names, mut kind) = (Names::new(), None);
-        while let Some(name) = names.next(&mut members)? {
-            match name {
-                "type" => kind = Kind::parse(&members.next_value_seed(Name)?).ok(),
-                super::PAYLOAD_REF => return Err(A::Error::custom("its payload lies elsewhere")),
-                _ => members.next_value_seed(inside)?,
-            }
-        }
-        kind.ok_or_else(|| A::Error::custom("of no known kind"))
-    }
-}
-
-/// The second: its members.
-struct Read(Kind);
-
+/// Members as they stand in a message: each is there once, or not; those that may be `null` say so.
 #[derive(Default)]
-struct Plain {
-    payload: Option<Payload>,
-    message_id: Option<MessageId>,
+struct Plain<'de> {
+    kind: Option<Kind>,
+    /// What begins with it.
+    payload: Option<&'de str>,
     from_agent_id: Option<AgentId>,
     to_agent_id: Option<Address>,
-    timestamp: Option<WallTime>,
-    conversation_id: Option<ConversationId>,
-    in_reply_to: Option<MessageId>,
-    reply_conversation_id: Option<ConversationId>,
-    reply_to: Option<String>,
-    expires_at: Option<WallTime>,
-    path: Option<Vec<AgentId>>,
+    message_id: Option<Option<MessageId>>,
+    timestamp: Option<Option<WallTime>>,
+    conversation_id: Option<Option<ConversationId>>,
+    in_reply_to: Option<Option<MessageId>>,
+    reply_conversation_id: Option<Option<ConversationId>>,
+    reply_to: Option<Option<Cow<'de, str>>>,
+    expires_at: Option<Option<WallTime>>,
+    path: Option<Option<Vec<AgentId>>>,
     extra: Map<String, Value>,
 }
 
-impl<'de> DeserializeSeed<'de> for Read {
-    type Value = Plain;
+/// Reads them from `text`, of which a member's value may be nested `max` levels deep.
+struct Read<'de> {
+    text: &'de str,
+    max: usize,
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Plain, D::Error> {
+impl<'de> Read<'de> {
+    /// What follows a member's name that lies in the text.
+    fn behind(&self, name: &Cow<'de, str>) -> Option<&'de str> {
+        let Cow::Borrowed(name) = name else { return None };
+        let end = (name.as_ptr() as usize + name.len()).checked_sub(self.text.as_ptr() as usize)?;
+        Some(self.text.get(end..)?.split_once(':')?.1)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Read<'de> {
+    type Value = Plain<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Plain<'de>, D::Error> {
         source.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for Read {
-    type Value = Plain;
+impl<'de> Visitor<'de> for Read<'de> {
+    type Value = Plain<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a message")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Plain, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Plain<'de>, A::Error> {
         let mut plain = Plain::default();
         while let Some(name) = members.next_key_seed(Name)? {
-            match name.as_ref() {
-                "type" => drop(members.next_value::<IgnoredAny>()?),
-                "payload" => plain.payload = Some(members.next_value_seed(self.0)?),
-                "messageId" => plain.message_id = members.next_value()?,
-                "fromAgentId" => plain.from_agent_id = members.next_value()?,
-                "toAgentId" => plain.to_agent_id = members.next_value()?,
-                "timestamp" => plain.timestamp = members.next_value()?,
-                "conversationId" => plain.conversation_id = members.next_value()?,
-                "inReplyTo" => plain.in_reply_to = members.next_value()?,
-                "replyConversationId" => plain.reply_conversation_id = members.next_value()?,
-                "replyTo" => plain.reply_to = members.next_value()?,
-                "expiresAt" => plain.expires_at = members.next_value()?,
-                "path" => plain.path = members.next_value()?,
-                _ => drop(plain.extra.insert(name.into_owned(), members.next_value()?)),
+            let is_first = match name.as_ref() {
+                "type" => {
+                    let kind = Kind::parse(&members.next_value_seed(Name)?).map_err(A::Error::custom)?;
+                    plain.kind.replace(kind).is_none()
+                }
+                "payload" => {
+                    members.next_value_seed(Shape { left: self.max })?;
+                    let is_first = plain.payload.is_none();
+                    plain.payload = self.behind(&name);
+                    is_first && plain.payload.is_some()
+                }
+                "fromAgentId" => plain.from_agent_id.replace(members.next_value()?).is_none(),
+                "toAgentId" => plain.to_agent_id.replace(members.next_value()?).is_none(),
+                "messageId" => plain.message_id.replace(members.next_value()?).is_none(),
+                "timestamp" => plain.timestamp.replace(members.next_value()?).is_none(),
+                "conversationId" => plain.conversation_id.replace(members.next_value()?).is_none(),
+                "inReplyTo" => plain.in_reply_to.replace(members.next_value()?).is_none(),
+                "replyConversationId" => plain.reply_conversation_id.replace(members.next_value()?).is_none(),
+                "replyTo" => {
+                    let text: Option<Cow<'de, str>> = members.next_value()?;
+                    let is_plain = text.as_ref().is_none_or(|text| !text.as_bytes().contains(&0));
+                    plain.reply_to.replace(text).is_none() && is_plain
+                }
+                "expiresAt" => plain.expires_at.replace(members.next_value()?).is_none(),
+                "path" => plain.path.replace(members.next_value()?).is_none(),
+                super::PAYLOAD_REF => false,
+                _ => match plain.extra.entry(name.into_owned()) {
+                    Entry::Vacant(place) => {
+                        place.insert(members.next_value_seed(Strict { left: self.max, max: self.max })?);
+                        true
+                    }
+                    Entry::Occupied(_) => false,
+                },
+            };
+            if !is_first {
+                return Err(A::Error::custom("a member twice, or one that takes more than a look"));
             }
         }
         Ok(plain)
@@ -199,6 +207,32 @@ mod tests {
             let text = serde_json::to_vec(&body).unwrap();
             assert!(by_value(&text).is_ok() && plain(&text).is_none(), "{body}");
         }
+    }
+
+    #[test]
+    fn what_is_refused_is_left() {
+        let whole = bodies().remove(0).to_string();
+        assert!(plain(whole.as_bytes()).is_some());
+        let nested = format!("\"x-trace\":{}{}", "[".repeat(32), "]".repeat(32));
+        for (there, instead) in [
+            ("\"messageId\":\"m-1\"", "\"messageId\":\"m-1\",\"messageId\":\"m-1\""),
+            ("\"messageId\":\"m-1\"", "\"messageId\":null,\"messageId\":null"),
+            ("\"x-trace\":", "\"x-trace\":1,\"x-trace\":"),
+            ("\"payload\":{", "\"payload\":{},\"payload\":{"),
+            ("\"payload\":{", "\"payload\":{\"x\":1,\"x\":1,"),
+            ("\"payload\":{", "\"p\\u0061yload\":{},\"payload\":{"),
+            ("\"payload\":{", "\"payload\":{\"x\":{\"y\":\"\\u0000\"},"),
+            ("\"x-trace\":{\"deep\":[null]}", nested.as_str()),
+            ("\"x-trace\":", "\"replyTo\":\"\\u0000\",\"x-trace\":"),
+            ("\"x-trace\":", "\"x\\u0000\":1,\"x-trace\":"),
+            ("\"x-trace\":", "\"x\":\"\\u0000\",\"x-trace\":"),
+        ] {
+            let text = whole.replacen(there, instead, 1);
+            assert_ne!(text, whole, "{there}");
+            assert!(by_value(text.as_bytes()).is_err() && plain(text.as_bytes()).is_none(), "{text}");
+        }
+        let spaced = whole.replace("\"payload\":{", "\"payload\" \n:\t {");
+        assert_eq!(plain(spaced.as_bytes()), by_value(spaced.as_bytes()).ok());
     }
 
     fn value() -> impl Strategy<Value = Value> {

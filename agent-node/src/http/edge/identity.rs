@@ -197,8 +197,10 @@ pub(super) fn of(
 fn field<'a>(request: &'a ServiceRequest, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Problem> {
     let mut lines = request.headers().get_all(name);
     let Some(first) = lines.next() else { return Ok(None) };
+    // What `to_str` takes, which looks at each byte by itself: no header value holds a control character.
     let text = |line: &'a actix_web::http::header::HeaderValue| {
-        line.to_str().map(str::trim).map_err(|_| unauthenticated(&format!("{name} is no text")))
+        let text = std::str::from_utf8(line.as_bytes()).ok().filter(|text| text.is_ascii());
+        text.map(str::trim).ok_or_else(|| unauthenticated(&format!("{name} is no text")))
     };
     let mut value = Cow::Borrowed(text(first)?);
     for line in lines {
