@@ -75,6 +75,9 @@ impl Queued {
 /// Events that nobody outside repeats, with the effects whose results they are.
 type Inside = Vec<(What, Option<Place>)>;
 
+/// A step, how many bytes its journal line has, and what became of it.
+type Early = (Box<Decided>, usize, Result<Vec<Revision>, Error>);
+
 /// One open conversation in memory.
 pub struct Conversation {
     /// Its name.
@@ -99,8 +102,12 @@ pub struct Conversation {
     pub queue: VecDeque<Queued>,
     /// Commits under way: one, or a second that stands only if the first does.
     commits: u8,
+    /// Whether that one is written by itself: one that shares its commit with others may have to be written again.
+    may_be_followed: bool,
     /// What was in the first of two that failed, until the second has too.
     failed: Option<(Error, Inside)>,
+    /// What became of the second of two, while nothing is known of the first.
+    pub early: Option<Early>,
     /// What the rule has seen since the last one began, or nothing.
     ahead: Option<Box<Taken>>,
     /// The step last decided.
@@ -136,7 +143,9 @@ impl Conversation {
             ended: None,
             queue: VecDeque::new(),
             commits: 0,
+            may_be_followed: false,
             failed: None,
+            early: None,
             ahead: None,
             step: 0,
             head: 0,
@@ -247,13 +256,20 @@ impl Conversation {
         (self.queue, self.ahead.map(|taken| taken.given_up()))
     }
 
-    /// Takes the revision of the journal's new head: the batch's last write.
-    pub fn committed(&mut self, revisions: &[Revision]) {
+    /// Whether the step is the second of two under way: what becomes of it counts only after the first.
+    pub fn is_second(&self, step: u64) -> bool {
+        self.commits > 1 && step == self.step
+    }
+
+    /// Takes the revision of the journal's new head: the batch's last write. Whether the step that it stands upon was done.
+    #[must_use]
+    pub fn committed(&mut self, revisions: &[Revision]) -> bool {
         self.commits = self.commits.saturating_sub(1);
         self.head = revisions.last().copied().unwrap_or(self.head);
         if self.first == 0 {
             self.first = self.head;
         }
+        self.failed.is_none()
     }
 
     /// A commit was not done, of which `inside` happened here: why the first was not, what happened here of all, and

@@ -1,7 +1,7 @@
 //! What work produces, in A2A's shapes (A2A §4.1.6, §4.1.7).
 
 use crate::ids::Digest;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// One result of a task: named, in one or more parts.
@@ -65,7 +65,7 @@ impl Artifact {
 
 /// A piece of content with its type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(try_from = "AnyPart", rename_all = "camelCase")]
 pub struct Part {
     /// The content itself; exactly one kind.
     #[serde(flatten)]
@@ -88,8 +88,44 @@ impl Part {
     }
 }
 
+/// A part as it comes: which content it has must not hang on the order of its members.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnyPart {
+    text: Option<String>,
+    #[serde(default, deserialize_with = "any_value")]
+    data: Option<Value>,
+    raw: Option<String>,
+    url: Option<String>,
+    media_type: Option<String>,
+    filename: Option<String>,
+    #[serde(default)]
+    metadata: Map<String, Value>,
+}
+
+/// `null` is a value too.
+fn any_value<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
+impl TryFrom<AnyPart> for Part {
+    type Error = &'static str;
+
+    fn try_from(part: AnyPart) -> Result<Self, Self::Error> {
+        let AnyPart { text, data, raw, url, media_type, filename, metadata } = part;
+        let content = match (text, data, raw, url) {
+            (Some(text), None, None, None) => Content::Text(text),
+            (None, Some(data), None, None) => Content::Data(data),
+            (None, None, Some(raw), None) => Content::Raw(raw),
+            (None, None, None, Some(url)) => Content::Url(url),
+            _ => return Err("a part has exactly one of text, data, raw and url"),
+        };
+        Ok(Self { content, media_type, filename, metadata })
+    }
+}
+
 /// The four kinds of content (A2A §4.1.6).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Content {
     /// Text.

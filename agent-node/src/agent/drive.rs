@@ -160,7 +160,29 @@ impl AgentActor {
         }
     }
 
+    /// What became of a step. Of two under way, news of the second may come first: it waits.
     pub(super) fn settled(
+        &mut self,
+        id: &ConversationId,
+        decided: Decided,
+        journal_bytes: usize,
+        outcome: Result<Vec<Revision>, Error>,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(conversation) = self.conversations.get_mut(id)
+            && conversation.is_second(decided.step)
+        {
+            conversation.early = Some((Box::new(decided), journal_bytes, outcome));
+            return;
+        }
+        self.settled_in_turn(id, decided, journal_bytes, outcome, ctx);
+        let early = self.conversations.get_mut(id).and_then(|conversation| conversation.early.take());
+        if let Some((decided, journal_bytes, outcome)) = early {
+            self.settled(id, *decided, journal_bytes, outcome, ctx);
+        }
+    }
+
+    fn settled_in_turn(
         &mut self,
         id: &ConversationId,
         decided: Decided,
@@ -179,7 +201,12 @@ impl AgentActor {
         }
         self.journal_bytes.add(journal_bytes);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        conversation.committed(&revisions);
+        if !conversation.committed(&revisions) {
+            (self.parts.fatal)(&format!(
+                "the store of {} did a step, and not the one it stands upon",
+                self.me
+            ));
+        }
         for (write, place, holder) in claims {
             if let Some(epoch) = revisions.get(write) {
                 let what = What::Claimed { holder, epoch: *epoch };

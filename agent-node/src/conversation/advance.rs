@@ -26,6 +26,8 @@ pub(super) const MOST_AT_ONCE: usize = 8;
 /// A decided step on its way to the store.
 #[derive(Default)]
 pub struct Decided {
+    /// Which step it is.
+    pub step: u64,
     /// What is to be written.
     pub batch: Batch,
     /// What to perform once it is.
@@ -132,7 +134,10 @@ impl Conversation {
             None => self.seal(now.me, effects, &mut decided).map_err(Fault::from),
         };
         match sealed {
-            Ok(()) => Advance::Commit(Box::new(decided)),
+            Ok(()) => {
+                self.may_be_followed = !force;
+                Advance::Commit(Box::new(decided))
+            }
             // Nothing goes back to what the store holds before it is known what that is.
             Err(fault) if self.is_committing() => {
                 let taken = Taken { decided, effects: Vec::new(), at_once: 0, may_wait, fault: Some(fault) };
@@ -155,6 +160,7 @@ impl Conversation {
             taken.decided.receipts.len() >= ENOUGH_TO_FOLLOW && taken.fault.is_none() && !taken.may_wait
         };
         self.commits == 1
+            && self.may_be_followed
             && self.head > 0
             && self.failed.is_none()
             && self.ended.is_none()
@@ -267,7 +273,7 @@ impl Conversation {
         }
         let step = self.step + 1;
         self.record(me, step, effects, decided)?;
-        self.step = step;
+        (self.step, decided.step) = (step, step);
         self.commits += 1;
         Ok(())
     }

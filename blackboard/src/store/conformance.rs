@@ -4,6 +4,7 @@ mod model;
 mod watching;
 
 use super::{Batch, Error, Expectation, Filter, Key, Lane, Record, Revision, Shared, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) use model::{behaves_like_the_model, operations};
 pub(super) use watching::*;
@@ -21,6 +22,7 @@ macro_rules! suite {
         crate::store::conformance::suite!(
             $open;
             a_batch_that_builds_on_one_not_known_to_be_done_stands_or_falls_with_it,
+            a_row_that_is_always_there_is_always_read,
             a_failed_expectation_hurts_only_its_own_batch,
             of_several_expectations_the_last_undoes_the_whole_batch,
             of_racing_commits_exactly_one_wins,
@@ -89,6 +91,30 @@ pub(super) async fn a_batch_that_builds_on_one_not_known_to_be_done_stands_or_fa
     assert!(matches!(upon_it, Err(Error::Conflict { actual: 2, .. })));
     let all = store.read(&Filter::Exactly(journal()), 0, 10).unwrap();
     assert_eq!(values(&all), ["1", "2"]);
+}
+
+pub(super) async fn a_row_that_is_always_there_is_always_read(store: Shared) {
+    let put = |value: u32| Batch {
+        writes: vec![Write::Put(key("a.state.x"), value.to_string().into())],
+        expectations: Vec::new(),
+    };
+    store.commit(Lane::Progress, put(0)).await.unwrap();
+    let (reader, is_over) = (store.clone(), std::sync::Arc::new(AtomicBool::new(false)));
+    let seen = is_over.clone();
+    let reading = std::thread::spawn(move || {
+        let (filter, mut reads) = (Filter::Below(key("a.state")), 0);
+        while !seen.load(Ordering::Relaxed) {
+            assert_eq!(reader.read(&filter, 0, 10).unwrap().len(), 1, "after {reads} reads");
+            reads += 1;
+        }
+        reads
+    });
+    for value in 1..1_000 {
+        store.commit(Lane::Progress, put(value)).await.unwrap();
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let reads: u32 = tokio::task::spawn_blocking(move || reading.join().unwrap()).await.unwrap();
+    assert!(reads > 0);
 }
 
 pub(super) async fn a_failed_expectation_hurts_only_its_own_batch(store: Shared) {

@@ -210,6 +210,25 @@ mod tests {
     }
 
     #[test]
+    fn which_content_a_part_has_hangs_on_no_order() {
+        for (part, is_right) in [
+            (r#"{"text":"x"}"#, true),
+            (r#"{"data":null}"#, true),
+            (r#"{"text":"x","raw":"eA=="}"#, false),
+            (r#"{"raw":1,"text":"x"}"#, false),
+            (r#"{"url":"x","data":1}"#, false),
+            (r#"{"mediaType":"text/plain"}"#, false),
+        ] {
+            let payload =
+                format!(r#"{{"taskId":"t","seq":1,"artifact":{{"artifactId":"r","parts":[{part}]}}}}"#);
+            let text =
+                format!(r#"{{"fromAgentId":"a","toAgentId":"b","type":"task-update","payload":{payload}}}"#);
+            assert_eq!(by_value(text.as_bytes()).is_ok(), is_right, "{part}");
+            assert_eq!(plain(text.as_bytes()), by_value(text.as_bytes()).ok(), "{part}");
+        }
+    }
+
+    #[test]
     fn what_is_refused_is_left() {
         let whole = bodies().remove(0).to_string();
         assert!(plain(whole.as_bytes()).is_some());

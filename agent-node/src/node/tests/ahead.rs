@@ -35,14 +35,22 @@ impl Held {
 /// Where commits are held, while they are.
 type Gate = Arc<Mutex<Option<UnboundedSender<Held>>>>;
 
-/// A store whose commits go through at once until they are to be held.
-fn holding(kept: Shared) -> (Arc<Between>, Gate) {
+/// A store whose commits go through at once until they are to be held: before they are done, or before that is said.
+fn holding(kept: Shared, is_done_before: bool) -> (Arc<Between>, Gate) {
     let gate = Gate::default();
     let to = gate.clone();
     let store = Between::new(kept, move |store, lane, batch| {
         let Some(to) = to.lock().unwrap().clone() else { return store.commit(lane, batch) };
         let (verdict, decided) = tokio::sync::oneshot::channel();
         let store = store.clone();
+        if is_done_before {
+            let outcome = store.commit(lane, batch.clone());
+            return Box::pin(async move {
+                to.send(Held { batch, verdict }).map_err(|_| Error::Full)?;
+                drop(decided.await);
+                outcome.await
+            });
+        }
         Box::pin(async move {
             to.send(Held { batch: batch.clone(), verdict }).map_err(|_| Error::Full)?;
             match decided.await {
@@ -58,6 +66,7 @@ fn holding(kept: Shared) -> (Arc<Between>, Gate) {
 type Told = tokio::task::JoinHandle<Result<Ack, Problem>>;
 
 struct Scene {
+    kept: Shared,
     running: Running,
     conversation: String,
     held: UnboundedReceiver<Held>,
@@ -67,7 +76,12 @@ struct Scene {
 impl Scene {
     /// An agent that ponders over a task of manager-01's, and whose commits are held from here on.
     async fn begin() -> Self {
-        let (store, gate) = holding(blackboard::store::memory::new());
+        Self::begin_with(false).await
+    }
+
+    async fn begin_with(is_done_before: bool) -> Self {
+        let kept = blackboard::store::memory::new();
+        let (store, gate) = holding(kept.clone(), is_done_before);
         let pondering = Seat { brain: Arc::new(Pondering), ..seat("holder-01", "hold", 0.0, 1_000) };
         let running = start(Setup { store, ..setup(vec![pondering]) }).await.unwrap();
         let request = json!({ "taskId": "t-1", "description": "x", "capability": "hold" });
@@ -81,7 +95,19 @@ impl Scene {
         tokio::time::timeout(Duration::from_secs(10), is_quiet).await.unwrap();
         let (to, held) = unbounded_channel();
         *gate.lock().unwrap() = Some(to);
-        Self { running, conversation: ack.conversation_id.unwrap().to_string(), held, gate }
+        Self { kept, running, conversation: ack.conversation_id.unwrap().to_string(), held, gate }
+    }
+
+    /// The numbers of the steps in the journal.
+    fn steps(&self) -> Vec<u64> {
+        let (me, id) = (
+            AgentId::parse("holder-01").unwrap(),
+            protocol::ids::ConversationId::parse(&self.conversation).unwrap(),
+        );
+        let journal = crate::conversation::record::keys::journal(&me, &id);
+        let steps = self.kept.read(&blackboard::store::Filter::Exactly(journal), 0, 1_000).unwrap();
+        let number = |value: &[u8]| serde_json::from_slice::<Value>(value).unwrap()["step"].as_u64().unwrap();
+        steps.iter().map(|record| number(&record.value)).collect()
     }
 
     /// An update of the task, on its way in.
@@ -232,6 +258,50 @@ async fn a_step_that_is_not_written_takes_the_one_upon_it_with_it_and_all_can_be
         assert!(!scene.update(id).await.unwrap().unwrap().duplicate, "{id} was never recorded");
         assert!(scene.update(id).await.unwrap().unwrap().duplicate, "{id} is recorded");
     }
+    drop(scene.held);
+    scene.running.stop(Duration::ZERO).await;
+}
+
+#[actix::test]
+async fn the_step_upon_one_under_way_is_refused_before_that_one_is_done() {
+    let mut scene = Scene::begin().await;
+    let (first, writing, more, upon_it) = scene.two_under_way().await;
+    *scene.gate.lock().unwrap() = None;
+    upon_it.verdict.send(Some(Error::Full)).unwrap();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!first.is_finished() && more.iter().all(|told| !told.is_finished()));
+    writing.verdict.send(None).unwrap();
+    assert!(first.await.unwrap().is_ok());
+    for told in more {
+        assert_eq!(told.await.unwrap().unwrap_err().reason, Reason::Overloaded);
+    }
+    assert!(scene.update("m-1").await.unwrap().unwrap().duplicate, "it was recorded");
+    assert!(!scene.update("n-0").await.unwrap().unwrap().duplicate, "it was not");
+    let steps = scene.steps();
+    assert!(steps.windows(2).all(|two| two[0] + 1 == two[1]), "none is missing: {steps:?}");
+    drop(scene.held);
+    scene.running.stop(Duration::ZERO).await;
+}
+
+#[actix::test]
+async fn what_became_of_two_steps_counts_in_their_order_however_it_is_heard() {
+    let mut scene = Scene::begin_with(true).await;
+    let (first, writing, mut more, upon_it) = scene.two_under_way().await;
+    upon_it.verdict.send(None).unwrap();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(more.iter().all(|told| !told.is_finished()), "answered before the one it stands upon");
+    *scene.gate.lock().unwrap() = None;
+    writing.verdict.send(None).unwrap();
+    assert!(first.await.unwrap().is_ok());
+    let last = more.pop().unwrap();
+    for told in more {
+        assert!(told.await.unwrap().is_ok());
+    }
+    assert!(last.await.unwrap().is_ok(), "the next step stands upon the second");
     drop(scene.held);
     scene.running.stop(Duration::ZERO).await;
 }

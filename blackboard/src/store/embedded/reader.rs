@@ -249,16 +249,19 @@ impl Readers {
         let known = self.ahead.take(filter, after.unsigned_abs());
         let was_known = known.is_some();
         let mut places = known.map_or_else(|| ahead::look(on, filter, after), Ok)?;
-        let may_be_more = was_known || places.len() >= ahead::MOST;
+        let mut may_be_more = was_known || places.len() >= ahead::MOST;
         let mut fetch = on.prepare_cached(&wanted.of(STATE_AT))?;
         let (mut records, mut size, mut reached) = (Vec::new(), 0, after);
         while records.len() < most.records && size < most.bytes {
             let Some((revision, id)) = places.pop_front() else { break };
             reached = revision;
             let found = fetch.query_row([id, revision], |row| Ok(wanted.record(row))).optional()?;
-            if let Some(record) = found.transpose()? {
-                size += record.value.len();
-                records.push(record);
+            match found.transpose()? {
+                Some(record) => {
+                    size += record.value.len();
+                    records.push(record);
+                }
+                None => may_be_more = true,
             }
         }
         let reached = reached.unsigned_abs();
