@@ -2,7 +2,10 @@
 
 use crate::harness::{PATIENCE, Process, eventually, mesh as program, message, state};
 use serde_json::json;
-use std::process::{Command, Stdio};
+use std::{
+    io::Read,
+    process::{Command, Stdio},
+};
 
 #[tokio::test]
 async fn a_mesh_that_is_killed_under_an_ask_is_said_with_what_becomes_of_the_task() {
@@ -67,6 +70,34 @@ async fn an_ask_that_is_stopped_says_which_task_goes_on_and_how_to_end_it() {
         assert_eq!(code, 0, "what it said can be done: {said}");
         agent.task_in(task, &["canceled"]).await;
     }
+}
+
+#[tokio::test]
+async fn an_ask_whose_result_nobody_reads_can_still_be_ended() {
+    let mesh = Process::up("agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
+    let agent = mesh.agent("echo-01");
+    let mut ask = Command::new(env!("CARGO_BIN_EXE_mesh"))
+        .args(["ask", &"more than a pipe holds ".repeat(5_000), "--at", &agent.url, "--capability", "echo"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It has begun to write, and will not come to the end.
+    let mut result = ask.stdout.take().unwrap();
+    let (mut result, begun) = tokio::task::spawn_blocking(move || {
+        let begun = result.read(&mut [0]).unwrap();
+        (result, begun)
+    })
+    .await
+    .unwrap();
+    assert_eq!(begun, 1);
+    let kill = Command::new("kill").arg(ask.id().to_string()).status();
+    assert!(kill.unwrap().success());
+    let ended = tokio::task::spawn_blocking(move || ask.wait());
+    let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").unwrap().unwrap();
+    assert_eq!(status.code(), Some(143));
+    drop(result.read(&mut [0]));
 }
 
 #[tokio::test]

@@ -132,6 +132,7 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
             return Err(Failure::new(exit, message));
         }
     };
+    stops.end_at_once();
     let done: Value = client.get(endpoint, &format!("{}/{}", routes::TASKS, encoded(&task))).await?;
     if let (true, None) = (ask.plan, &ask.out) {
         planning::show(&done, common.json)?;

@@ -23,4 +23,13 @@ impl Stops {
             _ = self.1.recv() => Exit::Terminated,
         }
     }
+
+    /// From here on one ends the process at once, whatever it waits for: tokio never gives back a signal it has listened to.
+    pub(super) fn end_at_once(mut self) {
+        std::thread::spawn(move || {
+            if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                std::process::exit(runtime.block_on(self.next()) as i32)
+            }
+        });
+    }
 }
