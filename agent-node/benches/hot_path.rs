@@ -36,7 +36,7 @@ fn update() -> Value {
 }
 
 fn parse(text: &[u8]) -> Envelope {
-    Envelope::from_plain(text, json::MAX_DEPTH, || MessageId::parse("minted").unwrap()).unwrap()
+    Envelope::from_plain(text, json::MAX_DEPTH, || MessageId::parse("minted").unwrap()).unwrap().envelope
 }
 
 fn envelope(criterion: &mut Criterion) {

@@ -105,7 +105,7 @@ pub struct AgentActor {
     /// Those of them that are work of its own.
     working: BTreeSet<ConversationId>,
     tasks: HashMap<(TaskId, Principal), ConversationId>,
-    in_flight: HashMap<Key, (Digest, Vec<(Waiter, Ack)>)>,
+    in_flight: HashMap<Key, (Digest, Vec<(Waiter, Ack)>), foldhash::fast::RandomState>,
     joiners: HashMap<ConversationId, Vec<(Waiter, Ack)>>,
     timers: HashMap<(ConversationId, Place), SpawnHandle>,
     thoughts: HashMap<(ConversationId, Place), tokio::task::JoinHandle<()>>,
@@ -254,7 +254,7 @@ impl AgentActor {
             conversations: BTreeMap::new(),
             working: BTreeSet::new(),
             tasks: HashMap::new(),
-            in_flight: HashMap::new(),
+            in_flight: HashMap::default(),
             joiners: HashMap::new(),
             timers: HashMap::new(),
             thoughts: HashMap::new(),

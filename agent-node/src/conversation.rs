@@ -11,6 +11,7 @@ mod step;
 mod survives;
 
 use blackboard::store::{Error, Revision};
+use bytes::Bytes;
 use opening::Opening;
 use protocol::{
     coordination::{AnyPattern, Effect, Event, What},
@@ -34,6 +35,8 @@ pub struct Queued {
     pub what: What,
     /// The effect whose result it is.
     pub closes: Option<Place>,
+    /// The message, if it is one, as it came: written in place of what serde makes of it.
+    pub text: Option<Bytes>,
     /// The receipt that is written with it, if it came from outside.
     pub receipt: Option<Sealed>,
     /// How far the board has been followed with it, which is written with it too.
@@ -45,7 +48,7 @@ pub struct Queued {
 impl Queued {
     /// An event from inside.
     pub fn from_inside(what: What, closes: Option<Place>) -> Self {
-        Self { what, closes, receipt: None, cursor: None, waiters: Vec::new() }
+        Self { what, closes, text: None, receipt: None, cursor: None, waiters: Vec::new() }
     }
 
     /// Whether nothing is lost if this is forgotten in a crash: a best-effort message, or the news that a message
@@ -74,6 +77,13 @@ impl Queued {
 
 /// Events that nobody outside repeats, with the effects whose results they are.
 type Inside = Vec<(What, Option<Place>)>;
+
+/// An event that the rule has seen, the effect whose result it is, and the message as it came.
+struct Seen {
+    event: Event,
+    closes: Option<Place>,
+    text: Option<Bytes>,
+}
 
 /// A step, how many bytes its journal line has, and what became of it.
 type Early = (Box<Decided>, usize, Result<Vec<Revision>, Error>);
@@ -114,7 +124,7 @@ pub struct Conversation {
     pub step: u64,
     head: Revision,
     first: Revision,
-    uncommitted: Vec<(Event, Option<Place>)>,
+    uncommitted: Vec<Seen>,
     /// Of those, what happened inside: nobody outside will repeat it if the commit fails.
     deferred: Vec<(What, Option<Place>)>,
     written: Option<State>,

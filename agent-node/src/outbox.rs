@@ -219,6 +219,7 @@ impl Outbox {
             let admit = Admit {
                 digest: Digest::of(&parcel.body),
                 envelope: letter.envelope.clone(),
+                text: None,
                 by: Principal::Agent(self.me.clone()),
                 trace: letter.trace.clone(),
                 contact: None,

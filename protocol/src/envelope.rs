@@ -2,6 +2,8 @@
 
 mod plain;
 
+pub use plain::Plainly;
+
 use crate::{
     ids::{Address, AgentId, ConversationId, Digest, MessageId},
     message::{Content, Kind, Payload},

@@ -172,7 +172,7 @@ impl Digest {
     }
 
     /// Its 64 digits, as ASCII.
-    fn hex(&self) -> [u8; 64] {
+    pub fn hex(&self) -> [u8; 64] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         std::array::from_fn(|at| {
             let byte = self.0[at / 2];

@@ -12,6 +12,7 @@ use crate::conversation::{
 use crate::telemetry::meters::more;
 use actix::{Context, Handler, Message};
 use blackboard::store;
+use bytes::Bytes;
 use protocol::{
     coordination::{AnyPattern, Tell, What, contract_net::bidding},
     envelope::Envelope,
@@ -31,6 +32,8 @@ use serde_json::{Map, Value};
 pub struct Admit {
     /// The message.
     pub envelope: Envelope,
+    /// Its body, if that would do for a record of it.
+    pub text: Option<Bytes>,
     /// Who was proven to have sent it.
     pub by: Principal,
     /// The digest of its body as it came.
@@ -329,7 +332,7 @@ impl AgentActor {
         key: store::Key,
         ctx: &mut Context<Self>,
     ) -> Result<Durable, Problem> {
-        let Admit { envelope, by, digest, .. } = admit;
+        let Admit { envelope, text, by, digest, .. } = admit;
         let mut receipt = self.receipt(&envelope, digest);
         let by_task = || {
             let task = envelope.payload.task_id()?;
@@ -380,6 +383,7 @@ impl AgentActor {
         conversation.queue.push_back(Queued {
             what,
             closes: None,
+            text,
             receipt: Some(sealed),
             cursor: None,
             waiters: vec![(waiter, ack)],

@@ -75,6 +75,7 @@ impl AgentActor {
         conversation.queue.push_back(Queued {
             what,
             closes: None,
+            text: None,
             receipt: None,
             cursor: None,
             waiters: vec![(waiter, ack)],

@@ -355,6 +355,7 @@ impl AgentActor {
         conversation.queue.push_back(Queued {
             what: What::Started,
             closes: None,
+            text: None,
             receipt: sealed,
             cursor: None,
             waiters: vec![(waiter, ack)],

@@ -1,7 +1,7 @@
 //! One step decided: the rule runs over everything that waits, and what follows from it becomes one batch.
 
 use super::{
-    Conversation, Queued, Waiter,
+    Conversation, Queued, Seen, Waiter,
     record::{Place, Sealed, keys},
     spill,
 };
@@ -215,7 +215,7 @@ impl Conversation {
         if is_inside {
             decided.inside.push((event.what.clone(), queued.closes));
         }
-        self.uncommitted.push((event, queued.closes));
+        self.uncommitted.push(Seen { event, closes: queued.closes, text: queued.text });
         self.follow(now, effects, taken)
     }
 
@@ -229,7 +229,7 @@ impl Conversation {
             let before = self.pattern.clone();
             match rule(&mut self.pattern, &event) {
                 Ok(effects) => {
-                    self.uncommitted.push((event, Some(place)));
+                    self.uncommitted.push(Seen { event, closes: Some(place), text: None });
                     self.note_all(now, effects, taken, &mut thoughts)?;
                 }
                 // What asked is recorded all the same; the thought comes again by itself, and ends what it breaks.

@@ -1,6 +1,7 @@
 //! The records a conversation leaves: what its journal holds, what a restart begins with, and where they lie.
 
 pub mod keys;
+mod line;
 
 use super::opening::Opening;
 use blackboard::store::Key;
@@ -18,7 +19,7 @@ use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt, io::Write, str::FromStr};
 
 /// One step, as the journal keeps it: what happened, and what was decided.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// From 1, without gaps.
@@ -106,6 +107,9 @@ impl Serialize for Place {
     }
 }
 
+/// Most receipts are smaller.
+const USUAL_RECEIPT: usize = 256;
+
 /// That a message was taken: answers its repeats and questions about it. Which message it was, and who sent it under what
 /// name, is in its key ([`keys::receipt`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -165,16 +169,18 @@ impl Receipt {
     /// text in it has anything that JSON would escape.
     pub fn to_bytes(&self) -> serde_json::Result<Bytes> {
         let Self { digest, kind, task_id, conversation_id, at, extra } = self;
-        let mut bytes = Vec::with_capacity(256);
-        let mut text = |name: &str, value: &dyn fmt::Display| {
-            let between = if bytes.is_empty() { '{' } else { ',' };
-            write!(bytes, "{between}\"{name}\":\"{value}\"").map_err(serde_json::Error::io)
+        let mut bytes = Vec::with_capacity(USUAL_RECEIPT);
+        bytes.extend_from_slice(b"{\"digest\":\"");
+        bytes.extend_from_slice(&digest.hex());
+        let mut text = |name: &str, value: &str| {
+            ["\",\"", name, "\":\"", value]
+                .into_iter()
+                .for_each(|part| bytes.extend_from_slice(part.as_bytes()));
         };
-        text("digest", digest)?;
-        text("kind", &kind.wire())?;
-        task_id.iter().try_for_each(|id| text("taskId", id))?;
-        conversation_id.iter().try_for_each(|id| text("conversationId", id))?;
-        text("at", at)?;
+        text("kind", kind.wire());
+        task_id.iter().for_each(|id| text("taskId", id.as_str()));
+        conversation_id.iter().for_each(|id| text("conversationId", id.as_str()));
+        write!(bytes, "\",\"at\":\"{at}\"").map_err(serde_json::Error::io)?;
         if !extra.is_empty() {
             bytes.extend_from_slice(b",\"extra\":");
             serde_json::to_writer(&mut bytes, extra)?;

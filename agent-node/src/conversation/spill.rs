@@ -19,21 +19,32 @@ const USUAL_BYTES: usize = 1024;
 /// The first byte of a record that refers to content elsewhere; any other is plain JSON and begins with `{`.
 const SPILLED: u8 = b'@';
 
-/// `record` as bytes; texts that are too large to lie inline become writes of their own, put into `writes` unless
-/// `kept` says that they have been written.
-///
-/// The sweep that deletes what nothing refers to rests on three things: a record goes under a topic of
-/// [`keys::REFERRING`]; its content is written in the same batch; and `kept` names only content that the journal of this
-/// open conversation refers to, which is not trimmed before the conversation is over.
+/// `record` as bytes; what is too large of it is [`spilled`].
 pub fn encode<T: Serialize>(
     me: &AgentId,
     record: &T,
     writes: &mut Vec<Write>,
     kept: &mut BTreeSet<Digest>,
 ) -> Result<Bytes, Error> {
-    let refused = |error: serde_json::Error| Error::Refused(format!("a record can't be written: {error}"));
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
-    serde_json::to_writer(&mut bytes, record).map_err(refused)?;
+    let written = serde_json::to_writer(&mut bytes, record).map(|()| bytes);
+    spilled(me, written, writes, kept)
+}
+
+/// The record that was `written`; texts in it that are too large to lie inline become writes of their own, put into
+/// `writes` unless `kept` says that they have been written.
+///
+/// The sweep that deletes what nothing refers to rests on three things: a record goes under a topic of
+/// [`keys::REFERRING`]; its content is written in the same batch; and `kept` names only content that the journal of this
+/// open conversation refers to, which is not trimmed before the conversation is over.
+pub fn spilled(
+    me: &AgentId,
+    written: serde_json::Result<Vec<u8>>,
+    writes: &mut Vec<Write>,
+    kept: &mut BTreeSet<Digest>,
+) -> Result<Bytes, Error> {
+    let refused = |error: serde_json::Error| Error::Refused(format!("a record can't be written: {error}"));
+    let mut bytes = written.map_err(refused)?;
     bytes.shrink_to_fit();
     if !holds_a_long_text(&bytes) {
         return Ok(bytes.into());

@@ -1,7 +1,7 @@
 //! One step as records: the task's row, the state a restart needs, and the journal's line that expects the one before.
 
 use super::{
-    Conversation, Decided,
+    Conversation, Decided, Seen,
     record::{State, Step, keys},
     spill,
 };
@@ -53,10 +53,14 @@ impl Conversation {
             head if self.is_committing() => Expectation::Beyond(journal.clone(), head),
             head => Expectation::At(journal.clone(), head),
         });
-        let (events, closes): (Vec<_>, Vec<_>) = std::mem::take(&mut self.uncommitted).into_iter().unzip();
-        let closes = closes.into_iter().enumerate().filter_map(|(at, place)| Some((at, place?))).collect();
+        let (mut events, mut closes, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, Seen { event, closes: place, text }) in self.uncommitted.drain(..).enumerate() {
+            events.push(event);
+            texts.push(text);
+            closes.extend(place.map(|place| (at, place)));
+        }
         let step = Step { step, opening: self.opening.take(), events, closes, effects };
-        let bytes = spill::encode(me, &step, writes, &mut self.kept)?;
+        let bytes = spill::spilled(me, step.to_bytes(&texts), writes, &mut self.kept)?;
         writes.push(Write::Append(journal, bytes));
         Ok(())
     }

@@ -2,10 +2,11 @@
 //! to, with long texts beside them by digest.
 
 use super::{
-    record::{Open, Place, State},
+    record::{Open, Place, State, Step},
     spill,
 };
 use blackboard::store::{Batch, Lane, memory};
+use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::{
     coordination::{
@@ -116,7 +117,8 @@ fn member() -> impl Strategy<Value = (String, Value)> {
     ]
 }
 
-fn message() -> impl Strategy<Value = Envelope> {
+/// A message, and its text if that would do for a record.
+fn message() -> impl Strategy<Value = (Envelope, Option<Bytes>)> {
     let members = || prop::collection::vec(member(), 0..5);
     (prop::sample::select(Kind::ALL), members(), members()).prop_filter_map("not admitted", |(kind, inside, outside)| {
         let mut body: Map<_, _> = outside.into_iter().collect();
@@ -126,8 +128,10 @@ fn message() -> impl Strategy<Value = Envelope> {
             "conversationId": "c", "inReplyTo": "r", "expiresAt": "2026-01-01T00:00:00Z", "path": ["b", "d"] });
         body.extend(head.as_object().unwrap().clone());
         // As it comes over the wire.
-        let body = protocol::json::parse(&serde_json::to_vec(&body).ok()?, 32).ok()?;
-        Envelope::from_json(body, || MessageId::parse("m").unwrap()).ok()
+        let (text, minted) = (serde_json::to_vec(&body).ok()?, || MessageId::parse("m").unwrap());
+        let is_kept = Envelope::from_plain(&text, 32, minted).is_some_and(|plain| plain.is_kept_as_it_came);
+        let envelope = Envelope::from_json(protocol::json::parse(&text, 32).ok()?, minted).ok()?;
+        Some((envelope, is_kept.then(|| text.into())))
     })
 }
 
@@ -161,9 +165,16 @@ fn patterns(envelope: &Envelope) -> Vec<AnyPattern> {
 }
 
 fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(record: &T) -> Result<(), TestCaseError> {
+    is_read_from(record, serde_json::to_vec(record))
+}
+
+fn is_read_from<T: DeserializeOwned + PartialEq + Debug>(
+    record: &T,
+    written: serde_json::Result<Vec<u8>>,
+) -> Result<(), TestCaseError> {
     let store = memory::new();
     let mut writes = Vec::new();
-    let bytes = spill::encode(&me(), record, &mut writes, &mut Default::default()).unwrap();
+    let bytes = spill::spilled(&me(), written, &mut writes, &mut Default::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(store.commit(Lane::Progress, Batch { writes, expectations: Vec::new() })).unwrap();
     let back: T = spill::decode(&me(), store.as_ref(), &bytes).unwrap();
@@ -174,7 +185,7 @@ fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(record: &T) -
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
     #[test]
-    fn every_message_and_what_follows_from_it_survives_the_store(envelope in message()) {
+    fn every_message_and_what_follows_from_it_survives_the_store((envelope, text) in message()) {
         comes_back(&envelope)?;
         for mut pattern in patterns(&envelope) {
             let by = Principal::Agent(AgentId::parse("b").unwrap());
@@ -188,6 +199,11 @@ proptest! {
                 }
                 comes_back(&event)?;
                 comes_back(&effects)?;
+                let (closes, events) = (vec![(0, Place(step, 0))], vec![event.clone(), event]);
+                let step = Step { step, opening: None, events, closes, effects };
+                prop_assert_eq!(step.to_bytes(&[]).unwrap(), serde_json::to_vec(&step).unwrap());
+                // One of them as serde has it, the other as it came.
+                is_read_from(&step, step.to_bytes(&[None, text.clone()]))?;
             }
             comes_back(&State {
                 rules: AnyPattern::RULES,

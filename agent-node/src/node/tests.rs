@@ -222,6 +222,7 @@ fn award_of(task: &str, told: &str) -> crate::agent::Admit {
         digest: protocol::ids::Digest::of(task.as_bytes()),
         trace: None,
         contact: None,
+        text: None,
     }
 }
 

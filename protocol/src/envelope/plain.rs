@@ -15,10 +15,19 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value, map::Entry};
 use std::{borrow::Cow, fmt};
 
+/// A message as it was read, and whether its text would do for a record of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plainly {
+    /// The message.
+    pub envelope: Envelope,
+    /// Whether the text says all that the envelope does, where a record has it: read back with serde, it is the envelope.
+    pub is_kept_as_it_came: bool,
+}
+
 impl Envelope {
     /// The envelope in `bytes`, just as [`json::parse`](crate::json::parse) and [`Envelope::from_json`] read it. `None`
     /// for a message that they refuse, and for one that takes more than a look: they say what there is to say of it.
-    pub fn from_plain(bytes: &[u8], max_depth: usize, minted: impl FnOnce() -> MessageId) -> Option<Self> {
+    pub fn from_plain(bytes: &[u8], max_depth: usize, minted: impl FnOnce() -> MessageId) -> Option<Plainly> {
         // As text, of which no member has to be looked at again for being UTF-8.
         let text = std::str::from_utf8(bytes).ok()?;
         let max = max_depth.checked_sub(1).filter(|left| *left > 0)?;
@@ -33,8 +42,15 @@ impl Envelope {
                 if let Payload::TaskRequest(request) = &payload { request.reply_to.as_deref() } else { None };
             known.or_else(|| payload.extra().get("replyTo")?.as_str()).map(str::to_owned)
         };
-        Some(Self {
-            reply_to: plain.reply_to.flatten().map(Cow::into_owned).or_else(in_payload),
+        let elsewhere = if matches!(plain.reply_to, Some(Some(_))) { None } else { in_payload() };
+        // A record has no member for what was supplied or stood elsewhere, another one for what nobody knows, and no `null`
+        // for a list.
+        let is_kept_as_it_came = elsewhere.is_none()
+            && plain.extra.is_empty()
+            && matches!(plain.message_id, Some(Some(_)))
+            && !matches!(plain.path, Some(None));
+        let envelope = Self {
+            reply_to: plain.reply_to.flatten().map(Cow::into_owned).or(elsewhere),
             message_id: plain.message_id.flatten().unwrap_or_else(minted),
             from_agent_id: plain.from_agent_id?,
             to_agent_id: plain.to_agent_id?,
@@ -46,7 +62,8 @@ impl Envelope {
             expires_at: plain.expires_at.flatten(),
             path: plain.path.flatten().unwrap_or_default(),
             extra: plain.extra,
-        })
+        };
+        Some(Plainly { envelope, is_kept_as_it_came })
     }
 }
 
@@ -147,7 +164,12 @@ impl<'de> Visitor<'de> for Read<'de> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{json, problem::Problem};
+    use crate::{
+        coordination::{Event, What},
+        json,
+        principal::Principal,
+        problem::Problem,
+    };
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -155,8 +177,16 @@ mod tests {
         MessageId::parse("minted").unwrap()
     }
 
+    /// What is read at once; if its text would do for a record, a record of it is read as well.
     fn plain(text: &[u8]) -> Option<Envelope> {
-        Envelope::from_plain(text, json::MAX_DEPTH, minted)
+        let Plainly { envelope, is_kept_as_it_came } = Envelope::from_plain(text, json::MAX_DEPTH, minted)?;
+        if is_kept_as_it_came {
+            let record = [br#"{"at":1,"wall":"2026-11-21T08:00:00.000Z","what":{"event":"heard","by":"user:local","envelope":"#, text, b"}}"].concat();
+            let event: Event = serde_json::from_slice(&record).unwrap();
+            let by = Principal::local_user();
+            assert_eq!(event.what, What::Heard { by, answers: None, envelope: Box::new(envelope.clone()) });
+        }
+        Some(envelope)
     }
 
     fn by_value(text: &[u8]) -> Result<Envelope, Problem> {

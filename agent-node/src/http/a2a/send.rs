@@ -219,7 +219,8 @@ async fn begin(call: &Call, request: SendMessage) -> Result<(TaskId, Option<Box<
         extra: Map::new(),
     };
     let contact = Some(Box::new(Contact { context_id: context, tenant: call.tenant.clone(), message }));
-    let admit = Admit { envelope, by: call.by.clone(), digest, trace: call.trace.clone(), contact };
+    let admit =
+        Admit { envelope, text: None, by: call.by.clone(), digest, trace: call.trace.clone(), contact };
     let ack = call.local.actor.send(admit).await.map_err(away)??;
     let nothing = || A2aError::new(Kind::Internal, "the message was taken, and no task came of it");
     Ok((ack.task_id.ok_or_else(nothing)?, ack.ended))

@@ -11,7 +11,7 @@ use crate::{
 };
 use actix_web::{
     HttpMessage, HttpRequest, HttpResponse,
-    http::header::{HeaderName, HeaderValue},
+    http::header::{CONTENT_TYPE, HeaderName, HeaderValue},
     web,
 };
 use blackboard::{
@@ -20,19 +20,21 @@ use blackboard::{
 };
 use bytes::Bytes;
 use protocol::{
-    envelope::Envelope,
-    ids::{Address, ConversationId, Digest, MessageId, TaskId},
+    envelope::{Envelope, Plainly},
+    ids::{Address, Digest, MessageId},
     principal::Principal,
     problem::{Problem, Reason},
     task::TaskState,
     trace::TraceContext,
 };
-use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
 
 /// How much deeper than a user's message an agent's may be nested.
 const PASSED_ON_DEPTH: usize = 8;
+
+/// Most acknowledgements are shorter.
+const USUAL_ACK: usize = 192;
 
 /// How long it was really waited at most (RFC 7240 §3).
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -47,12 +49,14 @@ pub async fn post(
     // What an agent passes on stands deeper in its message than it stood in the one it came with.
     let passed_on = if by.agent().is_some() { PASSED_ON_DEPTH } else { 0 };
     let depth = node.limits.max_depth + passed_on;
-    let (envelope, carried) = match Envelope::from_plain(&body, depth, minted) {
-        Some(envelope) => (envelope, None),
+    let (envelope, text, carried) = match Envelope::from_plain(&body, depth, minted) {
+        Some(Plainly { envelope, is_kept_as_it_came }) => {
+            (envelope, is_kept_as_it_came.then(|| body.clone().into_inner()), None)
+        }
         None => {
             let mut json = protocol::json::parse(&body, depth)?;
             let carried = carried::unpack(&request, &node, &mut json, &by)?;
-            (Envelope::from_json(json, minted)?, carried)
+            (Envelope::from_json(json, minted)?, None, carried)
         }
     };
     let local = match &envelope.to_agent_id {
@@ -63,7 +67,7 @@ pub async fn post(
     let trace = trace_of(&request);
     let id = envelope.message_id.clone();
     let by = by.into_inner();
-    let admit = Admit { envelope, by: by.clone(), digest, trace, contact: None };
+    let admit = Admit { envelope, text, by: by.clone(), digest, trace, contact: None };
     let mut acknowledgement = Box::pin(local.actor.send(admit));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
         Ok(Ok(answer)) => {
@@ -98,28 +102,26 @@ pub async fn post(
     Ok(acknowledged(&ack))
 }
 
-/// An [`Ack`] as it is answered.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Accepted<'a> {
-    accepted: bool,
-    message_id: &'a MessageId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    task_id: Option<&'a TaskId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    conversation_id: Option<&'a ConversationId>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    duplicate: bool,
-}
-
+/// An [`Ack`] as it is answered. By hand, because every message is, and no id has anything that JSON would escape.
 fn acknowledged(ack: &Ack) -> HttpResponse {
     let Ack { message_id, task_id, conversation_id, duplicate, ended: _ } = ack;
-    let (task_id, conversation_id) = (task_id.as_ref(), conversation_id.as_ref());
-    let body = Accepted { accepted: true, message_id, task_id, conversation_id, duplicate: *duplicate };
-    match ack.duplicate {
-        true => HttpResponse::Ok().insert_header(("mesh-duplicate", "true")).json(body),
-        false => HttpResponse::Accepted().json(body),
+    let mut body = String::with_capacity(USUAL_ACK);
+    let mut put = |parts: &[&str]| parts.iter().for_each(|part| body.push_str(part));
+    put(&["{\"accepted\":true,\"messageId\":\"", message_id.as_str(), "\""]);
+    task_id.iter().for_each(|id| put(&[",\"taskId\":\"", id.as_str(), "\""]));
+    conversation_id.iter().for_each(|id| put(&[",\"conversationId\":\"", id.as_str(), "\""]));
+    if *duplicate {
+        put(&[",\"duplicate\":true"]);
     }
+    put(&["}"]);
+    let mut answer = match duplicate {
+        true => HttpResponse::Ok(),
+        false => HttpResponse::Accepted(),
+    };
+    if *duplicate {
+        answer.insert_header(("mesh-duplicate", "true"));
+    }
+    answer.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json"))).body(body)
 }
 
 /// Waits for the task's end: 200 with the finished task, or 202 with the task as it is when the time is up, or the node
@@ -222,4 +224,37 @@ pub async fn get(
 fn minted() -> MessageId {
     MessageId::parse(&format!("msg-{}", uuid::Uuid::now_v7()))
         .unwrap_or_else(|_| unreachable!("a UUID is an id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use actix_web::body::MessageBody as _;
+    use protocol::ids::{ConversationId, TaskId};
+    use serde_json::Value;
+
+    #[test]
+    fn an_acknowledgement_names_what_there_is() {
+        let (task, conversation) = (TaskId::parse("t-1._A").ok(), ConversationId::parse("c-1").ok());
+        let message_id = MessageId::parse("m:1~x").unwrap_or_else(|_| MessageId::parse("m-1").unwrap());
+        for (task_id, conversation_id, duplicate) in
+            [(None, None, false), (task.clone(), None, true), (task, conversation, false)]
+        {
+            let mut expected = json!({ "accepted": true, "messageId": message_id });
+            for (name, value) in [("taskId", json!(task_id)), ("conversationId", json!(conversation_id))] {
+                if !value.is_null() {
+                    expected[name] = value;
+                }
+            }
+            if duplicate {
+                expected["duplicate"] = json!(true);
+            }
+            let message_id = message_id.clone();
+            let answer = acknowledged(&Ack { message_id, task_id, conversation_id, duplicate, ended: None });
+            assert_eq!(answer.status().as_u16(), if duplicate { 200 } else { 202 });
+            assert_eq!(answer.headers()[CONTENT_TYPE], "application/json");
+            let body = answer.into_body().try_into_bytes().unwrap();
+            assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), expected);
+        }
+    }
 }

@@ -164,6 +164,7 @@ fn admit(id: &str, kind: &str, payload: Value, conversation: Option<&str>) -> Ad
         digest: protocol::ids::Digest::of(id.as_bytes()),
         trace: None,
         contact: None,
+        text: None,
     }
 }
 
