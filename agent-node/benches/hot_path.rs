@@ -35,7 +35,7 @@ fn update() -> Value {
     })
 }
 
-fn parse(text: &[u8]) -> Envelope {
+fn parse(text: &[u8]) -> Box<Envelope> {
     Envelope::from_plain(text, json::MAX_DEPTH, || MessageId::parse("minted").unwrap()).unwrap().envelope
 }
 

@@ -218,7 +218,7 @@ impl Outbox {
         let outcome = if let Some(local) = self.ways.locals.get(&letter.to) {
             let admit = Admit {
                 digest: Digest::of(&parcel.body),
-                envelope: letter.envelope.clone(),
+                envelope: Box::new(letter.envelope.clone()),
                 text: None,
                 by: Principal::Agent(self.me.clone()),
                 trace: letter.trace.clone(),

@@ -20,6 +20,14 @@ impl Principal {
         Self::User(AgentId::parse("local").unwrap_or_else(|_| unreachable!("`local` is an id")))
     }
 
+    /// Its text in two parts: what it is, and its id. Neither has anything that JSON would escape.
+    pub fn parts(&self) -> [&str; 2] {
+        match self {
+            Self::Agent(id) => ["agent:", id.as_str()],
+            Self::User(id) => ["user:", id.as_str()],
+        }
+    }
+
     /// The agent, if it is one.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
@@ -31,10 +39,7 @@ impl Principal {
 
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Agent(id) => f.write_str("agent:").and_then(|()| f.write_str(id.as_str())),
-            Self::User(id) => f.write_str("user:").and_then(|()| f.write_str(id.as_str())),
-        }
+        self.parts().into_iter().try_for_each(|part| f.write_str(part))
     }
 }
 

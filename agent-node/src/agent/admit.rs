@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct Admit {
     /// The message.
-    pub envelope: Envelope,
+    pub envelope: Box<Envelope>,
     /// Its body, if that would do for a record of it.
     pub text: Option<Bytes>,
     /// Who was proven to have sent it.
@@ -285,7 +285,7 @@ impl AgentActor {
             more(&self.parts.telemetry.meters().bids);
         }
         if let Some(id) = id.filter(|id| self.is_auction(id)) {
-            let what = What::Heard { by, answers: None, envelope: Box::new(envelope) };
+            let what = What::Heard { by, answers: None, envelope };
             if let Some(conversation) = self.conversations.get_mut(&id) {
                 conversation.queue.push_back(Queued::from_inside(what, None));
             }
@@ -378,7 +378,7 @@ impl AgentActor {
                 reason: reason.clone().unwrap_or_else(|| "cancelled by its owner".to_owned()),
             }
         } else {
-            What::Heard { by, answers, envelope: Box::new(envelope) }
+            What::Heard { by, answers, envelope }
         };
         conversation.queue.push_back(Queued {
             what,

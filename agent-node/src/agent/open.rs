@@ -268,7 +268,7 @@ impl AgentActor {
         task: Option<(TaskSpec, Digest, Option<u64>)>,
         ctx: &mut Context<Self>,
     ) -> Result<Durable, Problem> {
-        let Envelope { message_id, from_agent_id, .. } = &admit.envelope;
+        let Envelope { message_id, from_agent_id, .. } = &*admit.envelope;
         let key = keys::receipt(&self.me, message_id, &admit.by, from_agent_id);
         let mut receipt = self.receipt(&admit.envelope, admit.digest);
         receipt.task_id = task.as_ref().map(|(spec, _, _)| spec.task_id.clone()).or(receipt.task_id);

@@ -217,7 +217,9 @@ fn award_of(task: &str, told: &str) -> crate::agent::Admit {
             "task": { "taskId": told, "description": "x", "root": "user:local" } }
     });
     crate::agent::Admit {
-        envelope: protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
+        envelope: Box::new(
+            protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
+        ),
         by: Principal::Agent(AgentId::parse("manager-01").unwrap()),
         digest: protocol::ids::Digest::of(task.as_bytes()),
         trace: None,

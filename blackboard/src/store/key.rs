@@ -6,9 +6,20 @@ use std::{fmt, sync::Arc};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
+/// The bytes that a token's text may hold and the token may not.
+const ESCAPED: [bool; 256] = {
+    let mut escaped = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        escaped[byte] = byte <= b' ' as usize || matches!(byte as u8, b'.' | b'%' | b'*' | b'>');
+        byte += 1;
+    }
+    escaped
+};
+
 /// A text as one token of a key: dots, percent signs and filter characters are escaped.
 fn escape(token: &str, into: &mut String) {
-    if !token.bytes().any(|byte| byte <= b' ' || matches!(byte, b'.' | b'%' | b'*' | b'>')) {
+    if !token.bytes().any(|byte| ESCAPED[usize::from(byte)]) {
         return into.push_str(token);
     }
     for c in token.chars() {

@@ -19,7 +19,7 @@ use std::{borrow::Cow, fmt};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plainly {
     /// The message.
-    pub envelope: Envelope,
+    pub envelope: Box<Envelope>,
     /// Whether the text says all that the envelope does, where a record has it: read back with serde, it is the envelope.
     pub is_kept_as_it_came: bool,
 }
@@ -49,7 +49,7 @@ impl Envelope {
             && plain.extra.is_empty()
             && matches!(plain.message_id, Some(Some(_)))
             && !matches!(plain.path, Some(None));
-        let envelope = Self {
+        let envelope = Box::new(Self {
             reply_to: plain.reply_to.flatten().map(Cow::into_owned).or(elsewhere),
             message_id: plain.message_id.flatten().unwrap_or_else(minted),
             from_agent_id: plain.from_agent_id?,
@@ -62,7 +62,7 @@ impl Envelope {
             expires_at: plain.expires_at.flatten(),
             path: plain.path.flatten().unwrap_or_default(),
             extra: plain.extra,
-        };
+        });
         Some(Plainly { envelope, is_kept_as_it_came })
     }
 }
@@ -184,9 +184,9 @@ mod tests {
             let record = [br#"{"at":1,"wall":"2026-11-21T08:00:00.000Z","what":{"event":"heard","by":"user:local","envelope":"#, text, b"}}"].concat();
             let event: Event = serde_json::from_slice(&record).unwrap();
             let by = Principal::local_user();
-            assert_eq!(event.what, What::Heard { by, answers: None, envelope: Box::new(envelope.clone()) });
+            assert_eq!(event.what, What::Heard { by, answers: None, envelope: envelope.clone() });
         }
-        Some(envelope)
+        Some(*envelope)
     }
 
     fn by_value(text: &[u8]) -> Result<Envelope, Problem> {

@@ -24,7 +24,7 @@ pub fn sender(key: &Key) -> Option<String> {
 
 /// A message that was taken (state).
 pub fn receipt(me: &AgentId, message: &MessageId, by: &Principal, from: &AgentId) -> Key {
-    Key::new(&[me.as_str(), "receipt", message.as_str(), &by.to_string(), from.as_str()])
+    Key::new(&[me.as_str(), "receipt", message.as_str(), &by.parts().concat(), from.as_str()])
 }
 
 /// That a signal was reacted to (state), by the span that it was published under.

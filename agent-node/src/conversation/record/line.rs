@@ -21,14 +21,12 @@ impl Step {
             bytes.push(std::mem::replace(&mut before, ',') as u8);
             match (&event.what, text) {
                 (What::Heard { by, answers, envelope: _ }, Some(text)) => {
-                    let (at, wall) = (event.at.0, event.wall);
-                    // Neither a time nor a principal has anything that JSON would escape.
-                    put(
-                        &mut bytes,
-                        format_args!(
-                            "{{\"at\":{at},\"wall\":\"{wall}\",\"what\":{{\"event\":\"heard\",\"by\":\"{by}\""
-                        ),
-                    )?;
+                    let [what, id] = by.parts();
+                    put(&mut bytes, format_args!("{{\"at\":{},\"wall\":", event.at.0))?;
+                    serde_json::to_writer(&mut bytes, &event.wall)?;
+                    // A principal has nothing that JSON would escape.
+                    let parts = [",\"what\":{\"event\":\"heard\",\"by\":\"", what, id, "\""];
+                    parts.into_iter().for_each(|part| bytes.extend_from_slice(part.as_bytes()));
                     member(&mut bytes, "answers", answers.as_ref())?;
                     bytes.extend_from_slice(b",\"envelope\":");
                     bytes.extend_from_slice(text);

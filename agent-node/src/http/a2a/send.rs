@@ -204,7 +204,7 @@ async fn begin(call: &Call, request: SendMessage) -> Result<(TaskId, Option<Box<
         extra: Map::new(),
     };
     let internal = |error: protocol::ids::BadId| A2aError::new(Kind::Internal, error.to_string());
-    let envelope = Envelope {
+    let envelope = Box::new(Envelope {
         message_id: MessageId::parse(&name).map_err(internal)?,
         from_agent_id: AgentId::parse("mesh").map_err(internal)?,
         to_agent_id: Address::Agent(call.local.id.clone()),
@@ -217,7 +217,7 @@ async fn begin(call: &Call, request: SendMessage) -> Result<(TaskId, Option<Box<
         expires_at: None,
         path: Vec::new(),
         extra: Map::new(),
-    };
+    });
     let contact = Some(Box::new(Contact { context_id: context, tenant: call.tenant.clone(), message }));
     let admit =
         Admit { envelope, text: None, by: call.by.clone(), digest, trace: call.trace.clone(), contact };

@@ -56,7 +56,7 @@ pub async fn post(
         None => {
             let mut json = protocol::json::parse(&body, depth)?;
             let carried = carried::unpack(&request, &node, &mut json, &by)?;
-            (Envelope::from_json(json, minted)?, None, carried)
+            (Box::new(Envelope::from_json(json, minted)?), None, carried)
         }
     };
     let local = match &envelope.to_agent_id {
@@ -252,7 +252,7 @@ mod tests {
             let message_id = message_id.clone();
             let answer = acknowledged(&Ack { message_id, task_id, conversation_id, duplicate, ended: None });
             assert_eq!(answer.status().as_u16(), if duplicate { 200 } else { 202 });
-            assert_eq!(answer.headers()[CONTENT_TYPE], "application/json");
+            assert_eq!(answer.headers().get(CONTENT_TYPE).unwrap(), "application/json");
             let body = answer.into_body().try_into_bytes().unwrap();
             assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), expected);
         }

@@ -159,7 +159,9 @@ fn admit(id: &str, kind: &str, payload: Value, conversation: Option<&str>) -> Ad
         body["conversationId"] = json!(conversation);
     }
     Admit {
-        envelope: protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
+        envelope: Box::new(
+            protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
+        ),
         by: Principal::Agent(AgentId::parse("manager-01").unwrap()),
         digest: protocol::ids::Digest::of(id.as_bytes()),
         trace: None,
