@@ -42,6 +42,9 @@ struct Cli {
     verb: Option<Verb>,
 }
 
+/// Where `mesh up` has the registry and the board if it is told nothing else.
+const USUAL_URL: &str = "http://127.0.0.1:8000";
+
 /// What every verb takes.
 #[derive(Debug, Clone, Args)]
 struct Common {
@@ -50,7 +53,7 @@ struct Common {
         long,
         global = true,
         env = "MESH_URL",
-        default_value = "http://127.0.0.1:8000",
+        default_value = USUAL_URL,
         value_parser = client::base_url,
         value_name = "URL"
     )]

@@ -32,7 +32,10 @@ async fn a_mesh_that_is_killed_under_an_ask_is_said_with_what_becomes_of_the_tas
     let output = output.await.expect("it ends").unwrap().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(5), "{said}");
-    assert!(said.contains(&agent.url) && said.contains("mesh tasks watch t-1"), "{said}");
+    assert!(
+        said.contains(&agent.url) && said.contains(&format!("mesh tasks watch t-1 --at {}", agent.url)),
+        "{said}"
+    );
 
     let mesh = mesh.restart().await;
     mesh.agent("slow-01").task_in("t-1", &["working"]).await;
@@ -45,10 +48,13 @@ async fn an_ask_that_is_stopped_says_which_task_goes_on_and_how_to_end_it() {
     let team = "agents: [{ agent: slow-01, skills: [slow], brain: { scripted: script.yaml } }]";
     let mesh = Process::up_beside(team, &[("script.yaml", "turns: [{ hang: true }]")]).await;
     let agent = mesh.agent("slow-01");
-    for (signal, code, task) in [("INT", 130, "t-1"), ("TERM", 143, "t-2")] {
+    let (named, registered) = (["--at", &agent.url], ["--url", &mesh.url]);
+    for (signal, code, task, whom, again) in
+        [("INT", 130, "t-1", named, named), ("TERM", 143, "t-2", ["--to", "slow-01"], registered)]
+    {
         let ask = Command::new(env!("CARGO_BIN_EXE_mesh"))
-            .args(["ask", "do it", "--at", &agent.url, "--url", &mesh.url, "--capability", "slow"])
-            .args(["--task-id", task])
+            .args(["ask", "do it", "--url", &mesh.url, "--capability", "slow", "--task-id", task])
+            .args(whom)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -61,14 +67,22 @@ async fn an_ask_that_is_stopped_says_which_task_goes_on_and_how_to_end_it() {
         let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").unwrap().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(code), &[][..]), "{said}");
-        let at = format!("{task} --at {}", agent.url);
-        assert!(said.contains(&format!("`mesh tasks watch {at}`")), "{said}");
-        assert!(said.contains(&format!("`mesh tasks cancel {at}`")), "{said}");
+        says_how_to_go_on(&said, task, &again);
         agent.task_in(task, &["working"]).await;
-        let (code, _, said) =
-            program(&["tasks", "cancel", task, "--at", &agent.url, "--url", &mesh.url], &[]);
+        let (code, _, said) = program(&["tasks", "watch", task, "--timeout", "1ms", again[0], again[1]], &[]);
+        assert_eq!(code, 4, "{said}");
+        says_how_to_go_on(&said, task, &again);
+        let (code, _, said) = program(&["tasks", "cancel", task, again[0], again[1]], &[]);
         assert_eq!(code, 0, "what it said can be done: {said}");
         agent.task_in(task, &["canceled"]).await;
+    }
+}
+
+/// Whether it names the commands that follow and end `task`, each with what it takes to ask at the same place.
+fn says_how_to_go_on(said: &str, task: &str, again: &[&str]) {
+    for verb in ["watch", "cancel"] {
+        let command = format!("`mesh tasks {verb} {task} {}`", again.join(" "));
+        assert!(said.contains(&command), "{command} is not in: {said}");
     }
 }
 

@@ -99,7 +99,7 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         "payload": payload,
     });
     let mut stops = Stops::listen()?;
-    let at = ask.at.again();
+    let at = ask.at.again(common);
     let accepted = tokio::select! {
         accepted = client.post(endpoint, routes::MESSAGES, &message) => accepted,
         exit = stops.next() => {
@@ -122,7 +122,7 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
     if tell {
         output::note(&format!("task {task} at {to}"));
     }
-    let watch = Watch { until: Some(until), json: false, tell };
+    let watch = Watch { until: Some(until), json: false, tell, at: at.clone() };
     let state = tokio::select! {
         state = watch.task(&client, endpoint, &task) => state?,
         exit = stops.next() => {

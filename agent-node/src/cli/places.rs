@@ -4,6 +4,7 @@
 //! published port, which nobody inside knows; so whoever asks from outside says where.
 
 use super::{
+    Common, USUAL_URL,
     client::{Client, base_url},
     exit::{Exit, Failure},
     output,
@@ -38,9 +39,13 @@ impl At {
         self.at.clone()
     }
 
-    /// What to add to a command so that it asks at the same place.
-    pub(super) fn again(&self) -> String {
-        self.at.as_ref().map(|at| format!(" --at {at}")).unwrap_or_default()
+    /// What to add to a command so that it asks at the same place: the agent's address, or else where the registry is.
+    pub(super) fn again(&self, common: &Common) -> String {
+        match &self.at {
+            Some(at) => format!(" --at {at}"),
+            None if common.url != USUAL_URL => format!(" --url {}", common.url),
+            None => String::new(),
+        }
     }
 
     /// The agents to ask.

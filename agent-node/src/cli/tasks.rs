@@ -72,6 +72,7 @@ pub(super) struct Found {
 pub(super) async fn tasks(common: &Common, tasks: Tasks) -> Result<(), Failure> {
     let client = Client::new(common)?;
     let places = tasks.at.places(&client).await?;
+    let at = tasks.at.again(common);
     match tasks.verb.unwrap_or(Verb::List(tasks.list)) {
         Verb::List(wanted) => list(common, &client, &places, &wanted).await,
         Verb::Show { task } => {
@@ -83,7 +84,7 @@ pub(super) async fn tasks(common: &Common, tasks: Tasks) -> Result<(), Failure> 
             let until = timeout.map(|time| Instant::now() + time.duration());
             let tell = !common.json && (std::io::stderr().is_terminal() || !std::io::stdout().is_terminal());
             let state =
-                Watch { until, json: common.json, tell }.task(&client, &found.endpoint, &task).await?;
+                Watch { until, json: common.json, tell, at }.task(&client, &found.endpoint, &task).await?;
             let end = exit::of_state(state);
             if end == Exit::Done {
                 return Ok(());

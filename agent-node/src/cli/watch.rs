@@ -27,6 +27,8 @@ pub(super) struct Watch {
     pub(super) json: bool,
     /// Whether what happens is told on standard error.
     pub(super) tell: bool,
+    /// What to add to a command so that it finds the task.
+    pub(super) at: String,
 }
 
 /// What a task's status says: the state, and the sentence about it.
@@ -48,6 +50,7 @@ impl Watch {
         let path = format!("{}/{}/events", routes::TASKS, encoded(task));
         let mut seen = Seen { last_id: None, state: TaskState::Submitted, line: None, since: Instant::now() };
         let mut broken = 0;
+        let at = &self.at;
         loop {
             let end = match self.until {
                 Some(until) => {
@@ -59,7 +62,7 @@ impl Watch {
             match end {
                 Err(_) => {
                     let message = format!(
-                        "the time is up and task {task} is {}; `mesh tasks watch {task}` follows it, `mesh tasks cancel {task}` ends it",
+                        "the time is up and task {task} is {}; `mesh tasks watch {task}{at}` follows it, `mesh tasks cancel {task}{at}` ends it",
                         seen.state.word()
                     );
                     return Err(Failure::new(Exit::Timeout, message));
@@ -71,7 +74,7 @@ impl Watch {
                 Ok(Err(mut failure)) if failure.exit != Exit::Unreachable || broken >= PATIENCE => {
                     if failure.exit == Exit::Unreachable {
                         failure.message += &format!(
-                            "; task {task} goes on when it is back, `mesh tasks watch {task}` follows it"
+                            "; task {task} goes on when it is back, `mesh tasks watch {task}{at}` follows it"
                         );
                     }
                     return Err(failure);
