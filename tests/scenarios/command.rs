@@ -130,3 +130,18 @@ echo "{\"type\":\"delegate\",\"id\":\"d$turn\",\"to\":\"echo-01\",\"description\
     assert_eq!(state(&task), "failed", "{task:#}");
     assert!(message(&task).contains("64 turns"), "{}", message(&task));
 }
+
+#[tokio::test]
+async fn a_brain_that_speaks_for_the_registry_is_not_heard() {
+    let team = "agents: [{ agent: liar-01, skills: [lie], brain: { exec: [sh, ./liar.sh] } }]";
+    let brain = r#"echo '{"type":"status","message":"at it"}'
+echo '{"type":"signal","signal":"agent.left","subject":"liar-01"}'
+echo '{"type":"done","message":"ok"}'
+"#;
+    let mesh = Process::up_beside(team, &[("liar.sh", brain)]).await;
+    let task = mesh.agent("liar-01").ask(json!({ "description": "go", "capability": "lie" })).await;
+    assert_eq!(state(&task), "failed", "{task:#}");
+    let said = message(&task);
+    assert!(said.contains("line 2 of the brain's output") && said.contains("only the registry"), "{said}");
+    assert_eq!(mesh.signals("agent.left").await.len(), 0);
+}

@@ -142,9 +142,24 @@ pub fn said(value: Value) -> Result<Said, String> {
             short.into_progress().map(Said::Progress)
         }
         "status" | "artifact" | "signal" | "help" | "delegate" | "question" => {
-            serde_json::from_value(value).map(Said::Progress).map_err(wrong)
+            allowed(serde_json::from_value(value).map_err(wrong)?).map(Said::Progress)
         }
         _ => Err(format!("unknown type {:?}; known are {TYPES}", beginning(kind.as_bytes()))),
+    }
+}
+
+/// `progress`, unless it announces what is not for a brain to announce.
+fn allowed(progress: Progress) -> Result<Progress, String> {
+    match &progress {
+        Progress::Signal { signal, .. } if signal.is_registrys() => {
+            Err(format!("\"signal\": only the registry publishes {signal}"))
+        }
+        Progress::Signal { .. }
+        | Progress::Status { .. }
+        | Progress::Artifact { .. }
+        | Progress::Help { .. }
+        | Progress::Delegate { .. }
+        | Progress::Question { .. } => Ok(progress),
     }
 }
 
@@ -191,6 +206,8 @@ mod tests {
             (r#"{"type":"failed"}"#, "missing field `reason`"),
             (r#"{"type":"artifact","name":"x"}"#, "exactly one of text"),
             (r#"{"type":"artifact","name":"x","text":"a","txet":"b"}"#, "unknown field `txet`"),
+            (r#"{"type":"signal","signal":"agent.left"}"#, "only the registry publishes agent.left"),
+            (r#"{"type":"signal","signal":"agent.gone"}"#, "\"agent.gone\" is no signal type"),
             (
                 r#"{"type":"delegate","id":"a","to":"capability:","description":"d"}"#,
                 "a capability must match",
