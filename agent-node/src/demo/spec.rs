@@ -5,12 +5,14 @@ mod fields;
 mod relations;
 mod structured;
 mod text;
+mod ties;
 
 pub(super) use structured::from_value;
 pub(super) use text::from_text;
 
 use super::words;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// More than this is not one API.
 pub(super) const MAX_RESOURCES: usize = 24;
@@ -26,6 +28,9 @@ pub(super) struct Spec {
     pub(super) relations: Vec<Relation>,
     /// What was not said and had to be decided.
     pub(super) assumptions: Vec<String>,
+    /// Resources for which there was no room.
+    #[serde(skip)]
+    pub(super) crowded_out: BTreeSet<String>,
 }
 
 /// One kind of thing that the API keeps. Names are in snake case, one of it.
@@ -36,6 +41,12 @@ pub(super) struct Resource {
     pub(super) path: String,
     pub(super) fields: Vec<Field>,
     pub(super) operations: Vec<Operation>,
+    /// What was said of it that is understood only when all resources are known, if at all.
+    #[serde(skip)]
+    pending: Vec<String>,
+    /// Fields for which there was no room.
+    #[serde(skip)]
+    crowded_out: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,7 +117,8 @@ impl Resource {
     pub(super) fn new(name: &str) -> Self {
         let name = words::singular(name);
         let path = format!("/{}", words::plural(&name).replace('_', "-"));
-        Self { name, path, fields: Vec::new(), operations: Operation::ALL.to_vec() }
+        let operations = Operation::ALL.to_vec();
+        Self { name, path, fields: Vec::new(), operations, pending: Vec::new(), crowded_out: 0 }
     }
 
     pub(super) fn can(&self, operation: Operation) -> bool {
@@ -117,11 +129,24 @@ impl Resource {
     pub(super) fn add(&mut self, field: Field) {
         let is_id =
             field.name == "id" || field.name == format!("{}_id", self.name) && field.refers_to.is_none();
-        if !is_id
-            && self.fields.len() < MAX_FIELDS
-            && self.fields.iter().all(|known| known.name != field.name)
-        {
+        if is_id || self.fields.iter().any(|known| known.name == field.name) {
+            return;
+        }
+        if self.fields.len() < MAX_FIELDS {
             self.fields.push(field);
+        } else {
+            self.crowded_out += 1;
+        }
+    }
+
+    /// Takes in what `phrase` says of it.
+    fn hear(&mut self, phrase: &str) {
+        let field = fields::read(phrase).filter(|_| ties::tie(phrase, false).is_none());
+        if field.is_none() || fields::says_more(phrase) {
+            self.pending.push(phrase.to_owned());
+        }
+        if let Some(field) = field {
+            self.add(field);
         }
     }
 }
@@ -136,7 +161,10 @@ impl Spec {
                 self.resources.push(Resource::new(&name));
                 self.resources.len() - 1
             }
-            None => return None,
+            None => {
+                self.crowded_out.insert(name);
+                return None;
+            }
         };
         self.resources.get_mut(at)
     }
@@ -146,8 +174,34 @@ impl Spec {
         self.resources.iter().find(|resource| resource.name == name).map(|resource| resource.name.clone())
     }
 
+    fn assume(&mut self, what: String) {
+        if !self.assumptions.contains(&what) {
+            self.assumptions.push(what);
+        }
+    }
+
+    /// Says what was left out for want of room.
+    fn own_up(&mut self) {
+        let lost: Vec<String> = self.crowded_out.iter().map(|name| words::spoken(name)).collect();
+        if !lost.is_empty() {
+            let named = words::shortened(&words::listed(&lost), 200);
+            self.assume(format!(
+                "a plan has at most {MAX_RESOURCES} resources; {} left out: {named}",
+                if lost.len() == 1 { "1 is".to_owned() } else { format!("{} are", lost.len()) }
+            ));
+        }
+        let full: Vec<_> =
+            self.resources.iter().filter(|resource| resource.crowded_out > 0).cloned().collect();
+        for Resource { name, crowded_out, .. } in full {
+            let name = words::a(&words::spoken(&name));
+            self.assume(format!("{name} has at most {MAX_FIELDS} fields; {crowded_out} more are left out"));
+        }
+    }
+
     /// Fills in what every API needs and nobody says.
     fn completed(mut self) -> Self {
+        relations::settle(&mut self);
+        self.own_up();
         if self.title.is_empty() {
             self.title = self.resources.first().map(|first| first.name.clone()).unwrap_or_default();
         }

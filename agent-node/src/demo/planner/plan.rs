@@ -59,7 +59,8 @@ pub(super) fn parts(spec: &Spec) -> Vec<Spec> {
     let parts = spec.resources.chunks(size).map(|resources| {
         let has = |name: &String| resources.iter().any(|resource| resource.name == *name);
         let relations = spec.relations.iter().filter(|relation| has(&relation.from)).cloned().collect();
-        Spec { title: spec.title.clone(), resources: resources.to_vec(), relations, assumptions: Vec::new() }
+        let (title, resources) = (spec.title.clone(), resources.to_vec());
+        Spec { title, resources, relations, ..Spec::default() }
     });
     parts.collect()
 }

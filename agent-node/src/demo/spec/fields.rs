@@ -117,6 +117,15 @@ pub(super) fn read(phrase: &str) -> Option<Field> {
     Some(Field { kind: kind.unwrap_or(suggested.kind), required, ..suggested })
 }
 
+/// Whether there is more in `phrase` than the name and the type of a field: "a name that must be unique".
+pub(super) fn says_more(phrase: &str) -> bool {
+    let mut said =
+        words::words(phrase).into_iter().skip_while(|word| ARTICLES.contains(&word.as_str())).skip(1);
+    let turns =
+        ["who", "that", "which", "where", "when", "if", "unless", "must", "should", "can", "may", "will"];
+    said.any(|word| turns.contains(&word.as_str()))
+}
+
 fn is_also_a_name(word: &str) -> bool {
     matches!(
         word.to_lowercase().as_str(),

@@ -1,7 +1,10 @@
 //! How resources relate ("members borrow books", "each comment belongs to a post") and what may be done with them.
 
-use super::{Field, Kind, MAX_RESOURCES, Operation, Relation, Resource, Spec};
-use crate::demo::words::{self, is_stop, singular, words};
+use super::{
+    Field, Kind, Operation, Relation, Spec, fields,
+    ties::{self, Sort, Tie},
+};
+use crate::demo::words::{self, is_plural, is_stop, singular, words};
 
 const NO_VERBS: [&str; 12] = [
     "with",
@@ -22,53 +25,80 @@ const NO_VERBS: [&str; 12] = [
 const MAKES: [&str; 11] =
     ["place", "create", "write", "own", "post", "submit", "make", "add", "publish", "upload", "author"];
 
-/// Finds the relations that `clauses` tell of and gives each what it takes to keep them.
-pub(super) fn read(spec: &mut Spec, clauses: &[String]) {
-    for clause in clauses {
-        let said = words(clause);
+/// Finds the relations that `clause` tells of and gives each what it takes to keep it. Whether there are any.
+pub(super) fn read(spec: &mut Spec, clause: &str) -> bool {
+    let mut told = false;
+    for part in clause.split([',', ';', ':', '(', ')']) {
+        let said = words(part);
         for at in 0..said.len() {
-            belongs(spec, &said, at);
-            has_many(spec, &said, at);
-            acts(spec, &said, at);
+            let tells = stands(spec, &said, at) || acts(spec, &said, at);
+            told |= has_many(spec, &said, at) || tells;
         }
     }
+    told
 }
 
-fn belongs(spec: &mut Spec, said: &[String], at: usize) {
-    let is_it =
-        matches!(said[at].as_str(), "belongs" | "belong") && said.get(at + 1).is_some_and(|to| to == "to");
-    let owner = said.iter().skip(at + 2).find(|word| !is_stop(word));
-    let (Some(owned), Some(owner), true) = (said[..at].last(), owner, is_it) else { return };
-    let (owned, owner) = (singular(owned), singular(owner));
-    if is_stop(&owned) || spec.resource(&owner).is_none() || spec.resource(&owned).is_none() {
-        return;
+/// The resource that the words up to the one at `at` name.
+fn named(spec: &Spec, said: &[String], at: usize) -> Option<String> {
+    let of_two = at.checked_sub(1).and_then(|before| spec.knows(&said[before..=at].join(" ")));
+    of_two.or_else(|| spec.knows(&said[at]))
+}
+
+/// As many words as a sentence has after what it is about.
+const FAR: usize = 12;
+
+/// "each comment belongs to a post", "a keeper works at a lighthouse".
+fn stands(spec: &mut Spec, said: &[String], at: usize) -> bool {
+    let known = named(spec, said, at);
+    let follows = known.is_some() && is_plural(&said[at]);
+    let rest: Vec<&str> = said[at + 1..].iter().take(FAR).map(String::as_str).collect();
+    let Some(tie) = ties::tie(&rest.join(" "), follows) else { return false };
+    let is_noun = |word: &str| !is_stop(word) && !words::is_frame(word) && !ties::is_before_verb(word);
+    let is_owner = tie.sort == Sort::Owner && is_noun(&said[at]);
+    let Some(owned) = known.or_else(|| is_owner.then(|| singular(&said[at]))) else { return false };
+    let is_for_others = match tie.sort {
+        Sort::Owner | Sort::Other => false,
+        Sort::Place => tie.many,
+        Sort::Act | Sort::Several => true,
+    };
+    // What is a field may stand before a verb by chance.
+    let is_field =
+        |word: &str| spec.resources.iter().any(|it| it.fields.iter().any(|field| field.name == word));
+    if is_for_others || tie.sort == Sort::Place && tie.verb.split(' ').any(is_field) {
+        return false;
     }
-    link(spec, &owned, &owner, "belongs to");
+    keep(spec, &owned, &tie, &rest.join(" "))
 }
 
 /// "a user has many posts"; "posts have comments" when both are resources.
-fn has_many(spec: &mut Spec, said: &[String], at: usize) {
+fn has_many(spec: &mut Spec, said: &[String], at: usize) -> bool {
     if !matches!(said[at].as_str(), "has" | "have") || at == 0 {
-        return;
+        return false;
     }
-    let Some(owner) = spec.knows(&said[at - 1]) else { return };
-    let owned =
-        said.iter().skip(at + 1).take(3).find(|word| spec.knows(word).is_some() && words::is_plural(word));
-    let Some(owned) = owned.and_then(|word| spec.knows(word)).filter(|owned| *owned != owner) else { return };
-    let list = words::plural(&owned);
-    if let Some(resource) = spec.resource(&owner) {
-        resource.fields.retain(|field| field.name != list && field.name != format!("many_{list}"));
-    }
-    link(spec, &owned, &owner, "belongs to");
+    let Some(owner) = named(spec, said, at - 1) else { return false };
+    let owned = said.iter().skip(at + 1).take(3).find(|word| spec.knows(word).is_some() && is_plural(word));
+    let Some(owned) = owned.and_then(|word| spec.knows(word)).filter(|owned| *owned != owner) else {
+        return false;
+    };
+    own_many(spec, &owner, &owned)
 }
 
-/// "members borrow books": a resource of its own, which refers to both.
-fn acts(spec: &mut Spec, said: &[String], at: usize) {
-    let Some(from) = spec.knows(&said[at]) else { return };
+/// Each of `owned` belongs to one of `owner`, which keeps no list of them.
+fn own_many(spec: &mut Spec, owner: &str, owned: &str) -> bool {
+    let list = words::plural(owned);
+    if let Some(resource) = spec.resource(owner) {
+        resource.fields.retain(|field| field.name != list && field.name != format!("many_{list}"));
+    }
+    link(spec, owned, owner, "belongs to", true)
+}
+
+/// "members borrow books".
+fn acts(spec: &mut Spec, said: &[String], at: usize) -> bool {
+    let Some(from) = named(spec, said, at) else { return false };
     let mut rest = said.iter().skip(at + 1).filter(|word| !is_stop(word));
-    let (Some(verb), Some(to)) = (rest.next(), rest.next()) else { return };
-    let holds = matches!(verb.as_str(), "contain" | "contains" | "include" | "includes");
-    let Some(to) = spec.knows(to).filter(|to| *to != from) else { return };
+    let (Some(verb), Some(to)) = (rest.next(), rest.next()) else { return false };
+    let holds = is_holding(verb);
+    let Some(to) = spec.knows(to).filter(|to| *to != from) else { return false };
     let is_verb = (holds || !NO_VERBS.contains(&verb.as_str()))
         && !verb.starts_with("belong")
         && spec.knows(verb).is_none()
@@ -76,39 +106,129 @@ fn acts(spec: &mut Spec, said: &[String], at: usize) {
         && verb.len() > 2;
     let knows_field =
         spec.resources.iter().any(|resource| resource.fields.iter().any(|field| field.name == *verb));
-    if !is_verb || knows_field || words::is_frame(verb) {
-        return;
-    }
+    is_verb && !knows_field && !words::is_frame(verb) && act(spec, &from, verb, &to)
+}
+
+fn is_holding(verb: &str) -> bool {
+    matches!(verb, "contain" | "contains" | "include" | "includes")
+}
+
+/// What some do with others is a resource of its own, which refers to both.
+fn act(spec: &mut Spec, from: &str, verb: &str, to: &str) -> bool {
+    let holds = is_holding(verb);
     let verb = infinitive(verb);
-    let relation = Relation { from: from.clone(), verb: verb.clone(), to: to.clone() };
+    let relation = Relation { from: from.to_owned(), verb: verb.clone(), to: to.to_owned() };
     if spec.relations.contains(&relation) {
-        return;
+        return true;
     }
     if MAKES.contains(&verb.as_str()) {
-        link(spec, &to, &from, "belongs to");
-        return;
+        return link(spec, to, from, "belongs to", true);
     }
-    if holds && let Some(holder) = spec.resource(&from) {
-        let list = words::plural(&to);
+    if holds && let Some(holder) = spec.resource(from) {
+        let list = words::plural(to);
         holder.fields.retain(|field| field.name != list);
     }
     // "borrow" makes a good name for a thing, "stored" and "contain" don't.
-    let name = if holds || verb.ends_with("ed") { format!("{from}_{to}") } else { verb.clone() };
-    if spec.resources.len() < MAX_RESOURCES && spec.knows(&name).is_none() {
-        let mut event = Resource::new(&name);
-        event.add(reference(&from));
-        event.add(reference(&to));
-        spec.assumptions.push(format!(
-            "\"{} {verb} {}\" is kept as {}, each with {} and {}",
-            words::spoken(&words::plural(&from)),
-            words::spoken(&words::plural(&to)),
-            event.path,
-            words::a(&words::spoken(&from)),
-            words::a(&words::spoken(&to))
+    let is_name = !holds && !verb.ends_with("ed") && !verb.contains(' ') && verb.len() > 2;
+    let name = if is_name { verb.clone() } else { format!("{from}_{to}") };
+    if spec.knows(&name).is_none()
+        && let Some(event) = spec.resource(&name)
+    {
+        event.add(reference(from));
+        event.add(reference(to));
+        let path = event.path.clone();
+        spec.assume(format!(
+            "\"{} {verb} {}\" is kept as {path}, each with {} and {}",
+            words::spoken(&words::plural(from)),
+            words::spoken(&words::plural(to)),
+            words::a(&words::spoken(from)),
+            words::a(&words::spoken(to))
         ));
-        spec.resources.push(event);
     }
     spec.relations.push(relation);
+    true
+}
+
+/// Understands what was put off until all resources are known, or says that it is not understood.
+pub(super) fn settle(spec: &mut Spec) {
+    let owners = spec.resources.iter_mut();
+    let pending: Vec<_> =
+        owners.map(|owner| (owner.name.clone(), std::mem::take(&mut owner.pending))).collect();
+    for (owner, phrases) in pending {
+        for phrase in phrases {
+            let tie = ties::tie(&phrase, false);
+            if tie.as_ref().is_some_and(|tie| keep(spec, &owner, tie, &phrase)) {
+                continue;
+            }
+            let spoken = words::a(&words::spoken(&owner));
+            let said = words::shortened(&phrase, 80);
+            let may_be_field = tie.as_ref().is_none_or(|tie| !tie.is_sure);
+            let field = fields::read(&phrase).filter(|_| may_be_field);
+            match field.zip(spec.resource(&owner)) {
+                Some((field, owner)) => {
+                    let name = field.name.clone();
+                    owner.add(field);
+                    spec.assume(format!("of {said:?}, {spoken} has {name}; the rest is left out"));
+                }
+                None => spec.assume(format!("{said:?} of {spoken} is not understood and left out")),
+            }
+        }
+    }
+}
+
+/// Gives what `phrase` says of `from` a place in the plan, if there is one.
+fn keep(spec: &mut Spec, from: &str, tie: &Tie, phrase: &str) -> bool {
+    let target: Vec<String> = tie.target.iter().filter(|word| !is_stop(word)).cloned().collect();
+    let known = (0..target.len()).find_map(|at| {
+        let of_two = target.get(at..at + 2).and_then(|two| spec.knows(&two.join(" ")));
+        of_two.or_else(|| spec.knows(&target[at]))
+    });
+    let Some(name) = words::snake(&target[..target.len().min(2)].join(" ")) else { return false };
+    let first_word = tie.verb.trim_start_matches("is ").split(' ').next().unwrap_or_default();
+    let (verb, to) = match (tie.sort, known) {
+        (Sort::Owner, known) => match known.or_else(|| Some(spec.resource(&name)?.name.clone())) {
+            Some(to) => ("belongs to", to),
+            None => return told_by_name(spec, from, tie, &name),
+        },
+        (Sort::Other, Some(to)) => ("refers to", to),
+        (Sort::Other, None) => return told_by_name(spec, from, tie, &name),
+        (Sort::Place, Some(to)) => (tie.verb.as_str(), to),
+        (Sort::Act, Some(to)) => return act(spec, from, first_word, &to),
+        (Sort::Several, Some(to)) => return to != from && own_many(spec, from, &to),
+        (Sort::Several, None) => {
+            let list = Field { kind: Kind::List, ..fields::field(&words::plural(&singular(&name))) };
+            return add(spec, from, Field { required: tie.required, ..list });
+        }
+        (Sort::Place | Sort::Act, None) => return false,
+    };
+    if tie.many {
+        return act(spec, from, verb, &to);
+    }
+    if tie.sort == Sort::Place {
+        let said = words::shortened(phrase, 80);
+        spec.assume(format!("{said:?}: {} refers to {}", a(from), a(&to)));
+    }
+    link(spec, from, &to, verb, tie.required)
+}
+
+fn a(name: &str) -> String {
+    words::a(&words::spoken(name))
+}
+
+/// What is no resource is kept by its name.
+fn told_by_name(spec: &mut Spec, from: &str, tie: &Tie, name: &str) -> bool {
+    let field = Field { kind: Kind::String, required: tie.required, ..fields::field(&singular(name)) };
+    spec.assume(format!(
+        "{} is no resource of this plan: {} has a field {} with what it is called",
+        words::spoken(&field.name),
+        a(from),
+        field.name
+    ));
+    add(spec, from, field)
+}
+
+fn add(spec: &mut Spec, to: &str, field: Field) -> bool {
+    spec.resource(to).map(|resource| resource.add(field)).is_some()
 }
 
 fn infinitive(verb: &str) -> String {
@@ -131,16 +251,30 @@ fn reference(target: &str) -> Field {
     }
 }
 
-fn link(spec: &mut Spec, owned: &str, owner: &str, verb: &str) {
+/// Gives each of `owned` a reference to one of `owner`.
+fn link(spec: &mut Spec, owned: &str, owner: &str, verb: &str, required: bool) -> bool {
     let relation = Relation { from: owned.to_owned(), verb: verb.to_owned(), to: owner.to_owned() };
-    if owned == owner || spec.relations.contains(&relation) {
-        return;
+    let is_told = |known: &&Relation| known.from == owned && known.to == owner;
+    let told: Vec<String> = spec.relations.iter().filter(is_told).map(|known| known.verb.clone()).collect();
+    let is_general = |verb: &str| matches!(verb, "belongs to" | "refers to");
+    // Two deeds by the same kind of thing are two references; in general words it is the same one.
+    if told.iter().any(|known| known == verb || is_general(known) || is_general(verb)) {
+        return true;
     }
+    let own_name =
+        format!("{}_{owner}_id", verb.trim_start_matches("is ").split(' ').next().unwrap_or_default());
+    let field = match (owned == owner, told.is_empty()) {
+        // Somebody has to be the first.
+        (true, _) => Field { name: format!("parent_{owner}_id"), required: false, ..reference(owner) },
+        (false, true) => Field { required, ..reference(owner) },
+        (false, false) => Field { name: own_name, required, ..reference(owner) },
+    };
     if let Some(resource) = spec.resource(owned) {
-        resource.fields.retain(|field| field.name != owner);
-        resource.add(reference(owner));
+        resource.fields.retain(|known| known.name != owner);
+        resource.add(field);
     }
     spec.relations.push(relation);
+    true
 }
 
 /// "read-only" and "append-only" leave operations out.

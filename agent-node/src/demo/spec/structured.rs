@@ -1,6 +1,6 @@
 //! JSON and YAML in the forms people write: a list of resources, a map of them, fields as texts, maps or objects.
 
-use super::{Field, Kind, Operation, Relation, Resource, Spec, fields, text};
+use super::{Field, Kind, Operation, Relation, Resource, Spec, fields, text, ties};
 use crate::demo::words;
 use serde_json::{Map, Value};
 
@@ -73,14 +73,19 @@ fn from_structure(value: &Value, depth: usize) -> Option<Spec> {
 /// One of a list: a name, `{name, fields}`, or `{books: …}`.
 fn resource(spec: &mut Spec, item: &Value) {
     match item {
-        Value::String(text) => spec.resources.extend(text::from_text(text).resources.into_iter().take(1)),
+        Value::String(text) => {
+            let Some(named) = text::from_text(text).resources.into_iter().next() else { return };
+            match spec.resources.len() < super::MAX_RESOURCES {
+                true => spec.resources.push(named),
+                false => drop(spec.crowded_out.insert(named.name)),
+            }
+        }
         Value::Object(map) => match map.get("name").or_else(|| map.get("resource")).and_then(Value::as_str) {
             Some(name) => named(spec, name, item),
             None => map.iter().for_each(|(name, value)| named(spec, name, value)),
         },
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
     }
-    spec.resources.truncate(super::MAX_RESOURCES);
 }
 
 fn named(spec: &mut Spec, name: &str, value: &Value) {
@@ -97,25 +102,35 @@ fn named(spec: &mut Spec, name: &str, value: &Value) {
 
 fn all_fields(resource: &mut Resource, value: &Value) {
     match value {
-        Value::String(text) => text.split(',').filter_map(fields::read).for_each(|field| resource.add(field)),
+        Value::String(text) => text.split(',').for_each(|phrase| resource.hear(phrase)),
         Value::Array(list) => list.iter().for_each(|item| match item {
-            Value::String(text) => fields::read(text).into_iter().for_each(|field| resource.add(field)),
+            Value::String(text) => resource.hear(text),
             Value::Object(map) => match map.get("name").and_then(Value::as_str) {
                 Some(name) => field(name, item).into_iter().for_each(|field| resource.add(field)),
-                None => map
-                    .iter()
-                    .filter_map(|(name, value)| field(name, value))
-                    .for_each(|field| resource.add(field)),
+                None => map.iter().for_each(|(name, value)| member(resource, name, value)),
             },
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
         }),
         Value::Object(map) => {
             let about_it = ["name", "resource", "operations", "path", "plural", "relations", "description"];
+            // `name: string` is a field, `name: book` is what the resource is called.
+            let is_typed =
+                |value: &Value| value.is_object() || value.as_str().is_some_and(fields::begins_with_kind);
             let rest =
-                map.iter().filter(|(name, value)| !about_it.contains(&name.as_str()) || value.is_object());
-            rest.filter_map(|(name, value)| field(name, value)).for_each(|field| resource.add(field));
+                map.iter().filter(|(name, value)| !about_it.contains(&name.as_str()) || is_typed(value));
+            rest.for_each(|(name, value)| member(resource, name, value));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// `year: int`, `belongs_to: author`.
+fn member(resource: &mut Resource, name: &str, value: &Value) {
+    let said =
+        words::snake(name).zip(value.as_str()).map(|(name, text)| format!("{} {text}", words::spoken(&name)));
+    match said.filter(|said| ties::tie(said, false).is_some_and(|tie| tie.is_plain())) {
+        Some(said) => resource.hear(&said),
+        None => field(name, value).into_iter().for_each(|field| resource.add(field)),
     }
 }
 

@@ -101,6 +101,134 @@ fn prose_of_many_shapes_is_understood() {
 }
 
 #[test]
+fn what_stands_to_another_thing_is_a_reference_however_it_is_said() {
+    let lighthouses = "Lighthouses have a name and a height";
+    let expected = "lighthouse(name:String height:Decimal) keeper(name:String lighthouse_id:Reference)";
+    for said in [
+        "A keeper has a name and belongs to a lighthouse",
+        "Keepers have a name and belong to a lighthouse",
+        "Keepers have a name, belong to one lighthouse",
+        "Each keeper has a name and is owned by the lighthouse",
+        "A keeper has a name and refers to a lighthouse",
+        "A keeper has a name and references its lighthouse",
+        "A keeper has a name and is assigned to exactly one lighthouse",
+        "A keeper has a name and is part of a lighthouse",
+        "A keeper has a name and works at a lighthouse",
+        "Keepers have a name and are stationed at a lighthouse",
+        "A keeper has a name and a reference to a lighthouse",
+        "A keeper has a name and a lighthouse",
+        "A keeper has a name and has a lighthouse",
+        "keepers (name, belongs to lighthouse)",
+        "keepers: name, belongs to a lighthouse",
+        "keepers with name. Each keeper belongs to a lighthouse",
+        "keepers with name. Keepers work at a lighthouse",
+        "keepers with name. Every keeper is assigned to a lighthouse",
+        "keepers with name. A lighthouse has several keepers",
+        "keepers with name. A lighthouse has a list of keepers",
+    ] {
+        assert_eq!(read(&format!("{lighthouses}. {said}.")), expected, "{said}");
+    }
+    let optional = "keeper(name:String lighthouse_id:Reference?)";
+    for said in ["may belong to a lighthouse", "optionally belongs to a lighthouse", "an optional lighthouse"]
+    {
+        let read = read(&format!("{lighthouses}. A keeper has a name and {said}."));
+        assert!(read.ends_with(optional), "{said}: {read}");
+    }
+}
+
+#[test]
+fn how_things_stand_to_each_other_is_read_in_many_shapes() {
+    for (text, expected) in [
+        (
+            "A book has a title and belongs to many shelves. Shelves have a number.",
+            "book(title:String) shelf(number:Integer) book_shelf(book_id:Reference shelf_id:Reference)",
+        ),
+        (
+            "Users have a name. A ticket has a title, is created by a user and is assigned to a user.",
+            "user(name:String) ticket(title:String user_id:Reference)",
+        ),
+        (
+            "Users have a name. A parcel has a weight, is sent by a user and is received by a user.",
+            "user(name:String) parcel(weight:Decimal user_id:Reference received_user_id:Reference)",
+        ),
+        ("A folder has a name and belongs to a folder.", "folder(name:String parent_folder_id:Reference?)"),
+        (
+            "Order items have a quantity and belong to an order.",
+            "order_item(quantity:Integer order_id:Reference) order(name:String)",
+        ),
+        (
+            "resources:\n  keepers: [name, belongs to a lighthouse]\n  lighthouses: [name]\n",
+            "keeper(name:String lighthouse_id:Reference) lighthouse(name:String)",
+        ),
+        (
+            "resources:\n  keepers: {name: string, belongs_to: lighthouse}\n  lighthouses: [name]\n",
+            "keeper(name:String lighthouse_id:Reference) lighthouse(name:String)",
+        ),
+        (
+            "members (name, borrows books), books (title)",
+            "member(name:String) book(title:String) borrow(member_id:Reference book_id:Reference)",
+        ),
+        ("A keeper has a name and many tags.", "keeper(name:String tags:List)"),
+        ("A keeper has a name and is part of a guild.", "keeper(name:String guild:String)"),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_said_and_makes_no_field() {
+    for (text, expected, said) in [
+        (
+            "A keeper has a name and lives in a tall tower.",
+            "keeper(name:String)",
+            "\"lives in a tall tower\" of a keeper is not understood",
+        ),
+        (
+            "keepers (name, stored in the cellar)",
+            "keeper(name:String)",
+            "\"stored in the cellar\" of a keeper",
+        ),
+        ("keepers (name, 😀)", "keeper(name:String)", "\"😀\" of a keeper is not understood"),
+        (
+            "keepers (name, quite old words without any sense)",
+            "keeper(name:String)",
+            "sense\" of a keeper is not understood",
+        ),
+        (
+            "A keeper has a name. Keepers get paid monthly.",
+            "keeper(name:String)",
+            "\"Keepers get paid monthly\"",
+        ),
+        (
+            "keepers (name, sales in euros)",
+            "keeper(name:String sales:List)",
+            "a keeper has sales; the rest is left out",
+        ),
+        (
+            "A keeper has a name and is part of a guild.",
+            "keeper(name:String guild:String)",
+            "guild is no resource",
+        ),
+    ] {
+        let spec = from_text(text);
+        assert_eq!(sketch(&spec), expected, "{text}");
+        assert!(spec.assumptions.iter().any(|noted| noted.contains(said)), "{text}: {:?}", spec.assumptions);
+    }
+}
+
+#[test]
+fn what_there_is_no_room_for_is_said() {
+    let things: String = (0..200).map(|at| format!("thing{at}s (name)\n")).collect();
+    let spec = from_text(&things);
+    assert_eq!(spec.resources.len(), MAX_RESOURCES);
+    assert!(spec.assumptions[0].contains("at most 24 resources; 176 are left out"), "{:?}", spec.assumptions);
+
+    let fields: Vec<String> = (0..40).map(|at| format!("field{at}")).collect();
+    let spec = from_text(&format!("lamps ({})", fields.join(", ")));
+    assert!(spec.assumptions[0].contains("10 more are left out"), "{:?}", spec.assumptions);
+}
+
+#[test]
 fn structures_of_many_shapes_are_understood() {
     let expected = "book(title:String year:Integer?)";
     for value in [
@@ -148,6 +276,21 @@ fn operations_can_be_left_out() {
 }
 
 proptest! {
+    #[test]
+    fn every_phrase_of_a_list_is_in_the_plan_or_named(phrases in proptest::collection::vec(
+        prop_oneof!["[a-z]{3,8}", "(is|are|was) [a-z]{3,8}(ed)? (by|in|at) (a |the )?[a-z]{3,8}", "[a-z]{3,8}s (to|at|in) (a )?(book|[a-z]{3,8})",
+            "(belongs|refers) to (a |the |some )?(book|[a-z]{3,8}s?)", "[a-z]{3,8}( [a-z]{3,8}){4,6}", "😀+"], 1..6)) {
+        let spec = from_text(&format!("books (title), keepers (name, {})", phrases.join(", ")));
+        let keeper = spec.resources.iter().find(|resource| resource.name == "keeper").unwrap();
+        let known: Vec<_> = keeper.fields.iter().map(|field| field.name.trim_end_matches("_id")).collect();
+        for phrase in &phrases {
+            let is_told = spec.assumptions.iter().any(|noted| noted.contains(&words::shortened(phrase, 80)));
+            let is_kept = words::words(phrase).iter().any(|word| known.iter().any(|name| name.contains(&words::singular(word))))
+                || spec.relations.iter().any(|relation| phrase.contains(relation.to.as_str()));
+            prop_assert!(is_told || is_kept || words::words(phrase).iter().all(|word| words::is_stop(word)), "{phrase}: {}", sketch(&spec));
+        }
+    }
+
     #[test]
     fn any_text_is_read_within_bounds(text in "\\PC{0,300}") {
         let spec = from_text(&text);

@@ -1,11 +1,12 @@
 //! Prose and lists: "books (title, isbn, year:int) and members with name and email; members borrow books".
 
 use super::{
-    Field, Spec,
+    Spec,
     cut::{brackets, clauses, outer_colon, phrases},
-    fields, relations, structured,
+    fields, relations, structured, ties,
 };
-use crate::demo::words::{is_frame, is_plural, is_stop, snake, words};
+use crate::demo::words::{is_frame, is_plural, is_stop, shortened, snake, words};
+use std::collections::BTreeSet;
 
 /// As much of a text as is read.
 const MAX_TEXT: usize = 64 * 1024;
@@ -41,6 +42,9 @@ const ASIDES: [&str; 10] = [
     "comments in the code",
 ];
 
+/// Words of what may be done with things.
+const RESTRICTING: [&str; 5] = ["read", "readonly", "append", "delete", "deleted"];
+
 /// The API that `text` describes; without resources if it describes none.
 pub(in crate::demo) fn from_text(text: &str) -> Spec {
     let text: String = text.chars().take(MAX_TEXT).collect();
@@ -53,8 +57,16 @@ pub(in crate::demo) fn from_text(text: &str) -> Spec {
     for clause in &clauses {
         reading.clause(clause);
     }
-    let mut spec = reading.spec;
-    relations::read(&mut spec, &clauses);
+    let Reading { mut spec, unread, .. } = reading;
+    let mut told = BTreeSet::new();
+    for (at, clause) in (1..).zip(&clauses) {
+        if relations::read(&mut spec, clause) {
+            told.insert(at);
+        }
+    }
+    for (at, phrase) in unread {
+        note(&mut spec, &phrase, told.contains(&at));
+    }
     if spec.resources.is_empty()
         && let Some(name) = clauses.iter().find_map(|clause| before_api(clause))
         && spec.resource(&name).is_some()
@@ -63,6 +75,15 @@ pub(in crate::demo) fn from_text(text: &str) -> Spec {
     }
     relations::restrict(&mut spec, &text);
     spec.completed()
+}
+
+/// Says that `phrase` named nothing, if it is about a resource and not about the API as a whole.
+fn note(spec: &mut Spec, phrase: &str, is_told: bool) {
+    let said = words(phrase);
+    let is_about_all = said.iter().any(|word| is_frame(word) || RESTRICTING.contains(&word.as_str()));
+    if !is_told && !is_about_all && said.iter().any(|word| spec.knows(word).is_some()) {
+        spec.assume(format!("{:?} is not understood and left out", shortened(phrase, 80)));
+    }
 }
 
 /// The thing at the end of `text`: its last one or two words that mean something.
@@ -112,10 +133,15 @@ struct Reading {
     listed: Vec<String>,
     /// `Books:` at the end of a line: the list items that follow are its fields.
     headed: Option<String>,
+    /// How many clauses were read.
+    clauses: usize,
+    /// What named nothing, and in which clause it stood.
+    unread: Vec<(usize, String)>,
 }
 
 impl Reading {
     fn clause(&mut self, clause: &str) {
+        self.clauses += 1;
         let bare = clause.trim_start();
         let stripped = bare.trim_start_matches(|c: char| "-*•#>".contains(c) || c.is_ascii_digit());
         let stripped = stripped.trim_start_matches(['.', ')']).trim();
@@ -211,7 +237,7 @@ impl Reading {
                 self.name(first);
                 self.name(last);
             }
-            _ => {}
+            _ => self.unread.push((self.clauses, phrase.to_owned())),
         }
     }
 
@@ -232,16 +258,15 @@ impl Reading {
     }
 
     fn fields(&mut self, name: &str, phrases: &[String]) {
-        let fields: Vec<Field> = phrases
-            .iter()
-            .filter(|phrase| !ASIDES.contains(&phrase.to_lowercase().trim().trim_start_matches("with ")))
-            .filter_map(|phrase| fields::read(phrase))
-            .collect();
-        if fields.is_empty() {
+        let is_aside =
+            |phrase: &&String| ASIDES.contains(&phrase.to_lowercase().trim().trim_start_matches("with "));
+        let phrases: Vec<&String> = phrases.iter().filter(|phrase| !is_aside(phrase)).collect();
+        let says = |phrase: &&String| fields::read(phrase).is_some() || ties::tie(phrase, false).is_some();
+        if self.spec.knows(name).is_none() && !phrases.iter().any(says) {
             return;
         }
         if let Some(resource) = self.spec.resource(name) {
-            fields.into_iter().for_each(|field| resource.add(field));
+            phrases.into_iter().for_each(|phrase| resource.hear(phrase));
         }
     }
 }
@@ -261,6 +286,9 @@ fn begins_with_things(text: &str) -> bool {
 
 /// "items are stored in warehouses": about two things, and no field of a third.
 fn is_sentence(phrase: &str) -> bool {
+    if ties::tie(phrase, false).is_some() {
+        return false;
+    }
     let said: Vec<_> = phrase.split_whitespace().collect();
     let is_bare = !phrase.contains(['(', ':']);
     matches!(said.as_slice(), [first, _, .., last] if is_bare && is_plural(first) && is_plural(last))
