@@ -16,7 +16,7 @@ use crate::brain::{Ask, lines::Said};
 use protocol::{
     artifact::Artifact,
     coordination::thought::{About, Progress, Reply},
-    ids::Capability,
+    ids::{AgentId, Capability},
 };
 use serde_json::json;
 
@@ -104,8 +104,7 @@ fn second(ask: &Ask, spec: &Spec, style: Style, reply: &Reply) -> Vec<Said> {
     let produced = ask.prompt.produced.iter().rev().find(|artifact| asked::name(artifact) == HANDLER);
     let draft = produced.map(Artifact::as_text).filter(|text| !text.is_empty());
     let draft = draft.unwrap_or_else(|| draft::file(spec, style, ask.agent.as_str()));
-    let reviewer = reply.from.as_ref().filter(|from| **from != ask.agent);
-    let reviewer = reviewer.map_or("a reviewer".to_owned(), ToString::to_string);
+    let reviewer = reviewer(reply, &ask.agent);
     let findings = if reply.ok { findings(reply) } else { None };
     let built = format!("{} built {} ({})", ask.agent, spec.names(), style.word());
 
@@ -140,6 +139,16 @@ fn second(ask: &Ask, spec: &Spec, style: Style, reply: &Reply) -> Vec<Said> {
         artifact(Artifact::text("review.md", "text/markdown", notes)),
         done(format!("{built} in {lines}; {outcome}")),
     ]
+}
+
+/// Who reviewed it. An answer to a question for whoever can comes through the asker's own hands; the report says whose it is.
+fn reviewer(reply: &Reply, me: &AgentId) -> String {
+    let from = reply.from.as_ref().filter(|from| *from != me).map(ToString::to_string);
+    let noted = || {
+        let reports = reply.artifacts.iter().filter_map(asked::data);
+        reports.filter_map(|report| Some(report.get("reviewer")?.as_str()?.to_owned())).next()
+    };
+    from.or_else(noted).unwrap_or_else(|| "a reviewer".to_owned())
 }
 
 fn findings(reply: &Reply) -> Option<Vec<Finding>> {

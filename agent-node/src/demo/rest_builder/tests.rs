@@ -62,6 +62,21 @@ fn who_won_shows_in_the_code() {
 }
 
 #[test]
+fn a_reviewer_is_named_whose_answer_comes_through_the_builders_own_hands() {
+    let task = ask(LIBRARY);
+    let drafted = answer(&task, Style::Quick);
+    let mut question = help("?", vec![said_artifact(&drafted, HANDLER).unwrap()]);
+    question.agent = protocol::ids::AgentId::parse("reviewer-07").unwrap();
+    let reviewed = reviewer::answer(&question);
+    let end = answer(
+        &next_turn(&task, &drafted, vec![reply(REVIEW, task.agent.as_str(), &reviewed)]),
+        Style::Quick,
+    );
+    let summary = ended(&end).unwrap().unwrap();
+    assert!(summary.contains("reviewer-07 found"), "{summary}");
+}
+
+#[test]
 fn without_a_review_the_work_is_finished_and_says_so() {
     let task = ask(LIBRARY);
     let drafted = answer(&task, Style::Quick);
