@@ -142,7 +142,7 @@ impl Resource {
     /// Takes in what `phrase` says of it.
     fn hear(&mut self, phrase: &str) {
         let field = fields::read(phrase).filter(|_| ties::tie(phrase, false).is_none());
-        if field.is_none() || fields::says_more(phrase) {
+        if field.is_none() || fields::says_more(phrase) || fields::is_wordy(phrase) {
             self.pending.push(phrase.to_owned());
         }
         if let Some(field) = field {
@@ -167,6 +167,16 @@ impl Spec {
             }
         };
         self.resources.get_mut(at)
+    }
+
+    /// The resource of that name, or the only one whose name ends with it.
+    fn recognises(&self, word: &str) -> Option<String> {
+        let tail = || Some(format!("_{}", words::singular(&words::snake(word)?)));
+        let ends = |tail: String| {
+            let mut those = self.resources.iter().filter(|resource| resource.name.ends_with(&tail));
+            those.next().filter(|_| those.next().is_none()).map(|resource| resource.name.clone())
+        };
+        self.knows(word).or_else(|| ends(tail()?))
     }
 
     fn knows(&self, word: &str) -> Option<String> {

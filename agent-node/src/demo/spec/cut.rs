@@ -36,7 +36,7 @@ pub(super) fn phrases(text: &str) -> Vec<String> {
     let mut phrases = vec![String::new()];
     let mut depth = 0_usize;
     for word in text.replace(',', " , ").split_whitespace() {
-        let splits = matches!(word.to_lowercase().as_str(), "," | "and" | "&" | "plus");
+        let splits = matches!(word.to_lowercase().as_str(), "," | "and" | "und" | "&" | "plus");
         if splits && depth == 0 {
             phrases.push(String::new());
         } else if let Some(phrase) = phrases.last_mut() {
@@ -56,7 +56,16 @@ pub(super) fn phrases(text: &str) -> Vec<String> {
 pub(super) fn brackets(phrase: &str) -> Option<(&str, &str, &str)> {
     let open = phrase.find(['(', '[', '{'])?;
     let inner = &phrase[open + 1..];
-    let close = inner.rfind([')', ']', '}']).unwrap_or(inner.len());
+    let mut depth = 1_usize;
+    let close = inner.char_indices().find_map(|(at, c)| {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            _ => {}
+        }
+        (depth == 0).then_some(at)
+    });
+    let close = close.unwrap_or(inner.len());
     Some((&phrase[..open], &inner[..close], inner.get(close + 1..).unwrap_or_default()))
 }
 

@@ -126,6 +126,19 @@ pub(super) fn says_more(phrase: &str) -> bool {
     said.any(|word| turns.contains(&word.as_str()))
 }
 
+/// Whether it takes a long name to say it, such as one that prose would have.
+pub(super) fn is_wordy(phrase: &str) -> bool {
+    let name = phrase.split([':', '(', ',']).next().unwrap_or_default();
+    let said: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
+    let is_cut = said.iter().any(|word| word == "of" || CUTS.contains(&word.as_str()));
+    let counts = |word: &&String| {
+        !ARTICLES.contains(&word.as_str())
+            && !is_note(word)
+            && (kind_named(word).is_none() || is_also_a_name(word))
+    };
+    !is_cut && said.iter().filter(counts).count() > 2
+}
+
 fn is_also_a_name(word: &str) -> bool {
     matches!(
         word.to_lowercase().as_str(),

@@ -40,8 +40,8 @@ pub(super) fn read(spec: &mut Spec, clause: &str) -> bool {
 
 /// The resource that the words up to the one at `at` name.
 fn named(spec: &Spec, said: &[String], at: usize) -> Option<String> {
-    let of_two = at.checked_sub(1).and_then(|before| spec.knows(&said[before..=at].join(" ")));
-    of_two.or_else(|| spec.knows(&said[at]))
+    let of_two = at.checked_sub(1).and_then(|before| spec.recognises(&said[before..=at].join(" ")));
+    of_two.or_else(|| spec.recognises(&said[at]))
 }
 
 /// As many words as a sentence has after what it is about.
@@ -67,7 +67,7 @@ fn stands(spec: &mut Spec, said: &[String], at: usize) -> bool {
     if is_for_others || tie.sort == Sort::Place && tie.verb.split(' ').any(is_field) {
         return false;
     }
-    keep(spec, &owned, &tie, &rest.join(" "))
+    keep(spec, &owned, &tie)
 }
 
 /// "a user has many posts"; "posts have comments" when both are resources.
@@ -95,7 +95,8 @@ fn own_many(spec: &mut Spec, owner: &str, owned: &str) -> bool {
 /// "members borrow books".
 fn acts(spec: &mut Spec, said: &[String], at: usize) -> bool {
     let Some(from) = named(spec, said, at) else { return false };
-    let mut rest = said.iter().skip(at + 1).filter(|word| !is_stop(word));
+    let rest = said.iter().skip(at + 1).take_while(|word| !matches!(word.as_str(), "and" | "or"));
+    let mut rest = rest.filter(|word| !is_stop(word));
     let (Some(verb), Some(to)) = (rest.next(), rest.next()) else { return false };
     let holds = is_holding(verb);
     let Some(to) = spec.knows(to).filter(|to| *to != from) else { return false };
@@ -157,7 +158,7 @@ pub(super) fn settle(spec: &mut Spec) {
     for (owner, phrases) in pending {
         for phrase in phrases {
             let tie = ties::tie(&phrase, false);
-            if tie.as_ref().is_some_and(|tie| keep(spec, &owner, tie, &phrase)) {
+            if tie.as_ref().is_some_and(|tie| keep(spec, &owner, tie)) {
                 continue;
             }
             let spoken = words::a(&words::spoken(&owner));
@@ -168,7 +169,10 @@ pub(super) fn settle(spec: &mut Spec) {
                 Some((field, owner)) => {
                     let name = field.name.clone();
                     owner.add(field);
-                    spec.assume(format!("of {said:?}, {spoken} has {name}; the rest is left out"));
+                    spec.assume(match fields::is_wordy(&phrase) {
+                        true => format!("{said:?} of {spoken} is taken for a field: {name}"),
+                        false => format!("of {said:?}, {spoken} has {name}; the rest is left out"),
+                    });
                 }
                 None => spec.assume(format!("{said:?} of {spoken} is not understood and left out")),
             }
@@ -176,12 +180,12 @@ pub(super) fn settle(spec: &mut Spec) {
     }
 }
 
-/// Gives what `phrase` says of `from` a place in the plan, if there is one.
-fn keep(spec: &mut Spec, from: &str, tie: &Tie, phrase: &str) -> bool {
+/// Gives what is said of `from` a place in the plan, if there is one.
+fn keep(spec: &mut Spec, from: &str, tie: &Tie) -> bool {
     let target: Vec<String> = tie.target.iter().filter(|word| !is_stop(word)).cloned().collect();
     let known = (0..target.len()).find_map(|at| {
-        let of_two = target.get(at..at + 2).and_then(|two| spec.knows(&two.join(" ")));
-        of_two.or_else(|| spec.knows(&target[at]))
+        let of_two = target.get(at..at + 2).and_then(|two| spec.recognises(&two.join(" ")));
+        of_two.or_else(|| spec.recognises(&target[at]))
     });
     let Some(name) = words::snake(&target[..target.len().min(2)].join(" ")) else { return false };
     let first_word = tie.verb.trim_start_matches("is ").split(' ').next().unwrap_or_default();
@@ -205,8 +209,7 @@ fn keep(spec: &mut Spec, from: &str, tie: &Tie, phrase: &str) -> bool {
         return act(spec, from, verb, &to);
     }
     if tie.sort == Sort::Place {
-        let said = words::shortened(phrase, 80);
-        spec.assume(format!("{said:?}: {} refers to {}", a(from), a(&to)));
+        spec.assume(format!("{} {} {}: it refers to one", a(from), tie.verb, a(&to)));
     }
     link(spec, from, &to, verb, tie.required)
 }

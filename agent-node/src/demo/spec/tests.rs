@@ -176,6 +176,35 @@ fn how_things_stand_to_each_other_is_read_in_many_shapes() {
 }
 
 #[test]
+fn a_sentence_goes_on_about_what_it_began_with() {
+    for (text, expected) in [
+        (
+            "Doctors have a name. Each check-up is done by a doctor, has a follow-up date and costs:decimal.",
+            "doctor(name:String) check_up(follow_up_date:Date costs:Decimal doctor_id:Reference)",
+        ),
+        (
+            "Companies (name), containers (number). Ships are owned by a company and may carry containers.",
+            "company(name:String) container(number:Integer) ship(company_id:Reference) carry(ship_id:Reference container_id:Reference)",
+        ),
+        (
+            "Patients have a name. Doctors have a name and treat many patients.",
+            "patient(name:String) doctor(name:String) treat(doctor_id:Reference patient_id:Reference)",
+        ),
+        (
+            "well-known sub-wards (name) and patients (name). Patients stay in a sub-ward.",
+            "well_known_sub_ward(name:String) patient(name:String well_known_sub_ward_id:Reference)",
+        ),
+        (
+            "Leuchttürme (Name, Höhe:float) und Wärter (Name)",
+            "leuchttuerme(name:String hoehe:Decimal) waerter(name:String)",
+        ),
+        ("cats (legs (int)) dogs (breed)", "cat(legs:Integer) dog(breed:String)"),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn what_is_not_understood_is_said_and_makes_no_field() {
     for (text, expected, said) in [
         (

@@ -3,7 +3,8 @@
 use super::{
     Spec,
     cut::{brackets, clauses, outer_colon, phrases},
-    fields, relations, structured, ties,
+    fields, relations, structured,
+    ties::{self, Tie},
 };
 use crate::demo::words::{is_frame, is_plural, is_stop, shortened, snake, words};
 use std::collections::BTreeSet;
@@ -133,6 +134,8 @@ struct Reading {
     listed: Vec<String>,
     /// `Books:` at the end of a line: the list items that follow are its fields.
     headed: Option<String>,
+    /// What the sentence is about, if it lists nothing.
+    subject: Option<String>,
     /// How many clauses were read.
     clauses: usize,
     /// What named nothing, and in which clause it stood.
@@ -142,6 +145,7 @@ struct Reading {
 impl Reading {
     fn clause(&mut self, clause: &str) {
         self.clauses += 1;
+        self.subject = None;
         let bare = clause.trim_start();
         let stripped = bare.trim_start_matches(|c: char| "-*•#>".contains(c) || c.is_ascii_digit());
         let stripped = stripped.trim_start_matches(['.', ')']).trim();
@@ -210,14 +214,17 @@ impl Reading {
         if self.open.is_some() && is_sentence(phrase) {
             self.close();
         }
-        if let Some((left, right)) = having(phrase)
-            && let Some(name) = noun(left)
-        {
+        let stands = || predicate(phrase).filter(|(.., tie)| tie.is_reference());
+        let saying = having(phrase).or_else(|| stands().map(|(left, right, _)| (left, right)));
+        if let Some((name, right)) = saying.and_then(|(left, right)| Some((noun(left)?, right))) {
             self.close();
             self.open = Some(name);
             self.listed.push(right.to_owned());
         } else if self.open.is_some() {
             self.listed.push(phrase.to_owned());
+        } else if let (Some(name), Some(more)) = (&self.subject, goes_on(phrase)) {
+            self.open = Some(name.clone());
+            self.listed.push(more.to_owned());
         } else {
             self.bare(phrase);
         }
@@ -225,6 +232,10 @@ impl Reading {
 
     /// "recipes", "order items", "members borrow books".
     fn bare(&mut self, phrase: &str) {
+        self.subject = predicate(phrase).and_then(|(left, ..)| noun(left));
+        if ties::tie(phrase, false).is_some() {
+            return self.unread.push((self.clauses, phrase.to_owned()));
+        }
         let said: Vec<_> =
             words(phrase).into_iter().filter(|word| !is_stop(word) && !is_frame(word)).collect();
         let asks_for_one = || {
@@ -250,7 +261,8 @@ impl Reading {
         let listed = std::mem::take(&mut self.listed);
         let all_plural =
             listed.len() > 1 && listed.iter().all(|item| noun(item).is_some_and(|name| is_plural(&name)));
-        if all_plural && self.spec.knows(&owner).is_none() && !is_plural(&owner) {
+        let any_tie = || listed.iter().any(|item| ties::tie(item, false).is_some());
+        if all_plural && self.spec.knows(&owner).is_none() && !is_plural(&owner) && !any_tie() {
             listed.iter().filter_map(|item| noun(item)).for_each(|name| self.name(&name));
         } else {
             self.fields(&owner, &listed);
@@ -305,6 +317,25 @@ fn is_name(text: &str) -> bool {
         && snake(text).is_some()
         && !text.contains(['(', ','])
 }
+
+/// What a sentence is about, and what it says of it: "each check-up", "is done by a doctor".
+fn predicate(phrase: &str) -> Option<(&str, &str, Tie)> {
+    if ties::tie(phrase, false).is_some() {
+        return None;
+    }
+    let ends = phrase.match_indices(' ').map(|(at, _)| at).take(FAR);
+    ends.filter_map(|at| Some((&phrase[..at], &phrase[at + 1..], ties::tie(&phrase[at + 1..], false)?)))
+        .next()
+}
+
+/// What `phrase` says more of what its sentence is about.
+fn goes_on(phrase: &str) -> Option<&str> {
+    let has = ["has ", "have "].iter().find_map(|verb| phrase.strip_prefix(verb));
+    has.or_else(|| ties::tie(phrase, false).map(|_| phrase))
+}
+
+/// As many words as come before what a sentence says.
+const FAR: usize = 6;
 
 fn having(phrase: &str) -> Option<(&str, &str)> {
     let mut at = 0;

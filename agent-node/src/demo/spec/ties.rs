@@ -32,6 +32,11 @@ pub(super) enum Sort {
 }
 
 impl Tie {
+    /// Whether it comes to one thing that another one refers to.
+    pub(super) fn is_reference(&self) -> bool {
+        self.is_plain() || self.sort == Sort::Place && !self.many
+    }
+
     /// Whether the words leave no doubt that it names another thing.
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.sort, Sort::Owner | Sort::Other)
@@ -171,6 +176,9 @@ const ONE: [&str; 16] = [
     "given", "specific", "other",
 ];
 
+/// Those that never stand within a name.
+const COUNTING: [&str; 9] = ["a", "an", "the", "its", "their", "his", "her", "exactly", "another"];
+
 /// Where what is said of the other thing has ended.
 const ENDS: [&str; 21] = [
     "who", "that", "which", "so", "to", "for", "where", "when", "in", "on", "at", "per", "as", "from", "by",
@@ -290,8 +298,8 @@ fn verb(said: &[String], is_verb: bool) -> Option<(Sort, usize, String)> {
     if leads && second != "by" && (is_form_of(first, &STANDING) || is_some_form && second != "for") {
         return pair(Sort::Place);
     }
-    let counts = ONE.contains(&second) || several(&said[at + 1..]).is_some();
-    if is_form_of(first, &DOING) && !second.is_empty() && !leads || is_some_form && counts {
+    let counts = COUNTING.contains(&second) || several(&said[at + 1..]).is_some();
+    if is_form_of(first, &DOING) && !second.is_empty() && !leads || counts {
         return Some((Sort::Act, at + 1, first.to_owned()));
     }
     // "borrows books"
@@ -344,6 +352,8 @@ mod tests {
             ("created at", "-"),
             ("opening hours", "-"),
             ("species name", "-"),
+            ("treat many patients", "Act treat > patients*"),
+            ("address line one", "-"),
             ("belongs to", "-"),
             ("", "-"),
         ] {
