@@ -213,20 +213,28 @@ impl Spec {
         relations::settle(&mut self);
         self.own_up();
         if self.title.is_empty() {
-            self.title = self.resources.first().map(|first| first.name.clone()).unwrap_or_default();
+            self.title = self.resources.first().map(|first| words::spoken(&first.name)).unwrap_or_default();
         }
         let names: Vec<String> = self.resources.iter().map(|resource| resource.name.clone()).collect();
+        let mut noted = Vec::new();
         for resource in &mut self.resources {
             for field in &mut resource.fields {
                 fields::refer(field, &names);
+                let one = words::singular(&field.name);
+                if field.kind == Kind::List && one != resource.name && names.contains(&one) {
+                    let (list, owner) =
+                        (words::spoken(&field.name), words::a(&words::spoken(&resource.name)));
+                    let what = format!("the {list} of {owner} are kept as texts, not as references");
+                    noted.push(what);
+                }
             }
             if resource.fields.is_empty() {
                 resource.add(fields::field("name"));
                 let spoken = words::spoken(&resource.name);
-                self.assumptions
-                    .push(format!("nothing was said about the fields of {spoken}: it has a name"));
+                noted.push(format!("nothing was said about the fields of {spoken}: it has a name"));
             }
         }
+        noted.into_iter().for_each(|what| self.assume(what));
         self
     }
 

@@ -3,8 +3,9 @@
 use super::{Field, Kind};
 use crate::demo::words;
 
-const ARTICLES: [&str; 15] = [
-    "a", "an", "the", "its", "their", "his", "her", "some", "one", "own", "and", "also", "with", "has", "or",
+const ARTICLES: [&str; 17] = [
+    "a", "an", "the", "its", "their", "his", "her", "some", "one", "own", "and", "also", "with", "has",
+    "have", "having", "or",
 ];
 
 /// Where a field's name has ended and prose goes on.
@@ -63,7 +64,8 @@ fn kind_suggested(name: &str) -> Kind {
         | "rank" | "stars" | "duration" | "minutes" | "seconds" | "hours" | "capacity" | "votes"
         | "points" | "level" | "servings" => Kind::Integer,
         "price" | "amount" | "total" | "cost" | "rate" | "salary" | "balance" | "weight" | "height"
-        | "latitude" | "longitude" | "rating" | "score" | "discount" | "fee" => Kind::Decimal,
+        | "budget" | "distance" | "length" | "width" | "latitude" | "longitude" | "rating" | "score"
+        | "discount" | "fee" => Kind::Decimal,
         "done" | "completed" | "active" | "enabled" | "archived" | "published" | "available" | "paid"
         | "flag" | "verified" | "deleted" | "public" | "finished" => Kind::Boolean,
         _ if matches!(first, "is" | "has" | "can") && first != name => Kind::Boolean,
@@ -87,16 +89,19 @@ pub(super) fn read(phrase: &str) -> Option<Field> {
     let (mut kind, mut taken, mut cut) = (None, Vec::new(), false);
     let named_after_colon = phrase.contains([':', '(']);
     for (at, part) in phrase.split([':', '(', ')', '=', ',']).enumerate() {
+        let last = part.split_whitespace().last().unwrap_or_default();
         for word in part.split(|c: char| c.is_whitespace() || c == '"' || c == '`' || c == '?') {
             let lower = word.to_lowercase();
             match lower.as_str() {
                 "" => {}
                 "optional" | "nullable" => required = false,
+                "etc" | "etc." | "…" | "..." => {}
                 _ if is_note(&lower) => {}
                 // After a colon or in parentheses stands the type.
                 _ if at > 0 => kind = kind.or_else(|| kind_named(&lower)),
                 _ if cut => {}
-                _ if CUTS.contains(&lower.as_str()) && !taken.is_empty() => cut = true,
+                // "released on" is a name.
+                _ if CUTS.contains(&lower.as_str()) && !taken.is_empty() && word != last => cut = true,
                 _ if taken.is_empty() && ARTICLES.contains(&lower.as_str()) => {}
                 _ => taken.push(word),
             }
@@ -109,7 +114,8 @@ pub(super) fn read(phrase: &str) -> Option<Field> {
             kind = kind_named(taken.remove(at));
         }
     }
-    if taken.is_empty() || taken.len() > 4 {
+    let denies = taken.first().is_some_and(|word| matches!(word.to_lowercase().as_str(), "no" | "not"));
+    if taken.is_empty() || taken.len() > 4 || denies {
         return None;
     }
     let name = words::snake(&taken.join(" "))?;
@@ -119,11 +125,14 @@ pub(super) fn read(phrase: &str) -> Option<Field> {
 
 /// Whether there is more in `phrase` than the name and the type of a field: "a name that must be unique".
 pub(super) fn says_more(phrase: &str) -> bool {
-    let mut said =
-        words::words(phrase).into_iter().skip_while(|word| ARTICLES.contains(&word.as_str())).skip(1);
+    let said = words::words(phrase);
+    let said = said.iter().skip_while(|word| ARTICLES.contains(&word.as_str())).skip(1);
     let turns =
         ["who", "that", "which", "where", "when", "if", "unless", "must", "should", "can", "may", "will"];
-    said.any(|word| turns.contains(&word.as_str()))
+    let says = |(word, next): (&String, &String)| {
+        CUTS.contains(&word.as_str()) && matches!(next.as_str(), "a" | "an" | "the" | "its" | "their")
+    };
+    said.clone().any(|word| turns.contains(&word.as_str())) || said.clone().zip(said.skip(1)).any(says)
 }
 
 /// Whether it takes a long name to say it, such as one that prose would have.

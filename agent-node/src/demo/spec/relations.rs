@@ -99,7 +99,7 @@ fn acts(spec: &mut Spec, said: &[String], at: usize) -> bool {
     let mut rest = rest.filter(|word| !is_stop(word));
     let (Some(verb), Some(to)) = (rest.next(), rest.next()) else { return false };
     let holds = is_holding(verb);
-    let Some(to) = spec.knows(to).filter(|to| *to != from) else { return false };
+    let Some(to) = spec.knows(to) else { return false };
     let is_verb = (holds || !NO_VERBS.contains(&verb.as_str()))
         && !verb.starts_with("belong")
         && spec.knows(verb).is_none()
@@ -122,7 +122,7 @@ fn act(spec: &mut Spec, from: &str, verb: &str, to: &str) -> bool {
     if spec.relations.contains(&relation) {
         return true;
     }
-    if MAKES.contains(&verb.as_str()) {
+    if MAKES.contains(&verb.as_str()) && from != to {
         return link(spec, to, from, "belongs to", true);
     }
     if holds && let Some(holder) = spec.resource(from) {
@@ -136,7 +136,9 @@ fn act(spec: &mut Spec, from: &str, verb: &str, to: &str) -> bool {
         && let Some(event) = spec.resource(&name)
     {
         event.add(reference(from));
-        event.add(reference(to));
+        let other = reference(to);
+        let name = if from == to { format!("other_{}", other.name) } else { other.name.clone() };
+        event.add(Field { name, ..other });
         let path = event.path.clone();
         spec.assume(format!(
             "\"{} {verb} {}\" is kept as {path}, each with {} and {}",
@@ -180,6 +182,9 @@ pub(super) fn settle(spec: &mut Spec) {
     }
 }
 
+/// As much of a deed as a reference, which may stand beside others to the same kind of thing.
+const ASSIGNED: &str = "assigned to";
+
 /// Gives what is said of `from` a place in the plan, if there is one.
 fn keep(spec: &mut Spec, from: &str, tie: &Tie) -> bool {
     let target: Vec<String> = tie.target.iter().filter(|word| !is_stop(word)).cloned().collect();
@@ -194,6 +199,7 @@ fn keep(spec: &mut Spec, from: &str, tie: &Tie) -> bool {
             Some(to) => ("belongs to", to),
             None => return told_by_name(spec, from, tie, &name),
         },
+        (Sort::Other, Some(to)) if tie.verb == ASSIGNED => (ASSIGNED, to),
         (Sort::Other, Some(to)) => ("refers to", to),
         (Sort::Other, None) => return told_by_name(spec, from, tie, &name),
         (Sort::Place, Some(to)) => (tie.verb.as_str(), to),
@@ -209,7 +215,8 @@ fn keep(spec: &mut Spec, from: &str, tie: &Tie) -> bool {
         return act(spec, from, verb, &to);
     }
     if tie.sort == Sort::Place {
-        spec.assume(format!("{} {} {}: it refers to one", a(from), tie.verb, a(&to)));
+        let those = words::spoken(&words::plural(from));
+        spec.assume(format!("\"{those} {} {}\": each refers to one", tie.of_many(), a(&to)));
     }
     link(spec, from, &to, verb, tie.required)
 }

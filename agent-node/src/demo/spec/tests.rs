@@ -145,7 +145,7 @@ fn how_things_stand_to_each_other_is_read_in_many_shapes() {
         ),
         (
             "Users have a name. A ticket has a title, is created by a user and is assigned to a user.",
-            "user(name:String) ticket(title:String user_id:Reference)",
+            "user(name:String) ticket(title:String user_id:Reference assigned_user_id:Reference)",
         ),
         (
             "Users have a name. A parcel has a weight, is sent by a user and is received by a user.",
@@ -198,6 +198,20 @@ fn a_sentence_goes_on_about_what_it_began_with() {
             "Leuchttürme (Name, Höhe:float) und Wärter (Name)",
             "leuchttuerme(name:String hoehe:Decimal) waerter(name:String)",
         ),
+        (
+            "Rooms have a number. Lessons have a title, take place in a room and have a teacher.",
+            "room(number:Integer) lesson(title:String teacher:String room_id:Reference)",
+        ),
+        (
+            "Crème-brûlée recipes have a name. Chefs have a name. Each recipe is invented by a chef",
+            "creme_brulee_recipe(name:String chef_id:Reference) chef(name:String)",
+        ),
+        ("Comments have a date and have text etc.", "comment(date:Date text:String)"),
+        (
+            "users (name, user id); likes with a user id and post id; posts (title). Users follow users",
+            "user(name:String) like(user_id:Reference post_id:Reference) post(title:String) follow(user_id:Reference other_user_id:Reference)",
+        ),
+        ("albums (released on, created by)", "album(released_on:Date created_by:String)"),
         ("cats (legs (int)) dogs (breed)", "cat(legs:Integer) dog(breed:String)"),
     ] {
         assert_eq!(read(text), expected, "{text}");
@@ -238,6 +252,37 @@ fn what_is_not_understood_is_said_and_makes_no_field() {
             "keeper(name:String guild:String)",
             "guild is no resource",
         ),
+        (
+            "Boxes have a number and weigh a lot.",
+            "box(number:Integer)",
+            "\"weigh a lot\" of a box is not understood",
+        ),
+        (
+            "Wärter (Name, gehört zu Leuchtturm)",
+            "waerter(name:String gehoert_zu_leuchtturm:String)",
+            "\"gehört zu Leuchtturm\" of a waerter is taken for a field",
+        ),
+        (
+            "recipes (name, ingredients), ingredients (name)",
+            "recipe(name:String ingredients:List) ingredient(name:String)",
+            "the ingredients of a recipe are kept as texts",
+        ),
+        (
+            "recipes (distance to the harbour). It must be fast.",
+            "recipe(distance:Decimal)",
+            "a recipe has distance; the rest is left out",
+        ),
+        (
+            "bands (name). A band may have no albums",
+            "band(name:String)",
+            "\"no albums\" of a band is not understood",
+        ),
+        (
+            "recipes (name). A store offers a recipe",
+            "recipe(name:String)",
+            "\"A store offers a recipe\" is not",
+        ),
+        ("recipes (name). It must be fast.", "recipe(name:String)", "\"It must be fast\" is not understood"),
     ] {
         let spec = from_text(text);
         assert_eq!(sketch(&spec), expected, "{text}");

@@ -82,7 +82,11 @@ pub(in crate::demo) fn from_text(text: &str) -> Spec {
 fn note(spec: &mut Spec, phrase: &str, is_told: bool) {
     let said = words(phrase);
     let is_about_all = said.iter().any(|word| is_frame(word) || RESTRICTING.contains(&word.as_str()));
-    if !is_told && !is_about_all && said.iter().any(|word| spec.knows(word).is_some()) {
+    let is_wish = |word: &str| matches!(word, "must" | "should" | "shall" | "can" | "needs");
+    let is_worth_it = |word: &String| is_wish(word) || spec.knows(word).is_some();
+    let is_statement = || predicate(phrase).is_some() || ties::tie(phrase, false).is_some();
+    let is_about_all = is_about_all && !is_statement();
+    if !is_told && !is_about_all && !spec.resources.is_empty() && said.iter().any(is_worth_it) {
         spec.assume(format!("{:?} is not understood and left out", shortened(phrase, 80)));
     }
 }
@@ -273,7 +277,11 @@ impl Reading {
         let is_aside =
             |phrase: &&String| ASIDES.contains(&phrase.to_lowercase().trim().trim_start_matches("with "));
         let phrases: Vec<&String> = phrases.iter().filter(|phrase| !is_aside(phrase)).collect();
-        let says = |phrase: &&String| fields::read(phrase).is_some() || ties::tie(phrase, false).is_some();
+        let is_tie = |phrase: &&String| ties::tie(phrase, false).is_some();
+        let says = |phrase: &&String| fields::read(phrase).is_some() || is_tie(phrase);
+        // "each recipe is by a chef", after "crème brûlée recipes"
+        let shortened = phrases.iter().all(is_tie).then(|| self.spec.recognises(name)).flatten();
+        let name = shortened.as_deref().unwrap_or(name);
         if self.spec.knows(name).is_none() && !phrases.iter().any(says) {
             return;
         }

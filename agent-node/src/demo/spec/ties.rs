@@ -32,6 +32,17 @@ pub(super) enum Sort {
 }
 
 impl Tie {
+    /// How many things say it: "are stored in", "work at".
+    pub(super) fn of_many(&self) -> String {
+        let (first, rest) = self.verb.split_once(' ').unwrap_or((&self.verb, ""));
+        let first = match first {
+            "is" => "are".to_owned(),
+            _ if first.ends_with("ed") || DONE.contains(&first) => format!("are {first}"),
+            _ => first.strip_suffix('s').filter(|_| is_plural(first)).unwrap_or(first).to_owned(),
+        };
+        format!("{first} {rest}").trim_end().to_owned()
+    }
+
     /// Whether it comes to one thing that another one refers to.
     pub(super) fn is_reference(&self) -> bool {
         self.is_plain() || self.sort == Sort::Place && !self.many
@@ -216,7 +227,7 @@ pub(super) fn tie(phrase: &str, follows: bool) -> Option<Tie> {
         return None;
     }
     let (sort, taken, verb) = verb(rest, is_verb)?;
-    let is_sure = is_verb || !is_thing_perhaps(&rest[0]);
+    let (is_bare, is_before) = (rest.len() == 2, rest[0].clone());
     let rest = &rest[taken..];
     let (many, mut rest) = match several(rest) {
         Some(rest) => (true, rest),
@@ -230,6 +241,8 @@ pub(super) fn tie(phrase: &str, follows: bool) -> Option<Tie> {
     let target = noun(rest);
     let is_each = matches!(sort, Sort::Owner | Sort::Other);
     let many = many || target.last().is_some_and(|noun| is_plural(noun)) && !is_each;
+    // "post tags", "notes in red": things, perhaps.
+    let is_sure = is_verb || !is_thing_perhaps(&is_before) && !(is_bare && sort == Sort::Act);
     (!target.is_empty()).then_some(Tie { sort, verb, target, many, required, is_sure })
 }
 
@@ -298,12 +311,22 @@ fn verb(said: &[String], is_verb: bool) -> Option<(Sort, usize, String)> {
     if leads && second != "by" && (is_form_of(first, &STANDING) || is_some_form && second != "for") {
         return pair(Sort::Place);
     }
+    let word = |at: usize| said.get(at).map(String::as_str).unwrap_or_default();
+    // "takes place in a room"
+    if (is_some_form || first == "take")
+        && !leads
+        && PREPOSITIONS.contains(&word(at + 2))
+        && COUNTING.contains(&word(at + 3))
+    {
+        return Some((Sort::Place, at + 3, format!("{first} {second} {}", word(at + 2))));
+    }
     let counts = COUNTING.contains(&second) || several(&said[at + 1..]).is_some();
-    if is_form_of(first, &DOING) && !second.is_empty() && !leads || counts {
+    if counts || is_verb && is_form_of(first, &DOING) && !second.is_empty() && !leads {
         return Some((Sort::Act, at + 1, first.to_owned()));
     }
     // "borrows books"
-    (is_plural(first) && said.len() == at + 2 && is_plural(second) && !leads)
+    let may_do = is_plural(first) || is_form_of(first, &DOING);
+    (may_do && said.len() == at + 2 && is_plural(second) && !leads)
         .then(|| (Sort::Act, at + 1, first.to_owned()))
 }
 
@@ -352,8 +375,12 @@ mod tests {
             ("created at", "-"),
             ("opening hours", "-"),
             ("species name", "-"),
+            ("takes place in a room", "Place takes place in > room"),
+            ("sales tax in total", "-"),
             ("treat many patients", "Act treat > patients*"),
             ("address line one", "-"),
+            ("post id", "-"),
+            ("play count", "-"),
             ("belongs to", "-"),
             ("", "-"),
         ] {
