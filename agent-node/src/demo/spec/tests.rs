@@ -211,6 +211,10 @@ fn a_sentence_goes_on_about_what_it_began_with() {
             "users (name, user id); likes with a user id and post id; posts (title). Users follow users",
             "user(name:String) like(user_id:Reference post_id:Reference) post(title:String) follow(user_id:Reference other_user_id:Reference)",
         ),
+        (
+            "Routes have a title. A store has an address and is on a route; tables (seats:int)",
+            "route(title:String) store(address:String route_id:Reference) table(seats:Integer)",
+        ),
         ("albums (released on, created by)", "album(released_on:Date created_by:String)"),
         ("cats (legs (int)) dogs (breed)", "cat(legs:Integer) dog(breed:String)"),
     ] {

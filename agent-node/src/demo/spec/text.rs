@@ -103,6 +103,17 @@ fn noun(text: &str) -> Option<String> {
     snake(&tail.join(" ")).filter(|name| !name.is_empty())
 }
 
+/// The words of a request that may name what it is about, where something is said of them: "each store", "tables".
+fn thing(text: &str) -> Option<String> {
+    let said = words(text);
+    let one = match said.as_slice() {
+        [one] if is_plural(one) => one,
+        [article, one] if matches!(article.as_str(), "a" | "an" | "each" | "every") => one,
+        _ => return None,
+    };
+    matches!(one.as_str(), "store" | "route" | "routes" | "table" | "tables").then(|| one.clone())
+}
+
 /// "… for a library: …", "a todo API".
 fn title(clause: &str) -> Option<String> {
     let head = clause.split([':', '(']).next().unwrap_or_default();
@@ -202,10 +213,11 @@ impl Reading {
     fn phrase(&mut self, phrase: &str) {
         if let Some((before, inner, after)) = brackets(phrase) {
             let is_field = self.open.is_some() && noun(before).is_some_and(|name| !is_plural(&name));
-            let is_thing = self.open.is_none() && noun(before).is_some_and(|name| is_plural(&name));
+            let named = noun(before).or_else(|| thing(before));
+            let is_thing = self.open.is_none() && named.as_ref().is_some_and(|name| is_plural(name));
             if (is_thing || !fields::is_annotation(inner))
                 && !is_field
-                && let Some(name) = noun(before)
+                && let Some(name) = named
             {
                 self.close();
                 self.fields(&name, &phrases(inner));
@@ -220,7 +232,11 @@ impl Reading {
         }
         let stands = || predicate(phrase).filter(|(.., tie)| tie.is_reference());
         let saying = having(phrase).or_else(|| stands().map(|(left, right, _)| (left, right)));
-        if let Some((name, right)) = saying.and_then(|(left, right)| Some((noun(left)?, right))) {
+        let named = |(left, right)| {
+            let verb = phrase.get(str::len(left)..).unwrap_or_default().trim_start();
+            Some((noun(left).or_else(|| verb.starts_with("ha").then(|| thing(left))?)?, right))
+        };
+        if let Some((name, right)) = saying.and_then(named) {
             self.close();
             self.open = Some(name);
             self.listed.push(right.to_owned());
@@ -350,7 +366,11 @@ fn having(phrase: &str) -> Option<(&str, &str)> {
     for word in phrase.split(' ') {
         let lower = word.to_lowercase();
         let is_of = lower == "of" && !phrase[..at].to_lowercase().ends_with("consists ");
-        if at > 0 && HAVING.contains(&lower.as_str()) && !is_of {
+        let after = phrase.get(at + word.len()..).unwrap_or_default().trim_start();
+        // "a store has": what is stored may be meant, or a shop.
+        let is_thing =
+            lower.starts_with("store") && ["has ", "have "].iter().any(|verb| after.starts_with(verb));
+        if at > 0 && HAVING.contains(&lower.as_str()) && !is_of && !is_thing {
             return Some((&phrase[..at], phrase.get(at + word.len()..).unwrap_or_default().trim()));
         }
         at += word.len() + 1;
