@@ -95,6 +95,9 @@ pub struct Parts {
     pub fatal: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
+/// Messages that are being taken: what each says, and who waits for the same answer.
+type InFlight = HashMap<Key, (Digest, Vec<(Waiter, Ack)>), foldhash::fast::RandomState>;
+
 /// The actor.
 pub struct AgentActor {
     me: AgentId,
@@ -105,7 +108,7 @@ pub struct AgentActor {
     /// Those of them that are work of its own.
     working: BTreeSet<ConversationId>,
     tasks: HashMap<(TaskId, Principal), ConversationId>,
-    in_flight: HashMap<Key, (Digest, Vec<(Waiter, Ack)>), foldhash::fast::RandomState>,
+    in_flight: InFlight,
     joiners: HashMap<ConversationId, Vec<(Waiter, Ack)>>,
     timers: HashMap<(ConversationId, Place), SpawnHandle>,
     thoughts: HashMap<(ConversationId, Place), tokio::task::JoinHandle<()>>,
