@@ -81,7 +81,8 @@ pub(in crate::demo) fn from_text(text: &str) -> Spec {
 /// Says that `phrase` named nothing, if it is about a resource and not about the API as a whole.
 fn note(spec: &mut Spec, phrase: &str, is_told: bool) {
     let said = words(phrase);
-    let is_about_all = said.iter().any(|word| is_frame(word) || RESTRICTING.contains(&word.as_str()));
+    let frames = |word: &&String| !is_stop(word) && is_frame(word) || RESTRICTING.contains(&word.as_str());
+    let is_about_all = said.iter().any(|word| frames(&word));
     let is_wish = |word: &str| matches!(word, "must" | "should" | "shall" | "can" | "needs");
     let is_worth_it = |word: &String| is_wish(word) || spec.knows(word).is_some();
     let is_statement = || predicate(phrase).is_some() || ties::tie(phrase, false).is_some();
@@ -221,7 +222,9 @@ impl Reading {
             {
                 self.close();
                 self.fields(&name, &phrases(inner));
-                if !after.trim().is_empty() {
+                if ties::tie(after, false).is_some() {
+                    self.fields(&name, &[after.trim().to_owned()]);
+                } else if !after.trim().is_empty() {
                     self.phrase(after);
                 }
                 return;
@@ -231,7 +234,10 @@ impl Reading {
             self.close();
         }
         let stands = || predicate(phrase).filter(|(.., tie)| tie.is_reference());
-        let saying = having(phrase).or_else(|| stands().map(|(left, right, _)| (left, right)));
+        // "notes are shared with users": no "shared" has users.
+        let is_with = |(.., tie): &(_, _, Tie)| tie.verb.ends_with(" with");
+        let has = || having(phrase).filter(|_| !predicate(phrase).as_ref().is_some_and(is_with));
+        let saying = has().or_else(|| stands().map(|(left, right, _)| (left, right)));
         let named = |(left, right)| {
             let verb = phrase.get(str::len(left)..).unwrap_or_default().trim_start();
             Some((noun(left).or_else(|| verb.starts_with("ha").then(|| thing(left))?)?, right))
@@ -261,7 +267,12 @@ impl Reading {
         let asks_for_one = || {
             ["crud", "endpoints", "manage", "managing"].iter().any(|w| words(phrase).iter().any(|p| p == w))
         };
+        // "the lighthouse blinks"
+        let begins = phrase.split(' ').next().unwrap_or_default().to_lowercase();
+        let is_deed = matches!(begins.as_str(), "a" | "an" | "the" | "each" | "every")
+            && said.first().is_some_and(|first| self.spec.knows(first).is_some());
         match said.as_slice() {
+            [_, _] if is_deed => self.unread.push((self.clauses, phrase.to_owned())),
             [one] if is_plural(one) || asks_for_one() => self.name(one),
             [first, last] if is_plural(last) && !is_plural(first) => self.name(&format!("{first} {last}")),
             [first, middle, last] if is_plural(first) && is_plural(last) && !is_plural(middle) => {
@@ -370,7 +381,7 @@ fn having(phrase: &str) -> Option<(&str, &str)> {
         // "a store has": what is stored may be meant, or a shop.
         let is_thing =
             lower.starts_with("store") && ["has ", "have "].iter().any(|verb| after.starts_with(verb));
-        if at > 0 && HAVING.contains(&lower.as_str()) && !is_of && !is_thing {
+        if at > 0 && HAVING.contains(&lower.as_str()) && !is_of && !is_thing && !after.is_empty() {
             return Some((&phrase[..at], phrase.get(at + word.len()..).unwrap_or_default().trim()));
         }
         at += word.len() + 1;
