@@ -1,3 +1,5 @@
+mod claims;
+
 use super::*;
 use crate::store::memory;
 use futures_util::{StreamExt, future::join_all};
@@ -103,31 +105,6 @@ async fn nobody_speaks_or_holds_in_the_name_of_an_agent_that_is_registered() {
 }
 
 #[actix::test]
-async fn of_64_that_claim_at_once_exactly_one_wins() {
-    let board = board();
-    let lease = Duration::from_secs(5);
-    for round in 0..100 {
-        let task = TaskId::parse(&format!("t-{round}")).unwrap();
-        let outcomes = join_all((0..64).map(|at| {
-            let (board, task) = (board.clone(), task.clone());
-            async move {
-                let holder = AgentId::parse(&format!("b-{at}")).unwrap();
-                board.claim(&Principal::Agent(holder.clone()), &task, &holder, lease).await
-            }
-        }))
-        .await;
-        let winners: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
-        let [winner] = winners.as_slice() else { panic!("round {round}: {} winners", winners.len()) };
-        for loser in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-            assert_eq!(loser.reason, Reason::AlreadyClaimed);
-            assert!(loser.metadata.contains(&("holder", winner.holder.to_string())));
-        }
-    }
-    let told = Selector { types: vec!["task.claimed".into()], ..Selector::default() };
-    assert_eq!(board.read(told, None, 1_000).await.unwrap().signals.len(), 100);
-}
-
-#[actix::test]
 async fn a_late_subscriber_reads_history_and_then_what_comes() {
     let board = board();
     let by = agent("b-1");
@@ -194,107 +171,6 @@ async fn each_of_the_signals_reaches_those_it_is_for_and_a_late_one_reads_what_w
     assert_eq!(page.signals.len(), 8);
     let rest_of = board.read(Selector::default(), Some(page.signals[5].revision), 100).await.unwrap();
     assert!(rest_of.signals.iter().all(|posted| posted.revision > page.signals[5].revision));
-}
-
-#[actix::test]
-async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epoch() {
-    let (clock, now) = clock();
-    let board = Board::start(memory::new(), BoardConfig::fast(), clock).unwrap();
-    let (one, two) = (AgentId::parse("b-1").unwrap(), AgentId::parse("b-2").unwrap());
-    let task = TaskId::parse("t-1").unwrap();
-    let lease = Duration::from_millis(1_000);
-    let open = Signal {
-        task_id: Some(task.clone()),
-        capability: Some(Capability::parse("rest").unwrap()),
-        ..signal("offer", "task.available", "planner")
-    };
-    board.publish(&agent("planner"), open).await.unwrap();
-    let first = board.claim(&agent("b-1"), &task, &one, lease).await.unwrap();
-    now.store(900, Ordering::SeqCst);
-    board.renew(&agent("b-1"), &task, first.epoch).await.unwrap();
-    now.store(1_900, Ordering::SeqCst);
-    let refused = board.claim(&agent("b-2"), &task, &two, lease).await.unwrap_err();
-    assert_eq!(refused.reason, Reason::AlreadyClaimed, "within the grace: {refused}");
-    now.store(1_951, Ordering::SeqCst);
-    within("the expiry shows", async {
-        while board.look(&task).await.unwrap().state != Standing::Expired {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    let again = Selector {
-        types: vec!["task.available".into()],
-        capabilities: vec![Capability::parse("rest").unwrap()],
-        task_id: Some(task.clone()),
-    };
-    let told = board.read(again, None, 10).await.unwrap().signals;
-    assert_eq!(told.len(), 2);
-    assert_eq!(
-        (told[1].signal.from.as_str(), &told[1].signal.refs["formerHolder"]),
-        (access::BOARD, &"b-1".into())
-    );
-    assert_eq!(told[1].signal.refs[signals::PUBLISHER], "planner");
-    let second = board.claim(&agent("b-2"), &task, &two, lease).await.unwrap();
-    assert!(second.epoch > first.epoch);
-    for late in [
-        board.renew(&agent("b-1"), &task, first.epoch).await,
-        board.complete(&agent("b-1"), &task, first.epoch).await,
-    ] {
-        assert_eq!(late.unwrap_err().reason, Reason::Fenced);
-    }
-    assert_eq!(board.snapshot().await.unwrap().counts.expired, 1);
-    let failed = board.fail(&agent("b-2"), &task, second.epoch).await.unwrap();
-    assert_eq!(failed.state, Standing::Failed);
-    assert_eq!(board.fail(&agent("b-2"), &task, second.epoch).await.unwrap().revision, failed.revision);
-    let late = board.complete(&agent("b-2"), &task, second.epoch).await.unwrap_err();
-    assert_eq!(late.reason, Reason::Fenced);
-    let third = board.claim(&agent("b-1"), &task, &one, lease).await.unwrap_err();
-    assert_eq!(third.reason, Reason::AlreadyClaimed);
-    let of_failure = Selector { types: vec!["task.failed".into()], ..Selector::default() };
-    assert_eq!(board.read(of_failure, None, 10).await.unwrap().signals.len(), 1);
-}
-
-#[actix::test]
-async fn a_task_that_nobody_offered_is_not_offered_by_the_end_of_a_claim() {
-    let (clock, now) = clock();
-    let board = Board::start(memory::new(), BoardConfig::fast(), clock).unwrap();
-    let holder = AgentId::parse("b-1").unwrap();
-    let lease = Duration::from_millis(1_000);
-    let [lapses, released, done] = ["t-1", "t-2", "t-3"].map(|task| TaskId::parse(task).unwrap());
-    board.claim(&agent("b-1"), &lapses, &holder, lease).await.unwrap();
-    let claim = board.claim(&agent("b-1"), &released, &holder, lease).await.unwrap();
-    assert_eq!(board.release(&agent("b-1"), &released, claim.epoch).await.unwrap().state, Standing::Released);
-    let claim = board.claim(&agent("b-1"), &done, &holder, lease).await.unwrap();
-    board.complete(&agent("b-1"), &done, claim.epoch).await.unwrap();
-    now.store(1_951, Ordering::SeqCst);
-    within("the expiry shows", async {
-        while board.look(&lapses).await.unwrap().state != Standing::Expired {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    let told = board.read(Selector::default(), None, 10).await.unwrap().signals;
-    let told: Vec<_> =
-        told.iter().map(|posted| (posted.signal.kind.as_str(), posted.signal.task_id.clone())).collect();
-    let claimed = [&lapses, &released, &done].map(|task| ("task.claimed", Some(task.clone())));
-    assert_eq!(told, [&claimed[..], &[("task.complete", Some(done))]].concat());
-    let next = AgentId::parse("b-2").unwrap();
-    board.claim(&agent("b-2"), &lapses, &next, lease).await.expect("it is free");
-}
-
-#[actix::test]
-async fn a_restart_gives_every_holder_a_whole_lease() {
-    let (store, (clock, now)) = (memory::new(), clock());
-    let holder = AgentId::parse("b-1").unwrap();
-    let task = TaskId::parse("t-1").unwrap();
-    let board = Board::start(store.clone(), BoardConfig::fast(), clock.clone()).unwrap();
-    let claim = board.claim(&agent("b-1"), &task, &holder, Duration::from_secs(1)).await.unwrap();
-    now.store(1_000_000, Ordering::SeqCst);
-    let board = Board::start(store, BoardConfig::fast(), clock).unwrap();
-    let refused =
-        board.claim(&agent("b-2"), &task, &AgentId::parse("b-2").unwrap(), Duration::from_secs(1)).await;
-    assert_eq!(refused.unwrap_err().reason, Reason::AlreadyClaimed);
-    assert_eq!(board.complete(&agent("b-1"), &task, claim.epoch).await.unwrap().state, Standing::Completed);
 }
 
 #[actix::test]
