@@ -2,6 +2,7 @@
 //! going. It holds what is open; everything that has ended lies in its store.
 
 mod admit;
+mod desk;
 mod drive;
 mod learn;
 mod leave;
@@ -21,6 +22,7 @@ mod together;
 
 pub(crate) use admit::store_problem;
 pub use admit::{Ack, Admit};
+pub(crate) use desk::hand_over;
 pub use learn::Learn;
 pub use leave::{IsIdle, Leave};
 pub use pulse::Pulse;

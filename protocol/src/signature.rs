@@ -85,18 +85,23 @@ pub struct Parts<'a> {
 impl Parts<'_> {
     /// The value of a covered component; `None` for one that is not here or that nobody here can check.
     fn component(&self, name: &str) -> Option<&str> {
-        let (path, query) = match self.path_and_query.find('?') {
-            Some(at) => self.path_and_query.split_at(at),
-            None => (self.path_and_query, "?"),
-        };
         match name {
             "@method" => Some(self.method),
-            "@path" => Some(if path.is_empty() { "/" } else { path }),
-            "@query" => Some(query),
+            "@path" => Some(self.target().0),
+            "@query" => Some(self.target().1),
             RECIPIENT => Some(self.recipient),
             MESSAGE_ID => self.message_id,
             _ => None,
         }
+    }
+
+    /// `@path` and `@query`.
+    fn target(&self) -> (&str, &str) {
+        let (path, query) = match self.path_and_query.find('?') {
+            Some(at) => self.path_and_query.split_at(at),
+            None => (self.path_and_query, "?"),
+        };
+        (if path.is_empty() { "/" } else { path }, query)
     }
 }
 
@@ -165,16 +170,17 @@ fn content_digest(digest: &Digest) -> String {
     text
 }
 
-/// The signature base (RFC 9421 §2.5) of the components our own signer covers.
+/// The signature base (RFC 9421 §2.5) of the components our own signer covers: what [`Base`] makes of them, at one stroke.
 fn own_base(parts: &Parts<'_>, content_digest: &str, params: &str) -> String {
-    let mut base = Base::default();
-    for name in ["@method", "@path", "@query", CONTENT_DIGEST, RECIPIENT, MESSAGE_ID] {
-        let value = if name == CONTENT_DIGEST { Some(content_digest) } else { parts.component(name) };
-        if let Some(value) = value {
-            base.line(name, value);
-        }
-    }
-    base.end(params)
+    let (path, query) = parts.target();
+    let [message, id] = parts.message_id.map_or([""; 2], |id| ["\n\"mesh-message-id\": ", id]);
+    let lines = ["\"@method\": ", parts.method, "\n\"@path\": ", path, "\n\"@query\": ", query];
+    let of_mesh =
+        ["\n\"content-digest\": ", content_digest, "\n\"mesh-recipient\": ", parts.recipient, message, id];
+    let end = ["\n\"@signature-params\": ", params];
+    let mut base = String::with_capacity(512);
+    lines.into_iter().chain(of_mesh).chain(end).for_each(|part| base.push_str(part));
+    base
 }
 
 /// Writes a signature base line by line.
@@ -222,6 +228,22 @@ mod tests {
     fn a_short_secret_is_refused_and_none_is_printed() {
         assert_eq!(Secret::new(b"short").unwrap_err(), WeakSecret(5));
         assert_eq!(format!("{:?}", Secret::new(&[7; 32]).unwrap()), "Secret");
+    }
+
+    #[test]
+    fn the_base_of_our_own_form_is_made_of_its_lines() {
+        for message_id in [None, Some("m-1")] {
+            for path_and_query in ["/a?x=1", "/a", "?x", ""] {
+                let digest = Digest::of(b"x");
+                let parts = Parts { method: "POST", path_and_query, recipient: "b", message_id, digest };
+                let mut base = Base::default();
+                for name in ["@method", "@path", "@query", CONTENT_DIGEST, RECIPIENT, MESSAGE_ID] {
+                    let value = if name == CONTENT_DIGEST { Some("d") } else { parts.component(name) };
+                    value.iter().for_each(|value| base.line(name, value));
+                }
+                assert_eq!(own_base(&parts, "d", "params"), base.end("params"));
+            }
+        }
     }
 
     #[test]

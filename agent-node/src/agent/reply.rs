@@ -73,7 +73,7 @@ impl<M: Message<Result = Answered>> MessageResponse<AgentActor, M> for Durable {
 }
 
 impl Durable {
-    fn await_by(self, asks: OneshotSender<Answered>) {
+    pub(super) fn await_by(self, asks: OneshotSender<Answered>) {
         match self.0.replace(Slot::Over) {
             Slot::Given(answer) => drop(asks.send(*answer)),
             Slot::Open | Slot::Awaited(_) | Slot::Over => drop(self.0.replace(Slot::Awaited(asks))),

@@ -15,7 +15,7 @@ pub(super) struct Bench {
     #[arg(value_enum)]
     only: Vec<Measure>,
     /// Alternating rounds of each measure against its reference.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
     /// Requests in one round.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(100..=200_000))]

@@ -2,6 +2,7 @@ mod ahead;
 mod at_once;
 mod between;
 mod claims;
+mod desk;
 mod full;
 
 use super::*;

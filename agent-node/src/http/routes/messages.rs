@@ -4,7 +4,7 @@ mod carried;
 
 use super::Node;
 use crate::{
-    agent::{Ack, Admit, IsPending, store_problem},
+    agent::{Ack, Admit, IsPending, hand_over, store_problem},
     conversation::record::{Receipt, TaskRow, keys},
     http::{edge::stop_counting, headers, prefer},
     tasks,
@@ -68,14 +68,16 @@ pub async fn post(
     let id = envelope.message_id.clone();
     let by = by.into_inner();
     let admit = Admit { envelope, text, by: by.clone(), digest, trace, contact: None };
-    let mut acknowledgement = Box::pin(local.actor.send(admit));
+    let mut acknowledgement = hand_over(&local.actor, admit);
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
         Ok(Ok(answer)) => {
             let ack = answer?;
             carried.into_iter().for_each(carried::Carried::let_go);
             ack
         }
-        Ok(Err(error)) => return Err(Problem::new(Reason::Overloaded, error.to_string()).into()),
+        Ok(Err(_)) => {
+            return Err(Problem::new(Reason::Overloaded, format!("{} has stopped", local.id)).into());
+        }
         Err(_) => {
             let pulse = local.pulse.clone();
             actix_web::rt::spawn(async move {
