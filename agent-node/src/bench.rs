@@ -61,7 +61,7 @@ impl Options {
     pub fn new(program: Program) -> Self {
         Self {
             only: Vec::new(),
-            rounds: 5,
+            rounds: 9,
             requests: 20_000,
             connections: 64,
             conversations: 64,
