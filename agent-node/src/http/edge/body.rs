@@ -116,6 +116,9 @@ pub(super) async fn read<E: Display>(
     let mut all = BytesMut::new();
     let mut received = 0;
     let mut held: Option<Held> = None;
+    // A whole body is here with its head, most often, and the server has it for us as soon as it has called us: only one
+    // that is still missing then is worth a timer.
+    let mut is_awaited = false;
     poll_fn(|cx| {
         loop {
             match Pin::new(&mut *payload).poll_next(cx) {
@@ -133,6 +136,10 @@ pub(super) async fn read<E: Display>(
                     all.extend_from_slice(&chunk);
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(broken(&error))),
+                Poll::Pending if !std::mem::replace(&mut is_awaited, true) => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 Poll::Pending => {
                     if timer.as_mut().poll(cx).is_pending() {
                         return Poll::Pending;
