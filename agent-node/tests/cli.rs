@@ -61,8 +61,12 @@ fn a_tasks_end_is_the_exit_code() {
         ("failed", 1, "task failed failed: no bids"),
         ("canceled", 3, "task canceled canceled"),
         ("rejected", 3, "rejected"),
-        ("asking", 7, "task asking asks: which colour?; answer with `mesh tasks answer asking TEXT`"),
-        ("endless", 4, "`mesh tasks watch endless` follows it"),
+        (
+            "asking",
+            7,
+            "task asking asks: which colour?; answer with `mesh tasks answer asking TEXT --url http",
+        ),
+        ("endless", 4, "`mesh tasks watch endless --url http"),
         ("refused", 6, "no agent planner-01 here (agent_not_found)"),
     ] {
         let output = mesh(&url, &["ask", "x", "--task-id", task, "--timeout", "300ms"]);

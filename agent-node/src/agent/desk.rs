@@ -17,14 +17,15 @@ thread_local! {
 }
 
 /// Hands a message to an agent once all that this thread is ready to do has been done. The answer comes when it is durable;
-/// it is an error if the agent has stopped.
+/// it is an error if the agent has stopped. How many wait there is bounded by how many requests are in flight
+/// (`max_in_flight`): in actix an address that has sent nothing yet always finds room.
 pub(crate) fn hand_over(to: &Addr<AgentActor>, admit: Admit) -> oneshot::Receiver<Answered> {
     let (asks, answer) = oneshot::channel();
     WAITING.with_borrow_mut(|waiting| match waiting.iter_mut().find(|(agent, _)| agent == to) {
         Some((_, together)) => together.0.push((admit, asks)),
         None => {
-            waiting.push((to.clone(), Together(vec![(admit, asks)])));
             actix::spawn(flush(to.clone()));
+            waiting.push((to.clone(), Together(vec![(admit, asks)])));
         }
     });
     answer
@@ -37,7 +38,7 @@ async fn flush(to: Addr<AgentActor>) {
     });
     let Some(together) = waiting else { return };
     match to.try_send(together) {
-        // There is no room: it is waited for.
+        // Never, as said above; if it were, there would be room later.
         Err(SendError::Full(together)) => drop(to.send(together).await),
         // Whoever waits hears of it by what is dropped here.
         Ok(()) | Err(SendError::Closed(_)) => {}
@@ -48,7 +49,8 @@ impl Handler<Together> for AgentActor {
     type Result = ();
 
     fn handle(&mut self, Together(messages): Together, ctx: &mut Context<Self>) {
-        for (admit, asks) in messages {
+        // Whoever has hung up meanwhile has heard nothing: it is theirs to say it again.
+        for (admit, asks) in messages.into_iter().filter(|(_, asks)| !asks.is_closed()) {
             Handler::<Admit>::handle(self, admit, ctx).await_by(asks);
         }
     }

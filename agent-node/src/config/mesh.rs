@@ -106,7 +106,8 @@ impl MeshConfig {
                 "limits.maxBodyBytes",
                 "must be from 1 to 1048576",
             ),
-            (!(1..=128).contains(&limits.max_depth), "limits.maxDepth", "must be from 1 to 128"),
+            // A journal's line nests a message some levels deeper, and is read back up to 127.
+            (!(1..=100).contains(&limits.max_depth), "limits.maxDepth", "must be from 1 to 100"),
             (limits.dedup_ms < limits.message_life_ms, "limits.dedupMs", "must not be below messageLifeMs"),
             (auction.fanout == 0, "auction.fanout", "must be at least 1"),
             (auction.rounds == 0, "auction.rounds", "must be at least 1"),

@@ -92,6 +92,10 @@ fn a_fault_names_file_line_key_and_remedy() {
         ("agent: a\nbrain: {echo: {}}\nzzz: 1", &[":3: zzz: unknown key; there are a2a, agent,"]),
         ("agent: a\nbrain: {echo: {}}\nskills: [{id: x, tag: [y]}]", &[":3: skills[0].tag: ", "`tags`"]),
         ("mesh: {limits: {ackms: 5}}\nagents: []", &["mesh.limits.ackms: ", "`ackMs`"]),
+        (
+            "mesh: {limits: {maxDepth: 101}}\nagents: [{agent: a, brain: {echo: {}}}]",
+            &["limits.maxDepth", "must be from 1 to 100"],
+        ),
         ("agent: ../x\nbrain: {echo: {}}", &["team.yaml:1: agent: an agent id must match", "\"../x\""]),
         ("agent: a", &["team.yaml:1: missing field `brain`"]),
         ("agent: a\nbrain: {echo: {}}\nbid: {cost: -1}", &[":3: bid.cost: a cost is a number from 0"]),

@@ -146,7 +146,10 @@ fn reviewer(reply: &Reply, me: &AgentId) -> String {
     let from = reply.from.as_ref().filter(|from| *from != me).map(ToString::to_string);
     let noted = || {
         let reports = reply.artifacts.iter().filter_map(asked::data);
-        reports.filter_map(|report| Some(report.get("reviewer")?.as_str()?.to_owned())).next()
+        reports
+            .filter_map(|report| AgentId::parse(report.get("reviewer")?.as_str()?).ok())
+            .next()
+            .map(|id| id.to_string())
     };
     from.or_else(noted).unwrap_or_else(|| "a reviewer".to_owned())
 }

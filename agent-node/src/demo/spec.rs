@@ -19,6 +19,9 @@ pub(super) const MAX_RESOURCES: usize = 24;
 /// More than this is not one resource.
 pub(super) const MAX_FIELDS: usize = 30;
 
+/// More than this is nothing that anybody reads.
+pub(super) const MAX_ASSUMPTIONS: usize = 100;
+
 /// An API to be built: the plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -185,7 +188,10 @@ impl Spec {
     }
 
     fn assume(&mut self, what: String) {
-        if !self.assumptions.contains(&what) {
+        if self.assumptions.len() == MAX_ASSUMPTIONS {
+            self.assumptions.push("there is more that is not said here: make the text shorter".to_owned());
+        }
+        if self.assumptions.len() < MAX_ASSUMPTIONS && !self.assumptions.contains(&what) {
             self.assumptions.push(what);
         }
     }
@@ -195,7 +201,7 @@ impl Spec {
         let lost: Vec<String> = self.crowded_out.iter().map(|name| words::spoken(name)).collect();
         if !lost.is_empty() {
             let named = words::shortened(&words::listed(&lost), 200);
-            self.assume(format!(
+            self.assumptions.push(format!(
                 "a plan has at most {MAX_RESOURCES} resources; {} left out: {named}",
                 if lost.len() == 1 { "1 is".to_owned() } else { format!("{} are", lost.len()) }
             ));
@@ -204,7 +210,8 @@ impl Spec {
             self.resources.iter().filter(|resource| resource.crowded_out > 0).cloned().collect();
         for Resource { name, crowded_out, .. } in full {
             let name = words::a(&words::spoken(&name));
-            self.assume(format!("{name} has at most {MAX_FIELDS} fields; {crowded_out} more are left out"));
+            self.assumptions
+                .push(format!("{name} has at most {MAX_FIELDS} fields; {crowded_out} more are left out"));
         }
     }
 

@@ -227,6 +227,36 @@ mod tests {
     }
 
     #[test]
+    fn however_it_is_written_a_record_of_it_reads_the_same() {
+        for whole in bodies() {
+            let whole = whole.as_object().unwrap().clone();
+            let mut known: Map<_, _> = whole.into_iter().filter(|(name, _)| name != "x-trace").collect();
+            known["payload"]["more"] =
+                json!({ "$content": "x", "what": { "event": "heard" }, "n": [1e300, -0.0, u64::MAX, 1.0] });
+            for name in ["timestamp", "conversationId", "inReplyTo", "expiresAt", "replyTo"] {
+                let without = Map::from_iter(
+                    known.clone().into_iter().map(|(n, v)| if n == name { (n, Value::Null) } else { (n, v) }),
+                );
+                let (whole, without) = (Value::Object(known.clone()), Value::Object(without));
+                for text in [whole.to_string(), without.to_string(), format!(" \n{whole:#}\t")] {
+                    let escaped = text
+                        .replace("m-1", "m\\u002d1")
+                        .replace("messageId", "message\\u0049d")
+                        .replace("1.0", "10e-1");
+                    for text in [text, escaped] {
+                        let read = Envelope::from_plain(text.as_bytes(), json::MAX_DEPTH, minted);
+                        assert!(
+                            read.is_some_and(|read| read.is_kept_as_it_came || text.contains("replyTo")),
+                            "{text}"
+                        );
+                        assert_eq!(plain(text.as_bytes()), by_value(text.as_bytes()).ok(), "{text}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_takes_more_than_a_look_is_left() {
         let whole = bodies().remove(0);
         let mut held = whole.clone();

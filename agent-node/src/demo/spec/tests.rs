@@ -161,6 +161,20 @@ fn operations_can_be_left_out() {
     assert_eq!(spec.resources[0].operations, [Operation::List, Operation::Get]);
 }
 
+#[test]
+fn a_text_of_nothing_but_brackets_is_read() {
+    let spec = from_text(&"b()".repeat(21_845));
+    assert!(spec.resources.len() <= MAX_RESOURCES);
+}
+
+#[test]
+fn no_more_is_said_than_anybody_reads() {
+    let said: String = (0..3_000).map(|n| format!(" The book must q{n} w{n}.")).collect();
+    let spec = from_text(&format!("Books have a title.{said}"));
+    assert_eq!(spec.assumptions.len(), MAX_ASSUMPTIONS + 1);
+    assert!(spec.assumptions[MAX_ASSUMPTIONS].contains("make the text shorter"));
+}
+
 proptest! {
     #[test]
     fn every_phrase_of_a_list_is_in_the_plan_or_named(phrases in proptest::collection::vec(

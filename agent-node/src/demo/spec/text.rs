@@ -211,24 +211,13 @@ impl Reading {
         self.close();
     }
 
-    fn phrase(&mut self, phrase: &str) {
-        if let Some((before, inner, after)) = brackets(phrase) {
-            let is_field = self.open.is_some() && noun(before).is_some_and(|name| !is_plural(&name));
-            let named = noun(before).or_else(|| thing(before));
-            let is_thing = self.open.is_none() && named.as_ref().is_some_and(|name| is_plural(name));
-            if (is_thing || !fields::is_annotation(inner))
-                && !is_field
-                && let Some(name) = named
-            {
-                self.close();
-                self.fields(&name, &phrases(inner));
-                if ties::tie(after, false).is_some() {
-                    self.fields(&name, &[after.trim().to_owned()]);
-                } else if !after.trim().is_empty() {
-                    self.phrase(after);
-                }
+    fn phrase(&mut self, mut phrase: &str) {
+        // One after the other and not each within the one before: a text may be nothing but brackets.
+        while let Some(after) = self.bracketed(phrase) {
+            if after.trim().is_empty() {
                 return;
             }
+            phrase = after;
         }
         if self.open.is_some() && is_sentence(phrase) {
             self.close();
@@ -254,6 +243,25 @@ impl Reading {
         } else {
             self.bare(phrase);
         }
+    }
+
+    /// "recipes (name, portions) and menus (title)": the first of them. What is left to read, if it was one.
+    fn bracketed<'p>(&mut self, phrase: &'p str) -> Option<&'p str> {
+        let (before, inner, after) = brackets(phrase)?;
+        let is_field = self.open.is_some() && noun(before).is_some_and(|name| !is_plural(&name));
+        let named = noun(before).or_else(|| thing(before));
+        let is_thing = self.open.is_none() && named.as_ref().is_some_and(|name| is_plural(name));
+        if is_field || !is_thing && fields::is_annotation(inner) {
+            return None;
+        }
+        let name = named?;
+        self.close();
+        self.fields(&name, &phrases(inner));
+        if ties::tie(after, false).is_none() {
+            return Some(after);
+        }
+        self.fields(&name, &[after.trim().to_owned()]);
+        Some("")
     }
 
     /// "recipes", "order items", "members borrow books".
