@@ -1,6 +1,9 @@
 //! Tasks as anyone may look at them: straight from the store, so that nothing is shown before it is durable.
 
 pub mod follow;
+mod reply;
+
+pub use reply::reply;
 
 use crate::conversation::{
     record::{Step, TaskRow, keys},
@@ -15,7 +18,7 @@ use protocol::{
     task::Task,
     time::WallTime,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The task of that id which `by` may see: its own before one it takes part in.
 pub fn find(
@@ -162,29 +165,4 @@ fn status_update(task: &Task, status: &protocol::task::Status, at: WallTime) -> 
         status: task.status_a2a(status, at),
         metadata: Default::default(),
     }))
-}
-
-/// What came of a message: where its task stands, or how its conversation ended.
-pub fn reply(
-    store: &dyn Store,
-    me: &AgentId,
-    receipt: &crate::conversation::record::Receipt,
-) -> Result<Value, Error> {
-    let Some(conversation) = &receipt.conversation_id else { return Ok(Value::Null) };
-    let mut outcome = Value::Null;
-    let filter = Filter::Exactly(keys::journal(me, conversation));
-    crate::agent::every(store, &filter, |record| {
-        let step: Step = spill::decode(me, store, &record.value)?;
-        for effect in step.effects {
-            if let Effect::Finish(finished) = effect {
-                outcome = json!({
-                    "state": finished.status.state,
-                    "message": finished.status.message,
-                    "artifacts": finished.artifacts,
-                });
-            }
-        }
-        Ok(())
-    })?;
-    Ok(outcome)
 }
