@@ -23,6 +23,7 @@ mod settings;
 mod stopped;
 mod tasks;
 mod trace;
+mod typed;
 mod unknown;
 mod validate;
 mod watch;
@@ -53,6 +54,7 @@ struct Common {
         long,
         global = true,
         env = "MESH_URL",
+        hide_env_values = true,
         default_value = USUAL_URL,
         value_parser = client::base_url,
         value_name = "URL"

@@ -77,6 +77,31 @@ fn a_tasks_end_is_the_exit_code() {
 }
 
 #[test]
+fn a_command_that_is_named_can_be_typed_as_it_stands_and_tells_no_password() {
+    let url = stub::start();
+    let with_password = url.replace("http://", "http://me:s3cret@");
+    // `;` ends a command, and the path is the same without it.
+    let odd = format!("{url}/a;b/..");
+    for (from, expected) in
+        [(&with_password, format!("--url {url}`")), (&odd, format!("--url '{url}/a;b/..'`"))]
+    {
+        for task in ["endless", "asking"] {
+            let output = mesh(from, &["ask", "x", "--task-id", task, "--timeout", "300ms"]);
+            assert!(stderr(&output).contains(&expected), "{from}: {}", stderr(&output));
+            assert!(!stderr(&output).contains("s3cret"), "{from}: {}", stderr(&output));
+        }
+    }
+    let nobody = "http://me:s3cret@127.0.0.1:1";
+    for arguments in [&["ls"][..], &["tasks", "--at", nobody], &["board", "tail"], &["health"], &["--help"]] {
+        let output = mesh(nobody, arguments);
+        let said = format!("{}{}", stdout(&output), stderr(&output));
+        assert!(said.contains("http://127.0.0.1:") && !said.contains("s3cret"), "{arguments:?}: {said}");
+    }
+    let output = mesh(&with_password, &["health", "--json"]);
+    assert!(!stdout(&output).contains("s3cret"), "{}", stdout(&output));
+}
+
+#[test]
 fn a_broken_stream_is_taken_up_where_it_broke() {
     let output = mesh(&stub::start(), &["ask", "x", "--task-id", "broken", "--verbose"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));

@@ -7,6 +7,7 @@ use super::{
     output,
     places::{At, Place},
     stopped::Stops,
+    typed::shown,
     watch::{Watch, status_of},
 };
 use clap::Args;
@@ -113,7 +114,8 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         }
         place.explain(failure)
     })?;
-    let task = accepted["taskId"].as_str().unwrap_or(&task).to_owned();
+    let named = accepted["taskId"].as_str().and_then(|id| TaskId::parse(id).ok());
+    let task = named.map_or(task, String::from);
     if ask.no_wait {
         return if common.json { output::json(&accepted) } else { output::line(&task) };
     }
@@ -184,7 +186,7 @@ async fn recipient(client: &Client, ask: &Ask) -> Result<Place, Failure> {
         agents.iter().min_by_key(|entry| (!entry.card.open, !entry.accepting, port(&entry.card.endpoint)));
     match first {
         Some(entry) => Ok(Place::registered(&entry.card)),
-        None => Err(Failure::new(Exit::Refused, format!("no agent is registered at {}", client.url))),
+        None => Err(Failure::new(Exit::Refused, format!("no agent is registered at {}", shown(&client.url)))),
     }
 }
 

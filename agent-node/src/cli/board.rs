@@ -5,6 +5,7 @@ use super::{
     client::{Client, encoded},
     exit::{Exit, Failure},
     output::{self, Colour},
+    typed::shown,
 };
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
@@ -47,7 +48,8 @@ pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
         true => Failure {
             message: format!(
                 "{}; {} named it, say another address of the board with --url",
-                failure.message, client.url
+                failure.message,
+                shown(&client.url)
             ),
             ..failure
         },

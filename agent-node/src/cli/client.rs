@@ -3,6 +3,7 @@
 use super::{
     Common,
     exit::{Exit, Failure},
+    typed::shown,
 };
 use crate::{
     http::routes::health::Readiness,
@@ -94,7 +95,7 @@ impl Client {
         let events = self.wire.events(call).await.map_err(|problem| Failure::of(&problem, &base))?;
         Ok(Box::pin(events.eventsource().map(move |event| {
             let event = event.map_err(|error| {
-                Failure::new(Exit::Unreachable, format!("the stream from {base} broke: {error}"))
+                Failure::new(Exit::Unreachable, format!("the stream from {} broke: {error}", shown(&base)))
             })?;
             let data = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));
             Ok(Told { id: event.id, data })
@@ -150,7 +151,8 @@ impl Client {
         self.get(at, routes::CARD).await.map_err(|failure| match failure.reason {
             Some(Reason::RouteNotFound) => {
                 let message = format!(
-                    "no agent is at {at}: --at names an agent's address, not the registry's or the board's"
+                    "no agent is at {}: --at names an agent's address, not the registry's or the board's",
+                    shown(at)
                 );
                 Failure::new(Exit::Refused, message)
             }

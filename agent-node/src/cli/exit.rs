@@ -1,5 +1,6 @@
 //! How the command ends: every exit code, once.
 
+use super::typed::shown;
 use crate::config::BadConfig;
 use blackboard::wire::is_unreachable;
 use protocol::{
@@ -91,6 +92,7 @@ impl Failure {
             let message = format!("{} ({})", problem.message, problem.reason.code());
             return Self { reason: Some(problem.reason), ..Self::new(Exit::Refused, message) };
         }
+        let url = shown(url);
         let refused = problem.message.contains("onnection refused");
         let message = match refused {
             true => format!("nothing listens at {url}; start it with `mesh up`"),

@@ -6,6 +6,7 @@ use super::{
     exit::{Exit, Failure},
     output::{self, Colour},
     places::{self, At, Place},
+    typed::shown,
 };
 use crate::http::routes::health::Readiness;
 use clap::Args;
@@ -43,7 +44,8 @@ pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure
     if asked.at.base().is_some() {
         for Place { agent, endpoint, .. } in asked.at.places(&client).await? {
             let answer = client.readiness(&endpoint, PATIENCE).await;
-            all.push(Asked { name: agent.to_string(), url: endpoint, answer });
+            let url = shown(&endpoint).into_owned();
+            all.push(Asked { name: agent.to_string(), url, answer });
         }
     } else {
         let agents = async {
@@ -58,7 +60,7 @@ pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure
         {
             return own.map(|_| ());
         }
-        all.push(Asked { name: "mesh".to_owned(), url: client.url.clone(), answer: own });
+        all.push(Asked { name: "mesh".to_owned(), url: shown(&client.url).into_owned(), answer: own });
         let places: Vec<_> = agents.iter().map(|entry| Place::registered(&entry.card)).collect();
         let answers = join_all(places.iter().map(|place| client.readiness(&place.endpoint, PATIENCE))).await;
         for (place, answer) in places.into_iter().zip(answers) {

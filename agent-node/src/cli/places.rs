@@ -8,6 +8,7 @@ use super::{
     client::{Client, base_url},
     exit::{Exit, Failure},
     output,
+    typed::{quoted, shown},
 };
 use clap::Args;
 use futures_util::future::join_all;
@@ -21,7 +22,7 @@ const NAMED: usize = 2;
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct At {
     /// An agent's address as it is reached from here, such as a container's published port: it is asked, instead of those that are registered.
-    #[arg(long, env = "MESH_AT", global = true, value_name = "URL", value_parser = base_url)]
+    #[arg(long, env = "MESH_AT", hide_env_values = true, global = true, value_name = "URL", value_parser = base_url)]
     at: Option<String>,
 }
 
@@ -39,11 +40,12 @@ impl At {
         self.at.clone()
     }
 
-    /// What to add to a command so that it asks at the same place: the agent's address, or else where the registry is.
+    /// What to add to a command so that it asks at the same place: the agent's address, or else where the registry is. For
+    /// a shell, and without a password: that is for the person to add who has it.
     pub(super) fn again(&self, common: &Common) -> String {
         match &self.at {
-            Some(at) => format!(" --at {at}"),
-            None if common.url != USUAL_URL => format!(" --url {}", common.url),
+            Some(at) => format!(" --at {}", quoted(&shown(at))),
+            None if common.url != USUAL_URL => format!(" --url {}", quoted(&shown(&common.url))),
             None => String::new(),
         }
     }

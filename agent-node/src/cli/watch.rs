@@ -4,6 +4,7 @@ use super::{
     client::{Client, Told, encoded},
     exit::{Exit, Failure},
     output,
+    typed::shown,
 };
 use futures_util::StreamExt;
 use protocol::{routes, task::TaskState};
@@ -82,7 +83,8 @@ impl Watch {
                 Ok(Ok(false) | Err(_)) => broken += 1,
             }
             if broken > PATIENCE {
-                let message = format!("the stream of task {task} from {endpoint} ends again and again");
+                let message =
+                    format!("the stream of task {task} from {} ends again and again", shown(endpoint));
                 return Err(Failure::new(Exit::Unreachable, message));
             }
             tokio::time::sleep(FIRST_PAUSE * 2u32.pow(broken.min(4))).await;
