@@ -1,7 +1,7 @@
 //! What the README shows to be copied works as it stands there.
 
 use crate::harness::{Process, artifact, directory, file, state};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
 const README: &str = include_str!("../../README.md");
@@ -33,4 +33,35 @@ async fn the_agent_and_the_brain_of_the_readme_work_as_they_stand_there() {
         assert_eq!(state(&task), "completed", "{task:#}");
         assert_eq!(artifact(&task, "notes.md"), Some(format!("# Notes\n{text}")), "{task:#}");
     }
+}
+
+const ASKING: &str = "
+agents:
+  - agent: builder-07
+    skills: [{ id: implement-api }]
+    brain: { exec: [./build.sh] }
+  - agent: reviewer-01
+    skills: [{ id: code-review }]
+    brain: { echo: {} }
+";
+
+#[tokio::test]
+async fn the_answer_that_a_brain_gets_is_from_whom_the_readme_says() {
+    let dir = directory();
+    let help = r#"{"type":"help","id":"h1","capability":"code-review","question":"good?"}"#;
+    let brain = format!(
+        "#!/bin/sh\nread -r ask\ncase \"$ask\" in\n*'\"turn\":1,'*) echo '{help}' ;;\n*) printf '%s' \"$ask\" > seen.json; echo '{{\"type\":\"done\",\"message\":\"seen\"}}' ;;\nesac\n"
+    );
+    let build = file(dir.path(), "build.sh", &brain);
+    std::fs::set_permissions(&build, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let team = file(dir.path(), "team.yaml", ASKING);
+    let args = ["up", "--port", "0", "--profile", "fast", &team.to_string_lossy()];
+    let mesh = Process::start(&dir.path().join("data"), &args).await;
+    let task = json!({ "taskId": "t-1", "description": "x", "capability": "implement-api" });
+    let task = mesh.agent("builder-07").ask(task).await;
+    assert_eq!(task["status"]["message"]["parts"][0]["text"], "seen", "{task:#}");
+    let seen: Value = serde_json::from_slice(&std::fs::read(dir.path().join("seen.json")).unwrap()).unwrap();
+    let (ok, from) = (&seen["answers"][0]["ok"], &seen["answers"][0]["from"]);
+    let shown = format!(r#""answers":[{{"id":"h1","ok":{ok},"from":{from},"#);
+    assert!(README.contains(&shown), "{shown}");
 }

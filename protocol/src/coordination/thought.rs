@@ -81,7 +81,7 @@ pub struct Reply {
     pub id: String,
     /// Whether it came to something: answered, or done.
     pub ok: bool,
-    /// Who answered.
+    /// Who handed the answer over: what was asked of a capability comes through the agent's own hands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<AgentId>,
     /// The answer, the summary, or why there is none.
