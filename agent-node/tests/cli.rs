@@ -122,6 +122,13 @@ fn nobody_there_is_said_with_the_remedy() {
 }
 
 #[test]
+fn a_list_that_nobody_would_give_is_not_taken_for_an_empty_one() {
+    let output = mesh(&stub::start(), &["tasks", "--limit", "13"]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (6, ""), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "mesh: too often (rate_limited)\n");
+}
+
+#[test]
 fn reading_verbs_speak_json() {
     let url = stub::start();
     for (arguments, pointer) in [
@@ -191,6 +198,8 @@ fn a_wrong_command_line_or_file_is_refused() {
         (&["ask", "x", "--input", "{"], 2, "--input is no JSON"),
         (&["ask", "x", "--timeout", "soon"], 2, "5min"),
         (&["ask", "x", "--task-id", "../x"], 2, "a task id must match"),
+        (&["tasks", "--limit", "0"], 2, "0 is not in 1..=1000"),
+        (&["tasks", "--limit", "1001"], 2, "1001 is not in 1..=1000"),
         (&["validate", "/no/such.yaml"], 78, "/no/such.yaml: cannot be read"),
         (&["validate", name], 78, "team.yaml:2: brian: unknown key; did you mean `brain`?"),
         (&["up", name], 78, "did you mean `brain`?"),

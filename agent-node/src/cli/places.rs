@@ -70,29 +70,30 @@ pub(super) async fn ask<'a>(
     places.iter().zip(join_all(asked).await).collect()
 }
 
-/// The answers to `GET path` of all who can be asked. Who is left out is said; if that is everybody, it is why.
+/// The answers to `GET path` of all who can be asked. Who is left out is said; if that is everybody, that is a failure.
 pub(super) async fn all<'a>(
     client: &Client,
     places: &'a [Place],
     path: &str,
 ) -> Result<Vec<(&'a AgentId, Value)>, Failure> {
-    let (mut answers, mut left_out) = (Vec::new(), Vec::new());
+    let (mut answers, mut failed, mut unreached) = (Vec::new(), Vec::new(), Vec::new());
     for (place, answer) in ask(client, places, path).await {
         match answer {
             Ok(answer) => answers.push((&place.agent, answer)),
             Err(failure) if place.is_told => return Err(failure),
-            Err(failure) if place.is_beyond(&failure) => left_out.push(place),
-            Err(failure) => output::note(&format!("mesh: {} is left out: {}", place.agent, failure.message)),
+            Err(failure) if place.is_beyond(&failure) => unreached.push(place),
+            Err(failure) => failed.push((format!("{} is left out", place.agent), failure)),
         }
     }
-    if left_out.is_empty() {
-        return Ok(answers);
+    if !unreached.is_empty() {
+        failed.push(("left out".to_owned(), beyond(&unreached)));
     }
-    let failure = beyond(&left_out);
-    if left_out.len() == places.len() {
-        return Err(failure);
+    if answers.is_empty() && !failed.is_empty() {
+        return Err(failed.swap_remove(0).1);
     }
-    output::note(&format!("mesh: left out: {}", failure.message));
+    for (who, failure) in failed {
+        output::note(&format!("mesh: {who}: {}", failure.message));
+    }
     Ok(answers)
 }
 

@@ -53,10 +53,10 @@ enum Verb {
     Answer { task: String, text: String },
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 struct List {
     /// The most tasks asked of each agent.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     limit: u16,
     /// Name every agent's part in a task, not only the accountable one's.
     #[arg(long)]
@@ -164,8 +164,7 @@ pub(super) fn asker(task: &Value) -> Option<String> {
 }
 
 async fn list(common: &Common, client: &Client, places: &[Place], wanted: &List) -> Result<(), Failure> {
-    let limit = if wanted.limit == 0 { 50 } else { wanted.limit };
-    let path = format!("{}?limit={limit}", routes::TASKS);
+    let path = format!("{}?limit={}", routes::TASKS, wanted.limit);
     let mut all = Vec::new();
     for (id, answer) in places::all(client, places, &path).await? {
         let tasks = answer["tasks"].as_array().into_iter().flatten();

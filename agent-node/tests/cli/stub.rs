@@ -30,10 +30,7 @@ fn routes(config: &mut web::ServiceConfig) {
         .route("/registry/agents", web::get().to(agents))
         .route("/readyz", web::get().to(|| async { HttpResponse::Ok().json(json!({ "ready": true })) }))
         .route("/a2a/messages", web::post().to(accept))
-        .route(
-            "/a2a/tasks",
-            web::get().to(|| async { HttpResponse::Ok().json(json!({ "tasks": [task("done")] })) }),
-        )
+        .route("/a2a/tasks", web::get().to(tasks))
         .route("/a2a/tasks/{id}", web::get().to(show))
         .route("/a2a/tasks/{id}/events", web::get().to(events))
         .route("/a2a/tasks/{id}/award", web::get().to(award))
@@ -100,6 +97,13 @@ fn task(id: &str) -> Value {
         "id": id, "contextId": "c-1", "status": final_status(id), "artifacts": [artifact(id)],
         "metadata": { "urn:agent-mesh:ext:task:v1": { "description": "say \u{1b}[31mred", "path": [] } },
     })
+}
+
+async fn tasks(request: HttpRequest) -> HttpResponse {
+    match request.query_string() {
+        "limit=13" => refusal(429, "rate_limited", "too often"),
+        _ => HttpResponse::Ok().json(json!({ "tasks": [task("done")] })),
+    }
 }
 
 async fn accept(body: web::Json<Value>) -> HttpResponse {
