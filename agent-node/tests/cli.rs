@@ -200,6 +200,12 @@ fn a_wrong_command_line_or_file_is_refused() {
         (&["ask", "x", "--task-id", "../x"], 2, "a task id must match"),
         (&["tasks", "--limit", "0"], 2, "0 is not in 1..=1000"),
         (&["tasks", "--limit", "1001"], 2, "1001 is not in 1..=1000"),
+        (&["node", name, "--url", "http://127.0.0.1:1"], 2, "--registry says where its registry is"),
+        (
+            &["--url=http://127.0.0.1:1", "blackboard"],
+            2,
+            "`mesh blackboard` takes no --url: --listen and --port",
+        ),
         (&["validate", "/no/such.yaml"], 78, "/no/such.yaml: cannot be read"),
         (&["validate", name], 78, "team.yaml:2: brian: unknown key; did you mean `brain`?"),
         (&["up", name], 78, "did you mean `brain`?"),

@@ -1,11 +1,15 @@
 //! What is said of a command line or a variable that makes no sense: one line, and whose fault it is.
 
-use super::exit::{Exit, Failure};
+use super::{
+    exit::{Exit, Failure},
+    settings::SERVERS,
+};
 use crate::telemetry::{self, LogFormat};
 use clap::{
-    Arg, Command, CommandFactory, FromArgMatches,
+    Arg, ArgMatches, Command, CommandFactory, FromArgMatches,
     builder::Resettable,
     error::{ContextKind, ContextValue, ErrorKind},
+    parser::ValueSource,
 };
 use std::{error::Error as _, ffi::OsString, process::ExitCode};
 
@@ -21,6 +25,10 @@ pub(super) fn parse<C: CommandFactory + FromArgMatches>() -> Result<C, ExitCode>
 pub(super) fn parse_from<C: CommandFactory + FromArgMatches>(words: Vec<OsString>) -> Result<C, ExitCode> {
     let command = without_empty(C::command());
     let parsed = command.clone().try_get_matches_from(&words);
+    if let Some(said) = parsed.as_ref().ok().and_then(misplaced) {
+        telemetry::speak(format(&words));
+        return Err(Failure::new(Exit::Usage, said).report());
+    }
     parsed.and_then(|mut found| C::from_arg_matches_mut(&mut found)).map_err(|wrong| {
         if !wrong.use_stderr() || wrong.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             wrong.exit();
@@ -28,6 +36,18 @@ pub(super) fn parse_from<C: CommandFactory + FromArgMatches>(words: Vec<OsString
         telemetry::speak(format(&words));
         failure(&wrong, &command, &words).report()
     })
+}
+
+/// `--url` says whom a verb asks; a process that is told to run would not heed it.
+fn misplaced(found: &ArgMatches) -> Option<String> {
+    let (verb, words) = found.subcommand().filter(|(verb, _)| SERVERS.contains(verb))?;
+    let is_said =
+        words.try_contains_id("url").is_ok() && words.value_source("url") == Some(ValueSource::CommandLine);
+    let instead = match verb {
+        "node" | "join" => "--registry says where its registry is",
+        _ => "--listen and --port say where it listens",
+    };
+    is_said.then(|| format!("`mesh {verb}` takes no --url: {instead} (`--help` says what there is)"))
 }
 
 /// An empty variable is none, as in the standards.

@@ -6,7 +6,7 @@ use clap::{Arg, Args as _, Command, CommandFactory as _};
 use std::fmt::Write as _;
 
 /// The verbs that run a process.
-const SERVERS: [&str; 5] = ["up", "node", "join", "registry", "blackboard"];
+pub(super) const SERVERS: [&str; 5] = ["up", "node", "join", "registry", "blackboard"];
 
 /// Variables that are the environment's own or a standard's, and what they do here.
 pub(super) const STANDARD: [(&str, &str, &str); 32] = [
