@@ -13,7 +13,7 @@ use crate::{
 };
 use protocol::{card::Terms, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, path::Path};
 
 /// What has been read so far.
 #[derive(Default)]
@@ -228,6 +228,11 @@ fn is_pattern(pattern: &str) -> bool {
     }
 }
 
+/// Whether somebody may execute the file; who does is seen when it is tried.
+fn may_run(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.permissions().mode() & 0o111 != 0)
+}
+
 fn brain(place: &Place<'_>, agent: &AgentFile) -> Result<BrainConfig, Fault> {
     let within = |path: &str| place.base.map_or_else(|| path.into(), |base| base.join(path));
     let missing = |key: &str, path: &Path| {
@@ -281,6 +286,10 @@ fn brain(place: &Place<'_>, agent: &AgentFile) -> Result<BrainConfig, Fault> {
                     let path = dir.as_deref().map_or_else(|| program.into(), |dir| dir.join(program));
                     if !path.is_file() {
                         return Err(missing("brain.exec", &path));
+                    }
+                    if !may_run(&path) {
+                        let what = format!("{} may not be executed; chmod +x lets it", path.display());
+                        return Err(place.fault("brain.exec", what));
                     }
                 }
                 Some(_) => {}

@@ -107,6 +107,10 @@ fn a_fault_names_file_line_key_and_remedy() {
         ("agent: a\nbrain: {echo: {}}\nskills: ['a b']", &[":3: skills[0]: a capability must match"]),
         ("agent: a\nbrain: {exec: []}", &[":2: brain.exec: names no command"]),
         ("agent: a\nbrain: {exec: [./no/such.sh]}", &[":2: brain.exec: there is no ./no/such.sh"]),
+        (
+            "agent: a\nbrain: {exec: [./Cargo.toml]}",
+            &[":2: brain.exec: ./Cargo.toml may not be executed; chmod +x lets it"],
+        ),
         ("agent: a\nbrain: {scripted: no.yaml}", &[":2: brain.scripted: there is no no.yaml"]),
         ("agent: a\nbrain: {scripted: /}", &[":2: brain.scripted: / is a directory, and must be a file"]),
         ("agent: a\nbrain: {exec: [/bin/]}", &[":2: brain.exec: /bin/ is a directory, and must be a file"]),
