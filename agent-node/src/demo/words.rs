@@ -1,11 +1,11 @@
 //! English, as far as requests for an API need it.
 
 /// Words that say nothing about what is wanted.
-const STOP: &str = " a about above after again all also am an and any are as at be because been before being below between both but by \
+const STOP: &str = " a about above after again all also always am an and any are as at be because been before being below between both but by \
 can could did do does doing down during each every few for from further get give had has have having he her here hers him his how i \
-if in into is it its just let like make may me many more most multiple must my need no nor not now of off on once one only or other our out over \
-own please same she should several so some such than that the their them then there these they thing things this those through to too under \
-until various up use using very want was we were what when where which while who whom why will with would you your ";
+if in into is it its just let like make may me many more most multiple must my need no nor not now of off often on once one only optionally or other our out over \
+own please same she should several so some sometimes such than that the their them then there these they thing things this those through to too under \
+until various up use using usually very want was we were what when where which while who whom why will with would you your ";
 
 /// Words of a request that name no resource of their own.
 const FRAME: &str = " api apis app apps application backend build building create crud data database design develop description \

@@ -1,6 +1,6 @@
 //! What a field's words say of its type.
 
-use super::{Field, Kind};
+use super::{Field, Kind, ties::OPTIONALLY};
 use crate::demo::words;
 
 const ARTICLES: [&str; 17] = [
@@ -85,7 +85,8 @@ pub(super) fn field(name: &str) -> Field {
 
 /// A field in words: `year`, `year:int`, `year int`, `int year`, `year (int, optional)`, `a done flag`, `due date?`.
 pub(super) fn read(phrase: &str) -> Option<Field> {
-    let mut required = !phrase.contains('?');
+    let (is_wished, phrase) = wish(phrase).unwrap_or((true, phrase));
+    let mut required = is_wished && !phrase.contains('?');
     let (mut kind, mut taken, mut cut) = (None, Vec::new(), false);
     let named_after_colon = phrase.contains([':', '(']);
     for (at, part) in phrase.split([':', '(', ')', '=', ',']).enumerate() {
@@ -121,6 +122,18 @@ pub(super) fn read(phrase: &str) -> Option<Field> {
     let name = words::snake(&taken.join(" "))?;
     let suggested = field(&name);
     Some(Field { kind: kind.unwrap_or(suggested.kind), required, ..suggested })
+}
+
+/// What a thing "must have" or "may have", and whether it must.
+fn wish(phrase: &str) -> Option<(bool, &str)> {
+    let (before, what) = phrase.trim_start().split_once(" have ")?;
+    let said = words::words(before);
+    let may = |word: &String| OPTIONALLY.contains(&word.as_str());
+    let must = |word: &String| matches!(word.as_str(), "must" | "should" | "shall" | "will");
+    let is_beside = |word: &String| matches!(word.as_str(), "also" | "always" | "it" | "they" | "each");
+    let is_wish = said.iter().any(|word| may(word) || must(word));
+    (is_wish && said.iter().all(|word| may(word) || must(word) || is_beside(word)))
+        .then(|| (!said.iter().any(may), what))
 }
 
 /// Whether there is more in `phrase` than the name and the type of a field: "a name that must be unique".

@@ -111,7 +111,8 @@ const BEFORE: [&str; 22] = [
 ];
 
 /// Those that make it optional.
-const OPTIONALLY: [&str; 7] = ["may", "can", "could", "might", "optionally", "sometimes", "possibly"];
+pub(super) const OPTIONALLY: [&str; 7] =
+    ["may", "can", "could", "might", "optionally", "sometimes", "possibly"];
 
 const AUXILIARY: [&str; 8] = ["is", "are", "was", "were", "be", "been", "gets", "get"];
 

@@ -39,6 +39,23 @@ fn what_stands_to_another_thing_is_a_reference_however_it_is_said() {
 }
 
 #[test]
+fn what_a_thing_may_have_is_optional_and_what_it_must_have_is_not() {
+    for (said, expected) in [
+        ("may have a subtitle", "subtitle:String?"),
+        ("they can also have a cover (url)", "cover:Url?"),
+        ("optionally have a blurb", "blurb:String?"),
+        ("must have a year", "year:Integer"),
+        ("should always have an ISBN", "isbn:String"),
+    ] {
+        assert_eq!(
+            read(&format!("Books have a title, {said}.")),
+            format!("book(title:String {expected})"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn how_things_stand_to_each_other_is_read_in_many_shapes() {
     for (text, expected) in [
         (
