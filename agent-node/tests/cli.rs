@@ -45,6 +45,13 @@ fn ask_prints_the_artifact_and_nothing_else() {
 }
 
 #[test]
+fn ask_prints_what_was_said_where_nothing_was_made() {
+    let output = mesh(&stub::start(), &["ask", "which colour?", "--task-id", "told"]);
+    let said = (code(&output), stdout(&output), stderr(&output));
+    assert_eq!(said, (0, "blue,\n  or green\n".to_owned(), String::new()));
+}
+
+#[test]
 fn ask_writes_artifacts_below_the_directory_only() {
     let (url, dir) = (stub::start(), tempfile::tempdir().unwrap());
     let out = dir.path().join("out");

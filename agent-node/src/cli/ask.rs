@@ -8,7 +8,7 @@ use super::{
     places::{At, Place},
     stopped::Stops,
     typed::shown,
-    watch::{Watch, status_of},
+    watch::{Watch, text_of},
 };
 use clap::Args;
 use protocol::{
@@ -140,6 +140,8 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         planning::show(&done, common.json)?;
     }
     let found = artifacts::of(&done);
+    let end = exit::of_state(state);
+    let said = text_of(&done["status"]);
     match (&ask.out, common.json) {
         (Some(dir), is_json) => {
             if is_json {
@@ -149,10 +151,13 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         }
         (None, _) if ask.plan => {}
         (None, true) => output::json(&done)?,
+        // What a brain says at its end is all there is then.
+        (None, false) if found.is_empty() && end == Exit::Done && !said.is_empty() => {
+            output::bytes(said.as_bytes())?;
+        }
         (None, false) => artifacts::print(&found)?,
     }
-    let end = exit::of_state(state);
-    let (_, said) = status_of(&done["status"]);
+    let said = output::plain(&said);
     if end == Exit::Done {
         return if ask.plan { planning::is_whole(&task, &done) } else { Ok(()) };
     }

@@ -35,9 +35,14 @@ pub(super) struct Watch {
 /// What a task's status says: the state, and the sentence about it.
 pub(super) fn status_of(status: &Value) -> (Option<TaskState>, String) {
     let state = serde_json::from_value(status["state"].clone()).ok();
+    (state, output::plain(&text_of(status)))
+}
+
+/// The sentence as it was said.
+pub(super) fn text_of(status: &Value) -> String {
     let parts = status["message"]["parts"].as_array();
     let text: Vec<_> = parts.into_iter().flatten().filter_map(|part| part["text"].as_str()).collect();
-    (state, output::plain(&text.join(" ")))
+    text.join(" ")
 }
 
 impl Watch {

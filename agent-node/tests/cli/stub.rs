@@ -80,6 +80,7 @@ fn final_status(id: &str) -> Value {
     let text = match id {
         "failed" => "no bids",
         "asking" => "which colour?",
+        "told" => "blue,\n  or green",
         _ => "",
     };
     status(state_of(id), text)
@@ -93,8 +94,9 @@ fn artifact(id: &str) -> Value {
 }
 
 fn task(id: &str) -> Value {
+    let artifacts = if id == "told" { Vec::new() } else { vec![artifact(id)] };
     json!({
-        "id": id, "contextId": "c-1", "status": final_status(id), "artifacts": [artifact(id)],
+        "id": id, "contextId": "c-1", "status": final_status(id), "artifacts": artifacts,
         "metadata": { "urn:agent-mesh:ext:task:v1": { "description": "say \u{1b}[31mred", "path": [] } },
     })
 }
