@@ -5,7 +5,7 @@ use crate::harness::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 const WORDS: &str = "
 agents:
@@ -23,6 +23,7 @@ turns:
   - { when: { contains: hang }, hang: true }
   - { when: { contains: crash }, crash: true }
   - { when: { contains: nothing }, end: { done: null } }
+  - { when: { contains: unlock, turn: 1 }, say: [{ type: question, id: q, text: 'which key?', auth: true }] }
   - { when: { contains: give it away, turn: 1 }, say: [{ type: delegate, id: d, to: sleeper-01, description: sleep }] }
   - { when: { contains: have it painted, turn: 1 }, say: [{ type: delegate, id: d, to: asker-01, description: paint }] }
   - { when: { contains: find a painter, turn: 1 }, say: [{ type: delegate, id: d, to: 'capability:ask', description: paint }] }
@@ -227,6 +228,18 @@ async fn a_brains_question_is_the_owners_to_answer() {
     assert_eq!(message(&agent.task_in("t-1", &["completed"]).await), "so it is blue");
     let late = posted(&agent, "t-1/answer", json!({ "text": "red" })).await;
     assert_eq!(late.status, 409, "{late:?}");
+}
+
+#[tokio::test]
+async fn nobody_is_kept_waiting_who_is_asked_for_a_credential() {
+    let mesh = up().await;
+    let agent = mesh.agent("scripted-01");
+    let request = agent.request(json!({ "taskId": "t-1", "description": "unlock" })).to_string();
+    let answer = agent.post_raw(request, &[("prefer", "wait=25")]);
+    let asked =
+        tokio::time::timeout(Duration::from_secs(15), answer).await.expect("an answer before the time is up");
+    assert_eq!((asked.status, state(&asked.body).as_str()), (202, "auth_required"), "{asked:?}");
+    assert_eq!(message(&asked.body), "which key?");
 }
 
 #[tokio::test]

@@ -24,7 +24,6 @@ use protocol::{
     ids::{Address, Digest, MessageId},
     principal::Principal,
     problem::{Problem, Reason},
-    task::TaskState,
     trace::TraceContext,
 };
 use serde_json::json;
@@ -127,7 +126,7 @@ fn acknowledged(ack: &Ack) -> HttpResponse {
 }
 
 /// Waits for the task's end: 200 with the finished task, or 202 with the task as it is when the time is up, or the node
-/// leaves. A question ends the wait too.
+/// leaves. A question ends the wait too, also one for a credential.
 async fn finished(
     node: &Node,
     local: &super::Local,
@@ -138,7 +137,7 @@ async fn finished(
     let failed = |error| store_problem(&error);
     let Some(task) = &ack.task_id else { return Ok(acknowledged(ack)) };
     let look = || tasks::find(local.store.as_ref(), &local.id, task, by).map_err(failed);
-    let rests = |row: &TaskRow| row.ended_at.is_some() || row.task.status.state == TaskState::InputRequired;
+    let rests = |row: &TaskRow| row.ended_at.is_some() || row.task.status.state.is_interrupted();
     let filter = Filter::Below(Key::new(&[local.id.as_str(), "task", task.as_str()]));
     let mut changes = local.store.watch(filter, local.store.head()).map_err(failed)?;
     let rest = async {
