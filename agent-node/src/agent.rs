@@ -4,8 +4,10 @@
 mod admit;
 mod desk;
 mod drive;
+mod hear;
 mod learn;
 mod leave;
+mod look;
 mod open;
 mod open_claim;
 mod parked;
@@ -14,51 +16,49 @@ mod pulse;
 mod recover;
 mod reply;
 mod retain;
+mod steer;
 mod subscribe;
 mod supersede;
 mod telling;
 mod think;
 mod together;
+mod undo;
 
 pub(crate) use admit::store_problem;
 pub use admit::{Ack, Admit};
 pub(crate) use desk::hand_over;
 pub use learn::Learn;
 pub use leave::{IsIdle, Leave};
+pub use look::{Counts, IsPending, Look, Snapshot};
 pub use pulse::Pulse;
 pub use recover::newest_time;
 pub(crate) use recover::{every, every_after};
 pub use reply::{Durable, Waiter};
 pub use retain::{Sweep, Swept};
+pub use steer::{Answer, Cancel, Redrive};
 pub(crate) use telling::{first_step, steps};
 
 use crate::{
     brain::Brain,
     clock::Clock,
-    conversation::{
-        Conversation,
-        record::{Place, keys},
-    },
+    conversation::{Conversation, record::Place},
     outbox::{Outbox, Ways},
     telemetry::{Telemetry, cursor::Cursor},
 };
 use actix::{Actor, AsyncContext, Context, Handler, Message, SpawnHandle};
-use blackboard::store::{Filter, Key, Revision, Shared};
+use blackboard::store::{Key, Revision, Shared};
 use protocol::{
     card::Card,
     coordination::{
-        AnyPattern, What,
+        What,
         contract_net::{Auction, track_record::TrackRecord},
         delegation::Patience,
     },
-    ids::{AgentId, ConversationId, Digest, MessageId, TaskId},
+    ids::{AgentId, ConversationId, Digest, TaskId},
     lasting::Lasting,
     limits::Limits,
     principal::Principal,
-    problem::{Problem, Reason},
 };
-use reply::now;
-use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, atomic::Ordering},
@@ -134,28 +134,6 @@ pub struct AgentActor {
     counts: Counts,
 }
 
-/// What an agent has done since it started.
-#[derive(Debug, Default, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Counts {
-    /// Messages taken.
-    pub admitted: u64,
-    /// Messages that had been taken before.
-    pub duplicates: u64,
-    /// Messages refused.
-    pub refused: u64,
-    /// Steps committed.
-    pub steps: u64,
-    /// Acknowledgements nobody waited for any more.
-    pub late_acks: u64,
-    /// Calls for proposals answered with a bid.
-    pub bids: u64,
-    /// Signals reacted to.
-    pub reactions: u64,
-    /// Rules that panicked; each ended its conversation.
-    pub panics: u64,
-}
-
 /// Something happened to a conversation, from inside the node.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
@@ -166,85 +144,6 @@ pub struct Happened {
     pub closes: Option<Place>,
     /// What.
     pub what: What,
-}
-
-/// Ends a task, for its owner.
-#[derive(Debug, Message)]
-#[rtype(result = "Result<Ack, Problem>")]
-pub struct Cancel {
-    /// Which task.
-    pub task: TaskId,
-    /// Who wants it.
-    pub by: Principal,
-    /// Why.
-    pub reason: String,
-}
-
-/// Answers what a task waits for, for its owner.
-#[derive(Debug, Message)]
-#[rtype(result = "Result<Ack, Problem>")]
-pub struct Answer {
-    /// Which task.
-    pub task: TaskId,
-    /// Who answers.
-    pub by: Principal,
-    /// What.
-    pub text: String,
-    /// The same as an A2A client said it: also taken when nothing was asked.
-    pub message: Option<Box<protocol::a2a::message::Message>>,
-}
-
-/// Asks whether a message of `by` is on its way into the store.
-#[derive(Debug, Message)]
-#[rtype(result = "bool")]
-pub struct IsPending {
-    /// Which message.
-    pub message: MessageId,
-    /// Whose it is.
-    pub by: Principal,
-}
-
-/// Sends a dead letter again.
-#[derive(Debug, Message)]
-#[rtype(result = "Result<Ack, Problem>")]
-pub struct Redrive {
-    /// Which message.
-    pub message: MessageId,
-}
-
-/// Asks what the actor is doing.
-#[derive(Debug, Message)]
-#[rtype(result = "Snapshot")]
-pub struct Look;
-
-/// What an agent is doing.
-#[derive(Debug, Serialize, actix::MessageResponse)]
-#[serde(rename_all = "camelCase")]
-pub struct Snapshot {
-    /// Who.
-    pub agent: AgentId,
-    /// Its brain's kind.
-    pub brain: &'static str,
-    /// Open conversations by pattern.
-    pub conversations: BTreeMap<&'static str, usize>,
-    /// Tasks it is doing.
-    pub running: u32,
-    /// Turns being thought.
-    pub thinking: usize,
-    /// Timers set.
-    pub timers: usize,
-    /// Messages on their way, by recipient.
-    pub outbox: BTreeMap<AgentId, usize>,
-    /// How far it has followed the board, if it subscribes to anything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub followed: Option<Revision>,
-    /// What it has done since it started.
-    pub counts: Counts,
-    /// What it has let go of since it started.
-    pub swept: Swept,
-    /// Conversations it can't go on with before its next start, and why.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub parked: BTreeMap<ConversationId, String>,
 }
 
 impl AgentActor {
@@ -314,151 +213,5 @@ impl Handler<Happened> for AgentActor {
 
     fn handle(&mut self, happened: Happened, ctx: &mut Self::Context) {
         self.happened(happened, ctx);
-    }
-}
-
-impl Handler<Cancel> for AgentActor {
-    type Result = Durable;
-
-    fn handle(&mut self, cancel: Cancel, ctx: &mut Self::Context) -> Self::Result {
-        let what = What::Cancelled { by: cancel.by.clone(), reason: cancel.reason };
-        let id = match self.open_task(&cancel.task, &cancel.by, Reason::TaskNotCancelable) {
-            Ok(id) => id,
-            Err(problem) => return now(Err(problem)),
-        };
-        self.tell_owner_event(id, &cancel.task, what, ctx)
-    }
-}
-
-impl Handler<Answer> for AgentActor {
-    type Result = Durable;
-
-    fn handle(&mut self, answer: Answer, ctx: &mut Self::Context) -> Self::Result {
-        let awaits = |row: &crate::conversation::record::TaskRow| {
-            answer.message.is_some() || row.task.status.state.is_interrupted()
-        };
-        let id = match self.open_task(&answer.task, &answer.by, Reason::NotAwaitingAnswer) {
-            Ok(id) => id,
-            Err(problem) => return now(Err(problem)),
-        };
-        if !self
-            .conversations
-            .get(&id)
-            .and_then(|conversation| conversation.task.as_ref())
-            .is_some_and(awaits)
-        {
-            let problem =
-                Problem::new(Reason::NotAwaitingAnswer, format!("task {} waits for no answer", answer.task));
-            return now(Err(problem));
-        }
-        let what = What::Answered { by: answer.by, text: answer.text, message: answer.message };
-        self.tell_owner_event(id, &answer.task, what, ctx)
-    }
-}
-
-impl Handler<Redrive> for AgentActor {
-    type Result = Durable;
-
-    fn handle(&mut self, redrive: Redrive, ctx: &mut Self::Context) -> Self::Result {
-        match self.redrive(&redrive.message, ctx) {
-            Ok(durable) => durable,
-            Err(problem) => now(Err(problem)),
-        }
-    }
-}
-
-impl Handler<IsPending> for AgentActor {
-    type Result = bool;
-
-    fn handle(&mut self, pending: IsPending, _: &mut Self::Context) -> bool {
-        let (message, by) = (pending.message.as_str(), pending.by.to_string());
-        let of_whom = Filter::Below(Key::new(&[self.me.as_str(), "receipt", message, &by]));
-        self.in_flight.keys().any(|key| of_whom.admits(key))
-    }
-}
-
-impl Handler<Look> for AgentActor {
-    type Result = Snapshot;
-
-    fn handle(&mut self, _: Look, _: &mut Self::Context) -> Snapshot {
-        let mut conversations = BTreeMap::new();
-        for conversation in self.conversations.values() {
-            *conversations.entry(conversation.pattern.name()).or_default() += 1;
-        }
-        Snapshot {
-            agent: self.me.clone(),
-            brain: self.parts.brain.name(),
-            conversations,
-            running: self.parts.pulse.running(),
-            thinking: self.thoughts.len(),
-            timers: self.timers.len(),
-            outbox: self.outbox().map(Outbox::waiting).unwrap_or_default(),
-            followed: self.followed.get(),
-            counts: Counts {
-                late_acks: self.parts.pulse.late_acks.load(Ordering::Relaxed),
-                ..self.counts.clone()
-            },
-            swept: self.sweeping.swept(),
-            parked: self.parts.pulse.parked(),
-        }
-    }
-}
-
-impl AgentActor {
-    /// The open conversation of a task that `by` may steer; `too_late` if it has ended.
-    fn open_task(&self, task: &TaskId, by: &Principal, too_late: Reason) -> Result<ConversationId, Problem> {
-        let missing = || Problem::new(Reason::TaskNotFound, format!("no task {task} of yours"));
-        let may_steer =
-            |row: &crate::conversation::record::TaskRow| row.task.owner == *by || row.task.spec.root == *by;
-        let of_task = self.conversations.iter().filter(|(_, conversation)| {
-            conversation.ended.is_none()
-                && conversation
-                    .task
-                    .as_ref()
-                    .is_some_and(|row| row.task.spec.task_id == *task && may_steer(row))
-        });
-        let own =
-            |conversation: &Conversation| conversation.task.as_ref().is_some_and(|row| row.task.owner == *by);
-        let mut found: Vec<_> = of_task.collect();
-        found.sort_by_key(|(_, conversation)| !own(conversation));
-        if let Some((id, _)) = found.first() {
-            return Ok((*id).clone());
-        }
-        let rows = crate::tasks::find(self.parts.store.as_ref(), &self.me, task, by)
-            .map_err(|error| admit::store_problem(&error))?;
-        match rows {
-            Some(row) => {
-                self.check_not_parked_id(&row.task.conversation)?;
-                let message = format!("task {task} has ended: {}", row.task.status.state.word());
-                Err(Problem::new(too_late, message))
-            }
-            None => Err(missing()),
-        }
-    }
-
-    fn redrive(&mut self, message: &MessageId, ctx: &mut Context<Self>) -> Result<Durable, Problem> {
-        let key = keys::dead_letter(&self.me, message);
-        let store = self.parts.store.clone();
-        let record = store.latest(&key).map_err(|error| admit::store_problem(&error))?;
-        let record = record
-            .ok_or_else(|| Problem::new(Reason::MessageNotFound, format!("no dead letter {message}")))?;
-        let dead: crate::conversation::record::DeadLetter =
-            crate::conversation::spill::decode(&self.me, store.as_ref(), &record.value)
-                .map_err(|error| admit::store_problem(&error))?;
-        let came = open::Came {
-            trace: dead.trace,
-            task: dead.letter.payload.task_id().cloned(),
-            ..Default::default()
-        };
-        let pattern =
-            AnyPattern::Redelivery(protocol::coordination::redelivery::Redelivery::new(dead.letter));
-        let ack = Ack {
-            message_id: message.clone(),
-            task_id: None,
-            conversation_id: None,
-            duplicate: false,
-            ended: None,
-        };
-        Ok(self.begin(pattern, None, None, came, ack, ctx))
     }
 }

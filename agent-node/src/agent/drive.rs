@@ -3,11 +3,11 @@
 use super::{
     AgentActor, Happened,
     admit::{Ack, store_problem},
-    reply::{Durable, Waiter, now, promise},
+    reply::Waiter,
     think::Thinker,
 };
 use crate::{
-    conversation::{Advance, Decided, Now, Poisoned, Queued, record::Place},
+    conversation::{Advance, Decided, Now, Queued, record::Place},
     outbox::letter::{Letter, envelope},
 };
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
@@ -17,7 +17,7 @@ use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId, MessageId, TaskId},
     principal::Principal,
-    problem::{Problem, Reason},
+    problem::Problem,
     trace::{SpanName, TraceContext},
 };
 use std::time::{Duration, Instant};
@@ -26,11 +26,9 @@ use std::time::{Duration, Instant};
 const FLUSH: Duration = Duration::from_millis(200);
 /// The most conversations whose news shares a commit.
 const FLUSHED_TOGETHER: usize = 64;
-/// How long until a step is tried again that the store did not take.
-const AGAIN: Duration = Duration::from_millis(500);
 
 /// Messages of a step, by the keys of their receipts, with the task that each is about.
-type Receipts<'a> = &'a [(Key, Option<TaskId>)];
+pub(super) type Receipts<'a> = &'a [(Key, Option<TaskId>)];
 
 impl AgentActor {
     pub(super) fn happened(&mut self, happened: Happened, ctx: &mut Context<Self>) {
@@ -50,38 +48,6 @@ impl AgentActor {
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         conversation.queue.push_back(Queued::from_inside(what, closes));
         self.advance(&id, false, ctx);
-    }
-
-    /// Hands an owner's word to an open conversation; the answer comes when it is durable.
-    pub(super) fn tell_owner_event(
-        &mut self,
-        id: ConversationId,
-        task: &TaskId,
-        what: What,
-        ctx: &mut Context<Self>,
-    ) -> Durable {
-        let (waiter, durable) = promise();
-        let minted = MessageId::parse(&format!("owner-{}", uuid::Uuid::now_v7()));
-        let (Ok(message_id), Some(conversation)) = (minted, self.conversations.get_mut(&id)) else {
-            return now(Err(Problem::new(Reason::TaskNotFound, format!("no task {task} of yours"))));
-        };
-        let ack = Ack {
-            message_id,
-            task_id: Some(task.clone()),
-            conversation_id: Some(id.clone()),
-            duplicate: false,
-            ended: None,
-        };
-        conversation.queue.push_back(Queued {
-            what,
-            closes: None,
-            text: None,
-            receipt: None,
-            cursor: None,
-            waiters: vec![(waiter, ack)],
-        });
-        self.advance(&id, false, ctx);
-        durable
     }
 
     /// Runs what waits in a conversation, and starts its commit.
@@ -238,7 +204,11 @@ impl AgentActor {
     }
 
     /// Answers everyone who sent the same message while its first copy was being recorded.
-    fn answer_repeats(&mut self, receipts: Receipts<'_>, outcome: &Result<Option<ConversationId>, Problem>) {
+    pub(super) fn answer_repeats(
+        &mut self,
+        receipts: Receipts<'_>,
+        outcome: &Result<Option<ConversationId>, Problem>,
+    ) {
         for (key, task) in receipts {
             let Some((_, joined)) = self.in_flight.remove(key) else { continue };
             for (waiter, ack) in joined {
@@ -278,124 +248,6 @@ impl AgentActor {
                 self.tasks.remove(&of);
             }
         }
-    }
-
-    /// A rule panicked: the conversation goes back to what the store holds and is ended, visibly. If it can't take that
-    /// either, it is parked: it stays in the store, and a restart tries again.
-    fn poisoned(&mut self, id: &ConversationId, left: Poisoned, ctx: &mut Context<Self>) {
-        let Poisoned { why, waiters, receipts, mut inside } = left;
-        let (task, trace) = self.known_of(id);
-        tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step came to nothing");
-        self.counts.panics += 1;
-        let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
-        let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
-        self.answer_repeats(&receipts, &Err(problem.clone()));
-        let is_ending = inside.iter().any(|(what, _)| matches!(what, What::Cancelled { .. }));
-        inside.retain(|(what, _)| !matches!(what, What::Cancelled { .. }));
-        if is_ending || !self.poisoned.insert(id.clone()) {
-            waiters.into_iter().for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
-            let parked =
-                self.conversations.remove(id).map(|conversation| conversation.queue).unwrap_or_default();
-            self.refuse(parked, &problem);
-            return self.park(id, &why, ctx);
-        }
-        let by = protocol::principal::Principal::Agent(self.me.clone());
-        inside.push((What::Cancelled { by, reason: format!("an internal fault ended it: {why}") }, None));
-        self.go_back(id, &problem, waiters, inside, ctx);
-    }
-
-    /// Refuses messages that wait for a conversation that will not take them.
-    fn refuse(&mut self, queue: impl IntoIterator<Item = Queued>, problem: &Problem) {
-        for queued in queue {
-            if let Some(receipt) = &queued.receipt {
-                self.answer_repeats(&[(receipt.key.clone(), None)], &Err(problem.clone()));
-            }
-            queued.waiters.into_iter().for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
-        }
-    }
-
-    /// A step that the store did not take: what is in memory is not true. Messages are refused, what happened inside is
-    /// handed in again, and the conversation goes on from what the store holds.
-    fn abandon(
-        &mut self,
-        id: &ConversationId,
-        error: Error,
-        (waiters, receipts): (Vec<(Waiter, Ack)>, Receipts<'_>),
-        inside: Vec<(What, Option<Place>)>,
-        ctx: &mut Context<Self>,
-    ) {
-        let (error, inside, is_known) = match self.conversations.get_mut(id) {
-            Some(conversation) => conversation.failed(error, inside),
-            None => (error, inside, true),
-        };
-        let problem = store_problem(&error);
-        self.answer_repeats(receipts, &Err(problem.clone()));
-        if !is_known {
-            // The step upon it will not be done either; what the store holds is known then.
-            return waiters.into_iter().for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
-        }
-        if matches!(error, Error::Unknown(_) | Error::Closed(_)) {
-            (self.parts.fatal)(&format!("the store of {} failed: {error}", self.me));
-        }
-        let (task, trace) = self.known_of(id);
-        // What is tried again until there is room would fill the log as well.
-        let times = match error {
-            Error::Full | Error::StorageFull => self.unrecorded.failed(Instant::now()),
-            Error::Conflict { .. }
-            | Error::Trimmed { .. }
-            | Error::Corrupt { .. }
-            | Error::Unknown(_)
-            | Error::Closed(_)
-            | Error::Refused(_) => Some(1),
-        };
-        if let Some(times) = times {
-            tracing::warn!(agent = %self.me, conversation = %id, task, trace, %error, times, "a step was not recorded");
-        }
-        self.go_back(id, &problem, waiters, inside, ctx);
-    }
-
-    /// Back to what the store holds: whoever waits is refused, what happened inside is handed in again.
-    fn go_back(
-        &mut self,
-        id: &ConversationId,
-        problem: &Problem,
-        waiters: Vec<(Waiter, Ack)>,
-        mut inside: Vec<(What, Option<Place>)>,
-        ctx: &mut Context<Self>,
-    ) {
-        let joined = self.joiners.remove(id).unwrap_or_default();
-        waiters.into_iter().chain(joined).for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
-        let (queue, ahead) =
-            self.conversations.remove(id).map(|conversation| conversation.unrecorded()).unwrap_or_default();
-        // What was to be the next step has been computed from one that never was.
-        if let Some(Poisoned { why, waiters, receipts, inside: more }) = ahead {
-            if !why.is_empty() {
-                tracing::error!(agent = %self.me, conversation = %id, why, "what came next could not be taken either");
-            }
-            waiters.into_iter().for_each(|(waiter, _)| waiter.send(Err(problem.clone())));
-            let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
-            self.answer_repeats(&receipts, &Err(problem.clone()));
-            inside.extend(more);
-        }
-        self.tasks.retain(|_, open| open != id);
-        let restored = self.restore(id).unwrap_or_else(|error| {
-            tracing::error!(agent = %self.me, conversation = %id, %error, "a conversation can't be read back");
-            None
-        });
-        let Some(conversation) = restored else {
-            self.count_running(id);
-            return self.refuse(queue, problem);
-        };
-        self.keep(id.clone(), conversation);
-        let again: Vec<_> =
-            inside.into_iter().map(|(what, closes)| Queued::from_inside(what, closes)).chain(queue).collect();
-        let id = id.clone();
-        ctx.run_later(AGAIN, move |this, ctx| {
-            if let Some(conversation) = this.conversations.get_mut(&id) {
-                conversation.queue.extend(again);
-            }
-            this.advance(&id, false, ctx);
-        });
     }
 
     /// Commits records that belong to no open conversation.

@@ -6,7 +6,8 @@ mod known;
 
 use super::{
     AgentActor,
-    admit::{Ack, Admit, not_found},
+    admit::{Ack, Admit},
+    hear::not_found,
     reply::{Durable, now, promise},
 };
 use crate::conversation::{

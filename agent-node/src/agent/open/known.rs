@@ -4,7 +4,8 @@ use super::internal;
 use crate::{
     agent::{
         AgentActor,
-        admit::{Ack, Admit, not_found, store_problem},
+        admit::{Ack, Admit, store_problem},
+        hear::not_found,
         reply::{Durable, now, promise},
     },
     conversation::{
