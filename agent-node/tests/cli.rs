@@ -223,6 +223,48 @@ fn a_wrong_command_line_or_file_is_refused() {
     }
 }
 
+/// However its URL is misread, and wherever it was said.
+#[test]
+fn a_password_in_a_url_that_makes_no_sense_is_not_repeated() {
+    let odd = [
+        ("http://me:s3cret@host:99999", "http://host:99999"),
+        ("me:s3cret@host:8000", "\"host:8000\" is no http:// URL"),
+        ("s3cret@host:8000", "\"host:8000\" is no URL"),
+        ("http://me:s3#cret@host:8000", "\"http://host:8000\" is no URL"),
+        ("http://me:#s3cret@host:8000", "\"http://me:\" goes on with a query or a fragment"),
+    ];
+    for (url, expected) in odd {
+        let is_told = |output: &Output, wanted: &str| {
+            let said = format!("{}{}", stdout(output), stderr(output));
+            assert!(said.contains(wanted) && !said.contains("cret"), "{url}: {said}");
+        };
+        is_told(&mesh(url, &["ls"]), expected);
+        for flag in ["--url", "--at", "--registry", "--board"] {
+            let verb: &[&str] =
+                if flag == "--registry" || flag == "--board" { &["node", "x.yaml"] } else { &["tasks"] };
+            let said = format!("{flag}={url}");
+            is_told(&mesh("http://127.0.0.1:1", &[verb, &[flag, url]].concat()), expected);
+            is_told(&mesh("http://127.0.0.1:1", &[verb, &[&said]].concat()), expected);
+        }
+    }
+    let whole = "http://me:s3cret@127.0.0.1:1";
+    let verbs: [&[&str]; 6] = [
+        &["ls", whole],
+        &["join", whole],
+        &["node", "--help"],
+        &["join", "--help"],
+        &["registry", "--help"],
+        &["up", "--help"],
+    ];
+    for words in verbs {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mesh"));
+        let output =
+            command.args(words).env("MESH_REGISTRY", whole).env("MESH_BOARD", whole).output().unwrap();
+        let said = format!("{}{}", stdout(&output), stderr(&output));
+        assert!(said.len() > 10 && !said.contains("s3cret"), "{words:?}: {said}");
+    }
+}
+
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_mesh"))

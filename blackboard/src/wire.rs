@@ -18,7 +18,10 @@ use std::{
 };
 
 mod answer;
+mod shown;
 pub mod tls;
+
+pub use shown::{names_who_speaks, shown};
 
 /// Bounds of every outgoing request.
 #[derive(Debug, Clone)]
@@ -232,7 +235,7 @@ impl Wire {
 
     fn request(&self, call: Call<'_>) -> Result<reqwest::RequestBuilder, Problem> {
         let url = Url::parse(call.url).map_err(|error| {
-            Problem::new(Reason::InvalidField, format!("{:?} is no URL: {error}", call.url))
+            Problem::new(Reason::InvalidField, format!("{:?} is no URL: {error}", shown(call.url)))
         })?;
         let mut request =
             self.client.request(call.method.clone(), url.clone()).header(RECIPIENT, call.recipient);
@@ -310,6 +313,10 @@ fn no_answer(error: &reqwest::Error) -> Problem {
         return too_late("no answer in time");
     }
     let mut cause = error.to_string();
+    // A name that can't be told as basic authentication stays where it was.
+    if let Some(url) = error.url().map(Url::as_str) {
+        cause = cause.replace(url, &shown(url));
+    }
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
         cause = format!("{cause}: {inner}");

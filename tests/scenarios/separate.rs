@@ -2,7 +2,7 @@
 //! secret, and say so when they do not.
 
 use super::config::ended;
-use crate::harness::{Process, call, cluster::Cluster, directory, file, get, mesh, state};
+use crate::harness::{Process, call, cluster::Cluster, directory, file, get, mesh, state, text};
 use reqwest::Method;
 use serde_json::json;
 
@@ -95,6 +95,49 @@ async fn another_join_secret_is_told_by_its_file_and_who_refused_it() {
         ended(&["registry", "--board", url, "--join", &join, "--data", &data, "--port", "0"]).await;
     assert_eq!(code, 77, "{said}");
     assert!(said.contains(url) && said.contains(&*join), "{said}");
+}
+
+#[tokio::test]
+async fn a_password_for_a_proxy_on_the_way_is_used_and_told_to_nobody() {
+    let cluster = Cluster::start().await;
+    let dir = directory();
+    let (team, join) = (file(dir.path(), "team.yaml", TEAM), cluster.path("join"));
+    let (team, join) = (team.to_string_lossy(), join.to_string_lossy());
+    let with_password = |url: &str| url.replace("http://", "http://me:s3cret@");
+    let (registry, board) = (with_password(&cluster.registry.url), with_password(&cluster.board.url));
+    let mut args = vec!["node", "--registry", &registry, "--board", &board, "--join", &join];
+    args.extend(["--port", "0", "--profile", "fast", &team]);
+    let node = Process::start(&dir.path().join("data"), &args).await;
+    let agent = node.agent("echo-01");
+    let task = json!({ "taskId": "t-1", "description": "hi", "capability": "echo" });
+    assert_eq!(state(&agent.ask(task).await), "completed");
+    cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
+    let services = get(&format!("{}/services", agent.url)).await;
+    assert_eq!(services, json!({ "registry": cluster.registry.url, "board": cluster.board.url }));
+    for route in ["/healthz", "/readyz", "/state", "/metrics", "/services"] {
+        let answer = text(&format!("{}{route}", agent.url)).await;
+        assert!(!answer.contains("s3cret"), "{route}: {answer}");
+    }
+    assert!(!node.log().contains("s3cret"), "{}", node.log());
+
+    // Nor by a process that does not start.
+    let other = file(dir.path(), "other-join", &"x".repeat(64));
+    let (other, data) = (other.to_string_lossy(), dir.path().join("other").to_string_lossy().into_owned());
+    let start = |verb: &'static str, flag: &'static str, url: &str, more: &[&str]| {
+        let words = [&[verb, flag, url, "--join", &other, "--data", &data, "--port", "0"], more].concat();
+        words.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let strange = with_password(&agent.url);
+    for (words, code, at) in [
+        (start("node", "--registry", &registry, &[&team]), 77, &cluster.registry.url),
+        (start("registry", "--board", &board, &[]), 77, &cluster.board.url),
+        (start("node", "--registry", &strange, &[&team]), 78, &agent.url),
+    ] {
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let (ended, said) = ended(&words).await;
+        assert_eq!(ended, code, "{said}");
+        assert!(said.contains(at) && !said.contains("s3cret"), "{said}");
+    }
 }
 
 /// An agent that also waits for work on the board, whose place only the registry knows.

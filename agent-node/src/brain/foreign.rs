@@ -15,6 +15,7 @@ use crate::outbox::{
     },
     outside::Outside,
 };
+use blackboard::wire::shown;
 use protocol::{
     a2a::{
         credential::{Standing, standing},
@@ -119,7 +120,7 @@ impl Foreign {
             Ok(known) => known,
             Err(why) => {
                 let Some(known) = met.as_mut() else {
-                    return Err(format!("its card at {} can't be used: {why}", self.config.card));
+                    return Err(format!("its card at {} can't be used: {why}", shown(&self.config.card)));
                 };
                 known.until = Instant::now() + GRACE;
                 return Ok(known.remote.clone());

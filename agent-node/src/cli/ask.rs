@@ -7,9 +7,9 @@ use super::{
     output,
     places::{At, Place},
     stopped::Stops,
-    typed::shown,
     watch::{Watch, text_of},
 };
+use blackboard::wire::shown;
 use clap::Args;
 use protocol::{
     bid::Eta,

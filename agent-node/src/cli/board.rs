@@ -5,8 +5,8 @@ use super::{
     client::{Client, encoded},
     exit::{Exit, Failure},
     output::{self, Colour},
-    typed::shown,
 };
+use blackboard::wire::shown;
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
 use protocol::{routes, signal::Posted};

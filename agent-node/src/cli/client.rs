@@ -3,14 +3,13 @@
 use super::{
     Common,
     exit::{Exit, Failure},
-    typed::shown,
 };
 use crate::{
     http::routes::health::Readiness,
     node::services::{HERE, Told as Services},
 };
 use actix_web::http::StatusCode;
-use blackboard::wire::{Call, Wire, WireLimits};
+use blackboard::wire::{Call, Wire, WireLimits, shown};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
@@ -168,10 +167,14 @@ pub(super) fn base(text: &str) -> Result<String, Failure> {
 
 /// The same for words of the command line, and what is wrong with them.
 pub(super) fn base_url(text: &str) -> Result<String, String> {
-    let wrong = |why: &str| format!("{text:?} {why}; one like http://127.0.0.1:8000 is wanted");
+    let wrong = |why: &str| format!("{:?} {why}; one like http://127.0.0.1:8000 is wanted", shown(text));
     let url = Url::parse(text).map_err(|error| wrong(&format!("is no URL ({error})")))?;
     if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
         return Err(wrong("is no http:// URL"));
+    }
+    // Routes are put after it. A `#` in a password that is not written `%23` looks like this, too.
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong("goes on with a query or a fragment"));
     }
     Ok(text.trim_end_matches('/').to_owned())
 }

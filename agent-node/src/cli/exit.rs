@@ -1,8 +1,7 @@
 //! How the command ends: every exit code, once.
 
-use super::typed::shown;
 use crate::config::BadConfig;
-use blackboard::wire::is_unreachable;
+use blackboard::wire::{is_unreachable, shown};
 use protocol::{
     problem::{Problem, Reason},
     task::TaskState,

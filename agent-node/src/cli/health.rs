@@ -6,9 +6,9 @@ use super::{
     exit::{Exit, Failure},
     output::{self, Colour},
     places::{self, At, Place},
-    typed::shown,
 };
 use crate::http::routes::health::Readiness;
+use blackboard::wire::shown;
 use clap::Args;
 use comfy_table::Cell;
 use futures_util::future::{join, join_all};

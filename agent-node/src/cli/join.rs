@@ -18,6 +18,7 @@ use crate::{
         outside::Outside,
     },
 };
+use blackboard::wire::shown;
 use clap::Args;
 use protocol::{
     a2a::errand::Bounds,
@@ -51,10 +52,10 @@ pub(super) struct Join {
     #[arg(long, value_name = "NET", env = "MESH_OUTSIDE_ALLOW", value_delimiter = ',')]
     allow: Vec<Net>,
     /// The registry's base URL.
-    #[arg(long, env = "MESH_REGISTRY", value_parser = base_url, default_value = "http://127.0.0.1:8000")]
+    #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,
     /// The blackboard's base URL; if not given, the registry says where it is.
-    #[arg(long, env = "MESH_BOARD", value_parser = base_url)]
+    #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url)]
     board: Option<String>,
     /// 0 takes any free port, instead of one from 8001 on.
     #[arg(long, default_value_t = 8000)]
@@ -84,11 +85,11 @@ fn named(join: &Join) -> Result<(AgentId, String), Failure> {
     let found: Result<Found, String> = actix::System::new().block_on(fetch(&outside, &join.card));
     let found = found.map_err(|why| {
         let hint = if why.contains("lets it be called") { "; here, --allow NET does" } else { "" };
-        refused(format!("the card at {} can't be had: {why}{hint}", join.card))
+        refused(format!("the card at {} can't be had: {why}{hint}", shown(&join.card)))
     })?;
     let vetted = found
         .vetted(&outside)
-        .map_err(|against| refused(format!("{} can't be used: {}", found.url, against.join("; "))))?;
+        .map_err(|against| refused(format!("{} can't be used: {}", shown(&found.url), against.join("; "))))?;
     super::output::note(&format!("mesh: {}: {}", vetted.card.name, found.signed));
     let id = match &join.id {
         Some(id) => id.clone(),

@@ -5,6 +5,7 @@ use super::{
     settings::SERVERS,
 };
 use crate::telemetry::{self, LogFormat};
+use blackboard::wire::shown;
 use clap::{
     Arg, ArgMatches, Command, CommandFactory, FromArgMatches,
     builder::Resettable,
@@ -71,8 +72,29 @@ fn format(words: &[OsString]) -> LogFormat {
 fn failure(wrong: &clap::Error, command: &Command, words: &[OsString]) -> Failure {
     match variable(wrong, command, words) {
         Some(said) => Failure::new(Exit::Config, said),
-        None => Failure::new(Exit::Usage, in_one_line(&wrong.render().to_string())),
+        None => {
+            let said = without_secrets(wrong.render().to_string(), wrong, command, words);
+            Failure::new(Exit::Usage, in_one_line(&said))
+        }
     }
+}
+
+/// `said` without the names and passwords of URLs among `words`.
+fn without_secrets(said: String, wrong: &clap::Error, command: &Command, words: &[OsString]) -> String {
+    let is_address = meant(wrong, command).is_some_and(Arg::is_hide_env_values_set);
+    let mut words: Vec<_> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let values: Vec<_> = words.iter().filter_map(|word| Some(word.split_once('=')?.1.to_owned())).collect();
+    words.extend(values);
+    let may_hold =
+        |word: &&String| word.rsplit_once('@').is_some_and(|(before, _)| is_address || before.contains(':'));
+    words.iter().filter(may_hold).fold(said, |said, word| said.replace(word.as_str(), &shown(word)))
+}
+
+/// The argument with a variable that `wrong` is about.
+fn meant<'a>(wrong: &clap::Error, command: &'a Command) -> Option<&'a Arg> {
+    let Some(ContextValue::String(named)) = wrong.get(ContextKind::InvalidArg) else { return None };
+    let flag = named.split([' ', '=']).next()?.strip_prefix("--")?;
+    all_args(command).into_iter().find(|arg| arg.get_long() == Some(flag) && arg.get_env().is_some())
 }
 
 /// The variable that `wrong` is about, what it says, and what would do; if it is about one.
@@ -85,10 +107,8 @@ fn variable(wrong: &clap::Error, command: &Command, words: &[OsString]) -> Optio
         })?;
         return Some(format!("{} is no text in UTF-8", name.to_string_lossy()));
     }
-    let Some(ContextValue::String(shown)) = wrong.get(ContextKind::InvalidArg) else { return None };
-    let flag = shown.split([' ', '=']).next()?.strip_prefix("--")?;
-    let is_meant = |arg: &&Arg| arg.get_long() == Some(flag) && arg.get_env().is_some();
-    let name = all_args(command).into_iter().find(is_meant)?.get_env()?;
+    let arg = meant(wrong, command)?;
+    let (flag, name) = (arg.get_long()?, arg.get_env()?);
     let value = std::env::var_os(name)?;
     let is_flag = |word: &OsString| {
         let word = word.to_string_lossy();
@@ -102,7 +122,9 @@ fn variable(wrong: &clap::Error, command: &Command, words: &[OsString]) -> Optio
         Some(ContextValue::Strings(valid)) => format!("one of {} is wanted", valid.join(", ")),
         _ => wrong.source()?.to_string(),
     };
-    Some(format!("{} is {:?}: {wanted}", name.to_string_lossy(), value.to_string_lossy()))
+    let value = value.to_string_lossy();
+    let value = if arg.is_hide_env_values_set() { shown(&value) } else { value };
+    Some(format!("{} is {value:?}: {wanted}", name.to_string_lossy()))
 }
 
 /// The arguments of `command` and of everything below it.

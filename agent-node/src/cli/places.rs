@@ -8,8 +8,9 @@ use super::{
     client::{Client, base_url},
     exit::{Exit, Failure},
     output,
-    typed::{quoted, shown},
+    typed::quoted,
 };
+use blackboard::wire::shown;
 use clap::Args;
 use futures_util::future::join_all;
 use protocol::{card::Card, ids::AgentId};

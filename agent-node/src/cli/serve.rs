@@ -111,10 +111,10 @@ pub(super) struct NodeArgs {
     #[command(flatten)]
     agents: Agents,
     /// The registry's base URL.
-    #[arg(long, env = "MESH_REGISTRY", value_parser = base_url, default_value = "http://127.0.0.1:8000")]
+    #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,
     /// The blackboard's base URL; if not given, the registry says where it is.
-    #[arg(long, env = "MESH_BOARD", value_parser = base_url)]
+    #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url)]
     board: Option<String>,
     /// Be one of several of the file's one agent: with the first free `<data>/<agent>-<n>`, which is its id.
     #[arg(long)]
@@ -133,7 +133,7 @@ pub(super) struct RegistryArgs {
     #[command(flatten)]
     process: Process,
     /// The blackboard's base URL.
-    #[arg(long, env = "MESH_BOARD", value_parser = base_url, default_value = "http://127.0.0.1:7999")]
+    #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:7999")]
     board: String,
     /// The port to listen at.
     #[arg(long, default_value_t = 8000)]

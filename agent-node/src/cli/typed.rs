@@ -1,6 +1,5 @@
-//! Words of the command line as they are said again: for a shell to take as they are, and without secrets.
+//! Words of the command line as they are said again: for a shell to take as they are.
 
-use reqwest::Url;
 use std::borrow::Cow;
 
 /// What a shell leaves alone, beside letters and digits.
@@ -12,18 +11,6 @@ pub(super) fn quoted(word: &str) -> Cow<'_, str> {
     match !word.is_empty() && word.bytes().all(is_plain) {
         true => word.into(),
         false => format!("'{}'", word.replace('\'', r"'\''")).into(),
-    }
-}
-
-/// `url` without the name and the password that may stand in it.
-pub(super) fn shown(url: &str) -> Cow<'_, str> {
-    match Url::parse(url) {
-        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
-            // Only a URL without a host refuses this, and that has neither.
-            let _ = parsed.set_username("").and(parsed.set_password(None));
-            parsed.as_str().trim_end_matches('/').to_owned().into()
-        }
-        Ok(_) | Err(_) => url.into(),
     }
 }
 
@@ -56,19 +43,5 @@ mod tests {
         }
         assert_eq!(quoted("http://127.0.0.1:8000"), "http://127.0.0.1:8000");
         assert_eq!(quoted("http://[::1]:8000"), "'http://[::1]:8000'");
-    }
-
-    #[test]
-    fn who_speaks_at_a_url_is_not_shown() {
-        for (url, expected) in [
-            ("http://me:s3cret@127.0.0.1:8000", "http://127.0.0.1:8000"),
-            ("http://:s3cret@mesh.example/base/", "http://mesh.example/base"),
-            ("https://t0ken@mesh.example", "https://mesh.example"),
-            ("http://127.0.0.1:8000/@me", "http://127.0.0.1:8000/@me"),
-            ("http://[::1]:8000", "http://[::1]:8000"),
-            ("nowhere", "nowhere"),
-        ] {
-            assert_eq!(shown(url), expected, "{url}");
-        }
     }
 }

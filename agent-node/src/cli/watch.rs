@@ -4,8 +4,8 @@ use super::{
     client::{Client, Told, encoded},
     exit::{Exit, Failure},
     output,
-    typed::shown,
 };
+use blackboard::wire::shown;
 use futures_util::StreamExt;
 use protocol::{routes, task::TaskState};
 use serde_json::Value;

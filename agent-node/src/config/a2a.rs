@@ -45,6 +45,18 @@ struct ProviderFile {
     url: String,
 }
 
+impl A2aFile {
+    /// The URLs that its card shows to everybody, with their keys.
+    pub(super) fn published(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let urls = [
+            ("a2a.provider.url", self.provider.as_ref().map(|provider| &provider.url)),
+            ("a2a.documentationUrl", self.documentation_url.as_ref()),
+            ("a2a.iconUrl", self.icon_url.as_ref()),
+        ];
+        urls.into_iter().filter_map(|(key, url)| Some((key, url?.as_str())))
+    }
+}
+
 impl From<A2aFile> for Terms {
     fn from(file: A2aFile) -> Self {
         let usual = Self::default();

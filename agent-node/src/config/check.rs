@@ -11,6 +11,7 @@ use crate::{
     brain::foreign::ForeignConfig,
     outbox::a2a::credentials::{Credentials, Hidden},
 };
+use blackboard::wire::names_who_speaks;
 use protocol::{card::Terms, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, path::Path};
@@ -181,6 +182,10 @@ impl Loading {
             Ok(brain) => brain,
             Err(fault) => return self.faults.push(fault),
         };
+        for (key, _) in agent.a2a.published().filter(|(_, url)| names_who_speaks(url)) {
+            let what = "must not carry a name or a password: whoever reads the card sees it";
+            self.faults.push(place.fault(key, what));
+        }
         if self.faults.len() > before {
             return;
         }
@@ -259,6 +264,10 @@ fn brain(place: &Place<'_>, agent: &AgentFile) -> Result<BrainConfig, Fault> {
         BrainFile::A2a(foreign) => {
             if !foreign.card.starts_with("https://") && !foreign.card.starts_with("http://") {
                 return Err(place.fault("brain.a2a.card", "must be a URL, https or http"));
+            }
+            if names_who_speaks(&foreign.card) {
+                let what = "must not carry a name or a password; brain.a2a.credentials is for those";
+                return Err(place.fault("brain.a2a.card", what));
             }
             let bounds = super::mesh::over(&Default::default(), &foreign.bounds);
             let hidden = |(scheme, secret): (&String, &Text)| (scheme.clone(), Hidden::new(secret.0.clone()));

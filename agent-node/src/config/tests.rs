@@ -212,3 +212,23 @@ fn the_committed_schema_is_current() {
     let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
     assert!(committed == current, "run: mesh validate --schema > deploy/config/agent.schema.json");
 }
+
+#[test]
+fn a_url_with_a_name_or_a_password_is_refused_and_not_repeated() {
+    for (key, text) in [
+        ("brain.a2a.card", "agent: a\nbrain: { a2a: { card: 'https://me:s3cret@host/card' } }\n"),
+        (
+            "a2a.provider.url",
+            "agent: a\nbrain: { echo: {} }\na2a: { provider: { organization: o, url: 'https://me:s3cret@host' } }\n",
+        ),
+        (
+            "a2a.documentationUrl",
+            "agent: a\nbrain: { echo: {} }\na2a: { documentationUrl: 'https://s3cret@host' }\n",
+        ),
+        ("a2a.iconUrl", "agent: a\nbrain: { echo: {} }\na2a: { iconUrl: 'https://:s3cret@host/i.png' }\n"),
+    ] {
+        let said = faults(text);
+        let is_named = said.contains(&format!("{key}: must not carry a name or a password"));
+        assert!(is_named && !said.contains("s3cret"), "{said}");
+    }
+}

@@ -15,7 +15,10 @@ use crate::{
         pause,
     },
 };
-use blackboard::store::{Shared, owned::Owned};
+use blackboard::{
+    store::{Shared, owned::Owned},
+    wire::shown,
+};
 use protocol::{
     a2a::{interaction::Mode, vetting::Vetted},
     card::Skill,
@@ -61,7 +64,7 @@ impl Abroad {
     /// Meets the agent that `config` tells of. What the file says of it goes before what its card says; without either it
     /// waits for its card.
     pub(super) async fn meet(&self, agent: &AgentConfig, config: &ForeignConfig) -> anyhow::Result<Met> {
-        let refused = |error| anyhow::anyhow!("its card at {} can't be had: {error}", config.card);
+        let refused = |error| anyhow::anyhow!("its card at {} can't be had: {error}", shown(&config.card));
         self.outside.look_up(&config.card).await.map_err(refused)?;
         let own: Shared = Arc::new(Owned::new(self.store.clone(), agent.id.as_str()));
         let notes = Notes::of_peer(agent.id.clone(), own);
@@ -123,12 +126,17 @@ impl Abroad {
 
     async fn read(&self, agent: &AgentConfig, config: &ForeignConfig) -> Result<Read, Unread> {
         let found = fetch(&self.outside, &config.card).await;
-        let found =
-            found.map_err(|why| Unread::Away(format!("its card at {} can't be had: {why}", config.card)))?;
-        let vetted = found.vetted(&self.outside).map_err(|against| {
-            Unread::Unusable(format!("the card at {} can't be used: {}", found.url, against.join("; ")))
+        let found = found.map_err(|why| {
+            Unread::Away(format!("its card at {} can't be had: {why}", shown(&config.card)))
         })?;
-        tracing::info!(agent = %agent.id, card = found.url, signed = %found.signed, "its card was read");
+        let vetted = found.vetted(&self.outside).map_err(|against| {
+            Unread::Unusable(format!(
+                "the card at {} can't be used: {}",
+                shown(&found.url),
+                against.join("; ")
+            ))
+        })?;
+        tracing::info!(agent = %agent.id, card = %shown(&found.url), signed = %found.signed, "its card was read");
         if let (Some(file), Some(dir)) = (self.kept(agent), &self.cards) {
             let written =
                 super::home::make(dir).and_then(|()| Ok(std::fs::write(file, found.raw.to_string())?));

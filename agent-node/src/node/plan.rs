@@ -184,7 +184,13 @@ fn telemetry(plan: &Plan, join: &Path) -> anyhow::Result<Telemetry> {
     let sent = settings.export.iter().flat_map(|export| export.headers.values().cloned());
     let ours = std::fs::read_to_string(join).ok().map(|text| text.trim().to_owned());
     let outside = plan.team.mesh.keyring.secrets().map(str::to_owned);
-    let secrets = named.chain(sent).chain(ours).chain(told).chain(callers).chain(outside);
+    let places = [plan.registry.as_ref(), Some(&plan.board)].into_iter().flatten();
+    let places = places.filter_map(|service| match service {
+        Service::At(url) => Some(of_variable("", url)),
+        Service::Here | Service::Told => None,
+    });
+    let secrets =
+        named.chain(sent).chain(places.flatten()).chain(ours).chain(told).chain(callers).chain(outside);
     let capture = Capture::new(plan.capture, secrets);
     Ok(Telemetry::start(&settings, capture, service).map_err(BadSettings)?)
 }

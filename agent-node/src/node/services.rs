@@ -3,7 +3,7 @@
 use super::{Service, Setup};
 use blackboard::{
     client::{Base, Blackboard},
-    wire::{Call, Wire, is_strange},
+    wire::{Call, Wire, is_strange, shown},
 };
 use protocol::{
     ids::AgentId,
@@ -120,11 +120,11 @@ impl Known {
         Self { registry, board, wire: wire.unreachable_is(Reason::BlackboardUnavailable) }
     }
 
-    /// What others are told.
+    /// What others are told: never how this process proves itself to a proxy on the way.
     pub fn told(&self) -> Told {
         let word = |service: &Service| match service {
             Service::Here => Some(HERE.to_owned()),
-            Service::At(url) => Some(url.clone()),
+            Service::At(url) => Some(shown(url).into_owned()),
             Service::Told => None,
         };
         Told { registry: self.registry.as_ref().and_then(word), board: word(&self.board) }
@@ -150,7 +150,7 @@ impl Known {
                 };
                 let told = told.map_err(away)?;
                 told.board_from(&registry).ok_or_else(|| {
-                    let message = format!("the registry at {registry} knows no board; say --board");
+                    let message = format!("the registry at {} knows no board; say --board", shown(&registry));
                     Problem::new(Reason::BlackboardUnavailable, message)
                 })
             }
@@ -175,19 +175,23 @@ impl Known {
         {
             // Another process of the mesh has other names, too.
             let services = format!("{url}{}", routes::SERVICES);
+            let at = shown(url);
             if problem.reason == Reason::Unauthenticated
                 && let Ok(told) = self.wire.json::<Told>(Call::get(&services, "registry")).await
                 && told.registry.as_deref() != Some(HERE)
             {
-                return Err(NotStarted::NoRegistry { at: url.clone(), its: told.registry });
+                return Err(NotStarted::NoRegistry {
+                    at: at.into_owned(),
+                    its: told.registry.map(|its| shown(&its).into_owned()),
+                });
             }
-            refused(format!("the registry at {url}"), problem)?;
+            refused(format!("the registry at {at}"), problem)?;
         }
         if self.board != Service::Here
             && let Err(problem) = board.read(&Principal::local_user(), &Default::default(), None, 0).await
         {
             let at = match &self.board {
-                Service::At(url) => format!("the blackboard at {url}"),
+                Service::At(url) => format!("the blackboard at {}", shown(url)),
                 Service::Here | Service::Told => "the blackboard that the registry names".to_owned(),
             };
             refused(at, problem)?;

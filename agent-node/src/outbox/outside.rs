@@ -8,6 +8,7 @@
 mod calls;
 mod resolve;
 
+use blackboard::wire::shown;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use protocol::{a2a::limits, limits::Limits, outside::Rules};
@@ -284,7 +285,7 @@ impl Outside {
 
     fn request(&self, clients: &Clients, call: Call) -> Result<reqwest::RequestBuilder, Error> {
         let url = Url::parse(&call.url)
-            .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", call.url)))?;
+            .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", shown(&call.url))))?;
         let client = match url.scheme() {
             "https" => &clients.secured,
             "http" => &clients.plain,

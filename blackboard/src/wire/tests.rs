@@ -121,3 +121,19 @@ async fn a_stream_is_read_as_it_comes_and_cut_when_it_falls_silent() {
     assert!(events.next().await.is_none());
     drop(done);
 }
+
+#[tokio::test]
+async fn who_speaks_in_a_url_is_proven_to_a_proxy_and_told_to_nobody() {
+    let (url, served) = one_answer(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+    let url = format!("{}/services", url.replace("http://", "http://me:s3cret@"));
+    wire().bytes(Call::get(&url, "registry")).await.unwrap();
+    let request = served.join().unwrap();
+    assert_eq!(header(&request, "authorization"), Some("Basic bWU6czNjcmV0"));
+    assert!(request.starts_with("GET /services HTTP/1.1\r\n"), "{request}");
+
+    for nobody in ["http://me:s3cret@127.0.0.1:1/", "http://%FF:s3cret@127.0.0.1:1/", "http://me:s3cret@x:y/"]
+    {
+        let problem = wire().bytes(Call::get(nobody, "registry")).await.unwrap_err();
+        assert!(!problem.message.contains("s3cret"), "{}", problem.message);
+    }
+}

@@ -6,7 +6,7 @@ use crate::{
     http::Found,
     registrar::OWNER,
 };
-use blackboard::wire::{Call, Wire, is_strange};
+use blackboard::wire::{Call, Wire, is_strange, shown};
 use bytes::Bytes;
 use futures_util::Stream;
 use protocol::{
@@ -43,7 +43,7 @@ impl Remote {
 
     /// That something else listens at the address.
     pub(super) fn no_registry(&self, said: &str) -> Problem {
-        let base = &self.base;
+        let base = shown(&self.base);
         let message = format!(
             "what listens at {base} is no registry ({said}): --registry (MESH_REGISTRY) wants the base URL of `mesh registry` or \
              `mesh up`, such as http://127.0.0.1:8000"

@@ -5,6 +5,7 @@ use crate::{
     brain::PeerSkill,
     outbox::a2a::{Remote, card},
 };
+use blackboard::wire::shown;
 use futures_util::future::join_all;
 use protocol::{
     a2a::vetting::Vetted,
@@ -100,7 +101,7 @@ impl Run<'_> {
     }
 
     fn reject(&mut self, place: &str, why: &[String]) {
-        let why = why.join("; ");
+        let (place, why) = (shown(place), why.join("; "));
         self.record.errors.push(format!("the card of {place} is rejected: {why}"));
         self.record.audit("validate_agent_cards", "rejected", format!("{place}: {why}"));
     }

@@ -5,6 +5,7 @@ mod freshness;
 pub use freshness::Freshness;
 
 use super::super::outside::{self, Answer, Call, Outside};
+use blackboard::wire::shown;
 use protocol::{
     a2a::{
         card::{HTTP_JSON, JSONRPC},
@@ -107,8 +108,8 @@ pub async fn fetch_of_host(outside: &Outside, host: &str) -> Result<Found, Strin
 /// The well-known place of the host in `url`, which may leave out its scheme.
 pub fn well_known(url: &str) -> Result<String, String> {
     let full = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
-    let parsed = Url::parse(&full).map_err(|error| format!("{url:?} is no URL: {error}"))?;
-    parsed.join(routes::AGENT_CARD).map(String::from).map_err(|error| format!("{url:?}: {error}"))
+    let parsed = Url::parse(&full).map_err(|error| format!("{:?} is no URL: {error}", shown(url)))?;
+    parsed.join(routes::AGENT_CARD).map(String::from).map_err(|error| format!("{:?}: {error}", shown(url)))
 }
 
 /// The card at `url`; a bare origin means its well-known place.
