@@ -194,6 +194,20 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
+fn what_is_counted_is_one_or_several() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("team.yaml");
+    let agent = |id: &str| format!("  - {{ agent: {id}, skills: [echo], brain: {{ echo: {{}} }} }}\n");
+    for (agents, said) in
+        [(agent("a"), "valid: 1 agent: a\n"), (agent("a") + &agent("b"), "valid: 2 agents: a, b\n")]
+    {
+        std::fs::write(&file, format!("agents:\n{agents}")).unwrap();
+        let output = mesh("http://127.0.0.1:1", &["validate", file.to_str().unwrap()]);
+        assert_eq!(stdout(&output), said, "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_wrong_command_line_or_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("team.yaml");

@@ -14,6 +14,7 @@ pub mod lasting;
 pub mod limits;
 pub mod routes;
 pub mod trace;
+pub mod words;
 
 pub mod envelope;
 pub mod message;

@@ -11,7 +11,7 @@ use super::{
 use crate::telemetry::{names as n, span::Span};
 use clap::Args;
 use futures_util::future::join_all;
-use protocol::{bid::Eta, ids::EffectId, routes, time::WallTime};
+use protocol::{bid::Eta, ids::EffectId, routes, time::WallTime, words::counted};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,10 +110,10 @@ fn text(task: &str, spans: &[Span]) -> String {
     let ended = spans.iter().filter_map(|span| span.end).max().unwrap_or(begun);
     let agents: BTreeSet<_> = spans.iter().map(|span| &span.agent).collect();
     let head = format!(
-        "task {task} · trace {} · {} spans of {} agents · {}",
+        "task {task} · trace {} · {} of {} · {}",
         spans.first().map(|span| span.trace_id.as_str()).unwrap_or_default(),
-        spans.len(),
-        agents.len(),
+        counted(spans.len(), "span", "spans"),
+        counted(agents.len(), "agent", "agents"),
         duration(begun, ended)
     );
     let lines = tree(spans);

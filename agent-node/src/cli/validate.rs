@@ -7,6 +7,7 @@ use super::{
 };
 use crate::config::{self, Profile, Team};
 use clap::Args;
+use protocol::words::counted;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -37,7 +38,7 @@ pub(super) fn validate(common: &Common, validate: &Validate) -> Result<(), Failu
         }
         Ok(team) => {
             let ids: Vec<_> = team.agents.iter().map(|agent| agent.id.as_str()).collect();
-            output::line(&format!("valid: {} agents: {}", ids.len(), ids.join(", ")))
+            output::line(&format!("valid: {}: {}", counted(ids.len(), "agent", "agents"), ids.join(", ")))
         }
         Err(bad) if common.json => {
             let faults = bad.0.iter().map(|fault| {

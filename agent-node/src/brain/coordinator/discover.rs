@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use protocol::{
     a2a::vetting::Vetted,
     coordination::joint::{Advertised, CAPABILITY, Discovery},
+    words::counted,
 };
 use serde_json::{Value, json};
 
@@ -82,7 +83,11 @@ impl Run<'_> {
             }
         }
         let count = self.found.len();
-        self.record.audit("discover_agent_cards", how.word(), format!("{count} agents can be asked"));
+        self.record.audit(
+            "discover_agent_cards",
+            how.word(),
+            format!("{} can be asked", counted(count, "agent", "agents")),
+        );
     }
 
     async fn given(&self, given: &Value) -> (String, Result<card::Found, String>) {

@@ -5,6 +5,7 @@ use crate::{
     card::Card,
     message::{Bid, Cfp, NoBid},
     time::WallTime,
+    words::counted,
 };
 use serde_json::Map;
 
@@ -20,7 +21,7 @@ pub fn bid(card: &Card, running: u32, cfp: &Cfp, now: WallTime) -> Result<Bid, N
     }
     let places = card.terms.max_parallel.max(1);
     if running >= places {
-        return no(format!("{running} tasks are running, the limit is {places}"));
+        return no(format!("{} running, the limit is {places}", counted(running, "task is", "tasks are")));
     }
     if cfp.bid_by <= now {
         return no("the call for proposals is over".to_owned());
@@ -58,6 +59,7 @@ mod tests {
     use super::*;
     use crate::{
         bid::Cost,
+        card::Terms,
         ids::{AgentId, Capability, TaskId},
     };
     use serde_json::{Value, json};
@@ -104,5 +106,8 @@ mod tests {
             let no = bid(&card(), running, &cfp(capability, constraints), WallTime(now)).unwrap_err();
             assert!(no.reason.contains(why), "{}", no.reason);
         }
+        let one = Card { terms: Terms { max_parallel: 1, ..card().terms }, ..card() };
+        let no = bid(&one, 1, &cfp("build", json!({})), WallTime(0)).unwrap_err();
+        assert_eq!(no.reason, "1 task is running, the limit is 1");
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     message::{Bid, Cfp, Payload},
     task::TaskState,
     time::NodeTime,
+    words::counted,
 };
 use serde_json::{Map, json};
 use std::{collections::BTreeMap, time::Duration};
@@ -221,8 +222,7 @@ impl ContractNet {
     /// Another call for proposals, not before `at`, with fresh eyes; or the task is unassigned.
     pub(super) fn another_round(&mut self, at: NodeTime, event: &Event) -> Vec<Effect> {
         if self.round >= self.auction.rounds {
-            let rounds =
-                if self.round == 1 { "1 round".to_owned() } else { format!("{} rounds", self.round) };
+            let rounds = counted(self.round, "round", "rounds");
             let last = self.last_failure.take().unwrap_or_else(|| "no bids".to_owned());
             return self.unassigned(format!("unassigned after {rounds}: "), last);
         }

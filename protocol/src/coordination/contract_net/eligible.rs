@@ -5,6 +5,7 @@ use crate::{
     coordination::Candidate,
     ids::{AgentId, Capability, Digest},
     task::TaskSpec,
+    words::counted,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -121,7 +122,8 @@ fn why_not(
     } else if !candidate.is_alive {
         Err(("it is not alive, or takes no work".to_owned(), true))
     } else if candidate.running >= places {
-        Err((format!("{} tasks are running, its limit is {places}", candidate.running), true))
+        let busy = counted(candidate.running, "task is", "tasks are");
+        Err((format!("{busy} running, its limit is {places}"), true))
     } else {
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! All that is known of one coordinated request, under the names of the seed, and the one answer made of it.
 
 use super::{Candidate, Item, Plan, Terms, Unmatched, results};
-use crate::{a2a::errand::Ending, artifact::Artifact, coordination::thought::Reply};
+use crate::{a2a::errand::Ending, artifact::Artifact, coordination::thought::Reply, words::counted};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -193,7 +193,12 @@ impl Record {
         let shared = self.delegation_plan.iter().filter(|other| other.agent == item.agent).count() > 1;
         let name = if shared { format!("{}: {}", item.agent, item.skill) } else { item.agent.clone() };
         self.artifact_summary.insert(name, results::summary(artifacts));
-        self.about(item, "process_remote_artifacts", "accepted", format!("{} artifacts", artifacts.len()));
+        self.about(
+            item,
+            "process_remote_artifacts",
+            "accepted",
+            counted(artifacts.len(), "artifact", "artifacts"),
+        );
     }
 
     /// Makes the one answer of it.

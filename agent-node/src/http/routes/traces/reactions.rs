@@ -24,6 +24,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     routes,
+    words::counted,
 };
 use serde::Deserialize;
 
@@ -102,7 +103,8 @@ pub(super) async fn of(node: &Node, local: &Local, published: &[Published<'_>], 
     let mut part = Part::default();
     let (asked, beyond) = published.split_at(published.len().min(MOST_SIGNALS));
     if let Some(first) = beyond.first() {
-        let why = format!("{} signals more than {MOST_SIGNALS} are not followed", beyond.len());
+        let more = counted(beyond.len(), "signal", "signals");
+        let why = format!("{more} more than {MOST_SIGNALS} can't be followed");
         part.missing.push(missing(&local.id, first, why));
     }
     let ours = node.agents.values().map(|local| Follower::of(&local.card.get(), asked));
