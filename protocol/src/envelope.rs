@@ -289,6 +289,27 @@ mod tests {
                 (Reason::InvalidField, format!("{member} is required"))
             );
         }
+        let part = json!({ "taskId": "t", "seq": 1, "artifact": { "parts": [] } });
+        for (kind, payload, field) in [
+            ("task-request", json!({}), "payload.description"),
+            ("task-cancel", json!({ "reason": "missing field `x`" }), "payload.taskId"),
+            ("task-update", part, "payload.artifact.artifactId"),
+        ] {
+            let mut body = whole.clone();
+            (body["type"], body["payload"]) = (json!(kind), payload.clone());
+            for payload in [payload.clone(), Value::String(payload.to_string())] {
+                body["payload"] = payload;
+                let text = body.to_string();
+                let minted = || MessageId::parse("minted").unwrap();
+                assert!(
+                    Envelope::from_plain(text.as_bytes(), crate::json::MAX_DEPTH, minted).is_none(),
+                    "{text}"
+                );
+                let problem = read(&body).unwrap_err();
+                assert_eq!(problem.message, format!("{field} is required"));
+                assert!(problem.metadata.contains(&("field", field.to_owned())), "{problem:?}");
+            }
+        }
         for member in
             ["messageId", "timestamp", "conversationId", "inReplyTo", "replyTo", "expiresAt", "path"]
         {

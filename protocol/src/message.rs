@@ -156,8 +156,18 @@ fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem>
             whole if whole == "." => "payload".to_owned(),
             member => format!("payload.{member}"),
         };
-        Problem::new(Reason::InvalidField, format!("{field}: {}", error.into_inner())).with("field", field)
+        let said = error.into_inner().to_string();
+        let (field, message) = match missing(&said) {
+            Some(member) => (format!("{field}.{member}"), format!("{field}.{member} is required")),
+            None => (field.clone(), format!("{field}: {said}")),
+        };
+        Problem::new(Reason::InvalidField, message).with("field", field)
     })
+}
+
+/// The member that is not there, if that is what serde has `said`.
+fn missing(said: &str) -> Option<&str> {
+    said.strip_prefix("missing field `")?.split('`').next()
 }
 
 /// Numbers a sender's updates of one task, from 1, without gaps.

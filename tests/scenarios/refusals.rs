@@ -245,7 +245,7 @@ async fn bad_input_gets_one_clear_answer_and_costs_nothing() {
         (member("payload", json!(7)).into_bytes(), "invalid_field", "payload"),
         (member("payload", json!("[1]")).into_bytes(), "invalid_field", "payload"),
         (member("payload", json!("{\"description\":")).into_bytes(), "malformed_json", "payload: "),
-        (member("payload", json!({})).into_bytes(), "invalid_field", "description"),
+        (member("payload", json!({})).into_bytes(), "invalid_field", "payload.description is required"),
         (member("fromAgentId", json!("")).into_bytes(), "invalid_field", "fromAgentId"),
         (member("fromAgentId", json!({ "id": 1 })).into_bytes(), "invalid_field", "fromAgentId"),
         (member("toAgentId", json!("../../etc/passwd")).into_bytes(), "invalid_field", "toAgentId"),
