@@ -6,7 +6,7 @@ mod output;
 use super::{Ask, Brain, BrainError, Turn, lines::Said};
 use child::Child;
 use output::{Output, Tail};
-use protocol::coordination::thought::{Progress, TurnEnd};
+use protocol::coordination::thought::{About, Progress, TurnEnd};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -71,7 +71,8 @@ impl Exec {
         let (mut stdin, mut stdout, mut stderr) = (child.stdin(), child.stdout(), child.stderr());
         let mut output = Output::new(self.max_line_bytes, self.max_output_bytes);
         let mut last_words = Tail::default();
-        let mut heard = Heard::default();
+        let is_task = matches!(ask.prompt.about, About::Task { .. });
+        let mut heard = Heard { has_made: !ask.prompt.produced.is_empty(), ..Heard::default() };
         let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
         let mut written = 0;
         let mut status = None;
@@ -116,6 +117,8 @@ impl Exec {
             return Err(BrainError::Died { how, stderr: last_words.text() });
         }
         match heard.end {
+            // What a task lacks is said by the rule; what was meant for it, only here.
+            Some(end) if is_task && !heard.has_made && !heard.waits => Ok(output.judged(end)),
             Some(end) => Ok(end),
             None if heard.waits => Ok(TurnEnd::Waiting),
             None => Err(BrainError::Silent { stderr: last_words.text() }),
@@ -127,6 +130,8 @@ impl Exec {
 struct Heard {
     end: Option<TurnEnd>,
     waits: bool,
+    /// Whether there is an artifact, of this turn or an earlier one.
+    has_made: bool,
 }
 
 impl Heard {
@@ -144,6 +149,7 @@ impl Heard {
             Said::End(end) => self.end = Some(end),
             Said::Progress(progress) => {
                 self.waits |= super::lines::asks(&progress);
+                self.has_made |= matches!(progress, Progress::Artifact { .. });
                 // Nobody listens: the turn's end still counts.
                 let _ = report.send(progress).await;
             }

@@ -148,6 +148,16 @@ pub fn said(value: Value) -> Result<Said, String> {
     }
 }
 
+/// The members of `line`, which says `done` and no message, that nobody here knows: one of them may be what was meant.
+pub fn strangers(line: &[u8]) -> Vec<String> {
+    let members: Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
+    let unknown = members.keys().filter(|name| !["type", "message"].contains(&name.as_str()));
+    unknown.take(MOST_STRANGERS).map(|name| beginning(name.as_bytes())).collect()
+}
+
+/// The most unknown members that are named.
+const MOST_STRANGERS: usize = 3;
+
 /// `progress`, unless it announces what is not for a brain to announce.
 fn allowed(progress: Progress) -> Result<Progress, String> {
     match &progress {

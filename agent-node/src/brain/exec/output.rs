@@ -2,6 +2,7 @@
 
 use super::BrainError;
 use crate::brain::lines::{self, Said};
+use protocol::coordination::thought::TurnEnd;
 
 /// What a brain has said so far of its present line.
 pub(super) struct Output {
@@ -10,11 +11,13 @@ pub(super) struct Output {
     total: usize,
     max_line: usize,
     max_total: usize,
+    /// What stood in the line that said `done` without a message, and says nothing to anybody.
+    strangers: Vec<String>,
 }
 
 impl Output {
     pub(super) fn new(max_line: usize, max_total: usize) -> Self {
-        Self { line: Vec::new(), number: 1, total: 0, max_line, max_total }
+        Self { line: Vec::new(), number: 1, total: 0, max_line, max_total, strangers: Vec::new() }
     }
 
     /// The lines that `chunk` completes, with their numbers.
@@ -49,13 +52,41 @@ impl Output {
             b"" => None,
             line => Some((number, lines::parse(line).map_err(|problem| self.nonsense(problem))?)),
         };
+        if let Some((_, Said::End(TurnEnd::Done { message }))) = &said
+            && is_blank(message.as_deref())
+        {
+            self.strangers = lines::strangers(&line);
+        }
         self.number += 1;
         Ok(said)
+    }
+
+    /// `end`, or why it is no end of a turn in which nothing was made: it has no message, but something else in its place.
+    pub(super) fn judged(&self, end: TurnEnd) -> TurnEnd {
+        match &end {
+            TurnEnd::Done { message } if is_blank(message.as_deref()) && !self.strangers.is_empty() => {
+                let unknown = self.strangers.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+                let reason = format!(
+                    "done without a result: no artifact and no message; unknown in its `done`: {} (it may have `message`)",
+                    unknown.join(", ")
+                );
+                TurnEnd::Failed { reason }
+            }
+            TurnEnd::Done { .. }
+            | TurnEnd::Failed { .. }
+            | TurnEnd::Rejected { .. }
+            | TurnEnd::Message { .. }
+            | TurnEnd::Waiting => end,
+        }
     }
 
     fn nonsense(&self, problem: String) -> BrainError {
         BrainError::Nonsense { line: self.number, problem }
     }
+}
+
+fn is_blank(message: Option<&str>) -> bool {
+    message.is_none_or(|text| text.trim().is_empty())
 }
 
 const LAST_WORDS: usize = 2 * 1024;

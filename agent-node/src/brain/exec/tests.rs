@@ -152,3 +152,27 @@ async fn a_dropped_turn_takes_the_whole_family_with_it() {
     };
     tokio::time::timeout(Duration::from_secs(10), gone).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_member_that_done_does_not_have_is_named_where_nothing_else_was_said() {
+    for (done, named) in [
+        (r#"{"type":"done","summary":"x"}"#, "`summary` (it may have `message`)"),
+        (r#"{"type":"done","message":" ","text":"x","result":1}"#, "`result`, `text` (it may"),
+    ] {
+        let TurnEnd::Failed { reason } = end_of(&format!("echo '{done}'")).await.unwrap() else {
+            panic!("{done} was taken")
+        };
+        assert!(reason.starts_with("done without a result: ") && reason.contains(named), "{reason}");
+    }
+    // What succeeds, or fails without it, is left to the rules.
+    let done = TurnEnd::Done { message: None };
+    assert_eq!(end_of(r#"echo '{"type":"done"}'"#).await.unwrap(), done);
+    let made = r#"echo '{"type":"artifact","name":"a","text":"b"}'; "#;
+    assert_eq!(end_of(&format!(r#"{made} echo '{{"type":"done","summary":"x"}}'"#)).await.unwrap(), done);
+    let said = TurnEnd::Done { message: Some("ok".into()) };
+    assert_eq!(end_of(r#"echo '{"type":"done","message":"ok","summary":"x"}'"#).await.unwrap(), said);
+    let mut again = ask("x");
+    again.prompt.produced = vec![protocol::artifact::Artifact::text("a", "text/plain", "b")];
+    let (_, end) = turn(&sh(r#"echo '{"type":"done","summary":"x"}'"#), again).await;
+    assert_eq!(end.unwrap(), done);
+}
