@@ -1,7 +1,8 @@
 //! Peer messages: what is acknowledged, recognised, and kept.
 
-use crate::harness::{Process, client, eventually, file, get, peer::Peer, refusal, says, state, with};
+use crate::harness::{Process, call, client, eventually, file, get, peer::Peer, refusal, says, state, with};
 use futures_util::future::join_all;
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -71,6 +72,69 @@ async fn a_message_without_an_id_gets_one_and_stays_queryable_by_it() {
     assert_eq!((&seen["messageId"], &seen["taskId"]), (&json!(message), &json!(task)), "{seen:#}");
     assert_eq!((&seen["recipient"], &seen["type"]), (&json!("echo-01"), &json!("task-request")));
     assert_eq!(seen["outcome"]["state"], "TASK_STATE_COMPLETED", "{seen:#}");
+}
+
+#[tokio::test]
+async fn an_id_used_under_several_names_is_told_of_under_each() {
+    let mesh = Process::up(TEAM).await;
+    let agent = mesh.agent("echo-01");
+    let url = format!("{}/a2a/messages/m-1", agent.url);
+    // More than one page of them, by one user; what an agent sent under that id is not among them.
+    let peer = mesh.signing_as("peer-01");
+    let others = with(
+        agent.request(json!({ "description": "peer", "capability": "echo" })),
+        json!({ "fromAgentId": "peer-01", "messageId": "m-1" }),
+    );
+    assert_eq!(peer.post(&agent, &others).await.status, 202);
+    assert_eq!(refusal(&call(Method::GET, &url, None).await), (404, "message_not_found".into()));
+    for n in 0..70 {
+        let request = with(
+            agent
+                .request(json!({ "taskId": format!("t-{n}"), "description": "hello", "capability": "echo" })),
+            json!({ "messageId": "m-1", "fromAgentId": format!("label-{n}") }),
+        );
+        assert_eq!(agent.post(&request).await.status, 202);
+        if n == 0 {
+            let seen = get(&url).await;
+            assert_eq!((&seen["taskId"], &seen["others"]), (&json!("t-0"), &Value::Null), "{seen:#}");
+            assert!(seen["fromAgentId"].is_null(), "the usual answer: {seen:#}");
+        }
+    }
+    let seen = get(&url).await;
+    assert_eq!((&seen["taskId"], &seen["fromAgentId"]), (&json!("t-69"), &json!("label-69")), "{seen:#}");
+    let named = seen["others"].as_array().unwrap().iter().map(|other| {
+        (other["fromAgentId"].as_str().unwrap().to_owned(), other["taskId"].as_str().unwrap().to_owned())
+    });
+    let expected: Vec<_> = (0..69).rev().map(|n| (format!("label-{n}"), format!("t-{n}"))).collect();
+    assert_eq!(named.collect::<Vec<_>>(), expected);
+
+    let one = get(&format!("{url}?fromAgentId=label-3")).await;
+    assert_eq!((&one["taskId"], &one["others"]), (&json!("t-3"), &Value::Null), "{one:#}");
+    for (name, expected) in [("peer-01", (404, "message_not_found")), ("a%20b", (400, "invalid_field"))] {
+        let answer = call(Method::GET, &format!("{url}?fromAgentId={name}"), None).await;
+        assert_eq!(refusal(&answer), (expected.0, expected.1.to_owned()), "{name}");
+    }
+    let own = peer.get(&agent, "/a2a/messages/m-1").await.body;
+    assert_eq!((&own["type"], &own["others"]), (&json!("task-request"), &Value::Null), "{own:#}");
+}
+
+#[tokio::test]
+async fn messages_of_others_under_the_same_id_do_not_hide_ones_own() {
+    let mesh = Process::up(TEAM).await;
+    let agent = mesh.agent("echo-01");
+    let request = |from: &str| {
+        with(
+            agent.request(json!({ "description": "hello", "capability": "echo" })),
+            json!({ "messageId": "m-1", "fromAgentId": from }),
+        )
+    };
+    for n in 0..64 {
+        let peer = format!("peer-{n}");
+        assert_eq!(mesh.signing_as(&peer).post(&agent, &request(&peer)).await.status, 202);
+    }
+    assert_eq!(agent.post(&request("me")).await.status, 202);
+    let seen = get(&format!("{}/a2a/messages/m-1", agent.url)).await;
+    assert_eq!((&seen["accepted"], &seen["others"]), (&json!(true), &Value::Null), "{seen:#}");
 }
 
 #[tokio::test]

@@ -17,14 +17,20 @@ pub fn task(me: &AgentId, task: &TaskId, owner: &Principal) -> Key {
     Key::new(&[me.as_str(), "task", task.as_str(), &owner.to_string()])
 }
 
-/// Whose message the receipt at `key` is for: the principal's text.
-pub fn sender(key: &Key) -> Option<String> {
-    key.tokens().into_iter().nth(3)
-}
-
 /// A message that was taken (state).
 pub fn receipt(me: &AgentId, message: &MessageId, by: &Principal, from: &AgentId) -> Key {
     Key::new(&[me.as_str(), "receipt", message.as_str(), &by.parts().concat(), from.as_str()])
+}
+
+/// The receipts of all that `by` sent under one message id, whatever name it was sent under.
+pub fn receipts(me: &AgentId, message: &MessageId, by: &Principal) -> blackboard::store::Filter {
+    let of = Key::new(&[me.as_str(), "receipt", message.as_str(), &by.to_string()]);
+    blackboard::store::Filter::Below(of)
+}
+
+/// The name that the message of the receipt at `key` was sent under.
+pub fn sent_as(key: &Key) -> Option<String> {
+    key.tokens().into_iter().nth(4)
 }
 
 /// That a signal was reacted to (state), by the span that it was published under.

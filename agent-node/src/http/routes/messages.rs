@@ -1,11 +1,14 @@
 //! `POST /a2a/messages`: one message in, one acknowledgement out, from the target (RFC-005; DESIGN §4).
 
 mod carried;
+mod sent;
+
+pub use sent::get;
 
 use super::Node;
 use crate::{
-    agent::{Ack, Admit, IsPending, hand_over, store_problem},
-    conversation::record::{Receipt, TaskRow, keys},
+    agent::{Ack, Admit, hand_over, store_problem},
+    conversation::record::TaskRow,
     http::{edge::stop_counting, headers, prefer},
     tasks,
 };
@@ -26,7 +29,6 @@ use protocol::{
     problem::{Problem, Reason},
     trace::TraceContext,
 };
-use serde_json::json;
 use std::time::Duration;
 
 /// How much deeper than a user's message an agent's may be nested.
@@ -179,49 +181,6 @@ pub(crate) fn trace_from(parent: Option<&str>, states: &[&str]) -> Option<TraceC
     Some(TraceContext::parse(parent?)?.with_state(&states.join(",")))
 }
 
-/// What became of a message, for whoever sent it. `accepted` is false while it is not recorded yet.
-pub async fn get(
-    request: HttpRequest,
-    node: web::Data<Node>,
-    by: web::ReqData<Principal>,
-    path: web::Path<String>,
-) -> Result<HttpResponse, Refusal> {
-    let id: MessageId = super::id(&path)?;
-    for local in node.in_turn(&request) {
-        let filter = Filter::Below(Key::new(&[local.id.as_str(), "receipt", id.as_str()]));
-        let found = local.store.read(&filter, 0, 64).map_err(|error| store_problem(&error))?;
-        for record in found {
-            let receipt: Receipt = serde_json::from_slice(&record.value).map_err(|error| {
-                Problem::new(Reason::Internal, format!("a receipt can't be read: {error}"))
-            })?;
-            if keys::sender(&record.key).is_some_and(|sender| sender == by.to_string()) {
-                let recipient = &local.id;
-                let answer = crate::tasks::reply(local.store.as_ref(), recipient, &receipt)
-                    .map_err(|error| store_problem(&error))?;
-                return Ok(HttpResponse::Ok().json(json!({
-                    "messageId": id,
-                    "accepted": true,
-                    "recipient": recipient,
-                    "type": receipt.kind,
-                    "taskId": receipt.task_id,
-                    "conversationId": receipt.conversation_id,
-                    "receivedAt": receipt.at,
-                    "outcome": answer,
-                    "extra": receipt.extra,
-                })));
-            }
-        }
-    }
-    for local in node.in_turn(&request) {
-        let pending = IsPending { message: id.clone(), by: by.clone().into_inner() };
-        if let Ok(Ok(true)) = tokio::time::timeout(node.ack(), local.actor.send(pending)).await {
-            let seen = json!({ "messageId": id, "accepted": false, "recipient": local.id });
-            return Ok(HttpResponse::Ok().json(seen));
-        }
-    }
-    Err(Problem::new(Reason::MessageNotFound, format!("no message {id} of yours")).into())
-}
-
 fn minted() -> MessageId {
     MessageId::parse(&format!("msg-{}", uuid::Uuid::now_v7()))
         .unwrap_or_else(|_| unreachable!("a UUID is an id"))
@@ -232,7 +191,7 @@ mod tests {
     use super::*;
     use actix_web::body::MessageBody as _;
     use protocol::ids::{ConversationId, TaskId};
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     #[test]
     fn an_acknowledgement_names_what_there_is() {

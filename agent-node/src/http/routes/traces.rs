@@ -9,14 +9,11 @@ pub mod reactions;
 use super::{Local, Node, id, tasks};
 use crate::{
     agent::{first_step, store_problem},
-    conversation::record::Receipt,
+    conversation::record::{Receipt, keys},
     telemetry::span::Span,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::{
-    refusal::Refusal,
-    store::{Filter, Key},
-};
+use blackboard::refusal::Refusal;
 use follow::{DEEPEST, follow};
 use protocol::{
     ids::{ConversationId, MessageId, TaskId},
@@ -130,8 +127,8 @@ fn deep(depth: &Depth) -> u32 {
 
 /// The conversation that a message of `by` went to.
 fn opened_by(local: &Local, message: &MessageId, by: &Principal) -> Result<Option<ConversationId>, Problem> {
-    let key = Key::new(&[local.id.as_str(), "receipt", message.as_str(), &by.to_string()]);
-    let found = local.store.read(&Filter::Below(key), 0, 1).map_err(|error| store_problem(&error))?;
+    let of = keys::receipts(&local.id, message, by);
+    let found = local.store.read(&of, 0, 1).map_err(|error| store_problem(&error))?;
     let Some(record) = found.first() else { return Ok(None) };
     let receipt: Receipt = serde_json::from_slice(&record.value)
         .map_err(|error| Problem::new(Reason::Internal, format!("a receipt can't be read: {error}")))?;
@@ -141,7 +138,6 @@ fn opened_by(local: &Local, message: &MessageId, by: &Principal) -> Result<Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::record::keys;
     use protocol::ids::AgentId;
 
     #[test]
@@ -149,7 +145,6 @@ mod tests {
         let (me, message) = (AgentId::parse("a").unwrap(), MessageId::parse("b:c:1:0").unwrap());
         let by = Principal::Agent(AgentId::parse("b").unwrap());
         let written = keys::receipt(&me, &message, &by, &AgentId::parse("b").unwrap());
-        let looked = Filter::Below(Key::new(&[me.as_str(), "receipt", message.as_str(), &by.to_string()]));
-        assert!(looked.admits(&written));
+        assert!(keys::receipts(&me, &message, &by).admits(&written));
     }
 }
