@@ -62,6 +62,9 @@ pub(super) struct Field {
     /// The resource whose id it holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refers_to: Option<String>,
+    /// Whether the type was said and not guessed; what is in a plan is.
+    #[serde(skip)]
+    is_typed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,6 +230,7 @@ impl Spec {
         for resource in &mut self.resources {
             for field in &mut resource.fields {
                 fields::refer(field, &names);
+                field.is_typed = false;
                 let one = words::singular(&field.name);
                 if field.kind == Kind::List && one != resource.name && names.contains(&one) {
                     let (list, owner) =

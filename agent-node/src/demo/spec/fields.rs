@@ -80,7 +80,8 @@ fn kind_suggested(name: &str) -> Kind {
 
 /// A required field of that name.
 pub(super) fn field(name: &str) -> Field {
-    Field { name: name.to_owned(), kind: kind_suggested(name), required: true, refers_to: None }
+    let kind = kind_suggested(name);
+    Field { name: name.to_owned(), kind, required: true, refers_to: None, is_typed: false }
 }
 
 /// A field in words: `year`, `year:int`, `year int`, `int year`, `year (int, optional)`, `a done flag`, `due date?`.
@@ -121,19 +122,26 @@ pub(super) fn read(phrase: &str) -> Option<Field> {
     }
     let name = words::snake(&taken.join(" "))?;
     let suggested = field(&name);
-    Some(Field { kind: kind.unwrap_or(suggested.kind), required, ..suggested })
+    Some(Field { kind: kind.unwrap_or(suggested.kind), required, is_typed: kind.is_some(), ..suggested })
 }
 
-/// What a thing "must have" or "may have", and whether it must.
+/// What a thing "must have" or "may have", or "may" do, and whether it must.
 fn wish(phrase: &str) -> Option<(bool, &str)> {
-    let (before, what) = phrase.trim_start().split_once(" have ")?;
-    let said = words::words(before);
-    let may = |word: &String| OPTIONALLY.contains(&word.as_str());
-    let must = |word: &String| matches!(word.as_str(), "must" | "should" | "shall" | "will");
-    let is_beside = |word: &String| matches!(word.as_str(), "also" | "always" | "it" | "they" | "each");
-    let is_wish = said.iter().any(|word| may(word) || must(word));
-    (is_wish && said.iter().all(|word| may(word) || must(word) || is_beside(word)))
-        .then(|| (!said.iter().any(may), what))
+    let may = |word: &str| OPTIONALLY.contains(&word);
+    let must = |word: &str| matches!(word, "must" | "should" | "shall" | "will");
+    let is_beside = |word: &str| matches!(word, "also" | "always" | "it" | "they" | "each");
+    let (mut said, mut rest) = (Vec::new(), phrase.trim_start());
+    while let Some((word, after)) = rest.split_once(' ')
+        && [may(word), must(word), is_beside(word)].contains(&true)
+    {
+        said.push(word);
+        rest = after.trim_start();
+    }
+    let has = rest.strip_prefix("have ");
+    // "can swim" is whether it can.
+    let is_wish = said.iter().any(|word| may(word) && *word != "can" || must(word));
+    let is_wish = is_wish || has.is_some() && said.contains(&"can");
+    is_wish.then(|| (!said.iter().any(|word| may(word)), has.unwrap_or(rest)))
 }
 
 /// Whether there is more in `phrase` than the name and the type of a field: "a name that must be unique".
@@ -168,13 +176,14 @@ fn is_also_a_name(word: &str) -> bool {
     )
 }
 
-/// Makes a field that names a known resource a reference to it.
+/// Makes a field that names a known resource a reference to it, unless its type is said.
 pub(super) fn refer(field: &mut Field, resources: &[String]) {
     let stem = field.name.strip_suffix("_id").unwrap_or(&field.name).to_owned();
     let known = |name: &String| *name == stem || *name == words::singular(&stem);
     match resources.iter().find(|name| known(name)) {
         Some(target)
-            if field.kind == Kind::Reference || field.name == *target && field.kind == Kind::String =>
+            if field.kind == Kind::Reference
+                || field.name == *target && field.kind == Kind::String && !field.is_typed =>
         {
             field.refers_to = Some(target.clone());
             field.kind = Kind::Reference;

@@ -21,9 +21,26 @@ const NO_VERBS: [&str; 12] = [
     "endpoints",
 ];
 
-/// Verbs that say whose a thing is.
-const MAKES: [&str; 11] =
-    ["place", "create", "write", "own", "post", "submit", "make", "add", "publish", "upload", "author"];
+/// Verbs that say whose a thing is, and what it then is.
+const MAKES: [(&str, &str); 11] = [
+    ("add", "added"),
+    ("author", "authored"),
+    ("create", "created"),
+    ("make", "made"),
+    ("own", "owned"),
+    ("place", "placed"),
+    ("post", "posted"),
+    ("publish", "published"),
+    ("submit", "submitted"),
+    ("upload", "uploaded"),
+    ("write", "written"),
+];
+
+/// What is said of a thing that somebody made: "placed by", if they "place" it.
+fn made(deed: &str) -> Option<String> {
+    let (_, done) = MAKES.iter().find(|(verb, _)| *verb == deed)?;
+    Some(if deed == "own" { "belongs to".to_owned() } else { format!("{done} by") })
+}
 
 /// Finds the relations that `clause` tells of and gives each what it takes to keep it. Whether there are any.
 pub(super) fn read(spec: &mut Spec, clause: &str) -> bool {
@@ -58,7 +75,8 @@ fn stands(spec: &mut Spec, said: &[String], at: usize) -> bool {
     let Some(owned) = known.or_else(|| is_owner.then(|| singular(&said[at]))) else { return false };
     let is_for_others = match tie.sort {
         Sort::Owner | Sort::Other => false,
-        Sort::Place => tie.many,
+        // "are placed by customers" is said of the customers.
+        Sort::Place => tie.many && !tie.verb.ends_with(" by"),
         Sort::Act | Sort::Several => true,
     };
     // What is a field may stand before a verb by chance.
@@ -107,7 +125,9 @@ fn acts(spec: &mut Spec, said: &[String], at: usize) -> bool {
         && verb.len() > 2;
     let knows_field =
         spec.resources.iter().any(|resource| resource.fields.iter().any(|field| field.name == *verb));
-    is_verb && !knows_field && !words::is_frame(verb) && act(spec, &from, verb, &to)
+    // "create" and "write" are words of requests too, unless one thing does it to another.
+    let is_frame = words::is_frame(verb) && (from == to || made(&infinitive(verb)).is_none());
+    is_verb && !knows_field && !is_frame && act(spec, &from, verb, &to)
 }
 
 fn is_holding(verb: &str) -> bool {
@@ -122,8 +142,8 @@ fn act(spec: &mut Spec, from: &str, verb: &str, to: &str) -> bool {
     if spec.relations.contains(&relation) {
         return true;
     }
-    if MAKES.contains(&verb.as_str()) && from != to {
-        return link(spec, to, from, "belongs to", true);
+    if let Some(made) = made(&verb).filter(|_| from != to) {
+        return link(spec, to, from, &made, true);
     }
     if holds && let Some(holder) = spec.resource(from) {
         let list = words::plural(to);
@@ -132,9 +152,14 @@ fn act(spec: &mut Spec, from: &str, verb: &str, to: &str) -> bool {
     // "borrow" makes a good name for a thing, "stored" and "contain" don't.
     let is_name = !holds && !verb.ends_with("ed") && !verb.contains(' ') && verb.len() > 2;
     let name = if is_name { verb.clone() } else { format!("{from}_{to}") };
-    if spec.knows(&name).is_none()
-        && let Some(event) = spec.resource(&name)
-    {
+    if let Some(known) = spec.knows(&name) {
+        spec.assume(format!(
+            "\"{} {verb} {}\" is not told apart from what else is known of {}",
+            words::spoken(&words::plural(from)),
+            words::spoken(&words::plural(to)),
+            words::a(&words::spoken(&known))
+        ));
+    } else if let Some(event) = spec.resource(&name) {
         event.add(reference(from));
         let other = reference(to);
         let name = if from == to { format!("other_{}", other.name) } else { other.name.clone() };
@@ -211,8 +236,11 @@ fn keep(spec: &mut Spec, from: &str, tie: &Tie) -> bool {
         }
         (Sort::Place | Sort::Act, None) => return false,
     };
-    if tie.many {
-        return act(spec, from, verb, &to);
+    match tie.deed(&MAKES).filter(|_| tie.many) {
+        Some(deed) if made(deed).is_some() && tie.may_be_one_each => {}
+        Some(deed) if made(deed).is_none() => return act(spec, &to, deed, from),
+        Some(_) | None if tie.many => return act(spec, from, verb, &to),
+        Some(_) | None => {}
     }
     if tie.sort == Sort::Place {
         let those = words::spoken(&words::plural(from));
@@ -258,6 +286,7 @@ fn reference(target: &str) -> Field {
         kind: Kind::Reference,
         required: true,
         refers_to: Some(target.to_owned()),
+        is_typed: false,
     }
 }
 
@@ -280,7 +309,7 @@ fn link(spec: &mut Spec, owned: &str, owner: &str, verb: &str, required: bool) -
         (false, false) => Field { name: own_name, required, ..reference(owner) },
     };
     if let Some(resource) = spec.resource(owned) {
-        resource.fields.retain(|known| known.name != owner);
+        resource.fields.retain(|known| known.name != owner || known.is_typed);
         resource.add(field);
     }
     spec.relations.push(relation);

@@ -140,7 +140,8 @@ fn field(name: &str, value: &Value) -> Option<Field> {
     match said.as_str() {
         Some(text) => {
             read.required = !(text.ends_with('?') || text.contains("optional"));
-            read.kind = text.split([' ', ',', '(']).find_map(fields::kind_named).unwrap_or(read.kind);
+            let said = text.split([' ', ',', '(']).find_map(fields::kind_named);
+            (read.kind, read.is_typed) = (said.unwrap_or(read.kind), said.is_some());
         }
         None if said.is_array() => read.kind = Kind::List,
         None => {}

@@ -12,6 +12,8 @@ pub(super) struct Tie {
     pub(super) target: Vec<String>,
     /// Whether there is more than one of the other thing.
     pub(super) many: bool,
+    /// Whether many are spoken of, and that may be why: "are placed by customers", each by one.
+    pub(super) may_be_one_each: bool,
     pub(super) required: bool,
     /// Whether it could be nothing else, such as a thing with a word about it.
     pub(super) is_sure: bool,
@@ -41,6 +43,15 @@ impl Tie {
             _ => first.strip_suffix('s').filter(|_| is_plural(first)).unwrap_or(first).to_owned(),
         };
         format!("{first} {rest}").trim_end().to_owned()
+    }
+
+    /// What the other thing does: "borrow", if it is "borrowed by". One of the verbs known here or of `more`, each with
+    /// what is then done.
+    pub(super) fn deed(&self, more: &[(&'static str, &str)]) -> Option<&'static str> {
+        let done = self.verb.strip_suffix(" by")?;
+        let known = DID.iter().chain(more).find(|(_, word)| *word == done).map(|(deed, _)| *deed);
+        let regular = |deed: &&str| done == format!("{}ed", deed.strip_suffix('e').unwrap_or(deed));
+        known.or_else(|| DOING.into_iter().find(regular))
     }
 
     /// Whether it comes to one thing that another one refers to.
@@ -116,6 +127,9 @@ pub(super) const OPTIONALLY: [&str; 7] =
 
 const AUXILIARY: [&str; 8] = ["is", "are", "was", "were", "be", "been", "gets", "get"];
 
+/// Those that say something of one thing.
+const OF_ONE: [&str; 3] = ["is", "was", "gets"];
+
 const PREPOSITIONS: [&str; 12] =
     ["to", "in", "at", "on", "from", "with", "for", "under", "into", "inside", "within", "by"];
 
@@ -155,9 +169,25 @@ const DOING: [&str; 34] = [
 ];
 
 /// Participles that don't end in `ed`.
-const DONE: [&str; 22] = [
-    "bought", "built", "done", "found", "given", "grown", "held", "hung", "kept", "known", "led", "lent",
-    "made", "put", "run", "sent", "shown", "sold", "taken", "taught", "won", "written",
+const DONE: [&str; 29] = [
+    "bought", "built", "done", "driven", "found", "given", "grown", "held", "hung", "kept", "known", "led",
+    "lent", "made", "put", "read", "ridden", "run", "sent", "shown", "sold", "sung", "worn", "drawn",
+    "eaten", "taken", "taught", "won", "written",
+];
+
+/// What those of [`DONE`] are called that are of [`DOING`].
+const DID: [(&str, &str); 11] = [
+    ("buy", "bought"),
+    ("drive", "driven"),
+    ("hold", "held"),
+    ("keep", "kept"),
+    ("lead", "led"),
+    ("lend", "lent"),
+    ("make", "made"),
+    ("read", "read"),
+    ("sell", "sold"),
+    ("teach", "taught"),
+    ("write", "written"),
 ];
 
 /// More than one, in words; the longer ones first.
@@ -220,7 +250,7 @@ pub(super) fn tie(phrase: &str, follows: bool) -> Option<Tie> {
             let target = noun(target);
             let sort = Sort::Several;
             let verb = "has".to_owned();
-            let tie = Tie { sort, verb, target, many: true, required, is_sure: true };
+            let tie = Tie { sort, verb, target, many: true, may_be_one_each: false, required, is_sure: true };
             return (!tie.target.is_empty()).then_some(tie);
         }
     }
@@ -229,6 +259,7 @@ pub(super) fn tie(phrase: &str, follows: bool) -> Option<Tie> {
     }
     let (sort, taken, verb) = verb(rest, is_verb)?;
     let (is_bare, begins) = (rest.len() == 2, rest[0].clone());
+    let may_be_one_each = !OF_ONE.contains(&begins.as_str()) && several(&rest[taken..]).is_none();
     let rest = &rest[taken..];
     let (many, mut rest) = match several(rest) {
         Some(rest) => (true, rest),
@@ -244,7 +275,7 @@ pub(super) fn tie(phrase: &str, follows: bool) -> Option<Tie> {
     let many = many || target.last().is_some_and(|noun| is_plural(noun)) && !is_each;
     // "post tags", "notes in red": things, perhaps.
     let is_sure = is_verb || !(is_thing_perhaps(&begins) || is_bare && sort == Sort::Act);
-    (!target.is_empty()).then_some(Tie { sort, verb, target, many, required, is_sure })
+    (!target.is_empty()).then_some(Tie { sort, verb, target, many, may_be_one_each, required, is_sure })
 }
 
 /// Whether `word` stands before a verb and names nothing.

@@ -56,6 +56,119 @@ fn what_a_thing_may_have_is_optional_and_what_it_must_have_is_not() {
 }
 
 #[test]
+fn what_is_made_by_some_refers_to_one_of_them_whether_one_or_many_are_spoken_of() {
+    for (made, by) in [
+        ("placed", "customer"),
+        ("written", "author"),
+        ("submitted", "student"),
+        ("uploaded", "member"),
+        ("made", "baker"),
+    ] {
+        let expected = format!("order(date:Date {by}_id:Reference) {by}(name:String)");
+        for said in [
+            format!("Each order is {made} by a {by}"),
+            format!("Orders are {made} by {by}s"),
+            format!("Orders are {made} by a {by}"),
+        ] {
+            assert_eq!(read(&format!("orders (date), {by}s (name). {said}.")), expected, "{said}");
+        }
+        let said = format!("Orders have a date and are {made} by {by}s. {by}s have a name.");
+        let spec = from_text(&said);
+        assert_eq!(sketch(&spec), expected, "{said}");
+        let relation = &spec.relations[0];
+        assert_eq!((relation.from.as_str(), relation.to.as_str()), ("order", by), "{said}");
+        assert_eq!(relation.verb, format!("{made} by"), "{said}");
+    }
+    for said in ["authors write books", "an author writes books"] {
+        let expected = "author(name:String) book(title:String author_id:Reference)";
+        assert_eq!(read(&format!("authors (name), books (title). {said}.")), expected, "{said}");
+    }
+    for said in ["An order is placed by customers", "Orders are placed by several customers"] {
+        let expected =
+            "order(date:Date) customer(name:String) order_customer(order_id:Reference customer_id:Reference)";
+        assert_eq!(read(&format!("orders (date), customers (name). {said}.")), expected, "{said}");
+    }
+}
+
+#[test]
+fn what_is_made_by_one_and_given_to_another_refers_to_both() {
+    let read = read("users (name), tickets (title). Users create tickets. Tickets are assigned to a user.");
+    assert_eq!(read, "user(name:String) ticket(title:String user_id:Reference assigned_user_id:Reference)");
+}
+
+#[test]
+fn what_two_deeds_have_in_common_is_said() {
+    let spec = from_text("users (name), messages (body). Messages are sent by users and received by users.");
+    let said = "\"messages received by users\" is not told apart from what else is known of a message user";
+    assert!(spec.assumptions.iter().any(|noted| noted == said), "{:?}", spec.assumptions);
+}
+
+#[test]
+fn what_is_done_by_some_is_told_of_those_who_do_it() {
+    for (said, active, kept) in [
+        (
+            "Books are borrowed by members",
+            "members borrow books",
+            "borrow(member_id:Reference book_id:Reference)",
+        ),
+        ("Books are bought by members", "members buy books", "buy(member_id:Reference book_id:Reference)"),
+        (
+            "Books are reviewed by members",
+            "books reviewed by members",
+            "book_member(book_id:Reference member_id:Reference)",
+        ),
+    ] {
+        let spec = from_text(&format!("books (title), members (name). {said}."));
+        assert_eq!(sketch(&spec), format!("book(title:String) member(name:String) {kept}"), "{said}");
+        assert!(spec.assumptions[0].contains(active), "{said}: {:?}", spec.assumptions);
+    }
+}
+
+#[test]
+fn a_type_that_is_said_stands_whatever_the_field_is_called() {
+    for (text, expected) in [
+        ("types (type:string)", "type(type:String)"),
+        ("types (type string), rooms (type)", "type(type:String) room(type_id:Reference)"),
+        (
+            "authors (name), books (title, author:string)",
+            "author(name:String) book(title:String author:String)",
+        ),
+        (
+            "authors (name), books (title, author (text))",
+            "author(name:String) book(title:String author:String)",
+        ),
+        (
+            "authors (name), books (author:text). Authors write books.",
+            "author(name:String) book(author:String author_id:Reference)",
+        ),
+        ("authors (name), books (author:reference)", "author(name:String) book(author_id:Reference)"),
+        (
+            "resources:\n  types:\n    type: string\n  rooms: [type]\n",
+            "room(type_id:Reference) type(type:String)",
+        ),
+    ] {
+        let spec = from_text(text);
+        assert_eq!(sketch(&spec), expected, "{text}");
+        assert_eq!(from_value(&serde_json::to_value(&spec).unwrap()).unwrap(), spec, "{text}");
+    }
+}
+
+#[test]
+fn what_a_thing_may_do_is_optional() {
+    for (said, expected) in [
+        ("may bite", "bite:String?"),
+        ("might bark:bool", "bark:Boolean?"),
+        ("sometimes sleeps", "sleeps:List?"),
+        ("must shine", "shine:String"),
+        ("can swim", "can_swim:Boolean"),
+        ("will", "will:String"),
+        ("may", "may:String"),
+    ] {
+        assert_eq!(read(&format!("dogs (name, {said})")), format!("dog(name:String {expected})"), "{said}");
+    }
+}
+
+#[test]
 fn how_things_stand_to_each_other_is_read_in_many_shapes() {
     for (text, expected) in [
         (
