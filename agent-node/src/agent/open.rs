@@ -29,6 +29,7 @@ use protocol::{
     problem::{Problem, Reason},
     task::TaskSpec,
     trace::{TraceContext, trace_begun_by},
+    words::counted,
 };
 use std::time::Duration;
 
@@ -184,7 +185,8 @@ impl AgentActor {
         } else if is_old(buried) {
             Some("it was cancelled before it came".to_owned())
         } else if running >= self.parts.card.terms.max_parallel.max(1) {
-            Some(format!("{running} tasks are running, the limit is {}", self.parts.card.terms.max_parallel))
+            let busy = counted(running, "task is", "tasks are");
+            Some(format!("{busy} running, the limit is {}", self.parts.card.terms.max_parallel))
         } else {
             None
         };
