@@ -151,7 +151,15 @@ fn act(spec: &mut Spec, from: &str, verb: &str, to: &str) -> bool {
     }
     // "borrow" makes a good name for a thing, "stored" and "contain" don't.
     let is_name = !holds && !verb.ends_with("ed") && !verb.contains(' ') && verb.len() > 2;
-    let name = if is_name { verb.clone() } else { format!("{from}_{to}") };
+    let of_both = format!("{from}_{to}");
+    let is_told = |known: &Relation| known.from == from && known.to == to;
+    let is_taken = spec.knows(&of_both).is_some() && spec.relations.iter().any(is_told);
+    let name = match is_name {
+        true => verb.clone(),
+        // What was sent, and what was received.
+        false if is_taken => format!("{}_{of_both}", verb.split(' ').next().unwrap_or_default()),
+        false => of_both,
+    };
     if let Some(known) = spec.knows(&name) {
         spec.assume(format!(
             "\"{} {verb} {}\" is not told apart from what else is known of {}",
