@@ -49,6 +49,11 @@ fn ask_prints_what_was_said_where_nothing_was_made() {
     let output = mesh(&stub::start(), &["ask", "which colour?", "--task-id", "told"]);
     let said = (code(&output), stdout(&output), stderr(&output));
     assert_eq!(said, (0, "blue,\n  or green\n".to_owned(), String::new()));
+    // There is nothing to write to a directory, either.
+    let dir = tempfile::tempdir().unwrap();
+    let out = ["--out", dir.path().to_str().unwrap()];
+    let output = mesh(&stub::start(), &[&["ask", "which colour?", "--task-id", "told"], &out[..]].concat());
+    assert_eq!((code(&output), stdout(&output), stderr(&output)), said);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What an agent says of itself while it runs.
 
 use super::{AgentActor, Swept};
-use crate::outbox::Outbox;
+use crate::{conversation::record::keys, outbox::Outbox};
 use actix::{Handler, Message};
-use blackboard::store::{Filter, Key, Revision};
+use blackboard::store::Revision;
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
     principal::Principal,
@@ -41,6 +41,8 @@ pub struct IsPending {
     pub message: MessageId,
     /// Whose it is.
     pub by: Principal,
+    /// The name it was sent under; any of them, if none is said.
+    pub sent_as: Option<AgentId>,
 }
 
 /// Asks what the actor is doing.
@@ -82,9 +84,14 @@ impl Handler<IsPending> for AgentActor {
     type Result = bool;
 
     fn handle(&mut self, pending: IsPending, _: &mut Self::Context) -> bool {
-        let (message, by) = (pending.message.as_str(), pending.by.to_string());
-        let of_whom = Filter::Below(Key::new(&[self.me.as_str(), "receipt", message, &by]));
-        self.in_flight.keys().any(|key| of_whom.admits(key))
+        let IsPending { message, by, sent_as } = pending;
+        match sent_as {
+            Some(name) => self.in_flight.contains_key(&keys::receipt(&self.me, &message, &by, &name)),
+            None => {
+                let all = keys::receipts(&self.me, &message, &by);
+                self.in_flight.keys().any(|key| all.admits(key))
+            }
+        }
     }
 }
 

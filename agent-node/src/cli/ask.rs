@@ -142,7 +142,10 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
     let found = artifacts::of(&done);
     let end = exit::of_state(state);
     let said = text_of(&done["status"]);
+    // What a brain says at its end is all there is then.
+    let is_all_said = found.is_empty() && end == Exit::Done && !said.is_empty() && !ask.plan;
     match (&ask.out, common.json) {
+        (_, false) if is_all_said => output::bytes(said.as_bytes())?,
         (Some(dir), is_json) => {
             if is_json {
                 output::json(&done)?;
@@ -151,10 +154,6 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         }
         (None, _) if ask.plan => {}
         (None, true) => output::json(&done)?,
-        // What a brain says at its end is all there is then.
-        (None, false) if found.is_empty() && end == Exit::Done && !said.is_empty() => {
-            output::bytes(said.as_bytes())?;
-        }
         (None, false) => artifacts::print(&found)?,
     }
     let said = output::plain(&said);

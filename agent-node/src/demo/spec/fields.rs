@@ -138,6 +138,10 @@ fn wish(phrase: &str) -> Option<(bool, &str)> {
         rest = after.trim_start();
     }
     let has = rest.strip_prefix("have ");
+    if has.is_none() && kind_named(rest).is_some() {
+        // A field of that name, and its type: "will text".
+        return None;
+    }
     // "can swim" is whether it can.
     let is_wish = said.iter().any(|word| may(word) && *word != "can" || must(word));
     let is_wish = is_wish || has.is_some() && said.contains(&"can");

@@ -2,7 +2,7 @@
 
 use super::{between::Between, *};
 use crate::{
-    agent::{Ack, Admit},
+    agent::{Ack, Admit, IsPending},
     conversation::ENOUGH_TO_FOLLOW,
 };
 use blackboard::store::Expectation;
@@ -203,6 +203,31 @@ async fn what_comes_while_a_step_is_written_is_the_next_step_and_answered_after_
     *scene.gate.lock().unwrap() = None;
     drop(scene.held);
     scene.running.stop(Duration::ZERO).await;
+}
+
+#[actix::test]
+async fn a_message_on_its_way_is_known_by_the_name_that_it_was_sent_under() {
+    let mut scene = Scene::begin().await;
+    let told = scene.update("m-1");
+    let writing = scene.commit().await;
+    let by = |name: &str| Principal::Agent(AgentId::parse(name).unwrap());
+    for (message, by, sent_as, expected) in [
+        ("m-1", by("manager-01"), None, true),
+        ("m-1", by("manager-01"), Some("manager-01"), true),
+        ("m-1", by("manager-01"), Some("manager-02"), false),
+        ("m-1", by("manager-02"), None, false),
+        ("m-2", by("manager-01"), None, false),
+    ] {
+        let (message, sent_as) = (
+            protocol::ids::MessageId::parse(message).unwrap(),
+            sent_as.map(|name| AgentId::parse(name).unwrap()),
+        );
+        let pending = IsPending { message, by, sent_as };
+        let said = format!("{pending:?}");
+        assert_eq!(scene.running.actors[0].send(pending).await.unwrap(), expected, "{said}");
+    }
+    drop(writing);
+    told.await.unwrap().unwrap();
 }
 
 #[actix::test]

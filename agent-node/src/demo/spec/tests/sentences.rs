@@ -168,6 +168,9 @@ fn what_a_thing_may_do_is_optional() {
         ("sometimes sleeps", "sleeps:List?"),
         ("must shine", "shine:String"),
         ("can swim", "can_swim:Boolean"),
+        ("will text", "will_text:String"),
+        ("might int", "might:Integer"),
+        ("must have date", "date:Date"),
         ("will", "will:String"),
         ("may", "may:String"),
     ] {

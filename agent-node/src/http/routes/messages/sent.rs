@@ -46,36 +46,50 @@ pub async fn get(
 ) -> Result<HttpResponse, Refusal> {
     let message: MessageId = id(&path)?;
     let name: Option<AgentId> = which.from_agent_id.as_deref().map(id).transpose()?;
-    let mut found = Vec::new();
-    for local in node.in_turn(&request) {
-        let those = match &name {
-            Some(name) => Filter::Exactly(keys::receipt(&local.id, &message, &by, name)),
-            None => keys::receipts(&local.id, &message, &by),
-        };
-        found.extend(newest(local, &those)?.into_iter().map(|record| (local, record)));
-    }
-    if let Some(((local, record), others)) = found.split_first() {
-        let mut answer = told(local, record, &message)?;
-        let others: Vec<Value> = others
-            .iter()
-            .take(MOST_OTHERS)
-            .map(|(local, record)| named(local, record))
-            .collect::<Result<_, _>>()?;
-        if !others.is_empty() {
-            answer["fromAgentId"] = json!(keys::sent_as(&record.key));
-            answer["others"] = json!(others);
-        }
+    if let Some(answer) = recorded(&node, &request, &by, &message, name.as_ref())? {
         return Ok(HttpResponse::Ok().json(answer));
     }
     for local in node.in_turn(&request) {
-        let pending = IsPending { message: message.clone(), by: by.clone().into_inner() };
+        let pending =
+            IsPending { message: message.clone(), by: by.clone().into_inner(), sent_as: name.clone() };
         if let Ok(Ok(true)) = tokio::time::timeout(node.ack(), local.actor.send(pending)).await {
             let seen = json!({ "messageId": message, "accepted": false, "recipient": local.id });
             return Ok(HttpResponse::Ok().json(seen));
         }
     }
+    // What was not recorded at the first look may have been before the agent was asked.
+    if let Some(answer) = recorded(&node, &request, &by, &message, name.as_ref())? {
+        return Ok(HttpResponse::Ok().json(answer));
+    }
     let under = name.map(|name| format!(" from {name}")).unwrap_or_default();
     Err(Problem::new(Reason::MessageNotFound, format!("no message {message}{under} of yours")).into())
+}
+
+/// What is recorded of it, if anything.
+fn recorded(
+    node: &Node,
+    request: &HttpRequest,
+    by: &Principal,
+    message: &MessageId,
+    name: Option<&AgentId>,
+) -> Result<Option<Value>, Problem> {
+    let mut found = Vec::new();
+    for local in node.in_turn(request) {
+        let those = match name {
+            Some(name) => Filter::Exactly(keys::receipt(&local.id, message, by, name)),
+            None => keys::receipts(&local.id, message, by),
+        };
+        found.extend(newest(local, &those)?.into_iter().map(|record| (local, record)));
+    }
+    let Some(((local, record), others)) = found.split_first() else { return Ok(None) };
+    let mut answer = told(local, record, message)?;
+    let others = others.iter().take(MOST_OTHERS).map(|(local, record)| named(local, record));
+    let others: Vec<Value> = others.collect::<Result<_, _>>()?;
+    if !others.is_empty() {
+        answer["fromAgentId"] = json!(keys::sent_as(&record.key));
+        answer["others"] = json!(others);
+    }
+    Ok(Some(answer))
 }
 
 /// The newest of the receipts that `those` admits, newest first: as many as are told of.
