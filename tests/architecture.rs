@@ -47,7 +47,8 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 }
 
 fn ours(of: &str) -> BTreeSet<String> {
-    let ours = ["protocol", "blackboard", "registry", "agent-node"].map(str::to_owned);
+    let ours =
+        ["protocol", "store-types", "blackboard", "registry", "engine", "agent-node"].map(str::to_owned);
     dependencies(of).into_iter().filter(|name| ours.contains(name)).collect()
 }
 
@@ -58,9 +59,11 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 #[test]
 fn crates_import_only_what_the_map_allows() {
     assert_eq!(ours("protocol"), set(&[]));
-    assert_eq!(ours("blackboard"), set(&["protocol"]));
+    assert_eq!(ours("store-types"), set(&["protocol"]));
+    assert_eq!(ours("blackboard"), set(&["protocol", "store-types"]));
     assert_eq!(ours("registry"), set(&["protocol", "blackboard"]));
-    assert_eq!(ours("agent-node"), set(&["protocol", "blackboard", "registry"]));
+    assert_eq!(ours("engine"), set(&["protocol", "store-types"]));
+    assert_eq!(ours("agent-node"), set(&["protocol", "blackboard", "registry", "engine"]));
 }
 
 #[test]
@@ -81,6 +84,53 @@ fn the_rules_know_no_runtime_no_actors_no_clock_and_no_chance() {
     let found: Vec<_> =
         dependencies("protocol").into_iter().filter(|name| banned.contains(&name.as_str())).collect();
     assert!(found.is_empty(), "protocol depends on {found:?}");
+    for folder in ["protocol/src", "blackboard/store-types/src", "agent-node/engine/src"] {
+        check_pure(folder);
+    }
+}
+
+/// Everything that `of` is built from, features resolved.
+fn resolved(of: &str) -> BTreeSet<String> {
+    let arguments = ["tree", "--offline", "--package", of, "--edges", "normal", "--prefix", "none"];
+    let output = Command::new(env!("CARGO")).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let names = String::from_utf8(output.stdout).unwrap();
+    names.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_engine_is_built_from_nothing_that_does_io() {
+    let banned = set(&[
+        "tokio",
+        "actix",
+        "actix-rt",
+        "actix-web",
+        "reqwest",
+        "rusqlite",
+        "uuid",
+        "rand",
+        "futures-util",
+    ]);
+    for package in ["engine", "store-types"] {
+        let found: Vec<_> = resolved(package).intersection(&banned).cloned().collect();
+        assert!(found.is_empty(), "{package} is built with {found:?}");
+    }
+}
+
+/// The files that may name an agent's actor: its own folder and who starts it. Everything else talks to it by messages.
+#[test]
+fn the_actor_of_an_agent_is_an_adapter() {
+    let mut lines = 0;
+    for (path, text) in sources("agent-node/src") {
+        if text.contains("AgentActor") && !path.contains("/tests") {
+            lines += text.lines().count();
+        }
+    }
+    assert!(lines < 2_400, "{lines} lines in files that name the actor");
+}
+
+/// Pure code has no clock, no I/O, no randomness and no `.await`.
+fn check_pure(folder: &str) {
     let words = [
         "SystemTime::now",
         "Instant::now",
@@ -93,8 +143,9 @@ fn the_rules_know_no_runtime_no_actors_no_clock_and_no_chance() {
         ".await",
         "async fn",
     ];
-    for (path, text) in sources("protocol/src") {
-        if path.ends_with("tests.rs") || path.contains("/tests/") {
+    for (path, text) in sources(folder) {
+        let is_for_tests = ["tests.rs", "/testing.rs", "/faults.rs"].iter().any(|name| path.ends_with(name));
+        if is_for_tests || path.contains("/tests/") {
             continue;
         }
         let rules = text.split("#[cfg(test)]").next().unwrap_or_default();
@@ -136,7 +187,9 @@ fn the_top_level_is_the_cards_list_and_what_the_tools_require() {
         "blackboard",
         "protocol",
         "deploy",
+        "docs",
         "tests",
+        "docs",
         "README.md",
         "LICENSE",
         "clippy.toml",

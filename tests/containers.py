@@ -260,7 +260,7 @@ def a_task_given_to_an_agent_that_cannot_do_it_is_done_by_one_that_can(mesh):
     check(builder_of(task) == "builder-fast", f"the usual winner did it: {builder_of(task)}")
     card = json.dumps(get(PORTS["reviewer"], "/.well-known/agent-card.json"))
     check(f"http://localhost:{PORTS['reviewer']}/" in card, f"its card names an address that the host can call: {card}")
-    code = next(a for a in task["artifacts"] if a["artifactId"] == "handler.rs")["parts"][0]["text"]
+    code = next(a for a in task["artifacts"] if a["artifactId"] == "src/main.rs")["parts"][0]["text"]
     check("species" in code and "reading" in code, "it is about what was asked for")
     eventually("it on the board", lambda: any(s["taskId"] == "t-1" for s in signals("task.complete")))
 
@@ -542,7 +542,7 @@ def static_binary():
     target = re.search(r"^host: (.*)$", run("rustc", "-vV").stdout, re.M).group(1)
     env = {**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static", "CARGO_PROFILE_DEV_DEBUG": "0"}
     print("    building a static binary", flush=True)
-    run("cargo", "build", "--locked", "--features", "grpc", "--target", target, "--bin", "mesh", cwd=ROOT, env=env, within=1500)
+    run("cargo", "build", "--locked", "--target", target, "--bin", "mesh", cwd=ROOT, env=env, within=1500)
     folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return folder / target / "debug" / "mesh"
 

@@ -296,7 +296,7 @@ def demo_agent(name, skill, *brain, bid="cost: 0, eta: 1s"):
 
 def a_task_through_an_agent_that_cannot_do_it(mesh, phoenix):
     front = mesh.node("front-01", "agents:\n  - { agent: front-01, skills: [front], brain: { echo: {} } }\n")
-    mesh.node("builder-01", demo_agent("builder-01", "implement-api", "rest-builder", "--style", "quick"))
+    mesh.node("builder-01", demo_agent("builder-01", "implement-api", "rest-builder"))
     mesh.node(
         "builder-02", demo_agent("builder-02", "implement-api", "rest-builder", bid="cost: 5, eta: 30min")
     )

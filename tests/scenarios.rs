@@ -21,7 +21,6 @@ mod scenarios {
     mod foreign_away;
     mod foreign_bounds;
     mod foreign_hosts;
-    #[cfg(feature = "grpc")]
     mod grpc;
     mod health;
     mod http;

@@ -10,8 +10,8 @@ pub mod scripted;
 
 use protocol::{
     card::Skill,
-    coordination::thought::{Progress, Prompt, TurnEnd},
     ids::{AgentId, ConversationId},
+    patterns::turn::{Progress, Prompt, TurnEnd},
     trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
@@ -34,13 +34,6 @@ pub type Turn = Pin<Box<dyn Future<Output = Result<TurnEnd, BrainError>> + Send>
 pub trait Brain: Send + Sync {
     /// Runs one turn.
     fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn;
-
-    /// The same turn at once, if it follows from the question alone: without I/O, without a pause, without anything that
-    /// lasts, and the same whenever it is asked again. The agent does nothing else meanwhile, and records question and
-    /// answer as one. `None` of a turn that has to be run.
-    fn at_once(&self, _prompt: &Prompt) -> Option<Said> {
-        None
-    }
 
     /// How long the turn that `ask` begins may take, for a brain whose turns have a bound of their own; the node's
     /// `thinkMs` for all others. A task's deadline goes before either.
@@ -143,7 +136,7 @@ fn with_stderr(stderr: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use protocol::{coordination::thought::About, ids::TaskId};
+    use protocol::{ids::TaskId, patterns::turn::TurnSubject};
 
     /// The first turn of a task.
     pub(crate) fn ask(description: &str) -> Ask {
@@ -152,7 +145,7 @@ pub(crate) mod tests {
             key: "agent-01:c:1:0".into(),
             prompt: Prompt {
                 turn: 1,
-                about: About::Task {
+                about: TurnSubject::Task {
                     task_id: TaskId::parse("t-1").unwrap(),
                     description: description.into(),
                     capability: None,

@@ -5,7 +5,6 @@ pub mod exit;
 mod artifacts;
 mod ask;
 mod award;
-mod bench;
 mod board;
 mod client;
 mod dlq;
@@ -91,8 +90,6 @@ enum Verb {
     Reset(reset::Reset),
     /// Make the secret that every process of a mesh shares.
     JoinSecret(join_secret::JoinSecret),
-    /// Measure what a mesh does on this machine, beside what the bare parts under it do.
-    Bench(bench::Bench),
     /// Run one of the demo's brains: one JSON line in, JSON lines out.
     Brain(Brain),
 }
@@ -124,11 +121,8 @@ enum Asking {
 
 #[derive(Debug, Args)]
 struct Brain {
-    /// Which.
+    /// planner, rest-builder, reviewer or orchestrator.
     name: String,
-    /// In which manner: the rest-builder has `thorough` and `quick`.
-    #[arg(long)]
-    style: Option<String>,
 }
 
 /// Runs the command line of this process.
@@ -157,9 +151,8 @@ pub fn main() -> ExitCode {
         Verb::Join(card) => return join::join(card),
         Verb::Registry(registry) => return serve::registry(registry),
         Verb::Blackboard(blackboard) => return serve::blackboard(blackboard),
-        Verb::Brain(Brain { name, style }) => return crate::demo::run(&name, style.as_deref()),
+        Verb::Brain(Brain { name }) => return crate::demo::run(&name),
         Verb::Validate(validate) => validate::validate(&common, &validate),
-        Verb::Bench(measured) => bench::bench(&common, measured),
         Verb::JoinSecret(asked) => join_secret::join_secret(&asked),
         Verb::Reset(reset) => reset::reset(&reset),
         Verb::Mesh(verb) => actix::System::new().block_on(run(&common, verb)),

@@ -9,6 +9,7 @@ mod fault;
 mod file;
 mod mesh;
 mod schema;
+mod text;
 mod tree;
 mod unknown;
 mod variables;
@@ -19,10 +20,10 @@ pub use mesh::{MeshConfig, Profile};
 pub use schema::schema;
 
 use crate::brain::{Brain, BrainError, echo::Echo, exec::Exec, foreign::ForeignConfig, scripted::Scripted};
-use crate::telemetry::capture::of_variable;
+use crate::telemetry::capture::{of_command, of_variable};
 use protocol::{
-    a2a::terms::Terms as A2aTerms,
-    card::{Card, Skill, Terms},
+    a2a::agent_policy::AgentPolicy,
+    card::{BidTerms, Card, Skill},
     ids::AgentId,
     limits::Limits,
 };
@@ -53,13 +54,13 @@ pub struct AgentConfig {
     /// Who thinks.
     pub brain: BrainConfig,
     /// What its bids are made of.
-    pub terms: Terms,
+    pub terms: BidTerms,
     /// Signal types it reacts to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
     /// Whether it takes requests that name no capability.
     pub open: bool,
     /// What it offers to A2A clients.
-    pub a2a: A2aTerms,
+    pub a2a: AgentPolicy,
     /// Its part in the team, for people.
     pub role: Option<String>,
     /// The port it listens at; the next free one if none.
@@ -92,7 +93,7 @@ impl BrainConfig {
         match self {
             Self::Exec { env, command, .. } => {
                 let named = env.iter().flat_map(|(name, value)| of_variable(name, value));
-                named.chain(of_variable("", &command.join(" "))).collect()
+                named.chain(of_command(command)).collect()
             }
             Self::Foreign(config) => {
                 config.credentials.0.values().map(|secret| secret.secret().to_owned()).collect()

@@ -1,26 +1,29 @@
-//! The demo team: brains that do real work on the text they are sent, without a network and without chance.
+//! The demo team: brains that plan, build and review REST APIs, without a network and without chance.
 //!
-//! Each is a pure function from what it is asked to what it says; [`run`] is the shell around them, and `mesh brain
+//! A request is read in the notation of [`notation`]. The planner gives the plan to whoever has `implement-api`; the
+//! builder writes a Rust crate, asks for a review, and writes it again with what the review asks for. The builder's
+//! drafts have no checks of values, no doc comments and no tests: those rules are the reviewer's, who finds what is
+//! missing by reading the code.
+//!
+//! Each brain is a pure function from what it is asked to what it says; [`run`] is the shell around them, and `mesh brain
 //! <name>` the command. The team itself is data: [`TEAM`].
 
+mod notation;
 mod orchestrator;
 mod planner;
 mod rest_builder;
 mod reviewer;
 
-mod asked;
-mod spec;
-mod words;
-
 use crate::brain::{Ask, lines::Said};
+use notation::{Plan, Unreadable};
 use protocol::{
-    artifact::{Artifact, Content, Part},
-    coordination::thought::{About, Progress, TurnEnd},
+    artifact::Artifact,
+    ids::{Address, Capability},
     json,
+    patterns::turn::{Progress, Reply, TurnEnd, TurnSubject},
 };
-use rest_builder::Style;
-use serde_json::Value;
 use std::{
+    borrow::Cow,
     io::{BufRead, Write},
     process::ExitCode,
 };
@@ -28,32 +31,37 @@ use std::{
 /// The demo team, in the form of a team file.
 pub const TEAM: &str = include_str!("demo/team.yaml");
 
-/// The brains there are.
+/// The names of the brains.
 pub const BRAINS: [&str; 4] = ["planner", "rest-builder", "reviewer", "orchestrator"];
 
-/// The most a question may weigh, bytes.
-const MAX_QUESTION: u64 = 16 << 20;
+const MAX_QUESTION_BYTES: u64 = 16 << 20;
 
-/// What one of the [`BRAINS`] says when it is asked; `None` if there is no such brain, or no such style of it.
+/// The id of the question for a request in the notation.
+const REQUEST: &str = "request-";
+
+/// The plan in its notation. A turn sees the answers since the last turn only, so the plan is kept as an artifact.
+const PLAN: &str = "plan.txt";
+
+/// What the brain `name` says to `ask`; `None` if there is no such brain.
 ///
-/// Signals are left to whoever is asked: whoever needs help asks for it, too.
-fn answer(name: &str, style: Option<&str>, ask: &Ask) -> Option<Vec<Said>> {
-    if let (About::Signal(_), true) = (&ask.prompt.about, BRAINS.contains(&name)) {
-        return Some(vec![Said::End(TurnEnd::Done { message: None })]);
-    }
-    match (name, style) {
-        ("planner", None) => Some(planner::answer(ask)),
-        ("rest-builder", style) => Some(rest_builder::answer(ask, Style::named(style)?)),
-        ("reviewer", None) => Some(reviewer::answer(ask)),
-        ("orchestrator", None) => Some(orchestrator::answer(ask)),
-        _ => None,
-    }
+/// It leaves signals alone: an agent that offers work or needs help also asks for it.
+fn answer(name: &str, ask: &Ask) -> Option<Vec<Said>> {
+    let brain = match name {
+        "planner" => planner::answer,
+        "rest-builder" => rest_builder::answer,
+        "reviewer" => reviewer::answer,
+        "orchestrator" => orchestrator::answer,
+        _ => return None,
+    };
+    Some(match ask.prompt.about {
+        TurnSubject::Signal(_) => vec![Said::End(TurnEnd::Done { message: None })],
+        TurnSubject::Task { .. } | TurnSubject::Help { .. } => brain(ask),
+    })
 }
 
-/// Runs the brain `name`: one question from standard input, its answer to standard output. `style` is
-/// `thorough` (the default) or `quick`, and only the rest-builder has one.
-pub fn run(name: &str, style: Option<&str>) -> ExitCode {
-    match turn(name, style, std::io::stdin().lock(), std::io::stdout().lock()) {
+/// Runs the brain `name`: one question from standard input, its answer to standard output.
+pub fn run(name: &str) -> ExitCode {
+    match turn(name, std::io::stdin().lock(), std::io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("mesh brain {name}: {problem}");
@@ -62,23 +70,64 @@ pub fn run(name: &str, style: Option<&str>) -> ExitCode {
     }
 }
 
-fn turn(name: &str, style: Option<&str>, input: impl BufRead, mut output: impl Write) -> Result<(), String> {
+fn turn(name: &str, input: impl BufRead, mut output: impl Write) -> Result<(), String> {
     let mut question = String::new();
-    let mut input = input.take(MAX_QUESTION);
+    let mut input = input.take(MAX_QUESTION_BYTES);
     input.read_line(&mut question).map_err(|error| format!("reading the question: {error}"))?;
-    // What peers sent stands deeper in the question than it stood in their messages.
+    // What peers sent is nested deeper in the question than in their messages.
     let value = json::parse(question.as_bytes(), 2 * json::MAX_DEPTH).map_err(|problem| {
         format!("expected one line of JSON, the question, on standard input: {problem}")
     })?;
     let ask: Ask = serde_json::from_value(value).map_err(|error| format!("the question: {error}"))?;
-    let said = answer(name, style, &ask).ok_or_else(|| {
-        let style = style.map(|style| format!(" in the style {style:?}")).unwrap_or_default();
-        format!("there is no brain {name:?}{style}; there are {}, and rest-builder has the styles thorough and quick", BRAINS.join(", "))
-    })?;
+    let said = answer(name, &ask)
+        .ok_or_else(|| format!("there is no brain {name:?}; there are {}", BRAINS.join(", ")))?;
     for line in said.iter().filter_map(Said::line) {
         writeln!(output, "{line}").map_err(|error| format!("writing the answer: {error}"))?;
     }
     output.flush().map_err(|error| format!("writing the answer: {error}"))
+}
+
+/// The request: the newest answer to the question for one, the plan of an earlier turn, or what the task or the peer says.
+fn request(ask: &Ask) -> Cow<'_, str> {
+    let plan = ask.prompt.produced.iter().find(|artifact| name(artifact) == PLAN);
+    match (replies(ask, REQUEST).last(), plan, &ask.prompt.about) {
+        (Some(reply), _, _) => reply.text.as_str().into(),
+        (None, Some(plan), _) => plan.as_text().into(),
+        (None, None, TurnSubject::Task { description, .. }) => description.into(),
+        (None, None, TurnSubject::Help { question, .. }) => question.into(),
+        (None, None, TurnSubject::Signal(_)) => "".into(),
+    }
+}
+
+/// The plan that the request describes. The error is the turn's end: a question if nothing is named, else a failure.
+fn plan(ask: &Ask) -> Result<Plan, Vec<Said>> {
+    if let TurnSubject::Help { .. } = ask.prompt.about {
+        return Err(vec![failed("this takes a task, not a question")]);
+    }
+    notation::read(&request(ask)).map_err(|unreadable| match unreadable {
+        Unreadable::NothingNamed => vec![question(ask, format!("What shall I build? {}", notation::usage()))],
+        Unreadable::Invalid(problem) => vec![failed(format!("{problem}. {}", notation::usage()))],
+    })
+}
+
+fn artifacts(ask: &Ask) -> &[Artifact] {
+    match &ask.prompt.about {
+        TurnSubject::Task { artifacts, .. } | TurnSubject::Help { artifacts, .. } => artifacts,
+        TurnSubject::Signal(_) => &[],
+    }
+}
+
+/// The replies to what was asked under ids that begin with `prefix`, in the order in which it was asked.
+fn replies<'a>(ask: &'a Ask, prefix: &'a str) -> impl DoubleEndedIterator<Item = &'a Reply> {
+    ask.prompt.answers.iter().filter(move |reply| reply.id.starts_with(prefix))
+}
+
+fn plan_file(plan: &Plan) -> Said {
+    artifact(Artifact::text(PLAN, "text/plain", format!("{plan}\n")))
+}
+
+fn name(artifact: &Artifact) -> &str {
+    artifact.name.as_deref().unwrap_or(&artifact.artifact_id)
 }
 
 fn status(message: impl Into<String>) -> Said {
@@ -89,9 +138,22 @@ fn artifact(artifact: Artifact) -> Said {
     Said::Progress(Progress::Artifact { artifact, append: false, last_chunk: true })
 }
 
-fn data_artifact(name: &str, data: Value) -> Artifact {
-    let part = Part { media_type: Some("application/json".into()), ..Part::new(Content::Data(data)) };
-    Artifact { parts: vec![part], ..Artifact::text(name, "application/json", "") }
+fn question(ask: &Ask, text: String) -> Said {
+    Said::Progress(Progress::Question { id: format!("{REQUEST}{}", ask.prompt.turn), text, auth: false })
+}
+
+/// A task for whoever has `capability`, with the artifacts that this one came with.
+fn delegate(ask: &Ask, id: String, capability: Capability, description: String) -> Said {
+    let artifacts = artifacts(ask).iter().map(|artifact| artifact.artifact_id.clone()).collect();
+    let to = Address::Capability(capability);
+    Said::Progress(Progress::Delegate { id, to, capability: None, description, input: None, artifacts })
+}
+
+/// The result of a delegated task as this task's own.
+fn pass_on(reply: &Reply) -> Vec<Said> {
+    let mut said: Vec<Said> = reply.artifacts.iter().cloned().map(artifact).collect();
+    said.push(if reply.ok { done(reply.text.clone()) } else { failed(reply.text.clone()) });
+    said
 }
 
 fn done(message: impl Into<String>) -> Said {

@@ -1,21 +1,13 @@
-//! The gRPC binding of A2A (A2A §10): the same operations as over HTTP, on a port that the whole node has. Only words are
-//! translated here; what a call may do and what it does is decided where HTTP's bindings decide it.
+//! The gRPC binding of A2A (A2A §10): the same operations as over HTTP, on a port of the whole node. This module only
+//! translates; what a call may do and what it does is decided where the HTTP bindings decide it.
 //!
-//! In reading order: `door` takes connections, `gate` lets calls in, `service` is one call, `read` turns what it asks into
-//! ProtoJSON, which all bindings read alike, `write` turns what comes of it into protobuf, `status` what went wrong.
+//! In reading order: `listener` takes connections, `call` admits and answers one call, `schema` turns protobuf into the
+//! ProtoJSON that all bindings read and back, `status` turns errors into statuses and back.
 
-mod door;
-mod gate;
-mod service;
+mod call;
+mod listener;
 
-pub(crate) mod read;
+pub(crate) mod schema;
 pub(crate) mod status;
-mod write;
 
-pub(crate) mod codec;
-pub mod wire;
-
-#[cfg(test)]
-mod tests;
-
-pub use door::Server;
+pub use listener::Server;

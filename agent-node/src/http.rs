@@ -5,6 +5,7 @@ pub mod edge;
 pub mod events;
 mod headers;
 pub mod leaving;
+pub mod node_state;
 pub mod prefer;
 pub mod routes;
 pub mod server;

@@ -5,13 +5,10 @@
 //!
 //! In reading order, the life of a request:
 
-#[cfg(feature = "grpc")]
 pub mod grpc;
 pub mod http;
 
 pub mod agent;
-
-pub mod conversation;
 
 pub mod brain;
 
@@ -19,6 +16,8 @@ pub mod outbox;
 
 pub mod artifacts;
 pub mod clock;
+pub mod inbox;
+mod journal;
 pub mod latest;
 pub mod peers;
 pub mod tasks;
@@ -28,6 +27,5 @@ pub mod node;
 
 pub mod demo;
 
-pub mod bench;
 pub mod cli;
 pub mod telemetry;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 /// A message is many small allocations that change threads: with this one, acceptance gains about a tenth against bare
-/// HTTP (`mesh bench accept`), for some 10 MiB at rest.
+/// HTTP (`cargo run --release -p bench accept`), for some 10 MiB at rest.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

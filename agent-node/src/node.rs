@@ -1,5 +1,6 @@
 //! The one place where parts are chosen and joined: store, registry, board, agents, and the server before them.
 
+mod arbiters;
 mod calls;
 mod checks;
 mod follow;
@@ -16,31 +17,35 @@ mod replica;
 pub mod services;
 mod setup;
 
-pub use setup::{Seat, Service, Setup};
+pub use services::Service;
+pub use setup::{Seat, Setup};
 
 use crate::{
-    agent::{AgentActor, Parts, Pulse, Sweep, newest_time},
+    agent::{AgentActor, AgentParts, AgentStatus, Sweep},
     brain::{PeerSkill, coordinator::Coordinator},
     clock::Clock,
     http::{
-        a2a::{self, Face},
-        edge::{Auth, Callers, Edge},
+        a2a::{self, face::Face, listed::Listed},
+        edge::{Auth, Callers, Edge, Front},
         leaving::Leaving,
-        routes::{self, Local, Node},
-        server::{Front, server},
+        node_state::{HostedAgent, Looked, Node},
+        routes,
+        server::server,
     },
+    inbox::Locals,
     latest::Latest,
     outbox::{
-        Ways,
+        Transports,
         outside::{self, Outside},
         webhooks::{Pusher, Seal},
     },
-    peers::{Locals, Peers},
+    peers::Peers,
     telemetry::Telemetry,
 };
 use actix::{Actor, Addr};
 use actix_web::{dev::ServerHandle, web};
 use anyhow::Context as _;
+use arbiters::Arbiters;
 use blackboard::{
     board::{Board, BoardConfig, Clock as BoardClock},
     client::{Backoff, Blackboard},
@@ -50,7 +55,7 @@ use blackboard::{
 use late::Late;
 use presence::Presence;
 use protocol::{
-    a2a::terms::Schemes,
+    a2a::agent_policy::CallerSchemes,
     ids::AgentId,
     principal::Principal,
     problem::Reason,
@@ -84,7 +89,7 @@ pub struct Running {
     calls: Option<calls::Server>,
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
     presences: Vec<Presence>,
-    pulses: Vec<Arc<Pulse>>,
+    statuses: Vec<Arc<AgentStatus>>,
     actors: Vec<Addr<AgentActor>>,
     pushers: Vec<Addr<Pusher>>,
     telemetry: Telemetry,
@@ -125,7 +130,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let owned = |owner: &str| -> Shared { Arc::new(Owned::new(setup.store.clone(), owner)) };
     let mut base = NodeTime::default();
     for seat in &setup.seats {
-        let newest = newest_time(owned(seat.id.as_str()).as_ref(), &seat.id);
+        let newest = engine::newest_time(owned(seat.id.as_str()).as_ref(), &seat.id);
         base = base.max(newest.with_context(|| format!("the journal of {} can't be read", seat.id))?);
     }
     let clock = Clock::from(base);
@@ -154,7 +159,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         }
         Service::At(_) | Service::Told => None,
     };
-    let services_known = Arc::new(services::Known::new(&setup, &wire));
+    let services_known = Arc::new(services::Known::new(setup.registry.clone(), setup.board.clone(), &wire));
     let board_for = |id: &AgentId| match (&board_here, &setup.board) {
         (Some(board), _) => Blackboard::local(board.clone()),
         (None, Service::At(_) | Service::Told) => {
@@ -194,7 +199,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let peers = Arc::new(Peers::default());
     let locals = Arc::new(Locals::default());
     let callers = Callers::new(&setup.callers);
-    let schemes = Schemes { needed: !setup.listen.is_loopback(), ..callers.schemes() };
+    let schemes = CallerSchemes { needed: !setup.listen.is_loopback(), ..callers.schemes() };
+    let mut arbiters = Arbiters::for_agents(setup.seats.len());
     let mut local = BTreeMap::new();
     let mut presences = Vec::new();
     for seat in &setup.seats {
@@ -205,10 +211,10 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             description: seat.description.clone(),
             skills: seat.skills.clone(),
         });
-        let pulse = Arc::new(Pulse::default());
+        let status = Arc::new(AgentStatus::default());
         let key = keys.get(&seat.id).context("every seat has a key")?.clone();
         let store = owned(seat.id.as_str());
-        let ways = Ways {
+        let transports = Transports {
             locals: locals.clone(),
             peers: peers.clone(),
             wire: signed(&seat.id, Reason::Overloaded),
@@ -217,8 +223,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             limits: limits.clone(),
             telemetry: setup.telemetry.clone(),
         };
-        let wire = ways.wire.clone();
-        let parts = Parts {
+        let wire = transports.wire.clone();
+        let parts = AgentParts {
             card: card.get(),
             brain: seat.brain.clone(),
             coordinator: Arc::new(Coordinator::new(
@@ -230,23 +236,23 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             )),
             store: store.clone(),
             clock,
-            ways,
+            transports,
             limits: limits.clone(),
             subscribe: seat.subscribe.clone(),
             auction: setup.auction.clone(),
-            patience: setup.patience,
+            timeouts: setup.patience,
             telemetry: setup.telemetry.clone(),
             is_direct: seat.a2a.direct,
-            pulse: pulse.clone(),
+            status: status.clone(),
             fatal: Arc::new(die),
         };
-        let actor = AgentActor::new(parts).start();
+        let actor = arbiters.start(parts);
         sweep_now_and_then(&actor, limits.sweep());
         if let Some(waits) = &seat.waits {
-            pulse.wait(Some(waits.why.clone()));
+            status.wait(Some(waits.why.clone()));
         }
         let presence =
-            registry_for(&seat.id).map(|registry| Presence::keep(registry, card.clone(), pulse.clone()));
+            registry_for(&seat.id).map(|registry| Presence::keep(registry, card.clone(), status.clone()));
         let nudge = presence.as_ref().map(Presence::nudge);
         presences.extend(presence);
         let seal = Seal::of(&key);
@@ -254,8 +260,8 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         let interface = grpc.as_ref().map(|(_, address)| calls::interface(&setup, *address, &seat.id));
         let face = Latest::new(Face::new(&card.get(), seat.a2a.clone(), schemes, interface.clone(), &key));
         let outside = outside.clone();
-        let (id, listed) = (seat.id.clone(), a2a::Listed::default());
-        let one = Local { id, actor, store, wire, card, pulse, key, face, pusher, outside, listed };
+        let (id, listed) = (seat.id.clone(), Listed::default());
+        let one = HostedAgent { id, actor, store, wire, card, status, key, face, pusher, outside, listed };
         if let Some(waits) = seat.waits.clone() {
             Late { local: one.clone(), me, schemes, interface, nudge }.wait(waits);
         }
@@ -271,7 +277,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         peers.first_view(&ids, FIRST_VIEW).await;
     }
 
-    let pulses = local.values().map(|local| local.pulse.clone()).collect();
+    let statuses = local.values().map(|local| local.status.clone()).collect();
     let actors = local.values().map(|local| local.actor.clone()).collect();
     let pushers = local.values().map(|local| local.pusher.clone()).collect();
     let serves = {
@@ -309,7 +315,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         limits,
         clock,
         telemetry: setup.telemetry.clone(),
-        looked: routes::metrics::Looked {
+        looked: Looked {
             board: board_here.clone(),
             registry: registry_actor.clone().map(Registry::local),
             store: setup.gauge.clone(),
@@ -361,7 +367,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         calls,
         ended,
         presences,
-        pulses,
+        statuses,
         actors,
         pushers,
         telemetry,
@@ -390,7 +396,7 @@ fn sweep_now_and_then(actor: &Addr<AgentActor>, every: Duration) {
 /// The store has failed: nothing more is acknowledged, and a restart recovers what is true.
 fn die(why: &str) {
     tracing::error!("{why}");
-    crate::telemetry::say(tracing::Level::ERROR, &format!("mesh: {why}"));
+    crate::telemetry::print_line(tracing::Level::ERROR, &format!("mesh: {why}"));
     std::process::exit(74);
 }
 

@@ -1,13 +1,12 @@
 //! What an agent knows of the others: the registry's view, cached, so that peers go on talking when the registry is
 //! away.
 
-use crate::agent::Admit;
-use actix::Recipient;
 use dashmap::DashMap;
+use engine::Whereabouts;
 use protocol::{
     card::Card,
-    coordination::{Candidate, contract_net::track_record::TrackRecord},
     ids::{AgentId, Capability},
+    patterns::Candidate,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,16 +41,6 @@ pub struct Missed {
     pub whom: AgentId,
     /// Which life of it.
     pub incarnation: u64,
-}
-
-/// Where a peer can be reached.
-pub enum Whereabouts {
-    /// At this endpoint.
-    At(String),
-    /// It was there, and left.
-    Departed,
-    /// Never heard of.
-    Unknown,
 }
 
 /// The cached view.
@@ -108,6 +97,17 @@ impl Peers {
         self.synced.load(Ordering::Acquire)
     }
 
+    /// Waits until the whole view has been seen.
+    pub async fn synced(&self) {
+        loop {
+            let arrived = self.arrived.notified();
+            if self.is_synced() {
+                return;
+            }
+            arrived.await;
+        }
+    }
+
     /// Waits until the whole view has been seen, and all of `these` in it, at most this long.
     pub async fn first_view(&self, these: &[AgentId], patience: std::time::Duration) {
         let seen = async {
@@ -149,12 +149,9 @@ impl Peers {
         self.all.contains_key(agent)
     }
 
-    /// Everyone who could be asked for `capability`, in the order of their ids.
-    pub fn candidates(
-        &self,
-        capability: &Capability,
-        records: &BTreeMap<AgentId, TrackRecord>,
-    ) -> Vec<Candidate> {
+    /// Everyone who could be asked for `capability`, in the order of their ids. What track record each has, only the
+    /// asking agent knows.
+    pub fn candidates(&self, capability: &Capability) -> Vec<Candidate> {
         let having = self.by_capability.get(capability).map(|having| having.clone()).unwrap_or_default();
         let candidate = |id: &AgentId| {
             let peer = self.all.get(id)?.clone();
@@ -162,7 +159,7 @@ impl Peers {
                 card: peer.card.as_ref().clone(),
                 running: peer.running,
                 is_alive: peer.is_alive,
-                track_record: records.get(id).cloned().unwrap_or_default().value(),
+                track_record: 0.0,
             })
         };
         having.iter().filter_map(candidate).collect()
@@ -195,20 +192,4 @@ impl Peers {
 
 fn capabilities(card: &Card) -> BTreeSet<Capability> {
     card.skills.iter().flat_map(|skill| std::iter::once(&skill.id).chain(&skill.tags)).cloned().collect()
-}
-
-/// The agents of this node, reached without a socket; each by the same admission as over HTTP.
-#[derive(Default)]
-pub struct Locals(DashMap<AgentId, Recipient<Admit>>);
-
-impl Locals {
-    /// Takes an agent in.
-    pub fn add(&self, agent: AgentId, inbox: Recipient<Admit>) {
-        self.0.insert(agent, inbox);
-    }
-
-    /// The inbox of an agent of this node.
-    pub fn get(&self, agent: &AgentId) -> Option<Recipient<Admit>> {
-        self.0.get(agent).map(|inbox| inbox.clone())
-    }
 }

@@ -3,42 +3,23 @@
 pub mod follow;
 mod reply;
 
+pub use engine::tasks::find;
+use engine::{
+    content,
+    records::{Step, TaskRow, keys},
+};
 pub use reply::reply;
 
-use crate::conversation::{
-    record::{Step, TaskRow, keys},
-    spill,
-};
-use blackboard::store::{Error, Filter, Key, Record, Revision, Store};
+use blackboard::store::{Error, Record, Revision, Store};
 use protocol::{
     a2a::event::{ArtifactUpdate, StatusUpdate, StreamResponse},
-    coordination::{Effect, Update},
     ids::{AgentId, ConversationId, TaskId},
+    patterns::{Effect, Update},
     principal::Principal,
     task::Task,
     time::WallTime,
 };
 use serde_json::Value;
-
-/// The task of that id which `by` may see: its own before one it takes part in.
-pub fn find(
-    store: &dyn Store,
-    me: &AgentId,
-    task: &TaskId,
-    by: &Principal,
-) -> Result<Option<TaskRow>, Error> {
-    if let Some(record) = store.latest(&keys::task(me, task, by))? {
-        return spill::decode(me, store, &record.value).map(Some);
-    }
-    let filter = Filter::One(Key::new(&[me.as_str(), "task", task.as_str()]));
-    for record in store.read(&filter, 0, 64)?.into_iter().rev() {
-        let row: TaskRow = spill::decode(me, store, &record.value)?;
-        if row.task.is_visible_to(by) {
-            return Ok(Some(row));
-        }
-    }
-    Ok(None)
-}
 
 /// The task of that id which `by` may see, and the revision of its journal it was seen at: whatever happens after that
 /// revision is not in it, whatever happened before is.
@@ -65,8 +46,8 @@ pub fn snapshot(
 /// The newest `limit` tasks that `by` may see, newest change first.
 pub fn list(store: &dyn Store, me: &AgentId, by: &Principal, limit: usize) -> Result<Vec<Task>, Error> {
     let mut seen = std::collections::VecDeque::new();
-    crate::agent::every(store, &keys::all(me, "task"), |record| {
-        let row: TaskRow = spill::decode(me, store, &record.value)?;
+    crate::journal::every(store, &keys::all(me, "task"), |record| {
+        let row: TaskRow = content::decode(me, store, &record.value)?;
         if row.task.is_visible_to(by) {
             seen.push_back(row.task);
             if seen.len() > limit {
@@ -81,13 +62,13 @@ pub fn list(store: &dyn Store, me: &AgentId, by: &Principal, limit: usize) -> Re
 /// The award record of a task: from its open conversation, or as it was when it ended.
 pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> Result<Option<Value>, Error> {
     if let Some(record) = store.latest(&keys::state(me, conversation))? {
-        let state: crate::conversation::record::State = spill::decode(me, store, &record.value)?;
+        let state: engine::records::State = content::decode(me, store, &record.value)?;
         if let Some(award) = state.pattern.award() {
             return Ok(serde_json::to_value(award).ok());
         }
     }
     match store.latest(&keys::award(me, conversation))? {
-        Some(record) => spill::decode(me, store, &record.value).map(Some),
+        Some(record) => content::decode(me, store, &record.value).map(Some),
         None => Ok(None),
     }
 }
@@ -104,7 +85,7 @@ pub struct Seen {
 
 /// What a step of a task's journal shows.
 pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) -> Result<Vec<Seen>, Error> {
-    let step: Step = spill::decode(me, store, &record.value)?;
+    let step: Step = content::decode(me, store, &record.value)?;
     let at = step.events.last().map_or(task.created_at, |event| event.wall);
     let shown = step.effects.into_iter().filter_map(|effect| match effect {
         Effect::Update(update) => Some((shown(task, update, at), false)),
@@ -113,22 +94,22 @@ pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) ->
             Some((StreamResponse::Message(Box::new(answered.answer_a2a())), true))
         }
         Effect::Finish(outcome) => Some((status_update(task, &outcome.status, at), true)),
-        Effect::Tell(_)
-        | Effect::Resend(_)
-        | Effect::Think { .. }
-        | Effect::StopThinking
+        Effect::Send(_)
+        | Effect::Resend { .. }
+        | Effect::RunTurn { .. }
+        | Effect::StopTurn
         | Effect::Publish { .. }
         | Effect::Claim { .. }
         | Effect::Release { .. }
-        | Effect::ClaimOpen { .. }
-        | Effect::RenewOpen { .. }
-        | Effect::CloseOpen { .. }
-        | Effect::ReleaseOpen { .. }
-        | Effect::TakeOn { .. }
+        | Effect::ClaimOpenTask { .. }
+        | Effect::RenewOpenTask { .. }
+        | Effect::CloseOpenTask { .. }
+        | Effect::ReleaseOpenTask { .. }
+        | Effect::TrackTask { .. }
         | Effect::FindPeers { .. }
-        | Effect::WakeAt { .. }
-        | Effect::Forget { .. }
-        | Effect::AskHuman { .. }
+        | Effect::SetTimer { .. }
+        | Effect::ClearTimer { .. }
+        | Effect::AskPerson { .. }
         | Effect::Assign { .. } => None,
     });
     Ok(shown

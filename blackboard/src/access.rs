@@ -1,7 +1,6 @@
 //! Who may say what on the board. Pure. Who is registered is an argument: the board knows it from what the registry
 //! publishes ([`crate::attendance`]).
 
-use crate::signals;
 use protocol::{
     ids::AgentId,
     principal::Principal,
@@ -22,7 +21,7 @@ pub fn may_publish(
     is_registered: impl Fn(&AgentId) -> bool,
 ) -> Result<(), Problem> {
     speaks_as(by, &signal.from, "from", is_registered)?;
-    if signals::is_own(signal) {
+    if signal.is_boards_own() {
         let message = format!("id: {} begins as the board's own do", signal.id);
         return Err(Problem::new(Reason::InvalidField, message).with("field", "id"));
     }

@@ -11,10 +11,10 @@ use crate::{
 use actix::prelude::*;
 use protocol::{
     ids::{AgentId, TaskId},
-    lasting::Lasting,
+    log_throttle::LogThrottle,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Posted, Selector, Signal},
+    signal::{Selector, Signal, SignalRecord},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -37,7 +37,7 @@ use messages::{Change, Look, Publish, Show};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Page {
     /// Oldest first.
-    pub signals: Vec<Posted>,
+    pub signals: Vec<SignalRecord>,
     /// The cursor of the next page: everything up to it has been looked at.
     pub next: Revision,
 }
@@ -129,7 +129,7 @@ impl Board {
                 in_flight: 0,
                 counts: Counts::default(),
                 feed: feed.clone(),
-                unfreed: Lasting::default(),
+                unfreed: LogThrottle::default(),
                 life,
             };
             Ok(Live { actor: actor.start(), feed })
@@ -250,7 +250,7 @@ pub struct BlackboardActor {
     counts: Counts,
     feed: Arc<Feed>,
     /// Whether claims that ran out can be freed.
-    unfreed: Lasting,
+    unfreed: LogThrottle,
     life: Life,
 }
 

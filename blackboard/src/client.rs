@@ -10,7 +10,7 @@ use protocol::{
     ids::{AgentId, TaskId},
     principal::Principal,
     problem::Problem,
-    signal::{Posted, Selector, Signal},
+    signal::{Selector, Signal, SignalRecord},
 };
 use std::{pin::Pin, time::Duration};
 
@@ -20,7 +20,7 @@ mod remote;
 pub use remote::{Backoff, Base};
 
 /// Signals as they come. It holds a page at most, however slowly it is read; after an error it ends.
-pub type Signals = Pin<Box<dyn Stream<Item = Result<Posted, Problem>> + Send>>;
+pub type Signals = Pin<Box<dyn Stream<Item = Result<SignalRecord, Problem>> + Send>>;
 
 /// The blackboard, wherever it is. Cheap to clone.
 #[derive(Clone)]

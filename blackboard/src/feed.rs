@@ -10,7 +10,7 @@ use crate::{
 use bytes::Bytes;
 use protocol::{
     problem::{Problem, Reason},
-    signal::{Posted, Selector},
+    signal::{Selector, SignalRecord},
 };
 use std::{
     collections::VecDeque,
@@ -24,7 +24,7 @@ use tokio::{sync::watch, task::AbortHandle};
 /// A signal and how it goes over the wire.
 #[derive(Debug)]
 pub(crate) struct Event {
-    pub posted: Posted,
+    pub posted: SignalRecord,
     pub frame: Bytes,
 }
 

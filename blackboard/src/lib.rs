@@ -8,6 +8,7 @@ pub mod store;
 
 pub mod access;
 mod attendance;
+pub mod claim_writes;
 pub mod claims;
 pub mod signals;
 

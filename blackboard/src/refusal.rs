@@ -1,6 +1,5 @@
 //! The one place where a [`Problem`] becomes an HTTP answer, on every route of every service.
 
-use crate::store;
 use actix_web::{HttpResponse, ResponseError, http::StatusCode, http::header};
 use protocol::problem::{Problem, Reason};
 use std::fmt;
@@ -38,30 +37,5 @@ impl ResponseError for Refusal {
             answer.insert_header((header::ALLOW, allow.as_str()));
         }
         answer.json(self.0.body())
-    }
-}
-
-impl From<store::Error> for Problem {
-    fn from(error: store::Error) -> Self {
-        let reason = match &error {
-            store::Error::Full => Reason::Overloaded,
-            store::Error::StorageFull => Reason::StorageFull,
-            store::Error::Trimmed { .. } => Reason::Trimmed,
-            store::Error::Unknown(_) | store::Error::Closed(_) => Reason::StoreUnavailable,
-            store::Error::Conflict { .. } | store::Error::Corrupt { .. } | store::Error::Refused(_) => {
-                Reason::Internal
-            }
-        };
-        let problem = Self::new(reason, error.to_string());
-        match error {
-            store::Error::Trimmed { floor } => problem.with("floor", floor),
-            store::Error::Conflict { .. }
-            | store::Error::Full
-            | store::Error::StorageFull
-            | store::Error::Corrupt { .. }
-            | store::Error::Unknown(_)
-            | store::Error::Closed(_)
-            | store::Error::Refused(_) => problem,
-        }
     }
 }

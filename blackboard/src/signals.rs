@@ -2,14 +2,14 @@
 
 use crate::{
     access::BOARD,
-    store::{Batch, Expectation, Filter, Key, Record, Write},
+    store::{Batch, Expectation, Filter, Key, Record, Revision, Snapshot, Write},
 };
 use bytes::Bytes;
 use protocol::{
     ids::{AgentId, Digest, MessageId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Posted, SIGNAL_TYPES, Selector, Signal, SignalType},
+    signal::{BOARD_ID_PREFIX, SIGNAL_TYPES, Selector, Signal, SignalRecord, SignalType},
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -17,10 +17,6 @@ use serde_json::{Map, Value};
 
 /// The owner of the board's keys.
 pub const OWNER: &str = "board";
-/// The member of `refs` by which a task that is offered again names whoever offered it first.
-pub const PUBLISHER: &str = "publisher";
-/// How the ids of the board's own signals begin; nobody else may give one such an id.
-const OWN: &str = "board:";
 const LOG: &str = "signal";
 const SEEN: &str = "seen";
 const OFFERS: &str = "offer";
@@ -34,10 +30,14 @@ pub(crate) struct Seen {
 
 /// A signal as it will be written.
 #[derive(Debug, Clone)]
-pub(crate) struct Writing {
+pub struct Writing {
+    /// All that is written; the signal itself comes last.
     pub batch: Batch,
+    /// Where a repeat is recognised.
     pub seen: Key,
+    /// The log that the signal goes to.
     pub log: Key,
+    /// The digest of the signal.
     pub digest: Digest,
 }
 
@@ -108,12 +108,7 @@ pub fn check(selector: &Selector) -> Result<(), Problem> {
 }
 
 /// The commit that puts `signal` on the board, once. The signal's own record comes last.
-pub(crate) fn writing(
-    by: &Principal,
-    signal: &Signal,
-    now: WallTime,
-    max_bytes: usize,
-) -> Result<Writing, Problem> {
+pub fn writing(by: &Principal, signal: &Signal, now: WallTime, max_bytes: usize) -> Result<Writing, Problem> {
     if let Err(bad) = MessageId::parse(&signal.id) {
         return Err(Problem::new(Reason::InvalidField, format!("id: {bad}")).with("field", "id"));
     }
@@ -135,6 +130,29 @@ pub(crate) fn writing(
     Ok(Writing { batch, seen, log, digest })
 }
 
+/// Where the signal of this digest that `seen` remembers was written first; `None` if it is not remembered. The two are one
+/// commit, the signal comes right after.
+pub fn first(
+    store: &(impl Snapshot + ?Sized),
+    seen: &Key,
+    log: Key,
+    digest: Digest,
+) -> Result<Option<Revision>, Problem> {
+    let Some(row) = store.latest(seen)? else { return Ok(None) };
+    let known: Seen = serde_json::from_slice(&row.value)
+        .map_err(|error| Problem::new(Reason::Internal, format!("{seen} holds no repeat row: {error}")))?;
+    let after = store.read(&Filter::Exactly(log), row.revision, 1)?;
+    let next = after.first().filter(|record| Digest::of(&record.value) == known.digest);
+    let revision = next.map_or(row.revision + 1, |record| record.revision);
+    if known.digest != digest {
+        let message = "a signal with this id and other content is on the board";
+        return Err(Problem::new(Reason::MessageIdReused, message)
+            .with("field", "id")
+            .with("revision", revision));
+    }
+    Ok(Some(revision))
+}
+
 /// What the board itself tells of a claim: `kind` about `task`, in the name of `from` (the board, if nobody is named).
 /// The capability is that of the task's last offer.
 pub(crate) fn of_claim(
@@ -148,7 +166,7 @@ pub(crate) fn of_claim(
 ) -> Signal {
     let board = || AgentId::parse(BOARD).unwrap_or_else(|_| unreachable!("the board's name is an id"));
     Signal {
-        id: format!("{OWN}{kind}:{task}:{basis}"),
+        id: format!("{BOARD_ID_PREFIX}{kind}:{task}:{basis}"),
         kind,
         from: from.cloned().unwrap_or_else(board),
         subject: offer.and_then(|offer| offer.subject.clone()),
@@ -157,11 +175,6 @@ pub(crate) fn of_claim(
         refs,
         at: now,
     }
-}
-
-/// Whether the board itself tells it, in whosever name.
-pub fn is_own(signal: &Signal) -> bool {
-    signal.id.starts_with(OWN)
 }
 
 /// The writes that put a signal of the board's own into the log, and remember when.
@@ -173,9 +186,9 @@ pub(crate) fn own(signal: &Signal) -> Result<[Write; 2], Problem> {
 }
 
 /// The signal that a record holds; `None` if it holds none.
-pub fn posted(record: &Record) -> Option<Posted> {
+pub fn posted(record: &Record) -> Option<SignalRecord> {
     let signal = serde_json::from_slice(&record.value).ok()?;
-    Some(Posted { revision: record.revision, signal })
+    Some(SignalRecord { revision: record.revision, signal })
 }
 
 /// The signal as one server-sent event. JSON text has no line breaks of its own.

@@ -7,7 +7,7 @@ use futures_util::{Stream, StreamExt};
 use protocol::{
     ids::Digest,
     problem::{Problem, Reason},
-    signature::{MESSAGE_ID, Parts, RECIPIENT, Signer},
+    signature::{MESSAGE_ID, RECIPIENT, SignedParts, Signer},
     trace::TraceContext,
 };
 use reqwest::{Method, Response, Url, header, redirect};
@@ -244,7 +244,7 @@ impl Wire {
                 Some(query) => format!("{}?{query}", url.path()),
                 None => url.path().to_owned(),
             };
-            let parts = Parts {
+            let parts = SignedParts {
                 method: call.method.as_str(),
                 path_and_query: &target,
                 recipient: call.recipient,

@@ -23,12 +23,12 @@ pub mod security;
 pub mod card_signature;
 pub mod jcs;
 
+pub mod agent_policy;
 pub mod limits;
 pub mod request;
 pub mod route;
-pub mod terms;
 
+pub mod card_validation;
 pub mod credential;
-pub mod errand;
 pub mod interaction;
-pub mod vetting;
+pub mod remote_task;

@@ -17,45 +17,24 @@ enum EtaForm {
 
 /// A text or number that is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("must be milliseconds from 0 to 31 days, or text like \"5min\", got {0}")]
+#[error(
+    "must be a duration of at most 31 days such as 250ms, 25s, 5min or 2h, or a number of milliseconds, got {0}"
+)]
 pub struct BadEta(String);
 
-/// A text that is no duration to people.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a number with its unit is wanted, such as 250ms, 25s, 5min or 2h, up to 31 days")]
-pub struct NoTime;
-
-const LONGEST: f64 = 31.0 * 24.0 * 3_600_000.0;
+const LONGEST: Duration = Duration::from_secs(31 * 24 * 3_600);
 
 impl Eta {
-    /// The duration `text` names: a number and one of ms, s, sec, m, min, h, d.
+    /// The duration `text` names, such as `5min`; it must have its unit.
     pub fn parse(text: &str) -> Result<Self, BadEta> {
         let bad = || BadEta(format!("{:?}", text.chars().take(40).collect::<String>()));
-        let text_trimmed = text.trim();
-        let split =
-            text_trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text_trimmed.len());
-        let (number, unit) = text_trimmed.split_at(split);
-        let unit = match unit.trim() {
-            "" | "ms" => 1.0,
-            "s" | "sec" => 1_000.0,
-            "m" | "min" => 60_000.0,
-            "h" => 3_600_000.0,
-            "d" => 24.0 * 3_600_000.0,
-            _ => return Err(bad()),
-        };
-        let number: f64 = number.parse().map_err(|_| bad())?;
-        Self::from_millis(number * unit).ok_or_else(bad)
+        let duration = humantime::parse_duration(text.trim()).map_err(|_| bad())?;
+        Self::from_duration(duration).ok_or_else(bad)
     }
 
-    /// The same of a `text` that a person wrote, who may have meant seconds by a bare number: it must say its unit.
-    pub fn with_unit(text: &str) -> Result<Self, NoTime> {
-        let has_unit = text.trim().ends_with(|c: char| c.is_ascii_alphabetic());
-        if has_unit { Self::parse(text).map_err(|_| NoTime) } else { Err(NoTime) }
-    }
-
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked first")]
-    fn from_millis(millis: f64) -> Option<Self> {
-        (0.0..=LONGEST).contains(&millis).then_some(Self(millis as u64))
+    fn from_duration(duration: Duration) -> Option<Self> {
+        let millis = (duration <= LONGEST).then(|| u64::try_from(duration.as_millis()).ok());
+        millis.flatten().map(Self)
     }
 
     /// As a duration.
@@ -68,7 +47,10 @@ impl TryFrom<EtaForm> for Eta {
     type Error = BadEta;
     fn try_from(form: EtaForm) -> Result<Self, BadEta> {
         match form {
-            EtaForm::Millis(millis) => Self::from_millis(millis).ok_or_else(|| BadEta(millis.to_string())),
+            EtaForm::Millis(millis) => {
+                let duration = Duration::try_from_secs_f64(millis / 1_000.0).ok();
+                duration.and_then(Self::from_duration).ok_or_else(|| BadEta(millis.to_string()))
+            }
             EtaForm::Text(text) => Self::parse(&text),
         }
     }
@@ -82,12 +64,7 @@ impl From<Eta> for u64 {
 
 impl fmt::Display for Eta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            ms if ms >= 3_600_000 && ms % 3_600_000 == 0 => write!(f, "{}h", ms / 3_600_000),
-            ms if ms >= 60_000 && ms % 60_000 == 0 => write!(f, "{}min", ms / 60_000),
-            ms if ms >= 1_000 && ms % 1_000 == 0 => write!(f, "{}s", ms / 1_000),
-            ms => write!(f, "{ms}ms"),
-        }
+        humantime::format_duration(self.duration()).fmt(f)
     }
 }
 
@@ -175,12 +152,18 @@ mod tests {
     }
 
     #[test]
-    fn a_person_says_the_unit_of_a_time() {
-        for (text, millis) in [("25s", 25_000), (" 250 ms ", 250), ("0s", 0), ("1.5h", 5_400_000)] {
-            assert_eq!(Eta::with_unit(text), Ok(Eta(millis)), "{text}");
+    fn a_text_has_its_unit_and_is_written_shortly() {
+        for (text, millis, written) in [
+            ("25s", 25_000, "25s"),
+            (" 250 ms ", 250, "250ms"),
+            ("1.5h", 5_400_000, "1h 30m"),
+            ("31d", 2_678_400_000, "1month 13h 26m 24s"),
+        ] {
+            let eta = Eta::parse(text).unwrap();
+            assert_eq!((eta, eta.to_string().as_str()), (Eta(millis), written), "{text}");
         }
-        for bad in ["25", "0", "", "s", "soon", "25 parsecs", "-1s", "32d", "1h30m"] {
-            assert_eq!(Eta::with_unit(bad), Err(NoTime), "{bad}");
+        for bad in ["25", "", "s", "soon", "25 parsecs", "-1s", "32d"] {
+            assert!(Eta::parse(bad).is_err(), "{bad}");
         }
     }
 

@@ -33,7 +33,7 @@ pub struct Card {
     pub subscribe: Vec<String>,
     /// Its terms.
     #[serde(default)]
-    pub terms: Terms,
+    pub terms: BidTerms,
     /// What it takes and how much.
     #[serde(default)]
     pub limits: Limits,
@@ -77,7 +77,7 @@ pub struct Skill {
 /// On what terms an agent works: what its bids are made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Terms {
+pub struct BidTerms {
     /// What a task costs.
     pub cost: Cost,
     /// How long a task takes.
@@ -86,7 +86,7 @@ pub struct Terms {
     pub max_parallel: u32,
 }
 
-impl Default for Terms {
+impl Default for BidTerms {
     fn default() -> Self {
         Self { cost: Cost::default(), eta: Eta(60_000), max_parallel: 1 }
     }

@@ -1,11 +1,7 @@
 //! RFC-005's envelope (seed 002): what `POST /a2a/messages` takes.
 
-mod plain;
-
-pub use plain::Plainly;
-
 use crate::{
-    ids::{Address, AgentId, ConversationId, Digest, MessageId},
+    ids::{Address, AgentId, ConversationId, Digest, MessageId, ThreadId},
     message::{Content, Kind, Payload},
     problem::{Problem, Reason},
     time::WallTime,
@@ -32,6 +28,9 @@ pub struct Envelope {
     /// The recipient's conversation it belongs to.
     #[serde(default)]
     pub conversation_id: Option<ConversationId>,
+    /// The collaboration it belongs to, across agents: names the root task's.
+    #[serde(default)]
+    pub thread_id: Option<ThreadId>,
     /// The message it answers.
     #[serde(default)]
     pub in_reply_to: Option<MessageId>,
@@ -62,7 +61,7 @@ impl Serialize for Envelope {
         ) -> Result<(), S::Error> {
             member.map_or(Ok(()), |member| to.serialize_field(name, member))
         }
-        let mut members = to.serialize_struct("Envelope", 12)?;
+        let mut members = to.serialize_struct("Envelope", 13)?;
         members.serialize_field("messageId", &self.message_id)?;
         members.serialize_field("fromAgentId", &self.from_agent_id)?;
         members.serialize_field("toAgentId", &self.to_agent_id)?;
@@ -70,6 +69,7 @@ impl Serialize for Envelope {
         members.serialize_field("payload", &Content(&self.payload))?;
         given(&mut members, "timestamp", self.timestamp.as_ref())?;
         given(&mut members, "conversationId", self.conversation_id.as_ref())?;
+        given(&mut members, "threadId", self.thread_id.as_ref())?;
         given(&mut members, "inReplyTo", self.in_reply_to.as_ref())?;
         given(&mut members, "replyConversationId", self.reply_conversation_id.as_ref())?;
         given(&mut members, "replyTo", self.reply_to.as_ref())?;
@@ -132,6 +132,7 @@ impl Envelope {
             payload: Payload::parse(kind, content)?,
             timestamp: optional(members.timestamp, "timestamp")?,
             conversation_id: optional(members.conversation_id, "conversationId")?,
+            thread_id: optional(members.thread_id, "threadId")?,
             in_reply_to: optional(members.in_reply_to, "inReplyTo")?,
             reply_conversation_id: optional(members.reply_conversation_id, "replyConversationId")?,
             reply_to,
@@ -184,6 +185,7 @@ struct Members {
     to_agent_id: Option<Value>,
     timestamp: Option<Value>,
     conversation_id: Option<Value>,
+    thread_id: Option<Value>,
     in_reply_to: Option<Value>,
     reply_conversation_id: Option<Value>,
     reply_to: Option<Value>,
@@ -205,6 +207,7 @@ impl Members {
                 "toAgentId" => &mut members.to_agent_id,
                 "timestamp" => &mut members.timestamp,
                 "conversationId" => &mut members.conversation_id,
+                "threadId" => &mut members.thread_id,
                 "inReplyTo" => &mut members.in_reply_to,
                 "replyConversationId" => &mut members.reply_conversation_id,
                 "replyTo" => &mut members.reply_to,
@@ -248,7 +251,7 @@ mod tests {
         let body = json!({
             "messageId": "m-1", "fromAgentId": "a-1", "toAgentId": "b-1", "type": "task-cancel",
             "payload": { "taskId": "t-1", "reason": "late", "x-why": [1] },
-            "timestamp": "2026-11-21T08:00:00.000Z", "conversationId": "c-1", "inReplyTo": "m-0",
+            "timestamp": "2026-11-21T08:00:00.000Z", "conversationId": "c-1", "threadId": "t-0", "inReplyTo": "m-0",
             "replyConversationId": "c-2", "replyTo": "http://127.0.0.1:1/a2a/messages",
             "expiresAt": "2026-11-21T09:00:00.000Z", "path": ["a-0", "a-1"], "x-trace": { "deep": null },
         });
@@ -299,20 +302,21 @@ mod tests {
             (body["type"], body["payload"]) = (json!(kind), payload.clone());
             for payload in [payload.clone(), Value::String(payload.to_string())] {
                 body["payload"] = payload;
-                let text = body.to_string();
-                let minted = || MessageId::parse("minted").unwrap();
-                assert!(
-                    Envelope::from_plain(text.as_bytes(), crate::json::MAX_DEPTH, minted).is_none(),
-                    "{text}"
-                );
                 let problem = read(&body).unwrap_err();
                 assert_eq!(problem.message, format!("{field} is required"));
                 assert!(problem.metadata.contains(&("field", field.to_owned())), "{problem:?}");
             }
         }
-        for member in
-            ["messageId", "timestamp", "conversationId", "inReplyTo", "replyTo", "expiresAt", "path"]
-        {
+        for member in [
+            "messageId",
+            "timestamp",
+            "conversationId",
+            "threadId",
+            "inReplyTo",
+            "replyTo",
+            "expiresAt",
+            "path",
+        ] {
             let mut body = whole.clone();
             body[member] = json!(7);
             let problem = read(&body).unwrap_err();

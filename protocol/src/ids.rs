@@ -126,6 +126,8 @@ macro_rules! id {
 
 id!(/** An agent of the mesh (DESIGN §4: id grammar). */ AgentId, "an agent id", TOKEN, 64, IN_TOKENS);
 id!(/** One task, from its request to its end, whoever does it. */ TaskId, "a task id", TOKEN, 64, IN_TOKENS);
+id!(/** The whole of one collaboration across agents: the root task's. */ ThreadId, "a thread id", TOKEN, 64, IN_TOKENS);
+id!(/** A question to the owner of a task. */ QuestionId, "a question id", MESSAGE, 192, IN_MESSAGES);
 id!(/** One agent's side of one run of a coordination pattern. */ ConversationId, "a conversation id", TOKEN, 64, IN_TOKENS);
 id!(/** A named ability: what a skill id or one of its tags says. */ Capability, "a capability", TOKEN, 64, IN_TOKENS);
 id!(/** The sender's name for one message; an agent's is the id of the effect that sent it. */ MessageId, "a message id", MESSAGE, 192, IN_MESSAGES);

@@ -2,7 +2,6 @@
 //! them, so neither the stack nor memory grows with what is refused.
 
 pub mod number;
-pub(crate) mod shape;
 
 use crate::problem::{Problem, Reason};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};

@@ -10,15 +10,15 @@ pub mod problem;
 pub mod time;
 
 pub mod json;
-pub mod lasting;
 pub mod limits;
+pub mod log_throttle;
 pub mod routes;
 pub mod trace;
 pub mod words;
 
+pub mod address_policy;
 pub mod envelope;
 pub mod message;
-pub mod outside;
 pub mod principal;
 pub mod signature;
 
@@ -30,4 +30,4 @@ pub mod task;
 
 pub mod a2a;
 
-pub mod coordination;
+pub mod patterns;

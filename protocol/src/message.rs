@@ -1,19 +1,17 @@
 //! The closed list of messages and what each carries (DESIGN §4). Unknown members are tolerated and kept.
 
 use crate::{
+    a2a::message::Message,
     artifact::{Artifact, ArtifactRef},
     bid::{Cost, Eta, Share},
-    ids::{Capability, TaskId},
+    ids::{Capability, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
     signal::SignalType,
     task::{Status, TaskSpec, TaskState},
     time::WallTime,
 };
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{DeserializeOwned, DeserializeSeed},
-};
+use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 macro_rules! kinds {
@@ -67,15 +65,6 @@ macro_rules! kinds {
             }
         }
 
-        /// Reads the content of a message of this kind where it lies.
-        impl<'de> DeserializeSeed<'de> for Kind {
-            type Value = Payload;
-
-            fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Payload, D::Error> {
-                Ok(match self { $(Self::$name => Payload::$name(Deserialize::deserialize(from)?),)* })
-            }
-        }
-
         /// What stands under `payload`, without its kind.
         pub(crate) struct Content<'a>(pub(crate) &'a Payload);
 
@@ -96,6 +85,8 @@ kinds! {
     TaskResponse(TaskResponse) = "task-response";
     /// Do it no more.
     TaskCancel(TaskCancel) = "task-cancel";
+    /// This answers the question that the task waits for.
+    TaskAnswer(TaskAnswer) = "task-answer";
     /// What do you say to this?
     HelpRequest(HelpRequest) = "help-request";
     /// This.
@@ -136,6 +127,7 @@ impl Payload {
             Self::TaskUpdate(p) => Some(&p.task_id),
             Self::TaskResponse(p) => Some(&p.task_id),
             Self::TaskCancel(p) => Some(&p.task_id),
+            Self::TaskAnswer(p) => Some(&p.task_id),
             Self::Cfp(p) => Some(&p.task_id),
             Self::Bid(p) => Some(&p.task_id),
             Self::NoBid(p) => Some(&p.task_id),
@@ -284,6 +276,38 @@ payload! {
         /// The award it ends; a later one is not touched.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<Epoch>,
+    }
+}
+
+payload! {
+    /// Answers a question of whoever does a task, by the owner of the task or on its behalf.
+    TaskAnswer {
+        /// The task.
+        task_id: TaskId,
+        /// The question; without it, whatever the task waits for.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        question_id: Option<QuestionId>,
+        /// The answer: text, or any other JSON.
+        answer: Value,
+        /// The award of the agent that asked; under another one it changes nothing.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<Epoch>,
+        /// The answer as an A2A client sent it, with all its parts.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<Box<Message>>,
+    }
+}
+
+impl TaskAnswer {
+    /// A text that answers whatever the task waits for.
+    pub fn text(task_id: TaskId, epoch: Option<Epoch>, text: &str, message: Option<&Message>) -> Self {
+        let (answer, message) = (text.into(), message.cloned().map(Box::new));
+        Self { task_id, question_id: None, answer, epoch, message, extra: Map::new() }
+    }
+
+    /// The answer in words: itself if it is a text, else its JSON.
+    pub fn words(&self) -> String {
+        self.answer.as_str().map_or_else(|| self.answer.to_string(), str::to_owned)
     }
 }
 

@@ -107,6 +107,8 @@ reasons! {
     RateLimited = "rate_limited", 429;
     /// A fault of ours. Nothing was recorded.
     Internal = "internal", 500;
+    /// The message made the agent fail twice: it is not taken again, and not retried.
+    MessageFailed = "message_failed", 500;
     /// Too much at once; `Retry-After` says when.
     Overloaded = "overloaded", 503;
     /// The node is leaving; `Retry-After` says when.

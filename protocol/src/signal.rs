@@ -130,10 +130,23 @@ pub struct Signal {
     pub at: WallTime,
 }
 
+/// The reference in which the board says who published a signal first, when it offers a task again.
+pub const PUBLISHER: &str = "publisher";
+
+/// How the ids of the board's own signals begin; nobody else may give one such an id.
+pub const BOARD_ID_PREFIX: &str = "board:";
+
+impl Signal {
+    /// Whether the board made it.
+    pub fn is_boards_own(&self) -> bool {
+        self.id.starts_with(BOARD_ID_PREFIX)
+    }
+}
+
 /// A signal as it stands on the board.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Posted {
+pub struct SignalRecord {
     /// Its place in the board's one order.
     pub revision: u64,
     /// The signal.

@@ -35,7 +35,7 @@ use blackboard::{
 use desk::Desk;
 use outbox::Outbox;
 use protocol::{
-    lasting::Lasting,
+    log_throttle::LogThrottle,
     problem::{Problem, Reason},
 };
 use std::{
@@ -52,7 +52,7 @@ pub struct RegistryActor {
     outbox: Option<Outbox>,
     on_timer: bool,
     /// Whether expiries can be recorded.
-    unrecorded: Lasting,
+    unrecorded: LogThrottle,
     life: Life,
 }
 
@@ -123,7 +123,7 @@ impl RegistryActor {
             desk: Rc::new(desk),
             outbox: Some(outbox),
             on_timer: true,
-            unrecorded: Lasting::default(),
+            unrecorded: LogThrottle::default(),
             life: Life::unwatched(),
         })
     }

@@ -4,7 +4,7 @@ use super::{Agent, Answer, Process, answered, client, eventually, get};
 use protocol::{
     ids::{AgentId, Digest},
     problem::{Problem, Reason},
-    signature::{MESSAGE_ID, Parts, RECIPIENT, Secret, Signer},
+    signature::{MESSAGE_ID, RECIPIENT, Secret, SignedParts, Signer},
     time::WallTime,
 };
 use reqwest::Method;
@@ -55,7 +55,8 @@ impl Signing {
         let text = body.map(Value::to_string).unwrap_or_default();
         let message_id = body.and_then(|body| body["messageId"].as_str());
         let digest = Digest::of(text.as_bytes());
-        let parts = Parts { method: method.as_str(), path_and_query: target, recipient, message_id, digest };
+        let parts =
+            SignedParts { method: method.as_str(), path_and_query: target, recipient, message_id, digest };
         let headers = self.0.sign(&parts, created).into_pairs();
         let mut request = client().request(method, format!("{base}{target}")).header(RECIPIENT, recipient);
         for (name, value) in headers {

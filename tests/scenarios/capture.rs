@@ -1,5 +1,5 @@
-//! What is told of content: nothing, its shape, or all of it; and whatever is told, no credential, in no form and from
-//! nowhere. Everything that a backend receives is searched for canaries.
+//! What `--capture` puts into spans: nothing, the shape of content, or all of it without this process's secrets and without
+//! values under secret names. Everything that a backend receives is searched for canaries.
 
 use super::traces::ended;
 use crate::harness::{
@@ -9,18 +9,18 @@ use crate::harness::{
 };
 use serde_json::{Value, json};
 
-/// What a brain that was told a secret says again and again.
+/// A brain that repeats the secret in its environment wherever it can.
 const TELLTALE: &str = r#"#!/bin/sh
 read -r line
 echo "canary-said-aloud $BRAIN_API_KEY" >&2
 case "$TRACEPARENT" in 00-*-01) ;; *) exit 1 ;; esac
 echo "{\"type\":\"status\",\"message\":\"with $BRAIN_API_KEY\"}"
-echo "{\"type\":\"artifact\",\"name\":\"out.txt\",\"text\":\"$BRAIN_API_KEY and password=canary-artifact\"}"
-echo "{\"type\":\"done\",\"message\":\"used Bearer canary-message\"}"
+echo "{\"type\":\"artifact\",\"name\":\"out.txt\",\"text\":\"the key is $BRAIN_API_KEY\"}"
+echo "{\"type\":\"done\",\"message\":\"used Bearer $BRAIN_API_KEY\"}"
 "#;
 
 #[tokio::test]
-async fn no_credential_reaches_a_trace_a_log_or_the_metrics_however_much_is_captured() {
+async fn no_secret_reaches_a_trace_a_log_or_the_metrics_at_any_level() {
     for (level, is_told) in [("off", false), ("redacted", false), ("full", true)] {
         let collector = Collector::start();
         let mut environment = collector.environment();
@@ -34,12 +34,11 @@ async fn no_credential_reaches_a_trace_a_log_or_the_metrics_however_much_is_capt
         let mut mesh = Process::up_in(&environment, &yaml).await;
         let join = std::fs::read_to_string(mesh.data.join("join")).unwrap();
         let agent = mesh.agent("front-01");
-        // A conversation that names nothing is told.
         let harmless = json!({ "taskId": "t-4", "capability": "front", "description": "Sing a public-word" });
         let sung = agent.post_raw(agent.request(harmless).to_string(), &[("prefer", "wait=25")]).await;
         assert_eq!(state(&sung.body), "completed", "{:#}", sung.body);
         let payload = json!({
-            "taskId": "t-5", "capability": "tell", "description": "Sing a canary-before\n\nin tune\nand loud.\n\nThe token is canary-description",
+            "taskId": "t-5", "capability": "tell", "description": format!("Sing with {}", join.trim()),
             "input": { "apiKey": "canary-payload", "deep": { "db_password": "canary-deep" }, "join": join.trim() },
         });
         let headers = [
@@ -74,46 +73,7 @@ async fn no_credential_reaches_a_trace_a_log_or_the_metrics_however_much_is_capt
     }
 }
 
-/// Texts with a canary each, as people, programs and brains write credentials down.
-const FORMS: &[&str] = &[
-    r#"{"user":"bob","password":"canary-json"}"#,
-    r#"{\"deep\":\"{\\\"api_key\\\":\\\"canary-escaped\\\"}\"}"#,
-    "password = \"canary-quoted\"",
-    "db:\n  password: canary-yaml\n  pin: 4711-canary",
-    "Password\ncanary-7-below\n",
-    "GET https://example.org/?page=2&access_token=canary-query&sig=canary-sig",
-    "https://bob:canary-url@example.org/",
-    "Authorization: Token canary-scheme",
-    "Proxy-Authorization: Basic canary-basic",
-    "curl -u bob:canary-user -H 'X-Api-Key: canary-header' https://example.org",
-    "deploy --token canary-flag --password=canary-flag",
-    "Cookie: sid=canary-cookie; theme=dark",
-    "<password>canary-xml</password><user password=\"canary-attribute\"/>",
-    "-----BEGIN PRIVATE KEY-----\ncanary-pem\n-----END PRIVATE KEY-----",
-    "eyJhbGciOiJIUzI1NiJ9.canary-jwt.canary-jwt",
-    "ghp_canarycanarycanary glpat-canarycanarycanary",
-    "root:$6$canary$canaryhash:1",
-    "aws_secret_access_key = canary-aws",
-    "export DB_PASSWORD=canary-shell",
-    "Server=db;Password=canary-connection;Encrypt=true",
-    "Use the token canary-prose to log in",
-    "Password (bob): canary-whose",
-    "the password was changed to canary-changed",
-    "username admin password 0 canary-device",
-    "enable secret 5 canary-enable",
-    "ConvertTo-SecureString \"canary-shell\" -AsPlainText -Force",
-    "{\"mfa_code\":\"canary-mfa\"}",
-    "Your one-time code is: canary-once",
-    "bob / canary-behind (password)",
-    "the password is correct canary battery",
-    "INSERT INTO users (name, password) SELECT 'bob', 'canary-select'",
-    "ALTER USER bob IDENTIFIED BY canary-by REPLACE canary-old",
-    "Das Passwort lautet canary-wort, 密码是canary-zh",
-    "Credentials:\n\nbob\n\ncanary-below\n\neve\n\ncanary-far-below",
-    "key-canary0123456789abcdef0123456789 SK0123456789abcdefcanary0123456789 sntrys_canary-sentry tvly-canary-tavily",
-];
-
-/// Secrets of the process itself, each with where it comes from.
+/// Variables of the process that hold secrets.
 const VARIABLES: &[&str] = &[
     "GITHUB_TOKEN=own-nightingale-1",
     "BILLING_API_KEY=own-nightingale-2",
@@ -123,7 +83,7 @@ const VARIABLES: &[&str] = &[
     "OTEL_RESOURCE_ATTRIBUTES=note=own-nightingale-1",
 ];
 
-/// A brain that says what it read, in whatever way a brain can say something, and fails in the end with all of it.
+/// A brain that repeats a text in every kind of update, and fails in the end with it.
 const PARROT: &str = r#"#!/bin/sh
 read -r line
 said=$(cat SAID)
@@ -138,7 +98,7 @@ case "$line" in
 esac
 "#;
 
-/// Every secret that the process has, as it may turn up in what is said.
+/// A text with every secret of the process, as it is, in base64 and in JSON.
 fn own() -> String {
     let plain = [
         "own-nightingale-1",
@@ -148,13 +108,12 @@ fn own() -> String {
         "own-nightingale-5",
     ];
     let config = ["own-nightingale-caller", "own-nightingale-outside"];
-    let mut said = String::from("The public-word\nof the day:");
+    let mut text = String::from("The public-word\nof the day:");
     for secret in plain.into_iter().chain(config) {
         let packed = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, format!("x{secret}"));
-        let percent: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        said += &format!(" {secret} {percent} {packed} {}", json!(json!(secret).to_string()));
+        text += &format!(" {secret} {packed} {}", json!(json!(secret).to_string()));
     }
-    said
+    text
 }
 
 fn has_ended(spans: &[Seen], patterns: &[(&str, &str)]) -> bool {
@@ -162,14 +121,14 @@ fn has_ended(spans: &[Seen], patterns: &[(&str, &str)]) -> bool {
 }
 
 #[tokio::test]
-async fn no_form_of_a_credential_leaves_from_wherever_it_was_said() {
+async fn no_part_of_a_message_carries_a_secret_into_a_trace() {
     for (level, is_told) in [("full", true), ("redacted", false), ("off", false)] {
         let collector = Collector::start();
         let mut environment = collector.environment();
         environment.extend(VARIABLES.iter().map(|variable| (*variable).to_owned()));
         environment.push(format!("MESH_CAPTURE={level}"));
         let dir = directory();
-        let said = format!("{}\n\nThis stands\nin between.\n\n{}", own(), FORMS.join("\n"));
+        let said = own();
         let words = file(dir.path(), "said.json", &json!(said).to_string());
         let script = file(dir.path(), "parrot.sh", &PARROT.replace("SAID", &words.to_string_lossy()));
         let yaml = format!(
@@ -185,19 +144,10 @@ agents:
         let mut mesh = Process::up_in(&environment, &yaml).await;
         let parrot = mesh.agent("parrot-01");
 
-        // As a task, with a question and an answer, help, work given away, and a failure.
-        let harmless = json!({ "taskId": "t-0", "capability": "advise", "description": own() });
-        let adviser = mesh.agent("adviser-01");
-        let advised = adviser
-            .post_raw(
-                adviser.request(harmless).to_string(),
-                &[("x-api-key", "own-nightingale-caller"), ("prefer", "wait=25")],
-            )
-            .await;
-        assert_eq!(state(&advised.body), "completed", "{advised:?}");
+        // A task with a question and an answer, help, a delegation, and a failure.
         let payload = json!({
-            "taskId": "t-1", "capability": "tell", "description": said, "canary-member": said,
-            "input": { "text": said, "canary-name": { "pwd": "canary-pwd", "auth": ["canary-auth"], "n": 1 } },
+            "taskId": "t-1", "capability": "tell", "description": said,
+            "input": { "text": said, "deep": { "pwd": "canary-pwd", "authorization": ["canary-auth"], "n": 1 } },
             "artifacts": [{ "artifactId": "a", "parts": [{ "text": said }], "metadata": { "client_secret": "canary-metadata" } }],
         });
         let mut request = parrot.request(payload);
@@ -234,13 +184,13 @@ agents:
             .await;
         };
         in_state("input_required").await;
-        by_alice("/answer", Some(json!({ "text": format!("password=canary-answer\n{said}") }))).await;
+        by_alice("/answer", Some(json!({ "text": said }))).await;
         in_state("failed").await;
 
-        // As an A2A message, with a webhook that has credentials of its own.
+        // An A2A message with a webhook that has its own credentials.
         let message = json!({
             "message": { "messageId": "m-1", "role": "ROLE_USER", "parts": [
-                { "text": said }, { "data": { "session": "canary-part", "text": said } },
+                { "text": said }, { "data": { "sessionToken": "canary-part", "text": said } },
                 { "raw": base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &said), "mediaType": "text/plain" },
             ], "metadata": { "token": "canary-message" } },
             "metadata": { "skill": "tell", "apiKey": "canary-request" },
@@ -272,11 +222,12 @@ agents:
         mesh.signal("TERM");
         assert_eq!(mesh.ended().await, 0);
         let raw = collector.raw();
-        let packed = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, "own-nightingale");
-        for canary in ["canary", "nightingale", &packed[..16], "Y2FuYXJ5", "%6E%69%67%68"] {
-            // What `full` tells of names is what they are called.
-            let raw = raw.replace("canary-member", "").replace("canary-name", "");
-            let raw = if is_told { raw } else { collector.raw() };
+        // Each alignment, without the digits that depend on what precedes it.
+        let packed = ["", "x", "xy"].map(|before| {
+            let text = format!("{before}own-nightingale");
+            base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text)[4..16].to_owned()
+        });
+        for canary in ["canary", "nightingale"].into_iter().chain(packed.iter().map(String::as_str)) {
             let at = raw.find(canary).map(|at| {
                 String::from_utf8_lossy(&raw.as_bytes()[at.saturating_sub(90)..(at + 60).min(raw.len())])
                     .into_owned()

@@ -251,13 +251,3 @@ async fn a_full_device_refuses_what_is_new_and_keeps_what_was_taken() {
     assert!(told.body.to_string().contains("no room left"), "{told:?}");
     child.kill().await.unwrap();
 }
-
-#[cfg(not(feature = "grpc"))]
-#[tokio::test]
-async fn a_port_for_grpc_is_refused_by_a_program_without_it() {
-    let dir = directory();
-    let team = file(dir.path(), "team.yaml", &format!("{TEAM}\nmesh: {{ grpcPort: 0 }}"));
-    let (code, said) = up(&dir.path().join("data"), &team).await;
-    assert_eq!(code, 78, "{said}");
-    assert!(said.contains("cargo build --features grpc"), "{said}");
-}

@@ -1,7 +1,6 @@
 //! A2A over gRPC, on real sockets: the same tasks, the same callers, the same refusals as over HTTP.
 
 use crate::harness::{Process, client, eventually};
-use agent_node::grpc::wire::{self, a2a_service_client::A2aServiceClient, part::Content};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
@@ -15,6 +14,9 @@ mod foreign;
 mod refusals;
 mod secured;
 mod streams;
+mod wire;
+
+use wire::{a2a_service_client::A2aServiceClient, part::Content};
 
 const TEAM: &str = "
 agents:

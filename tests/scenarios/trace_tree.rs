@@ -14,7 +14,8 @@ use std::{
 };
 
 const TEAM: &str = include_str!("../../agent-node/src/demo/team.yaml");
-const GARDEN: &str = "A REST API for a community garden: plots with number:int and sunny:bool, and gardeners with name and email";
+const GARDEN: &str =
+    "A REST API for a community garden: plots (number:int, sunny:bool) and gardeners (name, email)";
 const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// What a tree is made of: each span's id, what it hangs under, and its name.

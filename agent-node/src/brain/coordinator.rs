@@ -1,6 +1,6 @@
 //! The delegation coordinator: what every agent does with a task for `capability: coordinate`. It finds agents, has the
 //! parts of the request done at the same time, and makes one answer of it. The decisions are
-//! [`protocol::coordination::joint`]'s; here is the talking.
+//! [`protocol::patterns::joint`]'s; here is the talking.
 //!
 //! Agents of the mesh are asked as a brain asks them: by reports that are taken up when the turn ends. Foreign agents are
 //! called within the turn. What is known so far goes from turn to turn as an artifact, the record.
@@ -25,15 +25,15 @@ use blackboard::store::Shared;
 use discover::Found;
 use protocol::{
     a2a::limits::MAX_PARTS,
-    coordination::{
+    ids::{Address, Capability, ConversationId, EffectId},
+    patterns::{
         joint::{
             self, MAX_TEXT, OUTPUT, RECORD, Terms, plan,
             record::{QUESTION, Record},
             so_far,
         },
-        thought::{About, Progress, TurnEnd},
+        turn::{Progress, TurnEnd, TurnSubject},
     },
-    ids::{Address, Capability, ConversationId, EffectId},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
@@ -64,7 +64,7 @@ impl Coordinator {
     }
 
     async fn turn(&self, ask: Ask, report: mpsc::Sender<Progress>) -> TurnEnd {
-        let About::Task { description, input, .. } = &ask.prompt.about else {
+        let TurnSubject::Task { description, input, .. } = &ask.prompt.about else {
             return TurnEnd::Failed { reason: "only tasks are coordinated".to_owned() };
         };
         let (terms, unreadable) = match Terms::read(input.as_ref()) {
@@ -262,7 +262,7 @@ impl Brain for Coordinator {
 
     /// Peers are waited for between turns, foreign agents within one.
     fn patience(&self, ask: &Ask) -> Option<Duration> {
-        let About::Task { input, .. } = &ask.prompt.about else { return None };
+        let TurnSubject::Task { input, .. } = &ask.prompt.about else { return None };
         let bounds = Terms::read(input.as_ref()).ok()?.bounds.unwrap_or_default();
         Some(bounds.whole().saturating_add(BESIDE))
     }

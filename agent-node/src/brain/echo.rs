@@ -3,7 +3,7 @@
 use super::{Ask, Brain, Said, Turn, report_all};
 use protocol::{
     artifact::{Artifact, Content, Part},
-    coordination::thought::{About, Progress, Prompt, TurnEnd},
+    patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
 };
 use tokio::sync::mpsc;
 
@@ -14,9 +14,9 @@ pub struct Echo;
 impl Echo {
     fn say_back(prompt: &Prompt) -> Said {
         let (text, input) = match &prompt.about {
-            About::Task { description, input, .. } => (description.clone(), input.clone()),
-            About::Help { question, .. } => (question.clone(), None),
-            About::Signal(posted) => {
+            TurnSubject::Task { description, input, .. } => (description.clone(), input.clone()),
+            TurnSubject::Help { question, .. } => (question.clone(), None),
+            TurnSubject::Signal(posted) => {
                 (posted.signal.kind.to_string(), serde_json::to_value(&posted.signal).ok())
             }
         };
@@ -30,10 +30,6 @@ impl Echo {
 impl Brain for Echo {
     fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
         Box::pin(async move { report_all(Self::say_back(&ask.prompt), report).await })
-    }
-
-    fn at_once(&self, prompt: &Prompt) -> Option<Said> {
-        Some(Self::say_back(prompt))
     }
 
     fn name(&self) -> &'static str {

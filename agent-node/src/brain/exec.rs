@@ -6,7 +6,7 @@ mod output;
 use super::{Ask, Brain, BrainError, Turn, lines::Said};
 use child::Child;
 use output::{Output, Tail};
-use protocol::coordination::thought::{About, Progress, TurnEnd};
+use protocol::patterns::turn::{Progress, TurnEnd, TurnSubject};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -71,7 +71,7 @@ impl Exec {
         let (mut stdin, mut stdout, mut stderr) = (child.stdin(), child.stdout(), child.stderr());
         let mut output = Output::new(self.max_line_bytes, self.max_output_bytes);
         let mut last_words = Tail::default();
-        let is_task = matches!(ask.prompt.about, About::Task { .. });
+        let is_task = matches!(ask.prompt.about, TurnSubject::Task { .. });
         let mut heard = Heard { has_made: !ask.prompt.produced.is_empty(), ..Heard::default() };
         let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
         let mut written = 0;

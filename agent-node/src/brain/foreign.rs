@@ -18,16 +18,16 @@ use crate::outbox::{
 use blackboard::wire::shown;
 use protocol::{
     a2a::{
-        credential::{Standing, standing},
-        errand::{Bounds, End, Ending, Errand, News},
+        card_validation::ValidatedCard,
+        credential::{CredentialStatus, standing},
         interaction::Mode,
         message::{Message, Role},
-        vetting::Vetted,
+        remote_task::{RemoteTask, RemoteTaskEnd, RemoteTaskEvent, RemoteTaskLimits, RemoteTaskOutcome},
     },
     artifact::{Content, Part},
     card::{MAX_MODE, MAX_PER_SKILL, MAX_SKILLS, MAX_TEXT, Skill},
-    coordination::thought::{About, Progress, TurnEnd},
     ids::{Capability, ConversationId, EffectId},
+    patterns::turn::{Progress, TurnEnd, TurnSubject},
 };
 use serde_json::json;
 use std::{
@@ -53,7 +53,7 @@ pub struct ForeignConfig {
     /// What it is shown as proof of who calls.
     pub credentials: Credentials,
     /// How long its work is pursued.
-    pub bounds: Bounds,
+    pub bounds: RemoteTaskLimits,
 }
 
 /// The brain.
@@ -95,12 +95,12 @@ impl Foreign {
     ///
     /// # Errors
     /// If its credentials are for another host than it works at.
-    pub async fn know(&self, vetted: Vetted, freshness: Freshness) -> Result<(), String> {
+    pub async fn know(&self, vetted: ValidatedCard, freshness: Freshness) -> Result<(), String> {
         *self.met.lock().await = Some(Known::new(self.remote(vetted)?, freshness));
         Ok(())
     }
 
-    fn remote(&self, vetted: Vetted) -> Result<Remote, String> {
+    fn remote(&self, vetted: ValidatedCard) -> Result<Remote, String> {
         let own = &self.config.credentials;
         if own.0.is_empty() {
             let credentials = self.keyring.of(&vetted);
@@ -141,10 +141,10 @@ impl Foreign {
         }
     }
 
-    async fn errand(&self, ask: &Ask) -> Result<(Remote, Errand), String> {
+    async fn errand(&self, ask: &Ask) -> Result<(Remote, RemoteTask), String> {
         let remote = self.meet().await?.traced(ask.trace.clone());
         let card = &remote.vetted().card;
-        if let Standing::Missing { schemes } = standing(card, None, &remote.schemes()) {
+        if let CredentialStatus::Missing { schemes } = standing(card, None, &remote.schemes()) {
             return Err(format!("no credential for its {}", schemes.join(", ")));
         }
         let mode = Mode::choose(
@@ -154,7 +154,7 @@ impl Foreign {
         )?;
         let message = message(ask)?;
         let (bounds, has_runner_up) = (self.config.bounds, ask.has_runner_up);
-        Ok((remote, Errand { message, accepted_modes: Vec::new(), mode, bounds, has_runner_up }))
+        Ok((remote, RemoteTask { message, accepted_modes: Vec::new(), mode, bounds, has_runner_up }))
     }
 
     async fn turn(&self, ask: Ask, report: mpsc::Sender<Progress>) -> TurnEnd {
@@ -182,38 +182,42 @@ impl Foreign {
             gather::pass_on(told, report.clone())
         );
         match end {
-            End { how: Ending::Completed, text, .. } => TurnEnd::Done { message: text },
-            End {
-                how: how @ (Ending::InputRequired | Ending::AuthRequired),
+            RemoteTaskEnd { how: RemoteTaskOutcome::Completed, text, .. } => TurnEnd::Done { message: text },
+            RemoteTaskEnd {
+                how: how @ (RemoteTaskOutcome::InputRequired | RemoteTaskOutcome::AuthRequired),
                 text,
                 task_id: Some(id),
                 ..
             } => {
                 let text = text.unwrap_or_else(|| format!("{name} waits, and does not say for what"));
-                drop(report.send(Progress::Question { id, text, auth: how == Ending::AuthRequired }).await);
+                drop(
+                    report
+                        .send(Progress::Question { id, text, auth: how == RemoteTaskOutcome::AuthRequired })
+                        .await,
+                );
                 TurnEnd::Waiting
             }
-            End { how, text, task_id, .. } => {
+            RemoteTaskEnd { how, text, task_id, .. } => {
                 let task = task_id.map(|task| format!(" (its task {task})")).unwrap_or_default();
                 let why = text.map(|text| format!(": {text}")).unwrap_or_default();
                 let reason = format!("{name} says {}{task}{why}", how.word());
-                let is_rejected = how == Ending::Rejected;
+                let is_rejected = how == RemoteTaskOutcome::Rejected;
                 if is_rejected { TurnEnd::Rejected { reason } } else { TurnEnd::Failed { reason } }
             }
         }
     }
 }
 
-fn progress(news: News, name: &str) -> Option<Progress> {
+fn progress(news: RemoteTaskEvent, name: &str) -> Option<Progress> {
     match news {
-        News::Began { task_id, .. } => {
+        RemoteTaskEvent::Began { task_id, .. } => {
             Some(Progress::Status { message: format!("{name} has it as task {task_id}") })
         }
-        News::Status { state, text } if !state.is_terminal() => {
+        RemoteTaskEvent::Status { state, text } if !state.is_terminal() => {
             Some(Progress::Status { message: text.unwrap_or_else(|| format!("{name}: {}", state.word())) })
         }
-        News::Status { .. } | News::Polled => None,
-        News::Artifact { artifact, append, last_chunk } => {
+        RemoteTaskEvent::Status { .. } | RemoteTaskEvent::Polled => None,
+        RemoteTaskEvent::Artifact { artifact, append, last_chunk } => {
             Some(Progress::Artifact { artifact, append, last_chunk })
         }
     }
@@ -226,14 +230,14 @@ fn message(ask: &Ask) -> Result<Message, String> {
         return Ok(Message { task_id: Some(reply.id.clone()), ..answer });
     }
     let (text, input, artifacts) = match &ask.prompt.about {
-        About::Task { description, input, artifacts, .. } => (description, input.as_ref(), artifacts),
-        About::Help { question, artifacts, .. } => (question, None, artifacts),
-        About::Signal(_) => return Err("a foreign agent hears no signals".to_owned()),
+        TurnSubject::Task { description, input, artifacts, .. } => (description, input.as_ref(), artifacts),
+        TurnSubject::Help { question, artifacts, .. } => (question, None, artifacts),
+        TurnSubject::Signal(_) => return Err("a foreign agent hears no signals".to_owned()),
     };
     let mut message = Message::text(ask.key.clone(), Role::User, text.clone());
     message.parts.extend(input.map(|input| Part::new(Content::Data(input.clone()))));
     message.parts.extend(artifacts.iter().flat_map(|artifact| artifact.parts.clone()));
-    if let About::Task { task_id, capability, .. } = &ask.prompt.about {
+    if let TurnSubject::Task { task_id, capability, .. } = &ask.prompt.about {
         let ours = json!({ "taskId": task_id, "capability": capability, "agent": ask.agent });
         message.metadata.insert(protocol::task::EXTENSION.to_owned(), ours);
     }
@@ -275,7 +279,7 @@ impl Brain for Arc<Foreign> {
 }
 
 /// A card's skills as capabilities of the mesh, within what the registry takes.
-pub fn capabilities(vetted: &Vetted) -> Vec<Skill> {
+pub fn capabilities(vetted: &ValidatedCard) -> Vec<Skill> {
     let named = |text: &str| Capability::parse(text).or_else(|_| Capability::parse(&plain(text))).ok();
     let skill = |skill: &protocol::a2a::card::AgentSkill| {
         let modes = vetted.output_modes(Some(skill)).iter().filter(|mode| mode.len() <= MAX_MODE);

@@ -2,9 +2,10 @@
 //! `rejected`.
 
 use protocol::{
+    a2a::json::base64_of_any_kind,
     artifact::{Artifact, Content, Part},
-    coordination::thought::{Progress, TurnEnd},
     json::{MAX_DEPTH, parse as parse_json},
+    patterns::turn::{Progress, TurnEnd},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -139,7 +140,7 @@ pub fn said(value: Value) -> Result<Said, String> {
         }
         "artifact" if value.get("artifact").is_none() => {
             let short: ShortArtifact = serde_json::from_value(value).map_err(wrong)?;
-            short.into_progress().map(Said::Progress)
+            short.into_progress().and_then(allowed).map(Said::Progress)
         }
         "status" | "artifact" | "signal" | "help" | "delegate" | "question" => {
             allowed(serde_json::from_value(value).map_err(wrong)?).map(Said::Progress)
@@ -158,15 +159,23 @@ pub fn strangers(line: &[u8]) -> Vec<String> {
 /// The most unknown members that are named.
 const MOST_STRANGERS: usize = 3;
 
-/// `progress`, unless it announces what is not for a brain to announce.
+/// `progress`, unless it announces what is not for a brain to announce, or has bytes that are no base64: no client of A2A
+/// could read those.
 fn allowed(progress: Progress) -> Result<Progress, String> {
     match &progress {
         Progress::Signal { signal, .. } if signal.is_registrys() => {
             Err(format!("\"signal\": only the registry publishes {signal}"))
         }
+        Progress::Artifact { artifact, .. } => {
+            for part in &artifact.parts {
+                if let Content::Raw(text) = &part.content {
+                    base64_of_any_kind(text.clone()).map_err(|invalid| format!("\"raw\": {invalid}"))?;
+                }
+            }
+            Ok(progress)
+        }
         Progress::Signal { .. }
         | Progress::Status { .. }
-        | Progress::Artifact { .. }
         | Progress::Help { .. }
         | Progress::Delegate { .. }
         | Progress::Question { .. } => Ok(progress),
@@ -216,6 +225,7 @@ mod tests {
             (r#"{"type":"failed"}"#, "missing field `reason`"),
             (r#"{"type":"artifact","name":"x"}"#, "exactly one of text"),
             (r#"{"type":"artifact","name":"x","text":"a","txet":"b"}"#, "unknown field `txet`"),
+            (r#"{"type":"artifact","name":"x","raw":"no base64!"}"#, "\"raw\": "),
             (r#"{"type":"signal","signal":"agent.left"}"#, "only the registry publishes agent.left"),
             (r#"{"type":"signal","signal":"agent.gone"}"#, "\"agent.gone\" is no signal type"),
             (

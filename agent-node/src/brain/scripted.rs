@@ -16,8 +16,8 @@
 //! of a task, the question of a help request, or the type of a signal; `messageId` at how the id of an A2A client's newest
 //! message begins.
 
-use super::{Ask, Brain, BrainError, Said, Turn, lines};
-use protocol::coordination::thought::{About, Progress, Prompt, TurnEnd};
+use super::{Ask, Brain, BrainError, Turn, lines};
+use protocol::patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject};
 use serde::Deserialize;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -30,7 +30,7 @@ pub struct Scripted {
 
 #[derive(Debug)]
 struct Entry {
-    when: When,
+    when: Condition,
     say: Vec<Progress>,
     delay: Duration,
     hold: Duration,
@@ -51,7 +51,7 @@ enum End {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct When {
+struct Condition {
     capability: Option<String>,
     contains: Option<String>,
     turn: Option<u32>,
@@ -68,7 +68,7 @@ struct Script {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Line {
     #[serde(default)]
-    when: When,
+    when: Condition,
     #[serde(default)]
     say: Vec<serde_json::Value>,
     #[serde(default)]
@@ -114,12 +114,6 @@ impl Line {
     }
 }
 
-impl Entry {
-    fn pauses(&self) -> bool {
-        !self.hold.is_zero() || !self.delay.is_zero() && !self.say.is_empty()
-    }
-}
-
 impl End {
     /// How the turn ends; `None` if it never does.
     fn said(&self) -> Option<Result<TurnEnd, BrainError>> {
@@ -139,12 +133,12 @@ fn no_entry() -> Result<TurnEnd, BrainError> {
     Ok(TurnEnd::Failed { reason: "the script has no entry for this turn".into() })
 }
 
-impl When {
+impl Condition {
     fn holds(&self, prompt: &Prompt) -> bool {
         let (text, capability) = match &prompt.about {
-            About::Task { description, capability, .. } => (description.as_str(), capability),
-            About::Help { question, capability, .. } => (question.as_str(), capability),
-            About::Signal(posted) => (posted.signal.kind.as_str(), &posted.signal.capability),
+            TurnSubject::Task { description, capability, .. } => (description.as_str(), capability),
+            TurnSubject::Help { question, capability, .. } => (question.as_str(), capability),
+            TurnSubject::Signal(posted) => (posted.signal.kind.as_str(), &posted.signal.capability),
         };
         let message = prompt.message.as_ref().map(|message| message.message_id.as_str());
         self.turn.is_none_or(|turn| turn == prompt.turn)
@@ -198,14 +192,6 @@ impl Brain for Scripted {
         })
     }
 
-    fn at_once(&self, prompt: &Prompt) -> Option<Said> {
-        match self.turns.iter().find(|entry| entry.when.holds(prompt)) {
-            Some(entry) if entry.pauses() => None,
-            Some(entry) => Some((entry.say.clone(), entry.end.said()?)),
-            None => Some((Vec::new(), no_entry())),
-        }
-    }
-
     fn name(&self) -> &'static str {
         "scripted"
     }
@@ -255,24 +241,6 @@ turns:
         let brain = Scripted::parse(SCRIPT).unwrap();
         let hanging = turn(&brain, ask("hang"));
         assert!(tokio::time::timeout(Duration::from_millis(30), hanging).await.is_err());
-    }
-
-    #[tokio::test]
-    async fn what_needs_no_pause_is_said_at_once_and_no_differently() {
-        let brain = Scripted::parse(SCRIPT).unwrap();
-        for description in ["a library, please", "fail", "crash", "else"] {
-            let (updates, end) = brain.at_once(&ask(description).prompt).expect(description);
-            let (reported, ended) = turn(&brain, ask(description)).await;
-            assert_eq!(updates, reported);
-            assert_eq!(end.map_err(|error| error.to_string()), ended.map_err(|error| error.to_string()));
-        }
-        assert!(brain.at_once(&ask("hang").prompt).is_none());
-        for pauses in ["holdMs: 1", "delayMs: 1"] {
-            let script = format!(
-                "turns: [{{ say: [{{ type: status, message: hm }}], {pauses}, end: {{ done: x }} }}]"
-            );
-            assert!(Scripted::parse(&script).unwrap().at_once(&ask("any").prompt).is_none(), "{pauses}");
-        }
     }
 
     #[test]

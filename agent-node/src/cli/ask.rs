@@ -51,7 +51,7 @@ pub(super) struct Ask {
     #[arg(long, value_name = "JSON|@FILE")]
     input: Option<String>,
     /// How long to wait, such as `90s` or `10m`.
-    #[arg(long, default_value = "10m", value_parser = Eta::with_unit)]
+    #[arg(long, default_value = "10m", value_parser = Eta::parse)]
     timeout: Eta,
     /// Write the artifacts into this directory instead of printing them.
     #[arg(long, value_name = "DIR")]
@@ -87,7 +87,7 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
     let mut payload = json!({ "taskId": task, "description": text });
     if let Some(members) = payload.as_object_mut() {
         if ask.plan {
-            members.insert("capability".to_owned(), json!(protocol::coordination::joint::CAPABILITY));
+            members.insert("capability".to_owned(), json!(protocol::patterns::joint::CAPABILITY));
         }
         members.extend(ask.capability.as_ref().map(|name| ("capability".to_owned(), json!(name))));
         members.extend(input.map(|input| ("input".to_owned(), input)));

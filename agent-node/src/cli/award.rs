@@ -11,7 +11,7 @@ use super::{
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use protocol::{
-    coordination::contract_net::record::{AwardRecord, Fate, FateKind, Round, Score},
+    patterns::contract_net::record::{AwardRecord, Fate, FateKind, Round, Score},
     routes,
     task::EXTENSION,
 };
@@ -205,10 +205,10 @@ task t-1 for implement-api, by the strategy weighted
 weights: match 0.3 · track record 0.25 · eta 0.2 · cost 0.15 · load 0.1
 
 round 1, called 2026-02-24T10:30:00.000Z, bids awaited for 5000 ms
-#  CANDIDATE   FATE          SCORE  MATCH  RECORD  ETA   COST  LOAD  BID                                     WHY
-1  Builder-02  completed     0.61   0.90   0.50    1.00  0.50  1.00  cost 0.02, eta 2min, match 0.9, load 0
-2  Builder-01  outbid        0.55   0.90   0.50    1.00  0.50  1.00  cost 0, eta 5min, match 0.9, load 0
--  Writer-01   not-eligible  -      -      -       -     -     -     -                                       it can't implement-api\u{fffd}[2J
+#  CANDIDATE   FATE          SCORE  MATCH  RECORD  ETA   COST  LOAD  BID                                   WHY
+1  Builder-02  completed     0.61   0.90   0.50    1.00  0.50  1.00  cost 0.02, eta 2m, match 0.9, load 0
+2  Builder-01  outbid        0.55   0.90   0.50    1.00  0.50  1.00  cost 0, eta 5m, match 0.9, load 0
+-  Writer-01   not-eligible  -      -      -       -     -     -     -                                     it can't implement-api\u{fffd}[2J
 and 3 more that were not asked
 
 without effect:

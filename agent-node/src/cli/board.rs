@@ -9,7 +9,7 @@ use super::{
 use blackboard::wire::shown;
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
-use protocol::{routes, signal::Posted};
+use protocol::{routes, signal::SignalRecord};
 use serde_json::Value;
 use std::{pin::pin, time::Duration};
 
@@ -117,7 +117,7 @@ fn print(common: &Common, signal: &Value) -> Result<(), Failure> {
     if common.json {
         return output::json_line(signal);
     }
-    let Ok(Posted { revision, signal }) = serde_json::from_value(signal.clone()) else {
+    let Ok(SignalRecord { revision, signal }) = serde_json::from_value(signal.clone()) else {
         return output::line(&output::plain(&signal.to_string()));
     };
     let kind = format!("{:<18}", signal.kind.as_str());

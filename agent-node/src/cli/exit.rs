@@ -56,8 +56,8 @@ pub enum Exit {
     Held = 73,
     /// The data cannot be read or written.
     Store = 74,
-    /// The data is of a newer program.
-    Newer = 76,
+    /// The data is of another version.
+    OtherFormat = 76,
     /// The join secret proves nothing.
     Secret = 77,
     /// A configuration makes no sense.
@@ -103,7 +103,7 @@ impl Failure {
     /// Says what there is to say on standard error and gives the code.
     pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
-            crate::telemetry::say(tracing::Level::ERROR, &format!("mesh: {}", self.message));
+            crate::telemetry::print_line(tracing::Level::ERROR, &format!("mesh: {}", self.message));
         }
         ExitCode::from(self.exit as u8)
     }

@@ -21,11 +21,11 @@ use crate::{
 use blackboard::wire::shown;
 use clap::Args;
 use protocol::{
-    a2a::errand::Bounds,
+    a2a::remote_task::RemoteTaskLimits,
+    address_policy::{AddressPolicy, IpNetwork},
     bid::{Cost, Eta},
-    card::Terms,
+    card::BidTerms,
     ids::AgentId,
-    outside::{Net, Rules},
 };
 use std::{path::Path, process::ExitCode};
 
@@ -40,7 +40,7 @@ pub(super) struct Join {
     #[arg(long, default_value_t = 0.0)]
     cost: f64,
     /// How long a task takes, for its bids.
-    #[arg(long, value_parser = Eta::with_unit, default_value = "1m")]
+    #[arg(long, value_parser = Eta::parse, default_value = "1m")]
     eta: Eta,
     /// Tasks at once.
     #[arg(long, default_value_t = 4)]
@@ -50,7 +50,7 @@ pub(super) struct Join {
     credential: Vec<String>,
     /// Addresses that may be called though they are not public, and without TLS.
     #[arg(long, value_name = "NET", env = "MESH_OUTSIDE_ALLOW", value_delimiter = ',')]
-    allow: Vec<Net>,
+    allow: Vec<IpNetwork>,
     /// The registry's base URL.
     #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,
@@ -80,7 +80,7 @@ pub(super) fn join(join: Join) -> ExitCode {
 /// Its id, and what it says of itself.
 fn named(join: &Join) -> Result<(AgentId, String), Failure> {
     let refused = |what: String| Failure::new(Exit::Refused, what);
-    let outside = Outside::new(Rules { allow: join.allow.clone() }, Default::default())
+    let outside = Outside::new(AddressPolicy { allow: join.allow.clone() }, Default::default())
         .map_err(|error| refused(error.to_string()))?;
     let found: Result<Found, String> = actix::System::new().block_on(fetch(&outside, &join.card));
     let found = found.map_err(|why| {
@@ -113,7 +113,7 @@ fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Resu
         credentials.0.insert(scheme.to_owned(), Hidden::new(secret));
     }
     let cost = Cost::new(join.cost).ok_or_else(|| fault(format!("--cost: {} is no cost", join.cost)))?;
-    let bounds = Bounds::default();
+    let bounds = RemoteTaskLimits::default();
     let agent = AgentConfig {
         id,
         description,
@@ -124,13 +124,13 @@ fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Resu
             credentials,
             bounds,
         }),
-        terms: Terms { cost, eta: join.eta, max_parallel: join.max_parallel.max(1) },
+        terms: BidTerms { cost, eta: join.eta, max_parallel: join.max_parallel.max(1) },
         subscribe: Vec::new(),
         open: false,
         role: None,
         a2a: Default::default(),
         port: None,
     };
-    let mesh = MeshConfig { outside: Rules { allow: join.allow.clone() }, ..MeshConfig::of(profile) };
+    let mesh = MeshConfig { outside: AddressPolicy { allow: join.allow.clone() }, ..MeshConfig::of(profile) };
     Ok(Team { agents: vec![agent], mesh })
 }

@@ -4,7 +4,7 @@ use super::{
     exit::{Exit, Failure},
     output,
 };
-use crate::{node::home, telemetry::spoken};
+use crate::{node::home, telemetry::format_line};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -31,5 +31,5 @@ pub(super) fn join_secret(asked: &JoinSecret) -> Result<(), Failure> {
             format!("{} holds a new secret; {} was not there and was made", file.display(), dir.display())
         }
     };
-    output::line(&spoken(tracing::Level::INFO, &what))
+    output::line(&format_line(tracing::Level::INFO, &what))
 }

@@ -27,14 +27,14 @@ pub(super) fn parse_from<C: CommandFactory + FromArgMatches>(words: Vec<OsString
     let command = without_empty(C::command());
     let parsed = command.clone().try_get_matches_from(&words);
     if let Some(said) = parsed.as_ref().ok().and_then(misplaced) {
-        telemetry::speak(format(&words));
+        telemetry::set_format(format(&words));
         return Err(Failure::new(Exit::Usage, said).report());
     }
     parsed.and_then(|mut found| C::from_arg_matches_mut(&mut found)).map_err(|wrong| {
         if !wrong.use_stderr() || wrong.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             wrong.exit();
         }
-        telemetry::speak(format(&words));
+        telemetry::set_format(format(&words));
         failure(&wrong, &command, &words).report()
     })
 }

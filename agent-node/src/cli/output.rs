@@ -88,7 +88,7 @@ pub(super) fn bytes(content: &[u8]) -> Result<(), Failure> {
 
 /// One line to standard error. Nobody reading it is no failure.
 pub(super) fn note(text: &str) {
-    crate::telemetry::say(tracing::Level::INFO, &text);
+    crate::telemetry::print_line(tracing::Level::INFO, &text);
 }
 
 /// `value` as JSON, in lines.

@@ -6,7 +6,7 @@ use super::{
     misunderstood,
     reaching::{Reaching, port},
 };
-use crate::telemetry::{BadSettings, capture::Level};
+use crate::telemetry::{BadSettings, capture::CaptureLevel};
 use crate::{
     config::{BadConfig, Profile, Team},
     node::{
@@ -45,25 +45,24 @@ pub(super) struct Process {
     /// Where records lie: `embedded` survives everything, `memory` is gone at the end.
     #[arg(long, env = "MESH_STORE", value_parser = ["embedded", "memory"], default_value = "embedded")]
     store: String,
-    /// How much of what is said is told in traces; what names a credential is withheld.
+    /// How much content goes into traces: none, its shape, or all of it without this process's secrets.
     #[arg(long, value_enum, env = "MESH_CAPTURE", default_value_t)]
-    capture: Level,
+    capture: CaptureLevel,
     /// Where times start from.
     #[arg(long, env = "MESH_PROFILE", value_enum, default_value = "default")]
     profile: Profile,
     /// How long it finishes what it does when it is told to end; the rest is handed back, or goes on at the next start.
-    #[arg(long, env = "MESH_GRACE", value_parser = Eta::with_unit, default_value = "25s")]
+    #[arg(long, env = "MESH_GRACE", value_parser = Eta::parse, default_value = "25s")]
     grace: Eta,
     /// When it is killed if it has not ended by then, as compose's `stop_grace_period`; a `--grace` that leaves no time for goodbyes is warned of.
-    #[arg(long, env = "MESH_STOP_GRACE", value_parser = Eta::with_unit, value_name = "TIME")]
+    #[arg(long, env = "MESH_STOP_GRACE", value_parser = Eta::parse, value_name = "TIME")]
     stop_grace: Option<Eta>,
 }
 
 /// What a process with agents is told.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Agents {
-    /// Where its agents take A2A over gRPC, in a program built with `--features grpc`; 0 takes any free port, nowhere if not
-    /// given here or in the file.
+    /// Where its agents take A2A over gRPC; 0 takes any free port, nowhere if not given here or in the file
     #[arg(long, env = "MESH_GRPC_PORT", value_parser = port)]
     grpc_port: Option<u16>,
 }
@@ -241,7 +240,7 @@ fn exit(error: &anyhow::Error) -> Exit {
     if let Some(not) = error.downcast_ref::<NotStarted>() {
         return match not {
             NotStarted::Port { .. } => Exit::Port,
-            NotStarted::NoGrpc | NotStarted::NoRegistry { .. } => Exit::Config,
+            NotStarted::NoRegistry { .. } => Exit::Config,
             NotStarted::NoKey { .. } => Exit::Store,
             NotStarted::Beyond { .. } | NotStarted::NoSecret { .. } | NotStarted::ForeignSecret { .. } => {
                 Exit::Secret
@@ -250,7 +249,7 @@ fn exit(error: &anyhow::Error) -> Exit {
     }
     match error.downcast_ref::<OpenError>() {
         Some(OpenError::Held { .. }) => Exit::Held,
-        Some(OpenError::Newer { .. }) => Exit::Newer,
+        Some(OpenError::OtherFormat { .. }) => Exit::OtherFormat,
         Some(OpenError::Damaged { .. } | OpenError::Foreign { .. } | OpenError::Io { .. }) => Exit::Store,
         None => Exit::Failed,
     }

@@ -40,7 +40,7 @@ enum Verb {
     Watch {
         task: String,
         /// How long to wait; without end if absent.
-        #[arg(long, value_parser = Eta::with_unit)]
+        #[arg(long, value_parser = Eta::parse)]
         timeout: Option<Eta>,
     },
     /// End a task.

@@ -197,6 +197,7 @@ fn about(span: &Span) -> String {
     plain(&told.join(", "))
 }
 
+/// By hand, as `humantime` writes every unit down to the nanosecond.
 fn duration(from: WallTime, to: WallTime) -> String {
     let time = from.until(to);
     match time.as_millis() {

@@ -92,6 +92,7 @@ impl Watch {
                     format!("the stream of task {task} from {} ends again and again", shown(endpoint));
                 return Err(Failure::new(Exit::Unreachable, message));
             }
+            // `backon` retries until success; here the count of failures decides about the exit as well.
             tokio::time::sleep(FIRST_PAUSE * 2u32.pow(broken.min(4))).await;
         }
     }

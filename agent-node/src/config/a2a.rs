@@ -1,9 +1,9 @@
 //! What a file says about A2A: what an agent offers to its clients, and which callers are known.
 
-use super::file::Text;
+use super::text::Text;
 use crate::http::edge::{Caller, Credential};
 use protocol::{
-    a2a::{card::AgentProvider, terms::Terms},
+    a2a::{agent_policy::AgentPolicy, card::AgentProvider},
     ids::AgentId,
     principal::Principal,
 };
@@ -57,7 +57,7 @@ impl A2aFile {
     }
 }
 
-impl From<A2aFile> for Terms {
+impl From<A2aFile> for AgentPolicy {
     fn from(file: A2aFile) -> Self {
         let usual = Self::default();
         let some = |modes: Option<Vec<String>>| modes.filter(|modes| !modes.is_empty());

@@ -2,8 +2,9 @@
 
 use super::{
     AgentConfig, BadConfig, BrainConfig, Fault, MeshConfig, Profile, Team,
-    file::{AgentFile, BrainFile, MeshFile, TeamFile, Text},
+    file::{AgentFile, BrainFile, MeshFile, TeamFile},
     schema,
+    text::Text,
     tree::{self, Node},
     unknown, variables, words,
 };
@@ -12,7 +13,7 @@ use crate::{
     outbox::a2a::credentials::{Credentials, Hidden},
 };
 use blackboard::wire::names_who_speaks;
-use protocol::{card::Terms, signal::SIGNAL_TYPES, signal::SignalType};
+use protocol::{card::BidTerms, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -189,13 +190,13 @@ impl Loading {
         if self.faults.len() > before {
             return;
         }
-        let usual = Terms::default();
+        let usual = BidTerms::default();
         self.agents.push(AgentConfig {
             id: agent.agent,
             description: agent.description.0,
             skills: agent.skills.into_iter().map(Into::into).collect(),
             brain,
-            terms: Terms {
+            terms: BidTerms {
                 cost: agent.bid.cost.unwrap_or(usual.cost),
                 eta: agent.bid.eta.unwrap_or(usual.eta),
                 max_parallel: agent.bid.max_parallel.unwrap_or(usual.max_parallel),

@@ -1,10 +1,11 @@
 //! The YAML as types: what may stand in it, and nothing else.
 
+use super::text::Text;
 use protocol::{
     a2a::interaction::Mode,
     card::Skill,
-    coordination::contract_net::Strategy,
     ids::{AgentId, Capability},
+    patterns::contract_net::Strategy,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
@@ -222,7 +223,7 @@ pub(super) struct MeshFile {
     pub(super) registry: RegistryFile,
     /// Where calls beyond the mesh may go: webhooks, foreign cards, foreign agents.
     pub(super) outside: OutsideFile,
-    /// Where the node's agents take A2A over gRPC, if it is built with it; 0 takes any free port, nowhere if not given.
+    /// Where the node's agents take A2A over gRPC; 0 takes any free port, nowhere if not given.
     pub(super) grpc_port: Option<u16>,
     /// Users who prove who they are; without any, whoever calls from this machine is its user.
     pub(super) callers: Vec<super::a2a::CallerFile>,
@@ -312,31 +313,4 @@ pub(super) struct WeightsFile {
     cost: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     load: Option<f64>,
-}
-
-/// Text; a number or truth value stands for how it is written.
-#[derive(Debug, Default, JsonSchema)]
-#[schemars(with = "TextForms")]
-pub(super) struct Text(pub(super) String);
-
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
-enum TextForms {
-    Text(String),
-    Number(f64),
-    Bool(bool),
-}
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(text) => Ok(Self(text)),
-            Value::Number(number) => Ok(Self(number.to_string())),
-            Value::Bool(bool) => Ok(Self(bool.to_string())),
-            Value::Null => Err(D::Error::custom("expected text, got nothing")),
-            Value::Array(_) => Err(D::Error::custom("expected text, got a list")),
-            Value::Object(_) => Err(D::Error::custom("expected text, got a map; quote it if it has a colon")),
-        }
-    }
 }

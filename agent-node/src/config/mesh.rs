@@ -1,10 +1,10 @@
 //! The terms of the mesh: a profile, and what the file says otherwise.
 
-use super::file::{MeshFile, Text};
+use super::{file::MeshFile, text::Text};
 use crate::http::edge::Caller;
 use crate::outbox::a2a::credentials::{Credentials, Hidden, Keyring};
 use blackboard::board::BoardConfig;
-use protocol::{coordination::contract_net::Auction, limits::Limits};
+use protocol::{limits::Limits, patterns::contract_net::Auction};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub struct MeshConfig {
     /// The board's timing and limits.
     pub board: BoardConfig,
     /// Where calls beyond the mesh may go.
-    pub outside: protocol::outside::Rules,
+    pub outside: protocol::address_policy::AddressPolicy,
     /// What foreign agents are shown there.
     pub keyring: Keyring,
     /// Where the node takes A2A over gRPC, if it does.

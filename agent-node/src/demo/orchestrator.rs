@@ -1,134 +1,72 @@
-//! Finds who can do what is asked, by the words that the request and the peers' skills share, and hands it on.
+//! Hands a request to whoever it is for: a skill that the request names, a review if it has code, else a plan if it is in
+//! the notation. Whatever else is asked, it asks back.
 
-mod matching;
-
-pub(super) use matching::best;
-
-use super::{artifact, asked, done, failed, spec, status, words};
-use crate::brain::{Ask, PeerSkill, lines::Said};
-use matching::{Match, rank};
+use super::{artifact, artifacts, delegate, done, notation, pass_on, question, replies, request, status};
+use crate::brain::{Ask, lines::Said};
 use protocol::{
     artifact::Artifact,
-    coordination::thought::{About, Progress, Reply},
-    ids::{Address, Capability},
+    ids::{AgentId, Capability},
+    patterns::turn::TurnSubject,
 };
-use std::{collections::BTreeMap, fmt::Write};
+use std::{collections::BTreeSet, fmt::Write};
 
-const HANDED_ON: &str = "handed-on:";
+const DELEGATED: &str = "delegated";
+/// Its own skills: requests for them are not handed to another orchestrator.
+const OWN: [&str; 3] = ["orchestrate", "delegate", "monitor"];
 
-/// First turn: whom to give it to, and why. Second turn: what came of it.
 pub(super) fn answer(ask: &Ask) -> Vec<Said> {
-    if let Some(reply) = asked::replies(ask, HANDED_ON).next() {
-        return pass_on(reply);
+    if let Some(result) = replies(ask, DELEGATED).last() {
+        return pass_on(result);
     }
-    if asked::capability(ask).is_some_and(|capability| capability.as_str() == "monitor") {
+    if let TurnSubject::Task { capability: Some(capability), .. } = &ask.prompt.about
+        && capability.as_str() == "monitor"
+    {
         return monitor(ask);
     }
-    let matches = rank(asked::text(ask), &ask.peers);
-    let Some(first) = matches.first().filter(|best| best.is_clear()) else {
-        return match plannable(ask) {
-            Some(plan) => vec![
-                status(format!("it says which things to keep, so it is for {plan}; handing it on")),
-                hand_on(ask, &plan),
-            ],
-            None => vec![failed(nobody(&matches, &ask.peers))],
-        };
-    };
-    if let About::Help { .. } = ask.prompt.about {
-        return vec![done(format!("Ask for {}: {}.", first.capability, first.because()))];
+    match (skill_for(ask), &ask.prompt.about) {
+        (Some(skill), TurnSubject::Task { .. }) => vec![
+            status(format!("handing it to whoever has {skill}")),
+            delegate(ask, DELEGATED.to_owned(), skill, request(ask).into_owned()),
+        ],
+        (Some(skill), TurnSubject::Help { .. } | TurnSubject::Signal(_)) => {
+            vec![done(format!("ask for {skill}"))]
+        }
+        (None, _) => {
+            let skills: Vec<_> = skills(ask).iter().map(|skill| skill.as_str()).collect();
+            let skills = skills.join(", ");
+            let usage = notation::usage();
+            vec![question(ask, format!("Who is it for? Name a skill ({skills}), or what to build. {usage}"))]
+        }
     }
-    vec![status(explanation(&matches)), hand_on(ask, &first.capability)]
 }
 
-/// Whoever plans, if the request describes things and their fields without saying what is to be done with them.
-fn plannable(ask: &Ask) -> Option<Capability> {
-    let plan = Capability::parse("plan").ok()?;
-    let is_there = ask.peers.iter().flat_map(|peer| &peer.skills).any(|skill| skill.id == plan);
-    let spec = spec::from_text(asked::text(ask));
-    let is_list = asked::text(ask).contains(['(', ':']);
-    let says_fields = is_list && spec.resources.iter().any(|resource| resource.fields.len() > 1);
-    let is_task = matches!(ask.prompt.about, About::Task { .. });
-    (is_there && is_task && says_fields).then_some(plan)
+fn skills(ask: &Ask) -> BTreeSet<&Capability> {
+    let skills = ask.peers.iter().flat_map(|peer| &peer.skills).map(|skill| &skill.id);
+    skills.filter(|id| !OWN.contains(&id.as_str())).collect()
 }
 
-/// The request, addressed to whoever has `capability`.
-pub(super) fn hand_on(ask: &Ask, capability: &Capability) -> Said {
-    let artifacts = asked::artifacts(ask).iter().map(|artifact| artifact.artifact_id.clone()).collect();
-    Said::Progress(Progress::Delegate {
-        id: format!("{HANDED_ON}{capability}"),
-        to: Address::Capability(capability.clone()),
-        capability: None,
-        description: asked::text(ask).to_owned(),
-        input: asked::input(ask).cloned(),
-        artifacts,
-    })
-}
-
-/// The result of what was handed on, if this turn brings one.
-pub(super) fn handed_on(ask: &Ask) -> Option<Vec<Said>> {
-    asked::replies(ask, HANDED_ON).next().map(pass_on)
-}
-
-fn pass_on(reply: &Reply) -> Vec<Said> {
-    let capability = reply.id.strip_prefix(HANDED_ON).unwrap_or(&reply.id);
-    let mut said: Vec<Said> = reply.artifacts.iter().cloned().map(artifact).collect();
-    said.push(match reply.ok {
-        true => done(format!("Handed on for {capability}. {}", reply.text)),
-        false => failed(format!("handed on for {capability}, and that came to nothing: {}", reply.text)),
-    });
-    said
-}
-
-fn explanation(matches: &[Match]) -> String {
-    let mut text = String::new();
-    for (at, one) in matches.iter().take(3).enumerate() {
-        let lead = if at == 0 { "handing it on for " } else { "; rather than " };
-        let _ = write!(text, "{lead}{} ({})", one.capability, one.because());
-    }
-    text
-}
-
-fn nobody(matches: &[Match], peers: &[PeerSkill]) -> String {
-    let near = matches
-        .first()
-        .map(|near| format!(" The nearest is {}, which is not enough: {}.", near.capability, near.because()));
-    let skills = peers.iter().flat_map(|peer| &peer.skills).filter(|skill| !matching::is_ours(&skill.id));
-    let skills: BTreeMap<_, _> =
-        skills.map(|skill| (&skill.id, words::shortened(&skill.description, 80))).collect();
-    let skills: Vec<_> = skills
-        .into_iter()
-        .take(30)
-        .map(
-            |(id, description)| {
-                if description.is_empty() { id.to_string() } else { format!("{id} ({description})") }
-            },
-        )
-        .collect();
-    let can = match skills.as_slice() {
-        [] => "Nobody else is here at the moment".to_owned(),
-        skills => format!("The mesh can do: {}", skills.join("; ")),
+fn skill_for(ask: &Ask) -> Option<Capability> {
+    let (text, skills) = (request(ask), skills(ask));
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && !"-_.".contains(c));
+    let named = words.find_map(|word| skills.iter().find(|skill| skill.as_str() == word));
+    let has_code = text.contains("```") || !artifacts(ask).is_empty();
+    let known = |name: &str| skills.iter().find(|skill| skill.as_str() == name);
+    let fits = match named {
+        Some(skill) => Some(skill),
+        None if has_code => known("code-review"),
+        None => notation::read(&text).ok().and(known("plan")),
     };
-    format!("nobody fits this request.{} {can}.", near.unwrap_or_default())
+    fits.map(|skill| (*skill).clone())
 }
 
 fn monitor(ask: &Ask) -> Vec<Said> {
-    let mut table = "| agent | skills | |\n|---|---|---|\n".to_owned();
+    let mut table = "| agent | skills |\n|---|---|\n".to_owned();
     for peer in &ask.peers {
         let skills: Vec<_> = peer.skills.iter().map(|skill| skill.id.as_str()).collect();
-        let _ = writeln!(
-            table,
-            "| {} | {} | {} |",
-            peer.agent_id,
-            skills.join(", "),
-            words::shortened(&peer.description, 80)
-        );
+        let _ = writeln!(table, "| {} | {} |", AgentId::as_str(&peer.agent_id), skills.join(", "));
     }
-    let count = words::counted(ask.peers.len(), "peer");
     vec![
         artifact(Artifact::text("mesh.md", "text/markdown", table)),
-        done(format!("{count} by the directory.")),
+        done(format!("{} other agents are registered", ask.peers.len())),
     ]
 }
-
-#[cfg(test)]
-mod tests;

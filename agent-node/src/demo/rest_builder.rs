@@ -1,164 +1,112 @@
-//! Turns a plan into a REST handler file in Rust, has it reviewed, and mends what was found.
+//! Writes a crate for a plan, asks for a review, and writes it again with what the review asks for.
 
-mod draft;
-mod mend;
-mod names;
-mod sample;
-mod validation;
+mod render;
 
 use super::{
-    artifact, asked, done, failed,
-    reviewer::Finding,
-    spec::{self, Spec},
-    status, words,
+    artifact, done, name,
+    notation::Plan,
+    plan, plan_file, replies,
+    reviewer::{Finding, Report},
+    status,
 };
 use crate::brain::{Ask, lines::Said};
 use protocol::{
-    artifact::Artifact,
-    coordination::thought::{About, Progress, Reply},
-    ids::{AgentId, Capability},
+    artifact::{Artifact, Content},
+    ids::Capability,
+    patterns::turn::{Progress, Reply},
 };
+use render::Extras;
 use serde_json::json;
+use std::fmt::Write;
 
-const HANDLER: &str = "handler.rs";
 const REVIEW: &str = "review";
+const MAIN: &str = "src/main.rs";
+const SERVER: &str = "src/server.rs";
 
-/// How much care a builder takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    /// Checks every field by its type and writes tests.
-    Thorough,
-    /// Checks that what is required is there.
-    Quick,
-}
-
-impl Style {
-    pub(super) fn named(name: Option<&str>) -> Option<Self> {
-        match name {
-            None | Some("thorough") => Some(Self::Thorough),
-            Some("quick") => Some(Self::Quick),
-            Some(_) => None,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Thorough => "thorough",
-            Self::Quick => "quick",
-        }
-    }
-}
-
-/// First turn: a draft, and a question to a reviewer. Second turn: the draft mended, and what was made of the review.
-pub(super) fn answer(ask: &Ask, style: Style) -> Vec<Said> {
-    if let About::Help { .. } = ask.prompt.about {
-        return vec![failed(
-            "I build REST handlers from a plan; send me a task with the capability implement-api",
-        )];
-    }
-    let Some(spec) = plan(ask) else {
-        let reason = "there is nothing to implement: I found no resource in the input, the artifacts or the description. \
-                      Say for example: books (title, isbn, year:int), members (name, email)";
-        return vec![failed(reason)];
+/// First turn: a draft, and a question to a reviewer. Second turn: the result, and the review.
+pub(super) fn answer(ask: &Ask) -> Vec<Said> {
+    let plan = match plan(ask) {
+        Ok(plan) => plan,
+        Err(end) => return end,
     };
-    match asked::replies(ask, REVIEW).next() {
-        None => first(ask, &spec, style),
-        Some(reply) => second(ask, &spec, style, reply),
+    match replies(ask, REVIEW).last() {
+        None => draft(ask, &plan),
+        Some(reply) => result(ask, &plan, reply),
     }
 }
 
-fn plan(ask: &Ask) -> Option<Spec> {
-    let given = asked::input(ask).and_then(spec::from_value);
-    let attached =
-        || asked::artifacts(ask).iter().filter_map(asked::data).find_map(|data| spec::from_value(&data));
-    let said = || Some(spec::from_text(asked::text(ask))).filter(|spec| !spec.resources.is_empty());
-    given.or_else(attached).or_else(said)
+fn crate_files(ask: &Ask, plan: &Plan, extras: Extras) -> Vec<Said> {
+    let file = |name: &str, media_type: &str, text: String| {
+        let mut file = Artifact::text(name, media_type, text);
+        file.metadata.insert("builtBy".into(), json!(ask.agent));
+        artifact(file)
+    };
+    vec![
+        file("Cargo.toml", "application/toml", render::CARGO.to_owned()),
+        file(MAIN, "text/x-rust", render::main_rs(plan, extras)),
+        file(SERVER, "text/x-rust", render::SERVER.to_owned()),
+    ]
 }
 
-fn handler(ask: &Ask, spec: &Spec, style: Style, text: String, is_reviewed: bool) -> Artifact {
-    let mut artifact = Artifact::text(HANDLER, "text/x-rust", text);
-    let kind = if is_reviewed { "REST handlers" } else { "A first draft of the REST handlers" };
-    artifact.description = Some(format!("{kind} for {}", spec.names()));
-    artifact.metadata.insert("builtBy".into(), json!(ask.agent));
-    artifact.metadata.insert("style".into(), json!(style.word()));
-    artifact
-}
-
-fn first(ask: &Ask, spec: &Spec, style: Style) -> Vec<Said> {
-    let draft = draft::file(spec, style, ask.agent.as_str());
-    let lines = words::counted(draft.lines().count(), "line");
-    let mut said = vec![
-        status(format!("implementing {} ({})", spec.names(), style.word())),
-        artifact(handler(ask, spec, style, draft, false)),
-        status(format!("drafted {lines}; asking for a review")),
-    ];
+fn draft(ask: &Ask, plan: &Plan) -> Vec<Said> {
+    let mut said = vec![status(format!("building {plan}")), plan_file(plan)];
+    said.extend(crate_files(ask, plan, Extras::default()));
+    said.push(status("drafted; asking for a review"));
     if let Ok(capability) = Capability::parse("code-review") {
-        let question = format!("What is wrong with this REST handler file for the {} API?", spec.title);
-        let artifacts = vec![HANDLER.to_owned()];
+        let question = format!("What is wrong with this API ({plan})?");
+        let artifacts = vec![MAIN.to_owned(), SERVER.to_owned()];
         said.push(Said::Progress(Progress::Help { id: REVIEW.into(), capability, question, artifacts }));
     }
     said
 }
 
-fn second(ask: &Ask, spec: &Spec, style: Style, reply: &Reply) -> Vec<Said> {
-    let produced = ask.prompt.produced.iter().rev().find(|artifact| asked::name(artifact) == HANDLER);
-    let draft = produced.map(Artifact::as_text).filter(|text| !text.is_empty());
-    let draft = draft.unwrap_or_else(|| draft::file(spec, style, ask.agent.as_str()));
-    let reviewer = reviewer(reply, &ask.agent);
-    let findings = if reply.ok { findings(reply) } else { None };
-    let built = format!("{} built {} ({})", ask.agent, spec.names(), style.word());
-
-    let Some(findings) = findings else {
-        let why = if reply.ok { format!("{reviewer} sent no findings") } else { reply.text.clone() };
-        let note = format!("# Review\n\nNobody reviewed this file: {why}\n");
-        return vec![
-            status("no review came; the draft stands"),
-            artifact(handler(ask, spec, style, draft, false)),
-            artifact(Artifact::text("review.md", "text/markdown", note)),
-            done(format!("{built}; it was not reviewed: {}", words::shortened(&why, 200))),
-        ];
+fn result(ask: &Ask, plan: &Plan, reply: &Reply) -> Vec<Said> {
+    let built = format!("{} built {plan}", ask.agent);
+    let Some(report) = report(reply) else {
+        // The draft is the result.
+        let note = format!("Nobody reviewed this: {}\n", reply.text);
+        let mut said = vec![artifact(Artifact::text("review.md", "text/markdown", note))];
+        said.push(done(format!("{built}; it was not reviewed")));
+        return said;
     };
-    let mended = mend::mend(&draft, &findings);
-    let left = mended.left.len();
-    let lines = words::counted(mended.text.lines().count(), "line");
-    let outcome = match (findings.len(), left) {
-        (0, _) => format!("{reviewer} found nothing wrong"),
-        (found, 0) => format!("{reviewer} found {}, all mended", words::counted(found, "thing")),
-        (found, left) => {
-            format!(
-                "{reviewer} found {}; {} mended, {left} left",
-                words::counted(found, "thing"),
-                found - left
-            )
-        }
+    let found = |rule: &str| report.findings.iter().any(|finding| finding.rule == rule);
+    let extras = Extras {
+        docs: found("missing-docs"),
+        checks: found("unchecked-field"),
+        tests: found("missing-tests"),
     };
-    let notes = mend::notes(&reviewer, reply, &findings, &mended);
-    vec![
-        status(outcome.clone()),
-        artifact(handler(ask, spec, style, mended.text, true)),
-        artifact(Artifact::text("review.md", "text/markdown", notes)),
-        done(format!("{built} in {lines}; {outcome}")),
-    ]
+    let open = report.findings.iter().filter(|finding| !is_fixed(finding)).count();
+    let outcome = format!("{} found {} issues, {open} are open", report.reviewer, report.findings.len());
+    let mut said = vec![status(outcome.clone())];
+    said.extend(crate_files(ask, plan, extras));
+    said.push(artifact(Artifact::text("review.md", "text/markdown", table(&report))));
+    said.push(done(format!("{built}; {outcome}")));
+    said
 }
 
-/// Who reviewed it. An answer to a question for whoever can comes through the asker's own hands; the report says whose it is.
-fn reviewer(reply: &Reply, me: &AgentId) -> String {
-    let from = reply.from.as_ref().filter(|from| *from != me).map(ToString::to_string);
-    let noted = || {
-        let reports = reply.artifacts.iter().filter_map(asked::data);
-        reports
-            .filter_map(|report| AgentId::parse(report.get("reviewer")?.as_str()?).ok())
-            .next()
-            .map(|id| id.to_string())
-    };
-    from.or_else(noted).unwrap_or_else(|| "a reviewer".to_owned())
+/// Whether the builder can write what the finding asks for.
+fn is_fixed(finding: &Finding) -> bool {
+    finding.file == MAIN
+        && ["missing-docs", "unchecked-field", "missing-tests"].contains(&finding.rule.as_str())
 }
 
-fn findings(reply: &Reply) -> Option<Vec<Finding>> {
+fn report(reply: &Reply) -> Option<Report> {
     let report =
-        reply.artifacts.iter().filter_map(asked::data).find(|data| data.get("findings").is_some())?;
-    serde_json::from_value(report.get("findings")?.clone()).ok()
+        reply.artifacts.iter().find(|artifact| name(artifact) == "review.json").filter(|_| reply.ok)?;
+    report.parts.iter().find_map(|part| match &part.content {
+        Content::Data(data) => serde_json::from_value(data.clone()).ok(),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+    })
 }
 
-#[cfg(test)]
-mod tests;
+fn table(report: &Report) -> String {
+    let mut text = format!(
+        "# Review by {}\n\n| line of the draft | finding | outcome |\n|---|---|---|\n",
+        report.reviewer
+    );
+    for finding in &report.findings {
+        let outcome = if is_fixed(finding) { "fixed" } else { "open" };
+        let _ = writeln!(text, "| {}:{} | {} | {outcome} |", finding.file, finding.line, finding.message);
+    }
+    text
+}

@@ -1,113 +1,146 @@
-//! Reads code and says what is wrong with it, line by line.
+//! Reads Rust code line by line and reports what is wrong with it. The rules look at the text alone, so they find what is
+//! plainly there or plainly missing, and nothing else.
 
-mod checks;
-mod given;
-mod source;
-
-use super::{artifact, data_artifact, done, failed, status, words};
+use super::{artifact, artifacts, done, failed, name, request};
 use crate::brain::{Ask, lines::Said};
+use protocol::{
+    artifact::{Artifact, Content, Part},
+    ids::AgentId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use source::Source;
 
-pub(super) use checks::public_item;
-
-/// The most findings of one review; a file with more needs another kind of help.
 const MAX_FINDINGS: usize = 200;
 
-/// Something wrong with a line of code.
+/// The content of `review.json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
+    pub(super) reviewer: AgentId,
+    pub(super) findings: Vec<Finding>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub(super) struct Finding {
     pub(super) file: String,
     /// From 1.
     pub(super) line: usize,
-    pub(super) severity: Severity,
     pub(super) rule: String,
     pub(super) message: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) enum Severity {
-    High,
-    Medium,
-    Low,
-}
-
-impl Severity {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Medium => "medium",
-            Self::Low => "low",
-        }
+/// Reviews the Rust files that came with the request, or the code between ``` fences in its text.
+pub(super) fn answer(ask: &Ask) -> Vec<Said> {
+    let attached = artifacts(ask).iter().filter(|artifact| name(artifact).ends_with(".rs"));
+    let mut files: Vec<_> =
+        attached.map(|artifact| (name(artifact).to_owned(), artifact.as_text())).collect();
+    let text = request(ask);
+    let fenced = text.split("```").skip(1).step_by(2);
+    files.extend(fenced.map(|block| ("code.rs".to_owned(), block.to_owned())));
+    if files.is_empty() {
+        return vec![failed("there is no code to review: attach .rs files, or send it between ``` fences")];
     }
+    let findings = review(&files);
+    let lines: usize = files.iter().map(|(_, text)| text.lines().count()).sum();
+    let summary = format!("read {lines} lines, found {} issues", findings.len());
+    let report = json!(Report { reviewer: ask.agent.clone(), findings });
+    let part = Part { media_type: Some("application/json".into()), ..Part::new(Content::Data(report)) };
+    let report = Artifact { parts: vec![part], ..Artifact::text("review.json", "application/json", "") };
+    vec![artifact(report), done(summary)]
 }
 
-/// What is wrong with `text`, a file of that name: the worst first, then by line.
-pub(super) fn review(name: &str, text: &str) -> Vec<Finding> {
-    let mut findings = checks::all(&Source::new(name, text));
-    findings.sort_by(|a, b| (a.severity, a.line, &a.rule).cmp(&(b.severity, b.line, &b.rule)));
+/// What is wrong with `files`, each with its name, in the order of the lines.
+pub(super) fn review(files: &[(String, String)]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, text) in files {
+        let mut find = |line: usize, rule: &str, message: String| {
+            findings.push(Finding { file: file.clone(), line, rule: rule.to_owned(), message });
+        };
+        review_lines(text, &mut find);
+        unchecked_fields(text, &mut find);
+    }
+    let all: String = files.iter().map(|(_, text)| text.as_str()).collect();
+    let mut missing = |rule: &str, message: &str| {
+        let file = files.first().map(|(file, _)| file.clone()).unwrap_or_default();
+        findings.push(Finding { file, line: 1, rule: rule.to_owned(), message: message.to_owned() });
+    };
+    if all.contains("fn ") && !all.contains("#[test]") {
+        missing("missing-tests", "nothing is tested");
+    }
+    let has_routes = ["\"GET\"", "#[get(", ".route("].iter().any(|mark| all.contains(mark));
+    if has_routes && !["404", "NotFound", "NOT_FOUND"].iter().any(|mark| all.contains(mark)) {
+        missing("missing-not-found", "no route answers 404 for what does not exist");
+    }
+    findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     findings.truncate(MAX_FINDINGS);
     findings
 }
 
-/// Reviews whatever code came with the question, in it or beside it.
-pub(super) fn answer(ask: &Ask) -> Vec<Said> {
-    let files = given::files(ask);
-    if files.is_empty() {
-        let reason =
-            "there is no code to review: send it as an artifact, as input {\"code\": …}, or in ``` fences";
-        return vec![failed(reason)];
-    }
-    let mut findings = Vec::new();
-    let mut lines = 0;
-    for (name, text) in &files {
-        lines += text.lines().count();
-        findings.extend(review(name, text));
-    }
-    findings.truncate(MAX_FINDINGS);
-    let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
-    let counts =
-        [Severity::High, Severity::Medium, Severity::Low].map(|severity| (severity, count(severity)));
-    let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
-    let report = json!({
-        "reviewer": ask.agent,
-        "files": names,
-        "lines": lines,
-        "counts": { "high": counts[0].1, "medium": counts[1].1, "low": counts[2].1 },
-        "findings": findings,
-    });
-    let summary = summary(&names, lines, &counts, &findings);
-    vec![
-        status(format!("read {} of {}", words::counted(lines, "line"), words::listed(&names))),
-        artifact(data_artifact("review.json", report)),
-        done(summary),
-    ]
+/// The lines outside of tests and comments, from 1.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let code = text.lines().take_while(|line| line.trim() != "#[cfg(test)]").enumerate();
+    code.map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
-fn summary(names: &[&str], lines: usize, counts: &[(Severity, usize)], findings: &[Finding]) -> String {
-    let read = format!("I read {} ({})", words::listed(names), words::counted(lines, "line"));
-    let Some(worst) = findings.first() else { return format!("{read} and found nothing wrong.") };
-    let counted: Vec<_> = counts
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(severity, count)| format!("{count} {}", severity.word()))
-        .collect();
-    let mut rules: Vec<_> = findings.iter().map(|finding| finding.rule.as_str()).collect();
-    rules.sort_unstable();
-    rules.dedup();
-    format!(
-        "{read} and found {}: {} ({}). First of all, line {} of {}: {}.",
-        words::counted(findings.len(), "thing"),
-        words::listed(&counted),
-        rules.join(", "),
-        worst.line,
-        worst.file,
-        worst.message
-    )
+fn review_lines(text: &str, find: &mut impl FnMut(usize, &str, String)) {
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    for (number, line) in code(text) {
+        if let Some(call) =
+            [".unwrap()", ".expect(", "panic!(", "todo!("].iter().find(|call| line.contains(**call))
+        {
+            find(number, "panic", format!("`{call}` ends the thread: return an error instead"));
+        }
+        let (assigned, value) = line.split_once('=').unwrap_or_default();
+        let assigned = assigned.to_lowercase();
+        if let Some(word) =
+            ["password", "secret", "token", "api_key"].iter().find(|word| assigned.contains(**word))
+            && value.trim_start().starts_with('"')
+        {
+            find(number, "secret", format!("a {word} is in the code: read it from the environment"));
+        }
+        let above = lines[..number - 1].iter().rev().find(|line| !line.starts_with("#["));
+        let is_documented = above.is_some_and(|above| above.starts_with("///"));
+        if let (Some(item), false) = (documentable(line), is_documented) {
+            find(number, "missing-docs", format!("`{item}` has no doc comment"));
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests;
+/// The name of a type, or of a public function, that `line` begins.
+fn documentable(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let public = line.strip_prefix("pub ");
+    let types = ["struct ", "enum ", "trait "];
+    let item = types.iter().find_map(|kind| public.unwrap_or(line).strip_prefix(kind));
+    let item = item.or_else(|| public?.strip_prefix("fn "))?;
+    item.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+/// Text fields of deserialised structs that no `impl` of the struct looks at: serde accepts any text.
+fn unchecked_fields(text: &str, find: &mut impl FnMut(usize, &str, String)) {
+    let (mut is_input, mut record) = (false, None);
+    for (number, line) in code(text) {
+        if line.contains("#[derive(") {
+            is_input = line.contains("Deserialize");
+        } else if line == "}" {
+            (is_input, record) = (false, None);
+        } else if is_input && line.contains("struct ") {
+            record = documentable(line);
+        } else if let (Some(record), Some((field, "String,"))) = (record, line.split_once(": ")) {
+            let field = field.trim().trim_start_matches("pub ");
+            if !uses_field(text, record, field) {
+                let message = format!("`{field}` of `{record}` accepts any text: check it");
+                find(number, "unchecked-field", message);
+            }
+        }
+    }
+}
+
+fn uses_field(text: &str, record: &str, field: &str) -> bool {
+    let is_path = |c: char| c.is_alphanumeric() || "_.#".contains(c);
+    let implementations =
+        text.split("\nimpl").skip(1).map(|block| block.split("\n}").next().unwrap_or_default());
+    let (mine, inside) = (format!(" {record} {{"), format!("self.{field}."));
+    let mut mine =
+        implementations.filter(|block| block.lines().next().is_some_and(|head| head.contains(&mine)));
+    mine.any(|block| block.split(|c| !is_path(c)).any(|path| format!("{path}.").starts_with(&inside)))
+}

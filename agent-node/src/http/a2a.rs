@@ -7,7 +7,8 @@
 mod body;
 mod call;
 mod card;
-mod listed;
+pub mod face;
+pub mod listed;
 mod look;
 mod rest;
 mod rpc;
@@ -15,11 +16,7 @@ mod send;
 mod stream;
 mod webhooks;
 
-#[cfg(feature = "grpc")]
-pub(crate) use call::{Answer, Call, Heading, Reply};
-pub use card::Face;
-pub use listed::Listed;
-#[cfg(feature = "grpc")]
+pub(crate) use call::{Call, Heading, Reply};
 pub(crate) use stream::Heard;
 
 use actix_web::{http::Method, web};

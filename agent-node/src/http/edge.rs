@@ -7,9 +7,9 @@
 
 mod body;
 mod callers;
-#[cfg(feature = "grpc")]
 mod calls;
 mod dialect;
+mod front;
 mod identity;
 mod in_flight;
 mod local_callers;
@@ -22,17 +22,16 @@ mod shape;
 mod tests;
 
 pub use callers::{Caller, Callers, Credential};
-#[cfg(feature = "grpc")]
-pub(crate) use calls::Knock;
+pub(crate) use calls::Credentials;
+pub use front::Front;
 pub use identity::Auth;
 pub use in_flight::stop_counting;
 pub(crate) use in_flight::{Permit, take_permit};
 pub use local_callers::{LocalCaller, LocalCallers};
 pub use readers::Readers;
-#[cfg(feature = "grpc")]
 pub(crate) use readers::Seat;
 
-use crate::http::server::{Front, line::Line};
+use crate::http::server::line::Line;
 use actix_web::{
     Error, HttpMessage,
     body::{BodySize, BoxBody, MessageBody as _},

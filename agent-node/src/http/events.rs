@@ -1,16 +1,13 @@
-//! Server-sent events of one task in the house view: each with an `id:` by which a reader resumes.
+//! Server-sent events of one task in the house use view: each with an `id:` by which a reader resumes.
 
-use crate::{
-    agent::store_problem,
-    conversation::record::{TaskRow, keys},
-    tasks::{
-        Seen,
-        follow::{Follow, Place},
-    },
+use crate::tasks::{
+    Seen,
+    follow::{Follow, Place},
 };
 use actix_web::{HttpResponse, http::header};
 use blackboard::store::{Key, Shared};
 use bytes::Bytes;
+use engine::records::{TaskRow, keys};
 use futures_util::{StreamExt as _, stream};
 use protocol::{
     ids::AgentId,
@@ -32,7 +29,7 @@ pub fn parse_id(text: &str) -> Option<Place> {
 /// Refuses a place that this stream has not come to, or never will.
 fn check_place(store: &Shared, journal: &Key, row: &TaskRow, after: Place) -> Result<(), Problem> {
     let last = match row.ended_at {
-        Some(_) => store.latest(journal).map_err(|error| store_problem(&error))?,
+        Some(_) => store.latest(journal).map_err(Problem::from)?,
         None => None,
     };
     let (last, what) = match last {
@@ -56,7 +53,7 @@ pub async fn of_task(
     let journal = keys::journal(&me, &row.task.conversation);
     check_place(&store, &journal, &row, after)?;
     let has_ended = row.ended_at.is_some();
-    let mut follow = Follow::after(store, me, row, after).map_err(|error| store_problem(&error))?;
+    let mut follow = Follow::after(store, me, row, after).map_err(Problem::from)?;
     let mut first = None;
     if has_ended && after != (0, 0) {
         first = written(&mut follow).await;
@@ -107,8 +104,8 @@ mod tests {
     use super::*;
     use blackboard::store::{Batch, Lane, Revision, Write, memory};
     use protocol::{
-        coordination::{Effect, Event, Outcome, What},
         ids::ConversationId,
+        patterns::{Effect, Event, EventKind, Outcome},
         principal::Principal,
         task::{Status, TaskSpec, TaskState},
         time::{NodeTime, WallTime},
@@ -125,14 +122,9 @@ mod tests {
     }
 
     async fn step(store: &Shared, me: &AgentId, effects: Vec<Effect>) -> Revision {
-        let event = Event { at: NodeTime(0), wall: WallTime(0), what: What::Started };
-        let step = crate::conversation::record::Step {
-            step: 1,
-            opening: None,
-            events: vec![event],
-            closes: Vec::new(),
-            effects,
-        };
+        let event = Event { at: NodeTime(0), wall: WallTime(0), what: EventKind::Started };
+        let step =
+            engine::records::Step { step: 1, origin: None, events: vec![event], closes: Vec::new(), effects };
         let key = keys::journal(me, &row().task.conversation);
         let write = Write::Append(key, serde_json::to_vec(&step).unwrap().into());
         let batch = Batch { writes: vec![write], expectations: Vec::new() };
@@ -151,7 +143,7 @@ mod tests {
         let outcome = Outcome {
             status: row().task.status,
             artifacts: Vec::new(),
-            kept_word: Default::default(),
+            fulfilments: Default::default(),
             is_message: false,
         };
         let first = step(&store, &me, Vec::new()).await;

@@ -1,10 +1,10 @@
 //! Names of headers that every request is asked for, made once: a name that comes as text is parsed each time.
 
 use actix_web::http::header::HeaderName;
-use protocol::{a2a::terms, signature, trace};
+use protocol::{a2a::agent_policy, signature, trace};
 
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
-pub(crate) const API_KEY: HeaderName = HeaderName::from_static(terms::API_KEY_HEADER);
+pub(crate) const API_KEY: HeaderName = HeaderName::from_static(agent_policy::API_KEY_HEADER);
 pub(crate) const RECIPIENT: HeaderName = HeaderName::from_static(signature::RECIPIENT);
 pub(crate) const MESSAGE_ID: HeaderName = HeaderName::from_static(signature::MESSAGE_ID);
 pub(crate) const CONTENT_DIGEST: HeaderName = HeaderName::from_static(signature::CONTENT_DIGEST);

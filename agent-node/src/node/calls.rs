@@ -1,6 +1,6 @@
-//! The node's port for A2A over gRPC, for programs that are built with it.
+//! The node's port for A2A over gRPC.
 
-use super::{Setup, services::NotStarted};
+use super::Setup;
 use protocol::{
     a2a::{
         card::{AgentInterface, GRPC},
@@ -10,15 +10,11 @@ use protocol::{
 };
 use std::net::{SocketAddr, TcpListener};
 
-#[cfg(feature = "grpc")]
 pub(super) use crate::grpc::Server;
 
 /// The port that `setup` asks for.
 pub(super) fn listen(setup: &Setup) -> anyhow::Result<Option<(TcpListener, SocketAddr)>> {
     let Some(port) = setup.grpc.filter(|_| !setup.seats.is_empty()) else { return Ok(None) };
-    if !cfg!(feature = "grpc") {
-        return Err(NotStarted::NoGrpc.into());
-    }
     super::listen(setup.listen, port).map(Some)
 }
 
@@ -29,25 +25,5 @@ pub(super) fn interface(setup: &Setup, address: SocketAddr, agent: &AgentId) -> 
         protocol_binding: GRPC.to_owned(),
         tenant: (setup.seats.len() > 1).then(|| agent.to_string()),
         protocol_version: VERSION.to_owned(),
-    }
-}
-
-/// What stands in for a server that can't be.
-#[cfg(not(feature = "grpc"))]
-pub(super) enum Server {}
-
-#[cfg(not(feature = "grpc"))]
-impl Server {
-    pub(super) fn start(
-        _: TcpListener,
-        _: std::sync::Arc<crate::http::routes::Node>,
-        _: crate::http::edge::Edge,
-        _: AgentId,
-    ) -> anyhow::Result<Self> {
-        Err(NotStarted::NoGrpc.into())
-    }
-
-    pub(super) async fn stop(self, _: std::time::Duration) {
-        match self {}
     }
 }

@@ -1,7 +1,7 @@
 //! What a process needs to do its work, each with a look at it.
 
 use super::Setup;
-use crate::http::routes::health::{Checks, OWN_CHECK};
+use crate::http::{node_state::Checks, routes::health::OWN_CHECK};
 use blackboard::{client::Blackboard, store::probe::Probe};
 use protocol::{ids::AgentId, principal::Principal};
 use registry::client::Registry;

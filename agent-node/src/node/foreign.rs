@@ -20,7 +20,7 @@ use blackboard::{
     wire::shown,
 };
 use protocol::{
-    a2a::{interaction::Mode, vetting::Vetted},
+    a2a::{card_validation::ValidatedCard, interaction::Mode},
     card::Skill,
 };
 use std::{path::PathBuf, sync::Arc};
@@ -39,7 +39,7 @@ pub(super) struct Abroad {
 }
 
 /// A card that was read, and for how long it is good.
-type Read = (Vetted, Freshness);
+type Read = (ValidatedCard, Freshness);
 
 /// Why there is no card to work with.
 enum Unread {

@@ -3,16 +3,16 @@
 
 use super::presence::Nudge;
 use crate::{
-    agent::Learn,
+    agent::UpdateCard,
     brain::PeerSkill,
-    http::{a2a::Face, routes::Local},
+    http::{a2a::face::Face, node_state::HostedAgent},
     latest::Latest,
     outbox::chance,
 };
 use protocol::{
     a2a::{
+        agent_policy::{AgentPolicy, CallerSchemes},
         card::AgentInterface,
-        terms::{Schemes, Terms as A2aTerms},
     },
     card::{Card, Skill},
 };
@@ -29,7 +29,7 @@ pub struct Learnt {
     /// What it can do.
     pub skills: Vec<Skill>,
     /// What it offers to A2A clients.
-    pub a2a: A2aTerms,
+    pub a2a: AgentPolicy,
 }
 
 /// One more try.
@@ -46,9 +46,9 @@ pub struct Waits {
 
 /// The agent, as everybody here sees it.
 pub(super) struct Late {
-    pub(super) local: Local,
+    pub(super) local: HostedAgent,
     pub(super) me: Latest<PeerSkill>,
-    pub(super) schemes: Schemes,
+    pub(super) schemes: CallerSchemes,
     pub(super) interface: Option<AgentInterface>,
     pub(super) nudge: Option<Nudge>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Late {
 impl Late {
     /// Tries until it is known, however long that takes.
     pub(super) fn wait(self, waits: Waits) {
-        self.local.pulse.wait(Some(waits.why));
+        self.local.status.wait(Some(waits.why));
         actix::spawn(async move {
             let mut failures = 0;
             while self.local.actor.connected() {
@@ -82,7 +82,7 @@ impl Late {
                 nudge.nudge();
             }
         }
-        self.local.pulse.wait(Some(why));
+        self.local.status.wait(Some(why));
     }
 
     async fn learn(self, learnt: Learnt) {
@@ -92,11 +92,11 @@ impl Late {
         let known = Card { description, skills, waits_for: None, ..self.local.card.get().as_ref().clone() };
         let known = Arc::new(known);
         self.local.face.put(Face::new(&known, a2a, self.schemes, self.interface, &self.local.key));
-        if let Err(error) = self.local.actor.send(Learn(known.clone())).await {
+        if let Err(error) = self.local.actor.send(UpdateCard(known.clone())).await {
             tracing::warn!(agent = %self.local.id, %error, "it can't be told what it can do");
             return;
         }
-        self.local.pulse.wait(None);
+        self.local.status.wait(None);
         self.local.card.put(known);
         if let Some(nudge) = self.nudge {
             nudge.nudge();

@@ -3,7 +3,7 @@
 
 use super::Running;
 use crate::{
-    agent::{IsIdle, Leave},
+    agent::{HandBack, IsIdle},
     outbox::webhooks::HasTold,
 };
 use futures_util::future::{join, join_all};
@@ -26,14 +26,14 @@ impl Running {
     /// Leaves; what is not done within `grace` is handed back, or waits for the next start.
     pub async fn stop(self, grace: Duration) {
         let begun = Instant::now();
-        self.pulses.iter().for_each(|pulse| pulse.drain());
+        self.statuses.iter().for_each(|status| status.drain());
         self.presences.iter().for_each(|presence| presence.hurry());
-        let is_done = until(grace, async || self.pulses.iter().all(|pulse| pulse.running() == 0)).await;
+        let is_done = until(grace, async || self.statuses.iter().all(|status| status.running() == 0)).await;
         if !is_done {
-            let running: u32 = self.pulses.iter().map(|pulse| pulse.running()).sum();
+            let running: u32 = self.statuses.iter().map(|status| status.running()).sum();
             tracing::warn!(running, ?grace, "the grace is over: what others can do is handed back");
             for actor in &self.actors {
-                if actor.send(Leave).await.is_err() {
+                if actor.send(HandBack).await.is_err() {
                     tracing::debug!("an agent is gone already; its store knows what is open");
                 }
             }

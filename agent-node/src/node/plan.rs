@@ -23,14 +23,14 @@ use crate::{
     },
     telemetry::{
         BadSettings, Telemetry,
-        capture::{self, Capture, of_variable},
-        say,
+        capture::{Capture, CaptureLevel, of_variable},
+        print_line,
         settings::Settings,
     },
 };
 use anyhow::Context as _;
 use blackboard::store::{Shared, embedded, memory};
-use protocol::a2a::terms::Terms as A2aTerms;
+use protocol::a2a::agent_policy::AgentPolicy;
 use serde_json::json;
 use std::{
     collections::BTreeSet,
@@ -69,8 +69,8 @@ pub struct Plan {
     pub forgets: bool,
     /// The agents and the terms.
     pub team: Team,
-    /// How much of what is said is told in traces.
-    pub capture: capture::Level,
+    /// How much content goes into traces.
+    pub capture: CaptureLevel,
     /// The registry, for a process that has anything to do with one.
     pub registry: Option<Service>,
     /// The board.
@@ -85,7 +85,7 @@ pub async fn run(mut plan: Plan) -> anyhow::Result<()> {
         && killed_after < grace + GOODBYES
     {
         let (given, needed) = (killed_after.as_secs(), (grace + GOODBYES).as_secs());
-        say(
+        print_line(
             Level::WARN,
             &format!(
                 "mesh: it is killed {given} s after it is told to end (MESH_STOP_GRACE), which is no time for MESH_GRACE and \
@@ -109,7 +109,7 @@ pub async fn run(mut plan: Plan) -> anyhow::Result<()> {
         .with_context(|| format!("{} can't be written", data.join("run.json").display()))?;
     announce(&running, services);
     ends.next().await;
-    say(Level::INFO, &"mesh: leaving; once more to leave at once");
+    print_line(Level::INFO, &"mesh: leaving; once more to leave at once");
     let left = tokio::select! {
         () = running.stop(grace) => Ok(()),
         () = ends.next() => Err(anyhow::anyhow!("left at once; what was not finished goes on at the next start")),
@@ -170,7 +170,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
 /// What the environment asks for (`OTEL_*`). A process with one agent is called by that agent's name.
 fn telemetry(plan: &Plan, join: &Path) -> anyhow::Result<Telemetry> {
     let settings = Settings::from_env().map_err(BadSettings)?;
-    settings.odd.iter().for_each(|odd| tracing::warn!("{odd}"));
+    settings.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let service = match plan.team.agents.as_slice() {
         [agent] => agent.id.as_str(),
         [] if plan.registry == Some(Service::Here) => "registry",
@@ -246,8 +246,8 @@ async fn seats(plan: &Plan, store: &Shared, hooks: &Hooks) -> anyhow::Result<Vec
 }
 
 /// The media types of a card, where the file says nothing of its own.
-fn with_modes(mut a2a: A2aTerms, modes: Option<(Vec<String>, Vec<String>)>) -> A2aTerms {
-    let usual = A2aTerms::default();
+fn with_modes(mut a2a: AgentPolicy, modes: Option<(Vec<String>, Vec<String>)>) -> AgentPolicy {
+    let usual = AgentPolicy::default();
     if let Some((takes, answers)) = modes {
         if a2a.input_modes == usual.input_modes {
             a2a.input_modes = takes;
@@ -307,13 +307,13 @@ fn from_here(mut address: SocketAddr) -> String {
 
 fn announce(running: &Running, services: &str) {
     if let Some(address) = running.services {
-        say(Level::INFO, &format!("mesh: {services} at {}", running.reach.endpoint(address)));
+        print_line(Level::INFO, &format!("mesh: {services} at {}", running.reach.endpoint(address)));
     }
     if let Some(address) = running.grpc {
-        say(Level::INFO, &format!("mesh: gRPC at {}", running.reach.authority(address)));
+        print_line(Level::INFO, &format!("mesh: gRPC at {}", running.reach.authority(address)));
     }
     for (id, address) in &running.agents {
-        say(Level::INFO, &format!("mesh: {id} at {}", running.reach.endpoint(*address)));
+        print_line(Level::INFO, &format!("mesh: {id} at {}", running.reach.endpoint(*address)));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Keeps one agent registered: registers, says that it lives, registers again when told to, and says goodbye.
 
-use crate::{agent::Pulse, latest::Latest};
+use crate::{agent::AgentStatus, latest::Latest};
 use protocol::{card::Card, problem::Reason};
 use registry::{
     client::Registry,
@@ -23,11 +23,11 @@ pub(super) struct Presence {
 
 impl Presence {
     /// Registers `card` and keeps it registered; another one in its place is registered instead.
-    pub(super) fn keep(registry: Registry, card: Latest<Card>, pulse: Arc<Pulse>) -> Self {
+    pub(super) fn keep(registry: Registry, card: Latest<Card>, status: Arc<AgentStatus>) -> Self {
         let incarnation = Arc::new(Mutex::new(None));
         let hurry = Arc::new(Notify::new());
         let known = (incarnation.clone(), hurry.clone());
-        let task = actix::spawn(run(registry.clone(), card.clone(), pulse, known));
+        let task = actix::spawn(run(registry.clone(), card.clone(), status, known));
         Self { registry, card, incarnation, hurry, task }
     }
 
@@ -74,7 +74,7 @@ impl Nudge {
 async fn run(
     registry: Registry,
     shown: Latest<Card>,
-    pulse: Arc<Pulse>,
+    status: Arc<AgentStatus>,
     (incarnation, hurry): (Arc<Mutex<Option<u64>>>, Arc<Notify>),
 ) {
     let mut card = shown.get();
@@ -110,7 +110,7 @@ async fn run(
         if let Ok(mut slot) = incarnation.lock() {
             *slot = Some(registered.incarnation);
         }
-        if !beat(&registry, (&card, &shown), &pulse, &registered, &hurry).await {
+        if !beat(&registry, (&card, &shown), &status, &registered, &hurry).await {
             return;
         }
     }
@@ -120,22 +120,22 @@ async fn run(
 async fn beat(
     registry: &Registry,
     (card, shown): (&Arc<Card>, &Latest<Card>),
-    pulse: &Pulse,
+    status: &AgentStatus,
     registered: &Registered,
     hurry: &Notify,
 ) -> bool {
     loop {
         let heartbeat = Heartbeat {
             incarnation: registered.incarnation,
-            running: pulse.running(),
-            accepting: !pulse.is_draining() && pulse.waits().is_none(),
+            running: status.running(),
+            accepting: !status.is_draining() && status.waits().is_none() && status.failed().is_none(),
         };
         match registry.heartbeat(&card.agent_id, heartbeat).await {
             Ok(()) => {}
             Err(problem) if problem.reason == Reason::AgentNotFound => return true,
             Err(problem) if problem.reason == Reason::StaleIncarnation => {
                 tracing::error!(agent = %card.agent_id, "another process runs this agent now; this one takes nothing new");
-                pulse.drain();
+                status.drain();
                 return false;
             }
             Err(problem) => tracing::debug!(agent = %card.agent_id, %problem, "a heartbeat was lost"),

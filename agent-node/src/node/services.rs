@@ -1,6 +1,5 @@
 //! Where the registry and the board are, how a process that was not told finds out, and why a process does not start.
 
-use super::{Service, Setup};
 use blackboard::{
     client::{Base, Blackboard},
     wire::{Call, Wire, is_strange, shown},
@@ -30,11 +29,6 @@ pub enum NotStarted {
         /// What the system said.
         source: std::io::Error,
     },
-    /// It is to take gRPC and can't.
-    #[error(
-        "a port for gRPC is asked for, and this program was built without it: `cargo build --features grpc`"
-    )]
-    NoGrpc,
     /// It would be open to other machines, with nothing to tell its own kind by.
     #[error(
         "--listen {listen} reaches beyond this machine, which needs a join secret that the whole mesh shares, and {} is not \
@@ -107,6 +101,17 @@ impl Told {
     }
 }
 
+/// Where a service is: in this process, or somewhere else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Service {
+    /// In this process.
+    Here,
+    /// At this base URL.
+    At(String),
+    /// Wherever the registry says, once it can be asked. A board only.
+    Told,
+}
+
 /// What this process knows of where the services are.
 pub struct Known {
     registry: Option<Service>,
@@ -115,8 +120,7 @@ pub struct Known {
 }
 
 impl Known {
-    pub(super) fn new(setup: &Setup, wire: &Wire) -> Self {
-        let (registry, board) = (setup.registry.clone(), setup.board.clone());
+    pub(super) fn new(registry: Option<Service>, board: Service, wire: &Wire) -> Self {
         Self { registry, board, wire: wire.unreachable_is(Reason::BlackboardUnavailable) }
     }
 

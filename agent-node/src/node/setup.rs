@@ -1,29 +1,18 @@
 //! What a process is made of, before it starts.
 
-use super::{keys, late, reach::Reach};
+use super::{keys, late, reach::Reach, services::Service};
 use crate::{brain::Brain, http::edge::Caller, telemetry::Telemetry};
 use blackboard::{board::BoardConfig, store::Shared};
 use protocol::{
-    a2a::terms::Terms as A2aTerms,
-    card::{Card, Skill, Terms},
-    coordination::{contract_net::Auction, delegation::Patience},
+    a2a::agent_policy::AgentPolicy,
+    card::{BidTerms, Card, Skill},
     ids::AgentId,
     limits::Limits,
+    patterns::{contract_net::Auction, delegation::Timeouts},
     signature::Secret,
 };
 use registry::config::Config as RegistryConfig;
 use std::{net::IpAddr, sync::Arc};
-
-/// Where a service is: in this process, or somewhere else.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Service {
-    /// In this process.
-    Here,
-    /// At this base URL.
-    At(String),
-    /// Wherever the registry says, once it can be asked. A board only.
-    Told,
-}
 
 /// One agent to run.
 #[derive(Clone)]
@@ -37,9 +26,9 @@ pub struct Seat {
     /// Whether it takes requests that name no capability.
     pub open: bool,
     /// What it offers to A2A clients.
-    pub a2a: A2aTerms,
+    pub a2a: AgentPolicy,
     /// On what terms it works.
-    pub terms: Terms,
+    pub terms: BidTerms,
     /// Types of signals it reacts to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
     /// Who thinks for it.
@@ -73,13 +62,13 @@ pub struct Setup {
     /// How work is given away.
     pub auction: Auction,
     /// How long agents wait for what they asked.
-    pub patience: Patience,
+    pub patience: Timeouts,
     /// The registry's timing.
     pub registry_config: RegistryConfig,
     /// The board's timing and limits.
     pub board_config: BoardConfig,
     /// Where calls beyond the mesh may go.
-    pub outside: protocol::outside::Rules,
+    pub outside: protocol::address_policy::AddressPolicy,
     /// Where agents keep the keys they sign their cards with.
     pub keys: keys::Keys,
     /// How full the store is, if that can be told.

@@ -1,18 +1,18 @@
 mod ahead;
-mod at_once;
 mod between;
 mod claims;
-mod desk;
+mod failed_steps;
 mod full;
+mod supervision;
 
 use super::*;
 use crate::brain::{Brain, echo::Echo};
 use blackboard::store::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Store, Watch};
 use protocol::{
-    card::{Skill, Terms},
-    coordination::{contract_net::Auction, delegation::Patience},
+    card::{BidTerms, Skill},
     ids::Capability,
     limits::Limits,
+    patterns::{contract_net::Auction, delegation::Timeouts},
     signature::Secret,
 };
 use registry::config::Config as RegistryConfig;
@@ -32,7 +32,7 @@ fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
         }],
         open: false,
         a2a: Default::default(),
-        terms: Terms {
+        terms: BidTerms {
             cost: protocol::bid::Cost::new(cost).unwrap(),
             eta: protocol::bid::Eta(eta),
             max_parallel: 4,
@@ -56,7 +56,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
         secret: Secret::new(&[7; 32]).unwrap(),
         limits: Limits::default(),
         auction: Auction::default(),
-        patience: Patience::default(),
+        patience: Timeouts::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
         outside: Default::default(),
@@ -118,8 +118,7 @@ async fn a_rule_that_panics_ends_its_task_visibly_and_the_agent_lives_on() {
             "payload": { "taskId": task, "description": "hello", "capability": "build" }
         })
     };
-    // Once in the step that asks, which leaves the thought out, and once in its own.
-    crate::conversation::tests::panic_on_thoughts(2);
+    engine::faults::panic_on_turns(1);
     let (status, broken) = ask(&url, &request("t-1")).await;
     assert_eq!(
         (status, broken["status"]["state"].as_str()),
@@ -140,7 +139,7 @@ async fn a_step_that_cannot_be_written_refuses_its_message_and_forgets_it() {
         "messageId": "m-1", "fromAgentId": "me", "toAgentId": "builder-01", "type": "task-request",
         "payload": { "taskId": "t-1", "description": "hello", "capability": "build" }
     });
-    crate::conversation::tests::fail_steps(1);
+    engine::faults::fail_steps(1);
     let (status, refused) = ask(&url, &request).await;
     assert_eq!((status, refused["reasonCode"].as_str()), (500, Some("internal")), "{refused:#}");
     let (status, again) = ask(&url, &request).await;
@@ -155,7 +154,7 @@ impl Brain for Pondering {
     fn think(
         &self,
         _: crate::brain::Ask,
-        report: tokio::sync::mpsc::Sender<protocol::coordination::thought::Progress>,
+        report: tokio::sync::mpsc::Sender<protocol::patterns::turn::Progress>,
     ) -> crate::brain::Turn {
         Box::pin(async move {
             let _open = report;
@@ -178,7 +177,7 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
         store.commit(lane, batch)
     });
     let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
-    let terms = Terms { max_parallel: 1, ..pondering.terms.clone() };
+    let terms = BidTerms { max_parallel: 1, ..pondering.terms.clone() };
     let setup = Setup { store, ..setup(vec![Seat { terms, ..pondering }]) };
     let (secret, outside) = (setup.secret.clone(), WireLimits::default());
     let running = start(setup).await.unwrap();
@@ -211,13 +210,13 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
 }
 
 /// An award of `task` that tells of `told`.
-fn award_of(task: &str, told: &str) -> crate::agent::Admit {
+fn award_of(task: &str, told: &str) -> crate::inbox::TakeMessage {
     let body = json!({
         "messageId": format!("award-{task}"), "fromAgentId": "manager-01", "toAgentId": "builder-01", "type": "award",
         "payload": { "taskId": task, "epoch": 1, "leaseMs": 60_000,
             "task": { "taskId": told, "description": "x", "root": "user:local" } }
     });
-    crate::agent::Admit {
+    crate::inbox::TakeMessage(engine::IncomingMessage {
         envelope: Box::new(
             protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
         ),
@@ -225,8 +224,7 @@ fn award_of(task: &str, told: &str) -> crate::agent::Admit {
         digest: protocol::ids::Digest::of(task.as_bytes()),
         trace: None,
         contact: None,
-        text: None,
-    }
+    })
 }
 
 #[actix::test]
@@ -244,7 +242,7 @@ async fn an_award_that_names_two_tasks_is_refused_by_the_member() {
 #[actix::test]
 async fn awards_that_come_at_once_are_no_more_than_there_are_places() {
     let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
-    let terms = Terms { max_parallel: 1, ..pondering.terms.clone() };
+    let terms = BidTerms { max_parallel: 1, ..pondering.terms.clone() };
     let running = start(setup(vec![Seat { terms, ..pondering }])).await.unwrap();
     let award = |task: &str| award_of(task, task);
     let actor = running.actors[0].clone();
@@ -253,7 +251,7 @@ async fn awards_that_come_at_once_are_no_more_than_there_are_places() {
         futures_util::future::join(actor.send(award("t-1")), actor.send(award("t-2"))).await;
     first.unwrap().unwrap();
     second.unwrap().unwrap();
-    let seen = actor.send(crate::agent::Look).await.unwrap();
+    let seen = actor.send(crate::agent::Look).await.unwrap().unwrap();
     assert_eq!(seen.running, 1, "{seen:?}");
     running.stop(Duration::ZERO).await;
 }
@@ -289,7 +287,7 @@ async fn a_conversation_that_panics_twice_is_parked_by_name_and_goes_on_at_the_n
             "payload": { "taskId": task, "description": "hello", "capability": "build" }
         })
     };
-    crate::conversation::tests::panic_on_thoughts(3);
+    engine::faults::panic_on_turns(2);
     client.post(format!("{url}/a2a/messages")).json(&request("t-1")).send().await.unwrap();
     let ready = until(format!("{url}/readyz"), &|ready| ready["parked"].is_object()).await;
     let task = until(format!("{url}/a2a/tasks/t-1"), &|task| task.to_string().contains("parked until")).await;

@@ -1,18 +1,14 @@
 //! The A2A client: finds a foreign agent by its card, and calls its operations over JSON-RPC or HTTP+JSON, whichever its
-//! card prefers, or over gRPC if we speak that and it nothing else (A2A §5, §9–11). Everything goes through
+//! card prefers, or over gRPC if it offers nothing else (A2A §5, §9–11). Everything goes through
 //! [`super::outside`].
 
 pub mod card;
 pub mod credentials;
 pub mod errand;
-#[cfg(feature = "grpc")]
 mod grpc;
 pub mod hooks;
 pub mod notes;
 mod stream;
-
-#[cfg(feature = "grpc")]
-use protocol::a2a::card::GRPC;
 
 use super::{
     outside::{self, Answer, Call, Outside, Streamed},
@@ -22,7 +18,8 @@ use credentials::Credentials;
 use futures_util::{StreamExt, stream::BoxStream};
 use protocol::{
     a2a::{
-        card::{AgentInterface, HTTP_JSON},
+        card::{AgentInterface, GRPC, HTTP_JSON},
+        card_validation::ValidatedCard,
         error::{A2aError, Kind},
         event::{SendMessageResponse, StreamResponse},
         json::FromProto,
@@ -30,7 +27,6 @@ use protocol::{
         route::encoded,
         task::Task,
         version::{VERSION, VERSION_PARAMETER},
-        vetting::Vetted,
     },
     trace::{TRACEPARENT, TraceContext},
 };
@@ -103,7 +99,7 @@ impl CallError {
 #[derive(Debug, Clone)]
 pub struct Remote {
     outside: Outside,
-    vetted: Arc<Vetted>,
+    vetted: Arc<ValidatedCard>,
     credentials: Arc<Credentials>,
     trace: Option<TraceContext>,
     at: Arc<AtomicUsize>,
@@ -115,7 +111,7 @@ pub type Events = BoxStream<'static, Result<StreamResponse, CallError>>;
 
 impl Remote {
     /// The agent of that card.
-    pub fn new(outside: Outside, vetted: Vetted, credentials: Arc<Credentials>) -> Self {
+    pub fn new(outside: Outside, vetted: ValidatedCard, credentials: Arc<Credentials>) -> Self {
         Self {
             outside,
             vetted: Arc::new(vetted),
@@ -138,7 +134,7 @@ impl Remote {
     }
 
     /// Its card.
-    pub fn vetted(&self) -> &Vetted {
+    pub fn vetted(&self) -> &ValidatedCard {
         &self.vetted
     }
 
@@ -237,7 +233,6 @@ impl Remote {
         params: Value,
         within: Option<Duration>,
     ) -> Result<Value, CallError> {
-        #[cfg(feature = "grpc")]
         if interface.protocol_binding == GRPC {
             let call = self.dressed(Call::new(Method::POST, ""));
             let call = within.map_or(call.clone(), |within| call.within(within));
@@ -260,7 +255,6 @@ impl Remote {
         params: Value,
         within: Duration,
     ) -> Result<Events, CallError> {
-        #[cfg(feature = "grpc")]
         if interface.protocol_binding == GRPC {
             let call = self.dressed(Call::new(Method::POST, ""));
             return grpc::listen(&self.outside, call, interface, method, params).await;

@@ -4,14 +4,13 @@
 //! passed, so what was checked is what is called. No redirect is followed, no proxy asked; time and size are bounded.
 //! Plain `http` goes only where the configuration allows it by address.
 
-#[cfg(feature = "grpc")]
 mod calls;
 mod resolve;
 
 use blackboard::wire::shown;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
-use protocol::{a2a::limits, limits::Limits, outside::Rules};
+use protocol::{a2a::limits, address_policy::AddressPolicy, limits::Limits};
 use reqwest::{
     Client, ClientBuilder, Method, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -89,13 +88,11 @@ pub struct Call {
 
 impl Call {
     /// Within which time it is to be answered, if that was said.
-    #[cfg(feature = "grpc")]
     pub(crate) fn limit(&self) -> Option<Duration> {
         self.within
     }
 
     /// The same at another URL.
-    #[cfg(feature = "grpc")]
     #[must_use]
     pub(crate) fn at(self, url: String) -> Self {
         Self { url, ..self }
@@ -168,9 +165,8 @@ pub enum Streamed<S> {
 #[derive(Debug, Clone)]
 pub struct Outside {
     requests: Clients,
-    #[cfg(feature = "grpc")]
     calls: Clients,
-    rules: Arc<Rules>,
+    rules: Arc<AddressPolicy>,
     bounds: Bounds,
 }
 
@@ -183,7 +179,7 @@ struct Clients {
 
 impl Outside {
     /// A client that goes where `rules` let it.
-    pub fn new(rules: Rules, bounds: Bounds) -> Result<Self, Error> {
+    pub fn new(rules: AddressPolicy, bounds: Bounds) -> Result<Self, Error> {
         let rules = Arc::new(rules);
         let client = |only_named, speaking: fn(ClientBuilder) -> ClientBuilder| {
             let client = blackboard::wire::tls::client()
@@ -200,7 +196,6 @@ impl Outside {
         };
         Ok(Self {
             requests: clients(ClientBuilder::http1_only)?,
-            #[cfg(feature = "grpc")]
             calls: clients(calls::over_http2)?,
             rules: rules.clone(),
             bounds,
@@ -231,7 +226,7 @@ impl Outside {
     }
 
     /// Where it may go.
-    pub fn rules(&self) -> &Rules {
+    pub fn rules(&self) -> &AddressPolicy {
         &self.rules
     }
 

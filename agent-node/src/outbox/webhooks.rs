@@ -4,12 +4,12 @@
 
 mod sealed;
 
+use engine::records::{TaskRow, keys};
 pub use sealed::Seal;
 
 use super::outside::{Call, Error as Unreached, Outside};
 use crate::{
-    agent::{every, store_problem},
-    conversation::record::{TaskRow, keys},
+    journal::every,
     tasks::{
         self, Seen,
         follow::{Follow, Place},
@@ -195,7 +195,7 @@ impl Pusher {
     fn commit(&self, write: Write) -> Durable {
         let commit =
             self.store.commit(Lane::Progress, Batch { writes: vec![write], expectations: Vec::new() });
-        Box::pin(async move { commit.await.map(|_| ()).map_err(|error| store_problem(&error)) })
+        Box::pin(async move { commit.await.map(|_| ()).map_err(Problem::from) })
     }
 }
 

@@ -2,8 +2,8 @@
 //! for a reader that does not read. Every stream and every webhook is fed from here.
 
 use super::{Seen, end_of, seen_in};
-use crate::conversation::record::{TaskRow, keys};
 use blackboard::store::{Error, Filter, Revision, Shared, Watch};
+use engine::records::{TaskRow, keys};
 use protocol::ids::AgentId;
 
 const PAGE: usize = 64;

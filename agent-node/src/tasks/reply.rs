@@ -1,13 +1,13 @@
 //! What came of a message, for whoever asks later.
 
-use crate::conversation::{
-    record::{Receipt, Step, keys},
-    spill,
-};
 use blackboard::store::{Error, Filter, Record, Revision, Store};
+use engine::{
+    content,
+    records::{Receipt, Step, keys},
+};
 use protocol::{
-    coordination::{Effect, Outcome},
     ids::{AgentId, ConversationId},
+    patterns::{Effect, Outcome},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ struct Stand {
 /// Whether its state says that a conversation has not ended. Where that can't be read, the journal has to say it.
 fn goes_on(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> bool {
     let state = store.latest(&keys::state(me, conversation)).ok().flatten();
-    state.and_then(|state| spill::outline(&state.value).ok()).is_some_and(|Stand { has_ended }| !has_ended)
+    state.and_then(|state| content::outline(&state.value).ok()).is_some_and(|Stand { has_ended }| !has_ended)
 }
 
 /// The outcome that a conversation's journal ends with. It is looked for from its last line on, which it is in or not far
@@ -72,7 +72,7 @@ fn end(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> Result
 
 /// The outcome in a line of a journal.
 fn outcome(store: &dyn Store, me: &AgentId, line: &Record) -> Result<Option<Outcome>, Error> {
-    let step: Step = spill::decode(me, store, &line.value)?;
+    let step: Step = content::decode(me, store, &line.value)?;
     let outcomes = step
         .effects
         .into_iter()
@@ -83,12 +83,12 @@ fn outcome(store: &dyn Store, me: &AgentId, line: &Record) -> Result<Option<Outc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::record::State;
     use blackboard::store::{Batch, Key, Lane, Pending, Shared, Watch, Write, memory};
+    use engine::records::State;
     use protocol::{
-        coordination::{AnyPattern, Event, What, broadcast::Broadcast},
         ids::Digest,
         message::{self, Kind},
+        patterns::{AnyPattern, Event, EventKind, broadcast::Broadcast},
         principal::Principal,
         task::{Status, TaskState},
         time::{NodeTime, WallTime},
@@ -98,11 +98,7 @@ mod tests {
     /// A store that counts the lines of journals that are read of it.
     struct Counting(Shared, AtomicUsize);
 
-    impl Store for Counting {
-        fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
-            self.0.commit(lane, batch)
-        }
-
+    impl blackboard::store::Snapshot for Counting {
         fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
             self.1.fetch_add(usize::from(key.as_str().contains("journal")), Ordering::Relaxed);
             self.0.latest(key)
@@ -116,6 +112,12 @@ mod tests {
 
         fn head(&self) -> Revision {
             self.0.head()
+        }
+    }
+
+    impl Store for Counting {
+        fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+            self.0.commit(lane, batch)
         }
 
         fn generation(&self) -> String {
@@ -143,14 +145,14 @@ mod tests {
         Effect::Finish(Outcome {
             status: Status::new(TaskState::Completed, text),
             artifacts: Vec::new(),
-            kept_word: Default::default(),
+            fulfilments: Default::default(),
             is_message: false,
         })
     }
 
     fn line(step: u64, effects: Vec<Effect>) -> Write {
-        let event = Event { at: NodeTime(0), wall: WallTime(0), what: What::Started };
-        let step = Step { step, opening: None, events: vec![event], closes: Vec::new(), effects };
+        let event = Event { at: NodeTime(0), wall: WallTime(0), what: EventKind::Started };
+        let step = Step { step, origin: None, events: vec![event], closes: Vec::new(), effects };
         Write::Append(keys::journal(&me(), &conversation()), serde_json::to_vec(&step).unwrap().into())
     }
 
@@ -158,11 +160,12 @@ mod tests {
         let signal: message::Broadcast = serde_json::from_value(json!({ "signal": "x.y" })).unwrap();
         let state = State {
             rules: AnyPattern::RULES,
-            pattern: AnyPattern::Broadcast(Broadcast::new(signal, &Principal::local_user())),
+            pattern: Broadcast::new(signal, &Principal::local_user()).into(),
             open: Default::default(),
             labels: Default::default(),
             task: None,
             trace: None,
+            thread: None,
             has_ended,
         };
         Write::Put(keys::state(&me(), &conversation()), serde_json::to_vec(&state).unwrap().into())

@@ -1,132 +1,144 @@
-//! How much of what is said is told: nothing, its shape, or all of it; credentials never.
-//!
-//! One rule: what names a credential is withheld whole, and so is what comes after it in its conversation; everything else
-//! is told but words that look made by a machine. What names one stands in one table ([`name`]); what a name takes with it in
-//! a structure, in [`tree`]; what looks like a credential, in [`look`]. What this process itself has as a secret ([`own`]) is
-//! masked wherever it turns up. Texts are read as they come and with every layer of packing undone ([`view`]). A secret that
-//! looks like a word, in what names no credential, can't be known.
+//! How much of the content of messages, prompts and results goes into spans. Secrets of this process are masked at every
+//! level, in labels too ([`Secrets`]). Finding other people's secrets in free text is the work of the trace collector.
 
-mod name;
+mod redact;
+mod secrets;
 
-mod look;
-mod own;
+pub use secrets::{of_command, of_variable};
 
-mod view;
-
-mod text;
-mod tree;
-
-mod shape;
-
-pub use own::of_variable;
-
-use own::Own;
+use secrets::{MASK, Secrets, is_secret_name};
 use serde_json::Value;
 
-/// How much is told.
+/// How much content goes into spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Level {
-    /// Nothing of any content.
+pub enum CaptureLevel {
+    /// No content.
     #[default]
     Off,
-    /// Which of the mesh's own members there are, how long their texts and how many their items, and no word of them.
+    /// Which of the mesh's own members are present, the length of texts and the number of items. No content.
     Redacted,
-    /// All of it but credentials, up to 16 KiB a span.
+    /// All content up to 16 KiB an attribute, without this process's secrets and without values under secret names.
     Full,
 }
 
-/// What decides what is told of content.
+/// Turns content into span attributes.
 #[derive(Clone, Default)]
 pub struct Capture {
-    level: Level,
-    own: Own,
+    level: CaptureLevel,
+    secrets: Secrets,
 }
 
-/// The most that is told of one thing, bytes.
-const MOST: usize = 16 * 1024;
-/// The most that is looked at, bytes: marks are shorter than what they stand for.
-const LOOKED_AT: usize = 4 * MOST;
+/// The longest attribute, bytes.
+const MAX_LEN: usize = 16 * 1024;
 
 impl Capture {
-    /// Tells `level` and never one of `secrets`.
-    pub fn new(level: Level, secrets: impl IntoIterator<Item = String>) -> Self {
-        Self { level, own: Own::of(secrets) }
+    /// Captures at `level` and masks `secrets`.
+    pub fn new(level: CaptureLevel, secrets: impl IntoIterator<Item = String>) -> Self {
+        Self { level, secrets: Secrets::new(secrets) }
     }
 
-    /// Whether anything is told at all; else nobody need prepare it.
-    pub fn is_off(&self) -> bool {
-        self.level == Level::Off
-    }
-
-    /// What may be told of `content`.
-    pub fn told(&self, content: &Value) -> Option<String> {
-        self.told_of(content).map(|(told, _)| told)
-    }
-
-    /// What may be told of `content`, and whether something of it was withheld for a name.
-    fn told_of(&self, content: &Value) -> Option<(String, bool)> {
-        let (told, is_named) = match (self.level, content) {
-            (Level::Off, _) | (_, Value::Null) => return None,
-            (Level::Redacted, content) => (shape::of(content), false),
-            (Level::Full, content) => {
-                let seen = tree::seen(content, &mut LOOKED_AT.clone());
-                match tree::names(&seen, true) {
-                    true => (tree::withheld(&seen, &self.own), true),
-                    false => (tree::masked(&seen, &self.own, true), false),
-                }
-            }
+    /// The attribute for `content`; `None` if nothing is captured or there is no content.
+    pub fn render(&self, content: &Value) -> Option<String> {
+        let text = match (self.level, content) {
+            (CaptureLevel::Off, _) | (_, Value::Null) => return None,
+            (CaptureLevel::Redacted, content) => redact::shape(content).to_string(),
+            (CaptureLevel::Full, Value::String(text)) => self.label(text),
+            (CaptureLevel::Full, content) => self.label(&without_secret_members(content).to_string()),
         };
-        let text = if let Value::String(text) = told { text } else { told.to_string() };
-        Some((clipped(text), is_named))
+        let end = text.floor_char_boundary(MAX_LEN);
+        Some(match text.len() - end {
+            0 => text,
+            rest => format!("{}… [{rest} bytes more]", &text[..end]),
+        })
     }
 
-    /// A word that is no content, such as an id or a label, but that others may have chosen: without this process's secrets.
+    /// `text`, which is an identifier or a label and no content, without this process's secrets.
     pub fn label(&self, text: &str) -> String {
-        text::without(text, &self.own)
+        self.secrets.mask(text)
     }
 }
 
-/// What is told of one conversation, in the order in which it was said.
-pub struct Telling<'a> {
-    capture: &'a Capture,
-    has_named: bool,
-}
-
-/// What stands in the place of all that was said after something that names a credential.
-const AFTER: &str = "[withheld: said after what names a credential]";
-
-impl<'a> Telling<'a> {
-    /// Of a conversation that begins.
-    pub fn of(capture: &'a Capture) -> Self {
-        Self { capture, has_named: false }
-    }
-
-    /// What may be told of `content`, which comes next.
-    pub fn told(&mut self, content: &Value) -> Option<String> {
-        let (told, is_named) = self.capture.told_of(content)?;
-        if self.has_named {
-            return Some(AFTER.to_owned());
+/// `content` with a mask for each value whose member name is secret.
+fn without_secret_members(content: &Value) -> Value {
+    match content {
+        Value::Array(items) => items.iter().map(without_secret_members).collect(),
+        Value::Object(members) => {
+            let masked = members.iter().map(|(name, value)| match is_secret_name(name) {
+                true => (name.clone(), MASK.into()),
+                false => (name.clone(), without_secret_members(value)),
+            });
+            Value::Object(masked.collect())
         }
-        self.has_named = is_named;
-        Some(told)
-    }
-}
-
-/// The first `most` bytes of `text`, or a few less: whole characters.
-fn head(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-    &text[..end]
-}
-
-fn clipped(text: String) -> String {
-    match text.len() > MOST {
-        true => {
-            let told = head(&text, MOST);
-            format!("{told}… [{} bytes more]", text.len() - told.len())
-        }
-        false => text,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => content.clone(),
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    use serde_json::json;
+
+    #[test]
+    fn nothing_the_shape_or_all_is_captured() {
+        let content = json!({
+            "description": "paint it blue", "seq": 7, "canaryMember": "x", "append": true,
+            "input": { "canary-name": { "canary-deep": [1] } },
+            "artifacts": [{ "artifactId": "x", "parts": [{ "text": "abc" }], "metadata": { "canary": 1 } }],
+        });
+        let rendered = |level| Capture::new(level, []).render(&content);
+        assert_eq!(rendered(CaptureLevel::Off), None);
+        let redacted: Value = serde_json::from_str(&rendered(CaptureLevel::Redacted).unwrap()).unwrap();
+        let expected = json!({
+            "description": "[13 characters]", "input": "[1 members]", "…": "[3 members more]",
+            "artifacts": [{ "parts": [{ "text": "[3 characters]" }], "metadata": "[1 members]", "…": "[1 members more]" }],
+        });
+        assert_eq!(redacted, expected);
+        assert_eq!(rendered(CaptureLevel::Full).unwrap(), content.to_string());
+        assert_eq!(Capture::new(CaptureLevel::Full, []).render(&Value::Null), None);
+    }
+
+    #[test]
+    fn secrets_of_this_process_are_masked_wherever_they_occur() {
+        let secrets = ["night\"in\\gale", "nightingale-2", "12345678"];
+        let capture = Capture::new(CaptureLevel::Full, secrets.map(str::to_owned));
+        for secret in secrets {
+            for before in ["", "x", "xy"] {
+                let packed = STANDARD.encode(format!("{before}{secret}!"));
+                let content = json!({ secret: [format!("a{secret}b"), json!({ "x": secret }).to_string()], "raw": packed });
+                let text = capture.render(&content).unwrap();
+                for form in [secret, "night", "gale", &packed[4..packed.len() - 4]] {
+                    assert!(!text.contains(form), "{form} in {text}");
+                }
+            }
+            assert_eq!(capture.label(&format!("a {secret}")), "a ***");
+        }
+        assert!(!capture.render(&json!({ "pin": 12_345_678 })).unwrap().contains("456"));
+        assert_eq!(capture.label("nightingale"), "nightingale");
+    }
+
+    #[test]
+    fn values_under_secret_names_are_masked() {
+        let capture = Capture::new(CaptureLevel::Full, []);
+        let names =
+            ["password", "Passwd", "db_password", "apiKey", "X-API-KEY", "client_secret", "accessToken"];
+        for name in names.into_iter().chain(["Authorization", "Set-Cookie", "credentials", "private_key"]) {
+            for value in [json!("canary"), json!(["canary"]), json!({ "a": "canary" })] {
+                let text = capture.render(&json!({ "input": [{ name: value }], "seq": 1 })).unwrap();
+                assert_eq!(text, json!({ "input": [{ name: "***" }], "seq": 1 }).to_string());
+            }
+        }
+        let other = json!({ "max_tokens": 512, "key": "title", "author": "me", "secretary": "you" });
+        assert_eq!(capture.render(&other).unwrap(), other.to_string());
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_a_character() {
+        let capture = Capture::new(CaptureLevel::Full, ["nightingale".to_owned()]);
+        let text = capture.render(&json!(format!("x{}", "ä".repeat(MAX_LEN)))).unwrap();
+        assert!(text.ends_with("ä… [16386 bytes more]"), "{}", &text[MAX_LEN - 10..]);
+        // A secret across the limit is masked before the text is cut.
+        let across = capture.render(&json!(format!("{}nightingale", "x".repeat(MAX_LEN - 4)))).unwrap();
+        assert!(across.ends_with("x***"), "{}", &across[MAX_LEN - 10..]);
+    }
+}

@@ -1,5 +1,5 @@
-//! How far an agent's journal has been told: kept in its store, so that what a killed process had told and its backend
-//! had not taken is told again after the restart. A span that comes twice has the same id.
+//! How far the spans of an agent's journal have been exported. The position is in the agent's store: after kill -9 the spans
+//! that the backend had not accepted are exported again. A span that arrives twice has the same id.
 
 use blackboard::store::{Batch, Error, Key, Lane, Revision, Shared, Write};
 use std::{
@@ -7,78 +7,79 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// How far one agent's journal has been told.
-pub struct Cursor {
+/// The export position of one agent's journal.
+pub struct SpanCursor {
     store: Shared,
     key: Key,
-    told: Mutex<Told>,
+    state: Mutex<CursorState>,
 }
 
 #[derive(Default)]
-struct Told {
-    /// Steps that are being told, each how often.
-    under_way: BTreeMap<Revision, usize>,
+struct CursorState {
+    /// Steps whose spans wait for the backend, with the number of their exports.
+    pending: BTreeMap<Revision, usize>,
     highest: Revision,
     saved: Option<Revision>,
 }
 
-/// A step that is being told; it has been, or is given up, when this is dropped.
-pub struct UnderWay(Arc<Cursor>, Revision);
+/// A step whose spans wait for the backend. Drop it when they are accepted or lost.
+pub struct PendingStep(Arc<SpanCursor>, Revision);
 
-impl Cursor {
-    /// The cursor under `key`, and where it stood; the store's head if there was none, which is for its owner to save.
+impl SpanCursor {
+    /// Loads the cursor under `key` and its position: the store's head if there was none, which the caller has to save.
     pub fn load(store: Shared, key: Key) -> Result<(Arc<Self>, Revision), Error> {
-        let kept = store.latest(&key)?.and_then(|record| serde_json::from_slice(&record.value).ok());
-        let from = kept.unwrap_or_else(|| store.head());
-        let told = Told { highest: from, saved: kept, ..Told::default() };
-        Ok((Arc::new(Self { store, key, told: Mutex::new(told) }), from))
+        let saved: Option<Revision> =
+            store.latest(&key)?.and_then(|record| serde_json::from_slice(&record.value).ok());
+        let from = saved.unwrap_or_else(|| store.head());
+        let state = CursorState { highest: from, saved, ..CursorState::default() };
+        Ok((Arc::new(Self { store, key, state: Mutex::new(state) }), from))
     }
 
-    /// The step at `revision` is going to be told.
-    pub fn begin(self: &Arc<Self>, revision: Revision) -> UnderWay {
-        let mut told = self.told();
-        *told.under_way.entry(revision).or_default() += 1;
-        told.highest = told.highest.max(revision);
-        UnderWay(self.clone(), revision)
+    /// Holds the position before the step at `revision` until its [`PendingStep`] is dropped.
+    pub fn begin(self: &Arc<Self>, revision: Revision) -> PendingStep {
+        let mut state = self.lock();
+        *state.pending.entry(revision).or_default() += 1;
+        state.highest = state.highest.max(revision);
+        PendingStep(self.clone(), revision)
     }
 
-    /// Keeps how far it is, if that has changed.
+    /// Writes the position to the store if it has advanced.
     pub async fn save(&self) {
-        let stands = {
-            let mut told = self.told();
-            let stands = told.under_way.first_key_value().map_or(told.highest, |(first, _)| first - 1);
-            if told.saved.is_some_and(|saved| stands <= saved) {
+        let position = {
+            let mut state = self.lock();
+            let position = state.pending.first_key_value().map_or(state.highest, |(first, _)| first - 1);
+            if state.saved.is_some_and(|saved| position <= saved) {
                 return;
             }
-            told.saved = Some(stands);
-            stands
+            state.saved = Some(position);
+            position
         };
-        let write = Write::Put(self.key.clone(), stands.to_string().into_bytes().into());
+        let write = Write::Put(self.key.clone(), position.to_string().into_bytes().into());
         let batch = Batch { writes: vec![write], expectations: Vec::new() };
         if let Err(error) = self.store.commit(Lane::Progress, batch).await {
-            tracing::debug!(%error, "how far traces have been told is not kept; they are told again");
+            tracing::debug!(%error, "the span cursor is not saved: after a restart spans are exported again");
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CursorState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl UnderWay {
-    /// Whose step it is.
-    pub fn cursor(&self) -> &Arc<Cursor> {
+impl PendingStep {
+    /// The cursor that it holds.
+    pub fn cursor(&self) -> &Arc<SpanCursor> {
         &self.0
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for PendingStep {
     fn drop(&mut self) {
-        let mut told = self.0.told();
-        if let Some(often) = told.under_way.get_mut(&self.1) {
-            *often -= 1;
-            if *often == 0 {
-                told.under_way.remove(&self.1);
+        let mut state = self.0.lock();
+        if let Some(count) = state.pending.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                state.pending.remove(&self.1);
             }
         }
     }
@@ -90,9 +91,9 @@ mod tests {
     use blackboard::store::memory;
 
     #[tokio::test]
-    async fn nothing_that_is_still_under_way_counts_as_told() {
+    async fn the_position_stays_before_the_first_pending_step() {
         let (store, key) = (memory::new(), Key::new(&["a", "told", "traces"]));
-        let load = || Cursor::load(store.clone(), key.clone()).unwrap();
+        let load = || SpanCursor::load(store.clone(), key.clone()).unwrap();
         let (cursor, from) = load();
         assert_eq!(from, 0);
         let (first, second) = (cursor.begin(5), cursor.begin(9));

@@ -1,10 +1,13 @@
-//! Carries spans to a backend, from a thread of its own. A backend that is slow or gone costs spans and nothing else: what
-//! waits is bounded, what finds no room is dropped and counted, and one line says so.
+//! Sends spans to a backend from a thread of its own. The queue is bounded: with a slow or dead backend spans are dropped,
+//! counted and logged once, and nothing else waits.
+//!
+//! The SDK's batch span processor can't replace this queue: it does not report which spans the backend accepted, which the
+//! span cursor needs.
 
 use super::{
     capture::Capture,
-    cursor::UnderWay,
-    deliver::{Delivering, Outcome},
+    cursor::PendingStep,
+    delivery::{DeliveryOutcome, RecordingClient},
     otlp,
     settings::{self, Export, Queue},
     span::Span,
@@ -24,21 +27,21 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
-/// What became of spans since the start.
+/// Numbers of spans since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
-    /// Taken by the backend.
+pub struct SpanCounts {
+    /// Accepted by the backend.
     pub exported: u64,
-    /// Dropped because too many waited.
+    /// Dropped because the queue was full.
     pub dropped_full: u64,
-    /// Dropped because the backend did not take them.
+    /// Dropped because the backend did not accept their batch.
     pub dropped_failed: u64,
-    /// Dropped by the backend, which took others of their batch.
+    /// Rejected by the backend out of an accepted batch.
     pub dropped_rejected: u64,
-    /// On their way.
+    /// Waiting.
     pub waiting: usize,
 }
 
@@ -49,37 +52,37 @@ struct Shared {
     failed: AtomicU64,
     rejected: AtomicU64,
     waiting: AtomicUsize,
-    looking: AtomicUsize,
-    /// Whether it has been said that spans find no room, since the last that did.
-    has_said_full: AtomicBool,
+    journal_reads: watch::Sender<usize>,
+    /// Whether the log has a line about the full queue since the last accepted batch.
+    has_logged_full: AtomicBool,
 }
 
-/// How long the start waits to see whether a backend is there.
-const KNOCK: Duration = Duration::from_secs(2);
+/// How long the start waits for a connection to the backend.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-enum Message {
-    Spans(Vec<Span>, Option<UnderWay>),
+enum ExportCommand {
+    Export(Vec<Span>, Option<PendingStep>),
     Flush(oneshot::Sender<()>),
 }
 
-/// The way to a backend.
+/// The queue to a backend.
 pub(super) struct Exporter {
-    sender: mpsc::UnboundedSender<Message>,
+    sender: mpsc::UnboundedSender<ExportCommand>,
     shared: Arc<Shared>,
-    most: usize,
+    capacity: usize,
 }
 
-/// Somebody reads a journal to tell of it.
-pub(super) struct Looking(Arc<Shared>);
+/// A journal is being read for its spans.
+pub(super) struct JournalRead(Arc<Shared>);
 
-impl Drop for Looking {
+impl Drop for JournalRead {
     fn drop(&mut self) {
-        self.0.looking.fetch_sub(1, Relaxed);
+        self.0.journal_reads.send_modify(|count| *count -= 1);
     }
 }
 
 impl Exporter {
-    /// Starts the thread that sends to `export`; `service` is what the process is called if the environment does not say.
+    /// Starts the thread that sends to `export`; `service` is the service name unless the environment sets one.
     pub(super) fn start(
         export: &Export,
         queue: Queue,
@@ -95,32 +98,40 @@ impl Exporter {
             .timeout(export.timeout)
             .build()
             .map_err(|error| format!("no HTTP client for traces: {error}"))?;
-        let outcome = Arc::<Outcome>::default();
-        let (within, patience) = (export.timeout, queue.timeout);
+        let outcome = Arc::<DeliveryOutcome>::default();
+        let client = RecordingClient { client, timeout: export.timeout, outcome: outcome.clone() };
+        // Limited by the time for a batch, not by a number.
+        let retries = RetryPolicy::recommended()
+            .with_max_retries(usize::MAX)
+            .with_initial_delay(Duration::from_millis(200))
+            .with_max_delay(Duration::from_secs(8))
+            .with_max_jitter(Duration::from_millis(200));
         let mut otlp = Otlp::builder()
             .with_http()
-            .with_http_client(Delivering { client, within, patience, outcome: outcome.clone() })
-            .with_retry_policy(RetryPolicy::disabled())
+            .with_http_client(client)
+            .with_retry_policy(retries)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(export.url.as_str())
-            .with_timeout(export.timeout)
+            .with_timeout(queue.timeout)
             .with_headers(export.headers.clone())
             .build()
-            .map_err(|error| format!("{} can't be sent traces: {error}", settings::shown(&export.url)))?;
+            .map_err(|error| {
+                format!("{} can't be sent traces: {error}", settings::without_query(&export.url))
+            })?;
         otlp.set_resource(&resource(service, &export.attributes, &capture));
         let (sender, receiver) = mpsc::unbounded_channel();
         let shared = Arc::<Shared>::default();
-        let carrier = Carrier {
+        let worker = ExportWorker {
             otlp,
             url: export.url.clone(),
             queue,
             capture,
-            longest: export.longest,
+            max_attribute_len: export.max_attribute_len,
             shared: shared.clone(),
             waiting: Vec::new(),
             is_broken: false,
             outcome,
-            has_said_rejected: false,
+            has_logged_rejected: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -128,38 +139,39 @@ impl Exporter {
             .map_err(|error| format!("no thread for traces: {error}"))?;
         std::thread::Builder::new()
             .name("spans".to_owned())
-            .spawn(move || runtime.block_on(carrier.run(receiver)))
+            .spawn(move || runtime.block_on(worker.run(receiver)))
             .map_err(|error| format!("no thread for traces: {error}"))?;
-        Ok(Self { sender, shared, most: queue.most })
+        Ok(Self { sender, shared, capacity: queue.capacity })
     }
 
-    /// Tells `spans`; `step` is dropped when they have been taken, or are lost.
-    pub(super) fn tell(&self, spans: Vec<Span>, step: Option<UnderWay>) {
+    /// Queues `spans`; `step` is dropped when they are accepted or lost.
+    pub(super) fn export(&self, spans: Vec<Span>, step: Option<PendingStep>) {
         let count = spans.len();
         if count == 0 {
             return;
         }
-        if self.shared.waiting.fetch_add(count, Relaxed) + count > self.most {
+        if self.shared.waiting.fetch_add(count, Relaxed) + count > self.capacity {
             self.shared.waiting.fetch_sub(count, Relaxed);
             self.shared.full.fetch_add(count as u64, Relaxed);
-            if !self.shared.has_said_full.swap(true, Relaxed) {
+            if !self.shared.has_logged_full.swap(true, Relaxed) {
                 tracing::warn!(
-                    most = self.most,
+                    capacity = self.capacity,
                     "traces lose spans: too many wait for their backend (counted in mesh_spans_dropped_total)"
                 );
             }
             return;
         }
-        drop(self.sender.send(Message::Spans(spans, step)));
+        drop(self.sender.send(ExportCommand::Export(spans, step)));
     }
 
-    pub(super) fn looking(&self) -> Looking {
-        self.shared.looking.fetch_add(1, Relaxed);
-        Looking(self.shared.clone())
+    /// Registers a read that [`Exporter::flush`] waits for.
+    pub(super) fn begin_journal_read(&self) -> JournalRead {
+        self.shared.journal_reads.send_modify(|count| *count += 1);
+        JournalRead(self.shared.clone())
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        Counts {
+    pub(super) fn counts(&self) -> SpanCounts {
+        SpanCounts {
             exported: self.shared.exported.load(Relaxed),
             dropped_full: self.shared.full.load(Relaxed),
             dropped_failed: self.shared.failed.load(Relaxed),
@@ -168,25 +180,24 @@ impl Exporter {
         }
     }
 
-    /// Sends what waits, for at most `patience`.
-    pub(super) async fn flush(&self, patience: Duration) {
+    /// Sends what waits, for at most `timeout`.
+    pub(super) async fn flush(&self, timeout: Duration) {
         let flushed = async {
-            while self.shared.looking.load(Relaxed) > 0 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            let mut journal_reads = self.shared.journal_reads.subscribe();
+            drop(journal_reads.wait_for(|count| *count == 0).await);
             let (done, is_done) = oneshot::channel();
-            drop(self.sender.send(Message::Flush(done)));
+            drop(self.sender.send(ExportCommand::Flush(done)));
             drop(is_done.await);
         };
-        if tokio::time::timeout(patience, flushed).await.is_err() {
+        if tokio::time::timeout(timeout, flushed).await.is_err() {
             let waiting = self.shared.waiting.load(Relaxed);
             tracing::warn!(waiting, "traces lose spans: their backend did not take them before the end");
         }
     }
 }
 
-/// What a process is, to its backend. `OTEL_SERVICE_NAME` wins, then `attributes`, what `OTEL_RESOURCE_ATTRIBUTES` says: the
-/// SDK reads that too, and leaves its values percent-encoded.
+/// The resource. `OTEL_SERVICE_NAME` counts first, then `attributes` (`OTEL_RESOURCE_ATTRIBUTES`), which the SDK reads too but
+/// leaves percent-encoded, then `service`.
 fn resource(service: &str, attributes: &HashMap<String, String>, capture: &Capture) -> Resource {
     let given = Resource::builder().build();
     let name = opentelemetry::Key::from_static_str("service.name");
@@ -206,27 +217,27 @@ fn resource(service: &str, attributes: &HashMap<String, String>, capture: &Captu
     Resource::builder_empty().with_attributes(labels.collect::<Vec<_>>()).build()
 }
 
-/// Gathers and sends; lives on its own thread.
-struct Carrier {
+/// Gathers and sends spans, on its own thread.
+struct ExportWorker {
     otlp: Otlp,
     url: Url,
     queue: Queue,
-    /// Nothing leaves without having passed it, whoever made it.
+    /// Masks this process's secrets in every span.
     capture: Capture,
-    longest: Option<usize>,
+    max_attribute_len: Option<usize>,
     shared: Arc<Shared>,
-    waiting: Vec<(SpanData, Option<UnderWay>)>,
+    waiting: Vec<(SpanData, Option<PendingStep>)>,
     is_broken: bool,
-    /// What came of the last batch.
-    outcome: Arc<Outcome>,
-    has_said_rejected: bool,
+    /// The results of the last requests.
+    outcome: Arc<DeliveryOutcome>,
+    has_logged_rejected: bool,
 }
 
-impl Carrier {
-    async fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
-        self.knock().await;
+impl ExportWorker {
+    async fn run(mut self, mut messages: mpsc::UnboundedReceiver<ExportCommand>) {
+        self.probe().await;
         loop {
-            // Nothing waits: sleep until something does, then gather for a while.
+            // Waits for the first span, then gathers a batch.
             let Some(first) = messages.recv().await else { return };
             let due = tokio::time::Instant::now() + self.queue.delay;
             let mut flushed = self.take(first);
@@ -240,28 +251,28 @@ impl Carrier {
                 self.send().await;
             }
             if let Some(flushed) = flushed {
-                // Whoever asked may have lost patience.
+                // The caller may have timed out.
                 let _ = flushed.send(());
             }
         }
     }
 
-    /// Says at the start that nobody is there, and not only when the first spans are lost.
-    async fn knock(&mut self) {
+    /// Logs at the start that the backend does not answer, not only when the first spans are lost.
+    async fn probe(&mut self) {
         let (host, port) = (self.url.host_str().unwrap_or_default(), self.url.port_or_known_default());
         let host = host.trim_matches(['[', ']']);
-        let knocked = tokio::net::TcpStream::connect((host, port.unwrap_or_default()));
-        let why = match tokio::time::timeout(KNOCK, knocked).await {
+        let connection = tokio::net::TcpStream::connect((host, port.unwrap_or_default()));
+        let why = match tokio::time::timeout(PROBE_TIMEOUT, connection).await {
             Ok(Ok(_)) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no connection within {KNOCK:?}"),
+            Err(_) => format!("no connection within {PROBE_TIMEOUT:?}"),
         };
         self.is_broken = true;
-        self.say_broken(&why);
+        self.log_failure(&why);
     }
 
-    fn say_broken(&self, why: &str) {
-        let (to, why) = (settings::shown(&self.url), why.replace(self.url.as_str(), "it"));
+    fn log_failure(&self, why: &str) {
+        let (to, why) = (settings::without_query(&self.url), why.replace(self.url.as_str(), "it"));
         tracing::warn!(
             to,
             why,
@@ -269,34 +280,38 @@ impl Carrier {
         );
     }
 
-    /// Takes spans in; somebody who wants them sent at once comes back.
-    fn take(&mut self, message: Message) -> Option<oneshot::Sender<()>> {
-        match message {
-            Message::Spans(spans, step) => {
+    /// Adds spans to the batch, or returns the sender of a flush.
+    fn take(&mut self, command: ExportCommand) -> Option<oneshot::Sender<()>> {
+        match command {
+            ExportCommand::Export(spans, step) => {
                 let known = self.waiting.len();
-                let data = spans.iter().filter_map(|span| otlp::data(span, &self.capture, self.longest));
+                let data = spans
+                    .iter()
+                    .filter_map(|span| otlp::span_data(span, &self.capture, self.max_attribute_len));
                 self.waiting.extend(data.map(|span| (span, None)));
                 let unusable = spans.len() - (self.waiting.len() - known);
-                // The last one brings the step with it: when that is taken, all of them are.
+                // Batches keep the order: when the last span of a step is sent, the others are.
                 if let Some((_, last)) = self.waiting.last_mut().filter(|_| unusable < spans.len()) {
                     *last = step;
                 }
                 self.shared.waiting.fetch_sub(unusable, Relaxed);
                 None
             }
-            Message::Flush(done) => Some(done),
+            ExportCommand::Flush(done) => Some(done),
         }
     }
 
     async fn send(&mut self) {
-        let most = self.waiting.len().min(self.queue.batch);
-        let (batch, steps): (Vec<_>, Vec<_>) = self.waiting.drain(..most).unzip();
+        let size = self.waiting.len().min(self.queue.batch);
+        let (batch, steps): (Vec<_>, Vec<_>) = self.waiting.drain(..size).unzip();
         let count = batch.len();
         let sent = match tokio::time::timeout(self.queue.timeout, self.otlp.export(batch)).await {
-            Ok(sent) => sent.map_err(|error| self.outcome.why().unwrap_or_else(|| error.to_string())),
+            Ok(sent) => {
+                sent.map_err(|error| self.outcome.take_failure().unwrap_or_else(|| error.to_string()))
+            }
             Err(_) => Err(self
                 .outcome
-                .why()
+                .take_failure()
                 .unwrap_or_else(|| format!("no answer within {:?}", self.queue.timeout))),
         };
         self.shared.waiting.fetch_sub(count, Relaxed);
@@ -312,24 +327,24 @@ impl Carrier {
                 let rejected = self.outcome.rejected.swap(0, Relaxed).min(count as u64);
                 self.shared.exported.fetch_add(count as u64 - rejected, Relaxed);
                 self.shared.rejected.fetch_add(rejected, Relaxed);
-                // What it says of them is not told: it may repeat what it was sent, headers too.
-                if rejected > 0 && !self.has_said_rejected {
-                    let to = settings::shown(&self.url);
+                // The backend's message is not logged: it may repeat headers.
+                if rejected > 0 && !self.has_logged_rejected {
+                    let to = settings::without_query(&self.url);
                     tracing::warn!(
                         to,
                         "the backend of traces rejects spans (counted in mesh_spans_dropped_total)"
                     );
                 }
-                self.has_said_rejected |= rejected > 0;
-                self.shared.has_said_full.store(false, Relaxed);
+                self.has_logged_rejected |= rejected > 0;
+                self.shared.has_logged_full.store(false, Relaxed);
                 if !is_first {
-                    tracing::warn!(to = settings::shown(&self.url), "traces are delivered again");
+                    tracing::warn!(to = settings::without_query(&self.url), "traces are delivered again");
                 }
             }
             Err(why) => {
                 self.shared.failed.fetch_add(count as u64, Relaxed);
                 if is_first {
-                    self.say_broken(&why);
+                    self.log_failure(&why);
                 }
             }
         }

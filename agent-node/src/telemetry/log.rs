@@ -10,7 +10,7 @@ use std::{
 use tracing::Level;
 use tracing_subscriber::EnvFilter;
 
-/// Whether every line of this process is JSON, also those that are no log: where it listens, why it ends.
+/// Whether every line of this process is JSON, also those outside the log: the listen address, the reason of its end.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// How logs are written.
@@ -23,18 +23,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// Says from now on everything in `format`.
-pub fn speak(format: LogFormat) {
+/// Sets the format of all further lines.
+pub fn set_format(format: LogFormat) {
     IS_JSON.store(format == LogFormat::Json, Relaxed);
 }
 
-/// One line to standard error, whatever is filtered. Nobody reading it is no failure.
-pub fn say(level: Level, text: &dyn Display) {
-    drop(writeln!(std::io::stderr().lock(), "{}", spoken(level, text)));
+/// Writes one line to standard error, whatever the log filter. Ignores a closed standard error.
+pub fn print_line(level: Level, text: &dyn Display) {
+    drop(writeln!(std::io::stderr().lock(), "{}", format_line(level, text)));
 }
 
-/// A line of text, or where everything is JSON an object as logs are.
-pub fn spoken(level: Level, text: &dyn Display) -> String {
+/// `text`, or a JSON object like those of the log.
+pub fn format_line(level: Level, text: &dyn Display) -> String {
     let text = text.to_string();
     match IS_JSON.load(Relaxed) {
         true => {
@@ -48,25 +48,26 @@ pub fn spoken(level: Level, text: &dyn Display) -> String {
     }
 }
 
-/// Starts logging. `filter` is a directive such as `info` or `agent_node=debug`; what it gets wrong is named.
-pub fn start(filter: Option<&str>, usual: &str, format: LogFormat) -> Result<(), String> {
-    speak(format);
+/// Starts the log. `filter` is a directive such as `info` or `agent_node=debug`; without it `RUST_LOG` counts, then `default`.
+/// Fails if the filter does not parse.
+pub fn start(filter: Option<&str>, default: &str, format: LogFormat) -> Result<(), String> {
+    set_format(format);
     if format == LogFormat::Json {
-        std::panic::set_hook(Box::new(|panic| say(Level::ERROR, panic)));
+        std::panic::set_hook(Box::new(|panic| print_line(Level::ERROR, panic)));
     }
     let variable = || std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
     let given = filter.map(|text| ("--log", text.to_owned()));
     let filter = match given.or_else(|| Some(("RUST_LOG", variable()?))) {
-        Some((whose, text)) => {
-            EnvFilter::try_new(&text).map_err(|error| format!("{whose} is {text:?}: {error}"))?
+        Some((source, text)) => {
+            EnvFilter::try_new(&text).map_err(|error| format!("{source} is {text:?}: {error}"))?
         }
-        None => EnvFilter::new(usual),
+        None => EnvFilter::new(default),
     };
     let colours =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let log =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    // Somebody may have started logging before, in tests for example: theirs stays.
+    // A test may have started a log before: that one stays.
     let _ = match format {
         LogFormat::Text => log.try_init(),
         LogFormat::Json => log.json().flatten_event(true).try_init(),

@@ -1,8 +1,8 @@
-//! Our spans as OpenTelemetry's SDK has them.
+//! Spans as the types of OpenTelemetry's SDK.
 
 use super::{
     capture::Capture,
-    span::{Kind, Span},
+    span::{self, Span},
 };
 use opentelemetry::{
     Array, InstrumentationScope, KeyValue, StringValue, Value as Attribute,
@@ -13,9 +13,9 @@ use protocol::time::WallTime;
 use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The span as the SDK's exporters take it; `None` if it has not ended. Its labels go through `capture`: others chose many
-/// of them. No text among its attributes has more than `longest` characters.
-pub(super) fn data(span: &Span, capture: &Capture, longest: Option<usize>) -> Option<SpanData> {
+/// The span for the SDK's exporters; `None` if it has no end. `capture` masks its labels, many of which peers chose.
+/// Attributes are cut after `max_len` characters.
+pub(super) fn span_data(span: &Span, capture: &Capture, max_len: Option<usize>) -> Option<SpanData> {
     let label = |text: &String| capture.label(text);
     let others = span.trace_state.as_ref().filter(|state| label(state) == **state);
     let (trace, state) = (TraceId::from_hex(&span.trace_id).ok()?, state(others.map(String::as_str)));
@@ -31,10 +31,10 @@ pub(super) fn data(span: &Span, capture: &Capture, longest: Option<usize>) -> Op
         parent_span_id: span.parent_id.as_deref().and_then(id).unwrap_or(SpanId::INVALID),
         parent_span_is_remote: span.is_parent_remote,
         span_kind: match span.kind {
-            Kind::Internal => SpanKind::Internal,
-            Kind::Server => SpanKind::Server,
-            Kind::Client => SpanKind::Client,
-            Kind::Producer => SpanKind::Producer,
+            span::SpanKind::Internal => SpanKind::Internal,
+            span::SpanKind::Server => SpanKind::Server,
+            span::SpanKind::Client => SpanKind::Client,
+            span::SpanKind::Producer => SpanKind::Producer,
         },
         name: label(&span.name).into(),
         start_time: time(span.start),
@@ -42,7 +42,7 @@ pub(super) fn data(span: &Span, capture: &Capture, longest: Option<usize>) -> Op
         attributes: span
             .attributes
             .iter()
-            .map(|(name, value)| KeyValue::new(name.clone(), attribute(value, capture, longest)))
+            .map(|(name, value)| KeyValue::new(name.clone(), attribute(value, capture, max_len)))
             .collect(),
         dropped_attributes_count: 0,
         events: Default::default(),
@@ -62,11 +62,11 @@ fn time(at: WallTime) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(at.0).unwrap_or_default())
 }
 
-fn attribute(value: &Value, capture: &Capture, longest: Option<usize>) -> Attribute {
+fn attribute(value: &Value, capture: &Capture, max_len: Option<usize>) -> Attribute {
     let text = |value: &Value| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let mut text = capture.label(&text);
-        let end = longest.and_then(|longest| text.char_indices().nth(longest));
+        let end = max_len.and_then(|max_len| text.char_indices().nth(max_len));
         end.inspect(|(at, _)| text.truncate(*at));
         StringValue::from(text)
     };

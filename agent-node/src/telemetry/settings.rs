@@ -1,76 +1,81 @@
-//! The standard's variables (`OTEL_*`), read once at the start; what is wrong with one is said in one line that names it
-//! and shows no header's value.
+//! OpenTelemetry's variables (`OTEL_*`), read once at the start. A wrong value fails in one line that names the variable and
+//! shows no header's value.
 
 pub mod unused;
 
-use super::sampler::Sampler;
+use super::sampler::TraceSampler;
 use blackboard::wire::tls::Pems;
 use reqwest::{Url, header};
 use std::{collections::HashMap, time::Duration};
 
-/// What the environment asks for.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// The telemetry settings of the environment.
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Which traces are recorded.
-    pub sampler: Sampler,
-    /// Where spans go; nowhere if no endpoint is named.
+    pub sampler: TraceSampler,
+    /// The backend; `None` without an endpoint.
     pub export: Option<Export>,
-    /// How they wait.
+    /// The queue of spans.
     pub queue: Queue,
-    /// What is odd about the settings, but no reason not to start.
-    pub odd: Vec<String>,
+    /// Settings that have no effect or are replaced.
+    pub warnings: Vec<String>,
 }
 
-/// Where spans go.
+/// A backend.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Export {
     /// The whole URL.
     pub url: Url,
-    /// What goes with every request: credentials, mostly.
+    /// Headers of every request, such as credentials.
     pub headers: HashMap<String, String>,
-    /// How long one request may take.
+    /// The timeout of one request.
     pub timeout: Duration,
-    /// What else is said of the process.
+    /// Resource attributes.
     pub attributes: HashMap<String, String>,
-    /// Whom it trusts and who it is, where files say so.
+    /// Certificates and keys.
     pub pems: Pems,
-    /// The most characters that a text among a span's attributes may have.
-    pub longest: Option<usize>,
+    /// The most characters of an attribute.
+    pub max_attribute_len: Option<usize>,
 }
 
 impl std::fmt::Debug for Export {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<_> = self.headers.keys().collect();
-        write!(f, "Export {{ url: {}, headers: {names:?}, timeout: {:?} }}", shown(&self.url), self.timeout)
+        write!(
+            f,
+            "Export {{ url: {}, headers: {names:?}, timeout: {:?} }}",
+            without_query(&self.url),
+            self.timeout
+        )
     }
 }
 
-/// How spans wait for their backend (the standard's batch span processor).
+/// The queue of spans, as OpenTelemetry's batch span processor has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
-    /// How long they are gathered.
+    /// How long a batch is gathered.
     pub delay: Duration,
-    /// The most that wait; more are dropped.
-    pub most: usize,
-    /// The most that go together.
+    /// The most spans that wait; more are dropped.
+    pub capacity: usize,
+    /// The most spans of a batch.
     pub batch: usize,
-    /// How long one batch may take, with all its repeats.
+    /// The time for a batch, with all repeats.
     pub timeout: Duration,
 }
 
 impl Default for Queue {
     fn default() -> Self {
-        Self { delay: Duration::from_secs(5), most: 2_048, batch: 512, timeout: Duration::from_secs(30) }
+        Self { delay: Duration::from_secs(5), capacity: 2_048, batch: 512, timeout: Duration::from_secs(30) }
     }
 }
 
-/// The most spans that may be asked to wait; a span is some KiB.
-const MOST_WAITING: usize = 65_536;
-/// The longest time that may be asked for.
-const LONGEST: Duration = Duration::from_hours(24);
+/// The largest queue; a span has some KiB.
+const MAX_CAPACITY: usize = 65_536;
+/// The longest duration of a setting.
+const MAX_DURATION: Duration = Duration::from_hours(24);
 
-/// A URL as logs may show it: without its query.
-pub fn shown(url: &Url) -> String {
+/// A URL for logs, without its query, which may hold credentials.
+pub fn without_query(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.to_string()
@@ -79,19 +84,19 @@ pub fn shown(url: &Url) -> String {
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Settings {
-    /// What this process's environment asks for.
+    /// The settings of this process's environment.
     pub fn from_env() -> Result<Self, String> {
         Self::read(&|name| std::env::var(name).ok())
     }
 
-    /// What `variable` asks for. An empty variable is none.
+    /// The settings of the variables that `variable` returns. An empty variable counts as unset.
     pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
         let get =
             |name: &str| variable(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let mut settings = Self { queue: queue(&get)?, ..Self::default() };
         pairs(&get, "OTEL_RESOURCE_ATTRIBUTES")?;
         if let Some(name) = get("OTEL_TRACES_SAMPLER") {
-            settings.sampler = Sampler::parse(&name, get("OTEL_TRACES_SAMPLER_ARG").as_deref())?;
+            settings.sampler = TraceSampler::parse(&name, get("OTEL_TRACES_SAMPLER_ARG").as_deref())?;
         }
         if let Some(exporter) = get("OTEL_TRACES_EXPORTER").filter(|name| name != "otlp") {
             return match exporter.as_str() {
@@ -102,33 +107,33 @@ impl Settings {
         match get("OTEL_SDK_DISABLED").map(|text| text.to_ascii_lowercase()).as_deref() {
             Some("true") => return Ok(settings),
             None | Some("false") => {}
-            Some(_) => {
-                settings.odd.push("OTEL_SDK_DISABLED is neither true nor false: false is assumed".to_owned())
-            }
+            Some(_) => settings
+                .warnings
+                .push("OTEL_SDK_DISABLED is neither true nor false: false is assumed".to_owned()),
         }
-        settings.odd.extend(propagators(&get));
+        settings.warnings.extend(propagators(&get));
         settings.export = export(&get)?;
         if let Some(export) = settings.export.as_ref().filter(|export| export.url.scheme() == "http") {
             let names = export.pems.names();
-            settings.odd.extend(names.map(|name| {
+            settings.warnings.extend(names.map(|name| {
                 format!("{name} is set, but the endpoint begins with http://: nothing is encrypted and nobody's certificate is asked for")
             }));
         }
         if settings.export.is_none() {
-            let pointless = [
+            let unused = [
                 "OTEL_EXPORTER_OTLP_HEADERS",
                 "OTEL_EXPORTER_OTLP_PROTOCOL",
                 "OTEL_EXPORTER_OTLP_CERTIFICATE",
                 "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
                 "OTEL_TRACES_EXPORTER",
             ];
-            settings.odd.extend(pointless.into_iter().filter(|name| get(name).is_some()).map(|name| {
+            settings.warnings.extend(unused.into_iter().filter(|name| get(name).is_some()).map(|name| {
                 format!("{name} is set, but no endpoint is: OTEL_EXPORTER_OTLP_ENDPOINT says where traces go")
             }));
         }
         let is_share = get("OTEL_TRACES_SAMPLER").is_some_and(|name| name.contains("ratio"));
         if get("OTEL_TRACES_SAMPLER_ARG").is_some() && !is_share {
-            settings.odd.push(
+            settings.warnings.push(
                 "OTEL_TRACES_SAMPLER_ARG is set, but OTEL_TRACES_SAMPLER names no sampler by ratio"
                     .to_owned(),
             );
@@ -137,10 +142,10 @@ impl Settings {
     }
 }
 
-/// The ways to pass a trace on that are taken for granted: those of the standard's default.
+/// OpenTelemetry's default propagators, accepted without a warning.
 const PROPAGATORS: [&str; 2] = ["tracecontext", "baggage"];
 
-/// Agents pass traces on in one way. Whoever asks for another is told.
+/// A warning about other propagators than the one that agents use.
 fn propagators(get: Lookup<'_>) -> Option<String> {
     let asked = get("OTEL_PROPAGATORS")?;
     let others: Vec<_> = asked.split(',').map(str::trim).filter(|name| !PROPAGATORS.contains(name)).collect();
@@ -150,13 +155,13 @@ fn propagators(get: Lookup<'_>) -> Option<String> {
     })
 }
 
-/// The general variable and the one of traces, of which that of traces wins: which it is, and what it says.
+/// The first of `names` that is set, and its value.
 fn given<'n>(get: Lookup<'_>, names: [&'n str; 2]) -> Option<(&'n str, String)> {
     names.into_iter().find_map(|name| Some((name, get(name)?)))
 }
 
 fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
-    // All of it must make sense, also what is of no use without an endpoint.
+    // Every variable is checked, also without an endpoint.
     let protocol = given(get, ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]);
     if let Some((name, protocol)) = protocol.filter(|(_, protocol)| protocol != "http/protobuf") {
         return Err(format!("{name} is {protocol:?}: only http/protobuf is spoken (port 4318, not 4317)"));
@@ -166,14 +171,15 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
         return Err(format!("{name} is {other:?}: nothing is compressed; leave it out"));
     }
     let timeout = given(get, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
-    let timeout = timeout.map(|(name, _)| patience(get, name)).transpose()?.flatten();
+    let timeout = timeout.map(|(name, _)| timeout_of(get, name)).transpose()?.flatten();
     let timeout = timeout.unwrap_or(Duration::from_secs(10));
     let pems = pems(get)?;
-    let longest = given(get, ["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"]);
-    let longest = longest.map(|(name, text)| {
+    let max_attribute_len =
+        given(get, ["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"]);
+    let max_attribute_len = max_attribute_len.map(|(name, text)| {
         text.parse().map_err(|_| format!("{name} is {text:?}: a whole number of characters is wanted"))
     });
-    let longest = longest.transpose()?;
+    let max_attribute_len = max_attribute_len.transpose()?;
     let mut headers = headers(get, "OTEL_EXPORTER_OTLP_HEADERS")?;
     headers.extend(self::headers(get, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")?);
     let (name, text, path) =
@@ -199,10 +205,10 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
     }
     let attributes = pairs(get, "OTEL_RESOURCE_ATTRIBUTES")?;
     let attributes = attributes.into_iter().map(|(_, name, value)| (name, decoded(&value))).collect();
-    Ok(Some(Export { url, headers, timeout, attributes, pems, longest }))
+    Ok(Some(Export { url, headers, timeout, attributes, pems, max_attribute_len }))
 }
 
-/// The files of certificates and keys. One that can't be read is said when it is.
+/// The files of certificates and keys, which are read later.
 fn pems(get: Lookup<'_>) -> Result<Pems, String> {
     let roots = given(get, ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"]);
     let own =
@@ -224,7 +230,7 @@ fn pems(get: Lookup<'_>) -> Result<Pems, String> {
     Ok(Pems { roots: roots.map(named), own })
 }
 
-/// `name=value` pairs, separated by commas: which one, its name, its value.
+/// `name=value` pairs, separated by commas: position, name, value.
 fn pairs(get: Lookup<'_>, variable: &str) -> Result<Vec<(usize, String, String)>, String> {
     let text = get(variable).unwrap_or_default();
     let entries = text.split(',').zip(1..).filter(|(entry, _)| !entry.trim().is_empty());
@@ -252,8 +258,8 @@ fn headers(get: Lookup<'_>, variable: &str) -> Result<HashMap<String, String>, S
     Ok(headers)
 }
 
-/// Percent-encoding undone; what is none stays as it is.
-fn decoded(text: &str) -> String {
+/// `text` without percent-encoding.
+pub(super) fn decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, more)) = rest.split_first() {
@@ -281,27 +287,27 @@ fn queue(get: Lookup<'_>) -> Result<Queue, String> {
             Err(format!("{name} is {:?}: a whole number above 0 is wanted", get(name).unwrap_or_default()))
         }
     };
-    let most = count("OTEL_BSP_MAX_QUEUE_SIZE", usual.most)?;
-    if most > MOST_WAITING {
-        return Err(format!("OTEL_BSP_MAX_QUEUE_SIZE is {most}: at most {MOST_WAITING} spans may wait"));
+    let capacity = count("OTEL_BSP_MAX_QUEUE_SIZE", usual.capacity)?;
+    if capacity > MAX_CAPACITY {
+        return Err(format!("OTEL_BSP_MAX_QUEUE_SIZE is {capacity}: at most {MAX_CAPACITY} spans may wait"));
     }
     Ok(Queue {
         delay: milliseconds(get, "OTEL_BSP_SCHEDULE_DELAY")?.unwrap_or(usual.delay),
-        most,
-        batch: count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch)?.min(most),
-        timeout: patience(get, "OTEL_BSP_EXPORT_TIMEOUT")?.unwrap_or(usual.timeout),
+        capacity,
+        batch: count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch)?.min(capacity),
+        timeout: timeout_of(get, "OTEL_BSP_EXPORT_TIMEOUT")?.unwrap_or(usual.timeout),
     })
 }
 
 fn milliseconds(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String> {
     let Some(text) = get(name) else { return Ok(None) };
-    let time = text.parse().ok().map(Duration::from_millis).filter(|time| *time <= LONGEST);
+    let time = text.parse().ok().map(Duration::from_millis).filter(|time| *time <= MAX_DURATION);
     let wrong = || format!("{name} is {text:?}: a whole number of milliseconds up to a day is wanted");
     time.map(Some).ok_or_else(wrong)
 }
 
-/// A time within which something must be answered: with none, nothing would be.
-fn patience(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String> {
+/// A timeout, which may not be zero.
+fn timeout_of(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String> {
     match milliseconds(get, name)? {
         Some(Duration::ZERO) => Err(format!("{name} is 0: nothing can be answered in no time")),
         time => Ok(time),

@@ -1,18 +1,18 @@
-//! One span, as the journal tells of it: what an exporter sends and `mesh trace` prints.
+//! One span, built from the journal: what the exporter sends and `mesh trace` prints.
 
 use protocol::{ids::AgentId, time::WallTime, trace::TraceContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a span is to the one that called it (OpenTelemetry's SpanKind).
+/// OpenTelemetry's span kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SpanKind {
     /// Work within an agent.
     Internal,
-    /// Somebody else's request is taken.
+    /// A request or message is received.
     Server,
-    /// A request to somebody else, whose answer is awaited.
+    /// A request is sent and its answer awaited.
     Client,
     /// A message is sent.
     Producer,
@@ -26,44 +26,44 @@ pub struct Span {
     pub trace_id: String,
     /// The span, as 16 hex digits.
     pub span_id: String,
-    /// What it hangs under.
+    /// The parent span.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
-    /// Whether that is another process's.
+    /// Whether the parent is a span of another process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_parent_remote: bool,
-    /// What other systems passed along with the trace.
+    /// `tracestate` of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_state: Option<String>,
-    /// A span of the same trace that it belongs to without hanging under it: the sending of a message that came.
+    /// A linked span of the same trace: the sending of a received message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Whose it is.
+    /// The agent.
     pub agent: AgentId,
-    /// What it is to its caller.
-    pub kind: Kind,
-    /// What it is called.
+    /// The kind.
+    pub kind: SpanKind,
+    /// The name.
     pub name: String,
-    /// When it began.
+    /// The start.
     pub start: WallTime,
-    /// When it ended; absent while it goes on.
+    /// The end; absent while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<WallTime>,
-    /// How it failed, in one word.
+    /// Why it failed, as a code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// What else is known of it, under the names of [`super::names`].
+    /// Attributes, under the names of [`super::names`].
     pub attributes: Map<String, Value>,
 }
 
 impl Span {
-    /// A span of `agent` that begins at `start` and has not ended.
+    /// An open span of `agent` that starts at `start`.
     pub fn new(
         trace: &TraceContext,
         id: u64,
         parent: Option<u64>,
         agent: &AgentId,
-        kind: Kind,
+        kind: SpanKind,
         name: impl Into<String>,
         start: WallTime,
     ) -> Self {
@@ -84,27 +84,27 @@ impl Span {
         }
     }
 
-    /// The same with one more thing known of it; nothing is no news.
+    /// The span with one more attribute, if there is a value.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Option<Value>>) -> Self {
         self.set(name, value);
         self
     }
 
-    /// One more thing is known of it.
+    /// Sets an attribute, if there is a value.
     pub fn set(&mut self, name: &str, value: impl Into<Option<Value>>) {
         if let Some(value) = value.into() {
             self.attributes.insert(name.to_owned(), value);
         }
     }
 
-    /// What is known under `name`, if it is a text.
+    /// The attribute `name`, if it is a text.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.attributes.get(name)?.as_str()
     }
 }
 
-/// A span's id as 16 digits.
+/// A span id as 16 hex digits.
 pub fn hex(id: u64) -> String {
     format!("{id:016x}")
 }

@@ -1,21 +1,17 @@
-//! Performs the rules of claims on the store. What becomes of a claim is told on the board in the same commit; that its
-//! task is to be had again, only where somebody has offered it: without what the offer says, nobody could do it.
+//! Performs the rules of claims on the store.
 
-use super::{Holding, publishing};
+use super::Holding;
 use crate::{
-    claims::{self, Lease, Standing, Stands, Swap},
-    signals,
-    store::{self, Batch, Expectation, Filter, Key, Revision, Shared, Write},
+    claim_writes::{Decided, Ending, all, decide_end, decide_expire, decide_take, stands},
+    claims::{Lease, Standing, Stands},
+    store::{self, Lane, Revision, Shared},
 };
-use bytes::Bytes;
 use protocol::{
     ids::{AgentId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Signal, SignalType},
     time::{NodeTime, WallTime},
 };
-use serde_json::{Map, json};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A claim that was won.
@@ -46,22 +42,6 @@ pub(super) fn held(
     }
 }
 
-/// All claims, oldest first.
-pub(super) fn all() -> Filter {
-    Filter::One(Key::new(&[signals::OWNER, "claim"]))
-}
-
-/// How the claim on `task` stands.
-pub(super) fn stands(store: &Shared, task: &TaskId) -> Result<Option<Stands>, Problem> {
-    match store.latest(&claims::key(signals::OWNER, task))? {
-        None => Ok(None),
-        Some(record) => match Stands::of(&record) {
-            Some(stands) => Ok(Some(stands)),
-            None => Err(Problem::new(Reason::Internal, format!("{} holds no claim", record.key))),
-        },
-    }
-}
-
 /// Takes `task` for `holder`, or says who was first.
 pub(super) async fn take(
     store: Shared,
@@ -70,21 +50,11 @@ pub(super) async fn take(
     holder: AgentId,
     wanted: Duration,
     lease: Option<Lease>,
-    (now, wall): (NodeTime, WallTime),
+    now: (NodeTime, WallTime),
 ) -> Result<Taken, Problem> {
     loop {
-        let stands = stands(&store, &task)?;
-        let swap = claims::claim(stands.as_ref(), lease, &by, &holder, wanted, (now, wall))?;
-        let mut refs = Map::new();
-        refs.insert("leaseMs".into(), json!(swap.row.lease_ms));
-        if let Some(stands) = stands.filter(|stands| stands.row.state == Standing::Held) {
-            refs.insert("expiredEpoch".into(), json!(stands.revision));
-            refs.insert("formerHolder".into(), json!(stands.row.holder));
-        }
-        let offer = offer(&store, &task)?;
-        let kind = SignalType::task_claimed();
-        let told = signals::of_claim(kind, &task, Some(&holder), offer.as_ref(), swap.expected, refs, wall);
-        if let Some(stands) = write(&store, &task, swap, Some(&told), None).await? {
+        let decided = decide_take(store.as_ref(), &by, &task, &holder, wanted, lease, now)?;
+        if let Some(stands) = write(&store, &task, decided).await? {
             return Ok(Taken { stands });
         }
     }
@@ -100,29 +70,11 @@ pub(super) async fn end(
     wall: WallTime,
 ) -> Result<Stands, Problem> {
     loop {
-        let now = stands(&store, &task)?;
-        let swap = claims::end(now.as_ref(), &by, epoch, standing, wall)?;
-        let Some(swap) = swap else {
-            return now.ok_or_else(|| Problem::new(Reason::ClaimNotFound, "nobody has claimed this task"));
+        let decided = match decide_end(store.as_ref(), &by, &task, epoch, standing, wall)? {
+            Ending::Ended(stands) => return Ok(stands),
+            Ending::Write(decided) => decided,
         };
-        let offer = offer(&store, &task)?;
-        let (kind, is_done) = match standing {
-            Standing::Completed => (SignalType::task_complete(), true),
-            Standing::Failed => (SignalType::task_failed(), true),
-            Standing::Released | Standing::Held | Standing::Expired => (SignalType::task_available(), false),
-        };
-        let mut refs = Map::new();
-        refs.insert("epoch".into(), json!(epoch));
-        if !is_done {
-            refs.extend(offer.iter().flat_map(|offer| offer.refs.clone()));
-            refs.extend(offer.iter().map(publisher));
-            refs.insert("reason".into(), json!("released"));
-        }
-        let holder = swap.row.holder.clone();
-        let told = (is_done || offer.is_some())
-            .then(|| signals::of_claim(kind, &task, Some(&holder), offer.as_ref(), epoch, refs, wall));
-        let gone = (is_done && offer.is_some()).then(|| signals::offer_key(&task));
-        if let Some(stands) = write(&store, &task, swap, told.as_ref(), gone).await? {
+        if let Some(stands) = write(&store, &task, *decided).await? {
             return Ok(stands);
         }
     }
@@ -136,55 +88,22 @@ pub(super) async fn expire(
     now: NodeTime,
     wall: WallTime,
 ) -> Result<bool, Problem> {
-    let stands = stands(&store, &task)?;
-    let Some(swap) = stands.and_then(|stands| claims::expire(&stands, lease, now, wall)) else {
-        return Ok(false);
-    };
-    let told = offer(&store, &task)?.map(|offer| {
-        let mut refs = offer.refs.clone();
-        refs.extend([publisher(&offer)]);
-        refs.insert("reason".into(), json!("lease-expired"));
-        refs.insert("epoch".into(), json!(lease.epoch));
-        refs.insert("formerHolder".into(), json!(swap.row.holder));
-        let kind = SignalType::task_available();
-        signals::of_claim(kind, &task, None, Some(&offer), lease.epoch, refs, wall)
-    });
-    Ok(write(&store, &task, swap, told.as_ref(), None).await?.is_some())
+    match decide_expire(store.as_ref(), &task, lease, now, wall)? {
+        Some(decided) => Ok(write(&store, &task, decided).await?.is_some()),
+        None => Ok(false),
+    }
 }
 
-/// Whose offer it was, for those who see it offered again.
-fn publisher(offer: &Signal) -> (String, serde_json::Value) {
-    (signals::PUBLISHER.to_owned(), json!(offer.from))
-}
-
-fn offer(store: &Shared, task: &TaskId) -> Result<Option<Signal>, Problem> {
-    let record = store.latest(&signals::offer_key(task))?;
-    Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()))
-}
-
-/// Commits `swap` together with the signal that tells of it, if there is one; `None` if somebody else was first.
-async fn write(
-    store: &Shared,
-    task: &TaskId,
-    swap: Swap,
-    told: Option<&Signal>,
-    gone: Option<Key>,
-) -> Result<Option<Stands>, Problem> {
-    let key = claims::key(signals::OWNER, task);
-    let expectation = match swap.expected {
-        0 => Expectation::Absent(key.clone()),
-        revision => Expectation::At(key.clone(), revision),
-    };
-    let mut writes = vec![Write::Put(key, Bytes::from(signals::json(&swap.row)?))];
-    writes.extend(gone.map(Write::Delete));
-    let batch = Batch { writes, expectations: vec![expectation] };
-    match publishing::tell(store, batch, told).await? {
+/// Commits what was decided; `None` if somebody else was first.
+async fn write(store: &Shared, task: &TaskId, decided: Decided) -> Result<Option<Stands>, Problem> {
+    let (swap, batch) = (decided.swap.clone(), decided.batch(task)?);
+    match store.commit(Lane::Progress, batch).await {
         Ok(revisions) => match revisions.first() {
             Some(revision) => Ok(Some(Stands { revision: *revision, row: swap.row })),
             None => Err(Problem::new(Reason::Internal, "the store wrote nothing")),
         },
         Err(store::Error::Conflict { .. }) => Ok(None),
-        Err(store::Error::Unknown(why)) => match stands(store, task)? {
+        Err(store::Error::Unknown(why)) => match stands(store.as_ref(), task)? {
             Some(stands) if stands.row == swap.row => Ok(Some(stands)),
             _ => Err(store::Error::Unknown(why).into()),
         },

@@ -1,6 +1,7 @@
 //! What the actor is asked, and how it answers.
 
 use super::*;
+use crate::claim_writes;
 use claiming::Taken;
 use publishing::Waiting;
 use signals::Writing;
@@ -115,7 +116,7 @@ impl Handler<Look> for BlackboardActor {
     type Result = Result<Claim, Problem>;
 
     fn handle(&mut self, Look(task): Look, _: &mut Self::Context) -> Self::Result {
-        match claiming::stands(&self.store, &task)? {
+        match claim_writes::stands(self.store.as_ref(), &task)? {
             Some(stands) => Ok(stands.claim(&task, self.lease(&task), self.clock.node())),
             None => Err(Problem::new(Reason::ClaimNotFound, format!("nobody has claimed {task}"))),
         }
@@ -184,7 +185,7 @@ impl BlackboardActor {
     }
 
     fn renew(&mut self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<Claim, Problem> {
-        let stands = claiming::stands(&self.store, task)?;
+        let stands = claim_writes::stands(self.store.as_ref(), task)?;
         let ending = self.leases.get(task).is_some_and(|h| h.is_ending && h.lease.epoch == epoch);
         let renewed = claims::renew(stands.as_ref(), by, epoch).and_then(|lease| match &stands {
             Some(stands) if !ending => Ok((stands, lease)),
@@ -219,7 +220,7 @@ impl BlackboardActor {
 
     /// Starts the lease of a claim whose write was answered as unknown, so that it runs out all the same.
     fn adopt(&mut self, task: &TaskId) {
-        let Ok(Some(stands)) = claiming::stands(&self.store, task) else { return };
+        let Ok(Some(stands)) = claim_writes::stands(self.store.as_ref(), task) else { return };
         let is_known = self.lease(task).is_some_and(|lease| lease.epoch >= stands.revision);
         if stands.row.state == Standing::Held && !is_known {
             let now = self.clock.node();

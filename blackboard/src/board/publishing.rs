@@ -1,8 +1,8 @@
 //! Writes a signal once, however often it is published.
 
 use crate::{
-    signals::{self, Seen, Writing},
-    store::{self, Batch, Filter, Lane, Revision, Shared},
+    signals::{self, Writing},
+    store::{self, Batch, Lane, Revision, Shared},
 };
 use futures_util::future::join_all;
 use protocol::{
@@ -101,7 +101,7 @@ pub(super) async fn publish(store: Shared, lane: Lane, writing: Writing) -> Resu
     }
 }
 
-/// Where the signal that `seen` remembers was written first. The two are one commit, the signal comes right after.
+/// Where the signal that `seen` remembers was written first.
 fn first(
     store: &Shared,
     seen: &store::Key,
@@ -109,32 +109,11 @@ fn first(
     digest: Digest,
     unknown: Option<store::Error>,
 ) -> Result<Published, Problem> {
-    let Some(row) = store.latest(seen)? else {
-        let gone = || Problem::new(Reason::Overloaded, "the board forgot this signal just now");
-        return Err(unknown.map_or_else(gone, Problem::from));
-    };
-    let known: Seen = serde_json::from_slice(&row.value)
-        .map_err(|error| Problem::new(Reason::Internal, format!("{seen} holds no repeat row: {error}")))?;
-    let after = store.read(&Filter::Exactly(log), row.revision, 1)?;
-    let next = after.first().filter(|record| Digest::of(&record.value) == known.digest);
-    let revision = next.map_or(row.revision + 1, |record| record.revision);
-    if known.digest != digest {
-        let message = "a signal with this id and other content is on the board";
-        return Err(Problem::new(Reason::MessageIdReused, message)
-            .with("field", "id")
-            .with("revision", revision));
+    match signals::first(store.as_ref(), seen, log, digest)? {
+        Some(revision) => Ok(Published { revision, is_repeat: unknown.is_none() }),
+        None => {
+            let gone = || Problem::new(Reason::Overloaded, "the board forgot this signal just now");
+            Err(unknown.map_or_else(gone, Problem::from))
+        }
     }
-    Ok(Published { revision, is_repeat: unknown.is_none() })
-}
-
-/// Commits a few writes of the board's own, and the signal that tells of them, if there is one.
-pub(super) async fn tell(
-    store: &Shared,
-    mut batch: store::Batch,
-    signal: Option<&protocol::signal::Signal>,
-) -> Result<Result<Vec<Revision>, store::Error>, Problem> {
-    if let Some(signal) = signal {
-        batch.writes.extend(signals::own(signal)?);
-    }
-    Ok(store.commit(Lane::Progress, batch).await)
 }

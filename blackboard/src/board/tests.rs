@@ -247,15 +247,11 @@ struct Fragile {
     panics: Arc<AtomicU64>,
 }
 
-impl store::Store for Fragile {
-    fn commit(&self, lane: store::Lane, batch: store::Batch) -> store::Pending<Vec<Revision>> {
-        let left = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        assert!(left.is_err(), "on purpose");
-        self.store.commit(lane, batch)
-    }
+impl store::Snapshot for Fragile {
     fn latest(&self, key: &store::Key) -> Result<Option<store::Record>, store::Error> {
         self.store.latest(key)
     }
+
     fn read(
         &self,
         filter: &store::Filter,
@@ -264,15 +260,27 @@ impl store::Store for Fragile {
     ) -> Result<Vec<store::Record>, store::Error> {
         self.store.read(filter, after, limit)
     }
+
     fn head(&self) -> Revision {
         self.store.head()
     }
+}
+
+impl store::Store for Fragile {
+    fn commit(&self, lane: store::Lane, batch: store::Batch) -> store::Pending<Vec<Revision>> {
+        let left = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        assert!(left.is_err(), "on purpose");
+        self.store.commit(lane, batch)
+    }
+
     fn generation(&self) -> String {
         self.store.generation()
     }
+
     fn watch(&self, filter: store::Filter, after: Revision) -> Result<store::Watch, store::Error> {
         self.store.watch(filter, after)
     }
+
     fn trim(&self, filter: store::Filter, before: Revision) -> store::Pending<u64> {
         self.store.trim(filter, before)
     }

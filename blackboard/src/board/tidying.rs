@@ -1,7 +1,8 @@
 //! Reads back what was said, and removes what is too old.
 
-use super::{Page, claiming};
+use super::Page;
 use crate::{
+    claim_writes,
     claims::{Standing, Stands},
     feed,
     signals::{self, Seen},
@@ -68,7 +69,7 @@ pub(super) async fn tidy(store: Shared, now: WallTime, keep: Duration) -> Result
         Some(stands) if stands.row.state == Standing::Held => Age::InUse,
         stands => age(stands.map(|stands| stands.row.at)),
     };
-    remove(&store, claiming::all(), claimed).await?;
+    remove(&store, claim_writes::all(), claimed).await?;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     routes,
-    signal::{Posted, Selector, Signal},
+    signal::{Selector, Signal, SignalRecord},
     trace::{TRACEPARENT, TraceContext},
 };
 use serde::de::DeserializeOwned;
@@ -31,7 +31,8 @@ use tokio::sync::Mutex;
 /// The name of the board, as a recipient of signed requests.
 const RECIPIENT: &str = "board";
 
-/// How long a lost stream waits before it asks again: full jitter, doubling from `first` to `most`.
+/// How long a lost stream waits before it asks again: full jitter, doubling from `first` to `most`. By hand, as `backon` has
+/// no full jitter and its iterator moves on before the sleep, though `Follower::next` may be dropped within it.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     /// The first wait is at most this.
@@ -223,7 +224,7 @@ impl Remote {
     }
 }
 
-type Events = Pin<Box<dyn Stream<Item = Option<Posted>> + Send>>;
+type Events = Pin<Box<dyn Stream<Item = Option<SignalRecord>> + Send>>;
 
 struct Follower {
     remote: Remote,
@@ -236,7 +237,7 @@ struct Follower {
 
 impl Follower {
     /// The next signal; asks again for as long as the board is away.
-    async fn next(&mut self) -> Result<Posted, Problem> {
+    async fn next(&mut self) -> Result<SignalRecord, Problem> {
         loop {
             while let Some(open) = &mut self.open {
                 match open.next().await {

@@ -65,7 +65,7 @@ proptest! {
         let text = String::from_utf8(frame(&record).to_vec()).unwrap();
         let data = text.strip_prefix(&format!("id: {revision}\ndata: ")).unwrap().strip_suffix("\n\n").unwrap();
         prop_assert!(!data.contains(['\n', '\r']));
-        prop_assert_eq!(serde_json::from_str::<Posted>(data).unwrap(), posted(&record).unwrap());
+        prop_assert_eq!(serde_json::from_str::<SignalRecord>(data).unwrap(), posted(&record).unwrap());
     }
 }
 

@@ -21,7 +21,6 @@ macro_rules! suite {
     ($open:expr) => {
         crate::store::conformance::suite!(
             $open;
-            a_batch_that_builds_on_one_not_known_to_be_done_stands_or_falls_with_it,
             a_row_that_is_always_there_is_always_read,
             a_failed_expectation_hurts_only_its_own_batch,
             of_several_expectations_the_last_undoes_the_whole_batch,
@@ -71,26 +70,6 @@ pub(super) async fn commit(store: &Shared, batch: Batch) -> Vec<Revision> {
 
 pub(super) fn values(records: &[Record]) -> Vec<String> {
     records.iter().map(|record| String::from_utf8_lossy(&record.value).into_owned()).collect()
-}
-
-pub(super) async fn a_batch_that_builds_on_one_not_known_to_be_done_stands_or_falls_with_it(store: Shared) {
-    let after = |value: &str, expectation| Batch {
-        writes: vec![Write::Append(key("a.log.x"), value.to_owned().into())],
-        expectations: vec![expectation],
-    };
-    let journal = || key("a.log.x");
-    // Given at once, as whoever can't wait for the first one's revision gives them.
-    let first = store.commit(Lane::Progress, after("1", Expectation::Absent(journal())));
-    let second = store.commit(Lane::Progress, after("2", Expectation::Beyond(journal(), 0)));
-    let (first, second) = futures_util::future::join(first, second).await;
-    assert_eq!((first.unwrap(), second.unwrap()), (vec![1], vec![2]));
-    let failing = store.commit(Lane::Progress, after("3", Expectation::At(journal(), 1)));
-    let upon_it = store.commit(Lane::Progress, after("4", Expectation::Beyond(journal(), 2)));
-    let (failing, upon_it) = futures_util::future::join(failing, upon_it).await;
-    assert!(matches!(failing, Err(Error::Conflict { actual: 2, .. })));
-    assert!(matches!(upon_it, Err(Error::Conflict { actual: 2, .. })));
-    let all = store.read(&Filter::Exactly(journal()), 0, 10).unwrap();
-    assert_eq!(values(&all), ["1", "2"]);
 }
 
 pub(super) async fn a_row_that_is_always_there_is_always_read(store: Shared) {

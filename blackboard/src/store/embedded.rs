@@ -15,7 +15,7 @@ pub use schema::OpenError;
 
 use super::follow;
 use super::tail::Tail;
-use super::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Store, Watch};
+use super::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Snapshot, Store, Watch};
 use presence::Presence;
 use queue::{Commit, Queue};
 use reader::Readers;
@@ -104,14 +104,7 @@ struct Embedded {
     _lock: lock::Lock,
 }
 
-impl Store for Embedded {
-    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
-        let (done, outcome) = oneshot::channel();
-        let queued =
-            super::class::check(&batch).and_then(|()| self.queue.commit(lane, Commit { batch, done }));
-        resolve(queued, outcome)
-    }
-
+impl Snapshot for Embedded {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         self.readers.latest(key)
     }
@@ -126,6 +119,15 @@ impl Store for Embedded {
 
     fn head(&self) -> Revision {
         self.tail.head()
+    }
+}
+
+impl Store for Embedded {
+    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+        let (done, outcome) = oneshot::channel();
+        let queued =
+            super::class::check(&batch).and_then(|()| self.queue.commit(lane, Commit { batch, done }));
+        resolve(queued, outcome)
     }
 
     fn generation(&self) -> String {

@@ -1,6 +1,6 @@
 //! A store handle bound to its owner: nobody writes in another's store, not even in the same file (DESIGN §2).
 
-use super::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Store, Watch};
+use super::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Snapshot, Store, Watch};
 
 /// A store that takes and shows only keys whose first token is `owner`.
 #[derive(Clone)]
@@ -29,16 +29,7 @@ impl Owned {
     }
 }
 
-impl Store for Owned {
-    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
-        let written = batch.writes.iter().map(|write| write.key());
-        let expected = batch.expectations.iter().map(|expectation| expectation.key());
-        match written.chain(expected).try_for_each(|key| self.admit(key)) {
-            Ok(()) => self.store.commit(lane, batch),
-            Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
-        }
-    }
-
+impl Snapshot for Owned {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         self.admit(key)?;
         self.store.latest(key)
@@ -56,6 +47,17 @@ impl Store for Owned {
 
     fn head(&self) -> Revision {
         self.store.head()
+    }
+}
+
+impl Store for Owned {
+    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+        let written = batch.writes.iter().map(|write| write.key());
+        let expected = batch.expectations.iter().map(|expectation| expectation.key());
+        match written.chain(expected).try_for_each(|key| self.admit(key)) {
+            Ok(()) => self.store.commit(lane, batch),
+            Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
+        }
     }
 
     fn generation(&self) -> String {

@@ -1,7 +1,7 @@
 use super::*;
 use protocol::{
     ids::AgentId,
-    signature::{Presented, Secret, Verifier},
+    signature::{PresentedSignature, Secret, Verifier},
 };
 use std::{
     io::{Read, Write},
@@ -50,14 +50,14 @@ async fn a_request_proves_who_sends_it() {
     assert_eq!(answer["got"], true);
 
     let request = served.join().unwrap();
-    let parts = Parts {
+    let parts = SignedParts {
         method: "POST",
         path_and_query: "/a2a/messages?x=1",
         recipient: header(&request, "mesh-recipient").unwrap(),
         message_id: header(&request, "mesh-message-id"),
         digest: Digest::of(b"{}"),
     };
-    let presented = Presented {
+    let presented = PresentedSignature {
         content_digest: header(&request, "content-digest"),
         signature_input: header(&request, "signature-input"),
         signature: header(&request, "signature"),

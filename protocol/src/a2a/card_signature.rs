@@ -16,7 +16,7 @@ use std::fmt;
 
 /// Why a signature does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Doubt {
+pub enum CardSignatureError {
     /// The card carries no signature.
     Unsigned,
     /// The signature can't be read; the text says where it breaks off.
@@ -29,7 +29,7 @@ pub enum Doubt {
     Forged(String),
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for CardSignatureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsigned => f.write_str("the card is not signed"),
@@ -63,7 +63,7 @@ pub fn sign(card: &Value, key: &SigningKey, jku: Option<&str>) -> Value {
 
 /// What a signature says of itself, before anyone has checked it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct CardSignatureClaim {
     /// The key's name.
     pub kid: String,
     /// The algorithm's.
@@ -75,13 +75,13 @@ pub struct Claim {
 }
 
 /// The signatures of `card` as they present themselves, each readable or not.
-pub fn claims(card: &Value) -> Vec<Result<Claim, Doubt>> {
+pub fn claims(card: &Value) -> Vec<Result<CardSignatureClaim, CardSignatureError>> {
     let signatures = card["signatures"].as_array().map(Vec::as_slice).unwrap_or_default();
     signatures.iter().map(claim).collect()
 }
 
-fn claim(signature: &Value) -> Result<Claim, Doubt> {
-    let malformed = |what: &str| Doubt::Malformed(what.to_owned());
+fn claim(signature: &Value) -> Result<CardSignatureClaim, CardSignatureError> {
+    let malformed = |what: &str| CardSignatureError::Malformed(what.to_owned());
     let protected = signature["protected"].as_str().ok_or_else(|| malformed("no protected header"))?;
     let bytes = decode(protected).ok_or_else(|| malformed("the protected header is no base64url"))?;
     let header: Map<String, Value> =
@@ -91,7 +91,7 @@ fn claim(signature: &Value) -> Result<Claim, Doubt> {
     }
     let member = |name: &str| header.get(name).and_then(Value::as_str).map(str::to_owned);
     let text = signature["signature"].as_str().unwrap_or_default();
-    Ok(Claim {
+    Ok(CardSignatureClaim {
         kid: member("kid").ok_or_else(|| malformed("no kid"))?,
         alg: member("alg").ok_or_else(|| malformed("no alg"))?,
         jku: member("jku"),
@@ -103,7 +103,7 @@ fn claim(signature: &Value) -> Result<Claim, Doubt> {
 }
 
 /// Whether one of `card`'s signatures holds under one of `keys`; the name of its key, or every doubt.
-pub fn verify(card: &Value, keys: &[PublicKey]) -> Result<String, Vec<Doubt>> {
+pub fn verify(card: &Value, keys: &[PublicKey]) -> Result<String, Vec<CardSignatureError>> {
     let mut doubts = Vec::new();
     for claim in claims(card) {
         match claim.and_then(|claim| check(card, &claim, keys).map(|()| claim.kid)) {
@@ -112,18 +112,18 @@ pub fn verify(card: &Value, keys: &[PublicKey]) -> Result<String, Vec<Doubt>> {
         }
     }
     if doubts.is_empty() {
-        doubts.push(Doubt::Unsigned);
+        doubts.push(CardSignatureError::Unsigned);
     }
     Err(doubts)
 }
 
-fn check(card: &Value, claim: &Claim, keys: &[PublicKey]) -> Result<(), Doubt> {
+fn check(card: &Value, claim: &CardSignatureClaim, keys: &[PublicKey]) -> Result<(), CardSignatureError> {
     if !PublicKey::ALGORITHMS.contains(&claim.alg.as_str()) {
-        return Err(Doubt::Algorithm(claim.alg.clone()));
+        return Err(CardSignatureError::Algorithm(claim.alg.clone()));
     }
     let mut named = keys.iter().filter(|key| key.kid() == claim.kid).peekable();
     if named.peek().is_none() {
-        return Err(Doubt::UnknownKey(claim.kid.clone()));
+        return Err(CardSignatureError::UnknownKey(claim.kid.clone()));
     }
     // Signers differ on what they leave out; either form says the same.
     let mut whole = card.clone();
@@ -136,7 +136,7 @@ fn check(card: &Value, claim: &Claim, keys: &[PublicKey]) -> Result<(), Doubt> {
             .iter()
             .any(|form| key.verifies(&claim.alg, input(&claim.protected, form).as_bytes(), &claim.signature))
     });
-    if holds { Ok(()) } else { Err(Doubt::Forged(claim.kid.clone())) }
+    if holds { Ok(()) } else { Err(CardSignatureError::Forged(claim.kid.clone())) }
 }
 
 fn input(protected: &str, payload: &str) -> String {

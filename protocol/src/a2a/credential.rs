@@ -8,10 +8,10 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Whether a call can prove who makes it.
+/// Whether there are credentials for a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "credential")]
-pub enum Standing {
+pub enum CredentialStatus {
     /// Nothing is asked.
     NotRequired,
     /// There is a credential for each of these schemes.
@@ -26,7 +26,7 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl CredentialStatus {
     /// One word, as the seed of this has it.
     pub fn word(&self) -> &'static str {
         match self {
@@ -38,11 +38,11 @@ impl Standing {
 }
 
 /// How we stand towards `card` (and `skill`, which may ask for more) with credentials for the schemes `have`.
-pub fn standing(card: &AgentCard, skill: Option<&AgentSkill>, have: &BTreeSet<String>) -> Standing {
+pub fn standing(card: &AgentCard, skill: Option<&AgentSkill>, have: &BTreeSet<String>) -> CredentialStatus {
     let of_skill = skill.map(|skill| &skill.security_requirements).filter(|list| !list.is_empty());
     let alternatives = of_skill.unwrap_or(&card.security_requirements);
     if alternatives.is_empty() || alternatives.iter().any(|needed| needed.schemes.is_empty()) {
-        return Standing::NotRequired;
+        return CredentialStatus::NotRequired;
     }
     let can = |name: &String| {
         have.contains(name) && card.security_schemes.get(name).is_some_and(|scheme| way(scheme).is_some())
@@ -50,17 +50,17 @@ pub fn standing(card: &AgentCard, skill: Option<&AgentSkill>, have: &BTreeSet<St
     let names =
         |needed: &super::security::SecurityRequirement| needed.schemes.keys().cloned().collect::<Vec<_>>();
     match alternatives.iter().find(|needed| needed.schemes.keys().all(can)) {
-        Some(needed) => Standing::Available { schemes: names(needed) },
+        Some(needed) => CredentialStatus::Available { schemes: names(needed) },
         None => {
             let first = alternatives.first().map(names).unwrap_or_default();
-            Standing::Missing { schemes: first.into_iter().filter(|name| !can(name)).collect() }
+            CredentialStatus::Missing { schemes: first.into_iter().filter(|name| !can(name)).collect() }
         }
     }
 }
 
 /// Where in a request a credential goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum CredentialLocation {
     /// A header of this name.
     Header(String),
     /// `Authorization`, after this word.
@@ -72,16 +72,16 @@ pub enum Way {
 }
 
 /// How `scheme` wants its credential; `None` where one that was handed to us can't be shown (mutual TLS).
-pub fn way(scheme: &SecurityScheme) -> Option<Way> {
+pub fn way(scheme: &SecurityScheme) -> Option<CredentialLocation> {
     match scheme {
         SecurityScheme::ApiKey(key) => match key.location.as_str() {
-            "header" => Some(Way::Header(key.name.clone())),
-            "query" => Some(Way::Query(key.name.clone())),
-            "cookie" => Some(Way::Cookie(key.name.clone())),
+            "header" => Some(CredentialLocation::Header(key.name.clone())),
+            "query" => Some(CredentialLocation::Query(key.name.clone())),
+            "cookie" => Some(CredentialLocation::Cookie(key.name.clone())),
             _ => None,
         },
         SecurityScheme::HttpAuth(auth) => {
-            Some(Way::Authorization(match auth.scheme.to_ascii_lowercase().as_str() {
+            Some(CredentialLocation::Authorization(match auth.scheme.to_ascii_lowercase().as_str() {
                 "bearer" => "Bearer".to_owned(),
                 "basic" => "Basic".to_owned(),
                 _ => auth.scheme.clone(),
@@ -89,7 +89,7 @@ pub fn way(scheme: &SecurityScheme) -> Option<Way> {
         }
         // An access token that somebody has obtained is shown like any other.
         SecurityScheme::OAuth2(_) | SecurityScheme::OpenIdConnect(_) => {
-            Some(Way::Authorization("Bearer".to_owned()))
+            Some(CredentialLocation::Authorization("Bearer".to_owned()))
         }
         SecurityScheme::MutualTls(_) => None,
     }

@@ -292,7 +292,7 @@ fn kind_of(reason: Reason) -> Kind {
         | Reason::BlackboardUnavailable
         | Reason::GatewayTimeout
         | Reason::StorageFull => Kind::Unavailable,
-        Reason::Internal => Kind::Internal,
+        Reason::Internal | Reason::MessageFailed => Kind::Internal,
     }
 }
 

@@ -1,113 +1,11 @@
-//! The one way to write a JSON value (RFC 8785), so that a signature over its bytes is a signature over what it says.
+//! The canonical form of a JSON value (RFC 8785), so that a signature over its bytes is a signature over what it says.
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 
-/// `value` in canonical form: members in the order of their names as UTF-16, numbers as ECMAScript writes them, nothing
-/// escaped that need not be. Numbers are doubles, as everywhere in ProtoJSON.
+/// `value` in canonical form. Numbers are doubles, as everywhere in ProtoJSON.
 pub fn canonical(value: &Value) -> String {
-    let mut out = String::new();
-    write(value, &mut out);
-    out
-}
-
-fn write(value: &Value, out: &mut String) {
-    match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(true) => out.push_str("true"),
-        Value::Bool(false) => out.push_str("false"),
-        Value::Number(number) => out.push_str(&ecmascript(number)),
-        Value::String(text) => quote(text, out),
-        Value::Array(items) => {
-            out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                write(item, out);
-            }
-            out.push(']');
-        }
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
-            out.push('{');
-            for (at, (name, value)) in members.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                quote(name, out);
-                out.push(':');
-                write(value, out);
-            }
-            out.push('}');
-        }
-    }
-}
-
-fn quote(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            control if control < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(control))),
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-}
-
-/// `Number.prototype.toString` of ECMAScript: the shortest digits that read back as the same double, laid out by size.
-fn ecmascript(number: &Number) -> String {
-    let double = number.as_f64().unwrap_or_default();
-    if double == 0.0 {
-        return "0".to_owned();
-    }
-    let shortest = format!("{:e}", double.abs());
-    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
-    let digits = even(mantissa.chars().filter(char::is_ascii_digit).collect(), double.abs());
-    let point = exponent.parse::<i32>().unwrap_or_default() + 1;
-    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
-    let zeros = |n: i32| "0".repeat(usize::try_from(n).unwrap_or_default());
-    let split = |at: i32| digits.split_at(usize::try_from(at).unwrap_or_default());
-    let sign = if double < 0.0 { "-" } else { "" };
-    let written = match point {
-        22.. | ..=-6 => {
-            let (first, rest) = split(1);
-            let dot = if rest.is_empty() { "" } else { "." };
-            let plus = if point > 0 { "+" } else { "" };
-            format!("{first}{dot}{rest}e{plus}{}", point - 1)
-        }
-        1..=21 if point >= count => format!("{digits}{}", zeros(point - count)),
-        1..=21 => {
-            let (whole, part) = split(point);
-            format!("{whole}.{part}")
-        }
-        -5..=0 => format!("0.{}{digits}", zeros(-point)),
-    };
-    format!("{sign}{written}")
-}
-
-/// Of two shortest forms that are equally near, ECMAScript takes the even one; Rust takes the upper.
-fn even(mut digits: String, double: f64) -> String {
-    let is_odd = digits.bytes().last().is_some_and(|last| last % 2 == 1);
-    if digits.len() < 16 || !is_odd {
-        return digits;
-    }
-    // No double has more significant digits than this.
-    let exact = format!("{double:.780e}");
-    let exact: String = exact.chars().take_while(|c| *c != 'e').filter(char::is_ascii_digit).collect();
-    let (head, tail) = exact.split_at(digits.len());
-    let is_tie = tail.strip_prefix('5').is_some_and(|rest| rest.bytes().all(|digit| digit == b'0'));
-    if is_tie && head.as_bytes().last().is_some_and(|last| last % 2 == 0) {
-        digits = head.to_owned();
-    }
-    digits
+    serde_json_canonicalizer::to_string(value)
+        .unwrap_or_else(|_| unreachable!("a JSON value has a canonical form"))
 }
 
 #[cfg(test)]

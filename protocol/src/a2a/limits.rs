@@ -1,10 +1,10 @@
 //! The limits of A2A that no configuration changes: each defined once, declared in the card and at `/state` under
 //! `a2aLimits`, beside those a node configures ([`crate::limits::Limits`]).
 
-use super::vetting::{MAX_CARD_BYTES, MAX_SKILLS};
+use super::card_validation::{MAX_CARD_BYTES, MAX_SKILLS};
 use crate::{
-    coordination::joint::{MAX_TEXT, results},
     limits::Limits,
+    patterns::joint::{MAX_TEXT, results},
     task::MAX_HISTORY,
 };
 use serde_json::{Map, Value, json};

@@ -1,14 +1,12 @@
 //! Who signed a request, and whether it still counts.
 
 use super::{
-    ALGORITHM, Base, CONTENT_DIGEST, COVERED, COVERED_WITH_MESSAGE, LABEL, MESSAGE_ID, Parts, RECIPIENT,
-    Secret, content_digest, own_base,
+    ALGORITHM, CONTENT_DIGEST, COVERED, MESSAGE_ID, Secret, SignatureBase, SignedParts, content_digest,
 };
 use crate::{
     ids::AgentId,
     problem::{Problem, Reason},
 };
-use base64::{Engine, engine::general_purpose::STANDARD};
 use sfv::{Dictionary, FieldType, Item, List, ListEntry, Parser};
 
 /// How far a signature's `created` may lie from the verifier's clock, seconds.
@@ -18,7 +16,7 @@ const MAX_LABELS: usize = 4;
 
 /// The headers of a request that carry its signature; several lines of one header joined by `, `.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Presented<'a> {
+pub struct PresentedSignature<'a> {
     /// [`super::CONTENT_DIGEST`].
     pub content_digest: Option<&'a str>,
     /// [`super::SIGNATURE_INPUT`].
@@ -36,7 +34,7 @@ pub struct Verifier {
 }
 
 /// One signature, taken apart: who claims it, since when, over which base.
-struct Claim {
+struct SignatureClaim {
     agent: AgentId,
     created: u64,
     expires: Option<u64>,
@@ -59,7 +57,12 @@ impl Verifier {
     /// The agent that signed `parts`. 401 `unauthenticated` for none, a wrong one or one that covers too little; 401
     /// `stale_signature` for a right one outside the window around `now` (Unix seconds). That `parts.recipient` is
     /// served here is the caller's to check.
-    pub fn verify(&self, parts: &Parts<'_>, presented: &Presented<'_>, now: u64) -> Result<AgentId, Problem> {
+    pub fn verify(
+        &self,
+        parts: &SignedParts<'_>,
+        presented: &PresentedSignature<'_>,
+        now: u64,
+    ) -> Result<AgentId, Problem> {
         let (Some(input), Some(signature)) = (presented.signature_input, presented.signature) else {
             return Err(unauthenticated("a signature is Signature-Input and Signature"));
         };
@@ -76,35 +79,6 @@ impl Verifier {
         if !digest_agrees(parts, digest) {
             return Err(unauthenticated("Content-Digest is not the sha-256 of the body"));
         }
-        if let Some(claim) = own_form(parts, digest, input, signature) {
-            return self.judge(claim, now);
-        }
-        self.any_form(parts, digest, input, signature, now)
-    }
-
-    fn judge(&self, claim: Claim, now: u64) -> Result<AgentId, Problem> {
-        let known = std::iter::once(&self.current).chain(&self.previous);
-        if !known.map(|secret| secret.has_signed(&claim.base, &claim.tag)).fold(false, |any, one| any | one) {
-            return Err(unauthenticated("the signature is not right"));
-        }
-        let window = self.window_s;
-        if claim.created.abs_diff(now) > window || claim.expires.is_some_and(|end| end < now) {
-            let message =
-                format!("signed at {}, it is {now} here; {window} s apart are taken", claim.created);
-            return Err(Problem::new(Reason::StaleSignature, message).with("now", now));
-        }
-        Ok(claim.agent)
-    }
-
-    /// Any form that RFC 9421 allows, under any label.
-    fn any_form(
-        &self,
-        parts: &Parts<'_>,
-        digest: &str,
-        input: &str,
-        signature: &str,
-        now: u64,
-    ) -> Result<AgentId, Problem> {
         let inputs: Dictionary = parsed(input, "Signature-Input")?;
         let signatures: Dictionary = parsed(signature, "Signature")?;
         let mut verdict =
@@ -119,37 +93,33 @@ impl Verifier {
         }
         verdict
     }
-}
 
-/// The form our own signer writes, told apart by comparing texts. Everything else, `None`, is for [`claim_of`].
-fn own_form(parts: &Parts<'_>, digest: &str, input: &str, signature: &str) -> Option<Claim> {
-    let covered = if parts.message_id.is_some() { COVERED_WITH_MESSAGE } else { COVERED };
-    let params = input.strip_prefix(LABEL)?;
-    let rest = params.strip_prefix(covered)?.strip_prefix(";created=")?;
-    let (created, rest) = rest.split_once(';')?;
-    let canonical = matches!(created.len(), 1..=15)
-        && created.bytes().all(|b| b.is_ascii_digit())
-        && (created == "0" || !created.starts_with('0'));
-    let (agent, rest) = rest.strip_prefix("keyid=\"")?.split_once('"')?;
-    if !canonical || rest != ";alg=\"hmac-sha256\"" {
-        return None;
+    fn judge(&self, claim: SignatureClaim, now: u64) -> Result<AgentId, Problem> {
+        let known = std::iter::once(&self.current).chain(&self.previous);
+        if !known.map(|secret| secret.has_signed(&claim.base, &claim.tag)).fold(false, |any, one| any | one) {
+            return Err(unauthenticated("the signature is not right"));
+        }
+        let window = self.window_s;
+        if claim.created.abs_diff(now) > window || claim.expires.is_some_and(|end| end < now) {
+            let message =
+                format!("signed at {}, it is {now} here; {window} s apart are taken", claim.created);
+            return Err(Problem::new(Reason::StaleSignature, message).with("now", now));
+        }
+        Ok(claim.agent)
     }
-    let tag = signature.strip_prefix(LABEL)?.strip_prefix(':')?.strip_suffix(':')?;
-    Some(Claim {
-        agent: AgentId::parse(agent).ok()?,
-        created: created.parse().ok()?,
-        expires: None,
-        base: own_base(parts, digest, params),
-        tag: STANDARD.decode(tag).ok()?,
-    })
 }
 
 /// What one member of `Signature-Input` claims.
-fn claim_of(parts: &Parts<'_>, digest: &str, entry: &ListEntry, tag: &[u8]) -> Result<Claim, Problem> {
+fn claim_of(
+    parts: &SignedParts<'_>,
+    digest: &str,
+    entry: &ListEntry,
+    tag: &[u8],
+) -> Result<SignatureClaim, Problem> {
     let ListEntry::InnerList(list) = entry else {
         return Err(unauthenticated("Signature-Input lists the covered components"));
     };
-    let mut base = Base::default();
+    let mut base = SignatureBase::default();
     let mut seen: Vec<&str> = Vec::new();
     for item in &list.items {
         let name = item.bare_item.as_string().map(|name| name.as_str());
@@ -164,7 +134,7 @@ fn claim_of(parts: &Parts<'_>, digest: &str, entry: &ListEntry, tag: &[u8]) -> R
         seen.push(name);
     }
     let message = parts.message_id.map(|_| MESSAGE_ID);
-    for needed in ["@method", "@path", "@query", CONTENT_DIGEST, RECIPIENT].into_iter().chain(message) {
+    for needed in COVERED.into_iter().chain(message) {
         if !seen.contains(&needed) {
             return Err(unauthenticated(&format!("the signature must cover {needed}")));
         }
@@ -186,10 +156,10 @@ fn claim_of(parts: &Parts<'_>, digest: &str, entry: &ListEntry, tag: &[u8]) -> R
         Some(None) => return Err(unauthenticated("expires is in Unix seconds")),
     };
     let params = List::from([entry.clone()]).serialize().unwrap_or_default();
-    Ok(Claim { agent, created, expires, base: base.end(&params), tag: tag.to_vec() })
+    Ok(SignatureClaim { agent, created, expires, base: base.end(&params), tag: tag.to_vec() })
 }
 
-fn digest_agrees(parts: &Parts<'_>, presented: &str) -> bool {
+fn digest_agrees(parts: &SignedParts<'_>, presented: &str) -> bool {
     if presented == content_digest(&parts.digest) {
         return true;
     }

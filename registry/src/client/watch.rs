@@ -112,7 +112,8 @@ fn unreadable(error: &impl ToString) -> Problem {
     Problem::new(Reason::Internal, format!("the registry's watch cannot be read: {}", error.to_string()))
 }
 
-/// Full jitter: a registry that comes back is not met by everybody at once.
+/// Full jitter: a registry that comes back is not met by everybody at once. By hand, as `backon` has no full jitter and its
+/// iterator moves on before the sleep: a call that is dropped while it waits would make the next one wait longer.
 fn wait(failures: u32) -> Duration {
     let most = FIRST_WAIT.saturating_mul(1 << failures.min(8)).min(LONGEST_WAIT);
     let chance = RandomState::new().hash_one(failures) % 1_000;

@@ -1,7 +1,7 @@
 //! Cards for tests.
 
 use protocol::{
-    card::{Card, Skill, Terms},
+    card::{BidTerms, Card, Skill},
     ids::{AgentId, Capability},
     limits::Limits,
 };
@@ -24,7 +24,7 @@ pub(crate) fn card(id: &str, skills: &[&str]) -> Arc<Card> {
         skills: skills.iter().map(skill).collect(),
         open: false,
         subscribe: Vec::new(),
-        terms: Terms::default(),
+        terms: BidTerms::default(),
         limits: Limits::default(),
         waits_for: None,
     })

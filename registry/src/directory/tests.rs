@@ -1,7 +1,7 @@
 use super::{samples::card, *};
 use crate::entry::{Match, Prefer, Query};
 use proptest::prelude::*;
-use protocol::{bid::Cost, card::Terms, ids::Capability};
+use protocol::{bid::Cost, card::BidTerms, ids::Capability};
 
 fn empty() -> Directory {
     Directory::new(Config::default(), [], 0, NodeTime(0))
@@ -138,7 +138,7 @@ fn a_full_registry_forgets_the_departed_before_it_refuses() {
 fn the_found_come_alive_first_then_by_preference_then_by_id() {
     let mut directory = empty();
     let terms =
-        |cost, max_parallel| Terms { cost: Cost::new(cost).unwrap(), max_parallel, ..Terms::default() };
+        |cost, max_parallel| BidTerms { cost: Cost::new(cost).unwrap(), max_parallel, ..BidTerms::default() };
     for (id, skills, cost, seen) in [
         ("d", ["x", "y"], 9.0, 5_000),
         ("c", ["x", "z"], 1.0, 5_000),

@@ -20,6 +20,20 @@ struct Ailing {
     ill: Arc<AtomicU8>,
 }
 
+impl blackboard::store::Snapshot for Ailing {
+    fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
+        self.store.latest(key)
+    }
+
+    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
+        self.store.read(filter, after, limit)
+    }
+
+    fn head(&self) -> Revision {
+        self.store.head()
+    }
+}
+
 impl Store for Ailing {
     fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
         let unknown = || Err(Error::Unknown("the line went dead".into()));
@@ -33,21 +47,15 @@ impl Store for Ailing {
             _ => self.store.commit(lane, batch),
         }
     }
-    fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
-        self.store.latest(key)
-    }
-    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
-        self.store.read(filter, after, limit)
-    }
-    fn head(&self) -> Revision {
-        self.store.head()
-    }
+
     fn generation(&self) -> String {
         self.store.generation()
     }
+
     fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
         self.store.watch(filter, after)
     }
+
     fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
         self.store.trim(filter, before)
     }

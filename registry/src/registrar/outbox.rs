@@ -2,6 +2,7 @@
 
 use super::rows;
 use crate::config::Config;
+use backon::{ExponentialBuilder, Retryable as _};
 use blackboard::store::Shared;
 use protocol::{
     problem::{Problem, Reason},
@@ -22,32 +23,28 @@ const PAGE: usize = 100;
 pub(super) struct Outbox {
     pub(super) store: Shared,
     pub(super) board: Arc<dyn Publish>,
-    pub(super) retry: Duration,
-    pub(super) retry_cap: Duration,
+    pub(super) pauses: ExponentialBuilder,
     pub(super) more: Rc<Notify>,
 }
 
 impl Outbox {
     pub(super) fn new(store: Shared, board: Arc<dyn Publish>, config: &Config) -> Self {
-        let (retry, cap) = (config.retry_ms.max(1), config.retry_cap_ms.max(1));
-        let (retry, retry_cap) = (Duration::from_millis(retry), Duration::from_millis(cap));
-        Self { store, board, retry, retry_cap, more: Rc::new(Notify::new()) }
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(Duration::from_millis(config.retry_ms.max(1)))
+            .with_max_delay(Duration::from_millis(config.retry_cap_ms.max(1)))
+            .without_max_times();
+        Self { store, board, pauses, more: Rc::new(Notify::new()) }
     }
 
     /// Publishes what waits, then what comes; never ends.
     pub(super) async fn run(self) {
-        let mut wait = self.retry;
         loop {
-            match self.drain().await {
-                Ok(()) => {
-                    wait = self.retry;
-                    self.more.notified().await;
-                }
-                Err(why) => {
+            let drained =
+                (|| self.drain()).retry(self.pauses).sleep(tokio::time::sleep).notify(|why, wait| {
                     tracing::warn!(%why, wait_ms = wait.as_millis(), "signals wait for the board");
-                    tokio::time::sleep(wait).await;
-                    wait = (wait * 2).min(self.retry_cap);
-                }
+                });
+            if drained.await.is_ok() {
+                self.more.notified().await;
             }
         }
     }

@@ -23,6 +23,20 @@ struct Counting {
     panics: Arc<AtomicUsize>,
 }
 
+impl blackboard::store::Snapshot for Counting {
+    fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
+        self.store.latest(key)
+    }
+
+    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
+        self.store.read(filter, after, limit)
+    }
+
+    fn head(&self) -> Revision {
+        self.store.head()
+    }
+}
+
 impl Store for Counting {
     fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
         let left = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
@@ -34,21 +48,15 @@ impl Store for Counting {
             committed.await
         })
     }
-    fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
-        self.store.latest(key)
-    }
-    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
-        self.store.read(filter, after, limit)
-    }
-    fn head(&self) -> Revision {
-        self.store.head()
-    }
+
     fn generation(&self) -> String {
         self.store.generation()
     }
+
     fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
         self.store.watch(filter, after)
     }
+
     fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
         self.store.trim(filter, before)
     }

@@ -12,7 +12,7 @@ use protocol::{
             CancelTask, GetTask, ListPushConfigs, ListTasks, Operation, PushConfigName, Request, SendMessage, SubscribeToTask,
         },
         task::Task,
-        vetting::{Spoken, vet},
+        card_validation::{ClientProtocols, validate},
     },
     json::{MAX_DEPTH, parse},
 };
@@ -26,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     for operation in Operation::ALL {
         let _ = Request::read(*operation, value.clone());
     }
-    let _ = vet(&value, Spoken { extensions: &[], bindings: &[] }, &|_| None);
+    let _ = validate(&value, ClientProtocols { extensions: &[], bindings: &[] }, &|_| None);
     match kind % 12 {
         0 => survives::<SendMessage>(value),
         1 => survives::<GetTask>(value),

@@ -1,5 +1,4 @@
-//! A peer message that is taken can be written, and is read back as the same message; the short way to read one reads
-//! nothing else than the long one.
+//! A peer message that is taken can be written, and is read back as the same message.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,15 +10,8 @@ use protocol::{
 
 fuzz_target!(|bytes: &[u8]| {
     let minted = || MessageId::parse("minted").expect("an id");
-    let plain = Envelope::from_plain(bytes, MAX_DEPTH, minted);
-    let by_value = parse(bytes, MAX_DEPTH).and_then(|body| Envelope::from_json(body, minted));
-    let Ok(envelope) = by_value else { return assert_eq!(plain, None) };
-    if let Some(plain) = plain {
-        assert_eq!(*plain.envelope, envelope);
-        if plain.is_kept_as_it_came {
-            assert_eq!(serde_json::from_slice::<Envelope>(bytes).expect("a record of it"), envelope);
-        }
-    }
+    let read = parse(bytes, MAX_DEPTH).and_then(|body| Envelope::from_json(body, minted));
+    let Ok(envelope) = read else { return };
     let written = serde_json::to_vec(&envelope.to_json()).expect("it can be written");
     let body = parse(&written, 2 * MAX_DEPTH).expect("what is written is JSON as we take it");
     let again = Envelope::from_json(body, minted).expect("what is written is taken");

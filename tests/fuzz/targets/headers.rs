@@ -6,7 +6,7 @@ use protocol::{
     a2a::route,
     bid::Eta,
     ids::{Digest, EffectId},
-    signature::{Parts, Presented, Secret, Verifier},
+    signature::{SignedParts, PresentedSignature, Secret, Verifier},
     time::WallTime,
     trace::TraceContext,
 };
@@ -21,7 +21,7 @@ fuzz_target!(|texts: (&str, &str, &str)| {
         assert_eq!(WallTime::parse(&time.to_string()), Ok(time));
     }
     let secret = Secret::new(&[7; 32]).expect("long enough");
-    let parts = Parts {
+    let parts = SignedParts {
         method: "POST",
         path_and_query: "/a2a/messages",
         recipient: "builder-01",
@@ -29,7 +29,7 @@ fuzz_target!(|texts: (&str, &str, &str)| {
         digest: Digest::of(b"{}"),
     };
     let presented =
-        Presented { content_digest: Some(one), signature_input: Some(two), signature: Some(three) };
+        PresentedSignature { content_digest: Some(one), signature_input: Some(two), signature: Some(three) };
     let verdict = Verifier::new(secret, None).verify(&parts, &presented, 1_000);
     assert!(verdict.is_err(), "a signature was taken that nobody made");
 });

@@ -8,8 +8,8 @@ use crate::{
 use blackboard::wire::shown;
 use futures_util::future::join_all;
 use protocol::{
-    a2a::vetting::Vetted,
-    coordination::joint::{Advertised, CAPABILITY, Discovery},
+    a2a::card_validation::ValidatedCard,
+    patterns::joint::{Advertised, CAPABILITY, Discovery},
     words::counted,
 };
 use serde_json::{Value, json};
@@ -141,7 +141,7 @@ impl Run<'_> {
         }
     }
 
-    fn remote(&self, vetted: Vetted) -> Remote {
+    fn remote(&self, vetted: ValidatedCard) -> Remote {
         let credentials = self.coordinator.keyring.of(&vetted);
         Remote::new(self.coordinator.outside.clone(), vetted, credentials).traced(self.ask.trace.clone())
     }

@@ -5,14 +5,14 @@ use crate::outbox::a2a::{Remote, errand::run};
 use futures_util::future::join_all;
 use protocol::{
     a2a::{
-        credential::{Standing, standing},
-        errand::{End, Ending, Errand, News},
+        card_validation::fits,
+        credential::{CredentialStatus, standing},
         interaction::Mode,
         message::{Message, Role},
-        vetting::fits,
+        remote_task::{RemoteTask, RemoteTaskEnd, RemoteTaskEvent, RemoteTaskOutcome},
     },
     artifact::{Artifact, merge},
-    coordination::{joint::Item, thought::Progress},
+    patterns::{joint::Item, turn::Progress},
 };
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -23,7 +23,7 @@ struct Story {
     polls: u32,
     events: Vec<serde_json::Value>,
     artifacts: Vec<Artifact>,
-    end: End,
+    end: RemoteTaskEnd,
 }
 
 impl Run<'_> {
@@ -62,7 +62,7 @@ impl Run<'_> {
         item: &Item,
         remote: &Remote,
         answer: Option<String>,
-    ) -> Result<Errand, (&'static str, String)> {
+    ) -> Result<RemoteTask, (&'static str, String)> {
         let vetted = remote.vetted();
         let skill = vetted.skill(&item.skill);
         let standing = standing(&vetted.card, skill, &remote.schemes());
@@ -72,7 +72,7 @@ impl Run<'_> {
                 .auth_requirements
                 .insert(item.agent.clone(), json!(vetted.card.security_requirements));
         }
-        if let Standing::Missing { schemes } = standing {
+        if let CredentialStatus::Missing { schemes } = standing {
             return Err(("auth_failed", format!("no credential for {}", schemes.join(", "))));
         }
         if !fits("text/plain", vetted.input_modes(skill)) {
@@ -102,10 +102,10 @@ impl Run<'_> {
             "message": message, "accepted_output_modes": wanted,
         }));
         let bounds = self.terms.bounds.unwrap_or_default();
-        Ok(Errand { message, accepted_modes: wanted.to_vec(), mode, bounds, has_runner_up: false })
+        Ok(RemoteTask { message, accepted_modes: wanted.to_vec(), mode, bounds, has_runner_up: false })
     }
 
-    async fn pursue(&self, item: Item, remote: Remote, errand: Errand) -> Story {
+    async fn pursue(&self, item: Item, remote: Remote, errand: RemoteTask) -> Story {
         let (heard, mut news) = mpsc::channel(64);
         let key = format!("{}:{}", self.ask.key, item.alias);
         let hooks = Some(self.coordinator.hooks.clone());
@@ -113,18 +113,18 @@ impl Run<'_> {
         let listen = async {
             while let Some(news) = news.recv().await {
                 match &news {
-                    News::Polled => polls += 1,
-                    News::Artifact { artifact, append, .. } => {
+                    RemoteTaskEvent::Polled => polls += 1,
+                    RemoteTaskEvent::Artifact { artifact, append, .. } => {
                         merge(&mut artifacts, artifact.clone(), *append)
                     }
-                    News::Began { .. } => {}
-                    News::Status { state, text } => {
+                    RemoteTaskEvent::Began { .. } => {}
+                    RemoteTaskEvent::Status { state, text } => {
                         let text = text.as_deref().unwrap_or(state.word());
                         let message = format!("{}: {text}", item.agent);
                         drop(self.report.send(Progress::Status { message }).await);
                     }
                 }
-                if news != News::Polled {
+                if news != RemoteTaskEvent::Polled {
                     events.push(json!(news));
                 }
             }
@@ -145,22 +145,22 @@ impl Run<'_> {
         self.record.context_id = end.context_id.clone().or_else(|| self.record.context_id.take());
         let text = end.text.clone().unwrap_or_default();
         match end.how {
-            Ending::Completed => self.record.done(&item, &artifacts, &self.terms.accepted_modes),
-            how @ (Ending::InputRequired | Ending::AuthRequired) => {
+            RemoteTaskOutcome::Completed => self.record.done(&item, &artifacts, &self.terms.accepted_modes),
+            how @ (RemoteTaskOutcome::InputRequired | RemoteTaskOutcome::AuthRequired) => {
                 self.record.asks(&item, how.word(), &text)
             }
-            Ending::Unauthenticated => {
+            RemoteTaskOutcome::Unauthenticated => {
                 self.record.credential_status.insert(item.agent.clone(), "invalid".to_owned());
                 self.record.failed(&item, end.how.word(), &text);
             }
-            how @ (Ending::Failed
-            | Ending::Rejected
-            | Ending::Canceled
-            | Ending::Timeout
-            | Ending::Unreachable
-            | Ending::Refused
-            | Ending::TooLarge
-            | Ending::Malformed) => self.record.failed(&item, how.word(), &text),
+            how @ (RemoteTaskOutcome::Failed
+            | RemoteTaskOutcome::Rejected
+            | RemoteTaskOutcome::Canceled
+            | RemoteTaskOutcome::Timeout
+            | RemoteTaskOutcome::Unreachable
+            | RemoteTaskOutcome::Refused
+            | RemoteTaskOutcome::TooLarge
+            | RemoteTaskOutcome::Malformed) => self.record.failed(&item, how.word(), &text),
         }
     }
 }

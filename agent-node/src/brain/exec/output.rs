@@ -2,7 +2,7 @@
 
 use super::BrainError;
 use crate::brain::lines::{self, Said};
-use protocol::coordination::thought::TurnEnd;
+use protocol::patterns::turn::TurnEnd;
 
 /// What a brain has said so far of its present line.
 pub(super) struct Output {

@@ -3,7 +3,7 @@
 
 use protocol::{
     artifact::{Artifact, Content, Part, merge},
-    coordination::thought::Progress,
+    patterns::turn::Progress,
 };
 use std::time::Duration;
 use tokio::{

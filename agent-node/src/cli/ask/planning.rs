@@ -7,7 +7,7 @@ use super::{
     },
     Ask,
 };
-use protocol::coordination::joint::OUTPUT;
+use protocol::patterns::joint::OUTPUT;
 use serde_json::{Value, json};
 
 /// The coordinator's terms: what `--input` says, with the cards and hosts of the command line.

@@ -1,10 +1,11 @@
 //! One request, whatever binding it came through: who calls, which agent is meant, and what was agreed on.
 
-use super::{card::Face, look, send, stream::Heard, webhooks};
+use super::{face::Face, look, send, stream::Heard, webhooks};
 use crate::http::{
     edge::{Permit, take_permit},
     headers::{A2A_EXTENSIONS, A2A_VERSION},
-    routes::{Local, Node, messages::trace_of},
+    node_state::{HostedAgent, Node},
+    routes::messages::trace_of,
 };
 use actix_web::{
     HttpRequest,
@@ -34,7 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A request on its way.
 pub(crate) struct Call {
-    pub(super) local: Local,
+    pub(super) local: HostedAgent,
     pub(super) by: Principal,
     /// Extensions the client asks for.
     pub(super) wanted: Vec<String>,
@@ -107,7 +108,7 @@ impl Call {
     /// keeps its place among the requests in flight for as long as it works.
     pub(crate) fn new(
         heading: Heading,
-        local: Local,
+        local: HostedAgent,
         node: Arc<Node>,
         by: Principal,
         place: Option<Permit>,
@@ -239,5 +240,5 @@ pub(super) fn away(error: impl std::fmt::Display) -> A2aError {
 
 /// A store that can't be read.
 pub(super) fn store(error: &blackboard::store::Error) -> A2aError {
-    crate::agent::store_problem(error).into()
+    protocol::problem::Problem::from(error.clone()).into()
 }

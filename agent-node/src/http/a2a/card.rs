@@ -1,75 +1,18 @@
-//! An agent's card: made once, served with what caches need (A2A §8.6).
+//! An agent's card, served with what caches need (A2A §8.6).
 
-use super::call::text;
-use crate::http::routes::{Local, Node};
+use super::{call::text, face::Face};
+use crate::http::node_state::{HostedAgent, Node};
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use blackboard::refusal::Refusal;
-use bytes::Bytes;
-use protocol::{
-    a2a::{
-        card::AgentInterface,
-        card_signature,
-        card_signature::SigningKey,
-        terms::{Schemes, Terms},
-    },
-    card::Card,
-    ids::Digest,
-    routes,
-};
+use protocol::card::Card;
 use reqwest::Url;
-use serde_json::{Value, json};
-use std::time::SystemTime;
 
 /// For how long a card may be taken from a cache, seconds.
 const MAX_AGE: u32 = 300;
 
-/// What an agent shows to A2A clients.
-#[derive(Debug)]
-pub struct Face {
-    /// What it offers.
-    pub terms: Terms,
-    /// How callers prove who they are.
-    pub schemes: Schemes,
-    /// The card that is not for everyone.
-    pub extended: Value,
-    card: Bytes,
-    etag: String,
-    made: header::HttpDate,
-}
-
-impl Face {
-    /// The face of the agent that `card` registers, each of its cards signed with `key`.
-    pub fn new(
-        card: &Card,
-        terms: Terms,
-        schemes: Schemes,
-        grpc: Option<AgentInterface>,
-        key: &SigningKey,
-    ) -> Self {
-        let jwks = format!("{}{}", card.endpoint, routes::JWKS);
-        let of = |is_extended| {
-            let mut card = json!(terms.card(card, schemes, grpc.as_ref(), is_extended));
-            let signature = card_signature::sign(&card, key, Some(&jwks));
-            if let Some(members) = card.as_object_mut() {
-                members.insert("signatures".into(), json!([signature]));
-            }
-            card
-        };
-        let public = of(false).to_string();
-        Self {
-            extended: of(true),
-            etag: format!("\"{}\"", Digest::of(public.as_bytes())),
-            card: public.into(),
-            made: SystemTime::now().into(),
-            terms,
-            schemes,
-        }
-    }
-}
-
 /// The card for who calls by a name of his own machine what others are told another name of: a container's port that is
 /// published there. What stands in the card must be what he can call.
-fn seen_from_here(local: &Local, host: &str) -> Option<Face> {
+fn seen_from_here(local: &HostedAgent, host: &str) -> Option<Face> {
     let is_here = |name: &str| ["localhost", "127.0.0.1", "[::1]"].contains(&name);
     let (card, face) = (local.card.get(), local.face.get());
     let told = Url::parse(&card.endpoint).ok()?;

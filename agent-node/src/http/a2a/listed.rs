@@ -7,12 +7,10 @@
 mod order;
 mod outline;
 
+use engine::{content, records::keys};
 pub(super) use outline::Wanted;
 
-use crate::{
-    agent::every_after,
-    conversation::{record::keys, spill},
-};
+use crate::journal::every_after;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use blackboard::store::{Error, Key, Store};
 use order::Order;
@@ -150,7 +148,7 @@ fn passing(
     let mut seen = BTreeMap::new();
     let mut total = 0;
     every_after(store, &keys::all(me, "task"), 0, |record| {
-        let outline: Outline = spill::outline(&record.value)?;
+        let outline: Outline = content::outline(&record.value)?;
         if !outline.is_message && wanted.admits(&outline) {
             total += 1;
             let at = outline.cursor();

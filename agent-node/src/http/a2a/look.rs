@@ -6,11 +6,8 @@ use super::{
     send::{follow, snapshot, wait_for},
     stream::Heard,
 };
-use crate::{
-    agent::Cancel,
-    conversation::{record::TaskRow, spill},
-    tasks,
-};
+use crate::{agent::Cancel, tasks};
+use engine::{content, records::TaskRow};
 use protocol::{
     a2a::{
         error::{A2aError, Kind},
@@ -96,7 +93,7 @@ pub(super) async fn list(call: &Call, request: ListTasks) -> Result<TaskPage, A2
     };
     let local = call.local.clone();
     let looked = actix_web::web::block(move || {
-        let (store, forgotten) = (local.store.as_ref(), local.pulse.forgotten());
+        let (store, forgotten) = (local.store.as_ref(), local.status.removed_tasks());
         let mut page = local.listed.page(store, &local.id, forgotten, before.as_ref(), size, &wanted)?;
         let has_more = page.rows.len() > size;
         page.rows.truncate(size);
@@ -105,7 +102,7 @@ pub(super) async fn list(call: &Call, request: ListTasks) -> Result<TaskPage, A2
         for (_, key) in page.rows {
             // One that was deleted in this very moment is left out.
             if let Some(record) = store.latest(&key)? {
-                tasks.push(spill::decode::<TaskRow>(&local.id, store, &record.value)?.task);
+                tasks.push(content::decode::<TaskRow>(&local.id, store, &record.value)?.task);
             }
         }
         Ok::<_, blackboard::store::Error>((tasks, next.unwrap_or_default(), page.total))

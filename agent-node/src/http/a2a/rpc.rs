@@ -6,7 +6,7 @@ use super::{
     call::{Call, Reply, text},
     stream,
 };
-use crate::http::routes::Node;
+use crate::http::node_state::Node;
 use actix_web::{
     HttpRequest, HttpResponse, HttpResponseBuilder,
     http::{StatusCode, header},

@@ -7,13 +7,18 @@ use super::{
     webhooks,
 };
 use crate::{
-    agent::{Admit, Answer},
-    conversation::record::{TaskRow, keys},
+    agent::Answer,
+    inbox::TakeMessage,
     tasks::{self, follow::Follow},
 };
 use blackboard::store::Filter;
+use engine::{
+    IncomingMessage,
+    records::{TaskRow, keys},
+};
 use protocol::{
     a2a::{
+        agent_policy::{ANY, TaskMetadata, data_of},
         error::{A2aError, Kind},
         event::{SendMessageResponse, StreamResponse},
         json::Invalid,
@@ -21,7 +26,6 @@ use protocol::{
         message::Message,
         part::{Artifact, Content},
         request::SendMessage,
-        terms::{ANY, Wishes, data_of},
     },
     envelope::Envelope,
     ids::{Address, AgentId, Capability, Digest, MessageId, TaskId},
@@ -35,8 +39,6 @@ struct Taken {
     task: TaskId,
     /// Whether the task began with it.
     is_new: bool,
-    /// The task, if it ended with it.
-    ended: Option<Box<TaskRow>>,
 }
 
 /// Sends, and waits for as long as it takes.
@@ -44,9 +46,6 @@ pub(super) async fn send(call: &Call, request: SendMessage) -> Result<SendMessag
     let configuration = request.configuration.clone().unwrap_or_default();
     let taken = take(call, request).await?;
     call.only_waits();
-    if let Some(row) = taken.ended {
-        return answer(call, &row, configuration.history_length);
-    }
     if !configuration.return_immediately {
         wait_for(call, &taken.task, |row| row.ended_at.is_some() || row.task.status.state.is_interrupted())
             .await?;
@@ -110,12 +109,12 @@ async fn take(call: &Call, request: SendMessage) -> Result<Taken, A2aError> {
     let taken = match request.message.task_id.clone() {
         Some(task) => go_on(call, &task, request.message, webhook).await?,
         None => {
-            let (task, ended) = begin(call, request).await?;
+            let task = begin(call, request).await?;
             if let Some(webhook) = webhook {
                 let (row, _) = snapshot(call, &task)?;
                 webhooks::put(call, row, webhook, (0, 0)).await?;
             }
-            Taken { task, is_new: true, ended }
+            Taken { task, is_new: true }
         }
     };
     Ok(taken)
@@ -141,7 +140,7 @@ async fn go_on(
         let message = format!("task {task} has ended: {}; it takes no further message", state.word());
         A2aError::new(Kind::UnsupportedOperation, message).with("taskId", &task)
     };
-    let taken = Taken { task: task.clone(), is_new: false, ended: None };
+    let taken = Taken { task: task.clone(), is_new: false };
     // A repeat is answered as the first was, also when the task has ended since.
     if call.wants_ours() && row.task.history.iter().any(|known| known.message_id == said.message_id) {
         return Ok(taken);
@@ -170,7 +169,7 @@ fn row_state(call: &Call, task: &TaskId) -> Result<TaskState, A2aError> {
 }
 
 /// A message that begins a task.
-async fn begin(call: &Call, request: SendMessage) -> Result<(TaskId, Option<Box<TaskRow>>), A2aError> {
+async fn begin(call: &Call, request: SendMessage) -> Result<TaskId, A2aError> {
     let context = request.message.context_id.clone();
     if context.as_ref().is_some_and(|id| id.chars().count() > MAX_CONTEXT || id.chars().any(char::is_control))
     {
@@ -186,7 +185,7 @@ async fn begin(call: &Call, request: SendMessage) -> Result<(TaskId, Option<Box<
         }
         false => (format!("a2a-{}", uuid::Uuid::now_v7()), Digest::of(&body)),
     };
-    let wishes = Wishes::of(&request.message.metadata, &request.metadata)?;
+    let wishes = TaskMetadata::of(&request.message.metadata, &request.metadata)?;
     let is_any = |skill: &Capability| skill.as_str() == ANY && call.local.card.get().skills.is_empty();
     let message = request.message;
     let asked = TaskRequest {
@@ -212,6 +211,7 @@ async fn begin(call: &Call, request: SendMessage) -> Result<(TaskId, Option<Box<
         timestamp: None,
         conversation_id: None,
         in_reply_to: None,
+        thread_id: None,
         reply_conversation_id: None,
         reply_to: None,
         expires_at: None,
@@ -219,11 +219,10 @@ async fn begin(call: &Call, request: SendMessage) -> Result<(TaskId, Option<Box<
         extra: Map::new(),
     });
     let contact = Some(Box::new(Contact { context_id: context, tenant: call.tenant.clone(), message }));
-    let admit =
-        Admit { envelope, text: None, by: call.by.clone(), digest, trace: call.trace.clone(), contact };
-    let ack = call.local.actor.send(admit).await.map_err(away)??;
+    let admit = IncomingMessage { envelope, by: call.by.clone(), digest, trace: call.trace.clone(), contact };
+    let ack = call.local.actor.send(TakeMessage(admit)).await.map_err(away)??;
     let nothing = || A2aError::new(Kind::Internal, "the message was taken, and no task came of it");
-    Ok((ack.task_id.ok_or_else(nothing)?, ack.ended))
+    ack.task_id.ok_or_else(nothing)
 }
 
 /// What is asked, in words.

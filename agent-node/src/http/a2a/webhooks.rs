@@ -5,10 +5,10 @@ use super::{
     look,
 };
 use crate::{
-    conversation::record::TaskRow,
     outbox::webhooks::{self, Put, Remove, Seal, Webhook},
     tasks::follow::Place,
 };
+use engine::records::TaskRow;
 use protocol::{
     a2a::{
         error::{A2aError, Kind},

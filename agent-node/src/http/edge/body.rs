@@ -1,7 +1,6 @@
 //! What a request carries: its type, at most so many bytes, and not too slowly.
 
-use super::{puts_artifact, speaks_a2a};
-use crate::http::server::Front;
+use super::{front::Front, puts_artifact, speaks_a2a};
 use actix_web::{
     dev::{Payload, ServiceRequest},
     http::header::{self, HeaderValue},

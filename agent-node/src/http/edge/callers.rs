@@ -2,7 +2,7 @@
 //! a credential by the time it takes.
 
 use protocol::{
-    a2a::terms::Schemes,
+    a2a::agent_policy::CallerSchemes,
     ids::{AgentId, Digest},
     principal::Principal,
     problem::{Problem, Reason},
@@ -66,8 +66,8 @@ impl Callers {
     }
 
     /// By which schemes they prove who they are.
-    pub fn schemes(&self) -> Schemes {
-        Schemes { api_key: !self.by_key.is_empty(), bearer: !self.by_token.is_empty(), needed: false }
+    pub fn schemes(&self) -> CallerSchemes {
+        CallerSchemes { api_key: !self.by_key.is_empty(), bearer: !self.by_token.is_empty(), needed: false }
     }
 
     /// Whom a credential proves that came as `key` or in `authorization`; none if there is none. One that proves nobody

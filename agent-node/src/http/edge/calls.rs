@@ -14,8 +14,8 @@ use protocol::{
 };
 use std::{fmt::Display, net::IpAddr, time::Instant};
 
-/// How a call presents itself.
-pub(crate) struct Knock<'a> {
+/// What a call says of its sender.
+pub(crate) struct Credentials<'a> {
     /// The host it means.
     pub(crate) authority: &'a str,
     /// Whether a web page makes it.
@@ -46,33 +46,34 @@ impl Edge {
     /// Lets a call in whose parameters come as `payload`, or says why not.
     pub(crate) async fn admit<E: Display>(
         &self,
-        knock: &Knock<'_>,
+        credentials: &Credentials<'_>,
         mut payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<Admitted, Problem> {
         let (shared, front) = (&*self.0, self.front());
-        if knock.has_origin {
+        if credentials.has_origin {
             return Err(Problem::new(Reason::ForeignOrigin, "calls of web pages (Origin) are not taken"));
         }
-        origin::check_host(knock.authority, &front.hosts)?;
+        origin::check_host(credentials.authority, &front.hosts)?;
         let rules = body::Rules::for_message(front);
         let body = body::read(&mut payload, &rules, &shared.buffered).await?;
         let local = Principal::local_user();
-        let by = self.who(knock, &local);
-        let by = by.map_err(|problem| shared.failed.refuse(Some(knock.from), problem, Instant::now()))?;
+        let by = self.who(credentials, &local);
+        let by =
+            by.map_err(|problem| shared.failed.refuse(Some(credentials.from), problem, Instant::now()))?;
         shared.rate(&by, &local)?;
         Ok(Admitted { bytes: body.bytes, held: body.held, by, place: shared.in_flight.enter()? })
     }
 
-    fn who(&self, knock: &Knock<'_>, local: &Principal) -> Result<Principal, Problem> {
-        if knock.is_signed {
+    fn who(&self, credentials: &Credentials<'_>, local: &Principal) -> Result<Principal, Problem> {
+        if credentials.is_signed {
             let message = "agents sign what they send over HTTP; here a user's credential counts";
             return Err(Problem::new(Reason::Unauthenticated, message));
         }
         let shown = Shown {
-            key: knock.key,
-            authorization: knock.authorization,
-            from: Some(knock.from),
-            called: &[knock.authority],
+            key: credentials.key,
+            authorization: credentials.authorization,
+            from: Some(credentials.from),
+            called: &[credentials.authority],
         };
         let found = self.front().auth.user(&shown, local)?;
         found.ok_or_else(stranger)

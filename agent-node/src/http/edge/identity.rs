@@ -14,7 +14,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     routes,
-    signature::{Parts, Presented, Verifier},
+    signature::{PresentedSignature, SignedParts, Verifier},
 };
 use std::{
     borrow::Cow,
@@ -173,14 +173,14 @@ pub(super) fn of(
         return Err(unauthenticated("a signed request names its recipient in Mesh-Recipient"));
     };
     let digest = Digest::of(body);
-    let parts = Parts {
+    let parts = SignedParts {
         method: request.method().as_str(),
         path_and_query: request.uri().path_and_query().map_or("/", |target| target.as_str()),
         recipient: &recipient,
         message_id: message_id.as_deref(),
         digest,
     };
-    let presented = Presented {
+    let presented = PresentedSignature {
         content_digest: content_digest.as_deref(),
         signature_input: input.as_deref(),
         signature: signature.as_deref(),

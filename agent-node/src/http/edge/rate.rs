@@ -1,5 +1,6 @@
 //! How often one may ask: a token bucket each, in a table that cannot grow beyond its bound. One for agents, and one for
-//! addresses that present what proves nothing.
+//! addresses that present what proves nothing. By hand: `governor` would replace the lines of [`Bucket`] only, as its keyed
+//! limiter has no bound on its keys, and would bring ten crates.
 
 use protocol::problem::{Problem, Reason};
 use std::{

@@ -1,7 +1,6 @@
 //! `/a2a/artifacts`: content by reference.
 
-use super::Node;
-use crate::{agent::store_problem, artifacts};
+use crate::{artifacts, http::node_state::Node};
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use blackboard::refusal::Refusal;
 use protocol::{
@@ -28,7 +27,7 @@ pub async fn put(
     let now = node.clock.wall();
     let digest = artifacts::put(local.store.as_ref(), &local.id, &by, now, media_type, body)
         .await
-        .map_err(|error| store_problem(&error))?;
+        .map_err(Problem::from)?;
     Ok(HttpResponse::Created().json(json!({ "sha256": digest, "bytes": bytes })))
 }
 

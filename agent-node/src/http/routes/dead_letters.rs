@@ -1,15 +1,17 @@
 //! `/a2a/dead-letters`: messages that were given up, and their second life.
 
-use super::{Local, Node, id};
+use super::id;
 use crate::{
-    agent::{Redrive, every, store_problem},
-    conversation::{
-        record::{DeadLetter, keys},
-        spill,
-    },
+    agent::Redrive,
+    http::node_state::{HostedAgent, Node},
+    journal::every,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
+use engine::{
+    content,
+    records::{DeadLetter, keys},
+};
 use protocol::{
     ids::MessageId,
     principal::Principal,
@@ -25,7 +27,7 @@ fn allow(by: &Principal) -> Result<(), Problem> {
     Err(Problem::new(Reason::Forbidden, "dead letters are for the operator"))
 }
 
-fn summary(local: &Local, dead: &DeadLetter) -> Value {
+fn summary(local: &HostedAgent, dead: &DeadLetter) -> Value {
     json!({
         "messageId": dead.message_id,
         "from": local.id,
@@ -38,13 +40,17 @@ fn summary(local: &Local, dead: &DeadLetter) -> Value {
     })
 }
 
-fn find(node: &Node, request: &HttpRequest, message: &MessageId) -> Result<(Local, DeadLetter), Problem> {
+fn find(
+    node: &Node,
+    request: &HttpRequest,
+    message: &MessageId,
+) -> Result<(HostedAgent, DeadLetter), Problem> {
     for local in node.in_turn(request) {
         let key = keys::dead_letter(&local.id, message);
-        let found = local.store.latest(&key).map_err(|error| store_problem(&error))?;
+        let found = local.store.latest(&key).map_err(Problem::from)?;
         if let Some(record) = found {
-            let dead = spill::decode(&local.id, local.store.as_ref(), &record.value)
-                .map_err(|error| store_problem(&error))?;
+            let dead =
+                content::decode(&local.id, local.store.as_ref(), &record.value).map_err(Problem::from)?;
             return Ok((local.clone(), dead));
         }
     }
@@ -61,11 +67,11 @@ pub async fn list(
     let local = node.host(&request)?;
     let mut letters = Vec::new();
     every(local.store.as_ref(), &keys::all(&local.id, "dead"), |record| {
-        let dead: DeadLetter = spill::decode(&local.id, local.store.as_ref(), &record.value)?;
+        let dead: DeadLetter = content::decode(&local.id, local.store.as_ref(), &record.value)?;
         letters.push(summary(local, &dead));
         Ok(())
     })
-    .map_err(|error| store_problem(&error))?;
+    .map_err(Problem::from)?;
     Ok(HttpResponse::Ok().json(json!({ "agentId": local.id, "deadLetters": letters })))
 }
 

@@ -1,7 +1,6 @@
 //! Whether the process lives, whether it can work, and what every actor is doing.
 
-use super::Node;
-use crate::agent::Look;
+use crate::{agent::Look, http::node_state::Node};
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use futures_util::future::join_all;
@@ -11,20 +10,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::{
-    collections::BTreeMap,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
-
-/// One thing that must work: its name, and a look at it.
-pub type Check =
-    (&'static str, Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Value, String>>>> + Send + Sync>);
-
-/// Everything that must work.
-pub type Checks = Vec<Check>;
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 /// The name of the look at what is this process's own; all else is somebody else's.
 pub const OWN_CHECK: &str = "store";
@@ -94,13 +80,18 @@ pub async fn ready(node: web::Data<Node>) -> HttpResponse {
         ((*name).to_owned(), seen)
     });
     let mut checks: BTreeMap<_, _> = join_all(looks).await.into_iter().collect();
-    if node.agents.values().any(|local| local.pulse.is_draining()) {
+    if node.agents.values().any(|local| local.status.is_draining()) {
         checks.insert(DRAINING.to_owned(), Seen::broken("the node is leaving"));
     }
-    let parked = node.agents.iter().map(|(id, local)| (id.to_string(), json!(local.pulse.parked())));
+    for (id, local) in &node.agents {
+        if let Some(why) = local.status.failed() {
+            checks.insert(format!("agent {id}"), Seen::broken(why));
+        }
+    }
+    let parked = node.agents.iter().map(|(id, local)| (id.to_string(), json!(local.status.parked())));
     let parked = parked.filter(|(_, parked)| *parked != json!({})).collect();
     let waiting: BTreeMap<_, _> =
-        node.agents.iter().filter_map(|(id, local)| Some((id.to_string(), local.pulse.waits()?))).collect();
+        node.agents.iter().filter_map(|(id, local)| Some((id.to_string(), local.status.waits()?))).collect();
     let has_work = node.agents.is_empty() || waiting.len() < node.agents.len();
     let ready = has_work && checks.values().all(|seen| seen.ok);
     let was_ready = node.was_ready.fetch_or(ready, Ordering::Relaxed) || ready;

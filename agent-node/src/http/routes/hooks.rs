@@ -1,6 +1,6 @@
 //! Where foreign agents call back with news of a task (A2A §4.3.3).
 
-use super::Node;
+use crate::http::node_state::Node;
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use bytes::Bytes;

@@ -1,6 +1,6 @@
 //! The public keys that this node's agents sign their cards with (RFC 7517).
 
-use super::Node;
+use crate::http::node_state::Node;
 use actix_web::{HttpResponse, web};
 use serde_json::json;
 

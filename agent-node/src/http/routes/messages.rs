@@ -3,18 +3,22 @@
 mod carried;
 mod sent;
 
+use engine::{Ack, IncomingMessage, records::TaskRow};
 pub use sent::get;
 
-use super::Node;
 use crate::{
-    agent::{Ack, Admit, hand_over, store_problem},
-    conversation::record::TaskRow,
-    http::{edge::stop_counting, headers, prefer},
+    http::{
+        edge::stop_counting,
+        headers,
+        node_state::{HostedAgent, Node},
+        prefer,
+    },
+    inbox::TakeMessage,
     tasks,
 };
 use actix_web::{
     HttpMessage, HttpRequest, HttpResponse,
-    http::header::{CONTENT_TYPE, HeaderName, HeaderValue},
+    http::header::{HeaderName, HeaderValue},
     web,
 };
 use blackboard::{
@@ -23,19 +27,17 @@ use blackboard::{
 };
 use bytes::Bytes;
 use protocol::{
-    envelope::{Envelope, Plainly},
+    envelope::Envelope,
     ids::{Address, Digest, MessageId},
     principal::Principal,
     problem::{Problem, Reason},
     trace::TraceContext,
 };
+use serde::Serialize;
 use std::time::Duration;
 
 /// How much deeper than a user's message an agent's may be nested.
 const PASSED_ON_DEPTH: usize = 8;
-
-/// Most acknowledgements are shorter.
-const USUAL_ACK: usize = 192;
 
 /// How long it was really waited at most (RFC 7240 §3).
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -50,16 +52,9 @@ pub async fn post(
     // What an agent passes on stands deeper in its message than it stood in the one it came with.
     let passed_on = if by.agent().is_some() { PASSED_ON_DEPTH } else { 0 };
     let depth = node.limits.max_depth + passed_on;
-    let (envelope, text, carried) = match Envelope::from_plain(&body, depth, minted) {
-        Some(Plainly { envelope, is_kept_as_it_came }) => {
-            (envelope, is_kept_as_it_came.then(|| body.clone().into_inner()), None)
-        }
-        None => {
-            let mut json = protocol::json::parse(&body, depth)?;
-            let carried = carried::unpack(&request, &node, &mut json, &by)?;
-            (Box::new(Envelope::from_json(json, minted)?), None, carried)
-        }
-    };
+    let mut json = protocol::json::parse(&body, depth)?;
+    let carried = carried::unpack(&request, &node, &mut json, &by)?;
+    let envelope = Box::new(Envelope::from_json(json, minted)?);
     let local = match &envelope.to_agent_id {
         Address::Agent(id) => node.agent(id)?,
         Address::Capability(_) => node.host(&request)?,
@@ -68,8 +63,8 @@ pub async fn post(
     let trace = trace_of(&request);
     let id = envelope.message_id.clone();
     let by = by.into_inner();
-    let admit = Admit { envelope, text, by: by.clone(), digest, trace, contact: None };
-    let mut acknowledgement = hand_over(&local.actor, admit);
+    let admit = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None };
+    let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(admit)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
         Ok(Ok(answer)) => {
             let ack = answer?;
@@ -80,10 +75,10 @@ pub async fn post(
             return Err(Problem::new(Reason::Overloaded, format!("{} has stopped", local.id)).into());
         }
         Err(_) => {
-            let pulse = local.pulse.clone();
+            let status = local.status.clone();
             actix_web::rt::spawn(async move {
                 if matches!(acknowledgement.await, Ok(Ok(_))) {
-                    pulse.note_late_ack();
+                    status.note_late_ack();
                 }
             });
             let message = format!(
@@ -105,38 +100,32 @@ pub async fn post(
     Ok(acknowledged(&ack))
 }
 
-/// An [`Ack`] as it is answered. By hand, because every message is, and no id has anything that JSON would escape.
+/// An [`Ack`] as it is answered.
+#[derive(Serialize)]
+struct Acknowledged<'a> {
+    accepted: bool,
+    #[serde(flatten)]
+    ack: &'a Ack,
+}
+
 fn acknowledged(ack: &Ack) -> HttpResponse {
-    let Ack { message_id, task_id, conversation_id, duplicate, ended: _ } = ack;
-    let mut body = String::with_capacity(USUAL_ACK);
-    let mut put = |parts: &[&str]| parts.iter().for_each(|part| body.push_str(part));
-    put(&["{\"accepted\":true,\"messageId\":\"", message_id.as_str(), "\""]);
-    task_id.iter().for_each(|id| put(&[",\"taskId\":\"", id.as_str(), "\""]));
-    conversation_id.iter().for_each(|id| put(&[",\"conversationId\":\"", id.as_str(), "\""]));
-    if *duplicate {
-        put(&[",\"duplicate\":true"]);
-    }
-    put(&["}"]);
-    let mut answer = match duplicate {
-        true => HttpResponse::Ok(),
-        false => HttpResponse::Accepted(),
-    };
-    if *duplicate {
+    let mut answer = if ack.duplicate { HttpResponse::Ok() } else { HttpResponse::Accepted() };
+    if ack.duplicate {
         answer.insert_header(("mesh-duplicate", "true"));
     }
-    answer.insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json"))).body(body)
+    answer.json(Acknowledged { accepted: true, ack })
 }
 
 /// Waits for the task's end: 200 with the finished task, or 202 with the task as it is when the time is up, or the node
 /// leaves. A question ends the wait too, also one for a credential.
 async fn finished(
     node: &Node,
-    local: &super::Local,
+    local: &HostedAgent,
     ack: &Ack,
     by: &Principal,
     wait: Duration,
 ) -> Result<HttpResponse, Problem> {
-    let failed = |error| store_problem(&error);
+    let failed = Problem::from;
     let Some(task) = &ack.task_id else { return Ok(acknowledged(ack)) };
     let look = || tasks::find(local.store.as_ref(), &local.id, task, by).map_err(failed);
     let rests = |row: &TaskRow| row.ended_at.is_some() || row.task.status.state.is_interrupted();
@@ -184,37 +173,4 @@ pub(crate) fn trace_from(parent: Option<&str>, states: &[&str]) -> Option<TraceC
 fn minted() -> MessageId {
     MessageId::parse(&format!("msg-{}", uuid::Uuid::now_v7()))
         .unwrap_or_else(|_| unreachable!("a UUID is an id"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use actix_web::body::MessageBody as _;
-    use protocol::ids::{ConversationId, TaskId};
-    use serde_json::{Value, json};
-
-    #[test]
-    fn an_acknowledgement_names_what_there_is() {
-        let (task, conversation) = (TaskId::parse("t-1._A").ok(), ConversationId::parse("c-1").ok());
-        let message_id = MessageId::parse("m:1~x").unwrap_or_else(|_| MessageId::parse("m-1").unwrap());
-        for (task_id, conversation_id, duplicate) in
-            [(None, None, false), (task.clone(), None, true), (task, conversation, false)]
-        {
-            let mut expected = json!({ "accepted": true, "messageId": message_id });
-            for (name, value) in [("taskId", json!(task_id)), ("conversationId", json!(conversation_id))] {
-                if !value.is_null() {
-                    expected[name] = value;
-                }
-            }
-            if duplicate {
-                expected["duplicate"] = json!(true);
-            }
-            let message_id = message_id.clone();
-            let answer = acknowledged(&Ack { message_id, task_id, conversation_id, duplicate, ended: None });
-            assert_eq!(answer.status().as_u16(), if duplicate { 200 } else { 202 });
-            assert_eq!(answer.headers().get(CONTENT_TYPE).unwrap(), "application/json");
-            let body = answer.into_body().try_into_bytes().unwrap();
-            assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), expected);
-        }
-    }
 }

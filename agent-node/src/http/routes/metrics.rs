@@ -1,32 +1,14 @@
 //! `GET /metrics`: what this process counts, as Prometheus reads it. The list is `telemetry/meters/page.rs`.
 
-use super::Node;
 use crate::{
     agent::{Look, Snapshot},
-    telemetry::meters::{
-        ATTEMPTS, STATES,
-        page::{Metric, Page},
-    },
+    http::node_state::Node,
+    telemetry::meters::page::{Metric, Page},
 };
 use actix_web::{HttpResponse, http::header, web};
 use futures_util::future::join_all;
-use protocol::{message::Kind, problem::Reason};
-use registry::{
-    client::Registry,
-    entry::{Presence, Query},
-};
-use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
-
-/// What of this process is looked at beside its agents.
-#[derive(Clone, Default)]
-pub struct Looked {
-    /// The board, if it is here.
-    pub board: Option<blackboard::board::Board>,
-    /// The registry, if it is here.
-    pub registry: Option<Registry>,
-    /// The store's files and queue, if it has any.
-    pub store: Option<blackboard::store::embedded::Gauge>,
-}
+use registry::entry::{Presence, Query};
+use std::collections::BTreeMap;
 
 /// The page.
 pub async fn metrics(node: web::Data<Node>) -> HttpResponse {
@@ -35,27 +17,25 @@ pub async fn metrics(node: web::Data<Node>) -> HttpResponse {
     looked_at(&node, &mut page).await;
     parts(&node, &mut page).await;
     HttpResponse::Ok()
-        .insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"))
+        .insert_header((header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8"))
         .body(page.text())
 }
 
 fn counted(node: &Node, page: &mut Page) {
     let meters = node.telemetry.meters();
-    let reasons = || Reason::ALL.iter().map(|reason| reason.code());
-    let count = |count: &std::sync::atomic::AtomicU64| count.load(Relaxed);
-    page.family(Metric::Accepted, Kind::ALL.iter().map(|kind| kind.wire()).zip(meters.accepted.counts()));
-    page.one(Metric::Duplicates, count(&meters.duplicates));
-    page.family(Metric::Refused, reasons().zip(meters.refused.counts()));
-    page.family(Metric::HttpRefused, reasons().zip(meters.http_refused.counts()));
-    page.family(Metric::Ended, STATES.iter().map(|state| state.word()).zip(meters.ended.counts()));
-    page.histogram(Metric::Commit, &meters.commit);
-    page.histogram(Metric::Think, &meters.think);
-    page.family(Metric::Attempts, ATTEMPTS.into_iter().zip(meters.attempts.counts()));
-    page.family(Metric::GivenUp, reasons().zip(meters.given_up.counts()));
-    page.one(Metric::Rounds, count(&meters.rounds));
-    page.one(Metric::BidsHeard, count(&meters.bids));
-    page.one(Metric::Awards, count(&meters.awards));
-    page.one(Metric::BidsMade, count(&meters.offers));
+    page.add(Metric::Accepted, meters.accepted.clone());
+    page.add(Metric::Duplicates, meters.duplicates.clone());
+    page.add(Metric::Refused, meters.refused.clone());
+    page.add(Metric::HttpRefused, meters.http_refused.clone());
+    page.add(Metric::Ended, meters.ended.clone());
+    page.add(Metric::Commit, meters.commit.clone());
+    page.add(Metric::Think, meters.think.clone());
+    page.add(Metric::Attempts, meters.attempts.clone());
+    page.add(Metric::GivenUp, meters.given_up.clone());
+    page.add(Metric::Rounds, meters.rounds.clone());
+    page.add(Metric::BidsHeard, meters.bids.clone());
+    page.add(Metric::Awards, meters.awards.clone());
+    page.add(Metric::BidsMade, meters.offers.clone());
     let spans = node.telemetry.counts();
     page.one(Metric::SpansExported, spans.exported);
     page.family(
@@ -72,7 +52,7 @@ fn counted(node: &Node, page: &mut Page) {
 /// What the agents say of themselves, together.
 async fn looked_at(node: &Node, page: &mut Page) {
     let looks = node.agents.values().map(|local| tokio::time::timeout(node.ack(), local.actor.send(Look)));
-    let seen: Vec<Snapshot> = join_all(looks).await.into_iter().filter_map(|seen| seen.ok()?.ok()).collect();
+    let seen: Vec<Snapshot> = join_all(looks).await.into_iter().filter_map(|seen| seen.ok()?.ok()?).collect();
     let sum = |of: fn(&Snapshot) -> u64| seen.iter().map(of).sum::<u64>();
     let mut patterns: BTreeMap<&str, u64> = BTreeMap::new();
     for (pattern, open) in seen.iter().flat_map(|seen| &seen.conversations) {
@@ -85,9 +65,9 @@ async fn looked_at(node: &Node, page: &mut Page) {
     page.one(Metric::Panics, sum(|seen| seen.counts.panics));
     page.one(Metric::OutboxWaiting, sum(|seen| seen.outbox.values().map(|waiting| *waiting as u64).sum()));
     let swept = [
-        ("records", sum(|seen| seen.swept.records)),
-        ("journal_lines", sum(|seen| seen.swept.journal_lines)),
-        ("contents", sum(|seen| seen.swept.contents)),
+        ("records", sum(|seen| seen.removed.records)),
+        ("journal_lines", sum(|seen| seen.removed.journal_lines)),
+        ("contents", sum(|seen| seen.removed.contents)),
     ];
     page.family(Metric::Swept, swept);
 }

@@ -1,15 +1,18 @@
-//! `/a2a/tasks`: the house view of tasks, for curl. A task is A2A's Task; a stream is A2A's stream responses.
+//! `/a2a/tasks`: the house use view of tasks, for curl. A task is A2A's Task; a stream is A2A's stream responses.
 
-use super::{Local, Node, id};
+use super::id;
 use crate::{
-    agent::{Answer, Cancel, store_problem},
-    conversation::record::TaskRow,
-    http::events,
-    peers::Whereabouts,
+    agent::{Answer, Cancel},
+    http::{
+        events,
+        node_state::{HostedAgent, Node},
+    },
     tasks,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
+use engine::Whereabouts;
+use engine::records::TaskRow;
 use protocol::{
     ids::{AgentId, TaskId},
     principal::Principal,
@@ -35,12 +38,11 @@ pub(super) fn find<'a>(
     node: &'a Node,
     task: &TaskId,
     by: &Principal,
-) -> Result<(&'a Local, TaskRow), Problem> {
+) -> Result<(&'a HostedAgent, TaskRow), Problem> {
     let own = node.of_port(request).map(|local| &local.id);
-    let mut best: Option<(&Local, TaskRow)> = None;
+    let mut best: Option<(&HostedAgent, TaskRow)> = None;
     for local in node.in_turn(request) {
-        let found =
-            tasks::find(local.store.as_ref(), &local.id, task, by).map_err(|error| store_problem(&error))?;
+        let found = tasks::find(local.store.as_ref(), &local.id, task, by).map_err(Problem::from)?;
         let Some(row) = found else { continue };
         if own == Some(&local.id) {
             return Ok((local, row));
@@ -68,8 +70,7 @@ pub async fn list(
             return Err(Problem::new(Reason::InvalidField, format!("limit must be 1 to {MOST}")).into());
         }
     };
-    let tasks =
-        tasks::list(local.store.as_ref(), &local.id, &by, limit).map_err(|error| store_problem(&error))?;
+    let tasks = tasks::list(local.store.as_ref(), &local.id, &by, limit).map_err(Problem::from)?;
     let tasks: Vec<_> = tasks.iter().map(protocol::task::Task::to_a2a).collect();
     Ok(HttpResponse::Ok().json(json!({ "agentId": local.id, "tasks": tasks })))
 }
@@ -112,11 +113,12 @@ pub async fn award(
 ) -> Result<HttpResponse, Refusal> {
     let task: TaskId = id(&path)?;
     let (local, row) = find(&request, &node, &task, &by)?;
-    let award_of = |local: &Local, row: &TaskRow| {
+    let award_of = |local: &HostedAgent, row: &TaskRow| {
         let award = tasks::award(local.store.as_ref(), &local.id, &row.task.conversation);
-        award.map_err(|error| store_problem(&error))
+        award.map_err(Problem::from)
     };
-    let told = |local: &Local, award| HttpResponse::Ok().json(json!({ "agentId": local.id, "award": award }));
+    let told =
+        |local: &HostedAgent, award| HttpResponse::Ok().json(json!({ "agentId": local.id, "award": award }));
     if let Some(award) = award_of(local, &row)? {
         return Ok(told(local, award));
     }
@@ -125,8 +127,7 @@ pub async fn award(
         return Err(Problem::new(Reason::TaskNotFound, message).into());
     };
     if let Some(awarding) = node.agents.get(owner) {
-        let row =
-            tasks::find(awarding.store.as_ref(), owner, &task, &by).map_err(|error| store_problem(&error))?;
+        let row = tasks::find(awarding.store.as_ref(), owner, &task, &by).map_err(Problem::from)?;
         if let Some(award) = row.map(|row| award_of(awarding, &row)).transpose()?.flatten() {
             return Ok(told(awarding, award));
         }
@@ -144,7 +145,7 @@ fn with_its_owner(node: &Node, me: &AgentId, task: &TaskId, owner: &AgentId) -> 
             Problem::new(Reason::TaskNotFound, message).with("endpoint", endpoint)
         }
         Whereabouts::Departed => Problem::new(Reason::TaskNotFound, format!("{message} when it is back")),
-        Whereabouts::Unknown => Problem::new(Reason::TaskNotFound, message),
+        Whereabouts::Here | Whereabouts::Unknown => Problem::new(Reason::TaskNotFound, message),
     }
     .with("owner", owner.as_str())
 }

@@ -6,14 +6,15 @@
 mod follow;
 pub mod reactions;
 
-use super::{Local, Node, id, tasks};
+use super::{id, tasks};
 use crate::{
-    agent::{first_step, store_problem},
-    conversation::record::{Receipt, keys},
+    http::node_state::{HostedAgent, Node},
+    journal::first_step,
     telemetry::span::Span,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
+use engine::records::{Receipt, keys};
 use follow::{DEEPEST, follow};
 use protocol::{
     ids::{ConversationId, MessageId, TaskId},
@@ -112,9 +113,9 @@ pub async fn of_conversation(
     let conversation: ConversationId = id(&path)?;
     for local in node.in_turn(&request) {
         let first = first_step(local.store.as_ref(), &local.id, &conversation);
-        let first = first.map_err(|error| store_problem(&error))?;
-        let opening = first.as_ref().and_then(|step| step.opening.as_deref());
-        if opening.and_then(|opening| opening.message.as_ref()).is_some_and(|message| message.by == *by) {
+        let first = first.map_err(Problem::from)?;
+        let origin = first.as_ref().and_then(|step| step.origin.as_deref());
+        if origin.and_then(|origin| origin.message.as_ref()).is_some_and(|message| message.by == *by) {
             return Ok(HttpResponse::Ok().json(follow(&node, local, conversation, deep(&depth)).await?));
         }
     }
@@ -126,9 +127,13 @@ fn deep(depth: &Depth) -> u32 {
 }
 
 /// The conversation that a message of `by` went to.
-fn opened_by(local: &Local, message: &MessageId, by: &Principal) -> Result<Option<ConversationId>, Problem> {
+fn opened_by(
+    local: &HostedAgent,
+    message: &MessageId,
+    by: &Principal,
+) -> Result<Option<ConversationId>, Problem> {
     let of = keys::receipts(&local.id, message, by);
-    let found = local.store.read(&of, 0, 1).map_err(|error| store_problem(&error))?;
+    let found = local.store.read(&of, 0, 1).map_err(Problem::from)?;
     let Some(record) = found.first() else { return Ok(None) };
     let receipt: Receipt = serde_json::from_slice(&record.value)
         .map_err(|error| Problem::new(Reason::Internal, format!("a receipt can't be read: {error}")))?;

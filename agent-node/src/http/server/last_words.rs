@@ -8,7 +8,6 @@ pub(super) fn too_slow() -> Vec<u8> {
 }
 
 /// The answer to what comes in where only HTTP/2 is spoken and is none.
-#[cfg(feature = "grpc")]
 pub(crate) fn no_http2() -> Vec<u8> {
     let problem = Problem::new(Reason::BadRequest, "this port speaks gRPC, which begins as HTTP/2 does");
     answer("400 Bad Request", &problem)

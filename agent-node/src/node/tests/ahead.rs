@@ -1,11 +1,9 @@
 //! What comes while a step is being written: the next step, answered after its own commit, and gone if the first fails.
 
 use super::{between::Between, *};
-use crate::{
-    agent::{Ack, Admit, IsPending},
-    conversation::ENOUGH_TO_FOLLOW,
-};
+use crate::{agent::IsPending, inbox::TakeMessage};
 use blackboard::store::Expectation;
+use engine::{Ack, IncomingMessage};
 use protocol::problem::Problem;
 use std::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -25,7 +23,7 @@ impl Held {
     /// The journal's head that the batch expects.
     fn expects(&self) -> Revision {
         let expected = self.batch.expectations.iter().find_map(|expectation| match expectation {
-            Expectation::At(_, revision) | Expectation::Beyond(_, revision) => Some(*revision),
+            Expectation::At(_, revision) => Some(*revision),
             Expectation::Absent(_) => None,
         });
         expected.unwrap_or_default()
@@ -35,22 +33,14 @@ impl Held {
 /// Where commits are held, while they are.
 type Gate = Arc<Mutex<Option<UnboundedSender<Held>>>>;
 
-/// A store whose commits go through at once until they are to be held: before they are done, or before that is said.
-fn holding(kept: Shared, is_done_before: bool) -> (Arc<Between>, Gate) {
+/// A store whose commits go through at once until they are to be held.
+fn holding(kept: Shared) -> (Arc<Between>, Gate) {
     let gate = Gate::default();
     let to = gate.clone();
     let store = Between::new(kept, move |store, lane, batch| {
         let Some(to) = to.lock().unwrap().clone() else { return store.commit(lane, batch) };
         let (verdict, decided) = tokio::sync::oneshot::channel();
         let store = store.clone();
-        if is_done_before {
-            let outcome = store.commit(lane, batch.clone());
-            return Box::pin(async move {
-                to.send(Held { batch, verdict }).map_err(|_| Error::Full)?;
-                drop(decided.await);
-                outcome.await
-            });
-        }
         Box::pin(async move {
             to.send(Held { batch: batch.clone(), verdict }).map_err(|_| Error::Full)?;
             match decided.await {
@@ -66,7 +56,6 @@ fn holding(kept: Shared, is_done_before: bool) -> (Arc<Between>, Gate) {
 type Told = tokio::task::JoinHandle<Result<Ack, Problem>>;
 
 struct Scene {
-    kept: Shared,
     running: Running,
     conversation: String,
     held: UnboundedReceiver<Held>,
@@ -76,12 +65,8 @@ struct Scene {
 impl Scene {
     /// An agent that ponders over a task of manager-01's, and whose commits are held from here on.
     async fn begin() -> Self {
-        Self::begin_with(false).await
-    }
-
-    async fn begin_with(is_done_before: bool) -> Self {
         let kept = blackboard::store::memory::new();
-        let (store, gate) = holding(kept.clone(), is_done_before);
+        let (store, gate) = holding(kept);
         let pondering = Seat { brain: Arc::new(Pondering), ..seat("holder-01", "hold", 0.0, 1_000) };
         let running = start(Setup { store, ..setup(vec![pondering]) }).await.unwrap();
         let request = json!({ "taskId": "t-1", "description": "x", "capability": "hold" });
@@ -95,19 +80,7 @@ impl Scene {
         tokio::time::timeout(Duration::from_secs(10), is_quiet).await.unwrap();
         let (to, held) = unbounded_channel();
         *gate.lock().unwrap() = Some(to);
-        Self { kept, running, conversation: ack.conversation_id.unwrap().to_string(), held, gate }
-    }
-
-    /// The numbers of the steps in the journal.
-    fn steps(&self) -> Vec<u64> {
-        let (me, id) = (
-            AgentId::parse("holder-01").unwrap(),
-            protocol::ids::ConversationId::parse(&self.conversation).unwrap(),
-        );
-        let journal = crate::conversation::record::keys::journal(&me, &id);
-        let steps = self.kept.read(&blackboard::store::Filter::Exactly(journal), 0, 1_000).unwrap();
-        let number = |value: &[u8]| serde_json::from_slice::<Value>(value).unwrap()["step"].as_u64().unwrap();
-        steps.iter().map(|record| number(&record.value)).collect()
+        Self { running, conversation: ack.conversation_id.unwrap().to_string(), held, gate }
     }
 
     /// An update of the task, on its way in.
@@ -117,25 +90,6 @@ impl Scene {
             json!({ "taskId": "t-1", "seq": 1, "status": { "state": "TASK_STATE_WORKING", "message": id } });
         let admit = admit(id, "task-update", status, Some(&conversation));
         actix::spawn(async move { actor.send(admit).await.unwrap() })
-    }
-
-    /// A step under way, and upon it one of the messages that came in numbers meanwhile; and one more, which waits.
-    async fn two_under_way(&mut self) -> (Told, Held, Vec<Told>, Held) {
-        let first = self.update("m-1");
-        let writing = self.commit().await;
-        let more: Vec<_> = (0..=ENOUGH_TO_FOLLOW).map(|number| self.update(&format!("n-{number}"))).collect();
-        let upon_it = self.commit().await;
-        assert_eq!((writing.receipts(), upon_it.receipts()), (1, ENOUGH_TO_FOLLOW));
-        assert_eq!(upon_it.expects(), writing.expects(), "what the one before will be at is not known yet");
-        while self.admitted().await < ENOUGH_TO_FOLLOW as u64 + 3 {
-            tokio::task::yield_now().await;
-        }
-        assert!(self.held.try_recv().is_err(), "no third one");
-        (first, writing, more, upon_it)
-    }
-
-    async fn admitted(&self) -> u64 {
-        self.running.actors[0].send(crate::agent::Look).await.unwrap().counts.admitted
     }
 
     /// The next commit of the agent's.
@@ -153,12 +107,12 @@ impl Scene {
     }
 }
 
-fn admit(id: &str, kind: &str, payload: Value, conversation: Option<&str>) -> Admit {
+fn admit(id: &str, kind: &str, payload: Value, conversation: Option<&str>) -> TakeMessage {
     let mut body = json!({ "messageId": id, "fromAgentId": "manager-01", "toAgentId": "holder-01", "type": kind, "payload": payload });
     if let Some(conversation) = conversation {
         body["conversationId"] = json!(conversation);
     }
-    Admit {
+    TakeMessage(IncomingMessage {
         envelope: Box::new(
             protocol::envelope::Envelope::from_json(body, || unreachable!("it has an id")).unwrap(),
         ),
@@ -166,8 +120,7 @@ fn admit(id: &str, kind: &str, payload: Value, conversation: Option<&str>) -> Ad
         digest: protocol::ids::Digest::of(id.as_bytes()),
         trace: None,
         contact: None,
-        text: None,
-    }
+    })
 }
 
 async fn said(
@@ -187,7 +140,7 @@ async fn what_comes_while_a_step_is_written_is_the_next_step_and_answered_after_
     let writing = scene.commit().await;
     assert_eq!(writing.receipts(), 1);
     let (second, third) = (scene.update("m-2"), scene.update("m-3"));
-    while scene.running.actors[0].send(crate::agent::Look).await.unwrap().counts.admitted < 4 {
+    while scene.running.actors[0].send(crate::agent::Look).await.unwrap().unwrap().counts.admitted < 4 {
         tokio::task::yield_now().await;
     }
     assert!(!first.is_finished() && !second.is_finished());
@@ -231,105 +184,22 @@ async fn a_message_on_its_way_is_known_by_the_name_that_it_was_sent_under() {
 }
 
 #[actix::test]
-async fn a_step_that_is_not_written_takes_the_next_one_with_it_and_both_can_be_said_again() {
+async fn a_step_that_is_not_written_is_refused_and_what_waited_for_it_is_recorded_later() {
     let mut scene = Scene::begin().await;
     let first = scene.update("m-1");
     let writing = scene.commit().await;
     let second = scene.update("m-2");
-    while scene.running.actors[0].send(crate::agent::Look).await.unwrap().counts.admitted < 3 {
+    while scene.running.actors[0].send(crate::agent::Look).await.unwrap().unwrap().counts.admitted < 3 {
         tokio::task::yield_now().await;
     }
-    *scene.gate.lock().unwrap() = None;
-    writing.verdict.send(Some(Error::StorageFull)).unwrap();
-    for refused in [first, second] {
-        assert_eq!(refused.await.unwrap().unwrap_err().reason, Reason::StorageFull);
-    }
-    for id in ["m-1", "m-2"] {
-        assert!(!scene.update(id).await.unwrap().unwrap().duplicate, "{id} was never recorded");
-        assert!(scene.update(id).await.unwrap().unwrap().duplicate, "{id} is recorded");
-    }
-    drop(scene.held);
-    scene.running.stop(Duration::ZERO).await;
-}
-
-#[actix::test]
-async fn what_comes_in_numbers_is_with_the_writer_before_the_step_it_follows_is_done() {
-    let mut scene = Scene::begin().await;
-    let (first, writing, more, upon_it) = scene.two_under_way().await;
-    *scene.gate.lock().unwrap() = None;
-    writing.verdict.send(None).unwrap();
-    assert!(first.await.unwrap().is_ok());
-    assert!(more.iter().all(|told| !told.is_finished()), "answered before it is durable");
-    upon_it.verdict.send(None).unwrap();
-    for told in more {
-        assert!(told.await.unwrap().is_ok_and(|ack| !ack.duplicate));
-    }
-    assert!(scene.update("n-0").await.unwrap().unwrap().duplicate);
-    drop(scene.held);
-    scene.running.stop(Duration::ZERO).await;
-}
-
-#[actix::test]
-async fn a_step_that_is_not_written_takes_the_one_upon_it_with_it_and_all_can_be_said_again() {
-    let mut scene = Scene::begin().await;
-    let (first, writing, more, upon_it) = scene.two_under_way().await;
     *scene.gate.lock().unwrap() = None;
     writing.verdict.send(Some(Error::StorageFull)).unwrap();
     assert_eq!(first.await.unwrap().unwrap_err().reason, Reason::StorageFull);
-    assert!(more.iter().all(|told| !told.is_finished()), "what becomes of them is not known yet");
-    // The store itself refuses it: what it builds on is not there.
-    upon_it.verdict.send(None).unwrap();
-    for told in more {
-        assert_eq!(told.await.unwrap().unwrap_err().reason, Reason::StorageFull);
-    }
-    for id in ["m-1", "n-0", &format!("n-{ENOUGH_TO_FOLLOW}")] {
-        assert!(!scene.update(id).await.unwrap().unwrap().duplicate, "{id} was never recorded");
+    assert!(!second.await.unwrap().unwrap().duplicate);
+    assert!(!scene.update("m-1").await.unwrap().unwrap().duplicate, "m-1 was never recorded");
+    for id in ["m-1", "m-2"] {
         assert!(scene.update(id).await.unwrap().unwrap().duplicate, "{id} is recorded");
     }
-    drop(scene.held);
-    scene.running.stop(Duration::ZERO).await;
-}
-
-#[actix::test]
-async fn the_step_upon_one_under_way_is_refused_before_that_one_is_done() {
-    let mut scene = Scene::begin().await;
-    let (first, writing, more, upon_it) = scene.two_under_way().await;
-    *scene.gate.lock().unwrap() = None;
-    upon_it.verdict.send(Some(Error::Full)).unwrap();
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    assert!(!first.is_finished() && more.iter().all(|told| !told.is_finished()));
-    writing.verdict.send(None).unwrap();
-    assert!(first.await.unwrap().is_ok());
-    for told in more {
-        assert_eq!(told.await.unwrap().unwrap_err().reason, Reason::Overloaded);
-    }
-    assert!(scene.update("m-1").await.unwrap().unwrap().duplicate, "it was recorded");
-    assert!(!scene.update("n-0").await.unwrap().unwrap().duplicate, "it was not");
-    let steps = scene.steps();
-    assert!(steps.windows(2).all(|two| two[0] + 1 == two[1]), "none is missing: {steps:?}");
-    drop(scene.held);
-    scene.running.stop(Duration::ZERO).await;
-}
-
-#[actix::test]
-async fn what_became_of_two_steps_counts_in_their_order_however_it_is_heard() {
-    let mut scene = Scene::begin_with(true).await;
-    let (first, writing, mut more, upon_it) = scene.two_under_way().await;
-    upon_it.verdict.send(None).unwrap();
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    assert!(more.iter().all(|told| !told.is_finished()), "answered before the one it stands upon");
-    *scene.gate.lock().unwrap() = None;
-    writing.verdict.send(None).unwrap();
-    assert!(first.await.unwrap().is_ok());
-    let last = more.pop().unwrap();
-    for told in more {
-        assert!(told.await.unwrap().is_ok());
-    }
-    assert!(last.await.unwrap().is_ok(), "the next step stands upon the second");
     drop(scene.held);
     scene.running.stop(Duration::ZERO).await;
 }

@@ -18,11 +18,7 @@ impl Between {
     }
 }
 
-impl Store for Between {
-    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
-        (self.1)(&self.0, lane, batch)
-    }
-
+impl blackboard::store::Snapshot for Between {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         self.0.latest(key)
     }
@@ -33,6 +29,12 @@ impl Store for Between {
 
     fn head(&self) -> Revision {
         self.0.head()
+    }
+}
+
+impl Store for Between {
+    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+        (self.1)(&self.0, lane, batch)
     }
 
     fn generation(&self) -> String {

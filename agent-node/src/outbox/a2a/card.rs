@@ -8,10 +8,10 @@ use super::super::outside::{self, Answer, Call, Outside};
 use blackboard::wire::shown;
 use protocol::{
     a2a::{
-        card::{HTTP_JSON, JSONRPC},
-        card_signature::{Doubt, PublicKey, claims, verify},
+        card::{GRPC, HTTP_JSON, JSONRPC},
+        card_signature::{CardSignatureError, PublicKey, claims, verify},
+        card_validation::{ClientProtocols, MAX_CARD_BYTES, ValidatedCard, validate},
         version::{VERSION, VERSION_PARAMETER},
-        vetting::{MAX_CARD_BYTES, Spoken, Vetted, vet},
     },
     json::{MAX_DEPTH, parse},
     routes,
@@ -20,13 +20,8 @@ use reqwest::{Method, Url};
 use serde_json::Value;
 
 /// What this client speaks. None of the extensions changes what a client says.
-pub const SPOKEN: Spoken<'static> = Spoken {
-    extensions: &[protocol::task::EXTENSION],
-    #[cfg(not(feature = "grpc"))]
-    bindings: &[JSONRPC, HTTP_JSON],
-    #[cfg(feature = "grpc")]
-    bindings: &[JSONRPC, HTTP_JSON, protocol::a2a::card::GRPC],
-};
+pub const SPOKEN: ClientProtocols<'static> =
+    ClientProtocols { extensions: &[protocol::task::EXTENSION], bindings: &[JSONRPC, HTTP_JSON, GRPC] };
 
 /// How long a card may take.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -66,7 +61,7 @@ impl std::fmt::Display for Signed {
 
 impl Found {
     /// The card, if it can be worked with; else every reason against it.
-    pub fn vetted(&self, outside: &Outside) -> Result<Vetted, Vec<String>> {
+    pub fn vetted(&self, outside: &Outside) -> Result<ValidatedCard, Vec<String>> {
         let forged = if let Signed::Forged(why) = &self.signed { Some(why.clone()) } else { None };
         match (usable(&self.raw, outside), forged) {
             (vetted, None) => vetted,
@@ -80,12 +75,12 @@ impl Found {
 }
 
 /// The card in `raw` by what it says, whoever signed it.
-pub fn usable(raw: &Value, outside: &Outside) -> Result<Vetted, Vec<String>> {
+pub fn usable(raw: &Value, outside: &Outside) -> Result<ValidatedCard, Vec<String>> {
     let refuses = |url: &str| {
         let full = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
         outside.check(&full).err().map(|error| error.to_string())
     };
-    vet(raw, SPOKEN, &refuses)
+    validate(raw, SPOKEN, &refuses)
 }
 
 /// A card that somebody handed over, its signatures judged by the keys of the host it speaks for.
@@ -162,7 +157,7 @@ async fn signed(outside: &Outside, url: &str, raw: &Value) -> Signed {
     match verify(raw, &keys) {
         Ok(kid) => Signed::By(kid),
         Err(said) => {
-            let is_forged = said.iter().any(|doubt| matches!(doubt, Doubt::Forged(_)));
+            let is_forged = said.iter().any(|doubt| matches!(doubt, CardSignatureError::Forged(_)));
             doubts.extend(said.iter().map(ToString::to_string));
             let doubts = doubts.join("; ");
             if is_forged { Signed::Forged(doubts) } else { Signed::Unproven(doubts) }

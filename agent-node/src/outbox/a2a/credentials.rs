@@ -3,8 +3,8 @@
 use crate::outbox::outside::Call;
 use protocol::a2a::{
     card::AgentCard,
-    credential::{Way, way},
-    vetting::Vetted,
+    card_validation::ValidatedCard,
+    credential::{CredentialLocation, way},
 };
 use reqwest::Url;
 use serde_json::Value;
@@ -44,7 +44,7 @@ pub struct Keyring(pub BTreeMap<String, Credentials>);
 impl Keyring {
     /// The credentials for an agent all of whose interfaces are where the same ones belong. A host without a port stands
     /// for all its ports; one with a port goes before it.
-    pub fn of(&self, vetted: &Vetted) -> Arc<Credentials> {
+    pub fn of(&self, vetted: &ValidatedCard) -> Arc<Credentials> {
         let mut places: Vec<_> =
             vetted.interfaces.iter().map(|interface| self.place(&interface.url)).collect();
         places.dedup();
@@ -91,7 +91,7 @@ impl Keyring {
 ///
 /// # Errors
 /// Where no interface is left; the message says what to do.
-pub fn at_home(mut vetted: Vetted, place: &str) -> Result<Vetted, String> {
+pub fn at_home(mut vetted: ValidatedCard, place: &str) -> Result<ValidatedCard, String> {
     let home = host_of(place).ok_or_else(|| format!("{place:?} names no host"))?;
     let (ours, others): (Vec<_>, Vec<_>) =
         vetted.interfaces.into_iter().partition(|interface| host_of(&interface.url).as_ref() == Some(&home));
@@ -122,7 +122,7 @@ impl Credentials {
         self.0.keys().cloned().collect()
     }
 
-    fn ways<'a>(&'a self, card: &'a AgentCard) -> impl Iterator<Item = (Way, &'a str)> {
+    fn ways<'a>(&'a self, card: &'a AgentCard) -> impl Iterator<Item = (CredentialLocation, &'a str)> {
         self.0.iter().filter_map(|(scheme, secret)| {
             Some((way(card.security_schemes.get(scheme)?)?, secret.0.as_str()))
         })
@@ -132,10 +132,12 @@ impl Credentials {
     pub(super) fn onto(&self, card: &AgentCard, mut call: Call) -> Call {
         for (way, secret) in self.ways(card) {
             call = match way {
-                Way::Header(name) => call.secret_header(&name, secret),
-                Way::Authorization(word) => call.secret_header("authorization", &format!("{word} {secret}")),
-                Way::Cookie(name) => call.secret_header("cookie", &format!("{name}={secret}")),
-                Way::Query(_) => call,
+                CredentialLocation::Header(name) => call.secret_header(&name, secret),
+                CredentialLocation::Authorization(word) => {
+                    call.secret_header("authorization", &format!("{word} {secret}"))
+                }
+                CredentialLocation::Cookie(name) => call.secret_header("cookie", &format!("{name}={secret}")),
+                CredentialLocation::Query(_) => call,
             };
         }
         call
@@ -146,7 +148,7 @@ impl Credentials {
         let Ok(mut parsed) = Url::parse(&url) else { return url };
         let mut any = false;
         for (way, secret) in self.ways(card) {
-            if let Way::Query(name) = way {
+            if let CredentialLocation::Query(name) = way {
                 parsed.query_pairs_mut().append_pair(&name, secret);
                 any = true;
             }
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn agent(urls: &[&str]) -> Vetted {
+    fn agent(urls: &[&str]) -> ValidatedCard {
         let interfaces: Vec<_> = urls
             .iter()
             .map(|url| json!({ "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }))
@@ -171,7 +173,7 @@ mod tests {
             "skills": [{ "id": "s", "name": "s", "description": "s", "tags": ["s"] }],
         });
         let spoken = crate::outbox::a2a::card::SPOKEN;
-        protocol::a2a::vetting::vet(&card, spoken, &|_| None).unwrap()
+        protocol::a2a::card_validation::validate(&card, spoken, &|_| None).unwrap()
     }
 
     #[test]

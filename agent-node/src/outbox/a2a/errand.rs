@@ -5,10 +5,13 @@ use super::{CallError, Events, Remote, hooks::Hooks, notes::Page};
 use crate::outbox::chance;
 use futures_util::StreamExt;
 use protocol::a2a::{
-    errand::{Bounds, End, Ending, Errand, Following, News, Unfit},
     event::{SendMessageResponse, StreamResponse},
     interaction::Mode,
     push::PushConfig,
+    remote_task::{
+        EventRefusal, RemoteTask, RemoteTaskEnd, RemoteTaskEvent, RemoteTaskLimits, RemoteTaskOutcome,
+        RemoteTaskTracker,
+    },
     request::{Configuration, SendMessage},
 };
 use std::time::{Duration, Instant};
@@ -25,18 +28,18 @@ const SILENT_POLLS: u32 = 20;
 pub async fn run(
     remote: Remote,
     key: String,
-    errand: Errand,
+    errand: RemoteTask,
     notes: Option<Page>,
     hooks: Option<Hooks>,
-    report: mpsc::Sender<News>,
-) -> End {
+    report: mpsc::Sender<RemoteTaskEvent>,
+) -> RemoteTaskEnd {
     let is_answer = errand.message.task_id.is_some();
     let known = match notes.as_ref().map(|notes| notes.known(&key)).transpose() {
         Ok(known) => known.flatten(),
-        Err(why) => return Following::new(None, is_answer).end(Ending::Failed, Some(why)),
+        Err(why) => return RemoteTaskTracker::new(None, is_answer).end(RemoteTaskOutcome::Failed, Some(why)),
     };
     let task = known.clone().or_else(|| errand.message.task_id.clone());
-    let following = Following::new(task.clone(), is_answer).within(remote.most());
+    let following = RemoteTaskTracker::new(task.clone(), is_answer).within(remote.most());
     let mut run = Run {
         hold: Hold { remote: Some(remote.clone()), notes: notes.clone(), task: task.clone() },
         remote,
@@ -61,29 +64,32 @@ pub async fn run(
         Ok(Err(error)) => run.following.end(ending(&error), Some(error.to_string())),
         Err(_) => {
             let why = format!("not done within its bounds, {} ms", whole.as_millis());
-            run.following.end(Ending::Timeout, Some(why))
+            run.following.end(RemoteTaskOutcome::Timeout, Some(why))
         }
     };
     run.hold.remote = None;
     let Some(task) = end.task_id.clone() else { return end };
     match end.how {
         // A later turn brings the answer, or the conversation ends and the task with it.
-        Ending::InputRequired | Ending::AuthRequired => {
+        RemoteTaskOutcome::InputRequired | RemoteTaskOutcome::AuthRequired => {
             if let Some(notes) = &run.notes {
                 notes.forget(&task).await;
                 notes.keep(&run.key, &task, &run.remote.vetted().card).await;
             }
         }
         // Nobody looks at it any more, so nobody should work at it.
-        Ending::Timeout | Ending::Unreachable | Ending::TooLarge | Ending::Malformed => {
+        RemoteTaskOutcome::Timeout
+        | RemoteTaskOutcome::Unreachable
+        | RemoteTaskOutcome::TooLarge
+        | RemoteTaskOutcome::Malformed => {
             give_up(run.remote.clone(), run.notes.clone(), task);
         }
-        Ending::Completed
-        | Ending::Failed
-        | Ending::Rejected
-        | Ending::Canceled
-        | Ending::Unauthenticated
-        | Ending::Refused => {
+        RemoteTaskOutcome::Completed
+        | RemoteTaskOutcome::Failed
+        | RemoteTaskOutcome::Rejected
+        | RemoteTaskOutcome::Canceled
+        | RemoteTaskOutcome::Unauthenticated
+        | RemoteTaskOutcome::Refused => {
             if let Some(notes) = &run.notes {
                 notes.forget(&task).await;
             }
@@ -92,13 +98,15 @@ pub async fn run(
     end
 }
 
-fn ending(error: &CallError) -> Ending {
+fn ending(error: &CallError) -> RemoteTaskOutcome {
     match error {
-        CallError::Away(_) | CallError::Later { .. } | CallError::Forbidden(_) => Ending::Unreachable,
-        CallError::Unauthenticated(_) => Ending::Unauthenticated,
-        CallError::Refused(_) => Ending::Refused,
-        CallError::TooLarge(_) => Ending::TooLarge,
-        CallError::Malformed(_) => Ending::Malformed,
+        CallError::Away(_) | CallError::Later { .. } | CallError::Forbidden(_) => {
+            RemoteTaskOutcome::Unreachable
+        }
+        CallError::Unauthenticated(_) => RemoteTaskOutcome::Unauthenticated,
+        CallError::Refused(_) => RemoteTaskOutcome::Refused,
+        CallError::TooLarge(_) => RemoteTaskOutcome::TooLarge,
+        CallError::Malformed(_) => RemoteTaskOutcome::Malformed,
     }
 }
 
@@ -124,7 +132,7 @@ pub fn give_up(remote: Remote, notes: Option<Page>, task: String) {
         return;
     }
     drop(runtime.spawn(async move {
-        for failures in 1..Bounds::default().attempts {
+        for failures in 1..RemoteTaskLimits::default().attempts {
             match remote.cancel(&task).await {
                 Err(error) if error.is_worth_another_try() => rest(failures, &error).await,
                 Err(error) => {
@@ -143,18 +151,18 @@ pub fn give_up(remote: Remote, notes: Option<Page>, task: String) {
 
 /// The pause after `failures` calls in a row came to nothing, the last for this reason.
 async fn rest(failures: u32, error: &CallError) {
-    tokio::time::sleep(Bounds::pause(failures, error.asked_pause(), chance())).await;
+    tokio::time::sleep(RemoteTaskLimits::pause(failures, error.asked_pause(), chance())).await;
 }
 
 struct Run {
     hold: Hold,
     remote: Remote,
     key: String,
-    errand: Errand,
+    errand: RemoteTask,
     notes: Option<Page>,
     hooks: Option<Hooks>,
-    report: mpsc::Sender<News>,
-    following: Following,
+    report: mpsc::Sender<RemoteTaskEvent>,
+    following: RemoteTaskTracker,
     /// How often anything new was heard.
     told: u64,
     /// Whether a restart would take it up where it is.
@@ -162,7 +170,7 @@ struct Run {
 }
 
 impl Run {
-    async fn begin(&mut self) -> Result<End, CallError> {
+    async fn begin(&mut self) -> Result<RemoteTaskEnd, CallError> {
         match self.errand.mode {
             Mode::Streaming => match self.open().await? {
                 Some(events) => self.listen(events).await,
@@ -177,7 +185,7 @@ impl Run {
     }
 
     /// Takes up a task that is known.
-    async fn follow(&mut self) -> Result<End, CallError> {
+    async fn follow(&mut self) -> Result<RemoteTaskEnd, CallError> {
         match self.errand.mode {
             Mode::Streaming => self.join_again().await,
             Mode::Sync | Mode::Polling | Mode::Webhook => self.poll().await,
@@ -201,7 +209,7 @@ impl Run {
     /// Whether a message that came to nothing is sent again. Work that another has bid for too is not waited for long while
     /// nobody is there to take it, or where one who is there asks for more time than that.
     fn may_try_again(&self, error: &CallError, attempt: u32, begun: Instant) -> bool {
-        let Errand { bounds, has_runner_up, message, .. } = &self.errand;
+        let RemoteTask { bounds, has_runner_up, message, .. } = &self.errand;
         let is_untaken = *has_runner_up && message.task_id.is_none();
         let waited = begun.elapsed() + error.asked_pause().unwrap_or_default();
         let may_wait = !is_untaken || waited < Duration::from_millis(bounds.reach_ms);
@@ -209,7 +217,7 @@ impl Run {
     }
 
     /// The same message again, under the same id, while nobody answers.
-    async fn send(&mut self, push: Option<PushConfig>) -> Result<Option<End>, CallError> {
+    async fn send(&mut self, push: Option<PushConfig>) -> Result<Option<RemoteTaskEnd>, CallError> {
         let request = self.request(push);
         let within = Duration::from_millis(self.errand.bounds.answer_ms);
         let (mut attempt, begun) = (0, Instant::now());
@@ -244,7 +252,7 @@ impl Run {
         }
     }
 
-    async fn listen(&mut self, events: Events) -> Result<End, CallError> {
+    async fn listen(&mut self, events: Events) -> Result<RemoteTaskEnd, CallError> {
         match self.read(events).await? {
             Some(end) => Ok(end),
             None if self.following.task_id().is_none() => {
@@ -255,7 +263,7 @@ impl Run {
     }
 
     /// Reads until the end, or until the stream breaks; a malformed event is the end of it.
-    async fn read(&mut self, mut events: Events) -> Result<Option<End>, CallError> {
+    async fn read(&mut self, mut events: Events) -> Result<Option<RemoteTaskEnd>, CallError> {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
@@ -274,7 +282,7 @@ impl Run {
     }
 
     /// Subscribes to the task, as often as its bounds allow without anything new; where it can't, looks.
-    async fn join_again(&mut self) -> Result<End, CallError> {
+    async fn join_again(&mut self) -> Result<RemoteTaskEnd, CallError> {
         let Some(task) = self.following.task_id().map(str::to_owned) else {
             return Err(CallError::Malformed("no task to follow".to_owned()));
         };
@@ -292,7 +300,7 @@ impl Run {
                     if idle >= IDLE_STREAMS {
                         return self.poll().await;
                     }
-                    tokio::time::sleep(Bounds::pause(idle + 1, None, chance())).await;
+                    tokio::time::sleep(RemoteTaskLimits::pause(idle + 1, None, chance())).await;
                 }
                 Err(error) if error.is_worth_another_try() => {
                     failures += 1;
@@ -312,13 +320,13 @@ impl Run {
         }
     }
 
-    async fn look(&mut self, task: &str) -> Result<Option<End>, CallError> {
+    async fn look(&mut self, task: &str) -> Result<Option<RemoteTaskEnd>, CallError> {
         let seen = self.remote.get(task).await;
-        drop(self.report.send(News::Polled).await);
+        drop(self.report.send(RemoteTaskEvent::Polled).await);
         self.hear(StreamResponse::Task(Box::new(seen?))).await
     }
 
-    async fn poll(&mut self) -> Result<End, CallError> {
+    async fn poll(&mut self) -> Result<RemoteTaskEnd, CallError> {
         let Some(task) = self.following.task_id().map(str::to_owned) else {
             return Err(CallError::Malformed("no task to look at".to_owned()));
         };
@@ -341,11 +349,11 @@ impl Run {
         }
         let why =
             format!("not done after it was looked at {} times, every {} ms", bounds.polls, bounds.poll_ms);
-        Ok(self.following.end(Ending::Timeout, Some(why)))
+        Ok(self.following.end(RemoteTaskOutcome::Timeout, Some(why)))
     }
 
     /// Waits to be called back; looks now and then, for a call that was lost.
-    async fn be_called(&mut self) -> Result<End, CallError> {
+    async fn be_called(&mut self) -> Result<RemoteTaskEnd, CallError> {
         let Some(hooks) = self.hooks.clone().filter(Hooks::can_be_called) else {
             return Err(CallError::Forbidden("nobody can call this node back".to_owned()));
         };
@@ -381,14 +389,14 @@ impl Run {
         }
     }
 
-    async fn hear(&mut self, event: StreamResponse) -> Result<Option<End>, CallError> {
+    async fn hear(&mut self, event: StreamResponse) -> Result<Option<RemoteTaskEnd>, CallError> {
         let (news, end) = self.following.hear(event).map_err(|unfit| match unfit {
-            Unfit::TooLarge(why) => CallError::TooLarge(why),
-            Unfit::Elsewhere(why) => CallError::Malformed(why),
+            EventRefusal::TooLarge(why) => CallError::TooLarge(why),
+            EventRefusal::Elsewhere(why) => CallError::Malformed(why),
         })?;
         for news in news {
             self.told += 1;
-            if let News::Began { task_id, .. } = &news {
+            if let RemoteTaskEvent::Began { task_id, .. } = &news {
                 self.hold.task = Some(task_id.clone());
             }
             self.note(end.is_some()).await;

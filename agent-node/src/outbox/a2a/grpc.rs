@@ -1,31 +1,26 @@
-//! A foreign agent over gRPC: what is asked goes out as protobuf, what comes of it is read as the ProtoJSON it stands for.
+//! A foreign agent over gRPC: JSON goes out as protobuf, and protobuf comes in as JSON.
 
 use super::{CallError, Events, away, read};
 use crate::{
     grpc::{
-        read::Read,
+        schema::{self, JsonCodec, ReadError},
         status::error_of,
-        wire::{self, a2a_service_client::A2aServiceClient},
     },
     outbox::outside::{self, Call, Outside},
 };
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use http_body_util::BodyExt as _;
 use hyper::{Request, Response};
-use prost::Message as _;
-use protocol::a2a::{
-    card::AgentInterface,
-    error::Kind,
-    request::{Operation, Request as Asked},
-};
+use protocol::a2a::{card::AgentInterface, error::Kind, request::Operation};
 use serde_json::Value;
 use std::{
     error::Error as _,
     task::{Context, Poll},
 };
-use tonic::{Code, Status, body::Body, codegen::Service};
+use tonic::{Code, Status, body::Body, client::Grpc, codegen::Service};
 
-/// The way to one agent: every call dressed alike, and through the one client for the outside.
+/// The way to one agent. Every call goes through [`Outside`], which checks the address where it connects; tonic's own
+/// channel would connect without that.
 #[derive(Clone)]
 struct Channel {
     outside: Outside,
@@ -56,25 +51,21 @@ impl Service<Request<Body>> for Channel {
     }
 }
 
-type Stub = A2aServiceClient<Channel>;
-
-async fn stub(outside: &Outside, call: Call, interface: &AgentInterface) -> Result<Stub, CallError> {
+async fn client(
+    outside: &Outside,
+    call: Call,
+    interface: &AgentInterface,
+) -> Result<Grpc<Channel>, CallError> {
     let base = outside.url_of(&interface.url).await.map_err(away)?;
     let channel = Channel { outside: outside.clone(), call, base };
-    Ok(A2aServiceClient::new(channel).max_decoding_message_size(outside.bounds().max_bytes))
+    Ok(Grpc::new(channel).max_decoding_message_size(outside.bounds().max_bytes))
 }
 
-fn asked(method: &str, params: Value) -> Result<Asked, CallError> {
-    let operation = Operation::from_name(method);
-    let operation = operation.ok_or_else(|| CallError::Forbidden(format!("no operation {method}")))?;
-    Asked::read(operation, params).map_err(|invalid| CallError::Forbidden(invalid.to_string()))
+fn operation(method: &str) -> Result<Operation, CallError> {
+    Operation::from_name(method).ok_or_else(|| CallError::Forbidden(format!("no operation {method}")))
 }
 
-fn never(method: &str) -> CallError {
-    CallError::Forbidden(format!("{method} is not asked of foreign agents like this"))
-}
-
-/// The result of `method`, asked with `params`.
+/// The result of `method` with `params`.
 pub(super) async fn call(
     outside: &Outside,
     call: Call,
@@ -83,36 +74,18 @@ pub(super) async fn call(
     params: Value,
 ) -> Result<Value, CallError> {
     let within = call.limit().unwrap_or(outside.bounds().answer);
-    let mut stub = stub(outside, call, interface).await?;
-    let answered = async {
-        match asked(method, params)? {
-            Asked::SendMessage(request) => {
-                one(stub.send_message(wire::SendMessageRequest::from(request)).await)
-            }
-            Asked::GetTask(request) => one(stub.get_task(wire::GetTaskRequest::from(request)).await),
-            Asked::CancelTask(request) => one(stub.cancel_task(wire::CancelTaskRequest::from(request)).await),
-            Asked::SendStreamingMessage(_)
-            | Asked::ListTasks(_)
-            | Asked::SubscribeToTask(_)
-            | Asked::CreateTaskPushNotificationConfig(_)
-            | Asked::GetTaskPushNotificationConfig(_)
-            | Asked::ListTaskPushNotificationConfigs(_)
-            | Asked::DeleteTaskPushNotificationConfig(_)
-            | Asked::GetExtendedAgentCard(_) => Err(never(method)),
-        }
-    };
+    let operation = operation(method)?;
+    let mut client = client(outside, call, interface).await?;
+    let codec = JsonCodec::of_client(operation, outside.bounds().max_bytes);
+    let answered = client.unary(tonic::Request::new(params), schema::path(operation), codec);
     match tokio::time::timeout(within, answered).await {
-        Ok(answer) => answer,
+        Ok(Ok(answer)) => Ok(answer.into_inner()),
+        Ok(Err(status)) => Err(failure(&status)),
         Err(_) => Err(CallError::Away("no answer in time".to_owned())),
     }
 }
 
-fn one<T: Read>(answer: Result<tonic::Response<T>, Status>) -> Result<Value, CallError> {
-    let read = answer.map_err(|status| refused(&status))?.into_inner().read();
-    read.map_err(|invalid| CallError::Malformed(invalid.to_string()))
-}
-
-/// The events of `method`, asked with `params`.
+/// The events of `method` with `params`.
 pub(super) async fn listen(
     outside: &Outside,
     call: Call,
@@ -120,52 +93,33 @@ pub(super) async fn listen(
     method: &str,
     params: Value,
 ) -> Result<Events, CallError> {
-    let mut stub = stub(outside, call, interface).await?;
-    let events = match asked(method, params)? {
-        Asked::SendStreamingMessage(request) => {
-            stub.send_streaming_message(wire::SendMessageRequest::from(request)).await
-        }
-        Asked::SubscribeToTask(request) => {
-            stub.subscribe_to_task(wire::SubscribeToTaskRequest::from(request)).await
-        }
-        Asked::SendMessage(_)
-        | Asked::GetTask(_)
-        | Asked::ListTasks(_)
-        | Asked::CancelTask(_)
-        | Asked::CreateTaskPushNotificationConfig(_)
-        | Asked::GetTaskPushNotificationConfig(_)
-        | Asked::ListTaskPushNotificationConfigs(_)
-        | Asked::DeleteTaskPushNotificationConfig(_)
-        | Asked::GetExtendedAgentCard(_) => return Err(never(method)),
-    };
-    let events = events.map_err(|status| refused(&status))?.into_inner();
-    let most = outside.bounds().max_stream_bytes;
-    Ok(stream::unfold(Some((events, 0)), move |open| async move {
-        let (mut events, so_far) = open?;
-        let event = match events.message().await {
-            Ok(event) => event?,
-            Err(status) => return Some((Err(refused(&status)), None)),
-        };
-        let so_far = so_far + event.encoded_len();
-        if so_far > most {
-            return Some((Err(away(outside::Error::TooLarge(most))), None));
-        }
-        let event = event.read().map_err(|invalid| CallError::Malformed(invalid.to_string()));
-        let event = event.and_then(read);
-        let next = event.is_ok().then_some((events, so_far));
-        Some((event, next))
+    let operation = operation(method)?;
+    let mut client = client(outside, call, interface).await?;
+    let codec = JsonCodec::of_client(operation, outside.bounds().max_stream_bytes);
+    let request = tonic::Request::new(params);
+    let events = client.server_streaming(request, schema::path(operation), codec).await;
+    let events = events.map_err(|status| failure(&status))?.into_inner();
+    Ok(stream::unfold(Some(events), |open| async move {
+        let mut events = open?;
+        let event = events.message().await.map_err(|status| failure(&status)).transpose()?.and_then(read);
+        let rest = event.is_ok().then_some(events);
+        Some((event, rest))
     })
     .boxed())
 }
 
-/// Why a call came to nothing.
-fn refused(status: &Status) -> CallError {
+/// Why a call failed.
+fn failure(status: &Status) -> CallError {
     let mut cause = status.source();
     while let Some(inner) = cause {
         if let Some(error) = inner.downcast_ref::<outside::Error>() {
             return away(error.clone());
         }
-        cause = inner.source();
+        match inner.downcast_ref() {
+            Some(ReadError::TooLarge(most)) => return away(outside::Error::TooLarge(*most)),
+            Some(ReadError::Malformed(why)) => return CallError::Malformed(why.clone()),
+            None => cause = inner.source(),
+        }
     }
     let error = error_of(status);
     let is_away = [Code::Unavailable, Code::DeadlineExceeded, Code::Cancelled, Code::Unknown];

@@ -4,7 +4,7 @@
 use crate::outbox::chance;
 use blackboard::store::{Batch, Filter, Key, Lane, Shared, Write};
 use protocol::{
-    a2a::{card::AgentCard, errand::Bounds},
+    a2a::{card::AgentCard, remote_task::RemoteTaskLimits},
     ids::{AgentId, ConversationId, Digest},
 };
 use serde::{Deserialize, Serialize};
@@ -94,8 +94,8 @@ impl Page {
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         drop(runtime.spawn(async move {
-            for failures in 1..Bounds::default().attempts {
-                tokio::time::sleep(Bounds::pause(failures, None, chance())).await;
+            for failures in 1..RemoteTaskLimits::default().attempts {
+                tokio::time::sleep(RemoteTaskLimits::pause(failures, None, chance())).await;
                 if let Some(rows) = self.rows() {
                     return end(notes(rows));
                 }
@@ -185,11 +185,7 @@ mod tests {
         }
     }
 
-    impl Store for Ailing {
-        fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
-            self.0.commit(lane, batch)
-        }
-
+    impl blackboard::store::Snapshot for Ailing {
         fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
             self.reads(|| self.0.latest(key))
         }
@@ -200,6 +196,12 @@ mod tests {
 
         fn head(&self) -> Revision {
             self.0.head()
+        }
+    }
+
+    impl Store for Ailing {
+        fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+            self.0.commit(lane, batch)
         }
 
         fn generation(&self) -> String {

@@ -1,6 +1,6 @@
 //! Names to addresses, of which only those that passed are handed out.
 
-use protocol::outside::Rules;
+use protocol::address_policy::AddressPolicy;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::{
     net::{IpAddr, SocketAddr},
@@ -15,13 +15,13 @@ pub(super) struct NotAllowed(pub(super) String);
 /// A resolver for one client.
 #[derive(Debug)]
 pub(super) struct Resolver {
-    rules: Arc<Rules>,
+    rules: Arc<AddressPolicy>,
     only_named: bool,
 }
 
 impl Resolver {
     /// `only_named` for a client without TLS: it goes only where the configuration says so.
-    pub(super) fn new(rules: Arc<Rules>, only_named: bool) -> Self {
+    pub(super) fn new(rules: Arc<AddressPolicy>, only_named: bool) -> Self {
         Self { rules, only_named }
     }
 }
@@ -48,7 +48,11 @@ pub(super) enum Astray {
 }
 
 /// The addresses of `host` that may be called.
-pub(super) async fn lead(rules: &Rules, host: &str, only_named: bool) -> Result<Vec<SocketAddr>, Astray> {
+pub(super) async fn lead(
+    rules: &AddressPolicy,
+    host: &str,
+    only_named: bool,
+) -> Result<Vec<SocketAddr>, Astray> {
     let found = tokio::net::lookup_host((host, 0)).await;
     let found: Vec<SocketAddr> = found.map_err(|error| Astray::Unknown(error.to_string()))?.collect();
     let mut refused = None;
@@ -67,7 +71,7 @@ pub(super) async fn lead(rules: &Rules, host: &str, only_named: bool) -> Result<
 }
 
 /// Whether `address` may be called, with TLS or (`only_named`) without; else the rest of a sentence about it.
-pub(super) fn judge(rules: &Rules, address: IpAddr, only_named: bool) -> Result<(), NotAllowed> {
+pub(super) fn judge(rules: &AddressPolicy, address: IpAddr, only_named: bool) -> Result<(), NotAllowed> {
     let how = "`mesh: { outside: { allow: [\u{2026}] } }` lets it be called";
     if let Err(what) = rules.judge(address) {
         return Err(NotAllowed(format!("is {what}; {how}")));

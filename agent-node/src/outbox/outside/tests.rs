@@ -47,7 +47,7 @@ fn allowing(nets: &[&str]) -> Outside {
         max_stream_bytes: 50_000,
         ..Bounds::default()
     };
-    Outside::new(Rules { allow }, bounds).unwrap()
+    Outside::new(AddressPolicy { allow }, bounds).unwrap()
 }
 
 fn get(url: String) -> Call {

@@ -1,14 +1,21 @@
-//! The text that Prometheus reads (exposition format 0.0.4), and the one list of what may stand in it.
+//! The list of metrics, and their text in the OpenMetrics format, which Prometheus reads.
 
-use super::Histogram;
-use std::sync::atomic::Ordering::Relaxed;
+use prometheus_client::{
+    encoding::text,
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+    },
+    registry::{self, Registry},
+};
 
 /// A metric's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
-    /// Only grows.
+    /// Never decreases.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
     /// Latencies, in seconds.
     Histogram,
@@ -27,16 +34,16 @@ impl Type {
 
 macro_rules! metrics {
     ($($name:ident = $text:literal, $kind:ident, $label:literal, $help:literal;)*) => {
-        /// A metric: what `GET /metrics` may show.
+        /// A metric of `GET /metrics`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        #[expect(missing_docs, reason = "each says what it is in its help text")]
+        #[expect(missing_docs, reason = "the help texts describe them")]
         pub enum Metric { $($name,)* }
 
         impl Metric {
             /// All of them.
             pub const ALL: &'static [Metric] = &[$(Metric::$name,)*];
 
-            /// Name, type, label (empty if it has none), and what it says.
+            /// Name, type, label (empty if it has none) and help text.
             pub fn describe(self) -> (&'static str, Type, &'static str, &'static str) {
                 match self { $(Self::$name => ($text, Type::$kind, $label, $help),)* }
             }
@@ -77,83 +84,95 @@ metrics! {
     RegistryAgents = "mesh_registry_agents", Gauge, "state", "Agents the registry of this process knows";
 }
 
-/// A page that is being written. A metric without a line of its own does not stand in it.
+/// The metrics of one answer to `GET /metrics`.
 #[derive(Default)]
-pub struct Page(String);
+pub struct Page(Registry);
+
+/// One value of a metric's label.
+type Label = [(&'static str, String); 1];
 
 impl Page {
-    /// Metrics with a label: one line for each value.
-    pub fn family(&mut self, metric: Metric, lines: impl IntoIterator<Item = (impl AsRef<str>, u64)>) {
-        let label = self.head(metric);
-        let name = metric.describe().0;
-        for (value, count) in lines {
-            self.line(&format!("{name}{{{label}=\"{}\"}} {count}", value.as_ref()));
+    /// Adds a metric that counts for itself.
+    pub fn add(&mut self, metric: Metric, value: impl registry::Metric) {
+        let (name, _, _, help) = metric.describe();
+        // The encoder appends `_total` to the names of counters.
+        self.0.register(name.trim_end_matches("_total"), help, value);
+    }
+
+    /// Adds a counter or gauge with a label: its value for each value of the label.
+    pub fn family(&mut self, metric: Metric, values: impl IntoIterator<Item = (impl Into<String>, u64)>) {
+        let (_, kind, label, _) = metric.describe();
+        let values = values.into_iter().map(|(value, count)| ([(label, value.into())], count));
+        if kind == Type::Counter {
+            let family = Family::<Label, Counter>::default();
+            for (label, count) in values {
+                family.get_or_create(&label).inc_by(count);
+            }
+            self.add(metric, family);
+        } else {
+            let family = Family::<Label, Gauge>::default();
+            for (label, count) in values {
+                family.get_or_create(&label).set(gauge(count));
+            }
+            self.add(metric, family);
         }
     }
 
-    /// A metric without one.
+    /// Adds a counter or gauge without a label.
     pub fn one(&mut self, metric: Metric, count: u64) {
-        self.head(metric);
-        self.line(&format!("{} {count}", metric.describe().0));
-    }
-
-    /// Latencies.
-    pub fn histogram(&mut self, metric: Metric, histogram: &Histogram) {
-        self.head(metric);
-        let (name, mut sum) = (metric.describe().0, 0);
-        for (at, count) in histogram.counts.iter().enumerate() {
-            sum += count.load(Relaxed);
-            let bound = histogram.bounds.get(at).map_or_else(|| "+Inf".to_owned(), |bound| seconds(*bound));
-            self.line(&format!("{name}_bucket{{le=\"{bound}\"}} {sum}"));
+        match metric.describe().1 == Type::Counter {
+            true => self.add(metric, ConstCounter::new(count)),
+            false => self.add(metric, ConstGauge::new(gauge(count))),
         }
-        self.line(&format!("{name}_sum {}", seconds(histogram.micros.load(Relaxed))));
-        self.line(&format!("{name}_count {sum}"));
     }
 
-    fn head(&mut self, metric: Metric) -> &'static str {
-        let (name, kind, label, help) = metric.describe();
-        self.line(&format!("# HELP {name} {help}\n# TYPE {name} {}", kind.word()));
-        label
-    }
-
-    fn line(&mut self, text: &str) {
-        self.0.push_str(text);
-        self.0.push('\n');
-    }
-
-    /// What was written.
+    /// The text.
     pub fn text(self) -> String {
-        self.0
+        let mut text = String::new();
+        // Writing to a `String` does not fail.
+        let _ = text::encode(&mut text, &self.0);
+        text
     }
 }
 
-fn seconds(micros: u64) -> String {
-    format!("{}", micros as f64 / 1_000_000.0)
+fn gauge(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::telemetry::meters::Meters;
-    use std::time::Duration;
+    use protocol::task::TaskState;
 
     #[test]
-    fn latencies_are_cumulative_and_counted_once() {
+    fn samples_have_the_names_of_the_list() {
         let meters = Meters::default();
-        for micros in [100, 250, 251, 4_000_000] {
-            meters.commit.took(Duration::from_micros(micros));
+        for seconds in [0.0001, 0.00025, 0.000251, 4.0] {
+            meters.commit.observe(seconds);
         }
+        meters.end(TaskState::Completed);
         let mut page = Page::default();
-        page.histogram(Metric::Commit, &meters.commit);
+        page.add(Metric::Commit, meters.commit.clone());
+        page.add(Metric::Ended, meters.ended.clone());
+        page.family(Metric::RegistryAgents, [("alive", 2)]);
+        page.family(Metric::Swept, [("records", 3)]);
+        page.one(Metric::Steps, 4);
+        page.one(Metric::Thinking, 5);
         let text = page.text();
         for line in [
-            "_bucket{le=\"0.00025\"} 2",
-            "_bucket{le=\"0.0005\"} 3",
-            "_bucket{le=\"+Inf\"} 4",
-            "_count 4",
-            "_sum 4.000601",
+            "mesh_step_commit_seconds_bucket{le=\"0.00025\"} 2",
+            "mesh_step_commit_seconds_bucket{le=\"0.0005\"} 3",
+            "mesh_step_commit_seconds_bucket{le=\"+Inf\"} 4",
+            "mesh_step_commit_seconds_count 4",
+            "mesh_tasks_ended_total{state=\"completed\"} 1",
+            "mesh_tasks_ended_total{state=\"failed\"} 0",
+            "mesh_registry_agents{state=\"alive\"} 2",
+            "mesh_retention_removed_total{kind=\"records\"} 3",
+            "mesh_steps_total 4",
+            "mesh_thinking 5",
         ] {
-            assert!(text.contains(line), "no {line} in {text}");
+            assert!(text.lines().any(|known| known == line), "no {line} in {text}");
         }
     }
 

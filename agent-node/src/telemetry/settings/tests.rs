@@ -10,7 +10,8 @@ fn read(variables: &[(&str, &str)]) -> Result<Settings, String> {
 
 #[test]
 fn the_standards_variables_say_where_spans_go_and_how() {
-    assert_eq!(read(&[]).unwrap(), Settings::default());
+    let defaults = read(&[]).unwrap();
+    assert!(defaults.export.is_none() && defaults.warnings.is_empty());
     assert_eq!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).unwrap().export, None);
     let settings = read(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318/"),
@@ -33,7 +34,7 @@ fn the_standards_variables_say_where_spans_go_and_how() {
     let said = "a=b, c=, d=%20x%2Cy";
     let named = [at, ("OTEL_RESOURCE_ATTRIBUTES", said), ("OTEL_BSP_MAX_QUEUE_SIZE", "65536")];
     let named = read(&named).unwrap();
-    assert_eq!(named.queue.most, 65_536);
+    assert_eq!(named.queue.capacity, 65_536);
     assert_eq!(named.export.unwrap().attributes["d"], " x,y");
     for odd in [
         ("OTEL_EXPORTER_OTLP_HEADERS", "a=b"),
@@ -43,7 +44,7 @@ fn the_standards_variables_say_where_spans_go_and_how() {
         ("OTEL_PROPAGATORS", "baggage"),
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"),
     ] {
-        let said = read(&[odd]).unwrap().odd;
+        let said = read(&[odd]).unwrap().warnings;
         assert!(matches!(said.as_slice(), [line] if line.contains(odd.0)), "{said:?}");
     }
     let settings = read(&[
@@ -98,10 +99,10 @@ fn what_is_wrong_is_said_in_one_line_that_names_the_variable() {
 fn a_certificate_for_a_receiver_that_shows_none_is_odd() {
     let files = [("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"), ("OTEL_PROPAGATORS", "tracecontext,baggage")];
     let at = |url| [&[("OTEL_EXPORTER_OTLP_ENDPOINT", url)][..], &files].concat();
-    let said = read(&at("http://h")).unwrap().odd;
+    let said = read(&at("http://h")).unwrap().warnings;
     assert!(matches!(said.as_slice(), [line] if line.contains("OTEL_EXPORTER_OTLP_CERTIFICATE")), "{said:?}");
     let settings = read(&at("https://h")).unwrap();
-    assert_eq!(settings.odd, [""; 0]);
+    assert_eq!(settings.warnings, [""; 0]);
     assert_eq!(settings.export.unwrap().pems.names().collect::<Vec<_>>(), ["OTEL_EXPORTER_OTLP_CERTIFICATE"]);
 }
 

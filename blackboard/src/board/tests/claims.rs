@@ -64,7 +64,7 @@ async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epo
         (told[1].signal.from.as_str(), &told[1].signal.refs["formerHolder"]),
         (access::BOARD, &"b-1".into())
     );
-    assert_eq!(told[1].signal.refs[signals::PUBLISHER], "planner");
+    assert_eq!(told[1].signal.refs[protocol::signal::PUBLISHER], "planner");
     let second = board.claim(&agent("b-2"), &task, &two, lease).await.unwrap();
     assert!(second.epoch > first.epoch);
     for late in [

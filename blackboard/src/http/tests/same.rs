@@ -51,7 +51,7 @@ async fn script(board: &Blackboard) -> Vec<String> {
     ]);
     let only = Selector { types: vec!["task.*".into()], ..Selector::default() };
     let page = board.read(&by, &only, None, 3).await.unwrap();
-    let of = |posted: &protocol::signal::Posted| format!("{} {}", posted.revision, posted.signal.kind);
+    let of = |posted: &protocol::signal::SignalRecord| format!("{} {}", posted.revision, posted.signal.kind);
     said.push(format!("{:?} {}", page.signals.iter().map(of).collect::<Vec<_>>(), page.next));
     let rest = board.read(&by, &only, Some(page.next), 100).await.unwrap();
     said.push(format!("{:?} {}", rest.signals.iter().map(of).collect::<Vec<_>>(), rest.next));

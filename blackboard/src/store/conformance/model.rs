@@ -31,7 +31,6 @@ impl Model {
             let (key, holds): (_, &dyn Fn(Revision) -> bool) = match expectation {
                 Expectation::Absent(key) => (key, &|actual| actual == 0),
                 Expectation::At(key, revision) => (key, &|actual| actual == *revision),
-                Expectation::Beyond(key, revision) => (key, &|actual| actual > *revision),
             };
             if !holds(self.actual(key)) {
                 return Err((key.clone(), self.actual(key)));
@@ -87,7 +86,6 @@ fn batches() -> impl Strategy<Value = Batch> {
     let expectation = prop_oneof![
         any().prop_map(Expectation::Absent),
         (any(), 0..40_u64).prop_map(|(key, revision)| Expectation::At(key, revision)),
-        (any(), 0..40_u64).prop_map(|(key, revision)| Expectation::Beyond(key, revision)),
     ];
     (proptest::collection::vec(write, 0..5), proptest::collection::vec(expectation, 0..2))
         .prop_map(|(writes, expectations)| Batch { writes, expectations })

@@ -33,7 +33,7 @@ impl Conditional {
             }
             match expectation {
                 Expectation::Absent(_) => pairs.push((at, written)),
-                Expectation::At(_, 0) | Expectation::Beyond(..) => {}
+                Expectation::At(_, 0) => {}
                 Expectation::At(..) if replacing.is_none() => replacing = Some((at, written)),
                 Expectation::At(..) => {}
             }

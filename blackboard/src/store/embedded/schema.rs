@@ -8,24 +8,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-/// The format that this program writes; an older program refuses it. In format 1 the state's rows lay in the order of
-/// their keys, each in a page of its own place: see [`of_format_1`].
-const FORMAT: u32 = 2;
+/// The format that this program writes and reads. Formats 1 and 2 are the first version's: their records mean other things.
+const FORMAT: u32 = 3;
 
 /// The writer copies the write-ahead log into the file each time it has grown by this much: often enough that this takes
 /// some milliseconds only.
 const CHECKPOINT_PAGES: u32 = 2000;
 
+/// Rows of the state lie in the order in which they came, so that those of one commit share their pages; only their keys
+/// are sorted.
 const TABLES: &str = "
     CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, generation TEXT NOT NULL);
     CREATE TABLE topics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, class INTEGER NOT NULL, floor INTEGER NOT NULL);
     CREATE TABLE log (rev INTEGER PRIMARY KEY, topic INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL);
     CREATE INDEX log_topic ON log (topic);
     CREATE INDEX log_key ON log (key);
-    CREATE TABLE floors (key TEXT PRIMARY KEY, floor INTEGER NOT NULL) WITHOUT ROWID;";
-
-/// Rows lie in the order in which they came, so that those of one commit share their pages; only their keys are sorted.
-const STATE: &str = "
+    CREATE TABLE floors (key TEXT PRIMARY KEY, floor INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE state (id INTEGER PRIMARY KEY, key TEXT NOT NULL, rev INTEGER NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL);
     CREATE UNIQUE INDEX state_key ON state (key);";
 
@@ -40,14 +38,18 @@ pub enum OpenError {
         /// The process that holds it.
         pid: String,
     },
-    /// A newer program wrote it.
-    #[error("the store in {} has format {found}, this program knows formats up to {known}", file(dir).display())]
-    Newer {
+    /// An older or a newer version wrote it.
+    #[error(
+        "the store in {} has format {found}, this version reads format {known}: {}",
+        file(dir).display(),
+        if found < known { "use another data directory, or empty this one with `mesh reset`" } else { "use the version that wrote it" }
+    )]
+    OtherFormat {
         /// Which directory.
         dir: PathBuf,
         /// The format found there.
         found: u32,
-        /// The newest format known here.
+        /// The format known here.
         known: u32,
     },
     /// Another program wrote it.
@@ -150,15 +152,15 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(damaged)?;
     let foreign = |why: &str| OpenError::Foreign { file: file(dir), found: version, why: why.to_owned() };
     let found = u32::try_from(version).map_err(|_| foreign("no format is below 0"))?;
-    if found > FORMAT {
-        return Err(OpenError::Newer { dir: dir.to_owned(), found, known: FORMAT });
-    }
     let tables = tables(&connection).map_err(damaged)?;
     match found {
         0 if tables.is_empty() => {}
         0 => return Err(foreign(&format!("tables that are not ours ({})", tables.join(", ")))),
-        _ if tables.iter().any(|table| table == "meta") => {}
-        _ => return Err(foreign("without our tables")),
+        1..=FORMAT if !tables.iter().any(|table| table == "meta") => {
+            return Err(foreign("without our tables"));
+        }
+        FORMAT => {}
+        _ => return Err(OpenError::OtherFormat { dir: dir.to_owned(), found, known: FORMAT }),
     }
     let opened = prepare(connection, found, options).map_err(damaged)?;
     if fresh {
@@ -204,13 +206,9 @@ fn prepare(connection: Connection, found: u32, options: &Options) -> rusqlite::R
         let generation = uuid::Uuid::now_v7().simple().to_string();
         connection.execute_batch("BEGIN IMMEDIATE")?;
         connection.execute_batch(TABLES)?;
-        connection.execute_batch(STATE)?;
         connection.execute("INSERT INTO meta (id, revision, generation) VALUES (1, 0, ?)", [generation])?;
         connection.pragma_update(None, "user_version", FORMAT)?;
         connection.execute_batch("COMMIT")?;
-    }
-    if found == 1 {
-        of_format_1(&connection)?;
     }
     let meta = connection
         .query_row("SELECT revision, generation FROM meta", [], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -218,19 +216,6 @@ fn prepare(connection: Connection, found: u32, options: &Options) -> rusqlite::R
     let (revision, generation) = meta.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     let topics = topics(&connection)?;
     Ok(Opened { connection, revision, generation, topics })
-}
-
-/// Brings the state of format 1 into today's table, at once or not at all.
-fn of_format_1(connection: &Connection) -> rusqlite::Result<()> {
-    let all = connection.unchecked_transaction()?;
-    all.execute_batch("ALTER TABLE state RENAME TO state_1")?;
-    all.execute_batch(STATE)?;
-    all.execute_batch(
-        "INSERT INTO state (key, rev, value, crc) SELECT key, rev, value, crc FROM state_1 ORDER BY rev;
-         DROP TABLE state_1",
-    )?;
-    all.pragma_update(None, "user_version", FORMAT)?;
-    all.commit()
 }
 
 fn topics(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Topic>> {

@@ -139,8 +139,6 @@ impl<'c> Transaction<'c> {
                 Expectation::At(_, at) => {
                     self.update.execute(params![revision, &value[..], crc, text, at])?
                 }
-                // None of these is made the condition of a write.
-                Expectation::Beyond(..) => 0,
             };
             if changed == 0 {
                 for (_, inserted) in these.0.iter().take(done) {

@@ -51,16 +51,16 @@ fn a_signed_card_holds_however_its_members_stand_and_breaks_with_any_change() {
     assert!(verify(&card, &keys).is_ok());
 
     card["name"] = json!("Weather!");
-    assert_eq!(verify(&card, &keys), Err(vec![Doubt::Forged(key().public().kid().to_owned())]));
+    assert_eq!(verify(&card, &keys), Err(vec![CardSignatureError::Forged(key().public().kid().to_owned())]));
 }
 
 #[test]
 fn every_doubt_has_its_name() {
     let keys = [key().public().clone()];
-    assert_eq!(verify(&card(), &keys), Err(vec![Doubt::Unsigned]));
+    assert_eq!(verify(&card(), &keys), Err(vec![CardSignatureError::Unsigned]));
     let stranger = SigningKey::from_seed(&[8; 32]);
     let doubts = verify(&signed(&card()), &[stranger.public().clone()]).unwrap_err();
-    assert!(matches!(doubts[..], [Doubt::UnknownKey(_)]), "{doubts:?}");
+    assert!(matches!(doubts[..], [CardSignatureError::UnknownKey(_)]), "{doubts:?}");
     let with = |header: Value| {
         let mut card = signed(&card());
         card["signatures"][0]["protected"] = json!(URL_SAFE_NO_PAD.encode(header.to_string()));
@@ -81,7 +81,7 @@ fn every_doubt_has_its_name() {
     for broken in [json!({}), json!({ "protected": "!", "signature": "AA" }), json!(null)] {
         let mut card = card();
         card["signatures"] = json!([broken]);
-        assert!(matches!(verify(&card, &keys).unwrap_err()[..], [Doubt::Malformed(_)]));
+        assert!(matches!(verify(&card, &keys).unwrap_err()[..], [CardSignatureError::Malformed(_)]));
     }
     // One that holds is enough, whatever stands beside it.
     let mut rotated = signed(&card());

@@ -4,8 +4,8 @@ use super::{
     Cursor, Page,
     outline::{Audience, Outline, Wanted},
 };
-use crate::conversation::{record::keys, spill};
 use blackboard::store::{Error, MOST_READ, Revision, Store};
+use engine::{content, records::keys};
 use protocol::{
     ids::{AgentId, TaskId},
     principal::Principal,
@@ -146,7 +146,7 @@ impl Order {
             after = last;
             let is_last = page.len() < PAGE;
             for record in page {
-                let row = self.row(&spill::outline(&record.value)?, record.revision);
+                let row = self.row(&content::outline(&record.value)?, record.revision);
                 bytes += row.name.bytes();
                 fresh.push(row);
             }

@@ -73,11 +73,7 @@ impl Counting {
     }
 }
 
-impl Store for Counting {
-    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
-        self.0.commit(lane, batch)
-    }
-
+impl blackboard::store::Snapshot for Counting {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         self.0.latest(key)
     }
@@ -90,6 +86,12 @@ impl Store for Counting {
 
     fn head(&self) -> Revision {
         self.0.head()
+    }
+}
+
+impl Store for Counting {
+    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+        self.0.commit(lane, batch)
     }
 
     fn generation(&self) -> String {

@@ -1,8 +1,8 @@
 //! A server on a port of its own, with handlers that misbehave on demand, and a client that writes raw bytes.
 
 use crate::http::{
-    edge::{Auth, Edge, stop_counting},
-    server::{Front, server},
+    edge::{Auth, Edge, Front, stop_counting},
+    server::server,
 };
 use actix_web::{
     HttpRequest, HttpResponse,

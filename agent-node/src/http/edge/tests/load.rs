@@ -1,5 +1,5 @@
 use super::harness::{PATIENCE, front, refused, serve};
-use crate::http::server::Front;
+use crate::http::edge::Front;
 use protocol::limits::Limits;
 
 fn narrow() -> Front {

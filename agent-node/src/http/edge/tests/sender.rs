@@ -1,11 +1,8 @@
 use super::harness::{Reply, Served, front, refused, secret, serve, serve_on, signer};
-use crate::http::{
-    edge::{Auth, LocalCallers},
-    server::Front,
-};
+use crate::http::edge::{Auth, Front, LocalCallers};
 use protocol::{
     ids::{AgentId, Digest},
-    signature::{Parts, Secret, Signer},
+    signature::{Secret, SignedParts, Signer},
 };
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,7 +12,7 @@ fn now() -> u64 {
 
 /// The headers of a request that `signer` sends to `recipient`.
 fn signed(signer: &Signer, path: &str, recipient: &str, body: &[u8], at: u64) -> String {
-    let parts = Parts {
+    let parts = SignedParts {
         method: "POST",
         path_and_query: path,
         recipient,

@@ -40,7 +40,7 @@ fn a_body_that_drips_is_cut() {
 fn a_body_at_the_least_rate_is_cut_at_its_deadline() {
     let front = front();
     let limits = protocol::limits::Limits { body_ms: 400, ..front.limits.clone() };
-    let served = serve(crate::http::server::Front { limits, min_body_rate: 10, ..front });
+    let served = serve(crate::http::edge::Front { limits, min_body_rate: 10, ..front });
     let mut peer = served.peer();
     peer.write(HEAD);
     peer.write(&[b' '; 100]);

@@ -1,8 +1,10 @@
 //! A message too large to be posted: its sender has put the payload here as an artifact, and the message names it by
 //! digest. It is put in its place before anything looks at the message.
 
-use super::super::{Local, Node};
-use crate::artifacts;
+use crate::{
+    artifacts,
+    http::node_state::{HostedAgent, Node},
+};
 use actix_web::HttpRequest;
 use protocol::{
     envelope::{PAYLOAD_REF, payload_ref},
@@ -14,7 +16,7 @@ use serde_json::Value;
 
 /// A payload that came ahead of its message.
 pub(super) struct Carried {
-    local: Local,
+    local: HostedAgent,
     digest: Digest,
     by: Principal,
 }
@@ -52,7 +54,7 @@ impl Carried {
     pub(super) fn let_go(self) {
         let Self { local, digest, by } = self;
         actix_web::rt::spawn(async move {
-            if let Err(error) = artifacts::let_go(local.store.as_ref(), &local.id, &digest, &by).await {
+            if let Err(error) = artifacts::release(local.store.as_ref(), &local.id, &digest, &by).await {
                 tracing::debug!(agent = %local.id, %digest, %error, "a payload that was carried is kept for its time");
             }
         });

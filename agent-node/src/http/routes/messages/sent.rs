@@ -1,9 +1,9 @@
 //! `GET /a2a/messages/{id}`: what became of a message, for whoever sent it.
 
-use super::super::{Local, Node, id};
+use super::super::id;
 use crate::{
-    agent::{IsPending, store_problem},
-    conversation::record::{Receipt, keys},
+    agent::IsPending,
+    http::node_state::{HostedAgent, Node},
     tasks,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -11,6 +11,7 @@ use blackboard::{
     refusal::Refusal,
     store::{Filter, Record},
 };
+use engine::records::{Receipt, keys};
 use protocol::{
     ids::{AgentId, MessageId},
     principal::Principal,
@@ -93,10 +94,10 @@ fn recorded(
 }
 
 /// The newest of the receipts that `those` admits, newest first: as many as are told of.
-fn newest(local: &Local, those: &Filter) -> Result<VecDeque<Record>, Problem> {
+fn newest(local: &HostedAgent, those: &Filter) -> Result<VecDeque<Record>, Problem> {
     let (mut found, mut after) = (VecDeque::new(), 0);
     loop {
-        let page = local.store.read(those, after, PAGE).map_err(|error| store_problem(&error))?;
+        let page = local.store.read(those, after, PAGE).map_err(Problem::from)?;
         let is_last = page.len() < PAGE;
         for record in page {
             after = record.revision;
@@ -110,10 +111,9 @@ fn newest(local: &Local, those: &Filter) -> Result<VecDeque<Record>, Problem> {
 }
 
 /// All there is to tell of one.
-fn told(local: &Local, record: &Record, message: &MessageId) -> Result<Value, Problem> {
+fn told(local: &HostedAgent, record: &Record, message: &MessageId) -> Result<Value, Problem> {
     let receipt = parsed(record)?;
-    let outcome =
-        tasks::reply(local.store.as_ref(), &local.id, &receipt).map_err(|error| store_problem(&error))?;
+    let outcome = tasks::reply(local.store.as_ref(), &local.id, &receipt).map_err(Problem::from)?;
     Ok(json!({
         "messageId": message,
         "accepted": true,
@@ -128,7 +128,7 @@ fn told(local: &Local, record: &Record, message: &MessageId) -> Result<Value, Pr
 }
 
 /// What it takes to ask for another one.
-fn named(local: &Local, record: &Record) -> Result<Value, Problem> {
+fn named(local: &HostedAgent, record: &Record) -> Result<Value, Problem> {
     let receipt = parsed(record)?;
     Ok(json!({
         "recipient": local.id,

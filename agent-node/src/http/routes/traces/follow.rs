@@ -2,9 +2,9 @@
 
 use super::{Missing, Part, opened_by, reactions};
 use crate::{
-    agent::{steps, store_problem},
-    http::routes::{Local, Node},
-    telemetry::{capture::Capture, names as n, span::Span, story},
+    http::node_state::{HostedAgent, Node},
+    journal::steps,
+    telemetry::{capture::Capture, names as n, span::Span, span_builder},
 };
 use actix_web::web;
 use blackboard::wire::Call;
@@ -53,7 +53,7 @@ fn asked(me: &AgentId, span: &Span) -> Option<Asked> {
 /// The spans of a conversation, and of all that it led to.
 pub(super) fn follow<'a>(
     node: &'a Node,
-    local: &'a Local,
+    local: &'a HostedAgent,
     conversation: ConversationId,
     depth: u32,
 ) -> LocalBoxFuture<'a, Result<Part, Problem>> {
@@ -61,11 +61,12 @@ pub(super) fn follow<'a>(
         let (store, me, id) = (local.store.clone(), local.id.clone(), conversation);
         let read = web::block(move || {
             let steps = steps(store.as_ref(), &me, &id)?;
-            let told = story::of(&me, &id, &steps, &Capture::default()).into_iter().map(|told| told.span);
-            Ok(told.chain(story::offers(&me, &id, &steps, &Capture::default())).collect())
+            let built = span_builder::build(&me, &id, &steps, &Capture::default()).into_iter();
+            let bids = span_builder::bids_in_journal(&me, &id, &steps, &Capture::default());
+            Ok(built.map(|built| built.span).chain(bids).collect())
         });
         let told = read.await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
-        let told = told.map_err(|error: blackboard::store::Error| store_problem(&error))?;
+        let told = told.map_err(|error: blackboard::store::Error| Problem::from(error))?;
         let mut part = Part { spans: told, missing: Vec::new() };
         let asked: Vec<_> = part.spans.iter().filter_map(|span| asked(&local.id, span)).collect();
         let published: Vec<_> = part.spans.iter().filter_map(reactions::published).collect();
@@ -88,7 +89,7 @@ pub(super) fn follow<'a>(
     })
 }
 
-async fn part_of(node: &Node, local: &Local, asked: &Asked, depth: u32) -> Result<Part, Problem> {
+async fn part_of(node: &Node, local: &HostedAgent, asked: &Asked, depth: u32) -> Result<Part, Problem> {
     if depth == 0 {
         return Err(Problem::new(Reason::TooManyHops, format!("more than {DEEPEST} agents deep")));
     }
@@ -99,7 +100,7 @@ async fn part_of(node: &Node, local: &Local, asked: &Asked, depth: u32) -> Resul
             None => Err(Problem::new(Reason::MessageNotFound, format!("{} has not taken it", asked.to))),
         };
     }
-    let crate::peers::Whereabouts::At(endpoint) = node.peers.whereabouts(&asked.to) else {
+    let engine::Whereabouts::At(endpoint) = node.peers.whereabouts(&asked.to) else {
         return Err(Problem::new(Reason::AgentNotFound, format!("{} is not there", asked.to)));
     };
     let url = format!("{endpoint}{}/{}/trace?depth={}", routes::MESSAGES, asked.message, depth - 1);

@@ -1,4 +1,4 @@
-//! What a signal set off: each agent that follows its type is asked what it did because of it, once for all signals of a
+//! What a signal set off: each agent that follows its type is asked what it did because use of it, once for all signals of a
 //! conversation.
 //!
 //! The board does not know who reacted. Cards say who follows what; an agent keeps, as long as its journals, which
@@ -9,14 +9,13 @@ use super::{
     follow::{DEEPEST, follow, patience},
 };
 use crate::{
-    agent::store_problem,
-    conversation::record::{Reacted, keys},
-    http::routes::{Local, Node},
-    peers::Whereabouts,
+    http::node_state::{HostedAgent, Node},
     telemetry::{names as n, span::Span},
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::{refusal::Refusal, wire::Call};
+use engine::Whereabouts;
+use engine::records::{ReactionReceipt, keys};
 use futures_util::future::{join, join_all};
 use protocol::{
     card::Card,
@@ -99,7 +98,7 @@ fn hex(text: &str, digits: usize) -> Option<&str> {
 }
 
 /// What was set off by what `local` has `published`, wherever.
-pub(super) async fn of(node: &Node, local: &Local, published: &[Published<'_>], depth: u32) -> Part {
+pub(super) async fn of(node: &Node, local: &HostedAgent, published: &[Published<'_>], depth: u32) -> Part {
     let mut part = Part::default();
     let (asked, beyond) = published.split_at(published.len().min(MOST_SIGNALS));
     if let Some(first) = beyond.first() {
@@ -160,7 +159,7 @@ impl<'a> Follower<'a> {
         part.unwrap_or_else(|problem| self.missed(problem.message))
     }
 
-    async fn elsewhere(&self, node: &Node, local: &Local, depth: u32) -> Part {
+    async fn elsewhere(&self, node: &Node, local: &HostedAgent, depth: u32) -> Part {
         let agent = &self.agent;
         let Whereabouts::At(endpoint) = node.peers.whereabouts(agent) else {
             return self.missed(format!("{agent}, which follows {}, is not there", self.first.kind));
@@ -183,7 +182,7 @@ fn missing(agent: &AgentId, of: &Published<'_>, why: String) -> Missing {
 /// What `local` did because of signals of `by`.
 async fn here(
     node: &Node,
-    local: &Local,
+    local: &HostedAgent,
     trace: u128,
     under: &[Option<u64>],
     by: &Principal,
@@ -201,7 +200,7 @@ async fn here(
 /// The conversations of `local` that signals of `by` opened. A name on the board that is no agent's is a user's label.
 fn opened_by(
     node: &Node,
-    local: &Local,
+    local: &HostedAgent,
     trace: u128,
     under: Option<u64>,
     by: &Principal,
@@ -209,11 +208,11 @@ fn opened_by(
     let found = local
         .store
         .read(&keys::reactions(&local.id, trace, under), 0, MOST_SIGNALS)
-        .map_err(|error| store_problem(&error))?;
+        .map_err(Problem::from)?;
     let is_agent = |from: &AgentId| node.agents.contains_key(from) || node.peers.knows(from);
     let mut conversations = Vec::new();
     for record in found {
-        let reacted: Reacted = serde_json::from_slice(&record.value)
+        let reacted: ReactionReceipt = serde_json::from_slice(&record.value)
             .map_err(|error| Problem::new(Reason::Internal, format!("a record can't be read: {error}")))?;
         let is_theirs = match by {
             Principal::Agent(agent) => *agent == reacted.from,

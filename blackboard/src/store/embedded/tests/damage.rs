@@ -97,8 +97,11 @@ fn a_store_of_a_newer_format_is_refused_and_both_are_named() {
     on.pragma_update(None, "user_version", 77).unwrap();
     drop(on);
     let error = super::super::open(dir.path(), Options::default()).map(drop).unwrap_err();
-    assert!(matches!(error, OpenError::Newer { found: 77, known: 2, .. }), "{error}");
-    assert!(error.to_string().contains("format 77") && error.to_string().contains("up to 2"), "{error}");
+    assert!(matches!(error, OpenError::OtherFormat { found: 77, known: 3, .. }), "{error}");
+    assert!(
+        error.to_string().contains("format 77") && error.to_string().contains("reads format 3"),
+        "{error}"
+    );
 }
 
 #[test]

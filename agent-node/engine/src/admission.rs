@@ -1,0 +1,170 @@
+//! A message comes in: is it for this agent, was it here before, which conversation is it for? It is answered once, when
+//! what it says is durable.
+
+use crate::{
+    Ack, IncomingMessage, Observation, ReplyTo,
+    agent::{Agent, Cx},
+    faults::{self, Fault},
+    records::{Receipt, keys},
+};
+use protocol::{
+    ids::Address,
+    message::Payload,
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+use store_types::Key;
+
+impl Agent {
+    /// Takes a message in, or refuses it.
+    pub(crate) fn take_message(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Cx<'_>) {
+        #[cfg(feature = "planted-faults")]
+        crate::faults::panic_over_message_if_asked();
+        let (kind, duplicates) = (message.envelope.kind(), self.counts.duplicates);
+        let id = message.envelope.message_id.clone();
+        let trace = message.trace.as_ref().map(|trace| trace.trace());
+        match self.admit(message, reply, cx) {
+            Ok(()) if self.counts.duplicates > duplicates => cx.observe(Observation::Duplicate),
+            Ok(()) => cx.observe(Observation::Taken(kind)),
+            Err(problem) => {
+                self.counts.refused += 1;
+                cx.observe(Observation::Refused(problem.reason));
+                let reason = problem.reason.code();
+                tracing::info!(agent = %self.me, message = %id, kind = kind.wire(), trace, reason, "a message was refused");
+                cx.reply(reply, Err(problem));
+            }
+        }
+    }
+
+    fn admit(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Cx<'_>) -> Result<(), Problem> {
+        self.check_recipient(&message)?;
+        self.check_sender(&message, cx)?;
+        if message.envelope.kind().is_best_effort() {
+            self.check_time(&message, cx)?;
+            return self.take_best_effort(message, reply, cx);
+        }
+        let envelope = &message.envelope;
+        let key = keys::receipt(&self.me, &envelope.message_id, &message.by, &envelope.from_agent_id);
+        if self.is_repeat(&key, &message, reply, cx)? {
+            self.counts.duplicates += 1;
+            return Ok(());
+        }
+        self.check_time(&message, cx)?;
+        self.check_path(&message)?;
+        self.route(message, key, reply, cx)
+    }
+
+    fn check_recipient(&self, message: &IncomingMessage) -> Result<(), Problem> {
+        match &message.envelope.to_agent_id {
+            Address::Agent(id) if *id != self.me => {
+                Err(Problem::new(Reason::AgentNotFound, format!("this is {}, not {id}", self.me)))
+            }
+            Address::Agent(_) | Address::Capability(_) => Ok(()),
+        }
+    }
+
+    /// Whether it is not too late, neither for the message nor for this agent. What was taken in time stays taken, so a
+    /// repeat is recognised before.
+    fn check_time(&self, message: &IncomingMessage, cx: &Cx<'_>) -> Result<(), Problem> {
+        let envelope = &message.envelope;
+        let is_self = message.by.agent() == Some(&self.me);
+        if self.is_draining && !is_self && opens(&envelope.payload) {
+            return Err(Problem::new(Reason::Draining, format!("{} is leaving", self.me)));
+        }
+        match envelope.expires_at {
+            Some(expires) if expires <= cx.wall() => {
+                Err(Problem::new(Reason::Expired, format!("expiresAt {expires} has passed")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An agent's name needs that agent's signature; a user may use any label that is no agent's.
+    fn check_sender(&self, message: &IncomingMessage, cx: &Cx<'_>) -> Result<(), Problem> {
+        let from = &message.envelope.from_agent_id;
+        match &message.by {
+            Principal::Agent(id) if id == from => Ok(()),
+            Principal::Agent(id) => Err(Problem::new(
+                Reason::SenderNotProven,
+                format!("fromAgentId is {from}, the signature is {id}'s"),
+            )),
+            Principal::User(_) if *from == self.me || cx.world.directory().knows(from) => Err(Problem::new(
+                Reason::SenderNotProven,
+                format!("{from} is a registered agent; its messages carry its signature"),
+            )),
+            Principal::User(_) => Ok(()),
+        }
+    }
+
+    fn check_path(&self, message: &IncomingMessage) -> Result<(), Problem> {
+        let envelope = &message.envelope;
+        let is_self = message.by.agent() == Some(&self.me);
+        let path =
+            if let Payload::Award(award) = &envelope.payload { &award.task.path } else { &envelope.path };
+        if path.contains(&self.me) && !is_self {
+            let way: Vec<_> = path.iter().map(|id| id.as_str()).collect();
+            let message = format!("{} is already on the path: {}", self.me, way.join(" → "));
+            return Err(Problem::new(Reason::DelegationLoop, message));
+        }
+        let limit = self.config.limits.max_hops;
+        if path.len() >= limit {
+            let message = format!("{} hops, the limit is {limit}", path.len());
+            return Err(Problem::new(Reason::TooManyHops, message));
+        }
+        Ok(())
+    }
+
+    /// Answers a message that was here before: with the stored answer, or the one its first copy gets.
+    fn is_repeat(
+        &mut self,
+        key: &Key,
+        message: &IncomingMessage,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<bool, Problem> {
+        let id = &message.envelope.message_id;
+        let reused =
+            || Problem::new(Reason::MessageIdReused, format!("messageId {id} was used for another message"));
+        let ack = Ack { duplicate: true, ..Ack::of(id.clone()) };
+        if let Some((digest, joined)) = self.in_flight.get_mut(key) {
+            if *digest != message.digest {
+                return Err(reused());
+            }
+            joined.push((reply, ack));
+            return Ok(true);
+        }
+        if faults::is(Fault::TakenTwice) {
+            return Ok(false);
+        }
+        let Some(record) = cx.store.latest(key)? else { return Ok(false) };
+        let receipt: Receipt = serde_json::from_slice(&record.value)
+            .map_err(|error| Problem::new(Reason::Internal, format!("a receipt can't be read: {error}")))?;
+        if receipt.digest != message.digest {
+            return Err(reused());
+        }
+        let Receipt { task_id, conversation_id, .. } = receipt;
+        cx.reply(reply, Ok(Ack { task_id, conversation_id, ..ack }));
+        Ok(true)
+    }
+}
+
+/// Whether a message begins something.
+fn opens(payload: &Payload) -> bool {
+    match payload {
+        Payload::TaskRequest(_)
+        | Payload::HelpRequest(_)
+        | Payload::Broadcast(_)
+        | Payload::Cfp(_)
+        | Payload::Award(_) => true,
+        Payload::TaskUpdate(_)
+        | Payload::TaskResponse(_)
+        | Payload::TaskCancel(_)
+        | Payload::TaskAnswer(_)
+        | Payload::HelpResponse(_)
+        | Payload::Bid(_)
+        | Payload::NoBid(_)
+        | Payload::AwardAccept(_)
+        | Payload::AwardDecline(_)
+        | Payload::Reject(_) => false,
+    }
+}

@@ -1,0 +1,224 @@
+//! The agent: what it holds in memory, and which part of it handles which input.
+
+use crate::{
+    Ack, CommitId, Input, Observation, Output, ReplyTo, World, conversation::Conversation,
+    delivery::Deliveries, parking::Parked, records::EffectKey, retention::Retention, snapshot::Counts,
+    steps::PendingCommit, subscription::Subscription, timers::Timers, turns::Turns,
+};
+use protocol::{
+    card::Card,
+    ids::{AgentId, ConversationId, Digest, TaskId},
+    limits::Limits,
+    patterns::{
+        EventKind,
+        contract_net::{Auction, track_record::TrackRecord},
+        delegation::Timeouts,
+    },
+    principal::Principal,
+    problem::Problem,
+    time::WallTime,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+use store_types::{Batch, Key, Lane, Snapshot};
+
+/// What an agent is made of.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// What it says of itself.
+    pub card: Arc<Card>,
+    /// What it takes, and for how long it waits.
+    pub limits: Arc<Limits>,
+    /// Types of signals it reacts to, each exact or ending in `*`.
+    pub subscribe: Vec<String>,
+    /// How it gives work away.
+    pub auction: Auction,
+    /// How long it waits for what it asked.
+    pub timeouts: Timeouts,
+    /// Whether its brain may answer with a message and make no task of it.
+    pub is_direct: bool,
+}
+
+/// What one call to [`Agent::handle`] reads from and writes to.
+pub(crate) struct Cx<'a> {
+    pub(crate) store: &'a dyn Snapshot,
+    pub(crate) world: &'a mut dyn World,
+    pub(crate) out: Vec<Output>,
+}
+
+impl Cx<'_> {
+    pub(crate) fn reply(&mut self, to: ReplyTo, answer: Result<Ack, Problem>) {
+        self.out.push(Output::Reply(to, answer));
+    }
+
+    pub(crate) fn observe(&mut self, what: Observation) {
+        self.out.push(Output::Observed(what));
+    }
+
+    pub(crate) fn wall(&self) -> WallTime {
+        self.world.wall()
+    }
+}
+
+/// Messages that are being recorded: what each says, and who waits for the same answer.
+type InFlight = BTreeMap<Key, (Digest, Vec<(ReplyTo, Ack)>)>;
+
+/// An event of a conversation that happened in here, and the effect whose result it is.
+pub(crate) struct InnerEvent {
+    pub(crate) conversation: ConversationId,
+    pub(crate) closes: Option<EffectKey>,
+    pub(crate) what: EventKind,
+}
+
+/// One agent. It holds what is open; everything that has ended lies in its store.
+pub struct Agent {
+    pub(crate) me: AgentId,
+    pub(crate) config: AgentConfig,
+    pub(crate) conversations: BTreeMap<ConversationId, Box<Conversation>>,
+    /// Those of them that are work of its own.
+    pub(crate) working: BTreeSet<ConversationId>,
+    pub(crate) tasks: BTreeMap<(TaskId, Principal), ConversationId>,
+    pub(crate) in_flight: InFlight,
+    /// Who waits for the first step of a conversation that another request opened.
+    pub(crate) joiners: BTreeMap<ConversationId, Vec<(ReplyTo, Ack)>>,
+    pub(crate) timers: Timers,
+    pub(crate) turns: Turns,
+    pub(crate) deliveries: Deliveries,
+    /// Those whose news waits for a step that it can share.
+    pub(crate) deferred: BTreeSet<ConversationId>,
+    pub(crate) track_records: BTreeMap<AgentId, TrackRecord>,
+    pub(crate) subscription: Subscription,
+    /// Conversations that a panic of their pattern has ended once.
+    pub(crate) failed_before: BTreeSet<ConversationId>,
+    pub(crate) parked: Parked,
+    pub(crate) retention: Retention,
+    pub(crate) pending: BTreeMap<CommitId, PendingCommit>,
+    next_commit: u64,
+    pub(crate) events: VecDeque<InnerEvent>,
+    /// Effects that wait for the directory, with the timer that ends the wait.
+    pub(crate) waiting_for_directory: Vec<(ConversationId, EffectKey)>,
+    pub(crate) is_draining: bool,
+    /// Whether the store had no room for the last step.
+    pub(crate) is_store_full: bool,
+    pub(crate) counts: Counts,
+}
+
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent").field("me", &self.me).field("open", &self.conversations.len()).finish()
+    }
+}
+
+impl Agent {
+    pub(crate) fn new(config: AgentConfig) -> Self {
+        let places = usize::try_from(config.card.terms.max_parallel.max(1)).unwrap_or(1);
+        Self {
+            me: config.card.agent_id.clone(),
+            subscription: Subscription::new(&config.subscribe),
+            config,
+            conversations: BTreeMap::new(),
+            working: BTreeSet::new(),
+            tasks: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            joiners: BTreeMap::new(),
+            timers: Timers::default(),
+            turns: Turns::with_places(places),
+            deliveries: Deliveries::default(),
+            deferred: BTreeSet::new(),
+            track_records: BTreeMap::new(),
+            failed_before: BTreeSet::new(),
+            parked: Parked::default(),
+            retention: Retention::default(),
+            pending: BTreeMap::new(),
+            next_commit: 0,
+            events: VecDeque::new(),
+            waiting_for_directory: Vec::new(),
+            is_draining: false,
+            is_store_full: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What follows from `input`. Reads at most one page of the store.
+    pub fn handle(&mut self, input: Input, store: &dyn Snapshot, world: &mut dyn World) -> Vec<Output> {
+        let mut cx = Cx { store, world, out: Vec::new() };
+        match input {
+            Input::Message(message, reply) => self.take_message(message, reply, &mut cx),
+            Input::Cancel { task, by, reason, reply } => self.cancel(&task, by, reason, reply, &mut cx),
+            Input::Answer { task, by, text, message, reply } => {
+                self.answer(&task, by, text, message, reply, &mut cx);
+            }
+            Input::Redrive { message, reply } => self.redrive(&message, reply, &mut cx),
+            Input::CommitSettled(id, result) => self.commit_settled(id, result, &mut cx),
+            Input::TrimSettled(id, result) => self.trim_settled(id, result, &mut cx),
+            Input::Attempted(id, result) => self.attempted(id, result, &mut cx),
+            Input::TimerFired(id) => self.timer_fired(id, &mut cx),
+            Input::TurnProgress(turn, updates) => self.turn_progress(&turn, updates),
+            Input::TurnEnded(turn, updates, end) => self.turn_ended(&turn, updates, end, &mut cx),
+            Input::DirectorySynced => self.directory_synced(&mut cx),
+            Input::BoardHead(head) => self.board_head(head, &mut cx),
+            Input::Signal(posted, reply) => self.signal(posted, reply, &mut cx),
+            Input::SubscriptionLost(problem) => self.subscription_lost(&problem, &mut cx),
+            Input::CardChanged(card) => self.config.card = card,
+            Input::Drain => self.is_draining = true,
+            Input::HandBack => self.hand_back(),
+            Input::Sweep => self.begin_sweep(&mut cx),
+            Input::Continue => self.sweep_on(&mut cx),
+        }
+        self.drain_events(&mut cx);
+        cx.out
+    }
+
+    /// Hands events that happened in here to their conversations, until none is left.
+    pub(crate) fn drain_events(&mut self, cx: &mut Cx<'_>) {
+        while let Some(event) = self.events.pop_front() {
+            self.happened(event, cx);
+        }
+    }
+
+    /// Queues an event of a conversation; it is handled before this call of [`Agent::handle`] returns.
+    pub(crate) fn tell(&mut self, conversation: &ConversationId, closes: Option<EffectKey>, what: EventKind) {
+        self.events.push_back(InnerEvent { conversation: conversation.clone(), closes, what });
+    }
+
+    pub(crate) fn commit(&mut self, lane: Lane, batch: Batch, pending: PendingCommit, cx: &mut Cx<'_>) {
+        let id = self.next_commit_id();
+        self.pending.insert(id, pending);
+        cx.out.push(Output::Commit(id, lane, batch));
+    }
+
+    pub(crate) fn next_commit_id(&mut self) -> CommitId {
+        self.next_commit += 1;
+        CommitId(self.next_commit)
+    }
+
+    /// Whether one more task would be one too many.
+    pub(crate) fn places(&self) -> u32 {
+        self.config.card.terms.max_parallel.max(1)
+    }
+
+    /// Tasks it is doing.
+    pub fn running(&self) -> u32 {
+        u32::try_from(self.working.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Counts the work in hand again after something has changed about this conversation.
+    pub(crate) fn count_running(&mut self, changed: &ConversationId) {
+        let is_work = self.conversations.get(changed).is_some_and(|conversation| conversation.is_work());
+        if is_work {
+            self.working.insert(changed.clone());
+        } else {
+            self.working.remove(changed);
+        }
+    }
+
+    /// Hands back what others can do, and leaves the rest for the next start.
+    fn hand_back(&mut self) {
+        let reason = format!("{} is leaving and could not finish in time", self.me);
+        for id in self.working.clone() {
+            self.tell(&id, None, EventKind::Draining { reason: reason.clone() });
+        }
+    }
+}

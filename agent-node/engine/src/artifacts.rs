@@ -1,0 +1,159 @@
+//! Content by digest: put once, read by whoever put it and whoever works with it.
+
+use crate::{
+    content,
+    records::{TaskRow, keys},
+};
+use bytes::Bytes;
+use protocol::{
+    artifact::{Artifact, Content, Part},
+    ids::{AgentId, Digest},
+    principal::Principal,
+    problem::{Problem, Reason},
+    time::WallTime,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+use std::collections::BTreeSet;
+use store_types::{Batch, Error, Expectation, Filter, Key, Revision, Snapshot, Write};
+
+/// What is known of a put artifact beside its content.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ArtifactRow {
+    media_type: Option<String>,
+    bytes: usize,
+    readers: BTreeSet<Principal>,
+    /// When it was put last.
+    #[serde(default)]
+    put_at: WallTime,
+}
+
+/// An artifact that was put.
+pub struct StoredArtifact {
+    /// Its content.
+    pub content: Bytes,
+    /// Its type, if whoever put it said.
+    pub media_type: Option<String>,
+}
+
+impl StoredArtifact {
+    /// As one part of a task's artifact.
+    pub fn into_artifact(self, name: String, media_type: Option<String>) -> Artifact {
+        use base64::Engine as _;
+        let content = match String::from_utf8(self.content.to_vec()) {
+            Ok(text) => Content::Text(text),
+            Err(error) => Content::Raw(base64::engine::general_purpose::STANDARD.encode(error.as_bytes())),
+        };
+        let part = Part { media_type: media_type.or(self.media_type), ..Part::new(content) };
+        Artifact {
+            artifact_id: name.clone(),
+            name: Some(name),
+            description: None,
+            parts: vec![part],
+            metadata: Map::new(),
+            extensions: Vec::new(),
+        }
+    }
+}
+
+/// What writes `content` for `by`. The same content again is the same artifact, with one reader more. The batch conflicts
+/// if somebody else puts it meanwhile.
+pub fn put(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    by: &Principal,
+    now: WallTime,
+    media_type: Option<String>,
+    content: Bytes,
+) -> Result<(Digest, Batch), Error> {
+    let digest = Digest::of(&content);
+    let key = keys::artifact(me, &digest);
+    let (mut known, expectation) = match known(store, me, &digest)? {
+        Some((revision, known)) => (known, Expectation::At(key.clone(), revision)),
+        None => {
+            let known =
+                ArtifactRow { media_type, bytes: content.len(), readers: BTreeSet::new(), put_at: now };
+            (known, Expectation::Absent(key.clone()))
+        }
+    };
+    known.readers.insert(by.clone());
+    known.put_at = now;
+    let writes = vec![Write::Put(keys::content(me, &digest), content), Write::Put(key, row(&known)?)];
+    Ok((digest, Batch { writes, expectations: vec![expectation] }))
+}
+
+/// What ends `by`'s interest in an artifact: what nobody else has put goes with the next sweep. `None` if it is not there.
+pub fn release(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    digest: &Digest,
+    by: &Principal,
+) -> Result<Option<Batch>, Error> {
+    let Some((revision, mut known)) = known(store, me, digest)? else { return Ok(None) };
+    known.readers.remove(by);
+    if known.readers.is_empty() {
+        known.put_at = WallTime::default();
+    }
+    let key = keys::artifact(me, digest);
+    let expectations = vec![Expectation::At(key.clone(), revision)];
+    Ok(Some(Batch { writes: vec![Write::Put(key, row(&known)?)], expectations }))
+}
+
+fn row(known: &ArtifactRow) -> Result<Bytes, Error> {
+    serde_json::to_vec(known).map(Bytes::from).map_err(|error| Error::Refused(error.to_string()))
+}
+
+/// The artifact of that digest, if `by` may read it: whoever put it, and the owner and participants of every task that
+/// began with it.
+pub fn read(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    digest: &Digest,
+    by: &Principal,
+) -> Result<StoredArtifact, Problem> {
+    let missing = || Problem::new(Reason::ArtifactNotFound, format!("no artifact {digest} of yours"));
+    let (_, known) = known(store, me, digest)?.ok_or_else(missing)?;
+    if !known.readers.contains(by) && !works_with(store, me, digest, by)? {
+        return Err(missing());
+    }
+    let record = store.latest(&keys::content(me, digest))?.ok_or_else(missing)?;
+    Ok(StoredArtifact { content: record.value, media_type: known.media_type })
+}
+
+/// The most tasks looked at that began with one artifact.
+const MOST_TASKS: usize = 256;
+
+fn works_with(store: &dyn Snapshot, me: &AgentId, digest: &Digest, by: &Principal) -> Result<bool, Error> {
+    let began = Filter::Below(Key::new(&[me.as_str(), "reader", &digest.to_string()]));
+    for record in store.read(&began, 0, MOST_TASKS)? {
+        let tokens = record.key.tokens();
+        let [_, _, _, task, owner] = tokens.as_slice() else { continue };
+        let Some(row) = store.latest(&Key::new(&[me.as_str(), "task", task, owner]))? else { continue };
+        let row: TaskRow = content::decode(me, store, &row.value)?;
+        if row.task.is_visible_to(by) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Where the record of that artifact stands, and when it was put last; `None` if nobody has put it.
+pub(crate) fn put_last(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    digest: &Digest,
+) -> Result<Option<(Revision, WallTime)>, Error> {
+    Ok(known(store, me, digest)?.map(|(revision, known)| (revision, known.put_at)))
+}
+
+fn known(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    digest: &Digest,
+) -> Result<Option<(Revision, ArtifactRow)>, Error> {
+    let Some(record) = store.latest(&keys::artifact(me, digest))? else { return Ok(None) };
+    let known = serde_json::from_slice(&record.value)
+        .map_err(|error| Error::Refused(format!("{} can't be read: {error}", record.key)))?;
+    Ok(Some((record.revision, known)))
+}

@@ -1,0 +1,205 @@
+//! Content over the bound of [`INLINE_CONTENT_BYTES`] is stored once, by digest, and records refer to it (DESIGN §4). Rules never see the difference.
+
+use crate::records::keys;
+use bytes::Bytes;
+use protocol::{
+    ids::{AgentId, Digest},
+    limits::INLINE_CONTENT_BYTES,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use store_types::{Error, Snapshot, Write};
+
+const MARK: &str = "$content";
+
+/// The first byte of a record that refers to content elsewhere; any other is plain JSON and begins with `{`.
+const REFERRING: u8 = b'@';
+
+/// `record` as bytes; texts in it that are too large to lie inline become writes of their own, put into `writes` unless
+/// `kept` says that they have been written.
+///
+/// The sweep that deletes what nothing refers to rests on three things: a record goes under a topic of
+/// [`keys::REFERRING`]; its content is written in the same batch; and `kept` names only content that the journal of this
+/// open conversation refers to, which is not trimmed before the conversation is over.
+pub fn encode<T: Serialize>(
+    me: &AgentId,
+    record: &T,
+    writes: &mut Vec<Write>,
+    kept: &mut BTreeSet<Digest>,
+) -> Result<Bytes, Error> {
+    let refused = |error: serde_json::Error| Error::Refused(format!("a record can't be written: {error}"));
+    let bytes = serde_json::to_vec(record).map_err(refused)?;
+    if bytes.len() <= INLINE_CONTENT_BYTES {
+        return Ok(bytes.into());
+    }
+    let mut value: Value = serde_json::from_slice(&bytes).map_err(refused)?;
+    if !take_out(me, &mut value, writes, kept) {
+        return Ok(bytes.into());
+    }
+    let mut referring = vec![REFERRING];
+    serde_json::to_writer(&mut referring, &value).map_err(refused)?;
+    Ok(referring.into())
+}
+
+/// Whether anything was taken out.
+fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>, kept: &mut BTreeSet<Digest>) -> bool {
+    match value {
+        Value::String(text) if text.len() > INLINE_CONTENT_BYTES => {
+            let digest = Digest::of(text.as_bytes());
+            let content = Bytes::from(std::mem::take(text).into_bytes());
+            if kept.insert(digest) {
+                writes.push(Write::Put(keys::content(me, &digest), content));
+            }
+            *value = json!({ MARK: digest });
+            true
+        }
+        Value::Array(items) => {
+            let mut taken = false;
+            items.iter_mut().for_each(|item| taken |= take_out(me, item, writes, kept));
+            taken
+        }
+        Value::Object(members) => {
+            let mut taken = false;
+            members.values_mut().for_each(|member| taken |= take_out(me, member, writes, kept));
+            let looks_taken = members.len() == 1 && members.contains_key(MARK);
+            if looks_taken {
+                *value = json!({ MARK: { "literally": value.take() } });
+            }
+            taken || looks_taken
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Calls `each` with the digest of all content that the record in `bytes` refers to. What is no record of ours refers
+/// to nothing: nobody could read it back either.
+pub fn refers_to(bytes: &[u8], each: &mut impl FnMut(Digest)) {
+    if let Some((&REFERRING, referring)) = bytes.split_first()
+        && let Ok(value) = serde_json::from_slice(referring)
+    {
+        visit(&value, each);
+    }
+}
+
+fn visit(value: &Value, each: &mut impl FnMut(Digest)) {
+    match value {
+        Value::Object(members) => {
+            let marked = members.get(MARK).filter(|_| members.len() == 1);
+            if let Some(digest) = marked.and_then(|marked| Digest::parse(marked.as_str()?).ok()) {
+                return each(digest);
+            }
+            // A literal that only looks like a mark is looked into like any other value: what stands below it counts.
+            let literal = marked.and_then(|marked| marked.get("literally")?.as_object());
+            literal.unwrap_or(members).values().for_each(|member| visit(member, each));
+        }
+        Value::Array(items) => items.iter().for_each(|item| visit(item, each)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// What the record in `bytes` says itself, in members that are always short: none of its content is looked up.
+pub fn outline<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    let plain = bytes.strip_prefix(&[REFERRING]).unwrap_or(bytes);
+    serde_json::from_slice(plain).map_err(|error| Error::Refused(format!("a record can't be read: {error}")))
+}
+
+/// The record in `bytes`, with all its content back in place.
+pub fn decode<T: DeserializeOwned>(me: &AgentId, store: &dyn Snapshot, bytes: &[u8]) -> Result<T, Error> {
+    let damaged = |error: serde_json::Error| Error::Refused(format!("a record can't be read: {error}"));
+    let Some((&REFERRING, referring)) = bytes.split_first() else {
+        return serde_json::from_slice(bytes).map_err(damaged);
+    };
+    let mut value: Value = serde_json::from_slice(referring).map_err(damaged)?;
+    put_back(me, store, &mut value)?;
+    serde_json::from_value(value).map_err(damaged)
+}
+
+fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(), Error> {
+    match value {
+        Value::Object(members) => match mark(members) {
+            Some(Mark::Content(digest)) => {
+                let key = keys::content(me, &digest);
+                let record = store
+                    .latest(&key)?
+                    .ok_or_else(|| Error::Refused(format!("the content {key} is missing")))?;
+                *value = Value::String(String::from_utf8_lossy(&record.value).into_owned());
+                Ok(())
+            }
+            Some(Mark::Literally(literal)) => {
+                *value = literal;
+                let members = value.as_object_mut().into_iter().flat_map(Map::values_mut);
+                members.into_iter().try_for_each(|member| put_back(me, store, member))
+            }
+            None => members.values_mut().try_for_each(|member| put_back(me, store, member)),
+        },
+        Value::Array(items) => items.iter_mut().try_for_each(|item| put_back(me, store, item)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+enum Mark {
+    Content(Digest),
+    Literally(Value),
+}
+
+fn mark(members: &mut Map<String, Value>) -> Option<Mark> {
+    if members.len() != 1 {
+        return None;
+    }
+    let marked = members.get_mut(MARK)?;
+    if let Some(text) = marked.as_str() {
+        return Digest::parse(text).ok().map(Mark::Content);
+    }
+    marked.get_mut("literally").map(|literal| Mark::Literally(literal.take()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            "[a-z]{0,8}".prop_map(Value::from),
+            (0u8..3).prop_map(|n| Value::from(format!("{n}").repeat(20_000)))
+        ]
+    }
+
+    fn anything() -> impl Strategy<Value = Value> {
+        text().prop_recursive(4, 16, 3, |inner| {
+            let name = prop_oneof![Just("$content".to_owned()), Just("literally".to_owned()), "[a-c]"];
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                proptest::collection::btree_map(name, inner, 0..3)
+                    .prop_map(|m| Value::Object(m.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_record_comes_back_whatever_it_looks_like(value in anything()) {
+            let mut store = store_types::MemoryState::default();
+            let me = AgentId::parse("a").unwrap();
+            let mut writes = Vec::new();
+            let record = json!({ "record": value });
+            let bytes = encode(&me, &record, &mut writes, &mut BTreeSet::new()).unwrap();
+            if bytes.len() > 64 * 1024 {
+                prop_assert!(false, "nothing was taken out of {} bytes", bytes.len());
+            }
+            let mut referred = BTreeSet::new();
+            refers_to(&bytes, &mut |digest| {
+                referred.insert(keys::content(&me, &digest));
+            });
+            let written: BTreeSet<_> = writes.iter().map(|write| write.key().clone()).collect();
+            prop_assert_eq!(referred, written);
+            let batch = store_types::Batch { writes, expectations: Vec::new() };
+            store.commit(batch).unwrap();
+            let back: Value = decode(&me, &store, &bytes).unwrap();
+            prop_assert_eq!(back, record);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! One step as records: the task's row, the state a restart needs, and the journal's line that expects the one before.
+
+use super::{Conversation, Decided, HandledEvent};
+use crate::{
+    content,
+    records::{State, Step, keys},
+};
+use bytes::Bytes;
+use protocol::{
+    ids::AgentId,
+    patterns::{AnyPattern, Effect},
+};
+use store_types::{Error, Expectation, Write};
+
+impl Conversation {
+    pub(crate) fn record(
+        &mut self,
+        me: &AgentId,
+        step: u64,
+        effects: Vec<Effect>,
+        decided: &mut Decided,
+    ) -> Result<(), Error> {
+        #[cfg(feature = "planted-faults")]
+        crate::faults::fail_if_asked()?;
+        let writes = &mut decided.batch.writes;
+        if self.task != self.shown {
+            if let Some(row) = &self.task {
+                let key = keys::task(me, &row.task.spec.task_id, &row.task.owner);
+                let bytes = content::encode(me, row, writes, &mut self.kept)?;
+                writes.push(Write::Put(key, bytes));
+                if self.shown.is_none() {
+                    let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
+                    let reader =
+                        |digest| Write::Put(keys::reader(me, digest, task, owner), Bytes::from_static(b"{}"));
+                    writes.extend(row.references.iter().map(reader));
+                }
+            }
+            self.shown.clone_from(&self.task);
+        }
+        if self.ended.is_some() && self.open.is_empty() {
+            if self.written.take().is_some() {
+                writes.push(Write::Delete(keys::state(me, &self.id)));
+            }
+        } else if !self.is_written() {
+            let state = self.state();
+            let bytes = content::encode(me, &state, writes, &mut self.kept)?;
+            writes.push(Write::Put(keys::state(me, &self.id), bytes));
+            self.written = Some(state);
+        }
+        let journal = keys::journal(me, &self.id);
+        decided.batch.expectations.push(match self.head {
+            0 => Expectation::Absent(journal.clone()),
+            head => Expectation::At(journal.clone(), head),
+        });
+        let (mut events, mut closes) = (Vec::new(), Vec::new());
+        for (at, HandledEvent { event, closes: effect }) in self.uncommitted.drain(..).enumerate() {
+            events.push(event);
+            closes.extend(effect.map(|effect| (at, effect)));
+        }
+        let step = Step { step, origin: self.origin.take(), events, closes, effects };
+        let bytes = content::encode(me, &step, writes, &mut self.kept)?;
+        writes.push(Write::Append(journal, bytes));
+        Ok(())
+    }
+
+    fn state(&self) -> State {
+        State {
+            rules: AnyPattern::RULES,
+            pattern: self.pattern.clone(),
+            open: self.open.clone(),
+            labels: self.labels.clone(),
+            task: self.task.as_ref().map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone())),
+            trace: self.trace.clone(),
+            thread: self.thread.clone(),
+            has_ended: self.ended.is_some(),
+        }
+    }
+
+    /// Whether the state's record says what [`Self::state`] would.
+    fn is_written(&self) -> bool {
+        self.written.as_ref().is_some_and(
+            |State { rules, pattern, open, labels, task, trace, thread, has_ended }| {
+                let own = self.task.as_ref().map(|row| (&row.task.spec.task_id, &row.task.owner));
+                *rules == AnyPattern::RULES
+                    && *pattern == self.pattern
+                    && *open == self.open
+                    && *labels == self.labels
+                    && task.as_ref().map(|(id, owner)| (id, owner)) == own
+                    && *trace == self.trace
+                    && *thread == self.thread
+                    && *has_ended == self.ended.is_some()
+            },
+        )
+    }
+}

@@ -1,0 +1,211 @@
+//! What an effect changes in the records, before anything is performed: open rows, the task's row, claims, the end.
+
+use super::{Conversation, Decided, Now};
+use crate::{
+    content,
+    delivery::envelope,
+    faults::{self, Fault},
+    records::{Claim, DeadLetter, EffectKey, OpenEffect, TaskRow, keys},
+};
+use protocol::{
+    ids::AgentId,
+    message::Payload,
+    patterns::{Effect, Outcome, Update},
+    principal::Principal,
+    task::TaskState,
+    time::WallTime,
+};
+use std::collections::BTreeSet;
+use store_types::{Error, Write};
+
+impl Conversation {
+    pub(crate) fn note(
+        &mut self,
+        now: Now<'_>,
+        effect: &Effect,
+        key: EffectKey,
+        decided: &mut Decided,
+    ) -> Result<(), Error> {
+        let Now { me, wall, .. } = now;
+        let mut is_open = false;
+        match effect {
+            Effect::Send(tell) => {
+                is_open = !tell.payload.kind().is_best_effort();
+                if matches!(tell.payload, Payload::TaskRequest(_) | Payload::HelpRequest(_)) {
+                    self.labels.insert(key, tell.label.clone());
+                }
+            }
+            Effect::Resend { .. }
+            | Effect::Publish { .. }
+            | Effect::FindPeers { .. }
+            | Effect::RunTurn { .. }
+            | Effect::ClaimOpenTask { .. }
+            | Effect::RenewOpenTask { .. }
+            | Effect::CloseOpenTask { .. }
+            | Effect::ReleaseOpenTask { .. } => is_open = true,
+            Effect::TrackTask { spec, owner, epoch } => {
+                let row = TaskRow::new(spec.as_ref().clone(), owner.clone(), self.id.clone(), wall);
+                self.task = Some(TaskRow { epoch: Some(*epoch), ..row });
+            }
+            Effect::StopTurn => self.drop_open(decided, |effect| matches!(effect, Effect::RunTurn { .. })),
+            Effect::Claim { task, holder, lease } => {
+                is_open = true;
+                let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+                let claim = Claim { holder: holder.clone(), lease_ms, conversation: self.id.clone() };
+                decided.claims.push((decided.batch.writes.len(), key, holder.clone()));
+                let bytes = content::encode(me, &claim, &mut Vec::new(), &mut BTreeSet::new())?;
+                decided.batch.writes.push(Write::Put(keys::claim(me, task, &self.id), bytes));
+            }
+            Effect::Release { .. } if faults::is(Fault::KeptClaim) => {}
+            Effect::Release { task, .. } => {
+                decided.batch.writes.push(Write::Delete(keys::claim(me, task, &self.id)));
+            }
+            Effect::SetTimer { timer, .. } => {
+                self.drop_open(
+                    decided,
+                    |effect| matches!(effect, Effect::SetTimer { timer: set, .. } if set == timer),
+                );
+                is_open = true;
+            }
+            Effect::ClearTimer { timer } => {
+                self.drop_open(
+                    decided,
+                    |effect| matches!(effect, Effect::SetTimer { timer: set, .. } if set == timer),
+                );
+            }
+            Effect::AskPerson { .. } => {}
+            Effect::Update(update) => self.show(update, wall),
+            Effect::Assign { doer } => {
+                if let Some(row) = &mut self.task {
+                    row.task.doer.clone_from(doer);
+                    let peer = doer.clone().map(Principal::Agent);
+                    row.task.participants.extend(peer.filter(|peer| !row.task.participants.contains(peer)));
+                }
+            }
+            Effect::Finish(outcome) => self.finish(now, outcome, decided)?,
+        }
+        if is_open {
+            let attempts = u32::from(matches!(effect, Effect::RunTurn { .. }));
+            self.open.insert(key, OpenEffect { effect: effect.clone(), attempts, at: wall });
+        }
+        if is_performed(effect) {
+            decided.effects.push((key, effect.clone()));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn drop_open(&mut self, decided: &mut Decided, which: impl Fn(&Effect) -> bool) {
+        let dropped: Vec<_> =
+            self.open.iter().filter(|(_, open)| which(&open.effect)).map(|(key, _)| *key).collect();
+        dropped.iter().for_each(|key| drop(self.open.remove(key)));
+        decided.effects.retain(|(key, _)| !dropped.contains(key));
+        decided.dropped.extend(dropped);
+    }
+
+    pub(crate) fn show(&mut self, update: &Update, wall: WallTime) {
+        let Some(row) = &mut self.task else { return };
+        match update {
+            Update::Status(status) => {
+                row.task.status = status.clone();
+                row.task.changed_at = wall;
+            }
+            Update::Artifact { artifact, append, .. } => {
+                protocol::artifact::merge(&mut row.task.artifacts, artifact.clone(), *append);
+            }
+        }
+    }
+
+    fn finish(&mut self, now: Now<'_>, outcome: &Outcome, decided: &mut Decided) -> Result<(), Error> {
+        let Now { me, at, wall, records, .. } = now;
+        self.drop_open(decided, |effect| {
+            matches!(
+                effect,
+                Effect::SetTimer { .. }
+                    | Effect::RunTurn { .. }
+                    | Effect::FindPeers { .. }
+                    | Effect::ClaimOpenTask { .. }
+                    | Effect::RenewOpenTask { .. }
+                    | Effect::CloseOpenTask { .. }
+            )
+        });
+        self.labels.clear();
+        if let Some(row) = &mut self.task {
+            row.task.status = outcome.status.clone();
+            row.task.artifacts.clone_from(&outcome.artifacts);
+            row.task.changed_at = wall;
+            row.task.is_message = outcome.is_message;
+            row.ended_at = Some(at);
+        }
+        let writes = &mut decided.batch.writes;
+        if let Some(award) = self.pattern.award() {
+            let bytes = content::encode(me, award, writes, &mut self.kept)?;
+            writes.push(Write::Put(keys::award(me, &self.id), bytes));
+        }
+        for (peer, kept) in &outcome.fulfilments {
+            let record = kept
+                .iter()
+                .fold(records.get(peer).cloned().unwrap_or_default(), |record, kept| record.after(*kept));
+            let bytes = content::encode(me, &record, writes, &mut self.kept)?;
+            writes.push(Write::Put(keys::track_record(me, peer), bytes));
+            decided.track_records.push((peer.clone(), record));
+        }
+        if let Some(dead_letter) = self.pattern.dead_letter()
+            && outcome.status.state == TaskState::Completed
+        {
+            writes.push(Write::Delete(keys::dead_letter(me, &dead_letter.message_id)));
+        }
+        self.ended = Some(outcome.status.state);
+        Ok(())
+    }
+
+    /// Keeps a message that was given up, so that somebody can look at it and send it again.
+    pub(crate) fn move_to_dead_letters(
+        &self,
+        me: &AgentId,
+        open: &OpenEffect,
+        key: EffectKey,
+        (reason, message): (&str, &str),
+        wall: WallTime,
+        writes: &mut Vec<Write>,
+    ) -> Result<(), Error> {
+        let again = self.pattern.dead_letter().cloned();
+        let letter = again.or_else(|| envelope::of(me, self, key, open));
+        let Some(letter) = letter else { return Ok(()) };
+        let dead = DeadLetter {
+            message_id: letter.message_id.clone(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            letter,
+            at: wall,
+            trace: self.trace.clone(),
+        };
+        let bytes = content::encode(me, &dead, writes, &mut BTreeSet::new())?;
+        writes.push(Write::Put(keys::dead_letter(me, &dead.message_id), bytes));
+        Ok(())
+    }
+}
+
+/// Whether something is to be done about it beyond what its step records.
+fn is_performed(effect: &Effect) -> bool {
+    match effect {
+        Effect::Send(_)
+        | Effect::Resend { .. }
+        | Effect::RunTurn { .. }
+        | Effect::Publish { .. }
+        | Effect::ClaimOpenTask { .. }
+        | Effect::RenewOpenTask { .. }
+        | Effect::CloseOpenTask { .. }
+        | Effect::ReleaseOpenTask { .. }
+        | Effect::TrackTask { .. }
+        | Effect::FindPeers { .. }
+        | Effect::SetTimer { .. } => true,
+        Effect::StopTurn
+        | Effect::Claim { .. }
+        | Effect::Release { .. }
+        | Effect::ClearTimer { .. }
+        | Effect::AskPerson { .. }
+        | Effect::Update(_)
+        | Effect::Assign { .. }
+        | Effect::Finish(_) => false,
+    }
+}

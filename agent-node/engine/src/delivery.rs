@@ -1,0 +1,366 @@
+//! What leaves the agent: messages to peers, signals and claims to the board. Each lane is FIFO; an attempt that may
+//! succeed later is made again after a pause; what is given up is an event for its conversation.
+
+pub(crate) mod backoff;
+pub(crate) mod claims;
+pub(crate) mod envelope;
+
+use crate::{
+    Attempt, AttemptId, AttemptResult, ClaimRequest, Delivery, DeliveryOutcome, Observation, Output,
+    Whereabouts,
+    agent::{Agent, Cx},
+    faults::{self, Fault},
+    records::EffectKey,
+    timers::TimerPurpose,
+};
+use backoff::pause;
+use protocol::{
+    envelope::Envelope,
+    ids::{AgentId, ConversationId, TaskId},
+    patterns::{AnyLabel, EventKind},
+    problem::{Problem, Reason},
+    signal::Signal,
+    time::WallTime,
+    trace::TraceContext,
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+/// How often an agent that nobody knows is looked for, once the whole directory has been seen.
+const UNKNOWN_ATTEMPTS: u32 = 3;
+
+/// What shares an order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum LaneKey {
+    /// Messages of one conversation to one peer.
+    Peer(AgentId, ConversationId),
+    /// Signals of one conversation.
+    Signals(ConversationId),
+    /// What one conversation wants of its claim.
+    Claims(ConversationId),
+}
+
+/// A message on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct OutgoingEnvelope {
+    /// What its pattern calls it; none for an answer that nothing depends on.
+    pub(crate) label: Option<AnyLabel>,
+    /// The recipient.
+    pub(crate) to: AgentId,
+    /// The message.
+    pub(crate) envelope: Envelope,
+    /// Whether it is tried once only.
+    pub(crate) best_effort: bool,
+    /// The trace it belongs to.
+    pub(crate) trace: Option<TraceContext>,
+}
+
+enum What {
+    Message(Box<OutgoingEnvelope>),
+    Signal(Box<Signal>),
+    Claim(TaskId, ClaimRequest),
+}
+
+/// Something on its way out.
+struct Outgoing {
+    /// The effect that decided it; none for an answer that nothing depends on.
+    origin: Option<(ConversationId, EffectKey)>,
+    lane: Option<LaneKey>,
+    what: What,
+    attempts: u32,
+}
+
+/// Everything on its way.
+#[derive(Default)]
+pub(crate) struct Deliveries {
+    next: u64,
+    all: BTreeMap<AttemptId, Outgoing>,
+    lanes: BTreeMap<LaneKey, VecDeque<AttemptId>>,
+    waiting: BTreeMap<AgentId, usize>,
+}
+
+impl Deliveries {
+    /// How many messages wait, by recipient.
+    pub(crate) fn waiting(&self) -> BTreeMap<AgentId, usize> {
+        self.waiting.clone()
+    }
+
+    /// Whether nothing is on its way, to nobody.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Takes it in; returns its id if it is the first of its lane.
+    fn add(&mut self, mut outgoing: Outgoing) -> Option<AttemptId> {
+        self.next += 1;
+        let id = AttemptId(self.next);
+        if faults::is(Fault::UnorderedSignals) && matches!(outgoing.lane, Some(LaneKey::Signals(_))) {
+            outgoing.lane = None;
+        }
+        let is_first = outgoing.lane.as_ref().is_none_or(|lane| {
+            let lane = self.lanes.entry(lane.clone()).or_default();
+            lane.push_back(id);
+            lane.len() == 1
+        });
+        self.all.insert(id, outgoing);
+        is_first.then_some(id)
+    }
+
+    /// Takes it out; returns the next of its lane.
+    fn remove(&mut self, id: AttemptId) -> Option<(Outgoing, Option<AttemptId>)> {
+        let outgoing = self.all.remove(&id)?;
+        if let What::Message(message) = &outgoing.what
+            && let Some(waiting) = self.waiting.get_mut(&message.to)
+        {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.waiting.remove(&message.to);
+            }
+        }
+        let mut next = None;
+        if let Some(lane) = &outgoing.lane
+            && let Some(queue) = self.lanes.get_mut(lane)
+        {
+            queue.pop_front();
+            next = queue.front().copied();
+            if queue.is_empty() {
+                self.lanes.remove(lane);
+            }
+        }
+        Some((outgoing, next))
+    }
+}
+
+impl Agent {
+    /// Sends a message after all that is on its way to the same recipient from the same conversation.
+    pub(crate) fn send(
+        &mut self,
+        origin: Option<(ConversationId, EffectKey)>,
+        message: OutgoingEnvelope,
+        cx: &mut Cx<'_>,
+    ) {
+        let limit = self.config.limits.max_outbox_per_peer;
+        let waiting = self.deliveries.waiting.get(&message.to).copied().unwrap_or_default();
+        if waiting >= limit {
+            let why = format!("{waiting} messages already wait for {}, the limit is {limit}", message.to);
+            return self.message_done(origin, &message, Err(Problem::new(Reason::Overloaded, why)), cx);
+        }
+        self.deliveries.waiting.insert(message.to.clone(), waiting + 1);
+        let conversation = origin.as_ref().map(|(conversation, _)| conversation.clone());
+        let lane = conversation.filter(|_| !message.best_effort);
+        let lane = lane.map(|conversation| LaneKey::Peer(message.to.clone(), conversation));
+        self.begin_delivery(
+            Outgoing { origin, lane, what: What::Message(Box::new(message)), attempts: 0 },
+            cx,
+        );
+    }
+
+    /// Puts `signal` on the board, after earlier signals of the conversation.
+    pub(crate) fn publish(
+        &mut self,
+        conversation: ConversationId,
+        effect: EffectKey,
+        signal: Signal,
+        cx: &mut Cx<'_>,
+    ) {
+        let (lane, what) = (LaneKey::Signals(conversation.clone()), What::Signal(Box::new(signal)));
+        self.begin_delivery(
+            Outgoing { origin: Some((conversation, effect)), lane: Some(lane), what, attempts: 0 },
+            cx,
+        );
+    }
+
+    /// Does what is wanted of the claim on `task`, after what the conversation wanted of it before.
+    pub(crate) fn claim(
+        &mut self,
+        conversation: ConversationId,
+        effect: EffectKey,
+        task: TaskId,
+        request: ClaimRequest,
+        cx: &mut Cx<'_>,
+    ) {
+        let (lane, what) = (LaneKey::Claims(conversation.clone()), What::Claim(task, request));
+        self.begin_delivery(
+            Outgoing { origin: Some((conversation, effect)), lane: Some(lane), what, attempts: 0 },
+            cx,
+        );
+    }
+
+    fn begin_delivery(&mut self, outgoing: Outgoing, cx: &mut Cx<'_>) {
+        if let Some(id) = self.deliveries.add(outgoing) {
+            self.attempt_again(id, cx);
+        }
+    }
+
+    /// Makes one attempt, unless it has become pointless.
+    pub(crate) fn attempt_again(&mut self, id: AttemptId, cx: &mut Cx<'_>) {
+        let Some(outgoing) = self.deliveries.all.get(&id) else { return };
+        let attempts = outgoing.attempts;
+        let attempt = match &outgoing.what {
+            What::Signal(signal) => Attempt::Publish(signal.clone()),
+            What::Claim(task, request) => Attempt::Claim(task.clone(), *request),
+            What::Message(message) => {
+                let (to, expires) = (message.to.clone(), self.expires(message, cx));
+                if attempts > 0 && cx.wall() >= expires && !faults::is(Fault::SentExpired) {
+                    let why = format!("not delivered to {to} before it expired");
+                    return self.given_up(id, Problem::new(Reason::Expired, why), cx);
+                }
+                let directory = cx.world.directory();
+                let at = directory.whereabouts(&to);
+                match at {
+                    Whereabouts::Here | Whereabouts::At(_) => {}
+                    Whereabouts::Departed => {
+                        let problem = Problem::new(Reason::AgentDeparted, format!("{to} has left"));
+                        return self.failed_attempt(id, problem, cx);
+                    }
+                    Whereabouts::Unknown if attempts >= UNKNOWN_ATTEMPTS && directory.is_synced() => {
+                        let problem = Problem::new(Reason::AgentNotFound, format!("no agent {to} is known"));
+                        return self.given_up(id, problem, cx);
+                    }
+                    Whereabouts::Unknown => {
+                        let problem =
+                            Problem::new(Reason::AgentNotFound, format!("no agent {to} is known yet"));
+                        return self.failed_attempt(id, problem, cx);
+                    }
+                }
+                let (envelope, trace) = (message.envelope.clone(), message.trace.clone());
+                Attempt::Deliver(Box::new(Delivery { to, at, envelope, trace }))
+            }
+        };
+        cx.out.push(Output::Attempt(id, attempt));
+    }
+
+    /// When a message is of no use any more.
+    fn expires(&self, message: &OutgoingEnvelope, cx: &Cx<'_>) -> WallTime {
+        let written = message.envelope.timestamp.unwrap_or_else(|| cx.wall());
+        let life_ends = written.plus(self.config.limits.message_life());
+        message.envelope.expires_at.map_or(life_ends, |at| at.min(life_ends))
+    }
+
+    pub(crate) fn attempted(&mut self, id: AttemptId, result: AttemptResult, cx: &mut Cx<'_>) {
+        match result {
+            AttemptResult::Failed(problem) => self.failed_attempt(id, problem, cx),
+            AttemptResult::Delivered => self.done(id, Ok(None), cx),
+            AttemptResult::Published(revision) => {
+                self.done(id, Ok(Some(EventKind::Published { revision })), cx);
+            }
+            AttemptResult::Claim(what) => self.done(id, Ok(Some(what)), cx),
+        }
+    }
+
+    fn failed_attempt(&mut self, id: AttemptId, problem: Problem, cx: &mut Cx<'_>) {
+        let Some(outgoing) = self.deliveries.all.get(&id) else { return };
+        let is_message = matches!(outgoing.what, What::Message(_));
+        let is_best_effort = matches!(&outgoing.what, What::Message(message) if message.best_effort);
+        if is_best_effort || !may_succeed_later(problem.reason) {
+            return self.given_up(id, problem, cx);
+        }
+        let attempts = outgoing.attempts;
+        let mut wait = problem.retry_after.unwrap_or_default().max(pause(attempts, cx.world.random()));
+        if let What::Message(message) = &outgoing.what {
+            let (task, trace) = known(message);
+            tracing::debug!(agent = %self.me, to = %message.to, message = %message.envelope.message_id, task, trace, %problem, attempts, "not delivered yet");
+            wait = wait.min(cx.wall().until(self.expires(message, cx)));
+        } else {
+            tracing::debug!(agent = %self.me, %problem, attempts, "the board is waited for");
+        }
+        if is_message {
+            cx.observe(Observation::Tried(DeliveryOutcome::Retried));
+        }
+        if let Some(outgoing) = self.deliveries.all.get_mut(&id) {
+            outgoing.attempts += 1;
+        }
+        if faults::is(Fault::LostRetry) {
+            return;
+        }
+        self.timers.set(wait.max(Duration::from_millis(1)), TimerPurpose::Retry(id), cx);
+    }
+
+    fn given_up(&mut self, id: AttemptId, problem: Problem, cx: &mut Cx<'_>) {
+        self.done(id, Err(problem), cx);
+    }
+
+    fn done(&mut self, id: AttemptId, outcome: Result<Option<EventKind>, Problem>, cx: &mut Cx<'_>) {
+        let Some((outgoing, next)) = self.deliveries.remove(id) else { return };
+        let Outgoing { origin, what, .. } = outgoing;
+        match (what, outcome) {
+            (What::Message(message), outcome) => {
+                let tried =
+                    if outcome.is_ok() { DeliveryOutcome::Delivered } else { DeliveryOutcome::GivenUp };
+                cx.observe(Observation::Tried(tried));
+                self.message_done(origin, &message, outcome.map(drop), cx);
+            }
+            (What::Signal(_) | What::Claim(..), Ok(what)) => {
+                if let (Some((conversation, effect)), Some(what)) = (origin, what) {
+                    self.tell(&conversation, Some(effect), what);
+                }
+            }
+            (What::Claim(task, request), Err(problem)) => {
+                if let Some((conversation, effect)) = origin {
+                    self.tell(&conversation, Some(effect), request.refused(&task, &problem));
+                }
+            }
+            (What::Signal(signal), Err(problem)) => {
+                let task = signal.task_id.as_ref().map(ToString::to_string);
+                tracing::warn!(agent = %self.me, task, %problem, signal = %signal.kind, "signal refused");
+                if let Some((conversation, effect)) = origin {
+                    self.tell(
+                        &conversation,
+                        Some(effect),
+                        EventKind::PublishRefused {
+                            reason: problem.reason.code().to_owned(),
+                            message: problem.message,
+                        },
+                    );
+                }
+            }
+        }
+        if let Some(next) = next {
+            self.attempt_again(next, cx);
+        }
+    }
+
+    /// Tells the conversation what became of its message.
+    fn message_done(
+        &mut self,
+        origin: Option<(ConversationId, EffectKey)>,
+        message: &OutgoingEnvelope,
+        outcome: Result<(), Problem>,
+        cx: &mut Cx<'_>,
+    ) {
+        if let Err(problem) = &outcome {
+            cx.observe(Observation::GivenUp(problem.reason));
+        }
+        let (Some((conversation, effect)), Some(label)) = (origin, message.label.clone()) else { return };
+        let what = match outcome {
+            Ok(()) if message.best_effort => return,
+            Ok(()) => EventKind::Delivered { label, by: message.to.clone() },
+            Err(problem) => {
+                let (task, trace) = known(message);
+                let kind = message.envelope.kind().wire();
+                tracing::warn!(agent = %self.me, to = %message.to, kind, message = %message.envelope.message_id, task, trace, %problem, "message given up");
+                let reason = problem.reason.code().to_owned();
+                EventKind::Undelivered { label, to: message.to.clone(), reason, message: problem.message }
+            }
+        };
+        self.tell(&conversation, (!message.best_effort).then_some(effect), what);
+    }
+}
+
+/// The task and the trace of a message, as logs name them.
+fn known(message: &OutgoingEnvelope) -> (Option<String>, Option<String>) {
+    let task = message.envelope.payload.task_id().map(ToString::to_string);
+    (task, message.trace.as_ref().map(TraceContext::trace))
+}
+
+/// Which refusals may go away by themselves (RELIABILITY §1.11).
+fn may_succeed_later(reason: Reason) -> bool {
+    if reason == Reason::MessageFailed {
+        return false;
+    }
+    let may_come_back =
+        [Reason::AgentNotFound, Reason::RegisteredElsewhere, Reason::AgentDeparted, Reason::StaleSignature];
+    may_come_back.contains(&reason) || matches!(reason.status(), 408 | 425 | 429 | 500..=599)
+}

@@ -1,0 +1,144 @@
+//! A step that came to nothing: back to what the store holds.
+
+use crate::{
+    Ack, ReplyTo,
+    agent::{Agent, Cx},
+    conversation::{Queued, StepFailed},
+    faults::{self, Fault},
+    records::EffectKey,
+    steps::Receipts,
+    timers::TimerPurpose,
+};
+use protocol::{
+    ids::ConversationId,
+    patterns::{Effect, EventKind},
+    principal::Principal,
+    problem::{Problem, Reason},
+    trace::TraceContext,
+};
+use std::time::Duration;
+use store_types::Error;
+
+/// How long until a step is tried again that the store did not take.
+const AGAIN: Duration = Duration::from_millis(500);
+
+impl Agent {
+    /// A pattern panicked, or a step can't be written: the conversation goes back to what the store holds and is ended,
+    /// visibly. If it can't take that either, it is parked.
+    pub(crate) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Cx<'_>) {
+        let StepFailed { why, waiters, receipts, mut inside } = left;
+        let (task, trace) = self.task_and_trace(id);
+        tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step came to nothing");
+        self.counts.panics += 1;
+        let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
+        let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
+        self.answer_repeats(&receipts, &Err(problem.clone()), cx);
+        let is_ending = inside.iter().any(|(what, _)| matches!(what, EventKind::Cancelled { .. }));
+        inside.retain(|(what, _)| !matches!(what, EventKind::Cancelled { .. }));
+        if is_ending || !self.failed_before.insert(id.clone()) {
+            waiters.into_iter().for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
+            let queue = self.conversations.remove(id).map(|open| open.queue).unwrap_or_default();
+            self.refuse(queue, &problem, cx);
+            return self.park(id, &why, cx);
+        }
+        let by = Principal::Agent(self.me.clone());
+        let reason = format!("an internal fault ended it: {why}");
+        inside.push((EventKind::Cancelled { by, reason }, None));
+        self.go_back(id, &problem, waiters, inside, cx);
+    }
+
+    /// Refuses messages that wait for a conversation that will not take them.
+    fn refuse(&mut self, queue: impl IntoIterator<Item = Queued>, problem: &Problem, cx: &mut Cx<'_>) {
+        for queued in queue {
+            if let Some(receipt) = &queued.receipt {
+                self.answer_repeats(&[(receipt.key.clone(), None)], &Err(problem.clone()), cx);
+            }
+            queued.waiters.into_iter().for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
+        }
+    }
+
+    /// A step that the store did not take: what is in memory is not true. Messages are refused, what happened inside is
+    /// handed in again, and the conversation goes on from what the store holds.
+    pub(crate) fn step_not_recorded(
+        &mut self,
+        id: &ConversationId,
+        error: &Error,
+        (waiters, receipts): (Vec<(ReplyTo, Ack)>, Receipts<'_>),
+        inside: Vec<(EventKind, Option<EffectKey>)>,
+        cx: &mut Cx<'_>,
+    ) {
+        let problem = Problem::from(error.clone());
+        self.answer_repeats(receipts, &Err(problem.clone()), cx);
+        if matches!(error, Error::Unknown(_) | Error::Closed(_)) {
+            cx.out.push(crate::Output::Fatal(format!("the store of {} failed: {error}", self.me)));
+        }
+        let (task, trace) = self.task_and_trace(id);
+        // What is tried again until there is room would fill the log as well.
+        let is_full = matches!(error, Error::Full | Error::StorageFull);
+        if !(is_full && std::mem::replace(&mut self.is_store_full, true)) {
+            tracing::warn!(agent = %self.me, conversation = %id, task, trace, %error, "a step was not recorded");
+        }
+        self.go_back(id, &problem, waiters, inside, cx);
+    }
+
+    /// Back to what the store holds: whoever waits is refused, what happened inside is handed in again.
+    fn go_back(
+        &mut self,
+        id: &ConversationId,
+        problem: &Problem,
+        waiters: Vec<(ReplyTo, Ack)>,
+        inside: Vec<(EventKind, Option<EffectKey>)>,
+        cx: &mut Cx<'_>,
+    ) {
+        let joined = self.joiners.remove(id).unwrap_or_default();
+        waiters.into_iter().chain(joined).for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
+        if faults::is(Fault::NoRollback)
+            && let Some(conversation) = self.conversations.get_mut(id)
+        {
+            conversation.committed(&[]);
+            return;
+        }
+        let queue = self.conversations.remove(id).map(|open| open.queue).unwrap_or_default();
+        self.tasks.retain(|_, open| open != id);
+        let restored = self.restore(id, cx.store).unwrap_or_else(|error| {
+            tracing::error!(agent = %self.me, conversation = %id, %error, "a conversation can't be read back");
+            None
+        });
+        let Some(mut conversation) = restored else {
+            self.count_running(id);
+            return self.refuse(queue, problem, cx);
+        };
+        if self.is_claimed_anew(id, &conversation) {
+            conversation.task = None;
+        }
+        self.keep(id.clone(), conversation);
+        let inside = inside.into_iter().map(|(what, closes)| Queued::from_inside(what, closes));
+        let queue: Vec<_> = inside.chain(queue).collect();
+        self.begin_lost_turns(id, &queue);
+        self.timers.set(AGAIN, TimerPurpose::GoOn { conversation: id.clone(), queue }, cx);
+    }
+
+    /// Turns that the lost step was to begin again after a restart: nobody runs them, and `queue` does not hold their end.
+    fn begin_lost_turns(&mut self, id: &ConversationId, queue: &[Queued]) {
+        if faults::is(Fault::LostTurn) {
+            return;
+        }
+        let running = self.turns.of(id);
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let is_lost = |key: &EffectKey| {
+            !running.contains(key) && queue.iter().all(|queued| queued.closes != Some(*key))
+        };
+        let turns =
+            conversation.open.iter().filter(|(_, open)| matches!(open.effect, Effect::RunTurn { .. }));
+        let lost: Vec<_> = turns.map(|(key, _)| *key).filter(is_lost).collect();
+        lost.into_iter().for_each(|key| conversation.begin_again(key));
+    }
+
+    /// The task and the trace of an open conversation, as logs name them.
+    fn task_and_trace(&self, id: &ConversationId) -> (Option<String>, Option<String>) {
+        let conversation = self.conversations.get(id);
+        let row = conversation.and_then(|open| open.task.as_ref());
+        let trace = conversation.and_then(|open| open.trace.as_ref());
+        (row.map(|row| row.task.spec.task_id.to_string()), trace.map(TraceContext::trace))
+    }
+}

@@ -1,0 +1,147 @@
+//! Faults that tests plant, in this thread only: the simulator must find each. Without the feature `planted-faults` every
+//! question here is a constant `false`.
+
+/// A fault of the engine's policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A delivery that failed is not tried again.
+    LostRetry,
+    /// A message that opens something is answered before its step is durable.
+    EarlyReply,
+    /// Effects are performed before the step that decided them is durable.
+    EarlyEffects,
+    /// A released claim stays in the store.
+    KeptClaim,
+    /// A message that was taken before is taken again.
+    TakenTwice,
+    /// A restart does not send open messages again.
+    ForgottenSend,
+    /// A restart does not set open timers again.
+    ForgottenTimer,
+    /// Signals of one conversation do not wait for each other.
+    UnorderedSignals,
+    /// A message is still sent when it has expired.
+    SentExpired,
+    /// An award is taken that is not newer than one that is known.
+    LateAward,
+    /// The board's cursor moves in a commit of its own, before the conversation is recorded.
+    CursorAlone,
+    /// News that may wait is never recorded.
+    LostNews,
+    /// Whoever sent a message while its first copy was being recorded gets no answer.
+    LostJoiner,
+    /// A cancel that comes before its award leaves no tombstone.
+    NoTombstone,
+    /// An award is taken while a tombstone that refuses it is on its way to the store.
+    UnseenTombstone,
+    /// An open task is done again under a claim that has come to its end meanwhile.
+    ClaimTwice,
+    /// After a failed commit a conversation goes on from what is in memory.
+    NoRollback,
+    /// Receipts are deleted while repeats may still come.
+    ShortDedup,
+    /// The board's cursor moves in memory before what the signal called for is recorded.
+    EarlyCursor,
+    /// A turn whose new beginning could not be recorded is never begun.
+    LostTurn,
+    /// A message for an open conversation is recorded, and its conversation does not hear of it.
+    Unheard,
+}
+
+impl Fault {
+    /// Every fault.
+    pub const ALL: &'static [Self] = &[
+        Self::LostRetry,
+        Self::EarlyReply,
+        Self::EarlyEffects,
+        Self::KeptClaim,
+        Self::TakenTwice,
+        Self::ForgottenSend,
+        Self::ForgottenTimer,
+        Self::UnorderedSignals,
+        Self::SentExpired,
+        Self::LateAward,
+        Self::CursorAlone,
+        Self::LostNews,
+        Self::LostJoiner,
+        Self::NoTombstone,
+        Self::UnseenTombstone,
+        Self::ClaimTwice,
+        Self::NoRollback,
+        Self::ShortDedup,
+        Self::EarlyCursor,
+        Self::LostTurn,
+        Self::Unheard,
+    ];
+}
+
+#[cfg(not(feature = "planted-faults"))]
+pub(crate) const fn is(_: Fault) -> bool {
+    false
+}
+
+#[cfg(feature = "planted-faults")]
+pub(crate) use planted::{fail_if_asked, is, panic_if_asked, panic_over_message_if_asked};
+#[cfg(feature = "planted-faults")]
+pub use planted::{fail_steps, panic_on_turns, panic_over_messages, plant};
+
+#[cfg(feature = "planted-faults")]
+mod planted {
+    use super::Fault;
+    use protocol::patterns::{Event, EventKind};
+    use std::cell::Cell;
+    use store_types::Error;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+        static PANICS: Cell<u32> = const { Cell::new(0) };
+        static UNWRITTEN: Cell<u32> = const { Cell::new(0) };
+        static PANICS_OVER_MESSAGES: Cell<u32> = const { Cell::new(0) };
+    }
+
+    fn take(counter: &'static std::thread::LocalKey<Cell<u32>>) -> bool {
+        let left = counter.get();
+        counter.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    /// Plants `fault` in the engine of this thread, or removes the one that was planted.
+    pub fn plant(fault: Option<Fault>) {
+        PLANTED.set(fault);
+    }
+
+    pub(crate) fn is(fault: Fault) -> bool {
+        PLANTED.get() == Some(fault)
+    }
+
+    /// Makes the patterns of this thread panic on the next `times` ends of turns or cancellations.
+    pub fn panic_on_turns(times: u32) {
+        PANICS.set(times);
+    }
+
+    /// Makes the next `times` steps of this thread impossible to write.
+    pub fn fail_steps(times: u32) {
+        UNWRITTEN.set(times);
+    }
+
+    /// Makes the agents of this thread panic, outside of any pattern, over the next `times` messages.
+    pub fn panic_over_messages(times: u32) {
+        PANICS_OVER_MESSAGES.set(times);
+    }
+
+    pub(crate) fn panic_over_message_if_asked() {
+        assert!(!take(&PANICS_OVER_MESSAGES), "a planted panic over a message");
+    }
+
+    pub(crate) fn panic_if_asked(event: &Event) {
+        let may = matches!(event.what, EventKind::TurnEnded { .. } | EventKind::Cancelled { .. });
+        assert!(!(may && take(&PANICS)), "a planted panic");
+    }
+
+    pub(crate) fn fail_if_asked() -> Result<(), Error> {
+        match take(&UNWRITTEN) {
+            true => Err(Error::Refused("a planted failure: a record can't be written".to_owned())),
+            false => Ok(()),
+        }
+    }
+}

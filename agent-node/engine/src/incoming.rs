@@ -1,0 +1,219 @@
+//! A message that opens nothing: for a conversation there is, or for one that has ended.
+
+use crate::{
+    Ack, IncomingMessage, Observation, ReplyTo,
+    agent::{Agent, Cx},
+    conversation::Queued,
+    delivery::{OutgoingEnvelope, envelope},
+    faults::{self, Fault},
+    records::{EffectKey, Receipt},
+    requests::internal,
+};
+use protocol::{
+    envelope::Envelope,
+    ids::{Address, ConversationId, Digest, EffectId, MessageId},
+    message::{Cfp, Kind, Payload, TaskCancel},
+    patterns::{EventKind, OutgoingMessage, contract_net::bidding},
+    principal::Principal,
+    problem::{Problem, Reason},
+    trace::{SpanName, TraceContext},
+};
+use serde_json::{Map, Value};
+use store_types::Key;
+
+impl Agent {
+    /// Calls for proposals, bids and rejects: nothing is written, and the answer says only that it was received.
+    pub(crate) fn take_best_effort(
+        &mut self,
+        message: IncomingMessage,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        let IncomingMessage { envelope, by, trace, .. } = message;
+        let ack = Ack {
+            task_id: envelope.payload.task_id().cloned(),
+            conversation_id: envelope.conversation_id.clone(),
+            ..Ack::of(envelope.message_id.clone())
+        };
+        if let Payload::Cfp(cfp) = &envelope.payload {
+            self.answer_call(cfp, &envelope, &by, trace, cx);
+            cx.reply(reply, Ok(ack));
+            return Ok(());
+        }
+        let id = self.conversation_of(&envelope);
+        if by.agent().is_none() {
+            let kind = envelope.kind().wire();
+            let message = format!("only agents take part in an auction: a {kind} needs a signature");
+            return Err(Problem::new(Reason::Forbidden, message));
+        }
+        if let Payload::Bid(_) = &envelope.payload {
+            cx.observe(Observation::BidReceived);
+        }
+        let takes = |id: &ConversationId| {
+            let conversation = self.conversations.get(id);
+            conversation.is_some_and(|conversation| conversation.pattern.receives(envelope.kind()))
+        };
+        if let Some(id) = id.filter(takes) {
+            self.tell(&id, None, EventKind::MessageReceived { by, answers: None, envelope });
+        }
+        cx.reply(reply, Ok(ack));
+        Ok(())
+    }
+
+    /// Answers a call for proposals: once, and without a record.
+    fn answer_call(
+        &mut self,
+        cfp: &Cfp,
+        call: &Envelope,
+        by: &Principal,
+        trace: Option<TraceContext>,
+        cx: &mut Cx<'_>,
+    ) {
+        let wall = cx.wall();
+        let payload = match bidding::bid(&self.config.card, self.running(), cfp, wall) {
+            Ok(bid) => {
+                self.counts.bids += 1;
+                Payload::Bid(bid)
+            }
+            Err(no_bid) => Payload::NoBid(no_bid),
+        };
+        let Some(manager) = by.agent() else { return };
+        let answer = OutgoingMessage {
+            label: (),
+            to: Address::Agent(manager.clone()),
+            conversation: call.reply_conversation_id.clone(),
+            in_reply_to: Some(call.message_id.clone()),
+            path: Vec::new(),
+            expires: Some(cfp.bid_by),
+            payload,
+        };
+        let (Ok(none), Ok(message_id)) = (ConversationId::parse("bid"), MessageId::parse(&cx.world.uuid()))
+        else {
+            return;
+        };
+        let thread = call.thread_id.clone();
+        let mut envelope = envelope::envelope(&self.me, &none, thread, EffectKey(0, 0), &answer, wall);
+        envelope.message_id = message_id;
+        envelope.reply_conversation_id = None;
+        cx.observe(Observation::CallAnswered {
+            call: Box::new(call.clone()),
+            by: by.clone(),
+            answer: Box::new(envelope.clone()),
+            trace: trace.clone(),
+            at: wall,
+        });
+        let trace = trace.map(|trace| trace.below(SpanName::Message(&envelope.message_id).id()));
+        let to = manager.clone();
+        self.send(None, OutgoingEnvelope { label: None, to, envelope, best_effort: true, trace }, cx);
+    }
+
+    /// The open conversation a message names: by its id, or by the message it answers.
+    fn conversation_of(&self, envelope: &Envelope) -> Option<ConversationId> {
+        let answered = || {
+            let effect = envelope.in_reply_to.as_ref().and_then(|id| EffectId::parse(id.as_str()))?;
+            (effect.agent == self.me).then_some(effect.conversation)
+        };
+        let id = envelope.conversation_id.clone().or_else(answered)?;
+        self.conversations.contains_key(&id).then_some(id)
+    }
+
+    /// Whether a conversation does its task under an older award than the one that `payload` takes back: that cancel is
+    /// about an award which has not come yet.
+    fn is_older_than(&self, id: &ConversationId, payload: &Payload) -> bool {
+        let Payload::TaskCancel(TaskCancel { epoch, .. }) = payload else { return false };
+        let row = self.conversations.get(id).and_then(|conversation| conversation.task.as_ref());
+        row.and_then(|row| row.epoch).zip(*epoch).is_some_and(|(own, cancelled)| own < cancelled)
+    }
+
+    pub(crate) fn receipt(&self, envelope: &Envelope, digest: Digest, cx: &Cx<'_>) -> Receipt {
+        Receipt {
+            digest,
+            kind: envelope.kind(),
+            task_id: envelope.payload.task_id().cloned(),
+            conversation_id: None,
+            at: cx.wall(),
+            extra: unknown_members(envelope),
+        }
+    }
+
+    /// A message that opens nothing: recorded with the conversation it is for. One for a conversation that has ended is
+    /// recorded too, and changes nothing.
+    pub(crate) fn take_for_conversation(
+        &mut self,
+        message: IncomingMessage,
+        key: Key,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        let IncomingMessage { envelope, by, digest, .. } = message;
+        let mut receipt = self.receipt(&envelope, digest, cx);
+        let by_task = || {
+            let task = envelope.payload.task_id()?;
+            self.tasks.get(&(task.clone(), by.clone())).cloned()
+        };
+        let is_heard = !faults::is(Fault::Unheard) || envelope.kind() != Kind::TaskResponse;
+        let is_older = |id: &ConversationId| self.is_older_than(id, &envelope.payload);
+        let id = self.conversation_of(&envelope).or_else(by_task).filter(|id| is_heard && !is_older(id));
+        let Some(id) = id else {
+            self.check_not_parked(&envelope)?;
+            return self.take_late(&envelope, &by, (key, receipt), reply, cx);
+        };
+        let Some(conversation) = self.conversations.get_mut(&id) else {
+            return Err(Problem::new(Reason::Internal, "the conversation vanished"));
+        };
+        let row = conversation.task.as_ref();
+        if by.agent().is_none() && row.is_none_or(|row| !row.task.is_visible_to(&by)) {
+            return Err(not_found(&envelope));
+        }
+        let is_owner_user = by.agent().is_none() && row.is_some_and(|row| row.task.owner == by);
+        receipt.conversation_id = Some(id.clone());
+        let effect = envelope.in_reply_to.as_ref().and_then(|id| EffectId::parse(id.as_str()));
+        let answers = effect
+            .filter(|effect| effect.conversation == id)
+            .and_then(|effect| conversation.label_answered(&effect));
+        let ack = Ack {
+            task_id: receipt.task_id.clone(),
+            conversation_id: Some(id.clone()),
+            ..Ack::of(envelope.message_id.clone())
+        };
+        let receipt = receipt.sealed(key.clone()).map_err(internal)?;
+        self.in_flight.insert(key, (digest, Vec::new()));
+        self.counts.admitted += 1;
+        // A task's owner ends it, or answers, by a message as well as by the route.
+        #[expect(clippy::wildcard_enum_match_arm, reason = "every other message is the pattern's to read")]
+        let what = match &envelope.payload {
+            Payload::TaskCancel(TaskCancel { reason, .. }) if is_owner_user => EventKind::Cancelled {
+                by,
+                reason: reason.clone().unwrap_or_else(|| "cancelled by its owner".to_owned()),
+            },
+            Payload::TaskAnswer(answer) if is_owner_user => {
+                EventKind::Answered { by, text: answer.words(), message: answer.message.clone() }
+            }
+            _ => EventKind::MessageReceived { by, answers, envelope },
+        };
+        conversation.queue.push_back(Queued {
+            receipt: Some(receipt),
+            waiters: vec![(reply, ack)],
+            ..Queued::from_inside(what, None)
+        });
+        self.advance(&id, false, cx);
+        Ok(())
+    }
+}
+
+/// What nobody here knows of a message: the members at its top, and under `payload` those in its payload.
+fn unknown_members(envelope: &Envelope) -> Map<String, Value> {
+    let mut unknown = envelope.extra.clone();
+    let inside = envelope.payload.extra();
+    if !inside.is_empty() {
+        unknown.insert("payload".to_owned(), Value::Object(inside.clone()));
+    }
+    unknown
+}
+
+pub(crate) fn not_found(envelope: &Envelope) -> Problem {
+    match envelope.payload.task_id() {
+        Some(task) => Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")),
+        None => Problem::new(Reason::MessageNotFound, "it answers nothing that was asked here"),
+    }
+}

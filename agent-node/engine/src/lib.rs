@@ -1,0 +1,59 @@
+//! One agent without I/O: inputs come in, outputs go out, and a store is read through a snapshot.
+//!
+//! Invariants:
+//! - Same inputs, same store, same world: same outputs.
+//! - Policy is inside, single attempts are outside: admission, dedup, patterns, commits, lanes and their order, retries,
+//!   expiry, dead letters, claims, subscriptions, retention and drain are decided here; the shell performs one attempt at
+//!   a time and reports what became of it.
+//! - Nothing is performed, answered or shown before the step that decided it is committed.
+//! - Every effect has a key and an open row until its result is recorded; [`Agent::recover`] performs open rows again.
+//!
+//! In reading order:
+
+mod agent;
+mod io;
+
+mod admission;
+mod incoming;
+mod requests;
+mod task_control;
+
+mod conversation;
+mod steps;
+mod supersede;
+
+mod delivery;
+mod perform;
+mod timers;
+mod turns;
+
+mod open_tasks;
+mod subscription;
+
+mod failed_steps;
+mod parking;
+mod recovery;
+mod retention;
+
+mod snapshot;
+
+#[cfg(test)]
+mod testing;
+
+pub mod faults;
+
+pub mod artifacts;
+pub mod content;
+pub mod records;
+pub mod replay;
+pub mod tasks;
+
+pub use agent::{Agent, AgentConfig};
+pub use conversation::origin;
+pub use delivery::{backoff::pause, claims::ClaimRequest};
+pub use io::{
+    Ack, Attempt, AttemptId, AttemptResult, CommitId, Delivery, DeliveryOutcome, Directory, IncomingMessage,
+    Input, Observation, Output, ReplyTo, TimerId, TurnKey, TurnStart, Whereabouts, World,
+};
+pub use recovery::{RecoverError, newest_time};
+pub use snapshot::{AgentSnapshot, Counts, Removed};

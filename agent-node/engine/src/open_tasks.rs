@@ -1,0 +1,131 @@
+//! Open tasks: which offers an agent tries to get, and which of its conversations has a claim that it won.
+
+use crate::{
+    agent::{Agent, Cx},
+    conversation::{Conversation, Queued},
+    faults::{self, Fault},
+};
+use protocol::{
+    ids::{AgentId, ConversationId, TaskId},
+    message::Epoch,
+    patterns::{
+        AnyPattern, EventKind,
+        broadcast::on_behalf_of,
+        open_task::{self, OpenTask},
+    },
+    principal::Principal,
+    problem::Problem,
+    signal::{PUBLISHER, Signal},
+};
+use std::time::Duration;
+
+/// Whether a conversation has the claim of `epoch`, or is about to hear that it has.
+fn has(conversation: &Conversation, epoch: Epoch) -> bool {
+    let hears =
+        |queued: &Queued| matches!(queued.what, EventKind::Claimed { epoch: won, .. } if won == epoch);
+    conversation
+        .pattern
+        .open_task()
+        .is_some_and(|task| task.epoch == Some(epoch) || conversation.queue.iter().any(hears))
+}
+
+/// The claim under which a conversation does an open task.
+fn row_of(conversation: &Conversation, task: &TaskId, owner: &Principal) -> Option<Epoch> {
+    conversation.pattern.open_task()?;
+    let row = conversation.task.as_ref()?;
+    (row.task.spec.task_id == *task && row.task.owner == *owner).then_some(row.epoch)?
+}
+
+impl Agent {
+    /// Whether another conversation has the open task of this one under a later claim: the task's row is that one's.
+    pub(crate) fn is_claimed_anew(&self, id: &ConversationId, conversation: &Conversation) -> bool {
+        let Some(row) = &conversation.task else { return false };
+        let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
+        let mut others = self.conversations.iter().filter(|(other, _)| *other != id);
+        conversation.pattern.open_task().is_some()
+            && others.any(|(_, other)| row_of(other, task, owner) > row.epoch)
+    }
+
+    /// Whether one task more, with those it tries to get, would be one too many.
+    pub(crate) fn has_no_place(&self) -> bool {
+        let takes = |conversation: &Conversation| {
+            conversation.is_work() || conversation.pattern.open_task().is_some_and(|task| task.is_pending)
+        };
+        let taken = self.conversations.values().filter(|conversation| takes(conversation)).count();
+        taken >= usize::try_from(self.places()).unwrap_or(usize::MAX)
+    }
+
+    /// How this agent tries to get what `signal` offers; `None` if it knows the task already, or can't make it out.
+    pub(crate) fn try_to_get(&self, signal: &Signal, cx: &Cx<'_>) -> Result<Option<AnyPattern>, Problem> {
+        let owner = self.principal_of(&publisher(signal), cx);
+        let root = on_behalf_of(signal).unwrap_or_else(|| owner.clone());
+        let Some(spec) = open_task::offered(signal, root) else {
+            tracing::warn!(agent = %self.me, signal = %signal.id, "an offer without a task id or a description");
+            return Ok(None);
+        };
+        let of = (spec.task_id.clone(), owner.clone());
+        let was_asked_for_directly = match self.tasks.get(&of).and_then(|id| self.conversations.get(id)) {
+            Some(open) => open.pattern.open_task().is_none(),
+            None => self.row(&of.0, &of.1, cx)?.is_some_and(|row| row.epoch.is_none()),
+        };
+        if was_asked_for_directly {
+            tracing::info!(agent = %self.me, task = %spec.task_id, "not claimed: a task of that id was sent here");
+            return Ok(None);
+        }
+        let lease = Duration::from_millis(self.config.auction.lease_ms);
+        let task = OpenTask::new(self.me.clone(), owner, spec, lease, self.config.timeouts);
+        Ok(Some(task.into()))
+    }
+
+    /// A name on the board is an agent's if that agent is known; only it could have signed under it.
+    fn principal_of(&self, name: &AgentId, cx: &Cx<'_>) -> Principal {
+        let is_agent = *name == self.me || cx.world.directory().knows(name);
+        if is_agent { Principal::Agent(name.clone()) } else { Principal::local_user() }
+    }
+
+    /// What a claim's result is to the conversation `id`: the board knows agents, not conversations, and answers a
+    /// second one of the same agent that it has the claim. An earlier claim on the same task is over then.
+    pub(crate) fn settle_open_claim(
+        &mut self,
+        id: &ConversationId,
+        what: EventKind,
+        cx: &mut Cx<'_>,
+    ) -> EventKind {
+        let (epoch, task, owner) = match (
+            &what,
+            self.conversations.get(id).and_then(|conversation| conversation.pattern.open_task()),
+        ) {
+            (EventKind::Claimed { epoch, .. }, Some(open)) if open.is_pending => {
+                (*epoch, open.spec.task_id.clone(), open.owner.clone())
+            }
+            _ => return what,
+        };
+        let others = || self.conversations.iter().filter(|(other, _)| *other != id).map(|(_, other)| other);
+        let has_it = others().any(|other| has(other, epoch) || row_of(other, &task, &owner) == Some(epoch));
+        // What was done under it may have come to its end since the board answered.
+        let row = self.row(&task, &owner, cx).ok().flatten().filter(|row| row.task.conversation != *id);
+        let is_done = row.and_then(|row| row.epoch).is_some_and(|done| done >= epoch);
+        if (is_done || has_it) && !faults::is(Fault::ClaimTwice) {
+            return EventKind::ClaimLost { holder: Some(self.me.clone()) };
+        }
+        let mut fenced = Vec::new();
+        for (other, conversation) in self.conversations.iter_mut().filter(|(other, _)| *other != id) {
+            let same = (conversation.pattern.open_task())
+                .filter(|open| open.spec.task_id == task && *open.owner == owner)
+                .and_then(|open| open.epoch);
+            if let Some(epoch) = same {
+                conversation.task = None;
+                conversation.queue.push_back(Queued::from_inside(EventKind::ClaimExpired { epoch }, None));
+                fenced.push(other.clone());
+            }
+        }
+        fenced.iter().for_each(|other| self.advance(other, false, cx));
+        what
+    }
+}
+
+/// Who published a signal first: the board says it when it offers a task again, in the name of whoever released it too.
+pub(crate) fn publisher(signal: &Signal) -> AgentId {
+    let first = || AgentId::parse(signal.refs.get(PUBLISHER)?.as_str()?).ok();
+    signal.is_boards_own().then(first).flatten().unwrap_or_else(|| signal.from.clone())
+}

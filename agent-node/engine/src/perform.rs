@@ -1,0 +1,141 @@
+//! Performs what a step decided, once the step is durable; a restart performs what is still open again.
+
+use crate::{
+    ClaimRequest,
+    agent::{Agent, Cx},
+    delivery::{OutgoingEnvelope, envelope},
+    records::{Claim, EffectKey, OpenEffect, keys},
+    timers::TimerPurpose,
+};
+use protocol::{
+    ids::{Address, AgentId, ConversationId, EffectId},
+    patterns::{Effect, EventKind},
+    trace::{SpanName, TRACEPARENT},
+};
+use std::time::Duration;
+use store_types::Error;
+
+/// How long a search waits for the whole directory.
+const DIRECTORY_WAIT: Duration = Duration::from_secs(5);
+
+impl Agent {
+    pub(crate) fn perform(&mut self, id: &ConversationId, key: EffectKey, effect: &Effect, cx: &mut Cx<'_>) {
+        let Some(conversation) = self.conversations.get(id) else { return };
+        let effect_id =
+            EffectId { agent: self.me.clone(), conversation: id.clone(), step: key.0, index: key.1 };
+        let trace = conversation.trace.clone();
+        let below = |span: SpanName<'_>| trace.as_ref().map(|trace| trace.below(span.id()));
+        let at = conversation.open.get(&key).map_or_else(|| cx.wall(), |open| open.at);
+        match effect {
+            Effect::Send(message) => {
+                let thread = conversation.thread.clone();
+                let envelope = envelope::envelope(&self.me, id, thread, key, message, at);
+                let to = self.recipient(&message.to);
+                let best_effort = message.payload.kind().is_best_effort();
+                let trace = below(SpanName::Message(&envelope.message_id));
+                let label = Some(message.label.clone());
+                let message = OutgoingEnvelope { label, to, envelope, best_effort, trace };
+                self.send(Some((id.clone(), key)), message, cx);
+            }
+            Effect::Resend { label, envelope } => {
+                let to = self.recipient(&envelope.to_agent_id);
+                let envelope = envelope.as_ref().clone();
+                let trace = below(SpanName::Effect(&effect_id.to_string()));
+                let label = Some(label.clone());
+                let message = OutgoingEnvelope { label, to, envelope, best_effort: false, trace };
+                self.send(Some((id.clone(), key)), message, cx);
+            }
+            Effect::RunTurn { prompt, deadline, .. } => self.run_turn(id, key, prompt, *deadline, cx),
+            Effect::Publish { signal } => {
+                let name = effect_id.to_string();
+                let trace = below(SpanName::Effect(&name));
+                let mut signal = signal.clone().signed(name, self.me.clone(), at);
+                // Whoever reacts to it goes on in the same trace, however much later.
+                if let Some(trace) = &trace {
+                    signal.refs.entry(TRACEPARENT).or_insert_with(|| trace.to_string().into());
+                }
+                self.publish(id.clone(), key, signal, cx);
+            }
+            Effect::FindPeers { .. } => {
+                if cx.world.directory().is_synced() {
+                    return self.find_peers_now(id, key, cx);
+                }
+                self.waiting_for_directory.push((id.clone(), key));
+                let purpose = TimerPurpose::Directory { conversation: id.clone(), effect: key };
+                self.timers.set(DIRECTORY_WAIT, purpose, cx);
+            }
+            Effect::ClaimOpenTask { task, lease } => {
+                self.claim(id.clone(), key, task.clone(), ClaimRequest::Take { lease: *lease }, cx);
+            }
+            Effect::RenewOpenTask { task, epoch } => {
+                self.claim(id.clone(), key, task.clone(), ClaimRequest::Renew(*epoch), cx);
+            }
+            Effect::CloseOpenTask { task, epoch, is_done } => {
+                let request = ClaimRequest::Close { epoch: *epoch, is_done: *is_done };
+                self.claim(id.clone(), key, task.clone(), request, cx);
+            }
+            Effect::ReleaseOpenTask { task, epoch } => {
+                self.claim(id.clone(), key, task.clone(), ClaimRequest::Release(*epoch), cx);
+            }
+            Effect::TrackTask { spec, owner, .. } => {
+                self.tasks.insert((spec.task_id.clone(), owner.clone()), id.clone());
+            }
+            Effect::SetTimer { timer, when } => self.set_timer(id.clone(), key, timer.clone(), *when, cx),
+            Effect::StopTurn
+            | Effect::Claim { .. }
+            | Effect::Release { .. }
+            | Effect::ClearTimer { .. }
+            | Effect::AskPerson { .. }
+            | Effect::Update(_)
+            | Effect::Assign { .. }
+            | Effect::Finish(_) => {}
+        }
+    }
+
+    /// Whom a message goes to: what is addressed to a capability, this agent finds somebody for.
+    fn recipient(&self, to: &Address) -> AgentId {
+        match to {
+            Address::Agent(agent) => agent.clone(),
+            Address::Capability(_) => self.me.clone(),
+        }
+    }
+
+    /// Performs an effect again that a restart found open.
+    pub(crate) fn perform_again(
+        &mut self,
+        id: &ConversationId,
+        key: EffectKey,
+        open: &OpenEffect,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Error> {
+        let Effect::Claim { task, .. } = &open.effect else {
+            self.perform(id, key, &open.effect, cx);
+            return Ok(());
+        };
+        let record = cx.store.latest(&keys::claim(&self.me, task, id))?;
+        let claimed = record.and_then(|record| {
+            let claim = serde_json::from_slice::<Claim>(&record.value).ok()?;
+            Some(EventKind::Claimed { holder: claim.holder, epoch: record.revision })
+        });
+        // A claim that is not there any more must not be waited for.
+        self.tell(id, Some(key), claimed.unwrap_or(EventKind::ClaimLost { holder: None }));
+        Ok(())
+    }
+
+    /// Answers a search with the peers that are known now.
+    pub(crate) fn find_peers_now(&mut self, id: &ConversationId, key: EffectKey, cx: &mut Cx<'_>) {
+        self.waiting_for_directory.retain(|(conversation, effect)| (conversation, effect) != (id, &key));
+        let open = self.conversations.get(id).and_then(|conversation| conversation.open.get(&key));
+        let Some(Effect::FindPeers { label, capability }) = open.map(|open| &open.effect) else { return };
+        let candidates = self.candidates(capability, cx);
+        let what = EventKind::PeersFound { label: label.clone(), candidates };
+        self.tell(id, Some(key), what);
+    }
+
+    /// The whole directory has been seen: searches that waited for it are answered.
+    pub(crate) fn directory_synced(&mut self, cx: &mut Cx<'_>) {
+        for (id, key) in std::mem::take(&mut self.waiting_for_directory) {
+            self.find_peers_now(&id, key, cx);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! A restart: the states are loaded, and every open effect is performed again under its own key (DESIGN §2). Old events
+//! are never run through newer rules.
+
+use crate::{
+    Output, World,
+    agent::{Agent, AgentConfig, Cx, InnerEvent},
+    content,
+    conversation::Conversation,
+    faults::{self, Fault},
+    records::{EffectKey, OpenEffect, State, Step, TaskRow, keys},
+    steps::LooseRecords,
+};
+use protocol::{
+    ids::{AgentId, ConversationId, TaskId},
+    patterns::{AnyPattern, Effect, Event, EventKind, Outcome},
+    principal::Principal,
+    task::{Status, TaskState},
+    time::NodeTime,
+};
+use serde::Deserialize;
+use store_types::{Batch, Error, Expectation, Filter, Key, Lane, Record, Revision, Snapshot, Write};
+
+/// What a state says of itself, whatever rules it was computed by.
+#[derive(Deserialize)]
+struct StateOutline {
+    rules: u32,
+    #[serde(default)]
+    task: Option<(TaskId, Principal)>,
+}
+
+/// What a line of a journal says of itself.
+#[derive(Deserialize)]
+struct StepOutline {
+    step: u64,
+}
+
+/// How often a turn is begun before it is taken for the cause of the crashes.
+const MAX_ATTEMPTS: u32 = 5;
+const PAGE: usize = 256;
+
+/// Why an agent can't be recovered: its store can't be read.
+#[derive(Debug)]
+pub struct RecoverError(pub Error);
+
+impl std::fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for RecoverError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl From<Error> for RecoverError {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+/// Everything under `filter` that can be read; `damaged` gets the keys of what can't.
+pub(crate) fn every_readable(
+    store: &dyn Snapshot,
+    filter: &Filter,
+    mut each: impl FnMut(Record),
+    mut damaged: impl FnMut(Key, Error),
+) -> Result<(), Error> {
+    let (mut after, mut limit): (Revision, usize) = (0, PAGE);
+    loop {
+        match store.read(filter, after, limit) {
+            Ok(page) => {
+                let Some(last) = page.last().map(|record| record.revision) else { return Ok(()) };
+                page.into_iter().for_each(&mut each);
+                after = last;
+            }
+            // One damaged record spoils its whole page: up to it, one at a time.
+            Err(Error::Corrupt { .. }) if limit > 1 => limit = 1,
+            Err(Error::Corrupt { revision, key }) if revision > after => {
+                damaged(Key::stored(key.clone()), Error::Corrupt { revision, key });
+                (after, limit) = (revision, PAGE);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The newest moment on the node's clock that an agent's open conversations know of.
+pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error> {
+    let mut newest = NodeTime::default();
+    let mut journals = Vec::new();
+    let id = |record: Record| journals.extend(conversation_id(&record.key));
+    every_readable(store, &keys::all(me, "state"), id, |_, _| {})?;
+    for id in journals {
+        // What can't be read is parked when the agent starts.
+        let step = match store.latest(&keys::journal(me, &id)) {
+            Ok(journal) => {
+                journal.and_then(|journal| content::decode::<Step>(me, store, &journal.value).ok())
+            }
+            Err(Error::Corrupt { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let at = step.and_then(|step| step.events.iter().map(|event| event.at).max());
+        newest = at.unwrap_or_default().max(newest);
+    }
+    Ok(newest)
+}
+
+pub(crate) fn conversation_id(key: &Key) -> Option<ConversationId> {
+    ConversationId::parse(key.tokens().get(2)?).ok()
+}
+
+impl Agent {
+    /// The agent as its store holds it, and what it wants done first. Fails if the store can't be read; a conversation
+    /// that can't is parked.
+    pub fn recover(
+        config: AgentConfig,
+        store: &dyn Snapshot,
+        world: &mut dyn World,
+    ) -> Result<(Self, Vec<Output>), RecoverError> {
+        let mut agent = Self::new(config);
+        let mut cx = Cx { store, world, out: Vec::new() };
+        let me = agent.me.clone();
+        every_readable(
+            store,
+            &keys::all(&me, "record"),
+            |record| {
+                let peer = record.key.tokens().get(2).and_then(|id| AgentId::parse(id).ok());
+                if let (Some(peer), Ok(kept)) = (peer, serde_json::from_slice(&record.value)) {
+                    agent.track_records.insert(peer, kept);
+                }
+            },
+            |_, _| {},
+        )?;
+        let (mut open, mut damaged) = (Vec::new(), Vec::new());
+        let id = |record: Record| open.extend(conversation_id(&record.key));
+        every_readable(store, &keys::all(&me, "state"), id, |key, error| {
+            damaged.extend(conversation_id(&key).map(|id| (id, error)));
+        })?;
+        let mut restored = Vec::new();
+        for id in open {
+            if agent.ended_by_new_rules(&id, &mut cx)? {
+                continue;
+            }
+            match agent.restore(&id, store) {
+                Ok(Some(conversation)) => {
+                    agent.keep(id.clone(), conversation);
+                    restored.push(id);
+                }
+                Ok(None) => {}
+                Err(error @ (Error::Corrupt { .. } | Error::Refused(_))) => damaged.push((id, error)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for id in restored {
+            agent.resume(&id, &mut cx)?;
+        }
+        for (id, error) in damaged {
+            agent.park(&id, &error.to_string(), &mut cx);
+        }
+        agent.begin_subscription(&mut cx)?;
+        agent.drain_events(&mut cx);
+        Ok((agent, cx.out))
+    }
+
+    /// Ends a conversation whose state was computed by another version of the rules, visibly: its task fails with
+    /// `rules_changed`, and its journal says so. Whether that was so.
+    fn ended_by_new_rules(&mut self, id: &ConversationId, cx: &mut Cx<'_>) -> Result<bool, Error> {
+        let Some(record) = cx.store.latest(&keys::state(&self.me, id))? else { return Ok(false) };
+        let Ok(StateOutline { rules, task }) = content::outline(&record.value) else { return Ok(false) };
+        if rules == AnyPattern::RULES {
+            return Ok(false);
+        }
+        let why =
+            format!("rules_changed: its state is of rules {rules}, this version has {}", AnyPattern::RULES);
+        tracing::warn!(agent = %self.me, conversation = %id, why, "a conversation is ended");
+        let status = Status::new(TaskState::Failed, &why);
+        let (at, wall) = (cx.world.now(), cx.wall());
+        let mut batch = Batch { writes: vec![Write::Delete(record.key)], ..Batch::default() };
+        if let Some((task, owner)) = task {
+            let key = keys::task(&self.me, &task, &owner);
+            let row = cx.store.latest(&key)?;
+            let row =
+                row.map(|row| content::decode::<TaskRow>(&self.me, cx.store, &row.value)).transpose()?;
+            if let Some(mut row) = row.filter(|row| row.task.conversation == *id && row.ended_at.is_none()) {
+                row.task.status = status.clone();
+                row.task.changed_at = wall;
+                row.ended_at = Some(at);
+                let bytes = content::encode(&self.me, &row, &mut batch.writes, &mut Default::default())?;
+                batch.writes.push(Write::Put(key, bytes));
+            }
+        }
+        let journal = keys::journal(&self.me, id);
+        let last = cx.store.latest(&journal)?;
+        let step = last.as_ref().and_then(|last| content::outline::<StepOutline>(&last.value).ok());
+        let by = Principal::Agent(self.me.clone());
+        let outcome =
+            Outcome { status, artifacts: Vec::new(), fulfilments: Default::default(), is_message: false };
+        let step = Step {
+            step: step.map_or(1, |last| last.step + 1),
+            origin: None,
+            events: vec![Event { at, wall, what: EventKind::Cancelled { by, reason: why } }],
+            closes: Vec::new(),
+            effects: vec![Effect::Finish(outcome)],
+        };
+        let bytes = content::encode(&self.me, &step, &mut batch.writes, &mut Default::default())?;
+        batch.writes.push(Write::Append(journal.clone(), bytes));
+        batch.expectations.extend(last.map(|last| Expectation::At(journal, last.revision)));
+        self.commit_loose(Lane::Progress, batch, LooseRecords::default(), cx);
+        Ok(true)
+    }
+
+    /// The conversation as the store holds it.
+    pub(crate) fn restore(
+        &self,
+        id: &ConversationId,
+        store: &dyn Snapshot,
+    ) -> Result<Option<Conversation>, Error> {
+        let Some(record) = store.latest(&keys::state(&self.me, id))? else { return Ok(None) };
+        let Some(journal) = store.latest(&keys::journal(&self.me, id))? else { return Ok(None) };
+        let oldest = store.read(&Filter::Exactly(keys::journal(&self.me, id)), 0, 1)?;
+        let first = oldest.first().map_or(journal.revision, |record| record.revision);
+        let state: State = content::decode(&self.me, store, &record.value)?;
+        let step: Step = content::decode(&self.me, store, &journal.value)?;
+        let task = match &state.task {
+            Some((task, owner)) => match store.latest(&keys::task(&self.me, task, owner))? {
+                // A later award of the task has a conversation of its own, and the row is that one's.
+                Some(row) => Some(content::decode::<TaskRow>(&self.me, store, &row.value)?)
+                    .filter(|row| row.task.conversation == *id),
+                None => None,
+            },
+            None => None,
+        };
+        Ok(Some(Conversation::restore(id.clone(), state, task, (first, journal.revision), step.step)))
+    }
+
+    pub(crate) fn keep(&mut self, id: ConversationId, conversation: Conversation) {
+        if let Some(row) = conversation.task.as_ref().filter(|row| row.ended_at.is_none()) {
+            self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
+        }
+        self.conversations.insert(id.clone(), Box::new(conversation));
+        self.count_running(&id);
+    }
+
+    fn resume(&mut self, id: &ConversationId, cx: &mut Cx<'_>) -> Result<(), Error> {
+        let Some(conversation) = self.conversations.get(id) else { return Ok(()) };
+        let open: Vec<(EffectKey, OpenEffect)> =
+            conversation.open.iter().map(|(key, open)| (*key, open.clone())).collect();
+        for (key, open) in open {
+            let (is_send, is_timer) =
+                (matches!(open.effect, Effect::Send(_)), matches!(open.effect, Effect::SetTimer { .. }));
+            if is_send && faults::is(Fault::ForgottenSend) || is_timer && faults::is(Fault::ForgottenTimer) {
+                continue;
+            }
+            let Effect::RunTurn { turn, .. } = &open.effect else {
+                self.perform_again(id, key, &open, cx)?;
+                continue;
+            };
+            if open.attempts >= MAX_ATTEMPTS {
+                let reason = format!(
+                    "given up: the node stopped {MAX_ATTEMPTS} times while this turn was being thought"
+                );
+                let what = EventKind::TurnFailed { turn: *turn, reason };
+                self.happened(InnerEvent { conversation: id.clone(), closes: Some(key), what }, cx);
+            } else if let Some(conversation) = self.conversations.get_mut(id) {
+                conversation.begin_again(key);
+            }
+        }
+        self.advance(id, true, cx);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        CommitId, Output,
+        testing::{Alone, config, me},
+    };
+    use protocol::{limits::Limits, task::TaskSpec, time::WallTime};
+    use serde_json::json;
+    use store_types::MemoryState;
+
+    #[test]
+    fn a_conversation_of_other_rules_is_ended_visibly_and_once() {
+        let (id, owner) = (ConversationId::parse("c-1").unwrap(), Principal::local_user());
+        let task = TaskId::parse("t-1").unwrap();
+        let spec: TaskSpec =
+            serde_json::from_value(json!({ "taskId": "t-1", "description": "x", "root": "user:local" }))
+                .unwrap();
+        let row = TaskRow::new(spec, owner.clone(), id.clone(), WallTime(0));
+        let state = json!({ "rules": 1, "pattern": { "pattern": "unknown" }, "task": ["t-1", "user:local"] });
+        let line = json!({ "step": 7, "events": [{ "event": "unknown" }] });
+        let mut store = MemoryState::default();
+        let writes = vec![
+            Write::Put(keys::state(&me(), &id), serde_json::to_vec(&state).unwrap().into()),
+            Write::Put(keys::task(&me(), &task, &owner), serde_json::to_vec(&row).unwrap().into()),
+            Write::Append(keys::journal(&me(), &id), serde_json::to_vec(&line).unwrap().into()),
+        ];
+        store.commit(Batch { writes, expectations: Vec::new() }).unwrap();
+
+        let (agent, outputs) =
+            Agent::recover(config(Limits::default()), &store, &mut Alone::default()).unwrap();
+        assert_eq!((agent.running(), agent.count_parked()), (0, 0));
+        let [Output::Commit(CommitId(1), _, batch)] = outputs.as_slice() else { panic!("{outputs:?}") };
+        store.commit(batch.clone()).unwrap();
+        let row = crate::tasks::find(&store, &me(), &task, &owner).unwrap().unwrap();
+        assert_eq!(row.task.status.state, TaskState::Failed);
+        assert!(row.task.status.message.unwrap().starts_with("rules_changed"));
+        assert!(store.latest(&keys::state(&me(), &id)).unwrap().is_none());
+        let last = store.latest(&keys::journal(&me(), &id)).unwrap().unwrap();
+        let last: Step = content::decode(&me(), &store, &last.value).unwrap();
+        assert!(last.step == 8 && matches!(last.effects[0], Effect::Finish(_)));
+        let again = Agent::recover(config(Limits::default()), &store, &mut Alone::default()).unwrap();
+        assert!(again.1.is_empty());
+    }
+}

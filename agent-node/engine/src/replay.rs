@@ -1,0 +1,99 @@
+//! The replay audit: the pattern runs again over the recorded events of a conversation, and must give the recorded
+//! effects. Pure; used by tests, over journals of the same rules version.
+
+use crate::records::Step;
+use protocol::patterns::{AnyPattern, Effect};
+use std::fmt;
+
+/// Where a journal and its replay differ.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Divergence {
+    /// The step.
+    pub step: u64,
+    /// What differs.
+    pub what: String,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}: {}", self.step, self.what)
+    }
+}
+
+impl std::error::Error for Divergence {}
+
+/// Runs the pattern that the first step began with over the events of `journal`, the steps of one conversation from its
+/// first on; its state after the last. Fails where steps are missing, or where other effects follow than were recorded.
+pub fn audit(journal: &[Step]) -> Result<AnyPattern, Divergence> {
+    let initial = journal.first().and_then(|first| first.origin.as_ref()?.initial.as_deref());
+    let Some(initial) = initial else {
+        let what = "the first step does not hold the pattern's initial state".to_owned();
+        return Err(Divergence { step: journal.first().map_or(0, |first| first.step), what });
+    };
+    audit_from(initial.clone(), journal)
+}
+
+/// The same from `pattern` on, which is the state before the first step of `journal`.
+pub fn audit_from(mut pattern: AnyPattern, journal: &[Step]) -> Result<AnyPattern, Divergence> {
+    let first = journal.first().map_or(1, |first| first.step);
+    for (expected, step) in (first..).zip(journal) {
+        let differs = |what: String| Divergence { step: step.step, what };
+        if step.step != expected {
+            return Err(differs(format!("step {expected} was expected")));
+        }
+        let effects: Vec<Effect> = step.events.iter().flat_map(|event| pattern.on(event)).collect();
+        if effects != step.effects {
+            let at = effects.iter().zip(&step.effects).take_while(|(now, then)| now == then).count();
+            let (now, then) = (effects.get(at), step.effects.get(at));
+            return Err(differs(format!("effect {at} was {then:?}, the replay gives {now:?}")));
+        }
+    }
+    Ok(pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{origin::Origin, records::EffectKey};
+    use protocol::{
+        ids::{AgentId, ConversationId},
+        message::{Kind, Payload},
+        patterns::{Event, EventKind, broadcast::Broadcast},
+        principal::Principal,
+        time::{NodeTime, WallTime},
+        trace::TraceContext,
+    };
+
+    fn journal() -> Vec<Step> {
+        let content = serde_json::json!({ "signal": "x.y" }).as_object().unwrap().clone();
+        let Ok(Payload::Broadcast(message)) = Payload::parse(Kind::Broadcast, content) else {
+            panic!("a broadcast");
+        };
+        let mut pattern: AnyPattern = Broadcast::new(message, &Principal::local_user()).into();
+        let (me, id) = (AgentId::parse("a").unwrap(), ConversationId::parse("c").unwrap());
+        let trace = |span_id| TraceContext { trace_id: 1, span_id, sampled: false, state: None };
+        let mut origin = Some(Box::new(Origin::new(&me, &id, &pattern, None, trace)));
+        let happened = [EventKind::Started, EventKind::Published { revision: 7 }];
+        let step = |(step, what)| {
+            let event = Event { at: NodeTime(0), wall: WallTime(0), what };
+            let effects = pattern.on(&event);
+            let closes = if step > 1 { vec![(0, EffectKey(1, 0))] } else { Vec::new() };
+            Step { step, origin: origin.take(), events: vec![event], closes, effects }
+        };
+        (1..).zip(happened).map(step).collect()
+    }
+
+    #[test]
+    fn a_journal_replays_and_a_changed_one_does_not() {
+        let whole = journal();
+        audit(&whole).unwrap();
+        let mut changed = whole.clone();
+        changed[1].effects.clear();
+        assert_eq!(audit(&changed).unwrap_err().step, 2);
+        let mut without_state = whole.clone();
+        without_state[0].origin = None;
+        assert!(audit(&without_state).is_err());
+        let gap = [whole[0].clone(), Step { step: 3, ..whole[1].clone() }];
+        assert_eq!(audit(&gap).unwrap_err().step, 3);
+    }
+}

@@ -1,0 +1,405 @@
+//! A message that begins something: which pattern takes it.
+
+mod broadcasts;
+mod known_tasks;
+mod task_requests;
+
+use crate::{
+    Ack, IncomingMessage, ReplyTo,
+    agent::{Agent, Cx},
+    conversation::{
+        Conversation, Queued,
+        origin::{OpeningMessage, OpeningSignal, Origin},
+    },
+    faults::{self, Fault},
+    incoming::not_found,
+    records::{Receipt, TaskRow, keys},
+};
+use protocol::{
+    envelope::Envelope,
+    ids::{Address, Capability, ConversationId, Digest, TaskId, ThreadId},
+    message::Payload,
+    patterns::{
+        AnyPattern, EventKind, broadcast::Broadcast, contract_net::ContractNet, delegation::Delegation,
+        help_request::HelpRequest, joint, ownership::TaskOwnership,
+    },
+    problem::{Problem, Reason},
+    task::TaskSpec,
+    trace::{TraceContext, trace_begun_by},
+    words::counted,
+};
+use std::time::Duration;
+use store_types::Key;
+use task_requests::{digest_of_request, references, requester, root};
+
+/// Skills that a refusal names.
+const MOST_NAMED: usize = 20;
+
+/// What began a conversation: under which trace it came, and what it is about if it is no task's request.
+#[derive(Default)]
+pub(crate) struct ConversationTrigger {
+    pub(crate) trace: Option<TraceContext>,
+    /// The trace that it begins if it came under none, where others begin the same.
+    pub(crate) begins: Option<u128>,
+    pub(crate) thread: Option<ThreadId>,
+    pub(crate) message: Option<OpeningMessage>,
+    pub(crate) signal: Option<OpeningSignal>,
+    pub(crate) task: Option<TaskId>,
+    pub(crate) capability: Option<Capability>,
+    /// The conversation that it ends, in the commit that begins it.
+    pub(crate) older: Option<ConversationId>,
+}
+
+impl Agent {
+    pub(crate) fn route(
+        &mut self,
+        message: IncomingMessage,
+        key: Key,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        match &message.envelope.payload {
+            Payload::TaskRequest(_) => self.take_task(message, reply, cx),
+            Payload::Award(_) => self.take_award(message, reply, cx),
+            Payload::HelpRequest(_) => self.take_help_request(message, reply, cx),
+            Payload::Broadcast(broadcast) => {
+                let broadcast = Broadcast::new(broadcast.clone(), &message.by);
+                self.check_announcement(&broadcast, cx)?;
+                self.begin_for(message, broadcast.into(), None, reply, cx)
+            }
+            Payload::TaskUpdate(_)
+            | Payload::TaskResponse(_)
+            | Payload::TaskCancel(_)
+            | Payload::TaskAnswer(_)
+            | Payload::HelpResponse(_)
+            | Payload::AwardAccept(_)
+            | Payload::AwardDecline(_)
+            | Payload::Cfp(_)
+            | Payload::Bid(_)
+            | Payload::NoBid(_)
+            | Payload::Reject(_) => self.take_for_conversation(message, key, reply, cx),
+        }
+    }
+
+    fn take_task(
+        &mut self,
+        message: IncomingMessage,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        let Payload::TaskRequest(request) = message.envelope.payload.clone() else {
+            return Err(not_found(&message.envelope));
+        };
+        let asked = digest_of_request(&request);
+        let task_id = match request.task_id.clone() {
+            Some(id) => id,
+            None => TaskId::parse(&format!("task-{}", cx.world.uuid())).map_err(internal)?,
+        };
+        if self.is_known_task(&task_id, &message, asked, reply, cx)? {
+            self.counts.duplicates += 1;
+            return Ok(());
+        }
+        if request.deadline.is_some_and(|deadline| deadline <= cx.wall()) {
+            return Err(Problem::new(Reason::Expired, "the deadline has passed"));
+        }
+        let is_self = message.by.agent() == Some(&self.me);
+        let names_me = matches!(&message.envelope.to_agent_id, Address::Agent(agent) if *agent == self.me);
+        let addressed = match &message.envelope.to_agent_id {
+            Address::Capability(capability) => Some(capability.clone()),
+            Address::Agent(_) => None,
+        };
+        let capability = request.capability.clone().or(addressed);
+        let capability = capability.or_else(|| self.meant_by_a_client(&message, cx).cloned());
+        let does_it_itself = match &capability {
+            Some(capability) if capability.as_str() == joint::CAPABILITY => true,
+            Some(capability) => self.config.card.support(capability) > 0.0 && (names_me || !is_self),
+            // An A2A client knows nothing of capabilities: it chose this agent.
+            None => {
+                self.config.card.open || message.contact.is_some() && self.whoever_orchestrates(cx).is_err()
+            }
+        };
+        let managed = match (&capability, does_it_itself) {
+            (_, true) => None,
+            (Some(capability), false) => Some(capability.clone()),
+            (None, false) => Some(self.whoever_orchestrates(cx)?),
+        };
+        let mut path = self.path_to_here(&message.envelope, &message.by);
+        // Coordination only takes apart; its own part in what follows is asked of itself again.
+        let coordinates = capability.as_ref().is_some_and(|wanted| wanted.as_str() == joint::CAPABILITY);
+        if is_self && managed.is_none() && !coordinates {
+            self.once_by_itself(&mut path)?;
+        }
+        let spec = TaskSpec {
+            task_id,
+            description: request.description,
+            capability: capability.or_else(|| managed.clone()),
+            input: request.input,
+            artifacts: self.resolve(request.inline_artifacts, &request.artifacts, &message.by, cx)?,
+            deadline: request.deadline,
+            accepted_modes: request.accepted_modes,
+            path,
+            parent: request.parent_task_id.filter(|_| message.by.agent().is_some()),
+            root: root(&message.by, request.on_behalf_of),
+            contact: message.contact.clone(),
+        };
+        let ownership = TaskOwnership::new(spec.clone(), requester(&message, None));
+        let pattern = match managed {
+            None => Delegation::new(self.me.clone(), ownership, None, self.config.timeouts).into(),
+            Some(capability) => {
+                let candidates = self.candidates(&capability, cx);
+                ContractNet::new(self.me.clone(), ownership, self.config.auction.clone(), candidates).into()
+            }
+        };
+        self.begin_for(message, pattern, Some((spec, asked, None)), reply, cx)
+    }
+
+    fn take_award(
+        &mut self,
+        message: IncomingMessage,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        let Payload::Award(award) = message.envelope.payload.clone() else {
+            return Err(not_found(&message.envelope));
+        };
+        let Some(manager) = message.by.agent().cloned() else {
+            return Err(Problem::new(Reason::Forbidden, "only an agent can award work"));
+        };
+        if award.task_id != award.task.task_id {
+            let message =
+                format!("payload.task.taskId is {}, payload.taskId {}", award.task.task_id, award.task_id);
+            return Err(Problem::new(Reason::InvalidField, message).with("field", "payload.task.taskId"));
+        }
+        let mut spec = award.task.clone();
+        if spec.path.last() != Some(&manager) {
+            spec.path.push(manager);
+        }
+        let owner = (spec.task_id.clone(), message.by.clone());
+        let superseded = match self.tasks.get(&owner).cloned() {
+            Some(open) => {
+                self.conversations.get(&open).and_then(|conversation| conversation.task.as_ref()?.epoch)
+            }
+            None => self.row(&owner.0, &owner.1, cx)?.and_then(|row| row.epoch),
+        };
+        let cancelled = self.tombstone(&owner.0, &owner.1, cx)?;
+        let is_old = |epoch: Option<u64>| {
+            epoch.is_some_and(|epoch| epoch >= award.epoch) && !faults::is(Fault::LateAward)
+        };
+        let mut ownership = TaskOwnership::new(spec.clone(), requester(&message, Some(award.epoch)));
+        ownership.is_last = award.is_last;
+        let supersedes = self.tasks.get(&owner).is_some_and(|older| self.working.contains(older));
+        let running = self.running().saturating_sub(u32::from(supersedes));
+        let why_not = if is_old(superseded) {
+            Some("a later award of this task is known".to_owned())
+        } else if is_old(cancelled) {
+            Some("it was cancelled before it came".to_owned())
+        } else if running >= self.places() {
+            let busy = counted(running, "task is", "tasks are");
+            Some(format!("{busy} running, the limit is {}", self.config.card.terms.max_parallel))
+        } else {
+            None
+        };
+        let delegation = match why_not {
+            Some(why) => {
+                let pattern = Delegation::declining(self.me.clone(), ownership, why).into();
+                return self.begin_for(message, pattern, None, reply, cx);
+            }
+            None => {
+                let lease = Some(Duration::from_millis(award.lease_ms));
+                Delegation::new(self.me.clone(), ownership, lease, self.config.timeouts)
+            }
+        };
+        let asked = Digest::of(spec.description.as_bytes());
+        self.check_room()?;
+        let older = self.end_older(&owner)?;
+        self.begin_after(older, message, delegation.into(), Some((spec, asked, Some(award.epoch))), reply, cx)
+    }
+
+    fn take_help_request(
+        &mut self,
+        message: IncomingMessage,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        let Payload::HelpRequest(mut request) = message.envelope.payload.clone() else {
+            return Err(not_found(&message.envelope));
+        };
+        let inline = std::mem::take(&mut request.inline_artifacts);
+        request.inline_artifacts = self.resolve(inline, &request.artifacts, &message.by, cx)?;
+        request.artifacts.clear();
+        let is_self = message.by.agent() == Some(&self.me);
+        let addressed = match &message.envelope.to_agent_id {
+            Address::Capability(capability) => Some(capability.clone()),
+            Address::Agent(_) => None,
+        };
+        let wanted = request.capability.clone().or(addressed);
+        let others = wanted.filter(|capability| is_self || self.config.card.support(capability) == 0.0);
+        let requester = requester(&message, None);
+        let pattern = match others {
+            Some(capability) => {
+                let path = self.path_to_here(&message.envelope, &message.by);
+                HelpRequest::asking(
+                    self.me.clone(),
+                    request,
+                    requester,
+                    path,
+                    capability,
+                    self.config.timeouts.help,
+                )
+            }
+            None => HelpRequest::answering(self.me.clone(), request, requester),
+        };
+        self.begin_for(message, pattern.into(), None, reply, cx)
+    }
+
+    fn check_room(&self) -> Result<(), Problem> {
+        let limit = self.config.limits.max_open_conversations;
+        match self.conversations.len() < limit {
+            true => Ok(()),
+            false => {
+                let message = format!("{limit} conversations are open, which is the limit");
+                Err(Problem::new(Reason::Overloaded, message))
+            }
+        }
+    }
+
+    fn begin_for(
+        &mut self,
+        message: IncomingMessage,
+        pattern: AnyPattern,
+        task: Option<(TaskSpec, Digest, Option<u64>)>,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        self.check_room()?;
+        self.begin_after(None, message, pattern, task, reply, cx)
+    }
+
+    /// The same, in one commit with the end of `older`, which has been told of it.
+    fn begin_after(
+        &mut self,
+        older: Option<ConversationId>,
+        message: IncomingMessage,
+        pattern: AnyPattern,
+        task: Option<(TaskSpec, Digest, Option<u64>)>,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        let Envelope { message_id, from_agent_id, .. } = &*message.envelope;
+        let key = keys::receipt(&self.me, message_id, &message.by, from_agent_id);
+        let mut receipt = self.receipt(&message.envelope, message.digest, cx);
+        receipt.task_id = task.as_ref().map(|(spec, _, _)| spec.task_id.clone()).or(receipt.task_id);
+        let id = ConversationId::parse(&cx.world.uuid()).map_err(internal)?;
+        let references = references(&message.envelope.payload);
+        let task = task.map(|(spec, asked, epoch)| TaskRow {
+            asked,
+            epoch,
+            references,
+            ..TaskRow::new(spec, message.by.clone(), id.clone(), receipt.at)
+        });
+        let ack = Ack { task_id: receipt.task_id.clone(), ..Ack::of(message_id.clone()) };
+        self.counts.admitted += 1;
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "a task's capability is in its row; others have none"
+        )]
+        let capability = match &message.envelope.payload {
+            Payload::HelpRequest(asked) => asked.capability.clone(),
+            Payload::Broadcast(announced) => announced.capability.clone(),
+            _ => None,
+        };
+        let trigger = ConversationTrigger {
+            thread: message.envelope.thread_id.clone(),
+            message: Some(OpeningMessage::of(&message.envelope, &message.by)),
+            task: message.envelope.payload.task_id().cloned(),
+            trace: message.trace,
+            capability,
+            older,
+            ..ConversationTrigger::default()
+        };
+        self.begin(id, pattern, task, Some((key, receipt)), trigger, (reply, ack), cx)
+    }
+
+    /// Opens a conversation; the answer comes when its first step is durable.
+    #[expect(clippy::too_many_arguments, reason = "what a conversation begins with, named one by one")]
+    pub(crate) fn begin(
+        &mut self,
+        id: ConversationId,
+        pattern: AnyPattern,
+        task: Option<TaskRow>,
+        receipt: Option<(Key, Receipt)>,
+        trigger: ConversationTrigger,
+        (reply, mut ack): (ReplyTo, Ack),
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        ack.conversation_id = Some(id.clone());
+        let mut sealed = None;
+        if let Some((key, receipt)) = receipt {
+            let receipt = Receipt { conversation_id: Some(id.clone()), ..receipt };
+            sealed = Some(receipt.sealed(key.clone()).map_err(internal)?);
+            self.in_flight.insert(key, (receipt.digest, Vec::new()));
+        }
+        if let Some(row) = &task {
+            self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
+        }
+        let older = trigger.older.clone();
+        let origin = self.origin(&id, &pattern, task.as_ref(), trigger, cx);
+        let mut conversation = Conversation::open(id.clone(), pattern, task, Some(origin));
+        conversation.queue.push_back(Queued {
+            receipt: sealed,
+            waiters: vec![(reply, ack)],
+            ..Queued::from_inside(EventKind::Started, None)
+        });
+        self.conversations.insert(id.clone(), Box::new(conversation));
+        if faults::is(Fault::EarlyReply) {
+            let waiting = self.conversations.get_mut(&id).and_then(|open| open.queue.front_mut());
+            let waiters = waiting.map(|first| std::mem::take(&mut first.waiters)).unwrap_or_default();
+            waiters.into_iter().for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
+        }
+        // From here on and not only once it is recorded: awards that come at once see each other.
+        self.count_running(&id);
+        match older {
+            Some(older) => self.advance_together(&[older, id], cx),
+            None => self.advance(&id, false, cx),
+        }
+        Ok(())
+    }
+
+    /// How a conversation comes to be: in the trace and the thread it came under, or in ones that begin with it.
+    pub(crate) fn origin(
+        &self,
+        id: &ConversationId,
+        pattern: &AnyPattern,
+        task: Option<&TaskRow>,
+        trigger: ConversationTrigger,
+        cx: &Cx<'_>,
+    ) -> Origin {
+        let trace = trigger.trace;
+        let join = |first| match trace {
+            Some(parent) => {
+                let sampled = cx.world.samples(Some(parent.sampled), parent.trace_id);
+                TraceContext { sampled, ..parent }
+            }
+            None => {
+                let trace_id = trigger.begins.unwrap_or_else(|| trace_begun_by(&self.me, id));
+                let sampled = cx.world.samples(None, trace_id);
+                TraceContext { trace_id, span_id: first, sampled, state: None }
+            }
+        };
+        let origin = Origin::new(&self.me, id, pattern, trigger.message, join);
+        let spec = task.map(|row| &row.task.spec);
+        let task = spec.map(|spec| spec.task_id.clone()).or(trigger.task);
+        let begun = || ThreadId::parse(task.as_ref().map_or(id.as_str(), TaskId::as_str)).ok();
+        Origin {
+            signal: trigger.signal,
+            thread: trigger.thread.or_else(begun),
+            capability: spec.and_then(|spec| spec.capability.clone()).or(trigger.capability),
+            task,
+            ..origin
+        }
+    }
+}
+
+pub(crate) fn internal(error: impl std::fmt::Display) -> Problem {
+    Problem::new(Reason::Internal, error.to_string())
+}

@@ -1,0 +1,131 @@
+//! What is known already of what comes: the task, its end, or that it was cancelled before it came.
+
+use super::internal;
+use crate::{
+    Ack, IncomingMessage, ReplyTo,
+    agent::{Agent, Cx},
+    content,
+    faults::{self, Fault},
+    incoming::not_found,
+    records::{Receipt, TaskRow, Tombstone, keys},
+    steps::LooseRecords,
+    tasks,
+};
+use protocol::{
+    envelope::Envelope,
+    ids::{ConversationId, Digest, TaskId},
+    message::Payload,
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+use store_types::{Batch, Key, Lane, Write};
+
+impl Agent {
+    /// Answers a request for a task that is known: the same again is a duplicate, anything else is refused.
+    pub(crate) fn is_known_task(
+        &mut self,
+        task: &TaskId,
+        message: &IncomingMessage,
+        asked: Digest,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<bool, Problem> {
+        let reused = || Problem::new(Reason::TaskIdReused, format!("taskId {task} is another task of yours"));
+        let ack = |conversation: &ConversationId| Ack {
+            task_id: Some(task.clone()),
+            conversation_id: Some(conversation.clone()),
+            duplicate: true,
+            ..Ack::of(message.envelope.message_id.clone())
+        };
+        if let Some(id) = self.tasks.get(&(task.clone(), message.by.clone())).cloned() {
+            let Some(conversation) = self.conversations.get(&id) else { return Ok(false) };
+            if conversation.task.as_ref().is_some_and(|row| row.asked != asked) {
+                return Err(reused());
+            }
+            if conversation.head() > 0 {
+                cx.reply(reply, Ok(ack(&id)));
+            } else {
+                self.joiners.entry(id.clone()).or_default().push((reply, ack(&id)));
+            }
+            return Ok(true);
+        }
+        match self.row(task, &message.by, cx)? {
+            Some(row) if row.asked == asked => {
+                cx.reply(reply, Ok(ack(&row.task.conversation)));
+                Ok(true)
+            }
+            Some(_) => Err(reused()),
+            None => Ok(false),
+        }
+    }
+
+    pub(crate) fn row(
+        &self,
+        task: &TaskId,
+        owner: &Principal,
+        cx: &Cx<'_>,
+    ) -> Result<Option<TaskRow>, Problem> {
+        let record = cx.store.latest(&keys::task(&self.me, task, owner))?;
+        Ok(record.map(|record| content::decode(&self.me, cx.store, &record.value)).transpose()?)
+    }
+
+    pub(crate) fn tombstone(
+        &self,
+        task: &TaskId,
+        by: &Principal,
+        cx: &Cx<'_>,
+    ) -> Result<Option<u64>, Problem> {
+        let record = cx.store.latest(&keys::tombstone(&self.me, task, by))?;
+        let tombstone: Option<Tombstone> =
+            record.map(|record| serde_json::from_slice(&record.value)).transpose().map_err(internal)?;
+        Ok(tombstone.map(|tombstone| tombstone.epoch).max(self.tombstone_on_its_way(task, by)))
+    }
+
+    /// A message whose conversation is not open: it has ended, or was never known. A cancel that comes before its award
+    /// leaves a tombstone that refuses the award.
+    pub(crate) fn take_late(
+        &mut self,
+        envelope: &Envelope,
+        by: &Principal,
+        (key, mut receipt): (Key, Receipt),
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        let (mut writes, mut tombstone) = (Vec::new(), None);
+        let task = envelope.payload.task_id();
+        let known_task = task.map(|task| tasks::find(cx.store, &self.me, task, by)).transpose()?.flatten();
+        let is_agent = by.agent().is_some();
+        if let Payload::TaskCancel(cancel) = &envelope.payload
+            && is_agent
+        {
+            // A cancel that names no award is for all of them, as it is for an open conversation.
+            let epoch = cancel.epoch.unwrap_or(u64::MAX);
+            let epoch = self.tombstone(&cancel.task_id, by, cx)?.map_or(epoch, |known| known.max(epoch));
+            let bytes = serde_json::to_vec(&Tombstone { epoch, at: receipt.at }).map_err(internal)?;
+            if !faults::is(Fault::NoTombstone) {
+                tombstone = Some((cancel.task_id.clone(), by.clone(), epoch))
+                    .filter(|_| !faults::is(Fault::UnseenTombstone));
+                writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
+            }
+        } else {
+            let journal = envelope.conversation_id.as_ref().map(|id| keys::journal(&self.me, id));
+            let was_here = journal.map(|key| cx.store.latest(&key)).transpose()?.flatten().is_some();
+            if known_task.is_none() && !(is_agent && was_here) {
+                return Err(not_found(envelope));
+            }
+        }
+        receipt.conversation_id.clone_from(&envelope.conversation_id);
+        let ack = Ack {
+            task_id: receipt.task_id.clone(),
+            conversation_id: receipt.conversation_id.clone(),
+            ..Ack::of(envelope.message_id.clone())
+        };
+        writes.push(Write::Put(key.clone(), receipt.to_bytes().map_err(internal)?));
+        self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
+        self.counts.admitted += 1;
+        let batch = Batch { writes, expectations: Vec::new() };
+        let waits = LooseRecords { receipt: Some(key), reply: Some((reply, ack)), tombstone };
+        self.commit_loose(Lane::Progress, batch, waits, cx);
+        Ok(())
+    }
+}

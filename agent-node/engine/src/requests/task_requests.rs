@@ -1,0 +1,137 @@
+//! What a request asks for: whom it means, which way it came, and what it starts from.
+
+use super::{MOST_NAMED, internal};
+use crate::{
+    IncomingMessage,
+    agent::{Agent, Cx},
+    artifacts,
+};
+use protocol::{
+    artifact::{Artifact, ArtifactRef, Content, Part},
+    envelope::Envelope,
+    ids::{AgentId, Capability, Digest},
+    message::{self, Payload},
+    patterns::{Candidate, ownership::Requester},
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+
+impl Agent {
+    /// Everyone who could be asked for `capability`, with how they kept their word.
+    pub(crate) fn candidates(&self, capability: &Capability, cx: &Cx<'_>) -> Vec<Candidate> {
+        let mut candidates = cx.world.directory().candidates(capability);
+        for candidate in &mut candidates {
+            let record = self.track_records.get(&candidate.card.agent_id).cloned().unwrap_or_default();
+            candidate.track_record = record.value();
+        }
+        candidates
+    }
+
+    /// What an A2A client means that names no skill: the only one there is, unless somebody else takes such requests.
+    pub(crate) fn meant_by_a_client(&self, message: &IncomingMessage, cx: &Cx<'_>) -> Option<&Capability> {
+        message
+            .contact
+            .as_ref()
+            .filter(|_| !self.config.card.open && self.whoever_orchestrates(cx).is_err())?;
+        let [only] = self.config.card.skills.as_slice() else { return None };
+        Some(&only.id)
+    }
+
+    pub(crate) fn whoever_orchestrates(&self, cx: &Cx<'_>) -> Result<Capability, Problem> {
+        let orchestrate = Capability::parse("orchestrate").map_err(internal)?;
+        if cx.world.directory().has(&orchestrate) {
+            return Ok(orchestrate);
+        }
+        let mut message =
+            "payload.capability is needed: this agent takes no open requests, and no peer orchestrates"
+                .to_owned();
+        let there = cx.world.directory().skills();
+        if there.is_empty() {
+            return Err(Problem::new(Reason::CapabilityNeeded, message + "; no peer is known to have any"));
+        }
+        let named: Vec<_> = there.iter().take(MOST_NAMED).map(Capability::as_str).collect();
+        message += &format!("; there are {}", named.join(", "));
+        if there.len() > named.len() {
+            message += &format!(" and {} more", there.len() - named.len());
+        }
+        Err(Problem::new(Reason::CapabilityNeeded, message).with("skills", named.join(",")))
+    }
+
+    /// What an agent asks of itself it does once: then it is on the path, for its own part as for everybody's.
+    pub(crate) fn once_by_itself(&self, path: &mut Vec<AgentId>) -> Result<(), Problem> {
+        if path.contains(&self.me) {
+            let way: Vec<_> = path.iter().map(AgentId::as_str).collect();
+            let message = format!("{} is already on the path, and asks itself: {}", self.me, way.join(" → "));
+            return Err(Problem::new(Reason::DelegationLoop, message));
+        }
+        path.push(self.me.clone());
+        Ok(())
+    }
+
+    pub(crate) fn path_to_here(&self, envelope: &Envelope, by: &Principal) -> Vec<AgentId> {
+        let sender = by.agent().filter(|id| **id != self.me).cloned();
+        envelope.path.iter().cloned().chain(sender).collect()
+    }
+
+    /// The content behind references: what was put here by digest is taken in; a name nobody here knows stays a name.
+    pub(crate) fn resolve(
+        &self,
+        inline: Vec<Artifact>,
+        references: &[ArtifactRef],
+        by: &Principal,
+        cx: &Cx<'_>,
+    ) -> Result<Vec<Artifact>, Problem> {
+        let mut artifacts = inline;
+        for reference in references {
+            let named = |digest: &Digest| reference.name.clone().unwrap_or_else(|| digest.to_string());
+            match &reference.sha256 {
+                Some(digest) => {
+                    let stored = artifacts::read(cx.store, &self.me, digest, by)?;
+                    artifacts.push(stored.into_artifact(named(digest), reference.media_type.clone()));
+                }
+                None => {
+                    let name = reference.name.clone().unwrap_or_default();
+                    let part = Part::new(Content::Url(name.clone()));
+                    artifacts.push(Artifact {
+                        artifact_id: name,
+                        name: reference.name.clone(),
+                        description: None,
+                        parts: vec![part],
+                        metadata: reference.extra.clone(),
+                        extensions: Vec::new(),
+                    });
+                }
+            }
+        }
+        Ok(artifacts)
+    }
+}
+
+/// Who hears how it goes: the agent that asked. A user looks for himself.
+pub(crate) fn requester(incoming: &IncomingMessage, epoch: Option<u64>) -> Option<Requester> {
+    incoming.by.agent().map(|agent| Requester {
+        agent: agent.clone(),
+        conversation: incoming.envelope.reply_conversation_id.clone(),
+        message: incoming.envelope.message_id.clone(),
+        epoch,
+    })
+}
+
+/// The principal who asked first; an agent is believed about whom it works for.
+pub(crate) fn root(by: &Principal, on_behalf_of: Option<Principal>) -> Principal {
+    match (by, on_behalf_of) {
+        (Principal::Agent(_), Some(root)) => root,
+        (by, _) => by.clone(),
+    }
+}
+
+/// The artifacts a task begins with that were put here.
+pub(crate) fn references(payload: &Payload) -> Vec<Digest> {
+    let Payload::TaskRequest(request) = payload else { return Vec::new() };
+    request.artifacts.iter().filter_map(|reference| reference.sha256).collect()
+}
+
+pub(crate) fn digest_of_request(request: &message::TaskRequest) -> Digest {
+    let same = request.reply_to.is_some().then(|| message::TaskRequest { reply_to: None, ..request.clone() });
+    Digest::of(&serde_json::to_vec(same.as_ref().unwrap_or(request)).unwrap_or_default())
+}

@@ -1,0 +1,335 @@
+//! What goes, what stays, and in which order.
+
+use super::*;
+use crate::{
+    Input, artifacts, content as large_content,
+    records::{ReactionReceipt, Step, TaskRow, Tombstone, keys},
+    testing::{Alone, HOUR, config, me},
+};
+use bytes::Bytes;
+use proptest::prelude::*;
+use protocol::{
+    ids::{ConversationId, Digest, TaskId},
+    patterns::{Event, EventKind},
+    principal::Principal,
+    task::TaskSpec,
+    time::NodeTime,
+};
+use serde_json::json;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+use store_types::{Key, MemoryState};
+
+/// An agent that only sweeps.
+struct Sweeping {
+    agent: Agent,
+    store: MemoryState,
+    world: Alone,
+    outputs: VecDeque<Output>,
+}
+
+impl Sweeping {
+    fn new(limits: Limits, page: usize) -> Self {
+        let mut agent = Agent::new(config(limits));
+        agent.retention.page = page;
+        let world = Alone::default();
+        Self { agent, store: MemoryState::default(), world, outputs: VecDeque::new() }
+    }
+
+    fn commit(&mut self, writes: Vec<Write>) -> Revision {
+        self.store.commit(Batch { writes, expectations: Vec::new() }).unwrap();
+        self.store.revision()
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.outputs.extend(self.agent.handle(input, &self.store, &mut self.world));
+    }
+
+    /// Does what the agent wants next; whether it wanted anything.
+    fn step(&mut self) -> bool {
+        let Some(output) = self.outputs.pop_front() else { return false };
+        #[expect(clippy::wildcard_enum_match_arm, reason = "a sweep wants nothing else")]
+        match output {
+            Output::Commit(id, _, batch) => {
+                let written = self.store.commit(batch);
+                let revisions =
+                    written.map(|written| written.iter().map(|(revision, _)| *revision).collect());
+                self.handle(Input::CommitSettled(id, revisions));
+            }
+            Output::Trim(id, filter, before) => {
+                let trimmed = self.store.trim(&filter, before);
+                self.handle(Input::TrimSettled(id, Ok(trimmed)));
+            }
+            Output::Continue => self.handle(Input::Continue),
+            Output::Observed(_) => {}
+            other => panic!("{other:?}"),
+        }
+        true
+    }
+
+    fn sweep(&mut self, hours: i64) {
+        self.world.wall = WallTime(hours * HOUR);
+        self.handle(Input::Sweep);
+        while self.step() {}
+    }
+
+    fn left(&self, topic: &str) -> usize {
+        self.store.read(&keys::all(&me(), topic), 0, 1_000).unwrap().len()
+    }
+
+    fn contents(&self) -> BTreeSet<Key> {
+        let rows = self.store.read(&keys::all(&me(), "content"), 0, 1_000).unwrap();
+        rows.into_iter().map(|record| record.key).collect()
+    }
+}
+
+fn long(text: &str) -> String {
+    text.repeat(2_000)
+}
+
+fn these(texts: &[&str]) -> BTreeSet<Key> {
+    texts.iter().map(|text| keys::content(&me(), &Digest::of(long(text).as_bytes()))).collect()
+}
+
+fn conversation(name: &str) -> ConversationId {
+    ConversationId::parse(name).unwrap()
+}
+
+fn line(name: &str, what: EventKind, hours: i64, kept: &mut BTreeSet<Digest>) -> Vec<Write> {
+    let event = Event { at: NodeTime(0), wall: WallTime(hours * HOUR), what };
+    let step = Step { step: 1, origin: None, events: vec![event], closes: Vec::new(), effects: Vec::new() };
+    let mut writes = Vec::new();
+    let bytes = large_content::encode(&me(), &step, &mut writes, kept).unwrap();
+    writes.push(Write::Append(keys::journal(&me(), &conversation(name)), bytes));
+    writes
+}
+
+fn journal(name: &str, hours: i64) -> Vec<Write> {
+    line(name, EventKind::Started, hours, &mut BTreeSet::new())
+}
+
+/// A line of a journal about `text`, with its content.
+fn journal_about(name: &str, text: &str, hours: i64, kept: &mut BTreeSet<Digest>) -> Vec<Write> {
+    line(name, EventKind::TurnFailed { turn: 1, reason: long(text) }, hours, kept)
+}
+
+fn task_key(name: &str) -> Key {
+    keys::task(&me(), &TaskId::parse(name).unwrap(), &Principal::local_user())
+}
+
+/// A task's row about `text`, with its content.
+fn task(name: &str, text: &str, kept: &mut BTreeSet<Digest>) -> Vec<Write> {
+    let spec = json!({ "taskId": name, "description": long(text), "root": "user:local" });
+    let spec: TaskSpec = serde_json::from_value(spec).unwrap();
+    let row = TaskRow::new(spec, Principal::local_user(), conversation(name), WallTime(0));
+    let row = TaskRow { ended_at: Some(NodeTime(0)), ..row };
+    let mut writes = Vec::new();
+    let bytes = large_content::encode(&me(), &row, &mut writes, kept).unwrap();
+    writes.push(Write::Put(task_key(name), bytes));
+    writes
+}
+
+fn pages() -> [usize; 3] {
+    [1, 2, PAGE]
+}
+
+#[test]
+fn journals_go_by_age_and_past_their_bytes_the_oldest_first() {
+    for page in pages() {
+        let by_age = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
+        let mut sweeping = Sweeping::new(by_age, page);
+        for (name, hours) in [("c1", 0), ("c2", 1), ("c3", 2), ("c4", 300)] {
+            sweeping.commit(journal(name, hours));
+        }
+        sweeping.sweep(25);
+        assert_eq!(sweeping.left("journal"), 2, "{page}");
+        sweeping.sweep(300);
+        assert_eq!(sweeping.left("journal"), 1, "{page}");
+
+        let mut sweeping = Sweeping::new(Limits::default(), page);
+        for at in 0..10 {
+            sweeping.commit(journal(&format!("c{at}"), 0));
+        }
+        let one = sweeping.store.read(&keys::all(&me(), "journal"), 0, 1).unwrap()[0].value.len() as u64;
+        let limits = Limits { keep_journal_bytes: 4 * one, ..Limits::default() };
+        sweeping.agent.config.limits = Arc::new(limits);
+        sweeping.sweep(0);
+        assert_eq!(sweeping.left("journal"), 4, "{page}");
+        assert_eq!(sweeping.agent.snapshot().removed.journal_lines, 6, "{page}");
+    }
+}
+
+#[test]
+fn journals_of_parked_conversations_stay() {
+    let limits = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
+    let mut sweeping = Sweeping::new(limits, PAGE);
+    for (name, hours) in [("c1", 0), ("c2", 1), ("c3", 2)] {
+        sweeping.commit(journal(name, hours));
+    }
+    let mut cx = Cx { store: &sweeping.store, world: &mut sweeping.world, out: Vec::new() };
+    sweeping.agent.park(&conversation("c2"), "a test", &mut cx);
+    sweeping.sweep(300);
+    assert_eq!(sweeping.left("journal"), 2, "only what is older than the parked one goes");
+}
+
+#[test]
+fn what_finds_a_reaction_goes_with_the_journals_and_tombstones_when_no_award_can_come_late() {
+    for page in pages() {
+        let limits = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
+        let mut sweeping = Sweeping::new(limits, page);
+        for (name, hours) in [("c1", 0), ("c2", 20)] {
+            let id = conversation(name);
+            let at = WallTime(hours * HOUR);
+            let reaction = ReactionReceipt { from: me(), conversation_id: id.clone(), at };
+            let tombstone = serde_json::to_vec(&Tombstone { epoch: 1, at }).unwrap();
+            let task = TaskId::parse(name).unwrap();
+            sweeping.commit(vec![
+                Write::Put(
+                    keys::reaction(&me(), 7, Some(8), &id),
+                    serde_json::to_vec(&reaction).unwrap().into(),
+                ),
+                Write::Put(keys::tombstone(&me(), &task, &Principal::Agent(me())), tombstone.into()),
+            ]);
+        }
+        for (hours, left) in [(23, (2, 2)), (24, (1, 2)), (26, (1, 1)), (50, (0, 0))] {
+            sweeping.sweep(hours);
+            assert_eq!((sweeping.left("reaction"), sweeping.left("tombstone")), left, "{hours} {page}");
+        }
+    }
+}
+
+#[test]
+fn content_goes_with_the_last_record_that_refers_to_it() {
+    for page in pages() {
+        let mut sweeping = Sweeping::new(Limits::default(), page);
+        let mut kept = BTreeSet::new();
+        let writes = journal_about("c1", "a", 0, &mut kept);
+        sweeping.commit(writes);
+        let writes = journal_about("c1", "b", 0, &mut kept);
+        sweeping.commit(writes);
+        let writes = task("t1", "b", &mut kept);
+        sweeping.commit(writes);
+        for (hours, left) in [(1, &["a", "b"][..]), (24 * 8, &["b"]), (24 * 15, &[])] {
+            sweeping.sweep(hours);
+            sweeping.sweep(hours);
+            assert_eq!(sweeping.contents(), these(left), "{hours} {page}");
+        }
+    }
+}
+
+#[test]
+fn an_artifact_nothing_refers_to_is_kept_for_its_own_time() {
+    let mut sweeping = Sweeping::new(Limits { keep_artifacts_ms: 6 * 3_600_000, ..Limits::default() }, PAGE);
+    let put = |sweeping: &mut Sweeping, text: &str, hours: i64| {
+        let (by, at) = (Principal::local_user(), WallTime(hours * HOUR));
+        let put = artifacts::put(&sweeping.store, &me(), &by, at, None, Bytes::from(long(text)));
+        sweeping.store.commit(put.unwrap().1).unwrap();
+    };
+    put(&mut sweeping, "a", 0);
+    put(&mut sweeping, "b", 5);
+    put(&mut sweeping, "c", 0);
+    sweeping.commit(task("t1", "c", &mut BTreeSet::new()));
+    sweeping.sweep(5);
+    assert_eq!(sweeping.contents(), these(&["a", "b", "c"]));
+    sweeping.sweep(12);
+    assert_eq!(sweeping.contents(), these(&["c"]));
+    assert_eq!(sweeping.left("artifact"), 1, "what is known of it goes with it");
+}
+
+/// What may happen between two steps of a sweep.
+#[derive(Debug, Clone)]
+enum Op {
+    /// A conversation records a text in its journal, and its task's row says another.
+    Record { conversation: usize, journal: usize, row: Option<usize> },
+    /// It ends, and another takes its place.
+    End { conversation: usize },
+    /// A task's row is deleted.
+    Delete { conversation: usize },
+    /// Time passes: journals become old.
+    Hours(i64),
+    /// A sweep begins, if none is under way.
+    Sweep,
+    /// The sweep goes on.
+    Step,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let (who, text) = (0..3_usize, 0..5_usize);
+    let record = (who.clone(), text.clone(), prop::option::of(text))
+        .prop_map(|(conversation, journal, row)| Op::Record { conversation, journal, row });
+    let op = prop_oneof![
+        4 => record,
+        2 => who.clone().prop_map(|conversation| Op::End { conversation }),
+        1 => who.prop_map(|conversation| Op::Delete { conversation }),
+        1 => (1..30_i64).prop_map(Op::Hours),
+        2 => Just(Op::Sweep),
+        16 => Just(Op::Step),
+    ];
+    prop::collection::vec(op, 1..300)
+}
+
+#[derive(Default)]
+struct OpenConversation {
+    kept: BTreeSet<Digest>,
+    recorded: BTreeSet<usize>,
+    first: Revision,
+    life: usize,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn whatever_happens_during_a_sweep_nothing_that_is_referred_to_goes(ops in ops(), page in 1_usize..4) {
+        const TEXTS: [&str; 5] = ["a", "b", "c", "d", "e"];
+        let limits =
+            Limits { keep_journals_ms: 10 * 3_600_000, keep_tasks_ms: u64::MAX / 4, ..Limits::default() };
+        let mut sweeping = Sweeping::new(limits, page);
+        let mut open: [OpenConversation; 3] = Default::default();
+        let mut hours = 0;
+        for op in ops {
+            match op {
+                Op::Record { conversation: at, journal: text, row } => {
+                    let name = format!("c{at}-{}", open[at].life);
+                    let mut writes = Vec::new();
+                    // As a pattern does: it can repeat only what its journal has.
+                    if let Some(row) = row.filter(|row| open[at].recorded.contains(row)) {
+                        writes.extend(task(&format!("t{at}"), TEXTS[row], &mut open[at].kept));
+                    }
+                    writes.extend(journal_about(&name, TEXTS[text], hours, &mut open[at].kept));
+                    open[at].recorded.insert(text);
+                    let revision = sweeping.commit(writes);
+                    if open[at].first == 0 {
+                        open[at].first = revision;
+                    }
+                }
+                Op::End { conversation } => {
+                    open[conversation] = OpenConversation { life: open[conversation].life + 1, ..Default::default() };
+                }
+                Op::Delete { conversation } => {
+                    sweeping.commit(vec![Write::Delete(task_key(&format!("t{conversation}")))]);
+                }
+                Op::Hours(more) => hours += more,
+                Op::Sweep => {
+                    sweeping.world.wall = WallTime(hours * HOUR);
+                    sweeping.handle(Input::Sweep);
+                }
+                Op::Step => drop(sweeping.step()),
+            }
+            // Journals of open conversations are pinned, as the agent pins those it has in memory.
+            let firsts = open.iter().map(|open| open.first).filter(|first| *first > 0);
+            sweeping.agent.retention.pinned_for_tests = firsts.min();
+            let mut referred = BTreeSet::new();
+            for topic in keys::REFERRING {
+                for record in sweeping.store.read(&keys::all(&me(), topic), 0, 1_000).unwrap() {
+                    large_content::refers_to(&record.value, &mut |digest| {
+                        referred.insert(keys::content(&me(), &digest));
+                    });
+                }
+            }
+            let contents = sweeping.contents();
+            prop_assert!(referred.is_subset(&contents), "{:?} are gone", referred.difference(&contents));
+        }
+    }
+}

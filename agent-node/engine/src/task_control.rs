@@ -1,0 +1,136 @@
+//! What a task's owner may do with it: end it, or answer what it waits for. And sending a dead letter again.
+
+use crate::{
+    Ack, ReplyTo,
+    agent::{Agent, Cx},
+    content,
+    conversation::{Conversation, Queued},
+    records::{DeadLetter, TaskRow, keys},
+    requests::{ConversationTrigger, internal},
+    tasks,
+};
+use protocol::{
+    a2a::message::Message,
+    ids::{ConversationId, MessageId, TaskId},
+    patterns::{EventKind, redelivery::Redelivery},
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+
+impl Agent {
+    /// Ends a task, for its owner.
+    pub(crate) fn cancel(
+        &mut self,
+        task: &TaskId,
+        by: Principal,
+        reason: String,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) {
+        let told = match self.open_task(task, &by, Reason::TaskNotCancelable, cx) {
+            Ok(id) => self.tell_of_owner(id, task, EventKind::Cancelled { by, reason }, reply, cx),
+            Err(problem) => Err(problem),
+        };
+        if let Err(problem) = told {
+            cx.reply(reply, Err(problem));
+        }
+    }
+
+    /// Answers what a task waits for, for its owner.
+    pub(crate) fn answer(
+        &mut self,
+        task: &TaskId,
+        by: Principal,
+        text: String,
+        message: Option<Box<Message>>,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) {
+        let awaits = |row: &TaskRow| message.is_some() || row.task.status.state.is_interrupted();
+        let told = self.open_task(task, &by, Reason::NotAwaitingAnswer, cx).and_then(|id| {
+            let row = self.conversations.get(&id).and_then(|conversation| conversation.task.as_ref());
+            match row.is_some_and(awaits) {
+                true => Ok(id),
+                false => {
+                    Err(Problem::new(Reason::NotAwaitingAnswer, format!("task {task} waits for no answer")))
+                }
+            }
+        });
+        let told = told.and_then(|id| {
+            self.tell_of_owner(id, task, EventKind::Answered { by, text, message }, reply, cx)
+        });
+        if let Err(problem) = told {
+            cx.reply(reply, Err(problem));
+        }
+    }
+
+    /// Hands an owner's word to an open conversation; the answer comes when it is durable.
+    fn tell_of_owner(
+        &mut self,
+        id: ConversationId,
+        task: &TaskId,
+        what: EventKind,
+        reply: ReplyTo,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Problem> {
+        let message_id = MessageId::parse(&format!("owner-{}", cx.world.uuid())).map_err(internal)?;
+        let Some(conversation) = self.conversations.get_mut(&id) else { return Err(missing(task)) };
+        let ack =
+            Ack { task_id: Some(task.clone()), conversation_id: Some(id.clone()), ..Ack::of(message_id) };
+        let queued = Queued { waiters: vec![(reply, ack)], ..Queued::from_inside(what, None) };
+        conversation.queue.push_back(queued);
+        self.advance(&id, false, cx);
+        Ok(())
+    }
+
+    /// The open conversation of a task that `by` may steer; `too_late` if it has ended.
+    fn open_task(
+        &self,
+        task: &TaskId,
+        by: &Principal,
+        too_late: Reason,
+        cx: &Cx<'_>,
+    ) -> Result<ConversationId, Problem> {
+        let may_steer = |row: &TaskRow| row.task.owner == *by || row.task.spec.root == *by;
+        let of_task = self.conversations.iter().filter(|(_, conversation)| {
+            let row = conversation.task.as_ref();
+            conversation.ended.is_none()
+                && row.is_some_and(|row| row.task.spec.task_id == *task && may_steer(row))
+        });
+        let is_own =
+            |conversation: &Conversation| conversation.task.as_ref().is_some_and(|row| row.task.owner == *by);
+        if let Some((id, _)) = of_task.min_by_key(|(_, conversation)| !is_own(conversation)) {
+            return Ok(id.clone());
+        }
+        let row = tasks::find(cx.store, &self.me, task, by)?.ok_or_else(|| missing(task))?;
+        self.check_not_parked_id(&row.task.conversation)?;
+        Err(Problem::new(too_late, format!("task {task} has ended: {}", row.task.status.state.word())))
+    }
+
+    /// Sends a dead letter again.
+    pub(crate) fn redrive(&mut self, message: &MessageId, reply: ReplyTo, cx: &mut Cx<'_>) {
+        if let Err(problem) = self.try_redrive(message, reply, cx) {
+            cx.reply(reply, Err(problem));
+        }
+    }
+
+    fn try_redrive(&mut self, message: &MessageId, reply: ReplyTo, cx: &mut Cx<'_>) -> Result<(), Problem> {
+        let record = cx.store.latest(&keys::dead_letter(&self.me, message))?;
+        let record = record
+            .ok_or_else(|| Problem::new(Reason::MessageNotFound, format!("no dead letter {message}")))?;
+        let dead: DeadLetter = content::decode(&self.me, cx.store, &record.value)?;
+        let trigger = ConversationTrigger {
+            trace: dead.trace,
+            thread: dead.letter.thread_id.clone(),
+            task: dead.letter.payload.task_id().cloned(),
+            ..Default::default()
+        };
+        let id = ConversationId::parse(&cx.world.uuid()).map_err(internal)?;
+        let pattern = Redelivery::new(dead.letter).into();
+        self.begin(id, pattern, None, None, trigger, (reply, Ack::of(message.clone())), cx)
+    }
+}
+
+fn missing(task: &TaskId) -> Problem {
+    Problem::new(Reason::TaskNotFound, format!("no task {task} of yours"))
+}

@@ -1,0 +1,31 @@
+//! Looks tasks up.
+
+use crate::{
+    content,
+    records::{TaskRow, keys},
+};
+use protocol::{
+    ids::{AgentId, TaskId},
+    principal::Principal,
+};
+use store_types::{Error, Filter, Key, Snapshot};
+
+/// The task of that id which `by` may see: its own before one it takes part in.
+pub fn find(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    task: &TaskId,
+    by: &Principal,
+) -> Result<Option<TaskRow>, Error> {
+    if let Some(record) = store.latest(&keys::task(me, task, by))? {
+        return content::decode(me, store, &record.value).map(Some);
+    }
+    let filter = Filter::One(Key::new(&[me.as_str(), "task", task.as_str()]));
+    for record in store.read(&filter, 0, 64)?.into_iter().rev() {
+        let row: TaskRow = content::decode(me, store, &record.value)?;
+        if row.task.is_visible_to(by) {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,90 @@
+//! What unit tests share: a world in which nobody else is, and an agent's configuration.
+
+use crate::{AgentConfig, Directory, Whereabouts, World};
+use protocol::{
+    ids::{AgentId, Capability},
+    limits::Limits,
+    patterns::Candidate,
+    time::{NodeTime, WallTime},
+};
+use serde_json::json;
+use std::{collections::BTreeSet, sync::Arc};
+
+pub(crate) const HOUR: i64 = 3_600_000;
+
+/// A world in which nobody else is.
+#[derive(Default)]
+pub(crate) struct Alone {
+    pub(crate) wall: WallTime,
+    ids: u64,
+}
+
+impl World for Alone {
+    fn now(&self) -> NodeTime {
+        NodeTime(0)
+    }
+
+    fn wall(&self) -> WallTime {
+        self.wall
+    }
+
+    fn uuid(&mut self) -> String {
+        self.ids += 1;
+        format!("id-{}", self.ids)
+    }
+
+    fn random(&mut self) -> u64 {
+        0
+    }
+
+    fn samples(&self, _: Option<bool>, _: u128) -> bool {
+        false
+    }
+
+    fn directory(&self) -> &dyn Directory {
+        self
+    }
+}
+
+impl Directory for Alone {
+    fn candidates(&self, _: &Capability) -> Vec<Candidate> {
+        Vec::new()
+    }
+
+    fn has(&self, _: &Capability) -> bool {
+        false
+    }
+
+    fn skills(&self) -> BTreeSet<Capability> {
+        BTreeSet::new()
+    }
+
+    fn knows(&self, _: &AgentId) -> bool {
+        false
+    }
+
+    fn whereabouts(&self, _: &AgentId) -> Whereabouts {
+        Whereabouts::Unknown
+    }
+
+    fn is_synced(&self) -> bool {
+        true
+    }
+}
+
+pub(crate) fn me() -> AgentId {
+    AgentId::parse("a").unwrap()
+}
+
+/// The configuration of an agent without skills.
+pub(crate) fn config(limits: Limits) -> AgentConfig {
+    let card = json!({ "agentId": "a", "endpoint": "http://a", "skills": [] });
+    AgentConfig {
+        card: Arc::new(serde_json::from_value(card).unwrap()),
+        limits: Arc::new(limits),
+        subscribe: Vec::new(),
+        auction: Default::default(),
+        timeouts: Default::default(),
+        is_direct: false,
+    }
+}

@@ -1,0 +1,113 @@
+//! Turns of the brain: as many at a time as the agent has places, the others wait in order.
+
+use crate::{
+    Output, TurnKey, TurnStart,
+    agent::{Agent, Cx},
+    records::EffectKey,
+};
+use protocol::{
+    ids::{ConversationId, EffectId},
+    patterns::{
+        AnyPattern, EventKind,
+        turn::{Progress, Prompt, TurnEnd},
+    },
+    time::WallTime,
+    trace::SpanName,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Which turns run, and which wait for a place.
+pub(crate) struct Turns {
+    places: usize,
+    /// The number of each turn that runs.
+    running: BTreeMap<TurnKey, u32>,
+    ready: VecDeque<Box<TurnStart>>,
+}
+
+impl Turns {
+    pub(crate) fn with_places(places: usize) -> Self {
+        Self { places, running: BTreeMap::new(), ready: VecDeque::new() }
+    }
+
+    /// How many run or wait for a place.
+    pub(crate) fn len(&self) -> usize {
+        self.running.len() + self.ready.len()
+    }
+
+    pub(crate) fn of(&self, conversation: &ConversationId) -> Vec<EffectKey> {
+        let ready = self.ready.iter().map(|turn| &turn.key);
+        let keys = self.running.keys().chain(ready).filter(|key| key.conversation == *conversation);
+        keys.map(|key| key.effect).collect()
+    }
+
+    fn start_ready(&mut self, cx: &mut Cx<'_>) {
+        while self.running.len() < self.places
+            && let Some(turn) = self.ready.pop_front()
+        {
+            self.running.insert(turn.key.clone(), turn.prompt.turn);
+            cx.out.push(Output::StartTurn(turn));
+        }
+    }
+
+    /// Stops a turn, or takes it off the queue.
+    pub(crate) fn stop(&mut self, key: &TurnKey, cx: &mut Cx<'_>) {
+        self.ready.retain(|turn| turn.key != *key);
+        if self.running.remove(key).is_some() {
+            cx.out.push(Output::StopTurn(key.clone()));
+            self.start_ready(cx);
+        }
+    }
+}
+
+impl Agent {
+    /// Has the brain think as soon as there is a place.
+    pub(crate) fn run_turn(
+        &mut self,
+        id: &ConversationId,
+        effect: EffectKey,
+        prompt: &Prompt,
+        deadline: Option<WallTime>,
+        cx: &mut Cx<'_>,
+    ) {
+        let key =
+            EffectId { agent: self.me.clone(), conversation: id.clone(), step: effect.0, index: effect.1 };
+        let conversation = self.conversations.get(id);
+        let trace = conversation.and_then(|conversation| conversation.trace.as_ref());
+        let trace = trace.map(|trace| trace.below(SpanName::Effect(&key.to_string()).id()));
+        let pattern = conversation.map(|conversation| &conversation.pattern);
+        let turn = TurnStart {
+            key: TurnKey { conversation: id.clone(), effect },
+            prompt: prompt.clone(),
+            deadline,
+            trace,
+            has_runner_up: pattern.is_some_and(AnyPattern::has_runner_up),
+        };
+        self.turns.ready.push_back(Box::new(turn));
+        self.turns.start_ready(cx);
+    }
+
+    pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>) {
+        if let Some(&turn) = self.turns.running.get(key) {
+            self.tell(&key.conversation, None, EventKind::TurnProgress { turn, updates });
+        }
+    }
+
+    pub(crate) fn turn_ended(
+        &mut self,
+        key: &TurnKey,
+        updates: Vec<Progress>,
+        end: Result<TurnEnd, String>,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(turn) = self.turns.running.remove(key) else { return };
+        self.turns.start_ready(cx);
+        let what = match end {
+            Ok(TurnEnd::Message { text }) if !self.config.is_direct => {
+                EventKind::TurnEnded { turn, updates, end: TurnEnd::Done { message: Some(text) } }
+            }
+            Ok(end) => EventKind::TurnEnded { turn, updates, end },
+            Err(reason) => EventKind::TurnFailed { turn, reason },
+        };
+        self.tell(&key.conversation, Some(key.effect), what);
+    }
+}

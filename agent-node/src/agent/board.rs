@@ -1,0 +1,82 @@
+//! Follows the board for one agent: each signal is handed over once the one before it has been taken.
+
+use super::{AgentActor, Answered, Report, report};
+use actix::{Addr, Context, Handler, Message, ResponseFuture};
+use blackboard::{client::Blackboard, store::Revision};
+use engine::Input;
+use futures_util::StreamExt;
+use protocol::{
+    ids::AgentId,
+    principal::Principal,
+    problem::{Problem, Reason},
+    signal::{Selector, SignalRecord},
+};
+
+/// A signal the agent subscribes to. Answered when it is taken.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct TakeSignal {
+    life: u64,
+    posted: Box<SignalRecord>,
+}
+
+/// Follows the board from `after` on, or finds its head, and reports the end.
+pub(super) async fn follow(
+    board: Blackboard,
+    me: AgentId,
+    selector: Selector,
+    after: Option<Revision>,
+    agent: Addr<AgentActor>,
+    life: u64,
+) {
+    let by = Principal::Agent(me);
+    let input = match after {
+        None => match board.read(&by, &selector, None, 0).await {
+            Ok(page) => Input::BoardHead(page.next),
+            Err(problem) => Input::SubscriptionLost(problem),
+        },
+        Some(after) => Input::SubscriptionLost(read(&board, &by, selector, after, &agent, life).await),
+    };
+    report(&agent, Report { life, input }).await;
+}
+
+async fn read(
+    board: &Blackboard,
+    by: &Principal,
+    selector: Selector,
+    after: Revision,
+    agent: &Addr<AgentActor>,
+    life: u64,
+) -> Problem {
+    let mut signals = match board.subscribe(by, selector, Some(after)).await {
+        Ok(signals) => signals,
+        Err(problem) => return problem,
+    };
+    while let Some(next) = signals.next().await {
+        let posted = match next {
+            Ok(posted) => Box::new(posted),
+            Err(problem) => return problem,
+        };
+        if agent.send(TakeSignal { life, posted }).await.is_err() {
+            break;
+        }
+    }
+    Problem::new(Reason::BlackboardUnavailable, "the stream ended")
+}
+
+impl Handler<TakeSignal> for AgentActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, TakeSignal { life, posted }: TakeSignal, ctx: &mut Context<Self>) -> Self::Result {
+        if life != self.life {
+            return Box::pin(std::future::ready(()));
+        }
+        let (reply, answer) = self.expect_reply();
+        self.feed(Input::Signal(posted, reply), ctx);
+        Box::pin(async move {
+            // The agent decides what becomes of a signal it refused; the next one may come.
+            let taken: Result<Answered, _> = answer.await;
+            drop(taken);
+        })
+    }
+}

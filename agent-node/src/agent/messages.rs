@@ -1,0 +1,201 @@
+//! What the node may ask an agent, and tell it.
+
+use super::{AgentActor, Answered};
+use crate::inbox::TakeMessage;
+use actix::{Context, Handler, Message, ResponseFuture};
+use engine::{Ack, AgentSnapshot, Input};
+use protocol::{
+    card::Card,
+    ids::{AgentId, MessageId, TaskId},
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+use serde::Serialize;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Ends a task, for its owner.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Ack, Problem>")]
+pub struct Cancel {
+    /// Which task.
+    pub task: TaskId,
+    /// Who wants it.
+    pub by: Principal,
+    /// Why.
+    pub reason: String,
+}
+
+/// Answers what a task waits for, for its owner.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Ack, Problem>")]
+pub struct Answer {
+    /// Which task.
+    pub task: TaskId,
+    /// Who answers.
+    pub by: Principal,
+    /// What.
+    pub text: String,
+    /// The same as an A2A client said it: also taken when nothing was asked.
+    pub message: Option<Box<protocol::a2a::message::Message>>,
+}
+
+/// Sends a dead letter again.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Ack, Problem>")]
+pub struct Redrive {
+    /// Which message.
+    pub message: MessageId,
+}
+
+/// Changes what the agent says of itself.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct UpdateCard(pub Arc<Card>);
+
+/// Hands back what others can do, and leaves the rest for the next start.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct HandBack;
+
+/// Deletes what has been kept long enough.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct Sweep;
+
+/// Asks whether every step is recorded and everything sent.
+#[derive(Debug, Message)]
+#[rtype(result = "bool")]
+pub struct IsIdle;
+
+/// Asks whether a message of `by` is on its way into the store.
+#[derive(Debug, Message)]
+#[rtype(result = "bool")]
+pub struct IsPending {
+    /// Which message.
+    pub message: MessageId,
+    /// Whose it is.
+    pub by: Principal,
+    /// The name it was sent under; any of them, if none is said.
+    pub sent_as: Option<AgentId>,
+}
+
+/// Asks what the agent is doing; nothing while it restarts.
+#[derive(Debug, Message)]
+#[rtype(result = "Option<Snapshot>")]
+pub struct Look;
+
+/// What an agent is doing.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// Its brain's kind.
+    pub brain: &'static str,
+    /// What its engine says.
+    #[serde(flatten)]
+    pub agent: AgentSnapshot,
+}
+
+impl std::ops::Deref for Snapshot {
+    type Target = AgentSnapshot;
+
+    fn deref(&self) -> &AgentSnapshot {
+        &self.agent
+    }
+}
+
+type Pending = ResponseFuture<Answered>;
+
+fn pending(answer: oneshot::Receiver<Answered>) -> Pending {
+    let stopped = || Problem::new(Reason::StoreUnavailable, "the agent stopped before it was recorded");
+    Box::pin(async move { answer.await.unwrap_or_else(|_| Err(stopped())) })
+}
+
+impl Handler<TakeMessage> for AgentActor {
+    type Result = Pending;
+
+    fn handle(&mut self, TakeMessage(message): TakeMessage, ctx: &mut Context<Self>) -> Pending {
+        pending(self.take_message(message, ctx))
+    }
+}
+
+impl Handler<Cancel> for AgentActor {
+    type Result = Pending;
+
+    fn handle(&mut self, Cancel { task, by, reason }: Cancel, ctx: &mut Context<Self>) -> Pending {
+        let (reply, answer) = self.expect_reply();
+        self.feed(Input::Cancel { task, by, reason, reply }, ctx);
+        pending(answer)
+    }
+}
+
+impl Handler<Answer> for AgentActor {
+    type Result = Pending;
+
+    fn handle(&mut self, Answer { task, by, text, message }: Answer, ctx: &mut Context<Self>) -> Pending {
+        let (reply, answer) = self.expect_reply();
+        self.feed(Input::Answer { task, by, text, message, reply }, ctx);
+        pending(answer)
+    }
+}
+
+impl Handler<Redrive> for AgentActor {
+    type Result = Pending;
+
+    fn handle(&mut self, Redrive { message }: Redrive, ctx: &mut Context<Self>) -> Pending {
+        let (reply, answer) = self.expect_reply();
+        self.feed(Input::Redrive { message, reply }, ctx);
+        pending(answer)
+    }
+}
+
+impl Handler<UpdateCard> for AgentActor {
+    type Result = ();
+
+    fn handle(&mut self, UpdateCard(card): UpdateCard, ctx: &mut Context<Self>) {
+        self.parts.card = card.clone();
+        self.feed(Input::CardChanged(card), ctx);
+    }
+}
+
+impl Handler<HandBack> for AgentActor {
+    type Result = ();
+
+    fn handle(&mut self, _: HandBack, ctx: &mut Context<Self>) {
+        self.feed(Input::HandBack, ctx);
+    }
+}
+
+impl Handler<Sweep> for AgentActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Sweep, ctx: &mut Context<Self>) {
+        self.feed(Input::Sweep, ctx);
+    }
+}
+
+impl Handler<IsIdle> for AgentActor {
+    type Result = bool;
+
+    fn handle(&mut self, _: IsIdle, _: &mut Context<Self>) -> bool {
+        self.agent.as_ref().is_none_or(engine::Agent::is_idle)
+    }
+}
+
+impl Handler<IsPending> for AgentActor {
+    type Result = bool;
+
+    fn handle(&mut self, IsPending { message, by, sent_as }: IsPending, _: &mut Context<Self>) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.is_recording(&message, &by, sent_as.as_ref()))
+    }
+}
+
+impl Handler<Look> for AgentActor {
+    type Result = Option<Snapshot>;
+
+    fn handle(&mut self, _: Look, _: &mut Context<Self>) -> Option<Snapshot> {
+        let mut agent = self.agent.as_ref()?.snapshot();
+        agent.counts.late_acks = self.parts.status.late_acks();
+        Some(Snapshot { brain: self.parts.brain.name(), agent })
+    }
+}

@@ -1,0 +1,146 @@
+//! What an agent shows while it works: counters, the trace of a conversation once it has ended, and of a bid at once,
+//! because a bid is written nowhere.
+
+use super::AgentActor;
+use crate::{
+    journal::{every_after, steps},
+    telemetry::{
+        cursor::{PendingStep, SpanCursor},
+        span_builder,
+    },
+};
+use blackboard::store::{Error, Revision};
+use engine::{
+    DeliveryOutcome, Observation, content,
+    origin::OpeningMessage,
+    records::{State, Step, keys},
+};
+use protocol::{
+    envelope::Envelope, ids::ConversationId, patterns::Effect, principal::Principal, time::WallTime,
+    trace::TraceContext,
+};
+use std::collections::BTreeMap;
+
+/// Steps of a conversation that may not have been traced.
+struct Untraced {
+    /// The last step before them.
+    from: u64,
+    /// Whether the conversation's end is among them.
+    ends: bool,
+    /// The last of them, and its revision.
+    last: (u64, Revision),
+}
+
+impl AgentActor {
+    pub(super) fn observe(&self, what: Observation) {
+        let meters = self.parts.telemetry.meters();
+        match what {
+            Observation::Taken(kind) => meters.accept(kind),
+            Observation::Duplicate => drop(meters.duplicates.inc()),
+            Observation::Refused(reason) => meters.refuse(reason),
+            Observation::BidReceived => drop(meters.bids.inc()),
+            Observation::CallAnswered { call, by, answer, trace, at } => {
+                if matches!(answer.payload, protocol::message::Payload::Bid(_)) {
+                    meters.offers.inc();
+                }
+                self.trace_bid((&call, &by), &answer, trace.as_ref(), at);
+            }
+            Observation::RoundStarted => drop(meters.rounds.inc()),
+            Observation::Awarded => drop(meters.awards.inc()),
+            Observation::Tried(outcome) => meters.attempt(match outcome {
+                DeliveryOutcome::Delivered => "delivered",
+                DeliveryOutcome::Retried => "later",
+                DeliveryOutcome::GivenUp => "never",
+            }),
+            Observation::GivenUp(reason) => meters.give_up(reason),
+            Observation::TaskEnded(state) => meters.end(state),
+            Observation::StepsOfEnded { conversation, trace, from, to, head } => {
+                if self.parts.telemetry.exports(trace.as_ref()) {
+                    let step = self.traced.as_ref().map(|traced| traced.begin(head));
+                    self.trace_steps(conversation, from, to, step);
+                }
+            }
+            Observation::TasksRemoved => self.parts.status.note_removed_tasks(),
+            Observation::Committed => {}
+        }
+    }
+
+    /// Traces what was complete in the steps of a conversation after `from`, up to `to`.
+    fn trace_steps(&self, id: ConversationId, from: u64, to: u64, step: Option<PendingStep>) {
+        let (store, me) = (self.parts.store.clone(), self.me.clone());
+        let capture = self.parts.telemetry.capture().clone();
+        self.parts.telemetry.export_from_journal(step, move || {
+            let steps = steps(store.as_ref(), &me, &id).unwrap_or_else(|error| {
+                tracing::warn!(agent = %me, conversation = %id, %error, "a trace can't be made");
+                Vec::new()
+            });
+            let origin = steps.first().and_then(|step| step.origin.as_ref());
+            if !origin.is_some_and(|origin| origin.trace.sampled) {
+                return Vec::new();
+            }
+            let is_new = |built: &span_builder::BuiltSpan| {
+                built.complete_in.is_some_and(|step| step > from && step <= to)
+            };
+            let spans = span_builder::build(&me, &id, &steps, &capture).into_iter();
+            spans.filter(is_new).map(|built| built.span).collect()
+        });
+    }
+
+    /// At a start: traces again what a process that was killed had traced, and its backend had not taken.
+    pub(super) fn trace_again(&mut self) -> Result<(), Error> {
+        if !self.parts.telemetry.is_exporting() {
+            return Ok(());
+        }
+        let store = self.parts.store.clone();
+        let (cursor, from) = SpanCursor::load(store.clone(), keys::told(&self.me))?;
+        self.traced = Some(cursor.clone());
+        let begun = cursor.clone();
+        actix::spawn(async move { begun.save().await });
+        let mut later: BTreeMap<ConversationId, Untraced> = BTreeMap::new();
+        every_after(store.as_ref(), &keys::all(&self.me, "journal"), from, |record| {
+            let step: Step = content::decode(&self.me, store.as_ref(), &record.value)?;
+            let Some(id) = record.key.tokens().get(2).and_then(|id| ConversationId::parse(id).ok()) else {
+                return Ok(());
+            };
+            let ends = step.effects.iter().any(|effect| matches!(effect, Effect::Finish(_)));
+            let untraced =
+                later.entry(id).or_insert(Untraced { from: step.step - 1, ends: false, last: (0, 0) });
+            untraced.ends |= ends;
+            untraced.last = (step.step, record.revision);
+            Ok(())
+        })?;
+        for (id, Untraced { from, ends, last: (to, revision) }) in later {
+            let state = store.latest(&keys::state(&self.me, &id))?;
+            let state: Option<State> =
+                state.map(|record| content::decode(&self.me, store.as_ref(), &record.value)).transpose()?;
+            if state.is_none_or(|state| state.has_ended) {
+                let from = if ends { 0 } else { from };
+                self.trace_steps(id, from, to, Some(cursor.begin(revision)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Traces that `call` was answered, under the trace it came with.
+    fn trace_bid(
+        &self,
+        (call, by): (&Envelope, &Principal),
+        answer: &Envelope,
+        trace: Option<&TraceContext>,
+        at: WallTime,
+    ) {
+        let telemetry = &self.parts.telemetry;
+        let Some(trace) = trace.filter(|trace| telemetry.exports(Some(trace))) else { return };
+        let message = OpeningMessage::of(call, by);
+        let call = span_builder::ReceivedCfp {
+            bidder: &self.me,
+            manager: message.from.as_str(),
+            conversation: call.reply_conversation_id.as_ref(),
+            message: &message.id,
+            payload: &call.payload,
+        };
+        let times = (at, self.parts.clock.wall());
+        let capture = telemetry.capture();
+        telemetry.export(span_builder::bid_spans(trace, trace.span_id, &call, answer, times, capture).into());
+    }
+}

@@ -1,0 +1,32 @@
+//! A text value of the YAML.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
+
+/// Text; a number or truth value stands for how it is written.
+#[derive(Debug, Default, JsonSchema)]
+#[schemars(with = "TextForms")]
+pub(super) struct Text(pub(super) String);
+
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum TextForms {
+    Text(String),
+    Number(f64),
+    Bool(bool),
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self(text)),
+            Value::Number(number) => Ok(Self(number.to_string())),
+            Value::Bool(bool) => Ok(Self(bool.to_string())),
+            Value::Null => Err(D::Error::custom("expected text, got nothing")),
+            Value::Array(_) => Err(D::Error::custom("expected text, got a list")),
+            Value::Object(_) => Err(D::Error::custom("expected text, got a map; quote it if it has a colon")),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! One call: it passes the same edge as over HTTP, is performed, and is answered.
+
+use super::{
+    schema::{self, JsonCodec, SERVICE},
+    status::status,
+};
+use crate::http::{
+    a2a::{Call, Heading, Heard, Reply},
+    edge::{Credentials, Edge, Permit, Seat},
+    node_state::Node,
+    routes::messages::trace_from,
+};
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use http_body_util::{BodyDataStream, Full};
+use hyper::{
+    Request as HttpRequest, Response as HttpResponse, StatusCode,
+    body::Incoming,
+    header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN},
+};
+use protocol::{
+    a2a::{
+        agent_policy::API_KEY_HEADER,
+        error::{A2aError, Kind},
+        json::Invalid,
+        request::Operation,
+        version::{self, EXTENSIONS_PARAMETER, VERSION_PARAMETER},
+    },
+    ids::AgentId,
+    principal::Principal,
+    problem::{Problem, Reason},
+    signature::{SIGNATURE, SIGNATURE_INPUT},
+    trace::{TRACEPARENT, TRACESTATE},
+};
+use serde_json::Value;
+use std::{convert::Infallible, net::IpAddr, panic::AssertUnwindSafe, sync::Arc};
+use tokio::sync::watch;
+use tonic::{
+    Request, Response, Status,
+    body::Body,
+    metadata::{AsciiMetadataKey, MetadataMap, MetadataValue},
+    server::{Grpc, ServerStreamingService, UnaryService},
+};
+
+/// What all calls of a node have in common.
+#[derive(Clone)]
+pub(super) struct CallContext {
+    pub(super) node: Arc<Node>,
+    pub(super) edge: Edge,
+    /// The agent that is meant where no tenant is named.
+    pub(super) first: AgentId,
+    /// Whether the node drains. `Server::stop` waits until every clone of it is dropped.
+    pub(super) draining: watch::Receiver<bool>,
+}
+
+/// Returns when the node begins to drain.
+pub(super) async fn drains(draining: &mut watch::Receiver<bool>) {
+    // An error says that the server is gone, which ends calls as well.
+    let _ = draining.wait_for(|drains| *drains).await;
+}
+
+fn is_draining() -> A2aError {
+    Problem::new(Reason::Draining, "this node is leaving; ask again later, or elsewhere").into()
+}
+
+/// Answers one call.
+pub(super) async fn answer(
+    context: CallContext,
+    from: IpAddr,
+    request: HttpRequest<Incoming>,
+) -> Result<HttpResponse<Body>, Infallible> {
+    let kind = request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
+    if request.method() != "POST" || !kind.starts_with(b"application/grpc") {
+        let mut answer = HttpResponse::new(Body::empty());
+        *answer.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Ok(answer);
+    }
+    let path = request.uri().path().to_owned();
+    let answered = AssertUnwindSafe(admit(context, from, request)).catch_unwind().await;
+    Ok(match answered {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => status(&error).into_http(),
+        Err(_) => {
+            tracing::error!(path, "a call panicked");
+            status(&A2aError::new(Kind::Internal, "a fault of ours; nothing more is known")).into_http()
+        }
+    })
+}
+
+async fn admit(
+    context: CallContext,
+    from: IpAddr,
+    request: HttpRequest<Incoming>,
+) -> Result<HttpResponse<Body>, A2aError> {
+    if *context.draining.borrow() {
+        return Err(is_draining());
+    }
+    let (head, body) = request.into_parts();
+    let text = |name: &str| text(&head.headers, name);
+    let authority = head.uri.authority().map(|authority| authority.as_str());
+    let credentials = Credentials {
+        authority: authority.or_else(|| text(HOST.as_str())).unwrap_or_default(),
+        has_origin: head.headers.contains_key(ORIGIN),
+        is_signed: [SIGNATURE, SIGNATURE_INPUT].iter().any(|name| head.headers.contains_key(*name)),
+        key: text(API_KEY_HEADER),
+        authorization: text("authorization"),
+        from,
+    };
+    let admitted = context.edge.admit(&credentials, BodyDataStream::new(body)).await;
+    let admitted = admitted.inspect_err(|problem| context.edge.count(problem))?;
+    let name =
+        head.uri.path().strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE)?.strip_prefix('/'));
+    let Some(operation) = name.and_then(Operation::from_name) else {
+        let path: String = head.uri.path().chars().take(80).collect();
+        let known: Vec<_> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+        let message = format!("no method {path:?}; /{SERVICE}/ has {}", known.join(", "));
+        return Err(A2aError::new(Kind::MethodNotFound, message));
+    };
+    let _held = admitted.held;
+    let request = HttpRequest::from_parts(head, Full::new(admitted.bytes));
+    let performer = Performer { context, operation, by: admitted.by, permit: Some(admitted.place) };
+    // The edge has bounded the message already.
+    let mut grpc = Grpc::new(JsonCodec::of_server(operation)).max_decoding_message_size(usize::MAX);
+    Ok(match schema::is_streaming(operation) {
+        true => grpc.server_streaming(performer, request).await,
+        false => grpc.unary(performer, request).await,
+    })
+}
+
+/// A header that is there, as text.
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Performs one admitted call.
+struct Performer {
+    context: CallContext,
+    operation: Operation,
+    by: Principal,
+    permit: Option<Permit>,
+}
+
+impl UnaryService<Value> for Performer {
+    type Response = Value;
+    type Future = BoxFuture<'static, Result<Response<Value>, Status>>;
+
+    fn call(&mut self, request: Request<Value>) -> Self::Future {
+        let operation = self.operation;
+        let reply = self.reply(request);
+        Box::pin(async move {
+            let (reply, activated) = reply.await.map_err(|error| status(&error))?;
+            let Reply::One(answer) = reply else { return Err(status(&other_shape(operation))) };
+            let answer =
+                serde_json::to_value(&answer).map_err(|error| Status::internal(error.to_string()))?;
+            Ok(with_extensions(Response::new(answer), activated))
+        })
+    }
+}
+
+impl ServerStreamingService<Value> for Performer {
+    type Response = Value;
+    type ResponseStream = BoxStream<'static, Result<Value, Status>>;
+    type Future = BoxFuture<'static, Result<Response<Self::ResponseStream>, Status>>;
+
+    fn call(&mut self, request: Request<Value>) -> Self::Future {
+        let (operation, by, context) = (self.operation, self.by.clone(), self.context.clone());
+        let reply = self.reply(request);
+        Box::pin(async move {
+            let (reply, activated) = reply.await.map_err(|error| status(&error))?;
+            let Reply::Many(events) = reply else { return Err(status(&other_shape(operation))) };
+            let permit = context.edge.seat(&by).map_err(|problem| {
+                context.edge.count(&problem);
+                status(&problem.into())
+            })?;
+            let events = stream::unfold((Some(events), context.draining, permit), next).boxed();
+            Ok(with_extensions(Response::new(events), activated))
+        })
+    }
+}
+
+impl Performer {
+    fn reply(
+        &mut self,
+        request: Request<Value>,
+    ) -> impl Future<Output = Result<(Reply, Option<String>), A2aError>> + Send + 'static {
+        let (operation, by, permit) = (self.operation, self.by.clone(), self.permit.take());
+        let (node, first) = (self.context.node.clone(), self.context.first.clone());
+        async move {
+            let no_agent = || Problem::new(Reason::AgentNotFound, "no agent lives here");
+            let local = node.agents.get(&first).ok_or_else(no_agent)?.clone();
+            let max_depth = node.limits.max_depth;
+            let call = Call::new(heading(request.metadata()), local, node, by, permit)?;
+            let params = request.into_inner();
+            if depth(&params) > max_depth {
+                let message = format!("is nested more than {max_depth} levels deep");
+                return Err(Invalid::new("", message).into());
+            }
+            call.perform(operation, params).await
+        }
+    }
+}
+
+fn other_shape(operation: Operation) -> A2aError {
+    let message = format!("{} was answered in a shape that is not its own", operation.name());
+    A2aError::new(Kind::Internal, message)
+}
+
+type Subscription = (Option<Box<Heard>>, watch::Receiver<bool>, Seat);
+
+/// The next event; when the node drains, the error that says so, and the end.
+async fn next((events, mut draining, permit): Subscription) -> Option<(Result<Value, Status>, Subscription)> {
+    let mut events = events?;
+    let event = tokio::select! {
+        biased;
+        event = events.next() => event?,
+        () = drains(&mut draining) => Err(is_draining()),
+    };
+    let event = event
+        .map_err(|error| status(&error))
+        .and_then(|event| serde_json::to_value(event).map_err(|error| Status::internal(error.to_string())));
+    let rest = event.is_ok().then_some(events);
+    Some((event, (rest, draining, permit)))
+}
+
+fn heading(metadata: &MetadataMap) -> Heading {
+    let text = |name: &str| metadata.get(name.to_ascii_lowercase()).and_then(|value| value.to_str().ok());
+    let all = |name: &str| {
+        let lines = metadata.get_all(name.to_ascii_lowercase()).into_iter();
+        lines.filter_map(|line| line.to_str().ok()).collect::<Vec<_>>()
+    };
+    Heading {
+        version: text(VERSION_PARAMETER).map(str::to_owned),
+        wanted: version::extensions(all(EXTENSIONS_PARAMETER)),
+        trace: trace_from(text(TRACEPARENT), &all(TRACESTATE)),
+    }
+}
+
+/// `response` with the extensions that the call activated.
+fn with_extensions<T>(mut response: Response<T>, activated: Option<String>) -> Response<T> {
+    let value = activated.and_then(|uris| MetadataValue::try_from(uris).ok());
+    let key = AsciiMetadataKey::from_bytes(EXTENSIONS_PARAMETER.to_ascii_lowercase().as_bytes());
+    if let (Some(value), Ok(key)) = (value, key) {
+        response.metadata_mut().insert(key, value);
+    }
+    response
+}
+
+/// How deep arrays and objects are nested.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}

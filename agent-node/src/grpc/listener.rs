@@ -1,0 +1,168 @@
+//! The port: accepts connections, speaks HTTP/2 on each, and ends all of them when the node drains.
+//!
+//! Connections are served by hyper and not by `tonic::transport::Server`, which has no time limit for a connection's first
+//! bytes and no answer for a client that speaks HTTP/1: both are promised, and what would be left to it is `serve_connection`.
+
+use super::call::{CallContext, answer, drains};
+use crate::http::{
+    edge::Edge,
+    node_state::Node,
+    server::{no_http2, watch_peer},
+};
+use hyper::{server::conn::http2, service::service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use protocol::{
+    a2a::limits::{MAX_GRPC_CALLS, MAX_GRPC_HEAD},
+    ids::AgentId,
+};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    runtime::{Builder, Runtime},
+    sync::{Semaphore, watch},
+    time::timeout,
+};
+
+/// What a client that speaks HTTP/2 says first (RFC 9113 §3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Threads that serve calls: hyper's services must be `Send`, and actix's threads run what is not.
+const THREADS: usize = 2;
+/// Flow-control window: bytes that may be on their way before they are read.
+const WINDOW: u32 = 512 * 1024;
+/// Interval and timeout of keep-alive pings.
+const PING: Duration = Duration::from_secs(15);
+/// Pause after an accept failed, which means that the process is out of file descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The gRPC server of a node.
+pub struct Server {
+    draining: watch::Sender<bool>,
+    runtime: Option<Runtime>,
+}
+
+impl Server {
+    /// Takes calls from `listener` for the agents of `node`, behind its `edge`; for `first` where none is named.
+    pub fn start(
+        listener: std::net::TcpListener,
+        node: Arc<Node>,
+        edge: Edge,
+        first: AgentId,
+    ) -> io::Result<Self> {
+        let runtime =
+            Builder::new_multi_thread().worker_threads(THREADS).thread_name("grpc").enable_all().build()?;
+        listener.set_nonblocking(true)?;
+        let (draining, receiver) = watch::channel(false);
+        let listener = {
+            let _inside = runtime.enter();
+            TcpListener::from_std(listener)?
+        };
+        let context = CallContext { node, edge, first, draining: receiver };
+        runtime.spawn(accept(listener, context));
+        Ok(Self { draining, runtime: Some(runtime) })
+    }
+
+    /// Takes no more calls, ends the streams, and lets calls finish for up to `grace`.
+    pub async fn stop(self, grace: Duration) {
+        self.draining.send_replace(true);
+        if timeout(grace, self.draining.closed()).await.is_err() {
+            tracing::debug!("calls were cut off at the end of the grace period");
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, mut context: CallContext) {
+    let front = context.edge.front();
+    let permits = Arc::new(Semaphore::new(front.workers * front.max_connections));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = drains(&mut context.draining) => return,
+        };
+        let (socket, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection can't be taken");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(permit) = permits.clone().try_acquire_owned() else {
+            tracing::warn!("as many connections as there may be: one more is closed");
+            continue;
+        };
+        let context = context.clone();
+        tokio::spawn(async move {
+            if let Err(error) = serve(socket, peer, context).await {
+                tracing::debug!(%error, %peer, "a connection ended");
+            }
+            drop(permit);
+        });
+    }
+}
+
+async fn serve(mut socket: TcpStream, peer: SocketAddr, context: CallContext) -> Result<(), hyper::Error> {
+    watch_peer(&socket, context.edge.front().tcp_user_timeout);
+    let head = Duration::from_millis(context.edge.front().limits.head_ms);
+    if !matches!(timeout(head, reads_preface(&mut socket)).await, Ok(Ok(true))) {
+        // The peer may be gone; it is closed either way.
+        let _ = timeout(head, refuse(socket)).await;
+        return Ok(());
+    }
+    let from: IpAddr = peer.ip();
+    let mut draining = context.draining.clone();
+    let (rest, answers) = socket.into_split();
+    let io = TokioIo::new(tokio::io::join(PREFACE.chain(rest), answers));
+    let service = service_fn(move |request| answer(context.clone(), from, request));
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_GRPC_CALLS as u32)
+        .max_header_list_size(MAX_GRPC_HEAD as u32)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PING)
+        .serve_connection(io, service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        ended = &mut connection => return ended,
+        () = drains(&mut draining) => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await
+}
+
+/// Writes the refusal and reads until the peer closes: closing with unread input would reset the connection and lose the
+/// answer.
+async fn refuse(mut socket: TcpStream) -> io::Result<()> {
+    socket.write_all(&no_http2()).await?;
+    socket.shutdown().await?;
+    tokio::io::copy(&mut socket, &mut tokio::io::sink()).await?;
+    Ok(())
+}
+
+/// Whether the peer's first bytes are the preface of HTTP/2.
+async fn reads_preface(socket: &mut TcpStream) -> io::Result<bool> {
+    let mut first = [0; PREFACE.len()];
+    let mut length = 0;
+    while length < first.len() {
+        let read = socket.read(&mut first[length..]).await?;
+        length += read;
+        if read == 0 || first[..length] != PREFACE[..length] {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,119 @@
+//! JSON that is written as protobuf and read again is what it was.
+
+use super::*;
+use serde_json::json;
+
+fn descriptor(name: &str) -> MessageDescriptor {
+    POOL.get_message_by_name(name).unwrap()
+}
+
+fn message(name: &str, value: Value) -> DynamicMessage {
+    DynamicMessage::deserialize(descriptor(name), value).unwrap()
+}
+
+/// `value` as protobuf of this type, over the wire, as JSON again.
+fn round_trip(name: &str, value: Value) {
+    let bytes = message(&format!("lf.a2a.v1.{name}"), value.clone()).encode_to_vec();
+    let read = DynamicMessage::decode(descriptor(&format!("lf.a2a.v1.{name}")), &*bytes).unwrap();
+    assert_eq!(json(&read).unwrap(), value);
+}
+
+fn said() -> Value {
+    json!({
+        "messageId": "m", "contextId": "c", "taskId": "t", "role": "ROLE_USER",
+        "parts": [
+            { "text": "hello", "filename": "h.txt", "mediaType": "text/plain", "metadata": { "a": [1, "x", null] } },
+            { "text": "" },
+            { "raw": "AP+A", "mediaType": "application/octet-stream" },
+            { "url": "https://example.com/x" },
+            { "data": { "n": 42, "half": 0.5, "deep": { "list": [true, {}] } } },
+            { "data": null },
+            { "data": [] },
+        ],
+        "metadata": { "urn:x": { "y": -1 } }, "extensions": ["urn:x"], "referenceTaskIds": ["r"],
+    })
+}
+
+fn task() -> Value {
+    json!({
+        "id": "t", "contextId": "c",
+        "status": { "state": "TASK_STATE_COMPLETED", "message": said(), "timestamp": "2026-11-22T09:00:00.123Z" },
+        "artifacts": [{ "artifactId": "a", "name": "n", "description": "d", "parts": [{ "text": "x" }],
+                        "metadata": { "k": "v" }, "extensions": ["urn:y"] }],
+        "history": [said()], "metadata": { "big": 9_007_199_254_740_991_i64 },
+    })
+}
+
+#[test]
+fn every_operation_has_its_method() {
+    for operation in Operation::ALL {
+        let streams = [Operation::SendStreamingMessage, Operation::SubscribeToTask].contains(operation);
+        assert_eq!(is_streaming(*operation), streams, "{}", operation.name());
+        assert_eq!(path(*operation), format!("/lf.a2a.v1.A2AService/{}", operation.name()));
+    }
+}
+
+#[test]
+fn tasks_messages_and_events_come_through() {
+    round_trip("Task", task());
+    for event in [
+        json!({ "task": task() }),
+        json!({ "message": said() }),
+        json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": task()["status"], "metadata": { "k": 1 } } }),
+        json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": task()["artifacts"][0],
+                                    "append": true, "lastChunk": true, "metadata": { "k": 1 } } }),
+    ] {
+        round_trip("StreamResponse", event);
+    }
+}
+
+#[test]
+fn a_request_and_a_card_keep_what_is_set_and_only_that() {
+    let webhook = json!({ "id": "w", "taskId": "t", "url": "https://example.com/hook", "token": "k", "tenant": "x",
+                          "authentication": { "scheme": "Bearer", "credentials": "s" } });
+    let configuration = json!({ "acceptedOutputModes": ["text/plain"], "historyLength": 0, "returnImmediately": true,
+                                "taskPushNotificationConfig": webhook });
+    round_trip(
+        "SendMessageRequest",
+        json!({ "tenant": "x", "message": said(), "configuration": configuration }),
+    );
+    round_trip("SendMessageRequest", json!({ "message": said(), "configuration": {} }));
+    round_trip(
+        "AgentCard",
+        json!({
+            "name": "n", "description": "d", "version": "1", "documentationUrl": "",
+            "capabilities": { "streaming": false, "extensions": [{ "uri": "urn:x", "params": { "k": 1 } }] },
+            "securitySchemes": { "tls": { "mtlsSecurityScheme": {} } },
+            "securityRequirements": [{ "schemes": { "key": { "list": ["s"] } } }],
+            "signatures": [{ "protected": "p", "signature": "s", "header": { "h": "v" } }],
+        }),
+    );
+}
+
+#[test]
+fn numbers_are_integers_where_they_are_whole() {
+    let read = |number: f64| {
+        let value = prost_reflect::Value::F64(number);
+        let mut message = DynamicMessage::new(descriptor("google.protobuf.Value"));
+        message.set_field_by_name("number_value", value);
+        json(&message)
+    };
+    assert_eq!(read(42.0).unwrap().to_string(), "42");
+    assert_eq!(read(-0.5).unwrap().to_string(), "-0.5");
+    assert_eq!(read(1e300).unwrap().as_f64(), Some(1e300));
+    assert!(read(f64::INFINITY).is_err());
+}
+
+#[test]
+fn times_keep_their_nanoseconds_and_end_with_the_year_9999() {
+    let read = |seconds: i64, nanos: i32| {
+        let mut status = message("lf.a2a.v1.TaskStatus", json!({ "timestamp": "1970-01-01T00:00:00Z" }));
+        let mut time = DynamicMessage::new(descriptor("google.protobuf.Timestamp"));
+        time.set_field_by_name("seconds", prost_reflect::Value::I64(seconds));
+        time.set_field_by_name("nanos", prost_reflect::Value::I32(nanos));
+        status.set_field_by_name("timestamp", prost_reflect::Value::Message(time));
+        json(&status)
+    };
+    assert_eq!(read(0, 1).unwrap()["timestamp"], "1970-01-01T00:00:00.000000001Z");
+    assert_eq!(read(253_402_300_800, 0).unwrap_err().field, "timestamp");
+}

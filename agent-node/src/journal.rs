@@ -1,0 +1,54 @@
+//! Reads journals and other records page by page.
+
+use blackboard::store::{Error, Filter, Record, Revision, Store};
+use engine::{
+    content,
+    records::{Step, keys},
+};
+use protocol::ids::{AgentId, ConversationId};
+
+const PAGE: usize = 256;
+
+/// Everything under `filter`, page by page.
+pub(crate) fn every(
+    store: &dyn Store,
+    filter: &Filter,
+    each: impl FnMut(Record) -> Result<(), Error>,
+) -> Result<(), Error> {
+    every_after(store, filter, 0, each)
+}
+
+/// Everything under `filter` after that revision, page by page.
+pub(crate) fn every_after(
+    store: &dyn Store,
+    filter: &Filter,
+    mut after: Revision,
+    mut each: impl FnMut(Record) -> Result<(), Error>,
+) -> Result<(), Error> {
+    loop {
+        let page = store.read(filter, after, PAGE)?;
+        let Some(last) = page.last().map(|record| record.revision) else { return Ok(()) };
+        page.into_iter().try_for_each(&mut each)?;
+        after = last;
+    }
+}
+
+/// The steps of a conversation, oldest first, as far as its journal goes back.
+pub(crate) fn steps(store: &dyn Store, me: &AgentId, id: &ConversationId) -> Result<Vec<Step>, Error> {
+    let mut steps = Vec::new();
+    every(store, &Filter::Exactly(keys::journal(me, id)), |record| {
+        steps.push(content::decode(me, store, &record.value)?);
+        Ok(())
+    })?;
+    Ok(steps)
+}
+
+/// The oldest step of a conversation, of those its journal goes back to.
+pub(crate) fn first_step(
+    store: &dyn Store,
+    me: &AgentId,
+    id: &ConversationId,
+) -> Result<Option<Step>, Error> {
+    let found = store.read(&Filter::Exactly(keys::journal(me, id)), 0, 1)?;
+    found.first().map(|record| content::decode(me, store, &record.value)).transpose()
+}

@@ -1,0 +1,124 @@
+//! Brains that panic, and a commit that fails.
+
+use super::{between::Between, *};
+use crate::brain::{Ask, Turn};
+use protocol::patterns::turn::Progress;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// Echoes, and counts how often it is asked.
+#[derive(Default)]
+struct Ready {
+    asked: AtomicU32,
+}
+
+impl Brain for Ready {
+    fn think(&self, ask: Ask, report: tokio::sync::mpsc::Sender<Progress>) -> Turn {
+        self.asked.fetch_add(1, Relaxed);
+        Echo.think(ask, report)
+    }
+
+    fn name(&self) -> &'static str {
+        "ready"
+    }
+}
+
+fn ready(brain: &Arc<Ready>) -> Seat {
+    Seat { brain: brain.clone(), ..seat("builder-01", "build", 0.0, 1_000) }
+}
+
+fn request(task: &str) -> Value {
+    json!({
+        "messageId": format!("m-{task}"), "fromAgentId": "me", "toAgentId": "builder-01", "type": "task-request",
+        "payload": { "taskId": task, "description": "hello", "capability": "build" }
+    })
+}
+
+fn url(running: &Running) -> String {
+    format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()])
+}
+
+fn state(task: &Value) -> Option<&str> {
+    task["status"]["state"].as_str()
+}
+
+/// A store that refuses the agent's steps while it is told to.
+fn refusing(kept: Shared) -> (Arc<Between>, Arc<AtomicBool>) {
+    let refuses = Arc::new(AtomicBool::default());
+    let refuse = refuses.clone();
+    let store = Between::new(kept, move |store, lane, batch| {
+        let is_own =
+            |write: &blackboard::store::Write| write.key().as_str().starts_with("builder-01.journal.");
+        match refuse.load(Relaxed) && batch.writes.iter().any(is_own) {
+            true => Box::pin(std::future::ready(Err(Error::StorageFull))),
+            false => store.commit(lane, batch),
+        }
+    });
+    (store, refuses)
+}
+
+#[actix::test]
+async fn a_commit_that_fails_answers_nothing_and_leaves_nothing() {
+    let kept = blackboard::store::memory::new();
+    let (store, refuses) = refusing(kept.clone());
+    let brain = Arc::new(Ready::default());
+    let running = start(Setup { store, ..setup(vec![ready(&brain)]) }).await.unwrap();
+    refuses.store(true, Relaxed);
+    let (status, refused) = ask(&url(&running), &request("t-1")).await;
+    assert_eq!((status, refused["reasonCode"].as_str()), (507, Some("storage_full")), "{refused:#}");
+    let all = Filter::Below(Key::new(&["builder-01"]));
+    let left: Vec<_> = kept.read(&all, 0, 100).unwrap();
+    let of_task =
+        |record: &&Record| ["receipt", "task", "state", "journal"].contains(&record.key.tokens()[1].as_ref());
+    assert_eq!(left.iter().filter(of_task).count(), 0, "{left:#?}");
+    let seen = running.actors[0].send(crate::agent::Look).await.unwrap().unwrap();
+    assert_eq!((seen.running, seen.conversations.len()), (0, 0), "{seen:#?}");
+
+    refuses.store(false, Relaxed);
+    let (status, again) = ask(&url(&running), &request("t-1")).await;
+    assert_eq!((status, state(&again)), (200, Some("TASK_STATE_COMPLETED")), "{again:#}");
+    assert_eq!(brain.asked.load(Relaxed), 1, "nothing is performed before its commit");
+    running.stop(Duration::from_secs(1)).await;
+}
+
+#[actix::test]
+async fn what_was_answered_is_not_asked_again_by_a_restart() {
+    let store = blackboard::store::memory::new();
+    let brain = Arc::new(Ready::default());
+    let begin = || start(Setup { store: store.clone(), ..setup(vec![ready(&brain)]) });
+    let running = begin().await.unwrap();
+    let (_, task) = ask(&url(&running), &request("t-1")).await;
+    assert_eq!(state(&task), Some("TASK_STATE_COMPLETED"), "{task:#}");
+    running.stop(Duration::ZERO).await;
+    let running = begin().await.unwrap();
+    let (status, again) = ask(&url(&running), &request("t-1")).await;
+    assert_eq!((status, state(&again)), (200, Some("TASK_STATE_COMPLETED")), "{again:#}");
+    assert_eq!(again["contextId"], task["contextId"]);
+    assert_eq!(brain.asked.load(Relaxed), 1);
+    running.stop(Duration::from_secs(1)).await;
+}
+
+/// A brain that takes its time, and then panics.
+struct Breaks;
+
+impl Brain for Breaks {
+    fn think(&self, _: Ask, _: tokio::sync::mpsc::Sender<Progress>) -> Turn {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            panic!("it can't take that")
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        "breaks"
+    }
+}
+
+#[actix::test]
+async fn a_brain_that_panics_while_it_is_waited_for_fails_its_task() {
+    let running =
+        start(setup(vec![Seat { brain: Arc::new(Breaks), ..seat("builder-01", "build", 0.0, 1_000) }]));
+    let running = running.await.unwrap();
+    let (status, task) = ask(&url(&running), &request("t-1")).await;
+    assert_eq!((status, state(&task)), (200, Some("TASK_STATE_FAILED")), "{task:#}");
+    running.stop(Duration::from_secs(1)).await;
+}

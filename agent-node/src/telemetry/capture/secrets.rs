@@ -1,0 +1,171 @@
+//! The secrets of this process, and the names whose values are secret.
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD},
+};
+use reqwest::Url;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// What replaces a secret.
+pub(super) const MASK: &str = "***";
+
+/// Shorter secrets are not searched for: they occur by chance.
+const MIN_LEN: usize = 6;
+
+/// A line of a secret (of a PEM file) that is at least this long is a secret too.
+const MIN_LINE_LEN: usize = 16;
+
+/// Ends of names whose values are secret, in lower case and without `_` and `-`.
+const SECRET_NAMES: &[&str] = &[
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "secret",
+    "secrets",
+    "token",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "authorization",
+    "cookie",
+    "cookies",
+    "credential",
+    "credentials",
+];
+
+/// Further ends for names of variables and options, where `key` is seldom anything else.
+const SECRET_VARIABLES: &[&str] = &["key", "pass", "auth", "pat"];
+
+/// Whether the value under `name` is secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    ends_with(name, SECRET_NAMES)
+}
+
+fn ends_with(name: &str, ends: &[&str]) -> bool {
+    let name: String = name.chars().filter(|char| !['_', '-'].contains(char)).collect();
+    let name = name.to_lowercase();
+    ends.iter().any(|end| name.ends_with(end))
+}
+
+/// The secrets in an environment variable: its value if its name says so, and the password of a URL.
+pub fn of_variable(name: &str, value: &str) -> Vec<String> {
+    let mut secrets = Vec::new();
+    let is_directory = ["PWD", "OLDPWD"].contains(&name);
+    if !is_directory && (is_secret_name(name) || ends_with(name, SECRET_VARIABLES)) {
+        secrets.push(value.to_owned());
+    }
+    if let Some(password) = Url::parse(value).ok().as_ref().and_then(Url::password) {
+        secrets.extend([password.to_owned(), crate::telemetry::settings::decoded(password)]);
+    }
+    secrets
+}
+
+/// The secrets in a command line: values of options whose names say so, and passwords of URLs.
+pub fn of_command(words: &[String]) -> Vec<String> {
+    let before = std::iter::once("").chain(words.iter().map(String::as_str));
+    let pairs = words.iter().zip(before).map(|(word, before)| word.split_once('=').unwrap_or((before, word)));
+    pairs.flat_map(|(name, value)| of_variable(name, value)).collect()
+}
+
+/// Finds and masks the secrets of this process.
+#[derive(Clone, Default)]
+pub(super) struct Secrets(Option<AhoCorasick>);
+
+impl Secrets {
+    /// Masks `secrets`, the credentials within them (`Basic …`), and their forms in JSON and base64.
+    pub(super) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
+        let mut values = BTreeSet::new();
+        for secret in secrets {
+            let secret = secret.trim();
+            values.extend(credentials(secret));
+            values.extend(secret.lines().filter(|line| line.len() >= MIN_LINE_LEN).map(str::to_owned));
+            values.insert(secret.to_owned());
+        }
+        values.retain(|value| value.len() >= MIN_LEN);
+        let patterns: BTreeSet<_> = values.iter().flat_map(|value| forms(value)).collect();
+        let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(patterns);
+        // Fails only with more than 2^31 bytes of patterns, which no environment holds.
+        Self(Some(finder.expect("the secrets of a process fit into memory")))
+    }
+
+    /// `text` with a mask for each secret.
+    pub(super) fn mask(&self, text: &str) -> String {
+        let Some(finder) = &self.0 else { return text.to_owned() };
+        let mut masked = String::with_capacity(text.len());
+        finder.replace_all_with(text, &mut masked, |_, _, masked| {
+            masked.push_str(MASK);
+            true
+        });
+        masked
+    }
+}
+
+/// What follows the scheme of an `Authorization` value; of `Basic`, the password too.
+fn credentials(secret: &str) -> Vec<String> {
+    let Some((scheme, credentials)) = secret.split_once(' ') else { return Vec::new() };
+    if !["basic", "bearer"].contains(&scheme.to_lowercase().as_str()) {
+        return Vec::new();
+    }
+    let decoded = STANDARD.decode(credentials).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let password =
+        decoded.as_deref().and_then(|pair| pair.split_once(':')).map(|(_, password)| password.to_owned());
+    [credentials.to_owned()].into_iter().chain(password).collect()
+}
+
+/// `secret` as it is, escaped in JSON once and twice, and in base64.
+fn forms(secret: &str) -> Vec<String> {
+    let escaped = |text: &str| {
+        let json = json!(text).to_string();
+        json[1..json.len() - 1].to_owned()
+    };
+    let (once, twice) = (escaped(secret), escaped(&escaped(secret)));
+    let mut forms = vec![secret.to_owned(), once, twice];
+    // Each alignment, without the digits that depend on neighbouring bytes.
+    for (before, first) in [(0, 0), (1, 2), (2, 3)] {
+        let bytes = [&[0; 2][..before], secret.as_bytes()].concat();
+        let end = bytes.len() * 8 / 6;
+        forms.extend(
+            [STANDARD_NO_PAD, URL_SAFE_NO_PAD].map(|base64| base64.encode(&bytes)[first..end].to_owned()),
+        );
+    }
+    forms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_found_in_variables_and_commands() {
+        for (name, value, secret) in [
+            ("GITHUB_TOKEN", "canary", Some("canary")),
+            ("OPENAI_API_KEY", "canary", Some("canary")),
+            ("SMTP_PASS", "canary", Some("canary")),
+            ("DATABASE_URL", "postgres://mesh:canary%40x@127.0.0.1/mesh", Some("canary@x")),
+            ("PWD", "/home/me", None),
+            ("PATH", "/bin", None),
+            ("TOKEN_FILE", "/run/token", None),
+        ] {
+            assert_eq!(of_variable(name, value).last().map(String::as_str), secret, "{name}");
+        }
+        let words =
+            ["curl", "--token", "canary-1", "--api-key=canary-2", "http://u:canary-3@h/"].map(str::to_owned);
+        assert_eq!(of_command(&words), ["canary-1", "canary-2", "canary-3", "canary-3"]);
+    }
+
+    #[test]
+    fn the_password_within_a_header_and_the_lines_of_a_key_are_masked() {
+        let header = format!("Basic {}", STANDARD.encode("mesh:nightingale"));
+        let secrets = Secrets::new([header, "-----BEGIN KEY-----\nMIIBVgIBADANBgkq\n".to_owned()]);
+        for (text, masked) in
+            [("a nightingale", "a ***"), ("> MIIBVgIBADANBgkq", "> ***"), ("Basic", "Basic")]
+        {
+            assert_eq!(secrets.mask(text), masked);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The reference store as plain data: what a batch does, synchronously. Backends are tested against it.
+
+use crate::{
+    Batch, Error, Filter, Key, MOST_READ, Record, Revision, Snapshot, Write,
+    class::{self, Class},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A store in memory. A clone is an independent copy.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryState {
+    revision: Revision,
+    topics: BTreeMap<String, Topic>,
+    keys: BTreeMap<Key, BTreeSet<Revision>>,
+    /// Of a key: the highest revision that was trimmed from it.
+    floors: BTreeMap<Key, Revision>,
+}
+
+#[derive(Debug, Clone)]
+struct Topic {
+    class: Class,
+    records: BTreeMap<Revision, Record>,
+    floor: Revision,
+}
+
+impl MemoryState {
+    /// Writes `batch`, whole or not at all. Returns the revision of each write and, unless it was a deletion, its record.
+    pub fn commit(&mut self, batch: Batch) -> Result<Vec<(Revision, Option<Record>)>, Error> {
+        self.check(&batch)?;
+        Ok(batch.writes.into_iter().map(|write| self.write(write)).collect())
+    }
+
+    /// The highest revision that was given out.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn actual(&self, key: &Key) -> Revision {
+        self.keys.get(key).and_then(BTreeSet::last).copied().unwrap_or_default()
+    }
+
+    fn check(&self, batch: &Batch) -> Result<(), Error> {
+        class::check(batch)?;
+        for write in &batch.writes {
+            let class = Class::of(write);
+            if self.topics.get(write.key().topic()).is_some_and(|topic| topic.class != class) {
+                return Err(class.refusal(write.key()));
+            }
+        }
+        batch.expectations.iter().try_for_each(|expected| expected.check(self.actual(expected.key())))
+    }
+
+    fn write(&mut self, write: Write) -> (Revision, Option<Record>) {
+        self.revision += 1;
+        let revision = self.revision;
+        let class = Class::of(&write);
+        let (key, value) = match write {
+            Write::Append(key, value) | Write::Put(key, value) => (key, Some(value)),
+            Write::Delete(key) => (key, None),
+        };
+        let record = value.map(|value| Record { revision, key: key.clone(), value });
+        let topic = self.topics.entry(key.topic().to_owned());
+        let topic = topic.or_insert_with(|| Topic { class, records: BTreeMap::new(), floor: 0 });
+        if class == Class::State
+            && let Some(old) = self.keys.remove(&key)
+        {
+            old.iter().for_each(|revision| drop(topic.records.remove(revision)));
+        }
+        if let Some(record) = &record {
+            topic.records.insert(revision, record.clone());
+            self.keys.entry(key).or_default().insert(revision);
+        }
+        (revision, record)
+    }
+
+    /// Deletes log records of `filter` below `before`. Returns how many.
+    pub fn trim(&mut self, filter: &Filter, before: Revision) -> u64 {
+        let mut trimmed = 0;
+        for (name, topic) in &mut self.topics {
+            if topic.class == Class::State || !class::touches(filter, name) {
+                continue;
+            }
+            let old: Vec<(Revision, Key)> = topic
+                .records
+                .range(..before)
+                .filter(|(_, record)| filter.admits(&record.key))
+                .map(|(revision, record)| (*revision, record.key.clone()))
+                .collect();
+            trimmed += old.len() as u64;
+            for (revision, key) in old {
+                topic.records.remove(&revision);
+                topic.floor = topic.floor.max(revision);
+                let left = self.keys.get_mut(&key).is_some_and(|revisions| {
+                    revisions.remove(&revision);
+                    !revisions.is_empty()
+                });
+                if left {
+                    self.floors.insert(key, revision);
+                } else {
+                    self.keys.remove(&key);
+                    self.floors.remove(&key);
+                }
+            }
+        }
+        trimmed
+    }
+
+    /// The lowest cursor of `filter` that misses nothing that was trimmed.
+    pub fn floor(&self, filter: &Filter) -> Revision {
+        if let Filter::Exactly(key) = filter
+            && self.keys.contains_key(key)
+        {
+            return self.floors.get(key).copied().unwrap_or_default();
+        }
+        let touched = self.topics.iter().filter(|(name, _)| class::touches(filter, name));
+        touched.map(|(_, topic)| topic.floor).max().unwrap_or_default()
+    }
+
+    /// As [`Snapshot::read`], without an error.
+    pub fn page(&self, filter: &Filter, after: Revision, limit: usize) -> Vec<Record> {
+        let above = after.saturating_add(1)..;
+        if let Filter::Exactly(key) = filter {
+            let Some(topic) = self.topics.get(key.topic()) else { return Vec::new() };
+            let revisions =
+                self.keys.get(key).into_iter().flat_map(|revisions| revisions.range(above.clone()));
+            return revisions
+                .filter_map(|revision| topic.records.get(revision))
+                .take(limit)
+                .cloned()
+                .collect();
+        }
+        let mut found = Vec::new();
+        for (_, topic) in self.topics.iter().filter(|(name, _)| class::touches(filter, name)) {
+            let admitted =
+                topic.records.range(above.clone()).filter(|(_, record)| filter.admits(&record.key));
+            found.extend(admitted.take(limit).map(|(_, record)| record.clone()));
+        }
+        found.sort_by_key(|record| record.revision);
+        found.truncate(limit);
+        found
+    }
+}
+
+impl Snapshot for MemoryState {
+    fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
+        let topic = self.topics.get(key.topic());
+        Ok(topic.and_then(|topic| topic.records.get(&self.actual(key))).cloned())
+    }
+
+    fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
+        Ok(self.page(filter, after, limit.min(MOST_READ)))
+    }
+
+    fn head(&self) -> Revision {
+        self.revision
+    }
+}

@@ -1,0 +1,432 @@
+//! Coordination patterns. A *pattern* is a pure state machine; a *conversation* is one agent's side of one run of it.
+//!
+//! A pattern takes [`Event`]s and returns [`Effect`]s. The engine records both in one commit and then performs the effects.
+//! Every pattern tolerates late, repeated and out-of-order events: they change nothing.
+
+pub mod effect;
+pub mod ownership;
+pub mod turn;
+
+pub mod broadcast;
+pub mod contract_net;
+pub mod delegation;
+pub mod help_request;
+pub mod joint;
+pub mod open_task;
+pub mod reaction;
+pub mod redelivery;
+
+pub use effect::{Announcement, Effect, Outcome, OutgoingMessage, TimerAt, Update};
+
+use crate::{
+    card::Card,
+    envelope::Envelope,
+    ids::AgentId,
+    message::{Epoch, Kind},
+    principal::Principal,
+    task::TaskSpec,
+    time::{NodeTime, WallTime},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use turn::{Progress, TurnEnd};
+
+/// One agent's side of a coordination pattern: a state machine without I/O, clock and randomness.
+///
+/// A new pattern is a file below `patterns/` and a line in [`patterns!`]. It describes itself here; no other code knows it
+/// by name. A late, repeated or foreign event changes nothing.
+pub trait Pattern: Serialize + DeserializeOwned {
+    /// What the pattern calls a message that it sends or a search; comes back with the result.
+    type Label;
+    /// What the pattern calls a timer that it sets.
+    type Timer;
+
+    /// Its name, for people and traces.
+    const NAME: &'static str;
+    /// The messages that open a conversation of this pattern.
+    const OPENED_BY: &'static [Kind];
+    /// The messages that an open conversation of this pattern takes.
+    const RECEIVES: &'static [Kind];
+
+    /// What follows from `event`. Same state, same event: same effects, in the same order.
+    fn on(&mut self, event: &Event<Self::Label, Self::Timer>) -> Vec<Effect<Self::Label, Self::Timer>>;
+
+    /// Whether it is work of this agent that goes on: counts against the card's `maxParallel`.
+    fn is_work(&self) -> bool {
+        false
+    }
+
+    /// Whether another bidder would get the work if it is handed back.
+    fn has_runner_up(&self) -> bool {
+        false
+    }
+
+    /// Why a bid won, if bids were called for.
+    fn award(&self) -> Option<&contract_net::record::AwardRecord> {
+        None
+    }
+
+    /// The open task of the board that it does or tries to get.
+    fn open_task(&self) -> Option<OpenTaskView<'_>> {
+        None
+    }
+
+    /// The dead letter that it sends again.
+    fn dead_letter(&self) -> Option<&Envelope> {
+        None
+    }
+}
+
+/// An open task of the board, as the agent that does it or tries to get it sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OpenTaskView<'a> {
+    /// What is to be done.
+    pub spec: &'a TaskSpec,
+    /// Who offered it.
+    pub owner: &'a Principal,
+    /// The claim it is done under.
+    pub epoch: Option<Epoch>,
+    /// Whether it is not known yet who gets the claim.
+    pub is_pending: bool,
+}
+
+/// The label or timer of a pattern that uses none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Never {}
+
+/// An event of a conversation and its time on both clocks, read once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event<L = AnyLabel, T = AnyTimer> {
+    /// On the node's clock.
+    pub at: NodeTime,
+    /// On the wall clock.
+    pub wall: WallTime,
+    /// What happened.
+    pub what: EventKind<L, T>,
+}
+
+/// The closed list of events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "event")]
+pub enum EventKind<L = AnyLabel, T = AnyTimer> {
+    /// The conversation was opened. It is the first event and comes once.
+    Started,
+    /// A message was received.
+    MessageReceived {
+        /// The authenticated sender.
+        by: Principal,
+        /// The label of the message of this conversation that it answers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        answers: Option<L>,
+        /// The message.
+        envelope: Box<Envelope>,
+    },
+    /// The brain reported progress of a running turn.
+    TurnProgress {
+        /// The turn it belongs to.
+        turn: u32,
+        /// What it reported, in order.
+        updates: Vec<Progress>,
+    },
+    /// A turn of the brain ended.
+    TurnEnded {
+        /// Which turn.
+        turn: u32,
+        /// Updates that were not reported before the end, in order.
+        updates: Vec<Progress>,
+        /// How.
+        end: TurnEnd,
+    },
+    /// A turn failed: the brain died, missed its deadline, or its output was invalid.
+    TurnFailed {
+        /// Which turn.
+        turn: u32,
+        /// Why.
+        reason: String,
+    },
+    /// A claim was written. Work under it carries its epoch.
+    Claimed {
+        /// The holder of the claim.
+        holder: AgentId,
+        /// The revision of the claim's write.
+        epoch: Epoch,
+    },
+    /// Another agent holds the claim.
+    ClaimLost {
+        /// Who.
+        holder: Option<AgentId>,
+    },
+    /// A claim's lease ran out.
+    ClaimExpired {
+        /// The claim.
+        epoch: Epoch,
+    },
+    /// The board ended a claim at this agent's request.
+    ClaimEnded {
+        /// The claim.
+        epoch: Epoch,
+    },
+    /// A timer fired. Setting a timer again under the same name replaces the earlier setting.
+    TimerFired {
+        /// Its name.
+        timer: T,
+    },
+    /// A message was acknowledged by its recipient.
+    Delivered {
+        /// The label it was sent under.
+        label: L,
+        /// Who acknowledged it.
+        by: AgentId,
+    },
+    /// Delivery of a message was given up: it was refused, it expired, or no recipient was found.
+    Undelivered {
+        /// The label it was sent under.
+        label: L,
+        /// The recipient.
+        to: AgentId,
+        /// Why, as a `reasonCode`.
+        reason: String,
+        /// In words.
+        message: String,
+    },
+    /// A signal is on the board.
+    Published {
+        /// The signal's revision there.
+        revision: u64,
+    },
+    /// The board refused a signal for good.
+    PublishRefused {
+        /// Why, as a `reasonCode`.
+        reason: String,
+        /// In words.
+        message: String,
+    },
+    /// The result of a search for peers.
+    PeersFound {
+        /// The label of the search.
+        label: L,
+        /// The peers, as the directory knows them.
+        candidates: Vec<Candidate>,
+    },
+    /// The task's owner answered the open question.
+    Answered {
+        /// Who.
+        by: Principal,
+        /// The answer.
+        text: String,
+        /// The answer as an A2A client sent it, with all its parts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<Box<crate::a2a::message::Message>>,
+    },
+    /// The task's owner cancelled it.
+    Cancelled {
+        /// Who.
+        by: Principal,
+        /// Why.
+        reason: String,
+    },
+    /// The node is draining. Work that another agent can do is handed back; the rest waits for the restart.
+    Draining {
+        /// The reason given to whoever gets the work back.
+        reason: String,
+    },
+}
+
+impl<L, T> Event<L, T> {
+    /// The same event with its label and timer replaced; `None` if there is no replacement.
+    pub fn try_map<L2, T2>(
+        &self,
+        map_label: impl Fn(&L) -> Option<L2>,
+        map_timer: impl Fn(&T) -> Option<T2>,
+    ) -> Option<Event<L2, T2>> {
+        let what = match &self.what {
+            EventKind::Started => EventKind::Started,
+            EventKind::MessageReceived { by, answers, envelope } => {
+                let answers = match answers {
+                    Some(label) => Some(map_label(label)?),
+                    None => None,
+                };
+                EventKind::MessageReceived { by: by.clone(), answers, envelope: envelope.clone() }
+            }
+            EventKind::TurnProgress { turn, updates } => {
+                EventKind::TurnProgress { turn: *turn, updates: updates.clone() }
+            }
+            EventKind::TurnEnded { turn, updates, end } => {
+                EventKind::TurnEnded { turn: *turn, updates: updates.clone(), end: end.clone() }
+            }
+            EventKind::TurnFailed { turn, reason } => {
+                EventKind::TurnFailed { turn: *turn, reason: reason.clone() }
+            }
+            EventKind::Claimed { holder, epoch } => {
+                EventKind::Claimed { holder: holder.clone(), epoch: *epoch }
+            }
+            EventKind::ClaimLost { holder } => EventKind::ClaimLost { holder: holder.clone() },
+            EventKind::ClaimExpired { epoch } => EventKind::ClaimExpired { epoch: *epoch },
+            EventKind::ClaimEnded { epoch } => EventKind::ClaimEnded { epoch: *epoch },
+            EventKind::TimerFired { timer } => EventKind::TimerFired { timer: map_timer(timer)? },
+            EventKind::Delivered { label, by } => {
+                EventKind::Delivered { label: map_label(label)?, by: by.clone() }
+            }
+            EventKind::Undelivered { label, to, reason, message } => EventKind::Undelivered {
+                label: map_label(label)?,
+                to: to.clone(),
+                reason: reason.clone(),
+                message: message.clone(),
+            },
+            EventKind::Published { revision } => EventKind::Published { revision: *revision },
+            EventKind::PublishRefused { reason, message } => {
+                EventKind::PublishRefused { reason: reason.clone(), message: message.clone() }
+            }
+            EventKind::PeersFound { label, candidates } => {
+                EventKind::PeersFound { label: map_label(label)?, candidates: candidates.clone() }
+            }
+            EventKind::Answered { by, text, message } => {
+                EventKind::Answered { by: by.clone(), text: text.clone(), message: message.clone() }
+            }
+            EventKind::Cancelled { by, reason } => {
+                EventKind::Cancelled { by: by.clone(), reason: reason.clone() }
+            }
+            EventKind::Draining { reason } => EventKind::Draining { reason: reason.clone() },
+        };
+        Some(Event { at: self.at, wall: self.wall, what })
+    }
+}
+
+/// A peer that may be asked: its directory entry and its fulfilment history with this agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Candidate {
+    /// Its registered card.
+    pub card: Card,
+    /// The number of its running tasks, by its last heartbeat.
+    pub running: u32,
+    /// Whether its lease in the registry is valid.
+    pub is_alive: bool,
+    /// Its fulfilment history with this manager, from 0 to 1.
+    pub track_record: f64,
+}
+
+/// The registry of patterns. Each line `module::Pattern` adds a variant to [`AnyPattern`], [`AnyLabel`] and [`AnyTimer`].
+macro_rules! patterns {
+    ($($module:ident::$name:ident,)*) => {
+        /// Any pattern with its state.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase", tag = "pattern")]
+        #[expect(missing_docs, reason = "each pattern's module says what it is")]
+        pub enum AnyPattern { $($name(Box<$module::$name>),)* }
+
+        /// The label of any pattern. The engine stores it without knowing it.
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        #[expect(missing_docs, reason = "each pattern's module says what it is")]
+        pub enum AnyLabel { $($name(<$module::$name as Pattern>::Label),)* }
+
+        /// The timer of any pattern. The engine stores it without knowing it.
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        #[expect(missing_docs, reason = "each pattern's module says what it is")]
+        pub enum AnyTimer { $($name(<$module::$name as Pattern>::Timer),)* }
+
+        $(impl From<$module::$name> for AnyPattern {
+            fn from(pattern: $module::$name) -> Self {
+                Self::$name(Box::new(pattern))
+            }
+        })*
+
+        impl AnyPattern {
+            /// The description of every pattern.
+            pub const ALL: &'static [PatternDescription] = &[$(PatternDescription::of::<$module::$name>(),)*];
+
+            /// What follows from `event`; nothing, if it carries another pattern's label or timer.
+            pub fn on(&mut self, event: &Event) -> Vec<Effect> {
+                match self {
+                    $(Self::$name(pattern) => {
+                        let label = |any: &AnyLabel| {
+                            if let AnyLabel::$name(label) = any { Some(label.clone()) } else { None }
+                        };
+                        let timer = |any: &AnyTimer| {
+                            if let AnyTimer::$name(timer) = any { Some(timer.clone()) } else { None }
+                        };
+                        let event = event.try_map(label, timer);
+                        let effects = event.map(|event| pattern.on(&event)).unwrap_or_default();
+                        effects.into_iter().map(|effect| effect.map(AnyLabel::$name, AnyTimer::$name)).collect()
+                    })*
+                }
+            }
+
+            /// The description of its pattern.
+            pub fn description(&self) -> PatternDescription {
+                match self { $(Self::$name(_) => PatternDescription::of::<$module::$name>(),)* }
+            }
+
+            /// See [`Pattern::is_work`].
+            pub fn is_work(&self) -> bool {
+                match self { $(Self::$name(pattern) => pattern.is_work(),)* }
+            }
+
+            /// See [`Pattern::has_runner_up`].
+            pub fn has_runner_up(&self) -> bool {
+                match self { $(Self::$name(pattern) => pattern.has_runner_up(),)* }
+            }
+
+            /// See [`Pattern::award`].
+            pub fn award(&self) -> Option<&contract_net::record::AwardRecord> {
+                match self { $(Self::$name(pattern) => pattern.award(),)* }
+            }
+
+            /// See [`Pattern::open_task`].
+            pub fn open_task(&self) -> Option<OpenTaskView<'_>> {
+                match self { $(Self::$name(pattern) => pattern.open_task(),)* }
+            }
+
+            /// See [`Pattern::dead_letter`].
+            pub fn dead_letter(&self) -> Option<&Envelope> {
+                match self { $(Self::$name(pattern) => pattern.dead_letter(),)* }
+            }
+        }
+    };
+}
+
+patterns! {
+    delegation::Delegation,
+    help_request::HelpRequest,
+    broadcast::Broadcast,
+    contract_net::ContractNet,
+    redelivery::Redelivery,
+    reaction::Reaction,
+    open_task::OpenTask,
+}
+
+/// The constants of a [`Pattern`], as data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PatternDescription {
+    /// Its name, for people and traces.
+    pub name: &'static str,
+    /// The messages that open a conversation of it.
+    pub opened_by: &'static [Kind],
+    /// The messages that an open conversation of it takes.
+    pub receives: &'static [Kind],
+}
+
+impl PatternDescription {
+    const fn of<P: Pattern>() -> Self {
+        Self { name: P::NAME, opened_by: P::OPENED_BY, receives: P::RECEIVES }
+    }
+}
+
+impl AnyPattern {
+    /// The version of the rules a state was computed by; recorded with every state.
+    pub const RULES: u32 = 2;
+
+    /// Its name, for people and traces.
+    pub fn name(&self) -> &'static str {
+        self.description().name
+    }
+
+    /// Whether an open conversation of it takes messages of this kind.
+    pub fn receives(&self, kind: Kind) -> bool {
+        self.description().receives.contains(&kind)
+    }
+}
+
+#[cfg(test)]
+mod tests;

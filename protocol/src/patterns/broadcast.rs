@@ -1,0 +1,80 @@
+//! A message becomes a signal on the board; whoever subscribes to it reacts (RFC-005, pattern 3).
+
+use super::{Announcement, EventKind, Never, Outcome, Pattern};
+use crate::{
+    message::{self, Kind},
+    principal::Principal,
+    signal::Signal,
+    task::{Status, TaskState},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+type Event = super::Event<Never, Never>;
+type Effect = super::Effect<Never, Never>;
+
+/// The member of a signal's `refs` that names the principal who had it published.
+pub const ON_BEHALF_OF: &str = "onBehalfOf";
+
+/// Who had `signal` published, if its publisher says that it was somebody else.
+pub fn on_behalf_of(signal: &Signal) -> Option<Principal> {
+    Principal::try_from(signal.refs.get(ON_BEHALF_OF)?.as_str()?.to_owned()).ok()
+}
+
+/// The publication of one broadcast.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Broadcast {
+    signal: Announcement,
+    settled: bool,
+}
+
+impl Broadcast {
+    /// The broadcast of `message`. The signal's publisher is the agent; `refs` names the principal `by`.
+    pub fn new(message: message::Broadcast, by: &Principal) -> Self {
+        let message::Broadcast { signal, subject, mut refs, task_id, capability, extra: _ } = message;
+        refs.insert(ON_BEHALF_OF.into(), json!(by));
+        Self { signal: Announcement { kind: signal, subject, task_id, capability, refs }, settled: false }
+    }
+}
+
+impl Broadcast {
+    /// The signal.
+    pub fn announcement(&self) -> &Announcement {
+        &self.signal
+    }
+
+    fn settle(&mut self, state: TaskState, message: String) -> Vec<Effect> {
+        if std::mem::replace(&mut self.settled, true) {
+            return Vec::new();
+        }
+        let status = Status::new(state, message);
+        vec![Effect::Finish(Outcome {
+            status,
+            artifacts: Vec::new(),
+            fulfilments: Default::default(),
+            is_message: false,
+        })]
+    }
+}
+
+impl Pattern for Broadcast {
+    type Label = Never;
+    type Timer = Never;
+
+    const NAME: &'static str = "broadcast";
+    const OPENED_BY: &'static [Kind] = &[Kind::Broadcast];
+    const RECEIVES: &'static [Kind] = &[];
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is foreign here and changes nothing")]
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        match &event.what {
+            EventKind::Started => vec![Effect::Publish { signal: self.signal.clone() }],
+            EventKind::Published { revision } => {
+                self.settle(TaskState::Completed, format!("on the board at revision {revision}"))
+            }
+            EventKind::PublishRefused { message, .. } => self.settle(TaskState::Failed, message.clone()),
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! A manager gives a task to the best bidder (FIPA contract net; RFC-005, pattern 4).
+//!
+//! Peers that could do it → `cfp` → bids until the deadline or until all have answered → score → claim → `award` →
+//! `award-accept`, else the next bid → result checked → finish. At most one award is out at any time; whatever happens
+//! to bidders, the manager stays accountable, and every announced task ends visibly.
+
+pub mod auction;
+pub mod bidding;
+pub mod record;
+pub mod track_record;
+
+mod award;
+mod call;
+mod eligible;
+mod score;
+
+pub use auction::{Auction, Strategy, Weights};
+
+use super::{
+    Candidate, EventKind, OutgoingMessage, Pattern, TimerAt,
+    ownership::{ReportLabel, TaskOwnership},
+};
+use crate::{
+    envelope::Envelope,
+    ids::{Address, AgentId},
+    message::{Epoch, Kind, Payload, Reject, Seq, TaskCancel, TaskUpdate},
+    principal::Principal,
+    task::TaskState,
+    time::NodeTime,
+};
+use eligible::EligiblePeer;
+use record::{AwardRecord, FateKind};
+use score::ValidBid;
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+use std::collections::BTreeMap;
+
+type Event = super::Event<Label, Timer>;
+type Effect = super::Effect<Label, Timer>;
+
+/// What a contract net calls its messages and its searches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Label {
+    /// The search for the peers of a round.
+    Search(u32),
+    /// A call for proposals.
+    Cfp,
+    /// An award.
+    Award(Epoch),
+    /// An award is taken back.
+    Revoke,
+    /// A bidder does not get the work.
+    Reject,
+    /// The owner's answer, passed on to the winner.
+    Answer,
+    /// A report to the requester.
+    Update,
+    /// The result to the requester.
+    Response,
+}
+
+impl From<ReportLabel> for Label {
+    fn from(report: ReportLabel) -> Self {
+        match report {
+            ReportLabel::Update => Self::Update,
+            ReportLabel::Response => Self::Response,
+        }
+    }
+}
+
+/// The timers of a contract net.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Timer {
+    /// The task's deadline.
+    Deadline,
+    /// The end of the time in which bids are awaited.
+    Bids,
+    /// The start of the next round.
+    Round,
+    /// The end of the time in which the winner must accept.
+    Accept,
+    /// The end of the winner's lease.
+    Lease,
+}
+
+/// The manager's side of one task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContractNet {
+    me: AgentId,
+    ownership: TaskOwnership,
+    auction: Auction,
+    round: u32,
+    stage: AuctionStage,
+    record: AwardRecord,
+    fulfilments: BTreeMap<AgentId, Vec<bool>>,
+    last_failure: Option<String>,
+    /// What those said who were awarded the work and would not do it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    rejections: BTreeMap<AgentId, String>,
+    /// Whether an award came to nothing in any other way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    was_tried: bool,
+    /// The last award's; the next one's is greater.
+    last_epoch: Epoch,
+    /// The peers known at the start; empty from the first round on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    candidates: Vec<Candidate>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum AuctionStage {
+    /// Nothing has happened.
+    Opening,
+    /// Proposals have been called for.
+    #[serde(rename_all = "camelCase")]
+    Bidding {
+        asked: BTreeMap<AgentId, EligiblePeer>,
+        answers: BTreeMap<AgentId, Option<ValidBid>>,
+        closes: NodeTime,
+    },
+    /// Nobody to ask, or nobody would; another round follows.
+    #[serde(rename_all = "camelCase")]
+    Between { until: NodeTime },
+    /// The next round looks for peers.
+    Searching,
+    /// A claim is being written.
+    #[serde(rename_all = "camelCase")]
+    Claiming {
+        winner: AgentId,
+        next: Vec<(AgentId, ValidBid)>,
+        /// The task was ended meanwhile; the claim must come back before it can be freed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        called_off: Option<(TaskState, String)>,
+    },
+    /// Somebody has the award.
+    Awarded(ActiveAward),
+    /// It is over.
+    Over,
+}
+
+/// The one award that is out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ActiveAward {
+    winner: AgentId,
+    epoch: Epoch,
+    is_accepted: bool,
+    next: Vec<(AgentId, ValidBid)>,
+    /// When patience ends: with its acceptance first, with its silence then.
+    patience_ends: NodeTime,
+    applied: Seq,
+    /// Updates that came before their turn, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    early: Vec<TaskUpdate>,
+}
+
+impl ContractNet {
+    /// `me` finds the doer among `candidates`, and stays accountable.
+    pub fn new(me: AgentId, ownership: TaskOwnership, auction: Auction, candidates: Vec<Candidate>) -> Self {
+        let record = AwardRecord {
+            task: ownership.spec.task_id.clone(),
+            capability: ownership.spec.capability.clone(),
+            strategy: auction.strategy,
+            weights: auction.weights,
+            rounds: Vec::new(),
+            ignored: Vec::new(),
+            outcome: None,
+        };
+        let (stage, fulfilments) = (AuctionStage::Opening, BTreeMap::new());
+        Self {
+            me,
+            ownership,
+            auction,
+            round: 0,
+            stage,
+            record,
+            fulfilments,
+            last_failure: None,
+            rejections: BTreeMap::new(),
+            was_tried: false,
+            last_epoch: 0,
+            candidates,
+        }
+    }
+
+    fn start(&mut self, event: &Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Some(deadline) = self.ownership.spec.deadline {
+            effects.push(Effect::SetTimer { timer: Timer::Deadline, when: TimerAt::Wall(deadline) });
+        }
+        let candidates = std::mem::take(&mut self.candidates);
+        effects.extend(self.call(&candidates, event));
+        effects
+    }
+
+    fn heard(&mut self, by: &Principal, envelope: &Envelope, event: &Event) -> Vec<Effect> {
+        let kind = envelope.kind();
+        let is_this_task = envelope.payload.task_id() == Some(&self.ownership.spec.task_id);
+        let Some(agent) = by.agent() else {
+            self.record.ignore(
+                by.to_string(),
+                kind.wire(),
+                "only agents take part in an auction",
+                event.wall,
+            );
+            return Vec::new();
+        };
+        if !is_this_task {
+            return self.ignore(agent, envelope, "it is about another task", event);
+        }
+        match &envelope.payload {
+            Payload::Bid(bid) => self.hear_bid(agent, bid, event),
+            Payload::NoBid(no_bid) => self.hear_no_bid(agent, &no_bid.reason, event),
+            Payload::AwardAccept(accept) => self.hear_accept(agent, accept.epoch, event),
+            Payload::AwardDecline(decline) => self.hear_decline(agent, decline.epoch, &decline.reason, event),
+            Payload::TaskUpdate(update) => self.hear_update(agent, update, event),
+            Payload::TaskResponse(response) => self.hear_response(agent, response, event),
+            Payload::TaskAnswer(answer) if self.ownership.is_requested_by(agent, answer.epoch) => {
+                self.pass_on_answer(&answer.words(), answer.message.as_deref())
+            }
+            Payload::TaskCancel(cancel) if self.ownership.is_requested_by(agent, cancel.epoch) => {
+                let reason = cancel.reason.clone().unwrap_or_else(|| "the asker cancelled it".to_owned());
+                self.call_off(TaskState::Canceled, reason)
+            }
+            Payload::TaskAnswer(_) | Payload::TaskCancel(_) => {
+                self.ignore(agent, envelope, "it is not the requester's, or names another award", event)
+            }
+            Payload::TaskRequest(_)
+            | Payload::HelpRequest(_)
+            | Payload::HelpResponse(_)
+            | Payload::Broadcast(_)
+            | Payload::Cfp(_)
+            | Payload::Award(_)
+            | Payload::Reject(_) => self.ignore(agent, envelope, "it has no place in an auction", event),
+        }
+    }
+
+    fn ignore(&mut self, agent: &AgentId, envelope: &Envelope, why: &str, event: &Event) -> Vec<Effect> {
+        self.record.ignore(agent.to_string(), envelope.kind().wire(), why, event.wall);
+        Vec::new()
+    }
+
+    /// Ends the task before anybody has done it: whoever is involved is told.
+    fn call_off(&mut self, state: TaskState, reason: String) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match std::mem::replace(&mut self.stage, AuctionStage::Over) {
+            AuctionStage::Awarded(award) => {
+                self.record.set(&award.winner, FateKind::Cancelled, Some(reason.clone()));
+                effects.extend(self.revoke(&award.winner, award.epoch, &reason));
+                effects.extend(self.reject_losers(&reason));
+            }
+            AuctionStage::Bidding { asked, answers, .. } => {
+                let waiting = asked.keys().filter(|agent| !matches!(answers.get(agent), Some(None)));
+                effects.extend(waiting.map(|agent| self.reject(agent, &reason)));
+            }
+            AuctionStage::Claiming { winner, next, called_off } => {
+                let called_off = called_off.or(Some((state, reason)));
+                self.stage = AuctionStage::Claiming { winner, next, called_off };
+                return Vec::new();
+            }
+            AuctionStage::Opening
+            | AuctionStage::Between { .. }
+            | AuctionStage::Searching
+            | AuctionStage::Over => {}
+        }
+        effects.extend(self.finish(state, Some(reason)));
+        effects
+    }
+
+    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<Effect> {
+        self.stage = AuctionStage::Over;
+        let said = message.clone().unwrap_or_default();
+        self.record.outcome =
+            Some(format!("{}{}{said}", state.word(), if said.is_empty() { "" } else { ": " }));
+        let fulfilments = std::mem::take(&mut self.fulfilments);
+        self.ownership.finish(state, message, fulfilments)
+    }
+
+    /// Takes an award back: the winner is told, the claim is freed.
+    fn revoke(&self, winner: &AgentId, epoch: Epoch, reason: &str) -> Vec<Effect> {
+        let task_id = self.ownership.spec.task_id.clone();
+        let cancel = TaskCancel {
+            task_id: task_id.clone(),
+            reason: Some(reason.to_owned()),
+            epoch: Some(epoch),
+            extra: Map::new(),
+        };
+        vec![
+            self.tell(Label::Revoke, winner, Payload::TaskCancel(cancel)),
+            Effect::Release { task: task_id, epoch },
+            Effect::Assign { doer: None },
+            Effect::ClearTimer { timer: Timer::Accept },
+            Effect::ClearTimer { timer: Timer::Lease },
+        ]
+    }
+
+    /// Tells every bidder that has not been told yet.
+    fn reject_losers(&mut self, reason: &str) -> Vec<Effect> {
+        let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
+        let losers = fates.iter().filter(|fate| fate.fate == FateKind::Bid).map(|fate| fate.agent.clone());
+        let losers: Vec<_> = losers.collect();
+        losers.iter().for_each(|loser| self.record.set(loser, FateKind::Outbid, None));
+        losers.iter().map(|loser| self.reject(loser, reason)).collect()
+    }
+
+    fn reject(&self, agent: &AgentId, reason: &str) -> Effect {
+        let task_id = self.ownership.spec.task_id.clone();
+        let reject = Reject { task_id, reason: reason.to_owned(), extra: Map::new() };
+        self.tell(Label::Reject, agent, Payload::Reject(reject))
+    }
+
+    fn tell(&self, label: Label, to: &AgentId, payload: Payload) -> Effect {
+        let path = self.ownership.spec.path.clone();
+        Effect::Send(OutgoingMessage {
+            path,
+            ..OutgoingMessage::new(label, Address::Agent(to.clone()), payload)
+        })
+    }
+}
+
+impl Pattern for ContractNet {
+    type Label = Label;
+    type Timer = Timer;
+
+    const NAME: &'static str = "contract-net";
+    const OPENED_BY: &'static [Kind] = &[Kind::TaskRequest];
+    const RECEIVES: &'static [Kind] = &[
+        Kind::Bid,
+        Kind::NoBid,
+        Kind::AwardAccept,
+        Kind::AwardDecline,
+        Kind::TaskUpdate,
+        Kind::TaskResponse,
+        Kind::TaskCancel,
+        Kind::TaskAnswer,
+    ];
+
+    fn award(&self) -> Option<&AwardRecord> {
+        Some(&self.record)
+    }
+
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        if let EventKind::Undelivered { label: Label::Response, reason, message, .. } = &event.what
+            && self.ownership.has_ended()
+        {
+            return self.ownership.response_undelivered(reason, message);
+        }
+        if self.ownership.has_ended() {
+            return Vec::new();
+        }
+        match &event.what {
+            EventKind::Started if self.stage == AuctionStage::Opening => self.start(event),
+            EventKind::MessageReceived { by, envelope, .. } => self.heard(by, envelope, event),
+            EventKind::PeersFound { label, candidates }
+                if *label == self.search() && self.stage == AuctionStage::Searching =>
+            {
+                self.call(candidates, event)
+            }
+            EventKind::Claimed { holder, epoch } => self.claimed(holder, *epoch, event),
+            EventKind::Undelivered { label, to, message, .. } => self.undelivered(*label, to, message, event),
+            EventKind::TimerFired { timer } => match timer {
+                Timer::Bids => self.window_ends(event),
+                Timer::Round => self.pause_ends(event),
+                Timer::Accept | Timer::Lease => self.patience_ends(event),
+                Timer::Deadline => self.call_off(TaskState::Failed, "its deadline passed".to_owned()),
+            },
+            EventKind::Cancelled { reason, .. } => self.call_off(TaskState::Canceled, reason.clone()),
+            EventKind::Answered { text, message, .. } => self.pass_on_answer(text, message.as_deref()),
+            EventKind::ClaimLost { holder } => self.claim_lost(holder.as_ref(), event),
+            EventKind::Started
+            | EventKind::TurnProgress { .. }
+            | EventKind::TurnEnded { .. }
+            | EventKind::TurnFailed { .. }
+            | EventKind::ClaimExpired { .. }
+            | EventKind::ClaimEnded { .. }
+            | EventKind::Delivered { .. }
+            | EventKind::Published { .. }
+            | EventKind::PublishRefused { .. }
+            | EventKind::PeersFound { .. }
+            | EventKind::Draining { .. } => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

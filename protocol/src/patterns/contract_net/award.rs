@@ -1,0 +1,311 @@
+//! From the claim to the result: one award at a time, and the next bid when it comes to nothing.
+
+use super::{ActiveAward, AuctionStage, ContractNet, Effect, Event, Label, Timer, record::FateKind};
+use crate::{
+    a2a::message::Message,
+    artifact::Artifact,
+    ids::AgentId,
+    message::{self, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
+    patterns::{Announcement, Update},
+    signal::SignalType,
+    task::TaskState,
+};
+
+use super::{call::wake, record::clip};
+use serde_json::{Map, json};
+
+/// The most updates kept that came before their turn.
+const MAX_EARLY: usize = 64;
+
+impl ContractNet {
+    pub(super) fn claimed(&mut self, holder: &AgentId, epoch: Epoch, event: &Event) -> Vec<Effect> {
+        let AuctionStage::Claiming { winner, next, called_off } = &mut self.stage else { return Vec::new() };
+        if winner != holder || epoch <= self.last_epoch {
+            return Vec::new();
+        }
+        self.last_epoch = epoch;
+        let (winner, next, called_off) = (winner.clone(), std::mem::take(next), called_off.take());
+        if let Some((state, reason)) = called_off {
+            let task = self.ownership.spec.task_id.clone();
+            self.stage = AuctionStage::Over;
+            self.record.set(&winner, FateKind::Cancelled, Some(reason.clone()));
+            let mut effects = vec![Effect::Release { task, epoch }, self.reject(&winner, &reason)];
+            effects.extend(self.reject_losers(&reason));
+            effects.extend(self.finish(state, Some(reason)));
+            return effects;
+        }
+        if let Some(fate) = self.record.fate(&winner) {
+            fate.epoch = Some(epoch);
+        }
+        let mut task = self.ownership.spec.clone();
+        task.path.push(self.me.clone());
+        let lease_ms = self.auction.lease_ms;
+        let (task_id, is_last) = (task.task_id.clone(), next.is_empty());
+        let award = message::Award { task_id, epoch, lease_ms, task, is_last, extra: Map::new() };
+        let mut told = self.tell(Label::Award(epoch), &winner, Payload::Award(award));
+        if let Effect::Send(tell) = &mut told {
+            tell.expires = Some(event.wall.plus(self.auction.accept()));
+        }
+        let patience_ends = event.at + self.auction.accept();
+        let wake = wake(Timer::Accept, patience_ends);
+        self.stage = AuctionStage::Awarded(ActiveAward {
+            winner,
+            epoch,
+            is_accepted: false,
+            next,
+            patience_ends,
+            applied: 0,
+            early: Vec::new(),
+        });
+        vec![told, wake]
+    }
+
+    /// Somebody else holds the claim: a later round may find it free.
+    pub(super) fn claim_lost(&mut self, holder: Option<&AgentId>, event: &Event) -> Vec<Effect> {
+        let AuctionStage::Claiming { winner, called_off, .. } = &mut self.stage else { return Vec::new() };
+        let (winner, called_off) = (winner.clone(), called_off.take());
+        let other = holder.map_or("somebody else", AgentId::as_str);
+        let why = format!("{other} holds the claim");
+        self.record.set(&winner, FateKind::Outbid, Some(why.clone()));
+        if let Some((state, reason)) = called_off {
+            return self.finish(state, Some(reason));
+        }
+        let mut effects = vec![self.reject(&winner, &why)];
+        effects.extend(self.reject_losers(&why));
+        self.last_failure = Some(why);
+        effects.extend(self.another_round(event.at + self.auction.window(self.round), event));
+        effects
+    }
+
+    /// The award in force, if `agent` has it under `epoch`; else the message is noted and nothing follows.
+    fn in_force(
+        &mut self,
+        agent: &AgentId,
+        epoch: Option<Epoch>,
+        kind: &str,
+        event: &Event,
+    ) -> Option<&mut ActiveAward> {
+        let why = match &self.stage {
+            AuctionStage::Awarded(award) if epoch.is_some_and(|epoch| epoch < award.epoch) => {
+                "fenced: a later award is in force"
+            }
+            AuctionStage::Awarded(award) if award.winner != *agent => "it does not have the award",
+            AuctionStage::Awarded(award) if Some(award.epoch) != epoch => "fenced: another award is in force",
+            AuctionStage::Awarded(_) => "",
+            _ if epoch.is_some_and(|epoch| epoch > 0 && epoch <= self.last_epoch) => {
+                "fenced: that award was taken back"
+            }
+            AuctionStage::Opening
+            | AuctionStage::Bidding { .. }
+            | AuctionStage::Between { .. }
+            | AuctionStage::Searching
+            | AuctionStage::Claiming { .. }
+            | AuctionStage::Over => "no award is in force",
+        };
+        if !why.is_empty() {
+            self.record.ignore(agent.to_string(), kind, why, event.wall);
+            return None;
+        }
+        if let AuctionStage::Awarded(award) = &mut self.stage { Some(award) } else { None }
+    }
+
+    pub(super) fn hear_accept(&mut self, agent: &AgentId, epoch: Epoch, event: &Event) -> Vec<Effect> {
+        match self.in_force(agent, Some(epoch), "award-accept", event) {
+            Some(award) if !award.is_accepted => {}
+            Some(_) | None => return Vec::new(),
+        }
+        self.accepted(event)
+    }
+
+    /// The winner has said, or shown, that it is at it: everyone else hears that it went to another.
+    fn accepted(&mut self, event: &Event) -> Vec<Effect> {
+        let AuctionStage::Awarded(award) = &mut self.stage else { return Vec::new() };
+        award.is_accepted = true;
+        let (winner, epoch) = (award.winner.clone(), award.epoch);
+        self.record.set(&winner, FateKind::Accepted, None);
+        let mut claimed = Announcement::about(SignalType::task_claimed(), &self.ownership.spec.task_id);
+        claimed.subject = Some(winner.to_string());
+        claimed.capability.clone_from(&self.ownership.spec.capability);
+        claimed.refs.insert("epoch".into(), json!(epoch));
+        let mut effects =
+            vec![Effect::ClearTimer { timer: Timer::Accept }, Effect::Assign { doer: Some(winner.clone()) }];
+        effects.extend(self.renew(event));
+        effects.extend(self.ownership.status(TaskState::Working, format!("awarded to {winner}")));
+        effects.push(Effect::Publish { signal: claimed });
+        effects.extend(self.reject_losers(&format!("awarded to {winner}")));
+        effects
+    }
+
+    fn renew(&mut self, event: &Event) -> Option<Effect> {
+        let until = event.at + self.auction.lease();
+        let AuctionStage::Awarded(award) = &mut self.stage else { return None };
+        award.patience_ends = until;
+        Some(wake(Timer::Lease, until))
+    }
+
+    pub(super) fn hear_decline(
+        &mut self,
+        agent: &AgentId,
+        epoch: Epoch,
+        why: &str,
+        event: &Event,
+    ) -> Vec<Effect> {
+        if self.in_force(agent, Some(epoch), "award-decline", event).is_none() {
+            return Vec::new();
+        }
+        self.goes_to_another(FateKind::Declined, format!("{agent} declined: {}", clip(why)), event)
+    }
+
+    /// The winner has not accepted in time, or was silent for a lease.
+    pub(super) fn patience_ends(&mut self, event: &Event) -> Vec<Effect> {
+        let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
+        if event.at < award.patience_ends {
+            let timer = if award.is_accepted { Timer::Lease } else { Timer::Accept };
+            return vec![wake(timer, award.patience_ends)];
+        }
+        let winner = &award.winner;
+        let (fate, why) = if award.is_accepted {
+            (FateKind::LeaseExpired, format!("{winner} fell silent for {} ms", self.auction.lease_ms))
+        } else {
+            (FateKind::AcceptTimeout, format!("{winner} did not accept in time"))
+        };
+        self.goes_to_another(fate, why, event)
+    }
+
+    pub(super) fn undelivered(
+        &mut self,
+        label: Label,
+        to: &AgentId,
+        why: &str,
+        event: &Event,
+    ) -> Vec<Effect> {
+        match (label, &self.stage) {
+            (Label::Cfp, AuctionStage::Bidding { asked, .. }) if asked.contains_key(to) => {
+                self.passes(to, FateKind::Unreachable, why, event)
+            }
+            (Label::Award(epoch), AuctionStage::Awarded(award))
+                if award.epoch == epoch && award.winner == *to =>
+            {
+                let why = format!("the award could not be delivered: {}", clip(why));
+                self.goes_to_another(FateKind::Unreachable, why, event)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The award has come to nothing: the runner-up is next, then another round.
+    fn goes_to_another(&mut self, fate: FateKind, why: String, event: &Event) -> Vec<Effect> {
+        let AuctionStage::Awarded(award) = std::mem::replace(&mut self.stage, AuctionStage::Searching) else {
+            return Vec::new();
+        };
+        self.record.set(&award.winner, fate, Some(why.clone()));
+        self.was_tried |= self.rejections.get(&award.winner) != Some(&why);
+        self.fulfilments.entry(award.winner.clone()).or_default().push(false);
+        self.ownership.discard_artifacts();
+        let mut effects = self.revoke(&award.winner, award.epoch, &why);
+        effects.extend(self.ownership.status(TaskState::Working, why.clone()));
+        self.last_failure = Some(why);
+        effects.extend(self.award_next(award.next, event));
+        effects
+    }
+
+    pub(super) fn hear_update(&mut self, agent: &AgentId, update: &TaskUpdate, event: &Event) -> Vec<Effect> {
+        let Some(award) = self.in_force(agent, update.epoch, "task-update", event) else { return Vec::new() };
+        let was_accepted = award.is_accepted;
+        let Err(place) = award.early.binary_search_by_key(&update.seq, |early| early.seq) else {
+            return Vec::new();
+        };
+        let is_next = update.seq == award.applied + 1;
+        if update.seq <= award.applied && was_accepted {
+            return Vec::new();
+        }
+        if is_next || update.seq > award.applied && award.early.len() < MAX_EARLY {
+            award.early.insert(place, update.clone());
+        }
+        let first_seq = award.applied + 1;
+        let run = (first_seq..).zip(&award.early).take_while(|(seq, early)| *seq == early.seq).count();
+        let in_turn: Vec<_> = award.early.drain(..run).collect();
+        award.applied = in_turn.last().map_or(award.applied, |last| last.seq);
+        let mut effects: Vec<_> =
+            if was_accepted { self.renew(event).into_iter().collect() } else { self.accepted(event) };
+        if in_turn.iter().all(|update| update.status.is_none() && update.artifact.is_none()) {
+            effects.extend(self.ownership.sign_of_life());
+        }
+        for update in in_turn {
+            if let Some(status) = update.status.filter(|status| !status.state.is_terminal()) {
+                effects.extend(self.ownership.update(Update::Status(status)));
+            }
+            if let Some(artifact) = update.artifact {
+                let (append, last_chunk) = (update.append, update.last_chunk);
+                effects.extend(self.ownership.update(Update::Artifact { artifact, append, last_chunk }));
+            }
+        }
+        effects
+    }
+
+    pub(super) fn hear_response(
+        &mut self,
+        agent: &AgentId,
+        response: &TaskResponse,
+        event: &Event,
+    ) -> Vec<Effect> {
+        if self.in_force(agent, response.epoch, "task-response", event).is_none()
+            || !response.state.is_terminal()
+        {
+            return Vec::new();
+        }
+        let has_message = response.message.as_ref().is_some_and(|text| !text.trim().is_empty());
+        let mut results = response.artifacts.iter().chain(self.ownership.artifacts());
+        let has_result = has_message || results.any(|artifact| !artifact.is_empty());
+        if response.state != TaskState::Completed || !has_result {
+            let silent = || match response.state == TaskState::Completed {
+                true => "done without a result".to_owned(),
+                false => response.state.word().to_owned(),
+            };
+            let why = response.message.clone().unwrap_or_else(silent);
+            if response.state == TaskState::Rejected {
+                let why = format!("{agent} rejected it: {}", clip(&why));
+                self.rejections.insert(agent.clone(), why.clone());
+                return self.goes_to_another(FateKind::Declined, why, event);
+            }
+            return self.goes_to_another(
+                FateKind::Failed,
+                format!("{agent} did not manage: {}", clip(&why)),
+                event,
+            );
+        }
+        let shows_acceptance = matches!(&self.stage, AuctionStage::Awarded(award) if !award.is_accepted);
+        let mut effects = if shows_acceptance { self.accepted(event) } else { Vec::new() };
+        let AuctionStage::Awarded(award) = std::mem::replace(&mut self.stage, AuctionStage::Over) else {
+            return effects;
+        };
+        effects.push(Effect::ClearTimer { timer: Timer::Lease });
+        self.record.set(agent, FateKind::Completed, None);
+        self.fulfilments.entry(agent.clone()).or_default().push(true);
+        let task = self.ownership.spec.task_id.clone();
+        effects.push(Effect::Release { task, epoch: award.epoch });
+        effects.extend(self.take_results(&response.artifacts));
+        effects.extend(self.finish(TaskState::Completed, response.message.clone()));
+        effects
+    }
+
+    /// The response holds all results; what updates have not shown yet is shown with it.
+    fn take_results(&mut self, results: &[Artifact]) -> Vec<Effect> {
+        let shown = self.ownership.artifacts().to_vec();
+        let is_new = |artifact: &&Artifact| !shown.contains(artifact);
+        let new: Vec<_> = results.iter().filter(is_new).cloned().collect();
+        let update = |artifact| Update::Artifact { artifact, append: false, last_chunk: true };
+        new.into_iter().flat_map(|artifact| self.ownership.update(update(artifact))).collect()
+    }
+
+    /// The owner's answer goes to whoever asked: the doer.
+    pub(super) fn pass_on_answer(&mut self, text: &str, message: Option<&Message>) -> Vec<Effect> {
+        let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
+        let task_id = self.ownership.spec.task_id.clone();
+        let answer = Payload::TaskAnswer(TaskAnswer::text(task_id, Some(award.epoch), text, message));
+        let told = self.tell(Label::Answer, &award.winner, answer);
+        let mut effects = vec![told];
+        effects.extend(self.ownership.status(TaskState::Working, "answered"));
+        effects
+    }
+}

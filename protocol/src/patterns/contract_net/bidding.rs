@@ -1,0 +1,113 @@
+//! The bidder's side: a bid made of the card's terms and the load, without a thought (DESIGN §5: bids cost no tokens).
+
+use crate::{
+    bid::{Eta, Share},
+    card::Card,
+    message::{Bid, Cfp, NoBid},
+    time::WallTime,
+    words::counted,
+};
+use serde_json::Map;
+
+/// How long a bid stands beyond the time its manager takes to decide.
+const VALID_MS: u64 = 60_000;
+
+/// What `card`'s agent offers for `cfp` while it does `running` tasks, or why it offers nothing.
+pub fn bid(card: &Card, running: u32, cfp: &Cfp, now: WallTime) -> Result<Bid, NoBid> {
+    let no = |reason: String| Err(NoBid { task_id: cfp.task_id.clone(), reason, extra: Map::new() });
+    let support = card.support(&cfp.capability);
+    if support == 0.0 {
+        return no(format!("{} is none of its skills", cfp.capability));
+    }
+    let places = card.terms.max_parallel.max(1);
+    if running >= places {
+        return no(format!("{} running, the limit is {places}", counted(running, "task is", "tasks are")));
+    }
+    if cfp.bid_by <= now {
+        return no("the call for proposals is over".to_owned());
+    }
+    let modes: Vec<String> = cfp
+        .constraints
+        .get("acceptedModes")
+        .and_then(|modes| serde_json::from_value(modes.clone()).ok())
+        .unwrap_or_default();
+    if !card.answers_in(&cfp.capability, &modes) {
+        return no(format!("it does not answer in {}", modes.join(", ")));
+    }
+    let most = cfp.constraints.get("maxCost").and_then(serde_json::Value::as_f64);
+    if most.is_some_and(|most| card.terms.cost.get() > most) {
+        return no(format!("it costs {}", card.terms.cost.get()));
+    }
+    let deadline = cfp.constraints.get("deadline").and_then(|text| WallTime::parse(text.as_str()?).ok());
+    let eta = Eta(card.terms.eta.0.saturating_mul(u64::from(running) + 1));
+    if deadline.is_some_and(|deadline| now.plus(eta.duration()) > deadline) {
+        return no(format!("it would take {eta}, the deadline is sooner"));
+    }
+    Ok(Bid {
+        task_id: cfp.task_id.clone(),
+        cost: card.terms.cost,
+        eta,
+        capability_match: Share::new(support),
+        load: Share::new(f64::from(running) / f64::from(places)),
+        valid_for_ms: Some(VALID_MS),
+        extra: Map::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        bid::Cost,
+        card::BidTerms,
+        ids::{AgentId, Capability, TaskId},
+    };
+    use serde_json::{Value, json};
+
+    fn card() -> Card {
+        let card = json!({
+            "agentId": "b-1", "endpoint": "http://127.0.0.1:1",
+            "skills": [{ "id": "build", "tags": ["rest"], "outputModes": ["text/plain"] }],
+            "terms": { "cost": 0.5, "eta": "1min", "maxParallel": 2 },
+        });
+        serde_json::from_value(card).unwrap()
+    }
+
+    fn cfp(capability: &str, constraints: Value) -> Cfp {
+        Cfp {
+            task_id: TaskId::parse("t-1").unwrap(),
+            capability: Capability::parse(capability).unwrap(),
+            description: "do it".into(),
+            bid_by: WallTime(10_000),
+            constraints: constraints.as_object().cloned().unwrap_or_default(),
+            extra: Map::new(),
+        }
+    }
+
+    #[test]
+    fn a_bid_is_made_of_terms_and_load() {
+        let offer = bid(&card(), 1, &cfp("rest", json!({})), WallTime(0)).unwrap();
+        assert_eq!((offer.cost, offer.eta), (Cost::new(0.5).unwrap(), Eta(120_000)));
+        assert_eq!((offer.load, offer.capability_match), (Share::new(0.5), Share::new(0.8)));
+        assert_eq!(card().agent_id, AgentId::parse("b-1").unwrap());
+    }
+
+    #[test]
+    fn who_cannot_says_no_and_why() {
+        let late = json!({ "deadline": WallTime(30_000) });
+        for (capability, running, constraints, now, why) in [
+            ("paint", 0, json!({}), 0, "none of its skills"),
+            ("build", 2, json!({}), 0, "the limit is 2"),
+            ("build", 0, json!({}), 10_000, "is over"),
+            ("build", 0, late, 0, "the deadline is sooner"),
+            ("build", 0, json!({ "acceptedModes": ["image/png"] }), 0, "does not answer in image/png"),
+            ("build", 0, json!({ "maxCost": 0.1 }), 0, "costs 0.5"),
+        ] {
+            let no = bid(&card(), running, &cfp(capability, constraints), WallTime(now)).unwrap_err();
+            assert!(no.reason.contains(why), "{}", no.reason);
+        }
+        let one = Card { terms: BidTerms { max_parallel: 1, ..card().terms }, ..card() };
+        let no = bid(&one, 1, &cfp("build", json!({})), WallTime(0)).unwrap_err();
+        assert_eq!(no.reason, "1 task is running, the limit is 1");
+    }
+}

@@ -1,0 +1,276 @@
+//! From the call for proposals to the ranking.
+
+use super::{
+    AuctionStage, ContractNet, Effect, Event, Label, Timer,
+    auction::Strategy,
+    eligible::{self, EligiblePeer},
+    record::{FateKind, Offer, Round, clip},
+    score::{self, ValidBid},
+};
+use crate::{
+    ids::AgentId,
+    message::{Bid, Cfp, Payload},
+    patterns::{Candidate, TimerAt},
+    task::TaskState,
+    time::NodeTime,
+    words::counted,
+};
+use serde_json::{Map, json};
+use std::{collections::BTreeMap, time::Duration};
+
+/// The most rejections that the end of a task names.
+const MAX_NAMED: usize = 8;
+/// A bid whose sender names no time stands this long.
+const VALID: Duration = Duration::from_secs(60);
+
+impl ContractNet {
+    /// Calls for proposals among `candidates`.
+    pub(super) fn call(&mut self, candidates: &[Candidate], event: &Event) -> Vec<Effect> {
+        self.round += 1;
+        let Some(capability) = self.ownership.spec.capability.clone() else {
+            return self.finish(TaskState::Failed, Some("no capability is named".to_owned()));
+        };
+        let window = self.auction.window(self.round);
+        let fanout = self.auction.fanout.max(1);
+        let (me, spec, rejections) = (&self.me, &self.ownership.spec, &self.rejections);
+        let choice = eligible::choose(me, spec, &capability, candidates, rejections, fanout);
+        self.record.rounds.push(Round {
+            round: self.round,
+            opened_at: event.wall,
+            window_ms: u64::try_from(window.as_millis()).unwrap_or(u64::MAX),
+            candidates: choice.fates,
+            not_listed: choice.not_listed,
+        });
+        if choice.asked.is_empty() {
+            return self.nobody_to_ask(choice.may_come, window, event);
+        }
+        let asked = choice.asked;
+        let text = format!("asked {} for bids on {capability}", names(asked.keys()));
+        let mut effects = self.ownership.status(TaskState::Working, text);
+        let bid_by = event.wall.plus(window);
+        let mut constraints = Map::new();
+        if let Some(deadline) = self.ownership.spec.deadline {
+            constraints.insert("deadline".into(), json!(deadline));
+        }
+        if !self.ownership.spec.accepted_modes.is_empty() {
+            constraints.insert("acceptedModes".into(), json!(self.ownership.spec.accepted_modes));
+        }
+        for agent in asked.keys() {
+            let cfp = Cfp {
+                task_id: self.ownership.spec.task_id.clone(),
+                capability: capability.clone(),
+                description: self.ownership.spec.description.clone(),
+                bid_by,
+                constraints: constraints.clone(),
+                extra: Map::new(),
+            };
+            effects.push(self.tell(Label::Cfp, agent, Payload::Cfp(cfp)));
+        }
+        effects.push(wake(Timer::Bids, event.at + window));
+        self.stage = AuctionStage::Bidding { asked, answers: BTreeMap::new(), closes: event.at + window };
+        effects
+    }
+
+    fn nobody_to_ask(&mut self, may_come: bool, window: Duration, event: &Event) -> Vec<Effect> {
+        let capability = self.ownership.spec.capability.as_ref().map(ToString::to_string).unwrap_or_default();
+        let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
+        let reasons: Vec<_> = fates
+            .iter()
+            .take(8)
+            .map(|fate| format!("{}: {}", fate.agent, fate.why.as_deref().unwrap_or("not asked")))
+            .collect();
+        let mut why = format!("no bids: nobody who can be asked has the capability {capability}");
+        if !reasons.is_empty() {
+            why = format!("{why} ({})", reasons.join("; "));
+        }
+        if !may_come || self.round >= self.auction.rounds {
+            return match self.last_failure.take() {
+                Some(last) => self.unassigned("unassigned: ".to_owned(), format!("{last}; then {why}")),
+                None => self.finish(TaskState::Failed, Some(why)),
+            };
+        }
+        let mut effects = self.ownership.status(TaskState::Working, why);
+        effects.extend(self.another_round(event.at + window, event));
+        effects
+    }
+
+    pub(super) fn hear_bid(&mut self, agent: &AgentId, bid: &Bid, event: &Event) -> Vec<Effect> {
+        let is_too_late =
+            self.ownership.spec.deadline.is_some_and(|by| event.wall.plus(bid.eta.duration()) > by);
+        if is_too_late {
+            return self.passes(agent, FateKind::NoBid, "its eta is past the deadline", event);
+        }
+        let first_wins = self.auction.strategy == Strategy::FirstClaim;
+        let AuctionStage::Bidding { asked, answers, .. } = &mut self.stage else {
+            self.record.ignore(agent.to_string(), "bid", "the auction is closed", event.wall);
+            return Vec::new();
+        };
+        let Some(contender) = asked.get(agent) else {
+            self.record.ignore(agent.to_string(), "bid", "it was not asked", event.wall);
+            return Vec::new();
+        };
+        let claimed = bid.capability_match.map_or(1.0, |share| share.get());
+        let offer = Offer {
+            cost: bid.cost,
+            eta: bid.eta,
+            capability_match: contender.support.min(claimed),
+            load: bid.load.map_or(contender.load, |share| share.get()),
+        };
+        let valid = bid.valid_for_ms.map_or(VALID, Duration::from_millis);
+        answers.insert(agent.clone(), Some(ValidBid { offer: offer.clone(), valid_until: event.at + valid }));
+        let all_answered = answers.len() == asked.len();
+        if let Some(fate) = self.record.fate(agent) {
+            (fate.fate, fate.bid, fate.why) = (FateKind::Bid, Some(offer), None);
+        }
+        if all_answered || first_wins { self.close(event) } else { Vec::new() }
+    }
+
+    pub(super) fn hear_no_bid(&mut self, agent: &AgentId, why: &str, event: &Event) -> Vec<Effect> {
+        self.passes(agent, FateKind::NoBid, why, event)
+    }
+
+    /// An asked peer that makes no offer.
+    pub(super) fn passes(
+        &mut self,
+        agent: &AgentId,
+        fate: FateKind,
+        why: &str,
+        event: &Event,
+    ) -> Vec<Effect> {
+        let AuctionStage::Bidding { asked, answers, .. } = &mut self.stage else {
+            self.record.ignore(agent.to_string(), "no-bid", "the auction is closed", event.wall);
+            return Vec::new();
+        };
+        if !asked.contains_key(agent) {
+            self.record.ignore(agent.to_string(), "no-bid", "it was not asked", event.wall);
+            return Vec::new();
+        }
+        answers.insert(agent.clone(), None);
+        let all_answered = answers.len() == asked.len();
+        self.record.set(agent, fate, Some(clip(why)));
+        if let Some(entry) = self.record.fate(agent) {
+            entry.bid = None;
+        }
+        if all_answered { self.close(event) } else { Vec::new() }
+    }
+
+    /// Bids are awaited no longer.
+    pub(super) fn window_ends(&mut self, event: &Event) -> Vec<Effect> {
+        if let AuctionStage::Bidding { closes, .. } = &self.stage
+            && event.at < *closes
+        {
+            return vec![wake(Timer::Bids, *closes)];
+        }
+        self.close(event)
+    }
+
+    /// Bids are no longer taken: the best one gets the work.
+    pub(super) fn close(&mut self, event: &Event) -> Vec<Effect> {
+        let AuctionStage::Bidding { asked, answers, closes } = &mut self.stage else { return Vec::new() };
+        let (asked, answers, closes) = (std::mem::take(asked), std::mem::take(answers), *closes);
+        let bids: Vec<(AgentId, EligiblePeer, ValidBid)> = answers
+            .into_iter()
+            .filter_map(|(agent, standing)| Some((agent.clone(), asked.get(&agent)?.clone(), standing?)))
+            .collect();
+        let task = self.ownership.spec.task_id.to_string();
+        let ranked = score::rank(&self.auction, &task, bids);
+        for (place, (agent, _, score)) in ranked.iter().enumerate() {
+            if let Some(fate) = self.record.fate(agent) {
+                (fate.score, fate.rank) = (Some(score.clone()), Some(place + 1));
+            }
+        }
+        if let Some(round) = self.record.rounds.last_mut() {
+            round.candidates.sort_by_key(|fate| fate.rank.unwrap_or(usize::MAX));
+        }
+        let next: Vec<_> = ranked.into_iter().map(|(agent, standing, _)| (agent, standing)).collect();
+        let mut effects = vec![Effect::ClearTimer { timer: Timer::Bids }];
+        if next.is_empty() {
+            self.last_failure.get_or_insert_with(|| "no bids".to_owned());
+            effects.extend(self.another_round(closes, event));
+        } else {
+            effects.extend(self.award_next(next, event));
+        }
+        effects
+    }
+
+    /// Claims the task for the best bid that still stands; without one, another round, or the end.
+    pub(super) fn award_next(&mut self, mut next: Vec<(AgentId, ValidBid)>, event: &Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        while !next.is_empty() {
+            let (winner, standing) = next.remove(0);
+            if standing.valid_until < event.at {
+                let why = "its offer stood no longer";
+                self.record.set(&winner, FateKind::Outbid, Some(why.to_owned()));
+                effects.push(self.reject(&winner, why));
+                continue;
+            }
+            self.record.set(&winner, FateKind::Awarded, None);
+            let claim = Effect::Claim {
+                task: self.ownership.spec.task_id.clone(),
+                holder: winner.clone(),
+                lease: self.auction.lease(),
+            };
+            self.stage = AuctionStage::Claiming { winner, next, called_off: None };
+            effects.push(claim);
+            return effects;
+        }
+        effects.extend(self.another_round(event.at, event));
+        effects
+    }
+
+    /// Another call for proposals, not before `at`, with fresh eyes; or the task is unassigned.
+    pub(super) fn another_round(&mut self, at: NodeTime, event: &Event) -> Vec<Effect> {
+        if self.round >= self.auction.rounds {
+            let rounds = counted(self.round, "round", "rounds");
+            let last = self.last_failure.take().unwrap_or_else(|| "no bids".to_owned());
+            return self.unassigned(format!("unassigned after {rounds}: "), last);
+        }
+        if event.at < at {
+            self.stage = AuctionStage::Between { until: at };
+            return vec![wake(Timer::Round, at)];
+        }
+        self.next_round()
+    }
+
+    /// Nobody has taken it: rejected, if all who were awarded the work would not do it, else failed. Every rejection is
+    /// named, and what came last.
+    fn unassigned(&mut self, mut text: String, last: String) -> Vec<Effect> {
+        let others = self.rejections.values().filter(|why| !last.starts_with(why.as_str())).take(MAX_NAMED);
+        let mut named: Vec<_> = others.cloned().collect();
+        named.push(last);
+        text.push_str(&named.join("; "));
+        let is_rejected = !self.rejections.is_empty() && !self.was_tried;
+        self.finish(if is_rejected { TaskState::Rejected } else { TaskState::Failed }, Some(text))
+    }
+
+    /// The pause between two rounds is over.
+    pub(super) fn pause_ends(&mut self, event: &Event) -> Vec<Effect> {
+        let AuctionStage::Between { until } = &self.stage else { return Vec::new() };
+        if event.at < *until { vec![wake(Timer::Round, *until)] } else { self.next_round() }
+    }
+
+    fn next_round(&mut self) -> Vec<Effect> {
+        let Some(capability) = self.ownership.spec.capability.clone() else { return Vec::new() };
+        self.stage = AuctionStage::Searching;
+        vec![Effect::FindPeers { label: self.search(), capability }]
+    }
+
+    /// What the search for the next round's peers is called.
+    pub(super) fn search(&self) -> Label {
+        Label::Search(self.round + 1)
+    }
+}
+
+/// A timer that goes off too early is set again, so that a stale one changes nothing and none is lost.
+pub(super) fn wake(timer: Timer, at: NodeTime) -> Effect {
+    Effect::SetTimer { timer, when: TimerAt::Node(at) }
+}
+
+fn names<'a>(agents: impl ExactSizeIterator<Item = &'a AgentId>) -> String {
+    let count = agents.len();
+    let first: Vec<_> = agents.take(5).map(AgentId::as_str).collect();
+    match count - first.len() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}

@@ -1,0 +1,131 @@
+//! Who may be asked, and who of them is.
+
+use super::record::{Fate, FateKind, MAX_CANDIDATES};
+use crate::{
+    ids::{AgentId, Capability, Digest},
+    patterns::Candidate,
+    task::TaskSpec,
+    words::counted,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What the manager keeps of a peer it asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EligiblePeer {
+    /// How well its registered card supports the capability.
+    pub support: f64,
+    /// How it kept its word.
+    pub track_record: f64,
+    /// How busy it was at its last heartbeat.
+    pub load: f64,
+}
+
+/// Who is asked, what became of everyone else, and how many of those are not written out.
+pub(super) struct PeerSelection {
+    pub asked: BTreeMap<AgentId, EligiblePeer>,
+    pub fates: Vec<Fate>,
+    pub not_listed: usize,
+    /// Whether somebody has the ability but not at this moment.
+    pub may_come: bool,
+}
+
+/// Of equals, the smallest hash of task and agent is first: never the name, never who came first.
+pub(super) fn tie_break(task: &str, agent: &AgentId) -> Digest {
+    Digest::of(format!("{task}\u{0}{agent}").as_bytes())
+}
+
+pub(super) fn choose(
+    me: &AgentId,
+    spec: &TaskSpec,
+    capability: &Capability,
+    candidates: &[Candidate],
+    rejections: &BTreeMap<AgentId, String>,
+    fanout: usize,
+) -> PeerSelection {
+    let mut eligible = Vec::new();
+    let mut choice =
+        PeerSelection { asked: BTreeMap::new(), fates: Vec::new(), not_listed: 0, may_come: false };
+    for candidate in candidates {
+        let rejected = rejections.contains_key(&candidate.card.agent_id);
+        let rejected = rejected.then(|| Err(("it rejected this task".to_owned(), false)));
+        match rejected.unwrap_or_else(|| why_not(me, spec, capability, candidate)) {
+            Ok(()) => {
+                let places = f64::from(candidate.card.terms.max_parallel.max(1));
+                let contender = EligiblePeer {
+                    support: candidate.card.support(capability),
+                    track_record: candidate.track_record.clamp(0.0, 1.0),
+                    load: (f64::from(candidate.running) / places).min(1.0),
+                };
+                eligible.push((&candidate.card.agent_id, contender));
+            }
+            Err((why, may_come)) => {
+                choice.may_come |= may_come;
+                note(&mut choice, &candidate.card.agent_id, FateKind::NotEligible, Some(why));
+            }
+        }
+    }
+    if eligible.len() > fanout {
+        let task = spec.task_id.as_str();
+        eligible.sort_by_cached_key(|(agent, contender)| {
+            (order(-contender.support), order(contender.load), tie_break(task, agent))
+        });
+    }
+    for (place, (agent, contender)) in eligible.into_iter().enumerate() {
+        if place < fanout {
+            choice.fates.push(entry(agent, FateKind::NoAnswer, None));
+            choice.asked.insert(agent.clone(), contender);
+        } else {
+            choice.may_come = true;
+            note(&mut choice, agent, FateKind::NotAsked, None);
+        }
+    }
+    choice
+}
+
+fn note(choice: &mut PeerSelection, agent: &AgentId, fate: FateKind, why: Option<String>) {
+    if choice.fates.len() < MAX_CANDIDATES {
+        choice.fates.push(entry(agent, fate, why));
+    } else {
+        choice.not_listed += 1;
+    }
+}
+
+fn entry(agent: &AgentId, fate: FateKind, why: Option<String>) -> Fate {
+    Fate { agent: agent.clone(), fate, why, bid: None, score: None, rank: None, epoch: None }
+}
+
+/// A float in an order that can be a key.
+pub(super) fn order(value: f64) -> i64 {
+    // Adding zero makes -0 the 0 it is equal to.
+    let bits = (value + 0.0).to_bits().cast_signed();
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
+/// Why a candidate may not be asked, and whether that may change.
+fn why_not(
+    me: &AgentId,
+    spec: &TaskSpec,
+    capability: &Capability,
+    candidate: &Candidate,
+) -> Result<(), (String, bool)> {
+    let card = &candidate.card;
+    let places = card.terms.max_parallel.max(1);
+    if card.support(capability) <= 0.0 {
+        Err((format!("{capability} is none of its skills"), false))
+    } else if card.agent_id == *me {
+        Err(("it is the manager itself".to_owned(), false))
+    } else if spec.path.contains(&card.agent_id) {
+        Err(("the task came through it".to_owned(), false))
+    } else if !card.answers_in(capability, &spec.accepted_modes) {
+        Err((format!("it does not answer in {}", spec.accepted_modes.join(", ")), false))
+    } else if !candidate.is_alive {
+        Err(("it is not alive, or takes no work".to_owned(), true))
+    } else if candidate.running >= places {
+        let busy = counted(candidate.running, "task is", "tasks are");
+        Err((format!("{busy} running, its limit is {places}"), true))
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,449 @@
+//! One agent does a task: it runs turns of its brain, sends the requests of a turn to other agents or the owner, runs the
+//! next turn with the answers, and ends the task once (RFC-005, pattern 1).
+//!
+//! The requester is a user, a peer that delegates, or a manager that awarded the task. Under an award every report carries
+//! the award's epoch, and reports renew the lease.
+
+mod pending_requests;
+
+use super::{
+    Announcement, EventKind, Pattern, TimerAt,
+    broadcast::ON_BEHALF_OF,
+    ownership::{ReportLabel, TaskOwnership},
+    turn,
+};
+use crate::{
+    a2a::message::Message,
+    ids::AgentId,
+    message::{AwardAccept, AwardDecline, Kind, Payload},
+    principal::Principal,
+    task::TaskState,
+};
+use pending_requests::PendingRequests;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, time::Duration};
+use turn::{Progress, Prompt, TurnEnd, TurnSubject};
+
+type Event = super::Event<Label, Timer>;
+type Effect = super::Effect<Label, Timer>;
+
+/// What a delegation calls its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Label {
+    /// The award is taken.
+    Accept,
+    /// The award is handed back.
+    Decline,
+    /// A report to the requester.
+    Update,
+    /// The result to the requester.
+    Response,
+    /// A request to another agent.
+    Request(RequestKey),
+    /// The owner's answer, passed on to an agent that asked.
+    Answer,
+    /// A request that is no longer needed.
+    Withdraw,
+}
+
+impl From<ReportLabel> for Label {
+    fn from(report: ReportLabel) -> Self {
+        match report {
+            ReportLabel::Update => Self::Update,
+            ReportLabel::Response => Self::Response,
+        }
+    }
+}
+
+/// The timers of a delegation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Timer {
+    /// The task's deadline.
+    Deadline,
+    /// The next sign of life to the manager.
+    Renew,
+    /// The end of the time in which an answer to a request is awaited.
+    Request(RequestKey),
+}
+
+/// Names a request: the turn that made it, and its index there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RequestKey(pub u32, pub u32);
+
+/// How long an agent waits for what it asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timeouts {
+    /// For an answer to a help request.
+    pub help: Duration,
+    /// For the result of a delegated task.
+    pub delegate: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { help: Duration::from_secs(120), delegate: Duration::from_secs(3_600) }
+    }
+}
+
+/// The most turns one task may take; a brain that asks for ever is a failure.
+pub const MAX_TURNS: u32 = 64;
+
+/// The doer's side of one task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Delegation {
+    me: AgentId,
+    pub(super) ownership: TaskOwnership,
+    lease: Option<Duration>,
+    timeouts: Timeouts,
+    turn: u32,
+    is_thinking: bool,
+    pending: PendingRequests,
+    declines: Option<String>,
+    /// The owner's newest words, if there were any after the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    said: Option<Box<Message>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_reported: bool,
+}
+
+impl Delegation {
+    /// `me` does it. `lease` is the award's, if it is done under one.
+    pub fn new(me: AgentId, ownership: TaskOwnership, lease: Option<Duration>, timeouts: Timeouts) -> Self {
+        Self {
+            me,
+            ownership,
+            lease,
+            timeouts,
+            turn: 0,
+            is_thinking: false,
+            pending: PendingRequests::default(),
+            declines: None,
+            said: None,
+            has_reported: false,
+        }
+    }
+
+    /// `me` hands the award back, and says why.
+    pub fn declining(me: AgentId, ownership: TaskOwnership, why: String) -> Self {
+        Self { declines: Some(why), ..Self::new(me, ownership, None, Timeouts::default()) }
+    }
+
+    fn decline(&mut self, why: String) -> Vec<Effect> {
+        let task_id = self.ownership.spec.task_id.clone();
+        let told = self.ownership.requester.clone().map(|requester| {
+            let epoch = requester.epoch.unwrap_or_default();
+            let decline = AwardDecline { task_id, epoch, reason: why.clone(), extra: Default::default() };
+            Effect::Send(requester.reply(Label::Decline, Payload::AwardDecline(decline)))
+        });
+        self.ownership.requester = None;
+        self.ownership.announces = false;
+        let ended = self.ownership.finish(TaskState::Rejected, Some(why), BTreeMap::new());
+        told.into_iter().chain(ended).collect()
+    }
+
+    fn start(&mut self, event: &Event) -> Vec<Effect> {
+        if let Some(why) = self.declines.clone() {
+            return self.decline(why);
+        }
+        let mut effects = Vec::new();
+        if let Some((requester, epoch)) =
+            self.ownership.requester.as_ref().and_then(|requester| Some((requester, requester.epoch?)))
+        {
+            let accept = AwardAccept {
+                task_id: self.ownership.spec.task_id.clone(),
+                epoch,
+                extra: Default::default(),
+            };
+            effects.push(Effect::Send(requester.reply(Label::Accept, Payload::AwardAccept(accept))));
+        }
+        effects.extend(self.renew(event));
+        if let Some(deadline) = self.ownership.spec.deadline {
+            effects.push(Effect::SetTimer { timer: Timer::Deadline, when: TimerAt::Wall(deadline) });
+        }
+        effects.extend(self.ownership.status(TaskState::Working, format!("{} is at it", self.me)));
+        effects.push(self.think());
+        effects
+    }
+
+    fn renew(&self, event: &Event) -> Option<Effect> {
+        let lease = self.lease?;
+        Some(Effect::SetTimer { timer: Timer::Renew, when: TimerAt::Node(event.at + lease / 3) })
+    }
+
+    fn think(&mut self) -> Effect {
+        self.turn += 1;
+        self.is_thinking = true;
+        let spec = &self.ownership.spec;
+        let about = TurnSubject::Task {
+            task_id: spec.task_id.clone(),
+            description: spec.description.clone(),
+            capability: spec.capability.clone(),
+            input: spec.input.clone(),
+            artifacts: spec.artifacts.clone(),
+            deadline: spec.deadline,
+            accepted_modes: spec.accepted_modes.clone(),
+        };
+        let produced = self.ownership.artifacts().to_vec();
+        let first = || spec.contact.as_ref().map(|contact| Box::new(contact.message.clone()));
+        let message = self.said.clone().or_else(first);
+        let answers = self.pending.take_replies();
+        let prompt = Prompt { turn: self.turn, about, produced, answers, message };
+        Effect::RunTurn { turn: self.turn, prompt: Box::new(prompt), deadline: spec.deadline }
+    }
+
+    fn report(&mut self, updates: &[Progress]) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.has_reported |= !updates.is_empty();
+        for update in updates {
+            match update.clone() {
+                Progress::Status { message } => {
+                    effects.extend(self.ownership.status(TaskState::Working, message))
+                }
+                Progress::Artifact { artifact, append, last_chunk } => {
+                    let update = super::Update::Artifact { artifact, append, last_chunk };
+                    effects.extend(self.ownership.update(update));
+                }
+                Progress::Signal { signal, subject, capability, mut refs } => {
+                    refs.remove(ON_BEHALF_OF);
+                    let task_id = Some(self.ownership.spec.task_id.clone());
+                    let signal = Announcement { kind: signal, subject, task_id, capability, refs };
+                    effects.push(Effect::Publish { signal });
+                }
+                ask @ (Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question { .. }) => {
+                    self.pending.note(ask);
+                }
+            }
+        }
+        effects
+    }
+
+    fn end_turn(&mut self, end: &TurnEnd, event: &Event) -> Vec<Effect> {
+        self.is_thinking = false;
+        match end {
+            TurnEnd::Done { message } => {
+                let has_message = message.as_ref().is_some_and(|text| !text.trim().is_empty());
+                let has_artifact = self.ownership.artifacts().iter().any(|artifact| !artifact.is_empty());
+                if has_message || has_artifact {
+                    self.finish(TaskState::Completed, message.clone())
+                } else {
+                    self.fail("done without a result: no artifact and no message".to_owned())
+                }
+            }
+            TurnEnd::Failed { reason } => self.fail(reason.clone()),
+            TurnEnd::Rejected { reason } => self.finish(TaskState::Rejected, Some(reason.clone())),
+            TurnEnd::Message { text } if self.may_just_answer() => self.just_answer(text),
+            TurnEnd::Message { text } => self.end_turn(&TurnEnd::Done { message: Some(text.clone()) }, event),
+            TurnEnd::Waiting if self.turn >= MAX_TURNS => {
+                self.fail(format!("asked for more than {MAX_TURNS} turns"))
+            }
+            TurnEnd::Waiting if self.pending.is_too_much() => {
+                self.fail(format!("asked more than {} things in one turn", pending_requests::MAX_ASKS))
+            }
+            TurnEnd::Waiting => {
+                let mut asks = self.pending.send(&self.ownership, &self.me, self.turn, &self.timeouts, event);
+                let question = asks.iter().find_map(|ask| {
+                    if let Effect::AskPerson { question, auth } = ask {
+                        Some((question.clone(), *auth))
+                    } else {
+                        None
+                    }
+                });
+                if let Some((question, auth)) = question {
+                    let waits_for = if auth { TaskState::AuthRequired } else { TaskState::InputRequired };
+                    asks.extend(self.ownership.status(waits_for, question));
+                }
+                if self.pending.is_waiting() {
+                    return asks;
+                }
+                self.fail("the turn ended without a result and without a question".to_owned())
+            }
+        }
+    }
+
+    /// Whether a message is an answer to who asked: an A2A client that has seen nothing of a task yet.
+    fn may_just_answer(&self) -> bool {
+        let is_its_own = self.ownership.requester.is_none() && self.ownership.claim.is_none();
+        is_its_own && self.ownership.spec.contact.is_some() && self.turn == 1 && !self.has_reported
+    }
+
+    fn just_answer(&mut self, text: &str) -> Vec<Effect> {
+        self.ownership.announces = false;
+        let mut effects = self.finish(TaskState::Completed, Some(text.to_owned()));
+        for effect in &mut effects {
+            if let Effect::Finish(outcome) = effect {
+                outcome.is_message = true;
+            }
+        }
+        effects
+    }
+
+    fn go_on(&mut self) -> Vec<Effect> {
+        if self.is_thinking || self.pending.is_waiting() || self.ownership.has_ended() {
+            return Vec::new();
+        }
+        let mut effects =
+            self.ownership.status(TaskState::Working, format!("{} goes on with what came back", self.me));
+        effects.push(self.think());
+        effects
+    }
+
+    /// The owner's answer: to this agent's own questions, and to those of the agents that work for it.
+    fn answered(&mut self, text: &str, message: Option<&Message>) -> Vec<Effect> {
+        self.said = message.cloned().map(Box::new).or_else(|| self.said.take());
+        let was_asked = self.pending.answer(text);
+        let mut effects = self.pending.pass_on(text, message);
+        if !was_asked && effects.is_empty() {
+            return effects;
+        }
+        if self.pending.is_waiting() {
+            effects.extend(self.ownership.status(TaskState::Working, "answered"));
+        } else {
+            effects.extend(self.go_on());
+        }
+        effects
+    }
+
+    fn fail(&mut self, reason: String) -> Vec<Effect> {
+        self.finish(TaskState::Failed, Some(reason))
+    }
+
+    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<Effect> {
+        if self.ownership.has_ended() {
+            return Vec::new();
+        }
+        let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
+        effects.extend(self.ownership.finish(state, message, BTreeMap::new()));
+        effects
+    }
+
+    /// Hands an award back, so that the next best does it. What only this agent can do waits for its return.
+    fn hand_back(&mut self, why: &str) -> Vec<Effect> {
+        if !self.ownership.is_awarded() {
+            return Vec::new();
+        }
+        let mut effects = self.stop(why);
+        effects.extend(self.decline(why.to_owned()));
+        effects
+    }
+
+    /// Ends the turn that is being thought, and withdraws what was asked of others.
+    fn stop(&mut self, why: &str) -> Vec<Effect> {
+        let stopped = std::mem::take(&mut self.is_thinking).then_some(Effect::StopTurn);
+        stopped.into_iter().chain(self.pending.withdraw(why)).collect()
+    }
+
+    fn heard(&mut self, by: &Principal, answers: Option<Label>, payload: &Payload) -> Vec<Effect> {
+        let by_requester =
+            |epoch| by.agent().is_some_and(|agent| self.ownership.is_requested_by(agent, epoch));
+        if let Payload::TaskCancel(cancel) = payload {
+            if by_requester(cancel.epoch) {
+                let reason = cancel.reason.clone().unwrap_or_else(|| "the asker cancelled it".to_owned());
+                return self.finish(TaskState::Canceled, Some(reason));
+            }
+            return Vec::new();
+        }
+        if let Payload::TaskAnswer(answer) = payload {
+            if by_requester(answer.epoch) {
+                return self.answered(&answer.words(), answer.message.as_deref());
+            }
+            return Vec::new();
+        }
+        if let Payload::TaskUpdate(update) = payload {
+            let Some(status) = self.pending.take_status(by, update) else { return Vec::new() };
+            let mut effects = self.pending.show(&mut self.ownership);
+            effects.extend(self.ownership.update(super::Update::Status(status)));
+            return effects;
+        }
+        if !self.pending.take_answer(by, answers, payload) {
+            return Vec::new();
+        }
+        if self.pending.has_question() { self.pending.show(&mut self.ownership) } else { self.go_on() }
+    }
+}
+
+impl Pattern for Delegation {
+    type Label = Label;
+    type Timer = Timer;
+
+    const NAME: &'static str = "delegation";
+    const OPENED_BY: &'static [Kind] = &[Kind::TaskRequest, Kind::Award];
+    const RECEIVES: &'static [Kind] =
+        &[Kind::TaskUpdate, Kind::TaskResponse, Kind::TaskCancel, Kind::TaskAnswer, Kind::HelpResponse];
+
+    fn is_work(&self) -> bool {
+        self.declines.is_none() && !self.ownership.has_ended()
+    }
+
+    fn has_runner_up(&self) -> bool {
+        self.ownership.is_awarded() && !self.ownership.is_last
+    }
+
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        if let EventKind::Undelivered { label: Label::Response, reason, message, .. } = &event.what
+            && self.ownership.has_ended()
+        {
+            return self.ownership.response_undelivered(reason, message);
+        }
+        if self.ownership.has_ended() {
+            return Vec::new();
+        }
+        match &event.what {
+            EventKind::Started if self.turn == 0 => self.start(event),
+            EventKind::TurnProgress { turn, updates } if *turn == self.turn && self.is_thinking => {
+                self.report(updates)
+            }
+            EventKind::TurnEnded { turn, updates, end } if *turn == self.turn && self.is_thinking => {
+                let mut effects = self.report(updates);
+                effects.extend(self.end_turn(end, event));
+                effects
+            }
+            EventKind::TurnFailed { turn, reason } if *turn == self.turn && self.is_thinking => {
+                self.is_thinking = false;
+                self.fail(reason.clone())
+            }
+            EventKind::MessageReceived { by, answers, envelope } => {
+                self.heard(by, *answers, &envelope.payload)
+            }
+            EventKind::Undelivered { label: Label::Request(key), message, .. }
+                if self.pending.give_up(*key, message) =>
+            {
+                self.go_on()
+            }
+            EventKind::Answered { text, message, .. } => self.answered(text, message.as_deref()),
+            EventKind::TimerFired { timer: Timer::Renew } => {
+                let mut effects = self.ownership.sign_of_life();
+                effects.extend(self.renew(event));
+                effects
+            }
+            EventKind::TimerFired { timer: Timer::Deadline } => self.fail("its deadline passed".to_owned()),
+            EventKind::TimerFired { timer: Timer::Request(key) }
+                if self.pending.give_up(*key, "no answer in time") =>
+            {
+                self.go_on()
+            }
+            EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
+            EventKind::Draining { reason } => self.hand_back(reason),
+            EventKind::Started
+            | EventKind::TurnProgress { .. }
+            | EventKind::TurnEnded { .. }
+            | EventKind::TurnFailed { .. }
+            | EventKind::Claimed { .. }
+            | EventKind::ClaimLost { .. }
+            | EventKind::ClaimExpired { .. }
+            | EventKind::ClaimEnded { .. }
+            | EventKind::TimerFired { .. }
+            | EventKind::Delivered { .. }
+            | EventKind::Undelivered { .. }
+            | EventKind::Published { .. }
+            | EventKind::PublishRefused { .. }
+            | EventKind::PeersFound { .. } => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,453 @@
+use super::*;
+use crate::{
+    artifact::Artifact,
+    envelope::Envelope,
+    ids::{Address, Capability, MessageId, TaskId},
+    message::{self, Epoch},
+    patterns::{OutgoingMessage, Update, ownership::Requester},
+    principal::Principal,
+    task::{Status, TaskSpec},
+    time::{NodeTime, WallTime},
+};
+use proptest::prelude::*;
+use serde_json::Map;
+
+type What = EventKind<Label, Timer>;
+
+const FIRST: RequestKey = RequestKey(1, 0);
+const SECOND: RequestKey = RequestKey(1, 1);
+
+fn id(text: &str) -> AgentId {
+    AgentId::parse(text).unwrap()
+}
+
+fn spec() -> TaskSpec {
+    TaskSpec {
+        task_id: TaskId::parse("t-1").unwrap(),
+        description: "build it".into(),
+        capability: None,
+        input: None,
+        artifacts: Vec::new(),
+        deadline: None,
+        accepted_modes: Vec::new(),
+        path: vec![id("manager")],
+        parent: None,
+        root: Principal::local_user(),
+        contact: None,
+    }
+}
+
+fn requester(epoch: Option<Epoch>) -> Requester {
+    Requester { agent: id("manager"), conversation: None, message: MessageId::parse("m-1").unwrap(), epoch }
+}
+
+fn doer(epoch: Option<Epoch>) -> Delegation {
+    let lease = epoch.map(|_| Duration::from_secs(30));
+    Delegation::new(
+        id("builder"),
+        TaskOwnership::new(spec(), Some(requester(epoch))),
+        lease,
+        Timeouts::default(),
+    )
+}
+
+fn event(at: u64, what: What) -> Event {
+    Event { at: NodeTime(at), wall: WallTime(i64::try_from(at).unwrap()), what }
+}
+
+fn thought(turn: u32, updates: Vec<Progress>, end: TurnEnd) -> What {
+    EventKind::TurnEnded { turn, updates, end }
+}
+
+fn done(message: &str) -> TurnEnd {
+    TurnEnd::Done { message: Some(message.into()) }
+}
+
+fn help(id: &str) -> Progress {
+    let capability = Capability::parse("code-review").unwrap();
+    Progress::Help {
+        id: id.into(),
+        capability,
+        question: "is it good?".into(),
+        artifacts: vec!["a.rs".into()],
+    }
+}
+
+fn delegate(id: &str) -> Progress {
+    let to = Address::Capability(Capability::parse("implement-api").unwrap());
+    Progress::Delegate {
+        id: id.into(),
+        to,
+        capability: None,
+        description: "do it".into(),
+        input: None,
+        artifacts: Vec::new(),
+    }
+}
+
+fn tells(effects: &[Effect]) -> Vec<&OutgoingMessage<Label>> {
+    effects
+        .iter()
+        .filter_map(|effect| if let Effect::Send(tell) = effect { Some(tell) } else { None })
+        .collect()
+}
+
+fn finishes(effects: &[Effect]) -> Vec<TaskState> {
+    let state = |effect: &Effect| {
+        if let Effect::Finish(outcome) = effect { Some(outcome.status.state) } else { None }
+    };
+    effects.iter().filter_map(state).collect()
+}
+
+fn heard(by: &str, answers: Option<RequestKey>, payload: Payload) -> What {
+    let envelope = Envelope {
+        message_id: MessageId::parse("x").unwrap(),
+        from_agent_id: id(by),
+        to_agent_id: Address::Agent(id("builder")),
+        payload,
+        timestamp: None,
+        conversation_id: None,
+        thread_id: None,
+        in_reply_to: None,
+        reply_conversation_id: None,
+        reply_to: None,
+        expires_at: None,
+        path: Vec::new(),
+        extra: Map::new(),
+    };
+    EventKind::MessageReceived {
+        by: Principal::Agent(id(by)),
+        answers: answers.map(Label::Request),
+        envelope: Box::new(envelope),
+    }
+}
+
+fn help_response(text: &str) -> Payload {
+    let answer = Some(text.to_owned());
+    Payload::HelpResponse(message::HelpResponse {
+        answer,
+        declined: None,
+        artifacts: Vec::new(),
+        extra: Map::new(),
+    })
+}
+
+#[test]
+fn a_node_that_leaves_hands_an_award_back_and_keeps_what_is_its_own() {
+    let leaving = || event(5, EventKind::Draining { reason: "leaving".into() });
+    let mut awarded = doer(Some(7));
+    awarded.on(&event(1, EventKind::Started));
+    let effects = awarded.on(&leaving());
+    assert!(effects.contains(&Effect::StopTurn), "{effects:?}");
+    let declined = effects.iter().any(|effect| {
+        matches!(effect, Effect::Send(OutgoingMessage { payload: Payload::AwardDecline(decline), .. })
+            if decline.epoch == 7 && decline.reason == "leaving")
+    });
+    assert!(declined, "{effects:?}");
+    assert!(!awarded.is_work());
+    assert!(awarded.on(&leaving()).is_empty(), "once");
+
+    let mut own = doer(None);
+    own.on(&event(1, EventKind::Started));
+    assert!(own.on(&leaving()).is_empty());
+    assert!(own.is_work(), "it goes on at the next start");
+    let effects = own.on(&event(6, thought(1, Vec::new(), done("built"))));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Finish(_))), "{effects:?}");
+}
+
+#[test]
+fn a_task_done_at_once_ends_with_its_artifacts_and_tells_the_asker() {
+    let mut doer = doer(None);
+    doer.on(&event(1, EventKind::Started));
+    let artifact = Artifact::text("a.rs", "text/x-rust", "fn main() {}");
+    let update = Progress::Artifact { artifact, append: false, last_chunk: true };
+    let effects = doer.on(&event(2, thought(1, vec![update], done("built"))));
+    assert_eq!(finishes(&effects), [TaskState::Completed]);
+    let told: Vec<_> = tells(&effects).iter().map(|tell| tell.payload.kind().wire()).collect();
+    assert_eq!(told, ["task-update", "task-response"]);
+}
+
+#[test]
+fn done_without_a_result_is_a_failure() {
+    let mut doer = doer(None);
+    doer.on(&event(1, EventKind::Started));
+    let effects = doer.on(&event(2, thought(1, Vec::new(), TurnEnd::Done { message: None })));
+    assert_eq!(finishes(&effects), [TaskState::Failed]);
+}
+
+#[test]
+fn what_was_asked_comes_back_with_the_next_turn() {
+    let mut doer = doer(None);
+    doer.on(&event(1, EventKind::Started));
+    let effects = doer.on(&event(2, thought(1, vec![help("h1"), help("h2")], TurnEnd::Waiting)));
+    let labels: Vec<_> = tells(&effects).iter().map(|tell| tell.label).collect();
+    assert_eq!(labels, [Label::Request(FIRST), Label::Request(SECOND)]);
+    assert!(doer.on(&event(3, heard("reviewer", Some(SECOND), help_response("second")))).is_empty());
+    let effects = doer.on(&event(4, heard("reviewer", Some(FIRST), help_response("first"))));
+    let prompt = effects
+        .iter()
+        .find_map(|effect| if let Effect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None });
+    let answers: Vec<_> =
+        prompt.unwrap().answers.iter().map(|reply| (reply.id.as_str(), reply.text.as_str())).collect();
+    assert_eq!(answers, [("h1", "first"), ("h2", "second")]);
+}
+
+#[test]
+fn an_unanswered_request_expires_and_the_brain_hears_of_it() {
+    let mut doer = doer(None);
+    doer.on(&event(1, EventKind::Started));
+    doer.on(&event(2, thought(1, vec![help("h1")], TurnEnd::Waiting)));
+    let effects = doer.on(&event(200_000, EventKind::TimerFired { timer: Timer::Request(FIRST) }));
+    assert!(
+        effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::RunTurn { turn: 2, prompt, .. } if !prompt.answers[0].ok))
+    );
+}
+
+#[test]
+fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
+    let mut doer = doer(None);
+    doer.on(&event(1, EventKind::Started));
+    let effects = doer.on(&event(2, thought(1, vec![delegate("d1")], TurnEnd::Waiting)));
+    let child = tells(&effects)[0].payload.task_id().unwrap().clone();
+    let response = |task_id| {
+        let artifacts = vec![Artifact::text("a", "text/plain", "x")];
+        let state = TaskState::Completed;
+        Payload::TaskResponse(message::TaskResponse {
+            task_id,
+            seq: 1,
+            state,
+            epoch: None,
+            artifacts,
+            message: None,
+            extra: Map::new(),
+        })
+    };
+    assert!(doer.on(&event(3, heard("stranger", Some(FIRST), response(child.clone())))).is_empty());
+    let effects = doer.on(&event(4, heard("builder", None, response(child))));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. })));
+}
+
+#[test]
+fn a_cancel_stops_the_brain_and_everyone_who_works_for_the_task() {
+    let mut doer = doer(Some(7));
+    doer.on(&event(1, EventKind::Started));
+    doer.on(&event(2, thought(1, vec![delegate("d1")], TurnEnd::Waiting)));
+    let effects =
+        doer.on(&event(3, EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() }));
+    assert!(tells(&effects).iter().any(|tell| tell.payload.kind() == message::Kind::TaskCancel));
+    assert_eq!(finishes(&effects), [TaskState::Canceled]);
+}
+
+#[test]
+fn a_cancel_of_an_older_award_changes_nothing() {
+    let mut doer = doer(Some(7));
+    doer.on(&event(1, EventKind::Started));
+    let cancel = |epoch| {
+        let task_id = TaskId::parse("t-1").unwrap();
+        Payload::TaskCancel(message::TaskCancel {
+            task_id,
+            reason: None,
+            epoch: Some(epoch),
+            extra: Map::new(),
+        })
+    };
+    assert!(doer.on(&event(2, heard("manager", None, cancel(3)))).is_empty());
+    assert!(doer.on(&event(3, heard("stranger", None, cancel(7)))).is_empty());
+    assert_eq!(finishes(&doer.on(&event(4, heard("manager", None, cancel(7))))), [TaskState::Canceled]);
+}
+
+#[test]
+fn an_award_is_accepted_and_its_lease_kept_by_signs_of_life() {
+    let mut doer = doer(Some(7));
+    let effects = doer.on(&event(1, EventKind::Started));
+    assert!(
+        tells(&effects)
+            .iter()
+            .any(|tell| matches!(&tell.payload, Payload::AwardAccept(accept) if accept.epoch == 7))
+    );
+    let effects = doer.on(&event(10_001, EventKind::TimerFired { timer: Timer::Renew }));
+    assert!(
+        tells(&effects)
+            .iter()
+            .any(|tell| matches!(&tell.payload, Payload::TaskUpdate(update) if update.epoch == Some(7)))
+    );
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::SetTimer { .. })));
+}
+
+fn any_event() -> impl Strategy<Value = What> {
+    let turn = 0u32..4;
+    let key = prop_oneof![Just(FIRST), Just(SECOND), Just(RequestKey(2, 0))];
+    let timer = prop_oneof![
+        2 => key.clone().prop_map(Timer::Request),
+        1 => Just(Timer::Renew),
+        1 => Just(Timer::Deadline),
+    ];
+    let label = prop_oneof![
+        2 => key.clone().prop_map(Label::Request),
+        1 => Just(Label::Response),
+        1 => Just(Label::Withdraw),
+    ];
+    let updates = proptest::collection::vec(
+        prop_oneof![
+            Just(help("h")),
+            Just(delegate("d")),
+            Just(Progress::Question { id: "q".into(), text: "which?".into(), auth: false }),
+            Just(Progress::Status { message: "on it".into() }),
+            Just(Progress::Artifact {
+                artifact: Artifact::text("a", "text/plain", "x"),
+                append: true,
+                last_chunk: false
+            }),
+        ],
+        0..3,
+    );
+    let end = prop_oneof![
+        Just(TurnEnd::Waiting),
+        Just(done("ok")),
+        Just(TurnEnd::Done { message: None }),
+        Just(TurnEnd::Failed { reason: "no".into() })
+    ];
+    prop_oneof![
+        Just(EventKind::Started),
+        (turn.clone(), updates.clone()).prop_map(|(turn, updates)| EventKind::TurnProgress { turn, updates }),
+        (turn.clone(), updates, end).prop_map(|(turn, updates, end)| thought(turn, updates, end)),
+        turn.prop_map(|turn| EventKind::TurnFailed { turn, reason: "died".into() }),
+        timer.prop_map(|timer| EventKind::TimerFired { timer }),
+        label.prop_map(|label| EventKind::Undelivered {
+            label,
+            to: id("reviewer"),
+            reason: "expired".into(),
+            message: "expired".into()
+        }),
+        key.prop_map(|key| heard("reviewer", Some(key), help_response("fine"))),
+        Just(EventKind::Answered { by: Principal::local_user(), text: "this".into(), message: None }),
+        Just(EventKind::Published { revision: 3 }),
+        Just(EventKind::Claimed { holder: id("x"), epoch: 3 }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn it_ends_at_most_once_and_then_says_nothing_more(events in proptest::collection::vec(any_event(), 0..60), epoch in proptest::option::of(1u64..9)) {
+        let mut doer = doer(epoch);
+        let mut ended = false;
+        for (at, what) in std::iter::once(EventKind::Started).chain(events).enumerate() {
+            let effects = doer.on(&event(at as u64, what));
+            prop_assert!(!ended || effects.is_empty());
+            let ends = finishes(&effects).len();
+            prop_assert!(ends <= 1);
+            ended |= ends == 1;
+        }
+    }
+
+    #[test]
+    fn its_state_survives_its_text_at_any_point(events in proptest::collection::vec(any_event(), 0..30)) {
+        let mut whole = doer(Some(3));
+        let mut broken = doer(Some(3));
+        for (at, what) in std::iter::once(EventKind::Started).chain(events).enumerate() {
+            broken = serde_json::from_str(&serde_json::to_string(&broken).unwrap()).unwrap();
+            let event = event(at as u64, what);
+            prop_assert_eq!(whole.on(&event), broken.on(&event));
+        }
+        prop_assert_eq!(whole, broken);
+    }
+
+    #[test]
+    fn a_waiting_turn_always_ends_when_its_timers_go_off(asks in proptest::collection::vec(prop_oneof![Just(help("h")), Just(delegate("d"))], 1..6)) {
+        let mut doer = doer(None);
+        doer.on(&event(1, EventKind::Started));
+        let effects = doer.on(&event(2, thought(1, asks, TurnEnd::Waiting)));
+        let timers: Vec<_> = effects.iter().filter_map(|effect| if let Effect::SetTimer { timer, .. } = effect { Some(*timer) } else { None }).collect();
+        let woken: Vec<_> = timers.into_iter().flat_map(|timer| doer.on(&event(9, EventKind::TimerFired { timer }))).collect();
+        let goes_on = woken.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. }));
+        prop_assert!(goes_on);
+    }
+}
+
+#[test]
+fn chunks_of_one_artifact_are_shown_in_order() {
+    let mut doer = doer(None);
+    doer.on(&event(1, EventKind::Started));
+    let chunk = |text: &str, append| Progress::Artifact {
+        artifact: Artifact::text("a", "text/plain", text),
+        append,
+        last_chunk: false,
+    };
+    doer.on(&event(
+        2,
+        EventKind::TurnProgress { turn: 1, updates: vec![chunk("one ", false), chunk("two", true)] },
+    ));
+    let effects = doer.on(&event(3, thought(1, Vec::new(), done("ok"))));
+    let Some(Effect::Finish(outcome)) = effects.last() else { panic!("it ends") };
+    assert_eq!(outcome.artifacts[0].as_text(), "one two");
+    assert!(!effects.iter().any(|effect| matches!(
+        effect,
+        Effect::Update(Update::Status(Status { state: TaskState::Failed, .. }))
+    )));
+}
+
+#[test]
+fn a_result_refused_for_good_is_a_failure_towards_the_asker_and_no_silence() {
+    for reason in ["payload_too_large", "invalid_field", "too_many_hops"] {
+        refused_for_good(reason);
+    }
+}
+
+fn refused_for_good(for_good: &str) {
+    let mut doer = doer(Some(7));
+    doer.on(&event(1, EventKind::Started));
+    let artifact = Artifact::text("a", "text/plain", "x");
+    doer.on(&event(
+        2,
+        thought(1, vec![Progress::Artifact { artifact, append: false, last_chunk: true }], done("ok")),
+    ));
+    let refused = |reason: &str| {
+        let (label, to, reason) = (Label::Response, id("manager"), reason.to_owned());
+        event(3, EventKind::Undelivered { label, to, reason, message: "300000 bytes".into() })
+    };
+    assert!(doer.on(&refused("agent_not_found")).is_empty());
+    let effects = doer.on(&refused(for_good));
+    assert!(
+        matches!(&tells(&effects)[0].payload, Payload::TaskResponse(response) if response.state == TaskState::Failed)
+    );
+    assert!(doer.on(&refused(for_good)).is_empty());
+}
+
+#[test]
+fn a_turn_that_asks_too_much_fails_visibly() {
+    let asks = |count: usize| (0..count).map(|at| help(&format!("h{at}"))).collect::<Vec<_>>();
+    for (count, states) in [
+        (pending_requests::MAX_ASKS, vec![]),
+        (pending_requests::MAX_ASKS + 1, vec![TaskState::Failed]),
+        (100, vec![TaskState::Failed]),
+    ] {
+        let mut doer = doer(None);
+        doer.on(&event(1, EventKind::Started));
+        let effects = doer.on(&event(2, thought(1, asks(count), TurnEnd::Waiting)));
+        assert_eq!(finishes(&effects), states, "{count}");
+    }
+}
+
+#[test]
+fn only_the_requester_answers_a_question_and_only_by_a_task_answer() {
+    let mut doer = doer(Some(7));
+    doer.on(&event(1, EventKind::Started));
+    let question = Progress::Question { id: "q".into(), text: "which?".into(), auth: false };
+    doer.on(&event(2, thought(1, vec![question], TurnEnd::Waiting)));
+    let answer = |epoch| {
+        let task_id = TaskId::parse("t-1").unwrap();
+        Payload::TaskAnswer(message::TaskAnswer::text(task_id, epoch, "the blue one", None))
+    };
+    let stray = serde_json::json!({ "taskId": "t-1", "seq": 0, "epoch": 7, "answer": "the red one" });
+    let stray = Payload::parse(Kind::TaskUpdate, stray.as_object().unwrap().clone()).unwrap();
+    for (by, payload) in [("stranger", answer(Some(7))), ("manager", answer(Some(3))), ("manager", stray)] {
+        assert_eq!(doer.on(&event(3, heard(by, None, payload))), []);
+    }
+    let effects = doer.on(&event(4, heard("manager", None, answer(Some(7)))));
+    let prompt = effects
+        .iter()
+        .find_map(|effect| if let Effect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None });
+    assert_eq!(prompt.unwrap().answers[0].text, "the blue one");
+}

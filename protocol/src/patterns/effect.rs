@@ -1,0 +1,294 @@
+//! The closed list of effects. The engine performs each for every pattern.
+
+use super::{AnyLabel, AnyTimer, turn::Prompt};
+use crate::{
+    artifact::Artifact,
+    envelope::Envelope,
+    ids::{Address, AgentId, Capability, ConversationId, MessageId, TaskId},
+    message::{Epoch, Payload},
+    principal::Principal,
+    signal::Signal,
+    task::Status,
+    time::{NodeTime, WallTime},
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, time::Duration};
+
+/// What the engine does for a pattern. An effect names the event that brings its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "effect")]
+#[expect(clippy::large_enum_variant, reason = "most effects of a step are messages")]
+pub enum Effect<L = AnyLabel, T = AnyTimer> {
+    /// Send a message; its id is the effect's. → `EventKind::Delivered` or `EventKind::Undelivered`.
+    Send(OutgoingMessage<L>),
+    /// Send a message again as it was, under its own id. → `EventKind::Delivered` or `EventKind::Undelivered`.
+    Resend {
+        /// Comes back in the event.
+        label: L,
+        /// The message.
+        envelope: Box<Envelope>,
+    },
+    /// Run one turn of the brain. → `EventKind::TurnProgress`*, then `EventKind::TurnEnded` or `EventKind::TurnFailed`.
+    RunTurn {
+        /// Counts this conversation's turns, from 1.
+        turn: u32,
+        /// The input of the turn.
+        prompt: Box<Prompt>,
+        /// When the turn must have ended, if before the node's own limit.
+        deadline: Option<WallTime>,
+    },
+    /// Stop the brain; no event follows.
+    StopTurn,
+    /// Put a signal on the board. → `EventKind::Published` or `EventKind::PublishRefused`, whenever the board can be reached.
+    Publish {
+        /// The signal; its id is the effect's.
+        signal: Announcement,
+    },
+    /// Write a claim in the agent's own store. → `EventKind::Claimed`.
+    Claim {
+        /// What is claimed.
+        task: TaskId,
+        /// For whom.
+        holder: AgentId,
+        /// How long the claim lasts without a renewal.
+        lease: Duration,
+    },
+    /// Free a claim in the agent's own store; no event follows.
+    Release {
+        /// What was claimed.
+        task: TaskId,
+        /// The epoch of the claim. A claim of another epoch stays.
+        epoch: Epoch,
+    },
+    /// Claim an open task on the board, for this agent. → `EventKind::Claimed` or `EventKind::ClaimLost`, whenever the board
+    /// can be reached.
+    ClaimOpenTask {
+        /// What is claimed.
+        task: TaskId,
+        /// How long the claim lasts without a renewal.
+        lease: Duration,
+    },
+    /// Renew the lease of a claim on the board. → `EventKind::Claimed` or `EventKind::ClaimExpired`.
+    RenewOpenTask {
+        /// What was claimed.
+        task: TaskId,
+        /// Which claim.
+        epoch: Epoch,
+    },
+    /// End a claim on the board for good; the board publishes it. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
+    CloseOpenTask {
+        /// What was claimed.
+        task: TaskId,
+        /// Which claim.
+        epoch: Epoch,
+        /// Whether the task succeeded.
+        is_done: bool,
+    },
+    /// Release a claim on the board; the board offers the task again. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
+    ReleaseOpenTask {
+        /// What was claimed.
+        task: TaskId,
+        /// Which claim.
+        epoch: Epoch,
+    },
+    /// Create the row of the conversation's task.
+    TrackTask {
+        /// What is to be done.
+        spec: Box<crate::task::TaskSpec>,
+        /// Whose task it is.
+        owner: Principal,
+        /// The claim it is done under.
+        epoch: Epoch,
+    },
+    /// Search for peers with a capability. → `EventKind::PeersFound`.
+    FindPeers {
+        /// Comes back in the event.
+        label: L,
+        /// The capability.
+        capability: Capability,
+    },
+    /// Set a timer. Setting it again replaces it. → `EventKind::TimerFired`.
+    SetTimer {
+        /// Its name within the conversation.
+        timer: T,
+        /// When.
+        when: TimerAt,
+    },
+    /// Clear a timer; no event follows.
+    ClearTimer {
+        /// Its name.
+        timer: T,
+    },
+    /// Ask the task's owner. → `EventKind::Answered`.
+    AskPerson {
+        /// What.
+        question: String,
+        /// Whether the question asks for a credential.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        auth: bool,
+    },
+    /// Publish progress of the task to its subscribers.
+    Update(Update),
+    /// Record which agent does the task.
+    Assign {
+        /// The agent; `None` if there is none.
+        doer: Option<AgentId>,
+    },
+    /// End the conversation.
+    Finish(Outcome),
+}
+
+impl<L, T> Effect<L, T> {
+    /// The same effect with its label and timer replaced.
+    pub fn map<L2, T2>(self, label: impl Fn(L) -> L2, timer: impl Fn(T) -> T2) -> Effect<L2, T2> {
+        match self {
+            Self::Send(message) => Effect::Send(message.map(label)),
+            Self::Resend { label: old, envelope } => Effect::Resend { label: label(old), envelope },
+            Self::RunTurn { turn, prompt, deadline } => Effect::RunTurn { turn, prompt, deadline },
+            Self::StopTurn => Effect::StopTurn,
+            Self::Publish { signal } => Effect::Publish { signal },
+            Self::Claim { task, holder, lease } => Effect::Claim { task, holder, lease },
+            Self::Release { task, epoch } => Effect::Release { task, epoch },
+            Self::ClaimOpenTask { task, lease } => Effect::ClaimOpenTask { task, lease },
+            Self::RenewOpenTask { task, epoch } => Effect::RenewOpenTask { task, epoch },
+            Self::CloseOpenTask { task, epoch, is_done } => Effect::CloseOpenTask { task, epoch, is_done },
+            Self::ReleaseOpenTask { task, epoch } => Effect::ReleaseOpenTask { task, epoch },
+            Self::TrackTask { spec, owner, epoch } => Effect::TrackTask { spec, owner, epoch },
+            Self::FindPeers { label: old, capability } => Effect::FindPeers { label: label(old), capability },
+            Self::SetTimer { timer: old, when } => Effect::SetTimer { timer: timer(old), when },
+            Self::ClearTimer { timer: old } => Effect::ClearTimer { timer: timer(old) },
+            Self::AskPerson { question, auth } => Effect::AskPerson { question, auth },
+            Self::Update(update) => Effect::Update(update),
+            Self::Assign { doer } => Effect::Assign { doer },
+            Self::Finish(outcome) => Effect::Finish(outcome),
+        }
+    }
+}
+
+/// A message to be sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutgoingMessage<L = AnyLabel> {
+    /// Comes back in `EventKind::Delivered` and `EventKind::Undelivered`.
+    pub label: L,
+    /// The recipient. For a capability the agent sends the message to itself and opens a conversation that finds a peer.
+    pub to: Address,
+    /// The recipient's conversation, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<ConversationId>,
+    /// The message this answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_reply_to: Option<MessageId>,
+    /// The agents the task came through, this one excluded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<AgentId>,
+    /// The time after which it is not delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<WallTime>,
+    /// The content.
+    #[serde(flatten)]
+    pub payload: Payload,
+}
+
+impl<L> OutgoingMessage<L> {
+    /// A message to `to` that belongs to no conversation and answers nothing.
+    pub fn new(label: L, to: Address, payload: Payload) -> Self {
+        Self { label, to, conversation: None, in_reply_to: None, path: Vec::new(), expires: None, payload }
+    }
+
+    fn map<L2>(self, label: impl Fn(L) -> L2) -> OutgoingMessage<L2> {
+        let Self { label: old, to, conversation, in_reply_to, path, expires, payload } = self;
+        OutgoingMessage { label: label(old), to, conversation, in_reply_to, path, expires, payload }
+    }
+}
+
+/// A signal to be published. The engine adds the publisher, the id and the time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Announcement {
+    /// The signal's type.
+    pub kind: crate::signal::SignalType,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The task it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// The capability it speaks to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capability: Option<Capability>,
+    /// Where the content lies.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub refs: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Announcement {
+    /// A signal of this type about this task.
+    pub fn about(kind: crate::signal::SignalType, task: &TaskId) -> Self {
+        Self {
+            kind,
+            subject: None,
+            task_id: Some(task.clone()),
+            capability: None,
+            refs: serde_json::Map::new(),
+        }
+    }
+
+    /// The signal itself.
+    pub fn signed(self, id: String, from: AgentId, at: WallTime) -> Signal {
+        Signal {
+            id,
+            kind: self.kind,
+            from,
+            subject: self.subject,
+            task_id: self.task_id,
+            capability: self.capability,
+            refs: self.refs,
+            at,
+        }
+    }
+}
+
+/// When a timer fires: windows and leases on the node's clock, callers' deadlines on the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TimerAt {
+    /// Node time, which stands still while the node is down.
+    Node(NodeTime),
+    /// Wall time, which goes on while the node is down.
+    Wall(WallTime),
+}
+
+/// Progress of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Update {
+    /// A new status.
+    Status(Status),
+    /// An artifact or a chunk of one.
+    Artifact {
+        /// The artifact or chunk.
+        artifact: Artifact,
+        /// Whether it is appended to the artifact of the same id.
+        append: bool,
+        /// Whether it is the last chunk.
+        last_chunk: bool,
+    },
+}
+
+/// How a conversation ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// The terminal status of the task, or of a conversation without a task.
+    pub status: Status,
+    /// All artifacts of the task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+    /// The awards that ended, by peer, and whether each was fulfilled. They feed the fulfilment history.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fulfilments: BTreeMap<AgentId, Vec<bool>>,
+    /// Whether the status message is the whole answer and no task was created.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_message: bool,
+}

@@ -1,0 +1,319 @@
+//! One agent asks those who have a capability for their view; nobody is blocked, and what is not answered expires
+//! visibly (RFC-005, pattern 2).
+
+use super::{
+    Candidate, EventKind, Outcome, OutgoingMessage, Pattern, TimerAt,
+    ownership::{Requester, is_recipient_there},
+    turn,
+};
+use crate::{
+    artifact::Artifact,
+    ids::{Address, AgentId, Capability},
+    message::{self, HelpResponse, Kind, Payload},
+    task::{Status, TaskState},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+use std::{collections::BTreeMap, time::Duration};
+use turn::{Prompt, TurnEnd, TurnSubject};
+
+/// The most peers asked at once.
+pub const FANOUT: usize = 3;
+
+type Event = super::Event<Label, Timer>;
+type Effect = super::Effect<Label, Timer>;
+
+/// What a help request calls its messages and its search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Label {
+    /// The search for peers that have the capability.
+    Search,
+    /// The question to one of them.
+    Question,
+    /// The answer to the requester.
+    Answer,
+}
+
+/// The timer of a help request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Timer {
+    /// The end of the time in which answers are awaited.
+    Window,
+}
+
+/// One help request, from either side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HelpRequest {
+    me: AgentId,
+    request: message::HelpRequest,
+    path: Vec<AgentId>,
+    requester: Option<Requester>,
+    side: HelpSide,
+    produced: Vec<Artifact>,
+    settled: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_excused_itself: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum HelpSide {
+    /// Answers with its own brain.
+    Responder,
+    /// Asks those who can.
+    #[serde(rename_all = "camelCase")]
+    Asking { capability: Capability, window: Duration, asked: BTreeMap<AgentId, Option<HelpResponse>> },
+}
+
+impl HelpRequest {
+    /// `me` answers the requester's question itself.
+    pub fn answering(me: AgentId, request: message::HelpRequest, requester: Option<Requester>) -> Self {
+        Self {
+            me,
+            request,
+            path: Vec::new(),
+            requester,
+            side: HelpSide::Responder,
+            produced: Vec::new(),
+            settled: false,
+            has_excused_itself: false,
+        }
+    }
+
+    /// `me` asks peers that have `capability`, for at most `window`, and returns their answers to the requester.
+    pub fn asking(
+        me: AgentId,
+        request: message::HelpRequest,
+        requester: Option<Requester>,
+        path: Vec<AgentId>,
+        capability: Capability,
+        window: Duration,
+    ) -> Self {
+        let side = HelpSide::Asking { capability, window, asked: BTreeMap::new() };
+        Self {
+            me,
+            request,
+            path,
+            requester,
+            side,
+            produced: Vec::new(),
+            settled: false,
+            has_excused_itself: false,
+        }
+    }
+
+    fn start(&mut self, event: &Event) -> Vec<Effect> {
+        match &self.side {
+            HelpSide::Responder => {
+                let about = TurnSubject::Help {
+                    question: self.request.question.clone(),
+                    capability: self.request.capability.clone(),
+                    artifacts: self.request.inline_artifacts.clone(),
+                };
+                let prompt =
+                    Prompt { turn: 1, about, produced: Vec::new(), answers: Vec::new(), message: None };
+                vec![Effect::RunTurn { turn: 1, prompt: Box::new(prompt), deadline: None }]
+            }
+            HelpSide::Asking { capability, window, .. } => vec![
+                Effect::FindPeers { label: Label::Search, capability: capability.clone() },
+                Effect::SetTimer { timer: Timer::Window, when: TimerAt::Node(event.at + *window) },
+            ],
+        }
+    }
+
+    fn ask(&mut self, candidates: &[Candidate], event: &Event) -> Vec<Effect> {
+        let HelpSide::Asking { capability, window, asked } = &mut self.side else { return Vec::new() };
+        if !asked.is_empty() {
+            return Vec::new();
+        }
+        let fits = |peer: &&Candidate| {
+            let id = &peer.card.agent_id;
+            peer.is_alive && peer.card.support(capability) > 0.0 && *id != self.me && !self.path.contains(id)
+        };
+        let mut peers: Vec<_> = candidates.iter().filter(fits).collect();
+        let rank =
+            |peer: &Candidate| (peer.card.support(capability), -f64::from(peer.running), peer.track_record);
+        peers.sort_by(|a, b| {
+            rank(b)
+                .partial_cmp(&rank(a))
+                .unwrap_or(std::cmp::Ordering::Equal)
+                .then_with(|| a.card.agent_id.cmp(&b.card.agent_id))
+        });
+        peers.truncate(FANOUT);
+        if peers.is_empty() {
+            let why = format!("nobody who is there has the capability {capability}");
+            return self.settle(None, Some(why), Vec::new());
+        }
+        let mut effects = Vec::new();
+        for peer in peers {
+            let id = peer.card.agent_id.clone();
+            let (to, question) = (Address::Agent(id.clone()), Payload::HelpRequest(self.request.clone()));
+            effects.push(Effect::Send(OutgoingMessage {
+                path: self.path.clone(),
+                expires: Some(event.wall.plus(*window)),
+                ..OutgoingMessage::new(Label::Question, to, question)
+            }));
+            asked.insert(id, None);
+        }
+        effects
+    }
+
+    fn hear(&mut self, from: &AgentId, response: HelpResponse) -> Vec<Effect> {
+        let HelpSide::Asking { asked, .. } = &mut self.side else { return Vec::new() };
+        match asked.get_mut(from) {
+            Some(slot @ None) => *slot = Some(response),
+            Some(Some(_)) | None => return Vec::new(),
+        }
+        if asked.values().all(Option::is_some) { self.conclude() } else { Vec::new() }
+    }
+
+    fn conclude(&mut self) -> Vec<Effect> {
+        let HelpSide::Asking { asked, .. } = &self.side else { return Vec::new() };
+        let answered: Vec<_> = asked.iter().filter_map(|(id, slot)| Some((id, slot.as_ref()?))).collect();
+        let answers: Vec<_> =
+            answered.iter().filter_map(|(id, response)| Some((*id, response.answer.clone()?))).collect();
+        let artifacts: Vec<_> =
+            answered.iter().flat_map(|(_, response)| response.artifacts.clone()).collect();
+        let text = match answers.as_slice() {
+            [] => None,
+            [(_, only)] => Some(only.clone()),
+            several => Some(
+                several.iter().map(|(id, text)| format!("{id}: {text}")).collect::<Vec<_>>().join("\n\n"),
+            ),
+        };
+        let declined = || {
+            let reasons = asked.iter().map(|(id, slot)| {
+                match slot.as_ref().and_then(|response| response.declined.clone()) {
+                    Some(reason) => format!("{id}: {reason}"),
+                    None => format!("{id}: no answer in time"),
+                }
+            });
+            let reasons: Vec<_> = reasons.collect();
+            if reasons.is_empty() { "no answer in time".to_owned() } else { reasons.join("; ") }
+        };
+        let declined = text.is_none().then(declined);
+        self.settle(text, declined, artifacts)
+    }
+
+    fn settle(
+        &mut self,
+        answer: Option<String>,
+        declined: Option<String>,
+        artifacts: Vec<Artifact>,
+    ) -> Vec<Effect> {
+        self.settled = true;
+        let state = if answer.is_some() { TaskState::Completed } else { TaskState::Failed };
+        let status = Status { state, message: answer.clone().or_else(|| declined.clone()) };
+        let mut effects = Vec::new();
+        let response = HelpResponse { answer, declined, artifacts: artifacts.clone(), extra: Map::new() };
+        effects.extend(self.respond(response));
+        effects.push(Effect::Finish(Outcome {
+            status,
+            artifacts,
+            fulfilments: BTreeMap::new(),
+            is_message: false,
+        }));
+        effects
+    }
+
+    fn respond(&self, response: HelpResponse) -> Option<Effect> {
+        let requester = self.requester.as_ref()?;
+        Some(Effect::Send(requester.reply(Label::Answer, Payload::HelpResponse(response))))
+    }
+
+    /// The answer was refused for good: the requester gets a decline instead, once.
+    fn excuse_itself(&mut self, why: &str) -> Vec<Effect> {
+        if std::mem::replace(&mut self.has_excused_itself, true) {
+            return Vec::new();
+        }
+        let declined = Some(format!("the answer could not be handed over: {why}"));
+        let response = HelpResponse { answer: None, declined, artifacts: Vec::new(), extra: Map::new() };
+        self.respond(response).into_iter().collect()
+    }
+
+    fn keep(&mut self, updates: &[turn::Progress]) {
+        for update in updates {
+            if let turn::Progress::Artifact { artifact, append, .. } = update {
+                crate::artifact::merge(&mut self.produced, artifact.clone(), *append);
+            }
+        }
+    }
+
+    fn thought(&mut self, updates: &[turn::Progress], end: &TurnEnd) -> Vec<Effect> {
+        self.keep(updates);
+        let artifacts = std::mem::take(&mut self.produced);
+        match end {
+            TurnEnd::Done { message } if message.is_some() || !artifacts.is_empty() => {
+                let answer = message.clone().unwrap_or_else(|| "see the artifacts".to_owned());
+                self.settle(Some(answer), None, artifacts)
+            }
+            TurnEnd::Done { .. } => self.settle(None, Some("done without an answer".to_owned()), Vec::new()),
+            TurnEnd::Message { text } => self.settle(Some(text.clone()), None, artifacts),
+            TurnEnd::Failed { reason } | TurnEnd::Rejected { reason } => {
+                self.settle(None, Some(reason.clone()), artifacts)
+            }
+            TurnEnd::Waiting => self.settle(None, Some("answering may not ask others".to_owned()), artifacts),
+        }
+    }
+}
+
+impl Pattern for HelpRequest {
+    type Label = Label;
+    type Timer = Timer;
+
+    const NAME: &'static str = "help-request";
+    const OPENED_BY: &'static [Kind] = &[Kind::HelpRequest];
+    const RECEIVES: &'static [Kind] = &[Kind::HelpResponse];
+
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "any other event is late or foreign here and changes nothing"
+    )]
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        if self.settled {
+            return match &event.what {
+                EventKind::Undelivered { label: Label::Answer, reason, message, .. }
+                    if is_recipient_there(reason) =>
+                {
+                    self.excuse_itself(message)
+                }
+                _ => Vec::new(),
+            };
+        }
+        let is_responder = matches!(self.side, HelpSide::Responder);
+        match &event.what {
+            EventKind::Started => self.start(event),
+            EventKind::PeersFound { candidates, .. } => self.ask(candidates, event),
+            EventKind::TurnProgress { turn: 1, updates } if is_responder => {
+                self.keep(updates);
+                Vec::new()
+            }
+            EventKind::TurnEnded { turn: 1, updates, end } if is_responder => self.thought(updates, end),
+            EventKind::TurnFailed { reason, .. } if is_responder => {
+                self.settle(None, Some(reason.clone()), Vec::new())
+            }
+            EventKind::MessageReceived { by, envelope, .. } => match (&envelope.payload, by.agent()) {
+                (Payload::HelpResponse(response), Some(agent)) => self.hear(agent, response.clone()),
+                _ => Vec::new(),
+            },
+            EventKind::Undelivered { label: Label::Question, to, message, .. } => {
+                let declined = HelpResponse {
+                    answer: None,
+                    declined: Some(message.clone()),
+                    artifacts: Vec::new(),
+                    extra: Map::new(),
+                };
+                self.hear(to, declined)
+            }
+            EventKind::TimerFired { timer: Timer::Window } => self.conclude(),
+            EventKind::Cancelled { reason, .. } => self.settle(None, Some(reason.clone()), Vec::new()),
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

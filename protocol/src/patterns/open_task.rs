@@ -1,0 +1,266 @@
+//! An agent does a task that was offered on the board (DESIGN §6, claims): it claims the task there, does it like any
+//! other, and ends the claim before the task counts as ended.
+//!
+//! An offer is a `task.available` with a `taskId`, and in its `refs` a `description` and, if need be, an `input` (any
+//! JSON); without a description its subject is taken for one. The whole signal has 16 KiB. The board decides who has
+//! the claim, tells of it and of its end, and offers the task again when a lease runs out; whoever has lost the claim
+//! stops, and what it had so far counts for nothing. A task that comes to nothing ends failed on the board, too.
+
+use super::{
+    EventKind, OpenTaskView, Outcome, Pattern, TimerAt,
+    delegation::{self, Delegation, Label, Timeouts},
+    ownership::{TaskOwnership, produced},
+};
+use crate::{
+    ids::AgentId,
+    message::{Epoch, Kind},
+    principal::Principal,
+    signal::Signal,
+    task::{Status, TaskSpec, TaskState},
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+type Event = super::Event<Label, Timer>;
+type Effect = super::Effect<Label, Timer>;
+
+/// The timers of an open task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Timer {
+    /// The next renewal of the claim.
+    Renew,
+    /// A timer of the work.
+    Work(delegation::Timer),
+}
+
+/// One agent's side of one open task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenTask {
+    me: AgentId,
+    owner: Principal,
+    spec: TaskSpec,
+    lease: Duration,
+    timeouts: Timeouts,
+    stage: OpenTaskStage,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum OpenTaskStage {
+    /// Nothing has happened.
+    Offered,
+    /// The board has been asked for the claim.
+    Claiming,
+    /// It is being done.
+    #[serde(rename_all = "camelCase")]
+    Doing { epoch: Epoch, work: Box<Delegation> },
+    /// It has come to its end here, and the board has been told.
+    #[serde(rename_all = "camelCase")]
+    Closing { epoch: Epoch, outcome: Box<Outcome> },
+    /// Nothing follows.
+    Over,
+}
+
+/// What `signal` offers to whoever claims it, on behalf of `root`; `None` if that can't be made out.
+pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
+    let described = signal.refs.get("description").and_then(|text| text.as_str());
+    let description = described.or(signal.subject.as_deref()).filter(|text| !text.trim().is_empty())?;
+    Some(TaskSpec {
+        task_id: signal.task_id.clone()?,
+        description: description.to_owned(),
+        capability: signal.capability.clone(),
+        input: signal.refs.get("input").cloned(),
+        artifacts: Vec::new(),
+        deadline: None,
+        accepted_modes: Vec::new(),
+        path: Vec::new(),
+        parent: None,
+        root,
+        contact: None,
+    })
+}
+
+impl OpenTask {
+    /// `me` tries to get the task that `owner` offers. `lease` is how long its silence is taken for work.
+    pub fn new(me: AgentId, owner: Principal, spec: TaskSpec, lease: Duration, timeouts: Timeouts) -> Self {
+        Self { me, owner, spec, lease, timeouts, stage: OpenTaskStage::Offered }
+    }
+
+    /// The claim it is done under.
+    fn epoch(&self) -> Option<Epoch> {
+        match &self.stage {
+            OpenTaskStage::Doing { epoch, .. } | OpenTaskStage::Closing { epoch, .. } => Some(*epoch),
+            OpenTaskStage::Offered | OpenTaskStage::Claiming | OpenTaskStage::Over => None,
+        }
+    }
+
+    fn take_on(&mut self, epoch: Epoch, event: &Event) -> Vec<Effect> {
+        let mut ownership = TaskOwnership::new(self.spec.clone(), None);
+        ownership.announces = false;
+        ownership.claim = Some(epoch);
+        let work = Delegation::new(self.me.clone(), ownership, None, self.timeouts);
+        self.stage = OpenTaskStage::Doing { epoch, work: Box::new(work) };
+        let mut effects = vec![
+            Effect::TrackTask { spec: Box::new(self.spec.clone()), owner: self.owner.clone(), epoch },
+            self.renew_later(event),
+        ];
+        effects.extend(self.work(epoch, &Event { what: EventKind::Started, ..event.clone() }));
+        effects
+    }
+
+    fn renew_later(&self, event: &Event) -> Effect {
+        Effect::SetTimer { timer: Timer::Renew, when: TimerAt::Node(event.at + self.lease / 3) }
+    }
+
+    /// The effects of the inner delegation on `event`. Its end waits for the board's confirmation.
+    fn work(&mut self, epoch: Epoch, event: &Event) -> Vec<Effect> {
+        let OpenTaskStage::Doing { work, .. } = &mut self.stage else { return Vec::new() };
+        let task = self.spec.task_id.clone();
+        let mut effects = Vec::new();
+        for effect in run(work, event) {
+            let Effect::Finish(outcome) = effect else {
+                effects.push(effect);
+                continue;
+            };
+            let is_done = outcome.status.state == TaskState::Completed;
+            effects.push(Effect::ClearTimer { timer: Timer::Renew });
+            effects.push(Effect::CloseOpenTask { task: task.clone(), epoch, is_done });
+            self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome) };
+            break;
+        }
+        effects
+    }
+
+    /// Stops the work and releases the claim; the board offers the task again.
+    fn give_back(&mut self, why: &str, event: &Event) -> Vec<Effect> {
+        let OpenTaskStage::Doing { epoch, work } = &mut self.stage else { return Vec::new() };
+        let (epoch, mut effects) = (*epoch, stopped(work, &self.me, why, event));
+        effects.push(Effect::ClearTimer { timer: Timer::Renew });
+        effects.push(Effect::ReleaseOpenTask { task: self.spec.task_id.clone(), epoch });
+        let status = Status::new(TaskState::Rejected, why);
+        let outcome =
+            Outcome { status, artifacts: Vec::new(), fulfilments: Default::default(), is_message: false };
+        self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome) };
+        effects
+    }
+
+    /// The claim expired: another agent may hold it, so the work is discarded.
+    fn lose(&mut self, event: &Event) -> Vec<Effect> {
+        let why = "its claim's lease ran out: the board has offered it again";
+        let mut effects = Vec::new();
+        if let OpenTaskStage::Doing { work, .. } = &mut self.stage {
+            effects.extend(stopped(work, &self.me, why, event));
+        }
+        effects.extend(self.end(TaskState::Failed, why.to_owned()));
+        effects
+    }
+
+    fn confirmed(&mut self) -> Vec<Effect> {
+        let OpenTaskStage::Closing { outcome, .. } = std::mem::replace(&mut self.stage, OpenTaskStage::Over)
+        else {
+            return Vec::new();
+        };
+        let is_done = outcome.status.state == TaskState::Completed;
+        let mut effects = if is_done { produced(&self.spec, &outcome.artifacts) } else { Vec::new() };
+        effects.push(Effect::Finish(*outcome));
+        effects
+    }
+
+    fn end(&mut self, state: TaskState, message: String) -> Vec<Effect> {
+        self.stage = OpenTaskStage::Over;
+        let status = Status::new(state, message);
+        vec![Effect::Finish(Outcome {
+            status,
+            artifacts: Vec::new(),
+            fulfilments: Default::default(),
+            is_message: false,
+        })]
+    }
+}
+
+/// The effects that stop `work`, without its end.
+fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &Event) -> Vec<Effect> {
+    let what = EventKind::Cancelled { by: Principal::Agent(me.clone()), reason: why.to_owned() };
+    let mut effects = run(work, &Event { what, ..event.clone() });
+    effects.retain(|effect| !matches!(effect, Effect::Finish(_)));
+    effects
+}
+
+/// Runs `work` on `event`, with its timers embedded in [`Timer::Work`].
+fn run(work: &mut Delegation, event: &Event) -> Vec<Effect> {
+    let timer = |timer: &Timer| match timer {
+        Timer::Renew => None,
+        Timer::Work(timer) => Some(*timer),
+    };
+    let event = event.try_map(|label| Some(*label), timer);
+    let effects = event.map(|event| work.on(&event)).unwrap_or_default();
+    effects.into_iter().map(|effect| effect.map(|label| label, Timer::Work)).collect()
+}
+
+impl Pattern for OpenTask {
+    type Label = Label;
+    type Timer = Timer;
+
+    const NAME: &'static str = "open-task";
+    const OPENED_BY: &'static [Kind] = &[];
+    const RECEIVES: &'static [Kind] = Delegation::RECEIVES;
+
+    fn is_work(&self) -> bool {
+        matches!(self.stage, OpenTaskStage::Doing { .. })
+    }
+
+    fn open_task(&self) -> Option<OpenTaskView<'_>> {
+        Some(OpenTaskView {
+            spec: &self.spec,
+            owner: &self.owner,
+            epoch: self.epoch(),
+            is_pending: matches!(self.stage, OpenTaskStage::Offered | OpenTaskStage::Claiming),
+        })
+    }
+
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        let under = self.epoch();
+        match (&self.stage, &event.what) {
+            (OpenTaskStage::Offered, EventKind::Started) => {
+                self.stage = OpenTaskStage::Claiming;
+                vec![Effect::ClaimOpenTask { task: self.spec.task_id.clone(), lease: self.lease }]
+            }
+            (OpenTaskStage::Claiming, EventKind::Claimed { epoch, .. }) => self.take_on(*epoch, event),
+            (OpenTaskStage::Claiming, EventKind::ClaimLost { holder }) => {
+                let who = holder.as_ref().map_or("somebody else", AgentId::as_str);
+                let message = format!("{who} has it");
+                self.end(TaskState::Rejected, message)
+            }
+            (OpenTaskStage::Offered | OpenTaskStage::Claiming, EventKind::Cancelled { reason, .. }) => {
+                self.end(TaskState::Canceled, reason.clone())
+            }
+            (OpenTaskStage::Doing { .. }, EventKind::Claimed { epoch, .. }) if under == Some(*epoch) => {
+                vec![self.renew_later(event)]
+            }
+            (OpenTaskStage::Doing { epoch, .. }, EventKind::TimerFired { timer: Timer::Renew }) => {
+                vec![Effect::RenewOpenTask { task: self.spec.task_id.clone(), epoch: *epoch }]
+            }
+            (
+                OpenTaskStage::Doing { .. } | OpenTaskStage::Closing { .. },
+                EventKind::ClaimExpired { epoch },
+            ) if under == Some(*epoch) => self.lose(event),
+            (OpenTaskStage::Doing { .. }, EventKind::Draining { reason }) => self.give_back(reason, event),
+            (OpenTaskStage::Closing { .. }, EventKind::ClaimEnded { epoch }) if under == Some(*epoch) => {
+                self.confirmed()
+            }
+            (OpenTaskStage::Doing { epoch, .. }, _) => self.work(*epoch, event),
+            (
+                OpenTaskStage::Offered
+                | OpenTaskStage::Claiming
+                | OpenTaskStage::Closing { .. }
+                | OpenTaskStage::Over,
+                _,
+            ) => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

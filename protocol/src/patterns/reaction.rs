@@ -1,0 +1,150 @@
+//! An agent reacts to a signal it subscribes to (DESIGN §5): its brain looks at the signal, says what it wants to say,
+//! asks whom it needs, and is done.
+//!
+//! It is a delegation without a task: nobody asked, so nobody sees its progress and nobody is there to answer a
+//! question; and a brain that has nothing to say has done its work. Signals that follow from signals count their hops.
+
+use super::{
+    EventKind, Pattern,
+    delegation::{Delegation, Label, Timeouts, Timer},
+    ownership::TaskOwnership,
+    turn::{TurnEnd, TurnSubject},
+};
+use crate::{
+    ids::{AgentId, Digest, TaskId},
+    message::{Kind, Payload},
+    principal::Principal,
+    signal::{Signal, SignalRecord},
+    task::TaskSpec,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+type Event = super::Event<Label, Timer>;
+type Effect = super::Effect<Label, Timer>;
+
+/// The member of a signal's `refs` that counts the reactions it follows from.
+pub const HOPS: &str = "hops";
+
+/// How many reactions `signal` follows from.
+pub fn hops(signal: &Signal) -> u64 {
+    signal.refs.get(HOPS).and_then(serde_json::Value::as_u64).unwrap_or_default()
+}
+
+/// One agent's reaction to one signal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reaction {
+    me: AgentId,
+    signal: Box<SignalRecord>,
+    work: Delegation,
+}
+
+impl Reaction {
+    /// `me` reacts to `signal`.
+    pub fn new(me: AgentId, signal: SignalRecord, timeouts: Timeouts) -> Self {
+        let spec = TaskSpec {
+            task_id: name(&signal.signal),
+            description: format!("react to {}", signal.signal.kind),
+            capability: signal.signal.capability.clone(),
+            input: None,
+            artifacts: Vec::new(),
+            deadline: None,
+            accepted_modes: Vec::new(),
+            path: Vec::new(),
+            parent: None,
+            root: Principal::Agent(me.clone()),
+            contact: None,
+        };
+        let mut ownership = TaskOwnership::new(spec, None);
+        ownership.announces = false;
+        let work = Delegation::new(me.clone(), ownership, None, timeouts);
+        Self { me, signal: Box::new(signal), work }
+    }
+
+    /// The effects of the inner delegation on `event`, adapted to a reaction.
+    fn work(&mut self, event: &Event) -> Vec<Effect> {
+        self.work.on(event).into_iter().filter_map(|effect| self.own(effect)).collect()
+    }
+
+    fn own(&self, effect: Effect) -> Option<Effect> {
+        let about = &self.signal.signal;
+        match effect {
+            Effect::RunTurn { turn, mut prompt, deadline } => {
+                prompt.about = TurnSubject::Signal(self.signal.clone());
+                Some(Effect::RunTurn { turn, prompt, deadline })
+            }
+            Effect::Publish { mut signal } => {
+                signal.task_id.clone_from(&about.task_id);
+                signal.refs.insert(HOPS.into(), json!(hops(about).saturating_add(1)));
+                Some(Effect::Publish { signal })
+            }
+            Effect::Send(mut tell) => {
+                if let Payload::HelpRequest(request) = &mut tell.payload {
+                    request.task_id.clone_from(&about.task_id);
+                }
+                if let Payload::TaskRequest(request) = &mut tell.payload {
+                    request.parent_task_id = None;
+                }
+                Some(Effect::Send(tell))
+            }
+            Effect::Update(_)
+            | Effect::AskPerson { .. }
+            | Effect::Assign { .. }
+            | Effect::TrackTask { .. } => None,
+            other @ (Effect::Resend { .. }
+            | Effect::StopTurn
+            | Effect::Claim { .. }
+            | Effect::Release { .. }
+            | Effect::ClaimOpenTask { .. }
+            | Effect::RenewOpenTask { .. }
+            | Effect::ReleaseOpenTask { .. }
+            | Effect::CloseOpenTask { .. }
+            | Effect::FindPeers { .. }
+            | Effect::SetTimer { .. }
+            | Effect::ClearTimer { .. }
+            | Effect::Finish(_)) => Some(other),
+        }
+    }
+}
+
+/// The id of the inner delegation's task, derived from `signal`. No visible task has it.
+fn name(signal: &Signal) -> TaskId {
+    let digest = Digest::of(format!("{}|{}", signal.from, signal.id).as_bytes()).to_string();
+    TaskId::parse(&format!("signal-{}", &digest[..20]))
+        .unwrap_or_else(|_| unreachable!("hexadecimal digits make an id"))
+}
+
+impl Pattern for Reaction {
+    type Label = Label;
+    type Timer = Timer;
+
+    const NAME: &'static str = "reaction";
+    const OPENED_BY: &'static [Kind] = &[];
+    const RECEIVES: &'static [Kind] = Delegation::RECEIVES;
+
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        let mut event = event.clone();
+        if let EventKind::TurnEnded { end: end @ TurnEnd::Done { .. }, .. } = &mut event.what {
+            let said = match end {
+                TurnEnd::Done { message } => message.take().filter(|text| !text.trim().is_empty()),
+                TurnEnd::Failed { .. }
+                | TurnEnd::Rejected { .. }
+                | TurnEnd::Message { .. }
+                | TurnEnd::Waiting => None,
+            };
+            *end = TurnEnd::Done { message: said.or_else(|| Some("nothing to say".to_owned())) };
+        }
+        let has_asked = matches!(&event.what, EventKind::TurnEnded { end: TurnEnd::Waiting, .. });
+        let mut effects = self.work(&event);
+        if has_asked {
+            let text = "nobody can be asked: a signal has no owner".to_owned();
+            let what = EventKind::Answered { by: Principal::Agent(self.me.clone()), text, message: None };
+            effects.extend(self.work(&Event { what, ..event }));
+        }
+        effects
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Sends a dead letter again, unchanged and under its own id, so that a recipient that had received it answers with a
+//! duplicate. If it has expired meanwhile, it is sent once more without its expiry.
+
+use super::{EventKind, Never, Outcome, Pattern};
+use crate::{
+    envelope::Envelope,
+    message::Kind,
+    problem::Reason,
+    task::{Status, TaskState},
+};
+use serde::{Deserialize, Serialize};
+
+type Event = super::Event<Label, Never>;
+type Effect = super::Effect<Label, Never>;
+
+/// What a redelivery calls its message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Label {
+    /// The dead letter.
+    Resend,
+}
+
+/// The redelivery of one dead letter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Redelivery {
+    letter: Box<Envelope>,
+    #[serde(default)]
+    is_renewed: bool,
+    settled: bool,
+}
+
+impl Redelivery {
+    /// Sends `letter` again.
+    pub fn new(letter: Envelope) -> Self {
+        Self { letter: Box::new(letter), is_renewed: false, settled: false }
+    }
+
+    fn settle(&mut self, state: TaskState, message: String) -> Vec<Effect> {
+        if std::mem::replace(&mut self.settled, true) {
+            return Vec::new();
+        }
+        vec![Effect::Finish(Outcome {
+            status: Status::new(state, message),
+            artifacts: Vec::new(),
+            fulfilments: Default::default(),
+            is_message: false,
+        })]
+    }
+}
+
+impl Pattern for Redelivery {
+    type Label = Label;
+    type Timer = Never;
+
+    const NAME: &'static str = "redelivery";
+    const OPENED_BY: &'static [Kind] = &[];
+    const RECEIVES: &'static [Kind] = &[];
+
+    fn dead_letter(&self) -> Option<&Envelope> {
+        Some(&self.letter)
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is foreign here and changes nothing")]
+    fn on(&mut self, event: &Event) -> Vec<Effect> {
+        match &event.what {
+            EventKind::Started => vec![resend(self.letter.clone())],
+            EventKind::Delivered { by, .. } => {
+                self.settle(TaskState::Completed, format!("delivered to {by}"))
+            }
+            EventKind::Undelivered { reason, .. }
+                if reason == Reason::Expired.code() && !self.is_renewed && !self.settled =>
+            {
+                self.is_renewed = true;
+                let renewed =
+                    Envelope { timestamp: Some(event.wall), expires_at: None, ..(*self.letter).clone() };
+                vec![resend(Box::new(renewed))]
+            }
+            EventKind::Undelivered { message, .. } => self.settle(TaskState::Failed, message.clone()),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn resend(envelope: Box<Envelope>) -> Effect {
+    Effect::Resend { label: Label::Resend, envelope }
+}

@@ -1,0 +1,206 @@
+//! What a brain is asked and what it says: one JSON line in, JSON lines out.
+
+use crate::{
+    a2a::message::Message,
+    artifact::Artifact,
+    ids::{Address, AgentId, Capability, TaskId},
+    signal::{SignalRecord, SignalType},
+    time::WallTime,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One turn's question. A brain keeps nothing between turns: all it needs is here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Prompt {
+    /// Counts from 1.
+    pub turn: u32,
+    /// What to do, or what to say something about.
+    #[serde(flatten)]
+    pub about: TurnSubject,
+    /// What this brain produced in earlier turns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub produced: Vec<Artifact>,
+    /// What came back for what it asked in earlier turns, in the order it was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Reply>,
+    /// The owner's newest words as an A2A client said them, with all their parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Box<Message>>,
+}
+
+/// What a turn is about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TurnSubject {
+    /// A task to be done.
+    #[serde(rename_all = "camelCase")]
+    Task {
+        /// The task.
+        task_id: TaskId,
+        /// What to do, in words.
+        description: String,
+        /// The ability it needs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capability: Option<Capability>,
+        /// What to do it with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Value>,
+        /// Content it starts from.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<Artifact>,
+        /// When it is of no use any more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<WallTime>,
+        /// Media types the asker can use; empty means any.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        accepted_modes: Vec<String>,
+    },
+    /// A peer's question.
+    #[serde(rename_all = "camelCase")]
+    Help {
+        /// What is asked.
+        question: String,
+        /// Whose view is wanted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capability: Option<Capability>,
+        /// What it is about.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<Artifact>,
+    },
+    /// A signal that the agent subscribes to. A turn that ends with nothing to say has done its work.
+    Signal(Box<SignalRecord>),
+}
+
+/// What came back for something the brain asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reply {
+    /// The id the brain gave it.
+    pub id: String,
+    /// Whether it came to something: answered, or done.
+    pub ok: bool,
+    /// Who handed the answer over: what was asked of a capability comes through the agent's own hands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<AgentId>,
+    /// The answer, the summary, or why there is none.
+    pub text: String,
+    /// What came with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+    /// The task that was delegated, as its doer knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+}
+
+/// What a brain reports while it thinks. `help`, `delegate` and `question` are taken up when the turn ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "type")]
+pub enum Progress {
+    /// How far it is.
+    Status {
+        /// For people.
+        message: String,
+    },
+    /// A result, or a piece of one.
+    #[serde(rename_all = "camelCase")]
+    Artifact {
+        /// The piece.
+        artifact: Artifact,
+        /// Whether it joins the artifact of the same id.
+        #[serde(default)]
+        append: bool,
+        /// Whether no piece follows.
+        #[serde(default)]
+        last_chunk: bool,
+    },
+    /// Something everyone may hear.
+    #[serde(rename_all = "camelCase")]
+    Signal {
+        /// The signal's type.
+        signal: SignalType,
+        /// What it is about.
+        #[serde(default)]
+        subject: Option<String>,
+        /// The capability it speaks to.
+        #[serde(default)]
+        capability: Option<Capability>,
+        /// Where the content lies.
+        #[serde(default)]
+        refs: Map<String, Value>,
+    },
+    /// A question to whoever has a capability. The answer comes with the next turn.
+    #[serde(rename_all = "camelCase")]
+    Help {
+        /// The brain's name for it.
+        id: String,
+        /// Whose view is wanted.
+        capability: Capability,
+        /// What is asked.
+        question: String,
+        /// Ids of artifacts produced so far, or given with the task, that it is about.
+        #[serde(default)]
+        artifacts: Vec<String>,
+    },
+    /// A task for somebody else: `capability:<name>`, or one agent. The result comes with the next turn.
+    #[serde(rename_all = "camelCase")]
+    Delegate {
+        /// The brain's name for it.
+        id: String,
+        /// Who.
+        to: Address,
+        /// By which of an agent's capabilities, where one agent is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capability: Option<Capability>,
+        /// What to do, in words.
+        description: String,
+        /// What to do it with.
+        #[serde(default)]
+        input: Option<Value>,
+        /// Ids of artifacts that go with it.
+        #[serde(default)]
+        artifacts: Vec<String>,
+    },
+    /// A question to the task's owner. The answer comes with the next turn.
+    #[serde(rename_all = "camelCase")]
+    Question {
+        /// The brain's name for it.
+        id: String,
+        /// What is asked.
+        text: String,
+        /// Whether it is a credential that is asked for. It never comes back as text: the owner says when it is there.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        auth: bool,
+    },
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "end")]
+pub enum TurnEnd {
+    /// The work is done. Without an artifact or a message there is no result, and that is a failure.
+    Done {
+        /// A summary, or for help: the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    /// It can't be done.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// It will not be done: the agent does not take it.
+    Rejected {
+        /// Why.
+        reason: String,
+    },
+    /// There is an answer, and nothing that would need a task. Where somebody waits for a task, it is done with this as
+    /// its summary.
+    Message {
+        /// The answer.
+        text: String,
+    },
+    /// It waits for what it asked.
+    Waiting,
+}

@@ -1,0 +1,472 @@
+#!/usr/bin/env python3
+"""Measures a release build of `mesh`: tests/figures.py [MESH] [--only ROW …] [--quick] [--json].
+
+MESH is a program, `target/release/mesh` if not given. Only its command line and its HTTP are used, so that the same
+script measures every version. Everything is on loopback, bounded in count and time, in a scratch directory below --dir
+that is removed, and in processes that are ended by their ids. Wall-clock figures are worth something on a quiet machine
+only: the load average before the run is printed with them. Processor times and bytes depend much less on it.
+"""
+
+import argparse
+import collections
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import platform
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TICK = os.sysconf("SC_CLK_TCK")
+BIDDERS = 10
+MANAGER, HOLDER = "manager-01", "holder-01"
+CHUNKS, CHUNK_BYTES = 5_000, 1_024
+# How long a start, a stop and one answer may take, seconds.
+START, STOP, ANSWER = 60, 60, 60
+
+
+class Process:
+    """One `mesh` process and what the kernel counts for it."""
+
+    def __init__(self, options, data, *arguments):
+        self.data = data
+        data.mkdir(parents=True, exist_ok=True)
+        (data / "run.json").unlink(missing_ok=True)
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("MESH_", "OTEL_"))}
+        command = [options.mesh, *arguments, "--port", "0", "--data", data, "--join", options.scratch / "join"]
+        self.log = data.parent / f"{data.name}.log"
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=env | {"HOME": str(options.scratch)},
+            )
+        self.pid = self.process.pid
+        running.append(self)
+        self.described = self._described()
+
+    def _described(self):
+        deadline = time.monotonic() + START
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                return json.loads((self.data / "run.json").read_text())
+            except (FileNotFoundError, json.JSONDecodeError):
+                time.sleep(0.002)
+        sys.exit(f"mesh did not start: {self.log.read_text()[-2000:]}")
+
+    def address(self, agent=None):
+        url = self.described["agents"][agent] if agent else self.described["url"]
+        host, port = url.removeprefix("http://").rsplit(":", 1)
+        return host, int(port)
+
+    def processor(self):
+        """Seconds of processor time so far, all threads; children are not in it."""
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def written(self):
+        """Bytes that it caused to be written to the disk so far."""
+        return self._number("io", "write_bytes")
+
+    def resident(self):
+        return self._number("status", "VmRSS") * 1024
+
+    def _number(self, file, name):
+        for line in pathlib.Path(f"/proc/{self.pid}/{file}").read_text().splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split()[1])
+        raise KeyError(name)
+
+    def stop(self):
+        """Ends it, and returns when its store is closed."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        running.remove(self)
+
+
+running = []
+
+
+class Connection:
+    """As much of HTTP/1.1 as is needed, at as little of the processor as Python can."""
+
+    def __init__(self, address):
+        self.host = f"{address[0]}:{address[1]}"
+        self.socket = socket.create_connection(address, timeout=ANSWER)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def call(self, method, path, body=None, headers=""):
+        text = b"" if body is None else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\nhost: {self.host}\r\n{headers}"
+        if body is not None:
+            head += f"content-type: application/json\r\ncontent-length: {len(text)}\r\n"
+        self.socket.sendall(head.encode() + b"\r\n" + text)
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += self._more()
+        head, received = received.split(b"\r\n\r\n", 1)
+        fields = head.lower().split(b"\r\n")
+        parts = [received]
+        size = len(received)
+        length = next(int(line[15:]) for line in fields if line.startswith(b"content-length:"))
+        while size < length:
+            parts.append(self._more())
+            size += len(parts[-1])
+        pause = next((float(line[12:]) for line in fields if line.startswith(b"retry-after:")), 0.1)
+        return int(fields[0][9:12]), b"".join(parts), pause
+
+    def _more(self):
+        chunk = self.socket.recv(1 << 16)
+        if not chunk:
+            raise ConnectionError("the connection was closed before the answer's end")
+        return chunk
+
+
+@dataclasses.dataclass
+class Load:
+    """What came of many calls."""
+
+    elapsed: float
+    seconds: list
+    refusals: collections.Counter
+    failures: collections.Counter
+
+    @property
+    def done(self):
+        return len(self.seconds)
+
+    @property
+    def rate(self):
+        return self.done / self.elapsed
+
+    def quantile(self, share):
+        return sorted(self.seconds)[min(self.done - 1, int(self.done * share))] * 1e3
+
+    def says(self):
+        refused = ", ".join(f"{count} × {status}" for status, count in sorted(self.refusals.items()))
+        failed = ", ".join(f"{count} × {why}" for why, count in sorted(self.failures.items()))
+        return f"refused: {refused or 'none'}" + (f"; FAILED: {failed}" if failed else "")
+
+
+def load(address, count, connections, limit, request, expected=b""):
+    """Calls `request(number)` for numbers below `count`, at most for `limit` seconds. What is refused by 429 or 503 is
+    counted, and called again after the pause the answer asks for; it is one call, from its first attempt on."""
+    numbers = iter(range(count))
+    lock = threading.Lock()
+    result = Load(0, [], collections.Counter(), collections.Counter())
+    begin = time.monotonic()
+
+    def caller():
+        connection = Connection(address)
+        seconds, refusals, failures = [], collections.Counter(), collections.Counter()
+        while time.monotonic() < begin + limit:
+            with lock:
+                number = next(numbers, None)
+            if number is None:
+                break
+            arguments = request(number)
+            started = time.monotonic()
+            while True:
+                status, body, pause = connection.call(*arguments)
+                if status not in (429, 503) or time.monotonic() > begin + limit:
+                    break
+                refusals[status] += 1
+                time.sleep(min(pause, 1))
+            if status == 200 and expected in body:
+                seconds.append(time.monotonic() - started)
+            else:
+                failures[f"{status} {body[:200]!r}" if status != 200 else "200, unexpected"] += 1
+        with lock:
+            result.seconds += seconds
+            result.refusals += refusals
+            result.failures += failures
+
+    threads = [threading.Thread(target=caller, daemon=True) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(limit + ANSWER)
+    result.elapsed = time.monotonic() - begin
+    if not result.done:
+        sys.exit(f"no call was answered as it should be: {result.says()}")
+    return result
+
+
+def rpc(method, params):
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return "POST", "/a2a/rpc", body, "a2a-version: 1.0\r\n"
+
+
+def message(name):
+    message = {"messageId": name, "role": "ROLE_USER", "parts": [{"text": "Say back these few words."}]}
+    return rpc("SendMessage", {"message": message})
+
+
+def task(name, capability, to):
+    payload = {"taskId": name, "description": "Say back these few words.", "capability": capability}
+    body = {"messageId": f"m-{name}", "fromAgentId": "me", "toAgentId": to, "type": "task-request", "payload": payload}
+    return "POST", "/a2a/messages", body, "prefer: wait=30\r\n"
+
+
+def agent(name, brain="{ echo: {} }", skills=""):
+    return f"  - agent: {name}\n    skills: [{skills}]\n    bid: {{ maxParallel: 256 }}\n    brain: {brain}\n"
+
+
+def team(options, name, *agents):
+    path = options.scratch / f"{name}.yaml"
+    path.write_text("agents:\n" + "".join(agents))
+    return path
+
+
+def bidder(number):
+    return f"bidder-{number:02}"
+
+
+def size(data):
+    return sum(file.stat().st_size for file in data.rglob("*") if file.is_file())
+
+
+def counted(address, name):
+    """The sum of a counter of `/metrics` over its labels named `rate_limited`, `overloaded`, or without any."""
+    text = Connection(address).call("GET", "/metrics")[1].decode()
+    return sum(
+        float(line.rsplit(" ", 1)[1])
+        for line in text.splitlines()
+        if line.startswith(name + " ") or line.startswith(name + "{") and ("rate_limited" in line or "overloaded" in line)
+    )
+
+
+def awarded(options, manager, processes, count, connections):
+    """Awards `count` tasks; returns the load, and the processor seconds of `processes` meanwhile."""
+    address = manager.address(MANAGER)
+    warm_up(address)
+    before = sum(process.processor() for process in processes)
+    result = load(
+        address, count, connections, options.limit, lambda n: task(f"t-{n}", "work", MANAGER), b"TASK_STATE_COMPLETED"
+    )
+    return result, sum(process.processor() for process in processes) - before
+
+
+def warm_up(address):
+    """Awards tasks until all bidders bid for one: until the manager knows them."""
+    deadline = time.monotonic() + START
+    number, heard = 0, counted(address, "mesh_auction_bids_heard_total")
+    while time.monotonic() < deadline:
+        Connection(address).call(*task(f"warm-{number}", "work", MANAGER))
+        number, before, heard = number + 1, heard, counted(address, "mesh_auction_bids_heard_total")
+        if heard - before == BIDDERS:
+            return
+    sys.exit(f"not all {BIDDERS} bidders bid")
+
+
+def one_process(options):
+    data = options.scratch / "one"
+    agents = [agent(bidder(number), skills="work") for number in range(1, BIDDERS + 1)]
+    node = Process(options, data, "up", team(options, "one", agent(MANAGER), *agents))
+    before = size(data)
+    result, seconds = awarded(options, node, [node], options.count(3_000), 64)
+    node.stop()
+    tasks = f"{result.done} tasks, 64 connections; {result.says()}"
+    yield "contract net, ten bidders, one process", result.rate, "tasks/s", tasks
+    yield "  p50", result.quantile(0.5), "ms", ""
+    yield "  p99", result.quantile(0.99), "ms", ""
+    yield "  processor", seconds / result.done * 1e3, "ms/task", ""
+    yield "  on disk", (size(data) - before) / result.done, "B/task", "growth of the data directory, after a clean stop"
+
+
+def many_processes(options):
+    data = options.scratch / "many"
+    board = Process(options, data / "blackboard", "blackboard")
+    registry = Process(options, data / "registry", "registry", "--board", board.described["url"])
+    known = "--registry", registry.described["url"], "--board", board.described["url"]
+    manager = Process(options, data / MANAGER, "node", team(options, MANAGER, agent(MANAGER)), *known)
+    names = [bidder(number) for number in range(1, BIDDERS + 1)]
+    bidders = [
+        Process(options, data / name, "node", team(options, name, agent(name, skills="work")), *known) for name in names
+    ]
+    processes = [board, registry, manager, *bidders]
+    result, seconds = awarded(options, manager, processes, options.count(2_000), 64)
+    addresses = [manager.address(MANAGER)] + [node.address(name) for node, name in zip(bidders, names)]
+    between = sum(counted(address, "mesh_http_refused_total") for address in addresses)
+    for process in reversed(processes):
+        process.stop()
+    tasks = f"{result.done} tasks, 64 connections; the client {result.says()}; 429/503 between nodes: {between:.0f}"
+    yield "the same, thirteen processes", result.rate, "tasks/s", tasks
+    yield "  p50", result.quantile(0.5), "ms", ""
+    yield "  p99", result.quantile(0.99), "ms", ""
+    yield "  processor", seconds / result.done * 1e3, "ms/task", "all thirteen"
+
+
+def a2a(options):
+    node = Process(options, options.scratch / "a2a", "up", team(options, "a2a", agent(HOLDER)))
+    address = node.address(HOLDER)
+    load(address, 200, 8, options.limit, lambda n: message(f"warm-{n}"), b'"result"')
+    known = json.loads(Connection(address).call(*message("known"))[1])["result"]["task"]["id"]
+    for what, request in (
+        ("A2A SendMessage", lambda n: message(f"m-{n}")),
+        ("A2A GetTask", lambda n: rpc("GetTask", {"id": known})),
+    ):
+        before = node.processor()
+        result = load(address, options.count(10_000), 32, options.limit, request, b'"result"')
+        seconds = node.processor() - before
+        yield what, result.rate, "requests/s", f"{result.done} requests, 32 connections; {result.says()}"
+        yield "  p50", result.quantile(0.5), "ms", ""
+        yield "  p99", result.quantile(0.99), "ms", ""
+        yield "  processor", seconds / result.done * 1e6, "µs/request", ""
+    node.stop()
+
+
+def chunks(options):
+    count = options.count(CHUNKS)
+    script = options.scratch / "chunks.py"
+    script.write_text(
+        "import json, sys\nsys.stdin.readline()\n"
+        f"for number in range({count}):\n"
+        '    line = {"type": "artifact", "name": "log", "text": f"{number:08}" + "x" * %d, "append": number > 0}\n'
+        "    print(json.dumps(line))\n"
+        'print(\'{"type":"done"}\')\n' % (CHUNK_BYTES - 8)
+    )
+    brain = f"{{ exec: [{json.dumps(sys.executable)}, {json.dumps(str(script))}] }}"
+    node = Process(options, options.scratch / "chunks", "up", team(options, "chunks", agent(HOLDER, brain)))
+    address = node.address(HOLDER)
+    load(address, 1, 1, options.limit, lambda _: ("GET", "/healthz"))
+    written, seconds, begin = node.written(), node.processor(), time.monotonic()
+    parameters = message("chunks")[2]["params"] | {"configuration": {"returnImmediately": True}}
+    name = json.loads(Connection(address).call(*rpc("SendMessage", parameters))[1])["result"]["task"]["id"]
+    state = None
+    while state not in ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED") and time.monotonic() < begin + options.limit:
+        time.sleep(0.05)
+        answer = Connection(address).call(*rpc("GetTask", {"id": name, "historyLength": 0}))[1]
+        got = json.loads(answer)["result"]
+        state = got["status"]["state"]
+    text = sum(len(part.get("text", "")) for artifact in got.get("artifacts", []) for part in artifact["parts"])
+    elapsed = time.monotonic() - begin
+    written, seconds = node.written() - written, node.processor() - seconds
+    node.stop()
+    complete = "all of it kept" if text == count * CHUNK_BYTES else f"{text:,} of {count * CHUNK_BYTES:,} bytes kept"
+    said = got["status"].get("message", {}).get("parts", [{}])[0].get("text", "")[:80]
+    yield f"one task, {count:,} chunks of 1 KiB: written", written / 1e6, "MB", f"{state}, {complete}: {said!r}"
+    yield "  per byte of the artifact", written / (count * CHUNK_BYTES), "×", ""
+    yield "  processor", seconds, "s", "the looks at it every 50 ms included"
+    yield "  elapsed", elapsed, "s", ""
+
+
+def lists(options):
+    count = options.count(50_000)
+    data, file = options.scratch / "lists", team(options, "lists", agent(HOLDER))
+    node = Process(options, data, "up", file)
+    made = load(node.address(HOLDER), count, 32, options.limit * 5, lambda n: message(f"m-{n}"), b'"result"').done
+    node.stop()
+    begin = time.monotonic()
+    node = Process(options, data, "up", file)
+    started = time.monotonic() - begin
+    address = node.address(HOLDER)
+    for what, arguments in (
+        ("A2A ListTasks (pageSize 50)", rpc("ListTasks", {"pageSize": 50})),
+        ("GET /a2a/tasks", ("GET", "/a2a/tasks")),
+    ):
+        seconds, bodies = [], []
+        for _ in range(11):
+            begin = time.monotonic()
+            status, body, _ = Connection(address).call(*arguments)
+            seconds.append((time.monotonic() - begin) * 1e3)
+            if status != 200 or b'"tasks"' not in body:
+                sys.exit(f"{what} answered {status}: {body[:500]!r}")
+            bodies.append(len(body))
+        yield f"{what}, {made:,} tasks: first", seconds[0], "ms", "after a start" if what.startswith("A2A") else ""
+        yield "  later", statistics.median(seconds[1:]), "ms", f"median of {len(seconds) - 1}; {bodies[-1]:,} bytes"
+    yield f"start with {made:,} tasks", started * 1e3, "ms", "until the addresses are written down"
+    yield "  resident", node.resident() / 2**20, "MiB", "after the lists"
+    node.stop()
+    yield "  on disk", size(data) / made, "B/task", "one echo task each, after a clean stop"
+
+
+def memory(options):
+    begin = time.monotonic()
+    node = Process(options, options.scratch / "memory", "up")
+    Connection(node.address()).call("GET", "/healthz")
+    yield "`mesh up`: start to first answer", (time.monotonic() - begin) * 1e3, "ms", "the demo team, fresh data"
+    time.sleep(3)
+    yield "`mesh up` at rest: resident", node.resident() / 2**20, "MiB", "3 s after its start"
+    node.stop()
+
+
+ROWS = {
+    "one-process": one_process,
+    "processes": many_processes,
+    "a2a": a2a,
+    "chunks": chunks,
+    "lists": lists,
+    "memory": memory,
+}
+
+
+def machine():
+    name = next(
+        (line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown"
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} × {name}, {memory:.0f} GiB, {platform.system()} {platform.release()}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mesh", nargs="?", default=ROOT / "target/release/mesh", type=pathlib.Path)
+    parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--quick", action="store_true", help="a tenth of every count")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    parser.add_argument("--dir", help="where the scratch directory is made: on the disk to be measured")
+    parser.add_argument("--limit", type=float, default=60, help="seconds after which a load ends early (60)")
+    options = parser.parse_args()
+    options.mesh = options.mesh.resolve()
+    if not options.mesh.is_file():
+        parser.error(f"{options.mesh} is not there: cargo build --release, or name another program")
+    options.count = lambda count: count // 10 if options.quick else count
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    figures, busy = [], os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(prefix="mesh-figures-", dir=options.dir) as scratch:
+        options.scratch = pathlib.Path(scratch)
+        try:
+            for row in options.only:
+                for what, value, unit, detail in ROWS[row](options):
+                    figures.append({"row": row, "what": what, "value": value, "unit": unit, "detail": detail})
+                    print(f"{what}: {value:.4g} {unit}", file=sys.stderr)
+        finally:
+            for process in list(running):
+                process.process.kill()
+                process.process.wait()
+    about = {
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "loadBefore": busy,
+        "quick": options.quick,
+        "figures": figures,
+    }
+    if options.json:
+        print(json.dumps(about, indent=1, ensure_ascii=False))
+        return
+    print(f"{about['machine']}; {about['date']}; load average before the run {busy:.1f}" + ("; --quick" * options.quick))
+    print("\n| row | figure | value | unit | detail |\n| --- | --- | ---: | --- | --- |")
+    for line in figures:
+        value = f"{line['value']:,.0f}" if line["value"] >= 100 else f"{line['value']:.2f}"
+        what = line["what"].replace("  ", "… ", 1) if line["what"].startswith("  ") else line["what"]
+        print(f"| {line['row']} | {what} | {value} | {line['unit']} | {line['detail']} |")
+
+
+if __name__ == "__main__":
+    main()

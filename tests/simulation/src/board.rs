@@ -1,0 +1,222 @@
+//! The board: its pure rules over a store in memory, and the leases that its actor keeps.
+
+use crate::random::Hash;
+use blackboard::{
+    access,
+    board::BoardConfig,
+    claim_writes::{self, Ending},
+    claims::{self, Lease, Standing, Stands},
+    signals,
+};
+use engine::ClaimRequest;
+use protocol::{
+    ids::{AgentId, EffectId, TaskId},
+    patterns::EventKind,
+    principal::Principal,
+    problem::{Problem, Reason},
+    signal::{Selector, Signal, SignalRecord},
+    time::{NodeTime, WallTime},
+};
+use std::{collections::BTreeMap, time::Duration};
+use store_types::{Batch, Error, MemoryState, Revision, Snapshot};
+
+#[derive(Debug)]
+pub(crate) struct Board {
+    store: MemoryState,
+    leases: BTreeMap<TaskId, Lease>,
+    config: BoardConfig,
+    /// The newest effect of each conversation that is on the board.
+    newest: BTreeMap<String, (u64, u32)>,
+    pub hash: Hash,
+    /// What broke an order.
+    pub broken: Vec<String>,
+}
+
+impl Board {
+    pub(crate) fn new() -> Self {
+        Self {
+            store: MemoryState::default(),
+            leases: BTreeMap::new(),
+            config: BoardConfig::default(),
+            newest: BTreeMap::new(),
+            hash: Hash::default(),
+            broken: Vec::new(),
+        }
+    }
+
+    /// A restart: every claim that is held starts its lease afresh.
+    pub(crate) fn restart(&mut self, now: NodeTime) {
+        self.leases.clear();
+        for (task, stands) in self.held() {
+            let until = now + stands.remaining(None, now) + self.config.grace();
+            self.leases.insert(task, Lease { epoch: stands.revision, until });
+        }
+    }
+
+    /// The claims that are held.
+    pub(crate) fn held(&self) -> Vec<(TaskId, Stands)> {
+        let all = self.store.page(&claim_writes::all(), 0, usize::MAX);
+        let held = all.iter().filter_map(|record| {
+            let task = TaskId::parse(&record.key.tokens().pop()?).ok()?;
+            let stands = Stands::of(record).filter(|stands| stands.row.state == Standing::Held)?;
+            Some((task, stands))
+        });
+        held.collect()
+    }
+
+    fn commit(&mut self, batch: Batch) -> Result<Vec<Revision>, Error> {
+        let written = self.store.commit(batch)?;
+        for record in written.iter().filter_map(|(_, record)| record.as_ref()) {
+            self.hash.add(&record.revision.to_le_bytes());
+            self.hash.add(record.key.as_str().as_bytes());
+            self.hash.add(&record.value);
+        }
+        Ok(written.into_iter().map(|(revision, _)| revision).collect())
+    }
+
+    pub(crate) fn publish(
+        &mut self,
+        by: &Principal,
+        signal: &Signal,
+        wall: WallTime,
+    ) -> Result<Revision, Problem> {
+        access::may_publish(by, signal, |_| true)?;
+        let writing = signals::writing(by, signal, wall, self.config.max_signal_bytes)?;
+        match self.commit(writing.batch) {
+            Ok(revisions) => {
+                self.check_order(signal);
+                revisions.last().copied().ok_or_else(|| Problem::new(Reason::Internal, "nothing was written"))
+            }
+            Err(Error::Conflict { .. }) => {
+                let first = signals::first(&self.store, &writing.seen, writing.log, writing.digest)?;
+                first.ok_or_else(|| Problem::new(Reason::Overloaded, "the board forgot this signal just now"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Signals of one conversation come in the order of its steps.
+    fn check_order(&mut self, signal: &Signal) {
+        let Some(id) = EffectId::parse(&signal.id) else { return };
+        let place = (id.step, id.index);
+        let newest = self.newest.entry(format!("{}/{}", id.agent, id.conversation)).or_default();
+        if place <= *newest {
+            self.broken.push(format!(
+                "signals out of order: {} of {} in conversation {} is on the board after {newest:?}",
+                signal.id, id.agent, id.conversation
+            ));
+        }
+        *newest = (*newest).max(place);
+    }
+
+    /// What the board says of a request about a claim, in the words of an agent's events.
+    pub(crate) fn claim(
+        &mut self,
+        me: &AgentId,
+        task: &TaskId,
+        request: ClaimRequest,
+        now: (NodeTime, WallTime),
+    ) -> Result<EventKind, Problem> {
+        let by = Principal::Agent(me.clone());
+        match request {
+            ClaimRequest::Take { lease } => match self.take(&by, task, me, lease, now) {
+                Ok(claim) => Ok(EventKind::Claimed { holder: me.clone(), epoch: claim }),
+                Err(problem) if problem.reason == Reason::AlreadyClaimed => {
+                    let stands = claim_writes::stands(&self.store, task)?;
+                    let own = stands
+                        .as_ref()
+                        .filter(|stands| stands.row.state == Standing::Held && stands.row.holder == *me);
+                    Ok(match own {
+                        Some(own) => EventKind::Claimed { holder: me.clone(), epoch: own.epoch() },
+                        None => EventKind::ClaimLost { holder: stands.map(|stands| stands.row.holder) },
+                    })
+                }
+                Err(problem) => Err(problem),
+            },
+            ClaimRequest::Renew(epoch) => {
+                let stands = claim_writes::stands(&self.store, task)?;
+                let lease = claims::renew(stands.as_ref(), &by, epoch)?;
+                self.leases.insert(task.clone(), Lease { epoch, until: now.0 + lease + self.config.grace() });
+                Ok(EventKind::Claimed { holder: me.clone(), epoch })
+            }
+            ClaimRequest::Release(epoch) => self.end(&by, task, epoch, Standing::Released, now.1),
+            ClaimRequest::Close { epoch, is_done } => {
+                let standing = if is_done { Standing::Completed } else { Standing::Failed };
+                self.end(&by, task, epoch, standing, now.1)
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        by: &Principal,
+        task: &TaskId,
+        holder: &AgentId,
+        wanted: Duration,
+        now: (NodeTime, WallTime),
+    ) -> Result<Revision, Problem> {
+        let lease = self.leases.get(task).copied();
+        let decided = claim_writes::decide_take(&self.store, by, task, holder, wanted, lease, now)?;
+        let revisions = self.commit(decided.batch(task)?)?;
+        let epoch = revisions.first().copied().unwrap_or_default();
+        let until = now.0 + wanted + self.config.grace();
+        self.leases.insert(task.clone(), Lease { epoch, until });
+        Ok(epoch)
+    }
+
+    fn end(
+        &mut self,
+        by: &Principal,
+        task: &TaskId,
+        epoch: Revision,
+        standing: Standing,
+        wall: WallTime,
+    ) -> Result<EventKind, Problem> {
+        if let Ending::Write(decided) =
+            claim_writes::decide_end(&self.store, by, task, epoch, standing, wall)?
+        {
+            self.commit(decided.batch(task)?)?;
+        }
+        if self.leases.get(task).is_some_and(|lease| lease.epoch == epoch) {
+            self.leases.remove(task);
+        }
+        Ok(EventKind::ClaimEnded { epoch })
+    }
+
+    /// Frees the claims whose lease has run out.
+    pub(crate) fn expire(&mut self, now: NodeTime, wall: WallTime) {
+        let due: Vec<_> = self.leases.iter().filter(|(_, lease)| lease.until <= now).collect();
+        let due: Vec<_> = due.into_iter().map(|(task, lease)| (task.clone(), *lease)).collect();
+        for (task, lease) in due {
+            if let Ok(Some(decided)) = claim_writes::decide_expire(&self.store, &task, lease, now, wall)
+                && let Ok(batch) = decided.batch(&task)
+            {
+                let written = self.commit(batch);
+                debug_assert!(written.is_ok(), "nobody else writes");
+            }
+            self.leases.remove(&task);
+        }
+    }
+
+    /// The next signal after `cursor` that `selector` wants.
+    pub(crate) fn next(&self, selector: &Selector, mut cursor: Revision) -> Option<SignalRecord> {
+        loop {
+            let page = self.store.page(&signals::everything(), cursor, 64);
+            let last = page.last()?.revision;
+            let wanted = |posted: &SignalRecord| selector.admits(&posted.signal);
+            if let Some(next) = page.iter().filter_map(signals::posted).find(wanted) {
+                return Some(next);
+            }
+            cursor = last;
+        }
+    }
+
+    pub(crate) fn head(&self) -> Revision {
+        self.store.head()
+    }
+
+    /// Every signal, oldest first.
+    pub(crate) fn all(&self) -> Vec<SignalRecord> {
+        self.store.page(&signals::everything(), 0, usize::MAX).iter().filter_map(signals::posted).collect()
+    }
+}

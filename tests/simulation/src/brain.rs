@@ -1,0 +1,110 @@
+//! Scripted brains: what a turn says follows from the seed and from what it is asked.
+
+use crate::random::{Hash, Random};
+use protocol::{
+    artifact::Artifact,
+    ids::{Address, AgentId, Capability},
+    patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
+};
+
+/// What a brain does at a time after its turn began.
+#[derive(Debug, Clone)]
+pub(crate) enum Act {
+    Report(Vec<Progress>),
+    End(Result<TurnEnd, String>),
+}
+
+/// What a turn does, with the pause before each act; nothing more after the last: it hangs.
+pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, slow: bool) -> Vec<(u64, Act)> {
+    let (about, is_task) = match &prompt.about {
+        TurnSubject::Task { task_id, .. } => (task_id.to_string(), true),
+        TurnSubject::Help { question, .. } => (question.clone(), false),
+        TurnSubject::Signal(posted) => (posted.signal.id.clone(), false),
+    };
+    let mut random = Random::new(seed ^ Hash::of(&[me.as_str(), &about, &prompt.turn.to_string()]));
+    let pause = |random: &mut Random| random.between(1, if slow { 9_000 } else { 900 });
+    let done = |message: &str| Act::End(Ok(TurnEnd::Done { message: Some(message.to_owned()) }));
+    let artifact = |name: &str, text: String, append, last_chunk| Progress::Artifact {
+        artifact: Artifact::text(name, "text/plain", text),
+        append,
+        last_chunk,
+    };
+    let first = pause(&mut random);
+    let dice = random.below(100);
+    if !is_task {
+        let is_signal = matches!(prompt.about, TurnSubject::Signal(_));
+        return match dice {
+            0..70 => vec![(first, done(&format!("{me} says: it depends")))],
+            70..80 if is_signal => {
+                let help = Progress::Help {
+                    id: "h".into(),
+                    capability: capability("advise"),
+                    question: format!("what of {about}?"),
+                    artifacts: Vec::new(),
+                };
+                vec![(first, Act::Report(vec![help])), (first, Act::End(Ok(TurnEnd::Waiting)))]
+            }
+            70..85 => vec![(first, Act::End(Ok(TurnEnd::Failed { reason: "no idea".into() })))],
+            85..95 => vec![(first, Act::End(Err("the brain died".into())))],
+            _ => Vec::new(),
+        };
+    }
+    // Later turns come to an end more often.
+    let dice = if prompt.turn > 1 { dice % 65 } else { dice };
+    let large = "the result, at length. ".repeat(usize::try_from(random.below(120)).unwrap_or(0));
+    match dice {
+        0..30 => vec![
+            (first, Act::Report(vec![artifact("result", format!("{me}: {large}"), false, true)])),
+            (pause(&mut random), done("done")),
+        ],
+        30..45 => {
+            let chunks = random.between(2, 6);
+            let mut acts = vec![(first, Act::Report(vec![Progress::Status { message: "begun".into() }]))];
+            for chunk in 0..chunks {
+                let piece = artifact("stream", format!("[{chunk}]"), chunk > 0, chunk + 1 == chunks);
+                acts.push((pause(&mut random) / 4 + 1, Act::Report(vec![piece])));
+            }
+            acts.push((1, done("streamed")));
+            acts
+        }
+        45..52 => vec![(first, Act::End(Ok(TurnEnd::Failed { reason: "it can't be done".into() })))],
+        52..58 => vec![(first, Act::End(Ok(TurnEnd::Rejected { reason: "not for me".into() })))],
+        58..62 => vec![(first, Act::End(Err("the brain died".into())))],
+        62..65 => Vec::new(),
+        65..75 => {
+            let help = Progress::Help {
+                id: "h".into(),
+                capability: capability("advise"),
+                question: format!("how is {about} done?"),
+                artifacts: Vec::new(),
+            };
+            vec![(first, Act::Report(vec![help])), (1, Act::End(Ok(TurnEnd::Waiting)))]
+        }
+        75..90 => {
+            let wanted = ["build", "test", "review", "chore"];
+            let count = random.between(1, 2);
+            let delegate = |random: &mut Random, n: u64| {
+                let to = capability(random.pick(&wanted).copied().unwrap_or("build"));
+                Progress::Delegate {
+                    id: format!("d{n}"),
+                    to: Address::Capability(to),
+                    capability: None,
+                    description: format!("part {n} of {about}"),
+                    input: None,
+                    artifacts: Vec::new(),
+                }
+            };
+            let asks = (0..count).map(|n| delegate(&mut random, n)).collect();
+            vec![(first, Act::Report(asks)), (1, Act::End(Ok(TurnEnd::Waiting)))]
+        }
+        90..96 => {
+            let ask = Progress::Question { id: "q".into(), text: "which one?".into(), auth: false };
+            vec![(first, Act::Report(vec![ask])), (1, Act::End(Ok(TurnEnd::Waiting)))]
+        }
+        _ => vec![(first, Act::Report(vec![Progress::Status { message: "begun, and then silent".into() }]))],
+    }
+}
+
+pub(crate) fn capability(name: &str) -> Capability {
+    Capability::parse(name).unwrap_or_else(|_| unreachable!("{name} is a capability"))
+}

@@ -1,0 +1,78 @@
+//! Many seeds, each a run of its own.
+
+use simulation::{Settings, Survives, run};
+use std::{env, ops::Range, thread};
+
+/// In the run without other faults, work is done by this commit.
+const CRASHES: u64 = 400;
+
+/// Which seeds to run: `SIM_SEEDS=from..to`, else the first five hundred.
+fn seeds() -> Range<u64> {
+    let text = env::var("SIM_SEEDS").unwrap_or_else(|_| "0..500".to_owned());
+    let parsed = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    parsed.unwrap_or_else(|| panic!("SIM_SEEDS is from..to, got {text:?}"))
+}
+
+#[test]
+fn every_seed_keeps_every_promise() {
+    if let Ok(seed) = env::var("SIM_SEED") {
+        let seed = seed.parse().expect("SIM_SEED is a number");
+        let report = run(Settings { is_traced: true, ..Settings::of(seed) });
+        println!("{report}");
+        assert!(report.failures.is_empty());
+        return;
+    }
+    let seeds = seeds();
+    let workers = thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let work = |worker: u64| {
+        let own = seeds.clone().filter(move |seed| seed % workers == worker);
+        own.map(|seed| run(Settings::of(seed))).collect::<Vec<_>>()
+    };
+    let reports: Vec<_> = thread::scope(|scope| {
+        let all: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+        all.into_iter().flat_map(|worker| worker.join().expect("a worker")).collect()
+    });
+    let sum = |of: fn(&simulation::Report) -> u64| reports.iter().map(of).sum::<u64>();
+    let (inputs, steps) = (sum(|report| report.inputs), sum(|report| report.steps));
+    let (crashes, tasks) = (sum(|report| report.crashes), sum(|report| report.tasks));
+    let hash = reports.iter().fold(0, |hash, report| hash ^ report.hash);
+    println!(
+        "{} seeds, hash {hash:016x}: {inputs} inputs, {steps} steps, {crashes} crashes, {tasks} tasks",
+        reports.len()
+    );
+    let failed: Vec<_> = reports.iter().filter(|report| !report.failures.is_empty()).collect();
+    for report in failed.iter().take(3) {
+        println!("{report}");
+    }
+    let names: Vec<_> = failed.iter().map(|report| report.seed.to_string()).collect();
+    assert!(failed.is_empty(), "{} seeds failed: {}", names.len(), names.join(", "));
+    assert!(steps > 100 * reports.len() as u64 && tasks > reports.len() as u64, "too little happens");
+}
+
+#[test]
+fn a_seed_reproduces_a_run_to_the_byte() {
+    for seed in 0..20 {
+        let (first, again) = (run(Settings::of(seed)), run(Settings::of(seed)));
+        assert_eq!(first, again);
+    }
+    assert_ne!(run(Settings::of(0)).hash, run(Settings::of(1)).hash);
+}
+
+#[test]
+fn every_commit_of_a_run_may_be_an_agents_last() {
+    let calm = |only_crash| run(Settings { only_crash: Some(only_crash), ..Settings::of(0) });
+    let commits = calm((0, Survives::Nothing)).commits;
+    assert!(commits > 100, "{commits} commits");
+    let mut failed = Vec::new();
+    for at in 1..=CRASHES.min(commits) {
+        for survives in [Survives::Nothing, Survives::Given] {
+            let report = calm((at, survives));
+            assert!(report.crashes <= 1);
+            if !report.failures.is_empty() {
+                println!("crash at commit {at}, {survives:?} survives: {report}");
+                failed.push((at, survives));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
