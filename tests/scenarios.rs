@@ -34,6 +34,7 @@ mod scenarios {
     mod readme;
     mod refusals;
     mod registry;
+    mod replay;
     mod replicas;
     mod restart;
     mod separate;

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![expect(unreachable_pub, reason = "`pub` says what a scenario may use")]
 
+pub mod audit;
 pub mod bidder;
 pub mod cluster;
 pub mod collector;
@@ -221,11 +222,14 @@ impl Process {
 }
 
 impl Drop for Process {
+    /// Kills it, and replays the journals it leaves: one that differs from its replay fails the test.
     fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.kill();
         if std::thread::panicking() {
-            eprintln!("--- log of mesh {:?}\n{}", self.args, self.log());
+            return eprintln!("--- log of mesh {:?}\n{}", self.args, self.log());
+        }
+        if let Err(error) = audit::replay_journals(&self.data, self.agents.keys()) {
+            panic!("{error}");
         }
     }
 }
