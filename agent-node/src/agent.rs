@@ -21,7 +21,7 @@ use crate::{
     telemetry::{Telemetry, cursor::SpanCursor},
 };
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
-use blackboard::store::{Error, Shared};
+use blackboard::store::{Error, SharedStore};
 use engine::{
     Ack, Agent, AgentConfig, AttemptId, CommitId, Input, Output, ReplyTo, TimerId, TurnKey, records::keys,
 };
@@ -51,7 +51,7 @@ pub struct AgentParts {
     /// Who thinks for it when a request needs several agents.
     pub coordinator: Arc<dyn Brain>,
     /// Its store, bound to its own prefix.
-    pub store: Shared,
+    pub store: SharedStore,
     /// The node's clocks.
     pub clock: Clock,
     /// What it sends through.

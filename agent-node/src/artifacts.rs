@@ -55,7 +55,7 @@ mod tests {
     #[tokio::test]
     async fn all_who_put_the_same_artifact_at_once_may_read_it() {
         let directory = tempfile::tempdir().unwrap();
-        let on_disk = embedded::open(directory.path(), embedded::Options::default()).unwrap();
+        let on_disk = embedded::open(directory.path(), embedded::StoreOptions::default()).unwrap();
         for store in [memory::new(), on_disk] {
             let me = AgentId::parse("a").unwrap();
             let who: Vec<_> =

@@ -47,10 +47,10 @@ use actix_web::{dev::ServerHandle, web};
 use anyhow::Context as _;
 use arbiters::Arbiters;
 use blackboard::{
-    board::{Board, BoardConfig, Clock as BoardClock},
+    board::{Board, BoardClock, BoardConfig},
     client::{Backoff, Blackboard},
-    store::{Shared, owned::Owned},
-    wire::{Wire, WireLimits},
+    http_client::{HttpClient, HttpClientLimits},
+    store::{SharedStore, owned_store::OwnedStore},
 };
 use late::Late;
 use presence::Presence;
@@ -127,16 +127,17 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let grpc = calls::listen(&setup)?;
     let agents: BTreeMap<_, _> = listeners.iter().map(|(id, _, address)| (id.clone(), *address)).collect();
 
-    let owned = |owner: &str| -> Shared { Arc::new(Owned::new(setup.store.clone(), owner)) };
+    let owned = |owner: &str| -> SharedStore { Arc::new(OwnedStore::new(setup.store.clone(), owner)) };
     let mut base = NodeTime::default();
     for seat in &setup.seats {
         let newest = engine::newest_time(owned(seat.id.as_str()).as_ref(), &seat.id);
         base = base.max(newest.with_context(|| format!("the journal of {} can't be read", seat.id))?);
     }
     let clock = Clock::from(base);
-    let wire = Wire::new(None, WireLimits::default()).map_err(|problem| anyhow::anyhow!(problem.message))?;
+    let wire = HttpClient::new(None, HttpClientLimits::default())
+        .map_err(|problem| anyhow::anyhow!(problem.message))?;
     let signed = |id: &AgentId, away: Reason| {
-        wire.signing_as(Signer::new(setup.secret.clone(), id.clone())).unreachable_is(away)
+        wire.signing_as(Signer::new(setup.secret.clone(), id.clone())).with_unreachable_reason(away)
     };
 
     let board_here = match setup.board {

@@ -6,7 +6,7 @@ pub(crate) mod retry_after;
 pub mod webhooks;
 
 use crate::{inbox::Locals, peers::Peers, telemetry::Telemetry};
-use blackboard::{client::Blackboard, wire::Wire};
+use blackboard::{client::Blackboard, http_client::HttpClient};
 use protocol::limits::Limits;
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ pub struct Transports {
     /// Everyone else.
     pub peers: Arc<Peers>,
     /// HTTP, signed as this agent.
-    pub wire: Wire,
+    pub wire: HttpClient,
     /// The blackboard.
     pub board: Blackboard,
     /// Everything beyond the mesh.

@@ -13,7 +13,7 @@ use crate::{
     registrar::{Beat, Deregister, Find, Keeper, Look, Register, RegistryActor, Suspect},
 };
 use actix::{Handler, Message, dev::ToEnvelope};
-use blackboard::wire::Wire;
+use blackboard::http_client::HttpClient;
 use protocol::{
     card::Card,
     ids::AgentId,
@@ -40,7 +40,7 @@ impl Registry {
     }
 
     /// The registry at `base` (`http://127.0.0.1:8000`). What an agent registers, `wire` has to sign as that agent.
-    pub fn remote(base: &str, wire: Wire) -> Self {
+    pub fn remote(base: &str, wire: HttpClient) -> Self {
         Self(Place::There(Remote::new(base, wire)))
     }
 

@@ -29,8 +29,8 @@ use actix::{
     WrapFuture,
 };
 use blackboard::{
-    store::{Error, Shared},
-    supervised::{Budget, Life, Supervised},
+    store::{Error, SharedStore},
+    supervisor::{RestartBudget, RestartGuard, Supervisor},
 };
 use desk::Desk;
 use outbox::Outbox;
@@ -53,23 +53,23 @@ pub struct RegistryActor {
     on_timer: bool,
     /// Whether expiries can be recorded.
     unrecorded: LogThrottle,
-    life: Life,
+    life: RestartGuard,
 }
 
 /// The registry of this process, started anew when it has panicked. Cheap to clone.
 #[derive(Clone)]
-pub struct Keeper(Arc<Supervised<Addr<RegistryActor>>>);
+pub struct Keeper(Arc<Supervisor<Addr<RegistryActor>>>);
 
 impl Keeper {
     /// Starts [`RegistryActor::open`]'s registry on this thread, and again after a panic.
     pub fn start(
         config: Config,
-        store: Shared,
+        store: SharedStore,
         board: Arc<dyn Publish>,
         clocks: Clocks,
     ) -> Result<Self, Problem> {
         let away = Reason::RegistryUnavailable;
-        let keeper = Supervised::start("the registry", away, Budget::default(), move |life| {
+        let keeper = Supervisor::start("the registry", away, RestartBudget::default(), move |life| {
             let actor = RegistryActor::open(config.clone(), store.clone(), board.clone(), clocks.clone())?;
             Ok(RegistryActor { life, ..actor }.run())
         })?;
@@ -89,7 +89,7 @@ impl Keeper {
 
 impl From<Addr<RegistryActor>> for Keeper {
     fn from(actor: Addr<RegistryActor>) -> Self {
-        Self(Supervised::as_it_is("the registry", Reason::RegistryUnavailable, actor))
+        Self(Supervisor::unsupervised("the registry", Reason::RegistryUnavailable, actor))
     }
 }
 
@@ -97,7 +97,7 @@ impl RegistryActor {
     /// The registry as `store` has it. Everybody who was registered gets a full lease from this moment.
     pub fn open(
         config: Config,
-        store: Shared,
+        store: SharedStore,
         board: Arc<dyn Publish>,
         clocks: Clocks,
     ) -> Result<Self, Error> {
@@ -124,7 +124,7 @@ impl RegistryActor {
             outbox: Some(outbox),
             on_timer: true,
             unrecorded: LogThrottle::default(),
-            life: Life::unwatched(),
+            life: RestartGuard::unsupervised(),
         })
     }
 
@@ -145,7 +145,7 @@ impl Actor for RegistryActor {
     type Context = Context<Self>;
 
     fn stopped(&mut self, _: &mut Self::Context) {
-        self.life.over();
+        self.life.mark_stopped();
     }
 
     fn started(&mut self, ctx: &mut Self::Context) {

@@ -1,7 +1,7 @@
 //! A peer played by the test: it is registered, signs what it says, keeps what it hears, and does only what it is told.
 
 use super::{Agent, Process, cluster::SECRET, eventually};
-use blackboard::wire::{Call, Wire, WireLimits};
+use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits};
 use bytes::Bytes;
 use protocol::{
     ids::AgentId,
@@ -26,7 +26,7 @@ pub struct Bidder {
     pub endpoint: String,
     pub incarnation: u64,
     registry: String,
-    wire: Wire,
+    wire: HttpClient,
     heard: Arc<Mutex<Vec<Value>>>,
     beats: Option<JoinHandle<()>>,
     listens: JoinHandle<()>,
@@ -44,9 +44,9 @@ fn bytes(value: &Value) -> Bytes {
 }
 
 /// Signs as `id` with `secret`.
-pub fn wire(id: &str, secret: &str) -> Wire {
+pub fn wire(id: &str, secret: &str) -> HttpClient {
     let signer = Signer::new(Secret::new(secret.as_bytes()).unwrap(), AgentId::parse(id).unwrap());
-    Wire::new(Some(signer), WireLimits::default()).unwrap()
+    HttpClient::new(Some(signer), HttpClientLimits::default()).unwrap()
 }
 
 /// The secret that agents at this registry sign with.
@@ -56,30 +56,40 @@ pub fn secret_of(registrar: &Process) -> String {
 }
 
 /// Registers a card at `registry`; its incarnation, or why not.
-pub async fn register(registry: &str, wire: &Wire, card: &Value, instance: &str) -> Result<u64, Problem> {
+pub async fn register(
+    registry: &str,
+    wire: &HttpClient,
+    card: &Value,
+    instance: &str,
+) -> Result<u64, Problem> {
     let url = format!("{registry}/registry/agents");
     let application = json!({ "card": card, "instance": instance });
-    let answer: Value = wire.json(Call::post(&url, "registry", bytes(&application))).await?;
+    let answer: Value = wire.json(ClientRequest::post(&url, "registry", bytes(&application))).await?;
     Ok(answer["incarnation"].as_u64().unwrap())
 }
 
 /// One heartbeat.
 pub async fn beat(
     registry: &str,
-    wire: &Wire,
+    wire: &HttpClient,
     id: &str,
     incarnation: u64,
     running: u32,
 ) -> Result<(), Problem> {
     let url = format!("{registry}/registry/agents/{id}/heartbeat");
     let heartbeat = json!({ "incarnation": incarnation, "running": running });
-    wire.bytes(Call::new(Method::PUT, &url, "registry").body(bytes(&heartbeat))).await.map(|_| ())
+    wire.bytes(ClientRequest::new(Method::PUT, &url, "registry").body(bytes(&heartbeat))).await.map(|_| ())
 }
 
 /// Says goodbye.
-pub async fn deregister(registry: &str, wire: &Wire, id: &str, incarnation: u64) -> Result<(), Problem> {
+pub async fn deregister(
+    registry: &str,
+    wire: &HttpClient,
+    id: &str,
+    incarnation: u64,
+) -> Result<(), Problem> {
     let url = format!("{registry}/registry/agents/{id}?incarnation={incarnation}");
-    wire.bytes(Call::new(Method::DELETE, &url, "registry")).await.map(|_| ())
+    wire.bytes(ClientRequest::new(Method::DELETE, &url, "registry")).await.map(|_| ())
 }
 
 /// A card with one skill.
@@ -148,7 +158,7 @@ impl Bidder {
         envelope["fromAgentId"] = json!(self.id);
         envelope["toAgentId"] = json!(to.id);
         let url = format!("{}/a2a/messages", to.url);
-        self.wire.json(Call::post(&url, &to.id, bytes(&envelope)).message_id(&id)).await
+        self.wire.json(ClientRequest::post(&url, &to.id, bytes(&envelope)).message_id(&id)).await
     }
 
     /// Answers a message it heard.

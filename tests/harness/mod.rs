@@ -245,7 +245,7 @@ pub(crate) struct Answer {
 }
 
 pub(crate) fn client() -> Client {
-    blackboard::wire::tls::client().no_proxy().timeout(PATIENCE).build().unwrap()
+    blackboard::http_client::tls::client().no_proxy().timeout(PATIENCE).build().unwrap()
 }
 
 async fn answered(response: reqwest::Response) -> Answer {

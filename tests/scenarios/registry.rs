@@ -129,7 +129,9 @@ async fn agents_are_found_by_capability_in_the_order_that_is_asked_for() {
     let wire = bidder::wire("a-dear", &bidder::secret_of(&mesh));
     let url = format!("{}/registry/agents/a-dear/heartbeat", mesh.url);
     let body = bytes::Bytes::from(busy.to_string());
-    wire.bytes(blackboard::wire::Call::new(Method::PUT, &url, "registry").body(body)).await.unwrap();
+    wire.bytes(blackboard::http_client::ClientRequest::new(Method::PUT, &url, "registry").body(body))
+        .await
+        .unwrap();
     assert_eq!(
         found(&mesh, "capability=paint").await.last().unwrap(),
         "a-dear",

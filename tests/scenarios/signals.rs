@@ -6,7 +6,7 @@ use crate::harness::{
     bidder::{Bidder, secret_of, wire},
     call, client, eventually, get, refusal, says,
 };
-use blackboard::wire::Call;
+use blackboard::http_client::ClientRequest;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ async fn nobody_speaks_in_anothers_name() {
     let wire = wire("worker-01", &secret_of(&mesh));
     let as_worker = async |signal: Value| {
         let body = bytes::Bytes::from(signal.to_string());
-        wire.bytes(Call::post(&url, "board", body)).await.map_err(|problem| problem.reason.status())
+        wire.bytes(ClientRequest::post(&url, "board", body)).await.map_err(|problem| problem.reason.status())
     };
     assert_eq!(as_worker(joined).await, Err(403), "an agent that is not the registry");
     assert_eq!(as_worker(json!({ "type": "help.needed", "from": "manager-01" })).await, Err(403));

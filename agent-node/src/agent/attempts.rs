@@ -3,9 +3,9 @@
 use super::large_message::LargeMessage;
 use crate::{inbox::TakeMessage, outbox::Transports};
 use blackboard::{
-    claims::Standing,
+    claims::ClaimState,
     client::Blackboard,
-    wire::{Call, is_unreachable},
+    http_client::{ClientRequest, is_unreachable},
 };
 use bytes::Bytes;
 use engine::{Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, Whereabouts};
@@ -95,7 +95,7 @@ async fn post(
     let (true, Some(payload)) = (large.is_missing(&problem), &large.payload) else { return Err(problem) };
     let limits = &transports.limits;
     let url = format!("{endpoint}{}", routes::ARTIFACTS);
-    let call = Call::new(Method::PUT, &url, delivery.to.as_str()).body(payload.clone());
+    let call = ClientRequest::new(Method::PUT, &url, delivery.to.as_str()).body(payload.clone());
     let within = limits.ack() + Duration::from_millis(limits.body_ms);
     transports.wire.bytes(call.within(within)).await?;
     let second = post_once(transports, delivery, endpoint, large.body.clone()).await;
@@ -114,7 +114,8 @@ async fn post_once(
 ) -> Result<(), Problem> {
     let url = format!("{endpoint}{}", routes::MESSAGES);
     let id = delivery.envelope.message_id.as_str();
-    let call = Call::post(&url, delivery.to.as_str(), body).message_id(id).trace(delivery.trace.clone());
+    let call =
+        ClientRequest::post(&url, delivery.to.as_str(), body).message_id(id).trace(delivery.trace.clone());
     transports.wire.bytes(call.within(transports.limits.ack() + Duration::from_secs(1))).await.map(drop)
 }
 
@@ -129,8 +130,8 @@ async fn claim(
         ClaimRequest::Take { lease } => match board.claim(&by, task, me, lease).await {
             Ok(claim) => Ok(EventKind::Claimed { holder: claim.holder, epoch: claim.epoch }),
             Err(problem) if problem.reason == Reason::AlreadyClaimed => {
-                let stands = board.look(&by, task).await?;
-                Ok(match stands.state == Standing::Held && stands.holder == *me {
+                let stands = board.claim_of(&by, task).await?;
+                Ok(match stands.state == ClaimState::Held && stands.holder == *me {
                     true => EventKind::Claimed { holder: stands.holder, epoch: stands.epoch },
                     false => EventKind::ClaimLost { holder: Some(stands.holder) },
                 })

@@ -21,7 +21,7 @@ use crate::outbox::{
     },
     outside::Outside,
 };
-use blackboard::store::Shared;
+use blackboard::store::SharedStore;
 use discover::Found;
 use protocol::{
     a2a::limits::MAX_PARTS,
@@ -56,7 +56,7 @@ impl Coordinator {
         outside: Outside,
         keyring: Keyring,
         hooks: Hooks,
-        store: Option<Shared>,
+        store: Option<SharedStore>,
         me: Latest<PeerSkill>,
     ) -> Self {
         let notes = store.map(|store| Notes::of_coordinator(me.get().agent_id.clone(), store));

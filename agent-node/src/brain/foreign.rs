@@ -15,7 +15,7 @@ use crate::outbox::{
     },
     outside::Outside,
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use protocol::{
     a2a::{
         card_validation::ValidatedCard,
@@ -120,7 +120,10 @@ impl Foreign {
             Ok(known) => known,
             Err(why) => {
                 let Some(known) = met.as_mut() else {
-                    return Err(format!("its card at {} can't be used: {why}", shown(&self.config.card)));
+                    return Err(format!(
+                        "its card at {} can't be used: {why}",
+                        redact_url(&self.config.card)
+                    ));
                 };
                 known.until = Instant::now() + GRACE;
                 return Ok(known.remote.clone());

@@ -9,7 +9,7 @@ use super::{
     stopped::Stops,
     watch::{Watch, text_of},
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use clap::Args;
 use protocol::{
     bid::Eta,
@@ -190,7 +190,9 @@ async fn recipient(client: &Client, ask: &Ask) -> Result<Place, Failure> {
         agents.iter().min_by_key(|entry| (!entry.card.open, !entry.accepting, port(&entry.card.endpoint)));
     match first {
         Some(entry) => Ok(Place::registered(&entry.card)),
-        None => Err(Failure::new(Exit::Refused, format!("no agent is registered at {}", shown(&client.url)))),
+        None => {
+            Err(Failure::new(Exit::Refused, format!("no agent is registered at {}", redact_url(&client.url))))
+        }
     }
 }
 

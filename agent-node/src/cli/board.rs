@@ -6,7 +6,7 @@ use super::{
     exit::{Exit, Failure},
     output::{self, Colour},
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
 use protocol::{routes, signal::SignalRecord};
@@ -49,7 +49,7 @@ pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
             message: format!(
                 "{}; {} named it, say another address of the board with --url",
                 failure.message,
-                shown(&client.url)
+                redact_url(&client.url)
             ),
             ..failure
         },

@@ -9,7 +9,7 @@ use crate::{
     node::services::{HERE, Told as Services},
 };
 use actix_web::http::StatusCode;
-use blackboard::wire::{Call, Wire, WireLimits, shown};
+use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits, redact_url};
 use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
@@ -26,7 +26,7 @@ const RECIPIENT: &str = "mesh";
 /// A user of the mesh.
 #[derive(Clone)]
 pub(super) struct Client {
-    wire: Wire,
+    wire: HttpClient,
     /// Where the registry and the board are.
     pub(super) url: String,
 }
@@ -49,19 +49,23 @@ struct Found {
 impl Client {
     pub(super) fn new(common: &Common) -> Result<Self, Failure> {
         let url = base(&common.url)?;
-        let wire = Wire::new(None, WireLimits::default()).map_err(|problem| Failure::of(&problem, &url))?;
+        let wire = HttpClient::new(None, HttpClientLimits::default())
+            .map_err(|problem| Failure::of(&problem, &url))?;
         Ok(Self { wire, url })
     }
 
     pub(super) async fn get<T: DeserializeOwned>(&self, base: &str, path: &str) -> Result<T, Failure> {
         let url = format!("{base}{path}");
-        self.wire.json(Call::get(&url, RECIPIENT)).await.map_err(|problem| Failure::of(&problem, base))
+        self.wire
+            .json(ClientRequest::get(&url, RECIPIENT))
+            .await
+            .map_err(|problem| Failure::of(&problem, base))
     }
 
     /// What the process at `base` says of whether it can do its work, either way; within `time`.
     pub(super) async fn readiness(&self, base: &str, time: Duration) -> Result<Readiness, Failure> {
         let url = format!("{base}{}", routes::READY);
-        let call = Call::get(&url, RECIPIENT).within(time);
+        let call = ClientRequest::get(&url, RECIPIENT).within(time);
         let told = self.wire.json_also(call, StatusCode::SERVICE_UNAVAILABLE).await;
         told.map_err(|problem| Failure::of(&problem, base))
     }
@@ -69,13 +73,13 @@ impl Client {
     /// The agents within `time`, gone ones left out.
     pub(super) async fn agents_within(&self, time: Duration) -> Result<Vec<Entry>, Failure> {
         let url = format!("{}{}", self.url, routes::AGENTS);
-        let found: Result<Found, _> = self.wire.json(Call::get(&url, RECIPIENT).within(time)).await;
+        let found: Result<Found, _> = self.wire.json(ClientRequest::get(&url, RECIPIENT).within(time)).await;
         found.map(|found| found.agents).map_err(|problem| Failure::of(&problem, &self.url))
     }
 
     pub(super) async fn post(&self, base: &str, path: &str, body: &Value) -> Result<Value, Failure> {
         let url = format!("{base}{path}");
-        let call = Call::post(&url, RECIPIENT, Bytes::from(body.to_string()));
+        let call = ClientRequest::post(&url, RECIPIENT, Bytes::from(body.to_string()));
         self.wire.json(call).await.map_err(|problem| Failure::of(&problem, base))
     }
 
@@ -87,14 +91,17 @@ impl Client {
         after: Option<&str>,
     ) -> Result<Events, Failure> {
         let (url, base) = (format!("{base}{path}"), base.to_owned());
-        let mut call = Call::get(&url, RECIPIENT);
+        let mut call = ClientRequest::get(&url, RECIPIENT);
         if let Some(id) = after {
             call = call.header("last-event-id", id);
         }
         let events = self.wire.events(call).await.map_err(|problem| Failure::of(&problem, &base))?;
         Ok(Box::pin(events.eventsource().map(move |event| {
             let event = event.map_err(|error| {
-                Failure::new(Exit::Unreachable, format!("the stream from {} broke: {error}", shown(&base)))
+                Failure::new(
+                    Exit::Unreachable,
+                    format!("the stream from {} broke: {error}", redact_url(&base)),
+                )
             })?;
             let data = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));
             Ok(Told { id: event.id, data })
@@ -151,7 +158,7 @@ impl Client {
             Some(Reason::RouteNotFound) => {
                 let message = format!(
                     "no agent is at {}: --at names an agent's address, not the registry's or the board's",
-                    shown(at)
+                    redact_url(at)
                 );
                 Failure::new(Exit::Refused, message)
             }
@@ -167,7 +174,7 @@ pub(super) fn base(text: &str) -> Result<String, Failure> {
 
 /// The same for words of the command line, and what is wrong with them.
 pub(super) fn base_url(text: &str) -> Result<String, String> {
-    let wrong = |why: &str| format!("{:?} {why}; one like http://127.0.0.1:8000 is wanted", shown(text));
+    let wrong = |why: &str| format!("{:?} {why}; one like http://127.0.0.1:8000 is wanted", redact_url(text));
     let url = Url::parse(text).map_err(|error| wrong(&format!("is no URL ({error})")))?;
     if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
         return Err(wrong("is no http:// URL"));

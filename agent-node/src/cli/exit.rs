@@ -1,7 +1,7 @@
 //! How the command ends: every exit code, once.
 
 use crate::config::BadConfig;
-use blackboard::wire::{is_unreachable, shown};
+use blackboard::http_client::{is_unreachable, redact_url};
 use protocol::{
     problem::{Problem, Reason},
     task::TaskState,
@@ -91,7 +91,7 @@ impl Failure {
             let message = format!("{} ({})", problem.message, problem.reason.code());
             return Self { reason: Some(problem.reason), ..Self::new(Exit::Refused, message) };
         }
-        let url = shown(url);
+        let url = redact_url(url);
         let refused = problem.message.contains("onnection refused");
         let message = match refused {
             true => format!("nothing listens at {url}; start it with `mesh up`"),

@@ -8,7 +8,7 @@ use super::{
     places::{self, At, Place},
 };
 use crate::http::routes::health::Readiness;
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use clap::Args;
 use comfy_table::Cell;
 use futures_util::future::{join, join_all};
@@ -44,7 +44,7 @@ pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure
     if asked.at.base().is_some() {
         for Place { agent, endpoint, .. } in asked.at.places(&client).await? {
             let answer = client.readiness(&endpoint, PATIENCE).await;
-            let url = shown(&endpoint).into_owned();
+            let url = redact_url(&endpoint).into_owned();
             all.push(Asked { name: agent.to_string(), url, answer });
         }
     } else {
@@ -60,7 +60,7 @@ pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure
         {
             return own.map(|_| ());
         }
-        all.push(Asked { name: "mesh".to_owned(), url: shown(&client.url).into_owned(), answer: own });
+        all.push(Asked { name: "mesh".to_owned(), url: redact_url(&client.url).into_owned(), answer: own });
         let places: Vec<_> = agents.iter().map(|entry| Place::registered(&entry.card)).collect();
         let answers = join_all(places.iter().map(|place| client.readiness(&place.endpoint, PATIENCE))).await;
         for (place, answer) in places.into_iter().zip(answers) {

@@ -18,7 +18,7 @@ use crate::{
         outside::Outside,
     },
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use clap::Args;
 use protocol::{
     a2a::remote_task::RemoteTaskLimits,
@@ -85,11 +85,11 @@ fn named(join: &Join) -> Result<(AgentId, String), Failure> {
     let found: Result<Found, String> = actix::System::new().block_on(fetch(&outside, &join.card));
     let found = found.map_err(|why| {
         let hint = if why.contains("lets it be called") { "; here, --allow NET does" } else { "" };
-        refused(format!("the card at {} can't be had: {why}{hint}", shown(&join.card)))
+        refused(format!("the card at {} can't be had: {why}{hint}", redact_url(&join.card)))
     })?;
-    let vetted = found
-        .vetted(&outside)
-        .map_err(|against| refused(format!("{} can't be used: {}", shown(&found.url), against.join("; "))))?;
+    let vetted = found.vetted(&outside).map_err(|against| {
+        refused(format!("{} can't be used: {}", redact_url(&found.url), against.join("; ")))
+    })?;
     super::output::note(&format!("mesh: {}: {}", vetted.card.name, found.signed));
     let id = match &join.id {
         Some(id) => id.clone(),

@@ -5,7 +5,7 @@ use super::{
     settings::SERVERS,
 };
 use crate::telemetry::{self, LogFormat};
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use clap::{
     Arg, ArgMatches, Command, CommandFactory, FromArgMatches,
     builder::Resettable,
@@ -87,7 +87,7 @@ fn without_secrets(said: String, wrong: &clap::Error, command: &Command, words: 
     words.extend(values);
     let may_hold =
         |word: &&String| word.rsplit_once('@').is_some_and(|(before, _)| is_address || before.contains(':'));
-    words.iter().filter(may_hold).fold(said, |said, word| said.replace(word.as_str(), &shown(word)))
+    words.iter().filter(may_hold).fold(said, |said, word| said.replace(word.as_str(), &redact_url(word)))
 }
 
 /// The argument with a variable that `wrong` is about.
@@ -123,7 +123,7 @@ fn variable(wrong: &clap::Error, command: &Command, words: &[OsString]) -> Optio
         _ => wrong.source()?.to_string(),
     };
     let value = value.to_string_lossy();
-    let value = if arg.is_hide_env_values_set() { shown(&value) } else { value };
+    let value = if arg.is_hide_env_values_set() { redact_url(&value) } else { value };
     Some(format!("{} is {value:?}: {wanted}", name.to_string_lossy()))
 }
 

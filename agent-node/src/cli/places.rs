@@ -10,7 +10,7 @@ use super::{
     output,
     typed::quoted,
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use clap::Args;
 use futures_util::future::join_all;
 use protocol::{card::Card, ids::AgentId};
@@ -45,8 +45,8 @@ impl At {
     /// a shell, and without a password: that is for the person to add who has it.
     pub(super) fn again(&self, common: &Common) -> String {
         match &self.at {
-            Some(at) => format!(" --at {}", quoted(&shown(at))),
-            None if common.url != USUAL_URL => format!(" --url {}", quoted(&shown(&common.url))),
+            Some(at) => format!(" --at {}", quoted(&redact_url(at))),
+            None if common.url != USUAL_URL => format!(" --url {}", quoted(&redact_url(&common.url))),
             None => String::new(),
         }
     }

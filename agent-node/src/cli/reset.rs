@@ -36,7 +36,7 @@ pub(super) fn reset(reset: &Reset) -> Result<(), Failure> {
         return output::line(&format!("{} holds no mesh data; there is nothing to delete", dir.display()));
     }
     for place in places.iter().filter(|place| place.join("lock").exists()) {
-        if let Err(OpenError::Held { .. }) = embedded::open(place, embedded::Options::default()) {
+        if let Err(OpenError::Held { .. }) = embedded::open(place, embedded::StoreOptions::default()) {
             let message = format!("a running mesh has {}; stop it first", place.display());
             return Err(Failure::new(Exit::Held, message));
         }

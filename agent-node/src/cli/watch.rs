@@ -5,7 +5,7 @@ use super::{
     exit::{Exit, Failure},
     output,
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use futures_util::StreamExt;
 use protocol::{routes, task::TaskState};
 use serde_json::Value;
@@ -89,7 +89,7 @@ impl Watch {
             }
             if broken > PATIENCE {
                 let message =
-                    format!("the stream of task {task} from {} ends again and again", shown(endpoint));
+                    format!("the stream of task {task} from {} ends again and again", redact_url(endpoint));
                 return Err(Failure::new(Exit::Unreachable, message));
             }
             // `backon` retries until success; here the count of failures decides about the exit as well.

@@ -12,7 +12,7 @@ use crate::{
     brain::foreign::ForeignConfig,
     outbox::a2a::credentials::{Credentials, Hidden},
 };
-use blackboard::wire::names_who_speaks;
+use blackboard::http_client::has_credentials;
 use protocol::{card::BidTerms, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, path::Path};
@@ -183,7 +183,7 @@ impl Loading {
             Ok(brain) => brain,
             Err(fault) => return self.faults.push(fault),
         };
-        for (key, _) in agent.a2a.published().filter(|(_, url)| names_who_speaks(url)) {
+        for (key, _) in agent.a2a.published().filter(|(_, url)| has_credentials(url)) {
             let what = "must not carry a name or a password: whoever reads the card sees it";
             self.faults.push(place.fault(key, what));
         }
@@ -266,7 +266,7 @@ fn brain(place: &Place<'_>, agent: &AgentFile) -> Result<BrainConfig, Fault> {
             if !foreign.card.starts_with("https://") && !foreign.card.starts_with("http://") {
                 return Err(place.fault("brain.a2a.card", "must be a URL, https or http"));
             }
-            if names_who_speaks(&foreign.card) {
+            if has_credentials(&foreign.card) {
                 let what = "must not carry a name or a password; brain.a2a.credentials is for those";
                 return Err(place.fault("brain.a2a.card", what));
             }

@@ -5,7 +5,7 @@ use crate::tasks::{
     follow::{Follow, Place},
 };
 use actix_web::{HttpResponse, http::header};
-use blackboard::store::{Key, Shared};
+use blackboard::store::{Key, SharedStore};
 use bytes::Bytes;
 use engine::records::{TaskRow, keys};
 use futures_util::{StreamExt as _, stream};
@@ -27,7 +27,7 @@ pub fn parse_id(text: &str) -> Option<Place> {
 }
 
 /// Refuses a place that this stream has not come to, or never will.
-fn check_place(store: &Shared, journal: &Key, row: &TaskRow, after: Place) -> Result<(), Problem> {
+fn check_place(store: &SharedStore, journal: &Key, row: &TaskRow, after: Place) -> Result<(), Problem> {
     let last = match row.ended_at {
         Some(_) => store.latest(journal).map_err(Problem::from)?,
         None => None,
@@ -45,7 +45,7 @@ fn check_place(store: &Shared, journal: &Key, row: &TaskRow, after: Place) -> Re
 
 /// A stream of `row`'s events after `after`; (0, 0) means from the first one.
 pub async fn of_task(
-    store: Shared,
+    store: SharedStore,
     me: AgentId,
     row: TaskRow,
     after: Place,
@@ -121,7 +121,7 @@ mod tests {
         row
     }
 
-    async fn step(store: &Shared, me: &AgentId, effects: Vec<Effect>) -> Revision {
+    async fn step(store: &SharedStore, me: &AgentId, effects: Vec<Effect>) -> Revision {
         let event = Event { at: NodeTime(0), wall: WallTime(0), what: EventKind::Started };
         let step =
             engine::records::Step { step: 1, origin: None, events: vec![event], closes: Vec::new(), effects };
@@ -131,7 +131,11 @@ mod tests {
         store.commit(Lane::Progress, batch).await.unwrap()[0]
     }
 
-    async fn streamed(store: &Shared, me: &AgentId, after: (Revision, usize)) -> Result<String, Problem> {
+    async fn streamed(
+        store: &SharedStore,
+        me: &AgentId,
+        after: (Revision, usize),
+    ) -> Result<String, Problem> {
         let answer = of_task(store.clone(), me.clone(), row(), after).await?;
         let bytes = actix_web::body::to_bytes(answer.into_body()).await.unwrap();
         Ok(String::from_utf8(bytes.to_vec()).unwrap())

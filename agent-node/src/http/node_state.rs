@@ -18,7 +18,7 @@ use crate::{
 };
 use actix::Addr;
 use actix_web::HttpRequest;
-use blackboard::{store::Shared, wire::Wire};
+use blackboard::{http_client::HttpClient, store::SharedStore};
 use engine::Whereabouts;
 use protocol::{
     a2a::card_signature::SigningKey,
@@ -45,9 +45,9 @@ pub struct HostedAgent {
     /// The actor.
     pub actor: Addr<AgentActor>,
     /// Its store, for looking.
-    pub store: Shared,
+    pub store: SharedStore,
     /// HTTP, signed as this agent.
-    pub wire: Wire,
+    pub wire: HttpClient,
     /// Its card.
     pub card: Latest<Card>,
     /// What can be known without asking it.
@@ -79,7 +79,7 @@ pub struct Looked {
     /// The registry, if it is here.
     pub registry: Option<Registry>,
     /// The store's files and queue, if it has any.
-    pub store: Option<blackboard::store::embedded::Gauge>,
+    pub store: Option<blackboard::store::embedded::StoreGauge>,
 }
 
 /// Everything the routes need; shared by all workers.

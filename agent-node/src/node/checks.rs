@@ -2,7 +2,7 @@
 
 use super::Setup;
 use crate::http::{node_state::Checks, routes::health::OWN_CHECK};
-use blackboard::{client::Blackboard, store::probe::Probe};
+use blackboard::{client::Blackboard, store::probe::WriteProbe};
 use protocol::{ids::AgentId, principal::Principal};
 use registry::client::Registry;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ pub(super) fn checks(
 ) -> Checks {
     let who = setup.seats.first().map_or(services, |seat| &seat.id);
     let mut checks: Checks = Vec::new();
-    let (store, probe) = (setup.store.clone(), Probe::new(setup.store.clone()));
+    let (store, probe) = (setup.store.clone(), WriteProbe::new(setup.store.clone()));
     checks.push((
         OWN_CHECK,
         Arc::new(move || {
             let (store, probe) = (store.clone(), probe.clone());
             Box::pin(async move {
-                probe.look().await.map_err(|error| error.to_string())?;
+                probe.check().await.map_err(|error| error.to_string())?;
                 Ok(serde_json::json!({ "revision": store.head(), "generation": store.generation() }))
             })
         }),

@@ -16,8 +16,8 @@ use crate::{
     },
 };
 use blackboard::{
-    store::{Shared, owned::Owned},
-    wire::shown,
+    http_client::redact_url,
+    store::{SharedStore, owned_store::OwnedStore},
 };
 use protocol::{
     a2a::{card_validation::ValidatedCard, interaction::Mode},
@@ -31,7 +31,7 @@ const TRIES: u32 = 4;
 /// How foreign agents are reached from this process.
 pub(super) struct Abroad {
     pub(super) outside: Outside,
-    pub(super) store: Shared,
+    pub(super) store: SharedStore,
     pub(super) hooks: Hooks,
     pub(super) keyring: Keyring,
     /// Where cards are kept; nowhere for a process that forgets everything.
@@ -64,9 +64,10 @@ impl Abroad {
     /// Meets the agent that `config` tells of. What the file says of it goes before what its card says; without either it
     /// waits for its card.
     pub(super) async fn meet(&self, agent: &AgentConfig, config: &ForeignConfig) -> anyhow::Result<Met> {
-        let refused = |error| anyhow::anyhow!("its card at {} can't be had: {error}", shown(&config.card));
+        let refused =
+            |error| anyhow::anyhow!("its card at {} can't be had: {error}", redact_url(&config.card));
         self.outside.look_up(&config.card).await.map_err(refused)?;
-        let own: Shared = Arc::new(Owned::new(self.store.clone(), agent.id.as_str()));
+        let own: SharedStore = Arc::new(OwnedStore::new(self.store.clone(), agent.id.as_str()));
         let notes = Notes::of_peer(agent.id.clone(), own);
         let hooks = Some(self.hooks.clone());
         let brain = Foreign::new(config.clone(), self.outside.clone(), Some(notes), hooks);
@@ -127,16 +128,16 @@ impl Abroad {
     async fn read(&self, agent: &AgentConfig, config: &ForeignConfig) -> Result<Read, Unread> {
         let found = fetch(&self.outside, &config.card).await;
         let found = found.map_err(|why| {
-            Unread::Away(format!("its card at {} can't be had: {why}", shown(&config.card)))
+            Unread::Away(format!("its card at {} can't be had: {why}", redact_url(&config.card)))
         })?;
         let vetted = found.vetted(&self.outside).map_err(|against| {
             Unread::Unusable(format!(
                 "the card at {} can't be used: {}",
-                shown(&found.url),
+                redact_url(&found.url),
                 against.join("; ")
             ))
         })?;
-        tracing::info!(agent = %agent.id, card = %shown(&found.url), signed = %found.signed, "its card was read");
+        tracing::info!(agent = %agent.id, card = %redact_url(&found.url), signed = %found.signed, "its card was read");
         if let (Some(file), Some(dir)) = (self.kept(agent), &self.cards) {
             let written =
                 super::home::make(dir).and_then(|()| Ok(std::fs::write(file, found.raw.to_string())?));

@@ -29,7 +29,7 @@ use crate::{
     },
 };
 use anyhow::Context as _;
-use blackboard::store::{Shared, embedded, memory};
+use blackboard::store::{SharedStore, embedded, memory};
 use protocol::a2a::agent_policy::AgentPolicy;
 use serde_json::json;
 use std::{
@@ -123,10 +123,10 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
         true => home::make(&plan.data).and_then(|()| Ok(home::secret(&plan.join)?))?,
         false => home::shared_secret(&plan.join, plan.listen)?,
     };
-    let (store, gauge): (Shared, _) = match plan.forgets {
+    let (store, gauge): (SharedStore, _) = match plan.forgets {
         true => home::make(&plan.data).map(|()| (memory::new(), None))?,
         false => {
-            let (store, gauge) = embedded::open_gauged(&plan.data, embedded::Options::default())?;
+            let (store, gauge) = embedded::open_with_gauge(&plan.data, embedded::StoreOptions::default())?;
             (store, Some(gauge))
         }
     };
@@ -201,7 +201,7 @@ fn text(text: std::ffi::OsString) -> String {
 }
 
 /// Agents without a port take the next one that none of the others has asked for.
-async fn seats(plan: &Plan, store: &Shared, hooks: &Hooks) -> anyhow::Result<Vec<Seat>> {
+async fn seats(plan: &Plan, store: &SharedStore, hooks: &Hooks) -> anyhow::Result<Vec<Seat>> {
     let outside = Outside::new(plan.team.mesh.outside.clone(), Bounds::of(&plan.team.mesh.limits))?;
     let cards = (!plan.forgets).then(|| plan.data.join("cards"));
     let keyring = plan.team.mesh.keyring.clone();

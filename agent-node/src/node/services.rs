@@ -1,8 +1,8 @@
 //! Where the registry and the board are, how a process that was not told finds out, and why a process does not start.
 
 use blackboard::{
-    client::{Base, Blackboard},
-    wire::{Call, Wire, is_strange, shown},
+    client::{Blackboard, BoardAddress},
+    http_client::{ClientRequest, HttpClient, is_foreign_response, redact_url},
 };
 use protocol::{
     ids::AgentId,
@@ -116,45 +116,46 @@ pub enum Service {
 pub struct Known {
     registry: Option<Service>,
     board: Service,
-    wire: Wire,
+    wire: HttpClient,
 }
 
 impl Known {
-    pub(super) fn new(registry: Option<Service>, board: Service, wire: &Wire) -> Self {
-        Self { registry, board, wire: wire.unreachable_is(Reason::BlackboardUnavailable) }
+    pub(super) fn new(registry: Option<Service>, board: Service, wire: &HttpClient) -> Self {
+        Self { registry, board, wire: wire.with_unreachable_reason(Reason::BlackboardUnavailable) }
     }
 
     /// What others are told: never how this process proves itself to a proxy on the way.
     pub fn told(&self) -> Told {
         let word = |service: &Service| match service {
             Service::Here => Some(HERE.to_owned()),
-            Service::At(url) => Some(shown(url).into_owned()),
+            Service::At(url) => Some(redact_url(url).into_owned()),
             Service::Told => None,
         };
         Told { registry: self.registry.as_ref().and_then(word), board: word(&self.board) }
     }
 
     /// The board's base URL, or how it is found.
-    pub(super) fn board_base(&self) -> Base {
+    pub(super) fn board_base(&self) -> BoardAddress {
         let registry = match (&self.board, &self.registry) {
             (Service::At(url), _) => return url.clone().into(),
             (_, Some(Service::At(registry))) => registry.clone(),
             (_, Some(Service::Here | Service::Told) | None) => String::new(),
         };
-        let wire = self.wire.unreachable_is(Reason::RegistryUnavailable);
-        Base::found_by(move || {
+        let wire = self.wire.with_unreachable_reason(Reason::RegistryUnavailable);
+        BoardAddress::resolved_by(move || {
             let (wire, registry) = (wire.clone(), registry.clone());
             async move {
                 let url = format!("{registry}{}", routes::SERVICES);
-                let told: Result<Told, Problem> = wire.json(Call::get(&url, "registry")).await;
+                let told: Result<Told, Problem> = wire.json(ClientRequest::get(&url, "registry")).await;
                 // A proxy, or what is no registry at all, which its followers say.
-                let away = |problem: Problem| match is_strange(&problem) {
+                let away = |problem: Problem| match is_foreign_response(&problem) {
                     true => Problem { reason: Reason::RegistryUnavailable, ..problem },
                     false => problem,
                 };
                 let told = told.map_err(away)?;
                 told.board_from(&registry).ok_or_else(|| {
-                    let message = format!("the registry at {} knows no board; say --board", shown(&registry));
+                    let message =
+                        format!("the registry at {} knows no board; say --board", redact_url(&registry));
                     Problem::new(Reason::BlackboardUnavailable, message)
                 })
             }
@@ -169,7 +170,7 @@ impl Known {
         board: Blackboard,
     ) -> Result<(), NotStarted> {
         let refused = |at: String, problem: Problem| match problem.reason == Reason::Unauthenticated
-            && !is_strange(&problem)
+            && !is_foreign_response(&problem)
         {
             true => Err(NotStarted::ForeignSecret { at, said: problem.message }),
             false => Ok(()),
@@ -179,14 +180,14 @@ impl Known {
         {
             // Another process of the mesh has other names, too.
             let services = format!("{url}{}", routes::SERVICES);
-            let at = shown(url);
+            let at = redact_url(url);
             if problem.reason == Reason::Unauthenticated
-                && let Ok(told) = self.wire.json::<Told>(Call::get(&services, "registry")).await
+                && let Ok(told) = self.wire.json::<Told>(ClientRequest::get(&services, "registry")).await
                 && told.registry.as_deref() != Some(HERE)
             {
                 return Err(NotStarted::NoRegistry {
                     at: at.into_owned(),
-                    its: told.registry.map(|its| shown(&its).into_owned()),
+                    its: told.registry.map(|its| redact_url(&its).into_owned()),
                 });
             }
             refused(format!("the registry at {at}"), problem)?;
@@ -195,7 +196,7 @@ impl Known {
             && let Err(problem) = board.read(&Principal::local_user(), &Default::default(), None, 0).await
         {
             let at = match &self.board {
-                Service::At(url) => format!("the blackboard at {}", shown(url)),
+                Service::At(url) => format!("the blackboard at {}", redact_url(url)),
                 Service::Here | Service::Told => "the blackboard that the registry names".to_owned(),
             };
             refused(at, problem)?;

@@ -2,7 +2,7 @@
 
 use super::{keys, late, reach::Reach, services::Service};
 use crate::{brain::Brain, http::edge::Caller, telemetry::Telemetry};
-use blackboard::{board::BoardConfig, store::Shared};
+use blackboard::{board::BoardConfig, store::SharedStore};
 use protocol::{
     a2a::agent_policy::AgentPolicy,
     card::{BidTerms, Card, Skill},
@@ -54,7 +54,7 @@ pub struct Setup {
     /// The agents.
     pub seats: Vec<Seat>,
     /// The store.
-    pub store: Shared,
+    pub store: SharedStore,
     /// What proves that an agent is one of the mesh.
     pub secret: Secret,
     /// What every agent takes.
@@ -72,7 +72,7 @@ pub struct Setup {
     /// Where agents keep the keys they sign their cards with.
     pub keys: keys::Keys,
     /// How full the store is, if that can be told.
-    pub gauge: Option<blackboard::store::embedded::Gauge>,
+    pub gauge: Option<blackboard::store::embedded::StoreGauge>,
     /// Where foreign agents call back.
     pub hooks: crate::outbox::a2a::hooks::Hooks,
     /// What foreign agents are shown as proof of who calls.

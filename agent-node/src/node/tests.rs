@@ -7,7 +7,7 @@ mod supervision;
 
 use super::*;
 use crate::brain::{Brain, echo::Echo};
-use blackboard::store::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Store, Watch};
+use blackboard::store::{Batch, Error, Filter, Key, Lane, Record, Revision, Store, StoreFuture, StoreWatch};
 use protocol::{
     card::{BidTerms, Skill},
     ids::Capability,
@@ -71,7 +71,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
 }
 
 async fn ask(url: &str, body: &Value) -> (u16, Value) {
-    let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
+    let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
     let answer = client
         .post(format!("{url}/a2a/messages"))
         .header("prefer", "wait=10")
@@ -179,11 +179,11 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
     let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
     let terms = BidTerms { max_parallel: 1, ..pondering.terms.clone() };
     let setup = Setup { store, ..setup(vec![Seat { terms, ..pondering }]) };
-    let (secret, outside) = (setup.secret.clone(), WireLimits::default());
+    let (secret, outside) = (setup.secret.clone(), HttpClientLimits::default());
     let running = start(setup).await.unwrap();
     let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let manager = Signer::new(secret, AgentId::parse("manager-01").unwrap());
-    let wire = Wire::new(Some(manager), outside).unwrap();
+    let wire = HttpClient::new(Some(manager), outside).unwrap();
     let award = async |epoch: u64| {
         let id = format!("award-{epoch}");
         let body = json!({
@@ -191,8 +191,10 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
             "payload": { "taskId": "t-1", "epoch": epoch, "leaseMs": 60_000,
                 "task": { "taskId": "t-1", "description": "x", "root": "user:local" } }
         });
-        let call =
-            || blackboard::wire::Call::post(&url, "builder-01", body.to_string().into()).message_id(&id);
+        let call = || {
+            blackboard::http_client::ClientRequest::post(&url, "builder-01", body.to_string().into())
+                .message_id(&id)
+        };
         loop {
             match wire.json::<Value>(call()).await {
                 Ok(ack) => break ack["conversationId"].as_str().unwrap().to_owned(),
@@ -267,7 +269,7 @@ async fn a_conversation_that_panics_twice_is_parked_by_name_and_goes_on_at_the_n
     let base =
         |running: &Running| format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let url = base(&running);
-    let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
+    let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
     let get = async |url: String| -> Value { client.get(url).send().await.unwrap().json().await.unwrap() };
     let until = async |url: String, is_it: &dyn Fn(&Value) -> bool| {
         let seen = async {

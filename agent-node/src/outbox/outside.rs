@@ -7,7 +7,7 @@
 mod calls;
 mod resolve;
 
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use protocol::{a2a::limits, address_policy::AddressPolicy, limits::Limits};
@@ -182,7 +182,7 @@ impl Outside {
     pub fn new(rules: AddressPolicy, bounds: Bounds) -> Result<Self, Error> {
         let rules = Arc::new(rules);
         let client = |only_named, speaking: fn(ClientBuilder) -> ClientBuilder| {
-            let client = blackboard::wire::tls::client()
+            let client = blackboard::http_client::tls::client()
                 .no_proxy()
                 .redirect(redirect::Policy::none())
                 .referer(false)
@@ -280,7 +280,7 @@ impl Outside {
 
     fn request(&self, clients: &Clients, call: Call) -> Result<reqwest::RequestBuilder, Error> {
         let url = Url::parse(&call.url)
-            .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", shown(&call.url))))?;
+            .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", redact_url(&call.url))))?;
         let client = match url.scheme() {
             "https" => &clients.secured,
             "http" => &clients.plain,

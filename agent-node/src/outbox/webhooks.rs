@@ -18,7 +18,7 @@ use crate::{
 use actix::{
     Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle, WrapFuture,
 };
-use blackboard::store::{Batch, Error, Key, Lane, Shared, Write};
+use blackboard::store::{Batch, Error, Key, Lane, SharedStore, Write};
 use protocol::{
     a2a::{
         limits::{MAX_WEBHOOK_MISSED, WEBHOOK_ATTEMPT_MS, WEBHOOK_ATTEMPTS},
@@ -66,7 +66,7 @@ impl Webhook {
 
 /// The webhooks of a task, in the order of their ids.
 pub fn of_task(
-    store: &Shared,
+    store: &SharedStore,
     me: &AgentId,
     seal: &Seal,
     task: &TaskId,
@@ -89,7 +89,7 @@ fn opened(seal: &Seal, me: &AgentId, row: &[u8]) -> Option<Webhook> {
 /// Pushes for one agent.
 pub struct Pusher {
     me: AgentId,
-    store: Shared,
+    store: SharedStore,
     outside: Outside,
     seal: Seal,
     running: HashMap<Key, Underway>,
@@ -105,7 +105,7 @@ struct Underway {
 
 impl Pusher {
     /// One that has not started.
-    pub fn new(me: AgentId, store: Shared, outside: Outside, seal: Seal) -> Self {
+    pub fn new(me: AgentId, store: SharedStore, outside: Outside, seal: Seal) -> Self {
         Self { me, store, outside, seal, running: HashMap::new() }
     }
 
@@ -246,7 +246,7 @@ impl Handler<Remove> for Pusher {
 /// One webhook being told.
 struct Pushing {
     me: AgentId,
-    store: Shared,
+    store: SharedStore,
     outside: Outside,
     seal: Seal,
     webhook: Webhook,

@@ -2,7 +2,7 @@
 //! for a reader that does not read. Every stream and every webhook is fed from here.
 
 use super::{Seen, end_of, seen_in};
-use blackboard::store::{Error, Filter, Revision, Shared, Watch};
+use blackboard::store::{Error, Filter, Revision, SharedStore, StoreWatch};
 use engine::records::{TaskRow, keys};
 use protocol::ids::AgentId;
 
@@ -13,7 +13,7 @@ pub type Place = (Revision, usize);
 
 /// A reader's place in what happens to a task.
 pub struct Follow {
-    store: Shared,
+    store: SharedStore,
     me: AgentId,
     row: TaskRow,
     after: Place,
@@ -23,14 +23,14 @@ pub struct Follow {
 enum From {
     /// The task has ended: what is there is all there is.
     Past(Filter, Revision),
-    Live(Watch),
+    Live(StoreWatch),
     /// The task has ended and its journal is gone: only its end is known.
     Gone,
     Over,
 }
 
 /// From where an ended task's events are read: its journal may have gone, or the older part of it.
-fn past(store: &Shared, filter: Filter, before: Revision) -> Result<From, Error> {
+fn past(store: &SharedStore, filter: Filter, before: Revision) -> Result<From, Error> {
     match store.read(&filter, before, 1) {
         Ok(records) if records.is_empty() && before == 0 => Ok(From::Gone),
         Ok(_) => Ok(From::Past(filter, before)),
@@ -44,7 +44,7 @@ fn past(store: &Shared, filter: Filter, before: Revision) -> Result<From, Error>
 
 impl Follow {
     /// `row`'s events after `after`; (0, 0) means from the first one.
-    pub fn after(store: Shared, me: AgentId, row: TaskRow, after: Place) -> Result<Self, Error> {
+    pub fn after(store: SharedStore, me: AgentId, row: TaskRow, after: Place) -> Result<Self, Error> {
         let filter = Filter::Exactly(keys::journal(&me, &row.task.conversation));
         let before = after.0.saturating_sub(1);
         let from = match row.ended_at {

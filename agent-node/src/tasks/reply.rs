@@ -83,7 +83,7 @@ fn outcome(store: &dyn Store, me: &AgentId, line: &Record) -> Result<Option<Outc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::{Batch, Key, Lane, Pending, Shared, Watch, Write, memory};
+    use blackboard::store::{Batch, Key, Lane, SharedStore, StoreFuture, StoreWatch, Write, memory};
     use engine::records::State;
     use protocol::{
         ids::Digest,
@@ -96,7 +96,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A store that counts the lines of journals that are read of it.
-    struct Counting(Shared, AtomicUsize);
+    struct Counting(SharedStore, AtomicUsize);
 
     impl blackboard::store::Snapshot for Counting {
         fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     impl Store for Counting {
-        fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+        fn commit(&self, lane: Lane, batch: Batch) -> StoreFuture<Vec<Revision>> {
             self.0.commit(lane, batch)
         }
 
@@ -124,11 +124,11 @@ mod tests {
             self.0.generation()
         }
 
-        fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
+        fn watch(&self, filter: Filter, after: Revision) -> Result<StoreWatch, Error> {
             self.0.watch(filter, after)
         }
 
-        fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+        fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
             self.0.trim(filter, before)
         }
     }
@@ -171,12 +171,12 @@ mod tests {
         Write::Put(keys::state(&me(), &conversation()), serde_json::to_vec(&state).unwrap().into())
     }
 
-    async fn commit(store: &Shared, writes: Vec<Write>) {
+    async fn commit(store: &SharedStore, writes: Vec<Write>) {
         store.commit(Lane::Progress, Batch { writes, expectations: Vec::new() }).await.unwrap();
     }
 
     /// What is answered, and how many lines of the journal were looked at for it.
-    fn asked(store: &Shared) -> (Value, usize) {
+    fn asked(store: &SharedStore) -> (Value, usize) {
         let receipt = Receipt {
             digest: Digest::of(b"x"),
             kind: Kind::Broadcast,

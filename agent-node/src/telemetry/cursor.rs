@@ -1,7 +1,7 @@
 //! How far the spans of an agent's journal have been exported. The position is in the agent's store: after kill -9 the spans
 //! that the backend had not accepted are exported again. A span that arrives twice has the same id.
 
-use blackboard::store::{Batch, Error, Key, Lane, Revision, Shared, Write};
+use blackboard::store::{Batch, Error, Key, Lane, Revision, SharedStore, Write};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,7 +9,7 @@ use std::{
 
 /// The export position of one agent's journal.
 pub struct SpanCursor {
-    store: Shared,
+    store: SharedStore,
     key: Key,
     state: Mutex<CursorState>,
 }
@@ -27,7 +27,7 @@ pub struct PendingStep(Arc<SpanCursor>, Revision);
 
 impl SpanCursor {
     /// Loads the cursor under `key` and its position: the store's head if there was none, which the caller has to save.
-    pub fn load(store: Shared, key: Key) -> Result<(Arc<Self>, Revision), Error> {
+    pub fn load(store: SharedStore, key: Key) -> Result<(Arc<Self>, Revision), Error> {
         let saved: Option<Revision> =
             store.latest(&key)?.and_then(|record| serde_json::from_slice(&record.value).ok());
         let from = saved.unwrap_or_else(|| store.head());

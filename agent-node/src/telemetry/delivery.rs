@@ -1,7 +1,7 @@
 //! The HTTP client of the OTLP exporter. It records why the last request failed and how many spans the backend rejected:
 //! the exporter keeps both to itself. The exporter repeats requests, by OTLP's rules.
 
-use blackboard::wire::tls;
+use blackboard::http_client::tls;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message as _;
@@ -91,7 +91,7 @@ fn describe(error: &(dyn Error + 'static), timeout: Duration) -> (String, bool) 
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    if tls::is_at_fault(error) {
+    if tls::is_tls_error(error) {
         return (format!("TLS fails: {innermost}"), false);
     }
     if wire.is_timeout() {

@@ -4,7 +4,7 @@
 pub mod unused;
 
 use super::sampler::TraceSampler;
-use blackboard::wire::tls::Pems;
+use blackboard::http_client::tls::TlsFiles;
 use reqwest::{Url, header};
 use std::{collections::HashMap, time::Duration};
 
@@ -33,7 +33,7 @@ pub struct Export {
     /// Resource attributes.
     pub attributes: HashMap<String, String>,
     /// Certificates and keys.
-    pub pems: Pems,
+    pub pems: TlsFiles,
     /// The most characters of an attribute.
     pub max_attribute_len: Option<usize>,
 }
@@ -209,7 +209,7 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
 }
 
 /// The files of certificates and keys, which are read later.
-fn pems(get: Lookup<'_>) -> Result<Pems, String> {
+fn pems(get: Lookup<'_>) -> Result<TlsFiles, String> {
     let roots = given(get, ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"]);
     let own =
         given(get, ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"]);
@@ -227,7 +227,7 @@ fn pems(get: Lookup<'_>) -> Result<Pems, String> {
             ));
         }
     };
-    Ok(Pems { roots: roots.map(named), own })
+    Ok(TlsFiles { roots: roots.map(named), own })
 }
 
 /// `name=value` pairs, separated by commas: position, name, value.

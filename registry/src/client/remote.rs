@@ -6,7 +6,7 @@ use crate::{
     http::Found,
     registrar::OWNER,
 };
-use blackboard::wire::{Call, Wire, is_strange, shown};
+use blackboard::http_client::{ClientRequest, HttpClient, is_foreign_response, redact_url};
 use bytes::Bytes;
 use futures_util::Stream;
 use protocol::{
@@ -24,26 +24,26 @@ pub(super) type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Problem>> + Sen
 #[derive(Clone)]
 pub(super) struct Remote {
     base: Arc<str>,
-    wire: Wire,
+    wire: HttpClient,
 }
 
 impl Remote {
-    pub(super) fn new(base: &str, wire: Wire) -> Self {
-        let wire = wire.unreachable_is(Reason::RegistryUnavailable);
+    pub(super) fn new(base: &str, wire: HttpClient) -> Self {
+        let wire = wire.with_unreachable_reason(Reason::RegistryUnavailable);
         Self { base: base.trim_end_matches('/').into(), wire }
     }
 
     /// The answer, or whose it is if it is no registry's.
     fn as_registry<T>(&self, answer: Result<T, Problem>) -> Result<T, Problem> {
         answer.map_err(|problem| {
-            let is_none = is_strange(&problem) || problem.reason == Reason::RouteNotFound;
+            let is_none = is_foreign_response(&problem) || problem.reason == Reason::RouteNotFound;
             if is_none { self.no_registry(&problem.message) } else { problem }
         })
     }
 
     /// That something else listens at the address.
     pub(super) fn no_registry(&self, said: &str) -> Problem {
-        let base = shown(&self.base);
+        let base = redact_url(&self.base);
         let message = format!(
             "what listens at {base} is no registry ({said}): --registry (MESH_REGISTRY) wants the base URL of `mesh registry` or \
              `mesh up`, such as http://127.0.0.1:8000"
@@ -53,19 +53,19 @@ impl Remote {
 
     pub(super) async fn register(&self, application: &Application) -> Result<Registered, Problem> {
         let url = format!("{}{}", self.base, routes::AGENTS);
-        self.as_registry(self.wire.json(Call::post(&url, OWNER, json(application)?)).await)
+        self.as_registry(self.wire.json(ClientRequest::post(&url, OWNER, json(application)?)).await)
     }
 
     pub(super) async fn heartbeat(&self, id: &AgentId, heartbeat: Heartbeat) -> Result<(), Problem> {
         let url = format!("{}/heartbeat", self.agent(id));
-        let call = Call::new(Method::PUT, &url, OWNER).body(json(&heartbeat)?);
+        let call = ClientRequest::new(Method::PUT, &url, OWNER).body(json(&heartbeat)?);
         self.wire.bytes(call).await.map(|_| ())
     }
 
     pub(super) async fn suspect(&self, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
         let url = format!("{}/suspicion", self.agent(id));
         let body = serde_json::json!({ "incarnation": incarnation }).to_string();
-        self.wire.bytes(Call::post(&url, OWNER, body.into())).await.map(|_| ())
+        self.wire.bytes(ClientRequest::post(&url, OWNER, body.into())).await.map(|_| ())
     }
 
     pub(super) async fn deregister(
@@ -76,17 +76,17 @@ impl Remote {
     ) -> Result<(), Problem> {
         let reason = if is_drained { "&reason=drained" } else { "" };
         let url = format!("{}?incarnation={incarnation}{reason}", self.agent(id));
-        self.wire.bytes(Call::new(Method::DELETE, &url, OWNER)).await.map(|_| ())
+        self.wire.bytes(ClientRequest::new(Method::DELETE, &url, OWNER)).await.map(|_| ())
     }
 
     pub(super) async fn find(&self, query: &Query) -> Result<Vec<Entry>, Problem> {
         let url = format!("{}{}{}", self.base, routes::AGENTS, written(query));
-        let Found { agents } = self.as_registry(self.wire.json(Call::get(&url, OWNER)).await)?;
+        let Found { agents } = self.as_registry(self.wire.json(ClientRequest::get(&url, OWNER)).await)?;
         Ok(agents)
     }
 
     pub(super) async fn look(&self, id: &AgentId) -> Result<Option<Entry>, Problem> {
-        match self.wire.json(Call::get(&self.agent(id), OWNER)).await {
+        match self.wire.json(ClientRequest::get(&self.agent(id), OWNER)).await {
             Ok(entry) => Ok(Some(entry)),
             Err(problem) if problem.reason == Reason::AgentNotFound => Ok(None),
             Err(problem) => Err(problem),
@@ -95,7 +95,8 @@ impl Remote {
 
     pub(super) async fn events(&self) -> Result<Chunks, Problem> {
         let url = format!("{}{}", self.base, routes::REGISTRY_WATCH);
-        let chunks: Chunks = Box::pin(self.as_registry(self.wire.events(Call::get(&url, OWNER)).await)?);
+        let chunks: Chunks =
+            Box::pin(self.as_registry(self.wire.events(ClientRequest::get(&url, OWNER)).await)?);
         Ok(chunks)
     }
 

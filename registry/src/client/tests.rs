@@ -6,7 +6,7 @@ use crate::{
     registrar::tests::Rig,
 };
 use actix_web::{App, HttpMessage, HttpServer, dev::Service, web};
-use blackboard::wire::WireLimits;
+use blackboard::http_client::HttpClientLimits;
 use protocol::ids::Capability;
 
 /// The registry of `rig` on a port of its own, where everybody is taken for `principal`.
@@ -43,8 +43,8 @@ fn served_at(
     (base, handle)
 }
 
-fn wire() -> Wire {
-    Wire::new(None, WireLimits::default()).unwrap()
+fn wire() -> HttpClient {
+    HttpClient::new(None, HttpClientLimits::default()).unwrap()
 }
 
 async fn a_whole_life(registry: &Registry) {
@@ -99,15 +99,17 @@ async fn a_user_may_read_but_not_register_and_bad_questions_are_explained() {
         ("/registry/agents/%2e%2e%2f", "agent id"),
     ] {
         let url = format!("{base}{path}");
-        let refused = wire().bytes(blackboard::wire::Call::get(&url, "registry")).await.unwrap_err();
+        let refused =
+            wire().bytes(blackboard::http_client::ClientRequest::get(&url, "registry")).await.unwrap_err();
         assert_eq!(refused.reason, Reason::InvalidField, "{path}");
         assert!(refused.message.contains(said), "{refused}");
     }
     let (url, body) = (format!("{base}/registry/agents"), br#"{"card":{"agentId":"a/b"},"instance":"1"}"#);
-    let call = blackboard::wire::Call::post(&url, "registry", bytes::Bytes::from_static(body));
+    let call =
+        blackboard::http_client::ClientRequest::post(&url, "registry", bytes::Bytes::from_static(body));
     let refused = wire().bytes(call).await.unwrap_err();
     assert!(refused.message.contains("card.agentId"), "{refused}");
-    let call = blackboard::wire::Call::new(reqwest::Method::PATCH, &url, "registry");
+    let call = blackboard::http_client::ClientRequest::new(reqwest::Method::PATCH, &url, "registry");
     assert_eq!(wire().bytes(call).await.unwrap_err().reason, Reason::MethodNotAllowed);
     server.stop(false).await;
 }

@@ -2,7 +2,9 @@
 
 use super::tests::Rig;
 use crate::{config::Config, directory::samples::card, entry::Query};
-use blackboard::store::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Store, Watch};
+use blackboard::store::{
+    Batch, Error, Filter, Key, Lane, Record, Revision, SharedStore, Store, StoreFuture, StoreWatch,
+};
 use protocol::{ids::AgentId, problem::Reason};
 use std::sync::{
     Arc,
@@ -16,7 +18,7 @@ const SILENT: u8 = 3;
 
 /// A store that is full, that writes and does not know it, or that does neither.
 struct Ailing {
-    store: Shared,
+    store: SharedStore,
     ill: Arc<AtomicU8>,
 }
 
@@ -35,7 +37,7 @@ impl blackboard::store::Snapshot for Ailing {
 }
 
 impl Store for Ailing {
-    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+    fn commit(&self, lane: Lane, batch: Batch) -> StoreFuture<Vec<Revision>> {
         let unknown = || Err(Error::Unknown("the line went dead".into()));
         match self.ill.load(Ordering::SeqCst) {
             FULL => Box::pin(std::future::ready(Err(Error::Full))),
@@ -52,11 +54,11 @@ impl Store for Ailing {
         self.store.generation()
     }
 
-    fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
+    fn watch(&self, filter: Filter, after: Revision) -> Result<StoreWatch, Error> {
         self.store.watch(filter, after)
     }
 
-    fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+    fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
         self.store.trim(filter, before)
     }
 }

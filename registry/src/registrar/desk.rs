@@ -10,7 +10,7 @@ use crate::{
     directory::{Admitted, Change, Departure, Directory},
     entry::{Entry, Heartbeat, Query, Registered},
 };
-use blackboard::store::{Error, Lane, Shared};
+use blackboard::store::{Error, Lane, SharedStore};
 use protocol::{
     card::Card,
     ids::AgentId,
@@ -59,7 +59,7 @@ impl Newcomer {
 pub(super) struct Desk {
     pub(super) config: Config,
     pub(super) clocks: Clocks,
-    pub(super) store: Shared,
+    pub(super) store: SharedStore,
     pub(super) directory: RefCell<Directory>,
     pub(super) newcomers: RefCell<VecDeque<Newcomer>>,
     pub(super) changing: Mutex<()>,

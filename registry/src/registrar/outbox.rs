@@ -3,7 +3,7 @@
 use super::rows;
 use crate::config::Config;
 use backon::{ExponentialBuilder, Retryable as _};
-use blackboard::store::Shared;
+use blackboard::store::SharedStore;
 use protocol::{
     problem::{Problem, Reason},
     signal::Signal,
@@ -21,14 +21,14 @@ const PAGE: usize = 100;
 
 /// The registry's outbox: the store holds it, this empties it.
 pub(super) struct Outbox {
-    pub(super) store: Shared,
+    pub(super) store: SharedStore,
     pub(super) board: Arc<dyn Publish>,
     pub(super) pauses: ExponentialBuilder,
     pub(super) more: Rc<Notify>,
 }
 
 impl Outbox {
-    pub(super) fn new(store: Shared, board: Arc<dyn Publish>, config: &Config) -> Self {
+    pub(super) fn new(store: SharedStore, board: Arc<dyn Publish>, config: &Config) -> Self {
         let pauses = ExponentialBuilder::new()
             .with_min_delay(Duration::from_millis(config.retry_ms.max(1)))
             .with_max_delay(Duration::from_millis(config.retry_cap_ms.max(1)))

@@ -1,7 +1,7 @@
 //! The registry's part of the store: a row an agent, the floor of incarnations, and signals the board has not taken.
 
 use crate::directory::{Change, Notice, Row};
-use blackboard::store::{Batch, Error, Filter, Key, Lane, Record, Shared, Write};
+use blackboard::store::{Batch, Error, Filter, Key, Lane, Record, SharedStore, Write};
 use protocol::{
     ids::AgentId,
     signal::{Signal, SignalType},
@@ -37,7 +37,7 @@ fn encode(value: &impl Serialize) -> Result<bytes::Bytes, Error> {
 }
 
 /// Every row and the floor, as the store has them; no floor where none was recorded yet.
-pub(super) fn load(store: &Shared) -> Result<(Vec<Row>, Option<u64>), Error> {
+pub(super) fn load(store: &SharedStore) -> Result<(Vec<Row>, Option<u64>), Error> {
     let mut rows = Vec::new();
     let mut after = 0;
     loop {
@@ -53,7 +53,12 @@ pub(super) fn load(store: &Shared) -> Result<(Vec<Row>, Option<u64>), Error> {
 }
 
 /// Makes `change` durable, its signals with it. An outcome that was not learnt is settled by reading back.
-pub(super) async fn commit(store: &Shared, lane: Lane, change: &Change, at: WallTime) -> Result<(), Error> {
+pub(super) async fn commit(
+    store: &SharedStore,
+    lane: Lane,
+    change: &Change,
+    at: WallTime,
+) -> Result<(), Error> {
     let mut batch = Batch::default();
     for row in &change.written {
         batch.writes.push(Write::Put(agent(&row.card.agent_id), encode(row)?));
@@ -76,7 +81,7 @@ pub(super) async fn commit(store: &Shared, lane: Lane, change: &Change, at: Wall
 }
 
 /// A batch is all or nothing, so one of its writes tells of all.
-fn settle(store: &Shared, write: Option<Write>, why: String) -> Result<(), Error> {
+fn settle(store: &SharedStore, write: Option<Write>, why: String) -> Result<(), Error> {
     let written = match write {
         Some(Write::Put(key, value)) => store.latest(&key)?.is_some_and(|record| record.value == value),
         Some(Write::Delete(key)) => store.latest(&key)?.is_none(),
@@ -86,18 +91,18 @@ fn settle(store: &Shared, write: Option<Write>, why: String) -> Result<(), Error
 }
 
 /// The oldest signals that the board has not taken, at most `limit`.
-pub(super) fn waiting(store: &Shared, limit: usize) -> Result<Vec<Signal>, Error> {
+pub(super) fn waiting(store: &SharedStore, limit: usize) -> Result<Vec<Signal>, Error> {
     let page = store.read(&Filter::One(Key::new(&[OWNER, "outbox"])), 0, limit)?;
     page.iter().map(decode).collect()
 }
 
 /// How many signals the board has not taken, up to a page of them.
-pub(super) fn count_waiting(store: &Shared) -> usize {
+pub(super) fn count_waiting(store: &SharedStore) -> usize {
     store.keys(&Filter::One(Key::new(&[OWNER, "outbox"])), 0, PAGE).map_or(0, |page| page.len())
 }
 
 /// Strikes a signal off.
-pub(super) async fn strike(store: &Shared, signal: &Signal) -> Result<(), Error> {
+pub(super) async fn strike(store: &SharedStore, signal: &Signal) -> Result<(), Error> {
     let batch = Batch { writes: vec![Write::Delete(outbox(signal))], ..Batch::default() };
     store.commit(Lane::Progress, batch).await.map(|_| ())
 }

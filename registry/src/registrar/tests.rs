@@ -80,7 +80,7 @@ pub(crate) struct Rig {
     pub(crate) addr: Addr<RegistryActor>,
     pub(crate) registry: Registry,
     pub(crate) board: Arc<Board>,
-    pub(crate) store: Shared,
+    pub(crate) store: SharedStore,
     clock: Arc<AtomicU64>,
 }
 
@@ -93,11 +93,11 @@ impl Rig {
         )
     }
 
-    pub(crate) fn over(store: Shared, config: Config, now: u64) -> Self {
+    pub(crate) fn over(store: SharedStore, config: Config, now: u64) -> Self {
         Self::dated(store, config, now, WallTime(0))
     }
 
-    fn dated(store: Shared, config: Config, now: u64, wall: WallTime) -> Self {
+    fn dated(store: SharedStore, config: Config, now: u64, wall: WallTime) -> Self {
         let clock = Arc::new(AtomicU64::new(now));
         let hand = clock.clone();
         let clocks = Clocks {

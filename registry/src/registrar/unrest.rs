@@ -7,7 +7,7 @@ use crate::{
     directory::samples::card,
     entry::{Heartbeat, Presence, Query},
 };
-use blackboard::store::{Batch, Filter, Key, Lane, Pending, Record, Revision, Store, Watch};
+use blackboard::store::{Batch, Filter, Key, Lane, Record, Revision, Store, StoreFuture, StoreWatch};
 use futures_util::future::join_all;
 use protocol::ids::AgentId;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ fn agent(id: &str) -> AgentId {
 
 /// Counts commits, and panics at the next one when it is told to.
 struct Counting {
-    store: Shared,
+    store: SharedStore,
     commits: Arc<AtomicUsize>,
     panics: Arc<AtomicUsize>,
 }
@@ -38,7 +38,7 @@ impl blackboard::store::Snapshot for Counting {
 }
 
 impl Store for Counting {
-    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+    fn commit(&self, lane: Lane, batch: Batch) -> StoreFuture<Vec<Revision>> {
         let left = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         assert!(left.is_err(), "on purpose");
         self.commits.fetch_add(1, Ordering::SeqCst);
@@ -53,16 +53,16 @@ impl Store for Counting {
         self.store.generation()
     }
 
-    fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
+    fn watch(&self, filter: Filter, after: Revision) -> Result<StoreWatch, Error> {
         self.store.watch(filter, after)
     }
 
-    fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+    fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
         self.store.trim(filter, before)
     }
 }
 
-fn counting() -> (Shared, Arc<AtomicUsize>, Arc<AtomicUsize>) {
+fn counting() -> (SharedStore, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let (commits, panics) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let store = blackboard::store::memory::new();
     (Arc::new(Counting { store, commits: commits.clone(), panics: panics.clone() }), commits, panics)

@@ -11,7 +11,7 @@ use agent_node::{
     node::{self, Seat},
 };
 use anyhow::{Context as _, ensure};
-use blackboard::store::{Filter, Key, Watch};
+use blackboard::store::{Filter, Key, StoreWatch};
 use protocol::{
     bid::{Cost, Eta},
     card::{BidTerms, Skill},
@@ -152,7 +152,7 @@ struct AwardTimes {
 }
 
 /// Reads the manager's journal as it grows: its first step calls, a later one awards.
-async fn awarded(mut watch: Watch) -> anyhow::Result<AwardTimes> {
+async fn awarded(mut watch: StoreWatch) -> anyhow::Result<AwardTimes> {
     let (mut cfp, mut commits) = (None, 0);
     loop {
         let records = watch.next().await?;

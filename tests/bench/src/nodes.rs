@@ -8,7 +8,7 @@ use agent_node::{
 use anyhow::Context as _;
 use blackboard::{
     board::BoardConfig,
-    store::{Shared, embedded, memory},
+    store::{SharedStore, embedded, memory},
 };
 use protocol::{
     card::BidTerms,
@@ -50,15 +50,15 @@ impl Brain for NeverEnds {
 }
 
 /// The store in `dir`, or one in memory.
-pub(crate) fn store(dir: Option<&PathBuf>) -> anyhow::Result<Shared> {
+pub(crate) fn store(dir: Option<&PathBuf>) -> anyhow::Result<SharedStore> {
     Ok(match dir {
-        Some(dir) => embedded::open(dir, embedded::Options::default())?,
+        Some(dir) => embedded::open(dir, embedded::StoreOptions::default())?,
         None => memory::new(),
     })
 }
 
 /// The setup of a process with these agents, a registry and a board, on any free ports, without a rate limit.
-pub(crate) fn setup(seats: Vec<Seat>, store: Shared, auction: Auction) -> anyhow::Result<Setup> {
+pub(crate) fn setup(seats: Vec<Seat>, store: SharedStore, auction: Auction) -> anyhow::Result<Setup> {
     let limits = Limits { max_rate_per_second: 0, think_ms: 3_600_000, ..Limits::default() };
     Ok(Setup {
         listen: Ipv4Addr::LOCALHOST.into(),

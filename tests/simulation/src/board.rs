@@ -4,8 +4,8 @@ use crate::random::Hash;
 use blackboard::{
     access,
     board::BoardConfig,
-    claim_writes::{self, Ending},
-    claims::{self, Lease, Standing, Stands},
+    claim_writes::{self, EndDecision},
+    claims::{self, ClaimState, Lease, StoredClaim},
     signals,
 };
 use engine::ClaimRequest;
@@ -54,11 +54,11 @@ impl Board {
     }
 
     /// The claims that are held.
-    pub(crate) fn held(&self) -> Vec<(TaskId, Stands)> {
-        let all = self.store.page(&claim_writes::all(), 0, usize::MAX);
+    pub(crate) fn held(&self) -> Vec<(TaskId, StoredClaim)> {
+        let all = self.store.page(&claim_writes::all_claims(), 0, usize::MAX);
         let held = all.iter().filter_map(|record| {
             let task = TaskId::parse(&record.key.tokens().pop()?).ok()?;
-            let stands = Stands::of(record).filter(|stands| stands.row.state == Standing::Held)?;
+            let stands = StoredClaim::of(record).filter(|stands| stands.row.state == ClaimState::Held)?;
             Some((task, stands))
         });
         held.collect()
@@ -81,14 +81,19 @@ impl Board {
         wall: WallTime,
     ) -> Result<Revision, Problem> {
         access::may_publish(by, signal, |_| true)?;
-        let writing = signals::writing(by, signal, wall, self.config.max_signal_bytes)?;
+        let writing = signals::prepare_write(by, signal, wall, self.config.max_signal_bytes)?;
         match self.commit(writing.batch) {
             Ok(revisions) => {
                 self.check_order(signal);
                 revisions.last().copied().ok_or_else(|| Problem::new(Reason::Internal, "nothing was written"))
             }
             Err(Error::Conflict { .. }) => {
-                let first = signals::first(&self.store, &writing.seen, writing.log, writing.digest)?;
+                let first = signals::first_revision(
+                    &self.store,
+                    &writing.dedup_key,
+                    writing.log_key,
+                    writing.digest,
+                )?;
                 first.ok_or_else(|| Problem::new(Reason::Overloaded, "the board forgot this signal just now"))
             }
             Err(error) => Err(error.into()),
@@ -122,10 +127,10 @@ impl Board {
             ClaimRequest::Take { lease } => match self.take(&by, task, me, lease, now) {
                 Ok(claim) => Ok(EventKind::Claimed { holder: me.clone(), epoch: claim }),
                 Err(problem) if problem.reason == Reason::AlreadyClaimed => {
-                    let stands = claim_writes::stands(&self.store, task)?;
+                    let stands = claim_writes::find_claim(&self.store, task)?;
                     let own = stands
                         .as_ref()
-                        .filter(|stands| stands.row.state == Standing::Held && stands.row.holder == *me);
+                        .filter(|stands| stands.row.state == ClaimState::Held && stands.row.holder == *me);
                     Ok(match own {
                         Some(own) => EventKind::Claimed { holder: me.clone(), epoch: own.epoch() },
                         None => EventKind::ClaimLost { holder: stands.map(|stands| stands.row.holder) },
@@ -134,14 +139,14 @@ impl Board {
                 Err(problem) => Err(problem),
             },
             ClaimRequest::Renew(epoch) => {
-                let stands = claim_writes::stands(&self.store, task)?;
+                let stands = claim_writes::find_claim(&self.store, task)?;
                 let lease = claims::renew(stands.as_ref(), &by, epoch)?;
                 self.leases.insert(task.clone(), Lease { epoch, until: now.0 + lease + self.config.grace() });
                 Ok(EventKind::Claimed { holder: me.clone(), epoch })
             }
-            ClaimRequest::Release(epoch) => self.end(&by, task, epoch, Standing::Released, now.1),
+            ClaimRequest::Release(epoch) => self.end(&by, task, epoch, ClaimState::Released, now.1),
             ClaimRequest::Close { epoch, is_done } => {
-                let standing = if is_done { Standing::Completed } else { Standing::Failed };
+                let standing = if is_done { ClaimState::Completed } else { ClaimState::Failed };
                 self.end(&by, task, epoch, standing, now.1)
             }
         }
@@ -169,10 +174,10 @@ impl Board {
         by: &Principal,
         task: &TaskId,
         epoch: Revision,
-        standing: Standing,
+        standing: ClaimState,
         wall: WallTime,
     ) -> Result<EventKind, Problem> {
-        if let Ending::Write(decided) =
+        if let EndDecision::Write(decided) =
             claim_writes::decide_end(&self.store, by, task, epoch, standing, wall)?
         {
             self.commit(decided.batch(task)?)?;
@@ -201,10 +206,10 @@ impl Board {
     /// The next signal after `cursor` that `selector` wants.
     pub(crate) fn next(&self, selector: &Selector, mut cursor: Revision) -> Option<SignalRecord> {
         loop {
-            let page = self.store.page(&signals::everything(), cursor, 64);
+            let page = self.store.page(&signals::all_signals(), cursor, 64);
             let last = page.last()?.revision;
             let wanted = |posted: &SignalRecord| selector.admits(&posted.signal);
-            if let Some(next) = page.iter().filter_map(signals::posted).find(wanted) {
+            if let Some(next) = page.iter().filter_map(signals::parse_record).find(wanted) {
                 return Some(next);
             }
             cursor = last;
@@ -217,6 +222,10 @@ impl Board {
 
     /// Every signal, oldest first.
     pub(crate) fn all(&self) -> Vec<SignalRecord> {
-        self.store.page(&signals::everything(), 0, usize::MAX).iter().filter_map(signals::posted).collect()
+        self.store
+            .page(&signals::all_signals(), 0, usize::MAX)
+            .iter()
+            .filter_map(signals::parse_record)
+            .collect()
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     brain::PeerSkill,
     outbox::a2a::{Remote, card},
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use futures_util::future::join_all;
 use protocol::{
     a2a::card_validation::ValidatedCard,
@@ -106,7 +106,7 @@ impl Run<'_> {
     }
 
     fn reject(&mut self, place: &str, why: &[String]) {
-        let (place, why) = (shown(place), why.join("; "));
+        let (place, why) = (redact_url(place), why.join("; "));
         self.record.errors.push(format!("the card of {place} is rejected: {why}"));
         self.record.audit("validate_agent_cards", "rejected", format!("{place}: {why}"));
     }

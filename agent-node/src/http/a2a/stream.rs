@@ -6,7 +6,7 @@ use crate::{
     tasks::{self, Seen, follow::Follow},
 };
 use actix_web::{HttpResponse, http::header};
-use blackboard::store::{Revision, Shared};
+use blackboard::store::{Revision, SharedStore};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, stream};
 use protocol::{
@@ -25,7 +25,7 @@ pub(crate) struct Heard {
     held: Option<(VecDeque<StreamResponse>, Option<Revision>)>,
     closes_when_interrupted: bool,
     /// Where the award is looked up that goes with the last event.
-    award: Option<(Shared, AgentId)>,
+    award: Option<(SharedStore, AgentId)>,
     is_over: bool,
 }
 

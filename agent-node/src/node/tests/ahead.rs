@@ -34,7 +34,7 @@ impl Held {
 type Gate = Arc<Mutex<Option<UnboundedSender<Held>>>>;
 
 /// A store whose commits go through at once until they are to be held.
-fn holding(kept: Shared) -> (Arc<Between>, Gate) {
+fn holding(kept: SharedStore) -> (Arc<Between>, Gate) {
     let gate = Gate::default();
     let to = gate.clone();
     let store = Between::new(kept, move |store, lane, batch| {

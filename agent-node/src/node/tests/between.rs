@@ -3,16 +3,16 @@
 use super::*;
 
 /// What is done with a commit instead of committing it.
-type Instead = dyn Fn(&Shared, Lane, Batch) -> Pending<Vec<Revision>> + Send + Sync;
+type Instead = dyn Fn(&SharedStore, Lane, Batch) -> StoreFuture<Vec<Revision>> + Send + Sync;
 
 /// Does with commits what it is told, and with all else what the store does.
-pub(super) struct Between(pub(super) Shared, pub(super) Box<Instead>);
+pub(super) struct Between(pub(super) SharedStore, pub(super) Box<Instead>);
 
 impl Between {
     /// `store`, with `instead` before it.
     pub(super) fn new(
-        store: Shared,
-        instead: impl Fn(&Shared, Lane, Batch) -> Pending<Vec<Revision>> + Send + Sync + 'static,
+        store: SharedStore,
+        instead: impl Fn(&SharedStore, Lane, Batch) -> StoreFuture<Vec<Revision>> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self(store, Box::new(instead)))
     }
@@ -33,7 +33,7 @@ impl blackboard::store::Snapshot for Between {
 }
 
 impl Store for Between {
-    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+    fn commit(&self, lane: Lane, batch: Batch) -> StoreFuture<Vec<Revision>> {
         (self.1)(&self.0, lane, batch)
     }
 
@@ -41,11 +41,11 @@ impl Store for Between {
         self.0.generation()
     }
 
-    fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
+    fn watch(&self, filter: Filter, after: Revision) -> Result<StoreWatch, Error> {
         self.0.watch(filter, after)
     }
 
-    fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+    fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
         self.0.trim(filter, before)
     }
 }

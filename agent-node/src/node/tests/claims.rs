@@ -1,10 +1,10 @@
 //! What becomes of claims and cancels whose other half is missing.
 
 use super::*;
-use blackboard::{store::Write, wire::Call};
+use blackboard::{http_client::ClientRequest, store::Write};
 
 /// A store whose commits of claims are written and never answered: the moment before a crash.
-fn stuck(kept: Shared) -> Shared {
+fn stuck(kept: SharedStore) -> SharedStore {
     between::Between::new(kept, |store, lane, batch| {
         let claims =
             batch.writes.iter().any(|write| write.key().to_string().starts_with("manager-01.claim."));
@@ -28,14 +28,14 @@ fn below(topic: &str) -> Filter {
 async fn a_claim_whose_row_is_gone_after_a_restart_is_given_up_and_the_work_awarded_anew() {
     let kept = blackboard::store::memory::new();
     let auction = Auction { bid_window_ms: 200, ..Auction::default() };
-    let begin = |store: Shared| {
+    let begin = |store: SharedStore| {
         let seats = vec![seat("builder-01", "build", 0.0, 1_000), seat("manager-01", "manage", 0.0, 1_000)];
         start(Setup { store, auction: auction.clone(), ..setup(seats) })
     };
     let running = begin(stuck(kept.clone())).await.unwrap();
     let url =
         |running: &Running| format!("http://{}", running.agents[&AgentId::parse("manager-01").unwrap()]);
-    let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
+    let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
     let request = json!({ "fromAgentId": "me", "toAgentId": "manager-01", "type": "task-request",
         "payload": { "taskId": "t-1", "description": "hello", "capability": "build" } });
     client.post(format!("{}/a2a/messages", url(&running))).json(&request).send().await.unwrap();
@@ -80,10 +80,12 @@ async fn a_cancel_without_an_epoch_refuses_every_award_that_comes_after_it() {
     let running = start(setup).await.unwrap();
     let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let manager = Signer::new(secret, AgentId::parse("manager-01").unwrap());
-    let wire = Wire::new(Some(manager), WireLimits::default()).unwrap();
+    let wire = HttpClient::new(Some(manager), HttpClientLimits::default()).unwrap();
     let post = async |id: &str, kind: &str, payload: Value| -> Value {
         let body = json!({ "messageId": id, "fromAgentId": "manager-01", "toAgentId": "builder-01", "type": kind, "payload": payload });
-        wire.json(Call::post(&url, "builder-01", body.to_string().into()).message_id(id)).await.unwrap()
+        wire.json(ClientRequest::post(&url, "builder-01", body.to_string().into()).message_id(id))
+            .await
+            .unwrap()
     };
     post("m-1", "task-cancel", json!({ "taskId": "t-1" })).await;
     let spec = json!({ "taskId": "t-1", "description": "x", "root": "user:local" });

@@ -42,7 +42,7 @@ fn state(task: &Value) -> Option<&str> {
 }
 
 /// A store that refuses the agent's steps while it is told to.
-fn refusing(kept: Shared) -> (Arc<Between>, Arc<AtomicBool>) {
+fn refusing(kept: SharedStore) -> (Arc<Between>, Arc<AtomicBool>) {
     let refuses = Arc::new(AtomicBool::default());
     let refuse = refuses.clone();
     let store = Between::new(kept, move |store, lane, batch| {

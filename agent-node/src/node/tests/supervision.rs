@@ -40,7 +40,7 @@ impl Mesh {
     }
 
     async fn ready(&self) -> (u16, Value) {
-        let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
+        let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
         let answer = client.get(format!("{}/readyz", self.url)).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap())
     }

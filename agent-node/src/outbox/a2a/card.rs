@@ -5,7 +5,7 @@ mod freshness;
 pub use freshness::Freshness;
 
 use super::super::outside::{self, Answer, Call, Outside};
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use protocol::{
     a2a::{
         card::{GRPC, HTTP_JSON, JSONRPC},
@@ -103,8 +103,11 @@ pub async fn fetch_of_host(outside: &Outside, host: &str) -> Result<Found, Strin
 /// The well-known place of the host in `url`, which may leave out its scheme.
 pub fn well_known(url: &str) -> Result<String, String> {
     let full = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
-    let parsed = Url::parse(&full).map_err(|error| format!("{:?} is no URL: {error}", shown(url)))?;
-    parsed.join(routes::AGENT_CARD).map(String::from).map_err(|error| format!("{:?}: {error}", shown(url)))
+    let parsed = Url::parse(&full).map_err(|error| format!("{:?} is no URL: {error}", redact_url(url)))?;
+    parsed
+        .join(routes::AGENT_CARD)
+        .map(String::from)
+        .map_err(|error| format!("{:?}: {error}", redact_url(url)))
 }
 
 /// The card at `url`; a bare origin means its well-known place.

@@ -2,7 +2,7 @@
 //! their conversation ends them too.
 
 use crate::outbox::chance;
-use blackboard::store::{Batch, Filter, Key, Lane, Shared, Write};
+use blackboard::store::{Batch, Filter, Key, Lane, SharedStore, Write};
 use protocol::{
     a2a::{card::AgentCard, remote_task::RemoteTaskLimits},
     ids::{AgentId, ConversationId, Digest},
@@ -24,7 +24,7 @@ pub const TOPICS: [&str; 2] = [ERRAND, DELEGATED];
 #[derive(Clone)]
 pub struct Notes {
     agent: AgentId,
-    store: Shared,
+    store: SharedStore,
     topic: &'static str,
     ending: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -42,12 +42,12 @@ pub struct Note {
 
 impl Notes {
     /// Of a foreign agent that is a peer, in its own store.
-    pub fn of_peer(agent: AgentId, store: Shared) -> Self {
+    pub fn of_peer(agent: AgentId, store: SharedStore) -> Self {
         Self { agent, store, topic: ERRAND, ending: Arc::default() }
     }
 
     /// Of `agent`'s coordinator, in its own store.
-    pub fn of_coordinator(agent: AgentId, store: Shared) -> Self {
+    pub fn of_coordinator(agent: AgentId, store: SharedStore) -> Self {
         Self { agent, store, topic: DELEGATED, ending: Arc::default() }
     }
 
@@ -169,11 +169,11 @@ const MOST: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::{Error, Pending, Record, Revision, Store, Watch, memory};
+    use blackboard::store::{Error, Record, Revision, Store, StoreFuture, StoreWatch, memory};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A store whose next so many reads fail.
-    struct Ailing(Shared, AtomicUsize);
+    struct Ailing(SharedStore, AtomicUsize);
 
     impl Ailing {
         fn reads<T>(&self, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     impl Store for Ailing {
-        fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+        fn commit(&self, lane: Lane, batch: Batch) -> StoreFuture<Vec<Revision>> {
             self.0.commit(lane, batch)
         }
 
@@ -208,11 +208,11 @@ mod tests {
             self.0.generation()
         }
 
-        fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
+        fn watch(&self, filter: Filter, after: Revision) -> Result<StoreWatch, Error> {
             self.0.watch(filter, after)
         }
 
-        fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+        fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
             self.0.trim(filter, before)
         }
     }

@@ -4,7 +4,7 @@ use super::{
     Cursor, Page,
     outline::{Audience, Outline, Wanted},
 };
-use blackboard::store::{Error, MOST_READ, Revision, Store};
+use blackboard::store::{Error, MAX_READ, Revision, Store};
 use engine::{content, records::keys};
 use protocol::{
     ids::{AgentId, TaskId},
@@ -212,7 +212,7 @@ impl Order {
         }
         let (filter, mut after, mut there) = (keys::all(me, "task"), 0, Vec::new());
         while after < self.after {
-            let page = store.keys(&filter, after, MOST_READ)?;
+            let page = store.keys(&filter, after, MAX_READ)?;
             let Some((last, _)) = page.last() else { break };
             after = *last;
             there.extend(page.into_iter().map(|(revision, _)| revision));

@@ -1,7 +1,9 @@
 //! The order of tasks, as lists see it.
 
 use super::*;
-use blackboard::store::{Batch, Filter, Lane, Pending, Record, Revision, Shared, Watch, Write, memory};
+use blackboard::store::{
+    Batch, Filter, Lane, Record, Revision, SharedStore, StoreFuture, StoreWatch, Write, memory,
+};
 use proptest::prelude::*;
 use protocol::task::TaskState;
 use serde_json::json;
@@ -24,7 +26,7 @@ fn row(task: &str, at: &str, state: &str) -> Write {
     Write::Put(key(task), row.to_string().into_bytes().into())
 }
 
-async fn commit(store: &Shared, write: Write) {
+async fn commit(store: &SharedStore, write: Write) {
     store.commit(Lane::Progress, Batch { writes: vec![write], expectations: Vec::new() }).await.unwrap();
 }
 
@@ -65,7 +67,7 @@ async fn what_changes_moves_and_what_is_forgotten_goes() {
 }
 
 /// A store that counts what is read of it.
-struct Counting(Shared, AtomicUsize);
+struct Counting(SharedStore, AtomicUsize);
 
 impl Counting {
     fn taken(&self) -> usize {
@@ -90,7 +92,7 @@ impl blackboard::store::Snapshot for Counting {
 }
 
 impl Store for Counting {
-    fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+    fn commit(&self, lane: Lane, batch: Batch) -> StoreFuture<Vec<Revision>> {
         self.0.commit(lane, batch)
     }
 
@@ -98,11 +100,11 @@ impl Store for Counting {
         self.0.generation()
     }
 
-    fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
+    fn watch(&self, filter: Filter, after: Revision) -> Result<StoreWatch, Error> {
         self.0.watch(filter, after)
     }
 
-    fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+    fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
         self.0.trim(filter, before)
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     telemetry::{capture::Capture, names as n, span::Span, span_builder},
 };
 use actix_web::web;
-use blackboard::wire::Call;
+use blackboard::http_client::ClientRequest;
 use futures_util::future::{LocalBoxFuture, join, join_all};
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
@@ -104,7 +104,7 @@ async fn part_of(node: &Node, local: &HostedAgent, asked: &Asked, depth: u32) ->
         return Err(Problem::new(Reason::AgentNotFound, format!("{} is not there", asked.to)));
     };
     let url = format!("{endpoint}{}/{}/trace?depth={}", routes::MESSAGES, asked.message, depth - 1);
-    let call = Call::get(&url, asked.to.as_str()).within(patience(depth));
+    let call = ClientRequest::get(&url, asked.to.as_str()).within(patience(depth));
     let said = |problem: Problem| Problem { message: problem.message.replace(&url, &endpoint), ..problem };
     local.wire.json(call).await.map_err(said)
 }

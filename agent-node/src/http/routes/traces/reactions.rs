@@ -13,7 +13,7 @@ use crate::{
     telemetry::{names as n, span::Span},
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::{refusal::Refusal, wire::Call};
+use blackboard::{http_client::ClientRequest, refusal::Refusal};
 use engine::Whereabouts;
 use engine::records::{ReactionReceipt, keys};
 use futures_util::future::{join, join_all};
@@ -168,7 +168,7 @@ impl<'a> Follower<'a> {
         let (trace, under, deeper) = (format!("{:032x}", self.trace), under.join(","), depth - 1);
         let path = format!("{}/{trace}/reactions?agent={agent}&under={under}&depth={deeper}", routes::TRACES);
         let url = format!("{endpoint}{path}");
-        let call = Call::get(&url, agent.as_str()).within(patience(depth));
+        let call = ClientRequest::get(&url, agent.as_str()).within(patience(depth));
         // Whom it is about is enough; how it was asked is nobody's.
         let said = |problem: Problem| self.missed(problem.message.replace(&url, &endpoint));
         local.wire.json(call).await.unwrap_or_else(said)

@@ -1,18 +1,18 @@
-//! Figures, for people: `cargo test -p blackboard --release --lib measure -- --ignored --nocapture`.
+//! Measurements, run by hand: `cargo test -p blackboard --release --lib measurements -- --ignored --nocapture`.
 
-use super::super::super::{Batch, Expectation, Key, Lane, Shared, Write};
+use super::super::super::{Batch, Expectation, Key, Lane, SharedStore, Write};
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 
 const COMMITTERS: usize = 64;
-const FOR: Duration = Duration::from_secs(1);
+const RUN_TIME: Duration = Duration::from_secs(1);
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Commits by 64 at once, per second; each makes its next batch from its number, its turn and its last revisions.
-fn rate(store: &Shared, next: fn(usize, usize, &[u64]) -> Batch) -> f64 {
+/// Commits per second of 64 concurrent committers; each makes its next batch from its number, turn and last revisions.
+fn rate(store: &SharedStore, next: fn(usize, usize, &[u64]) -> Batch) -> f64 {
     let runtime = runtime();
     let started = Instant::now();
     let committers: Vec<_> = (0..COMMITTERS)
@@ -20,7 +20,7 @@ fn rate(store: &Shared, next: fn(usize, usize, &[u64]) -> Batch) -> f64 {
             let store = store.clone();
             runtime.spawn(async move {
                 let (mut turn, mut last) = (0, Vec::new());
-                while started.elapsed() < FOR {
+                while started.elapsed() < RUN_TIME {
                     last = store.commit(Lane::Progress, next(committer, turn, &last)).await.unwrap();
                     turn += 1;
                 }
@@ -38,8 +38,8 @@ fn rate(store: &Shared, next: fn(usize, usize, &[u64]) -> Batch) -> f64 {
     done as f64 / started.elapsed().as_secs_f64()
 }
 
-/// What this process has used so far: seconds of processor, and bytes handed to `write`.
-fn used() -> (f64, f64) {
+/// The usage of this process so far: seconds of CPU, and bytes passed to `write`.
+fn usage() -> (f64, f64) {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let ticks: f64 = stat.split(' ').skip(13).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
@@ -47,10 +47,10 @@ fn used() -> (f64, f64) {
     (ticks / 100.0, written.unwrap_or_default())
 }
 
-/// What each of so many batches a second has cost since `before`.
+/// The cost per batch since `before`, at `rate` batches a second.
 fn cost(rate: f64, before: (f64, f64)) -> String {
-    let (cpu, written) = used();
-    let batches = rate * FOR.as_secs_f64();
+    let (cpu, written) = usage();
+    let batches = rate * RUN_TIME.as_secs_f64();
     format!(
         "{:>5.1} µs of processor, {:>5.0} bytes each",
         (cpu - before.0) / batches * 1e6,
@@ -76,12 +76,12 @@ fn three_rows(committer: usize, turn: usize, last: &[u64]) -> Batch {
     let journal = Key::new(&["builder-01", "journal", &conversation]);
     let state = Key::new(&["builder-01", "state", &conversation]);
     let dedup = Key::new(&["builder-01", "dedup", "user:local", &uuid::Uuid::now_v7().to_string()]);
-    let stands = match (turn % 20, last) {
+    let expectation = match (turn % 20, last) {
         (1.., [_, at, _]) => Expectation::At(state.clone(), *at),
         _ => Expectation::Absent(state.clone()),
     };
     Batch {
-        expectations: vec![stands, Expectation::Absent(dedup.clone())],
+        expectations: vec![expectation, Expectation::Absent(dedup.clone())],
         writes: vec![
             Write::Append(journal, value(300)),
             Write::Put(state, value(600)),
@@ -90,7 +90,7 @@ fn three_rows(committer: usize, turn: usize, last: &[u64]) -> Batch {
     }
 }
 
-/// One group-committed row per request and nothing else: what a bare server would do.
+/// One group-committed row per request without a store, as the baseline.
 fn bare() -> f64 {
     let dir = tempfile::tempdir().unwrap();
     let on = rusqlite::Connection::open(dir.path().join("bare.sqlite")).unwrap();
@@ -116,7 +116,7 @@ fn bare() -> f64 {
             let send = send.clone();
             runtime.spawn(async move {
                 let mut turn = 0_usize;
-                while started.elapsed() < FOR {
+                while started.elapsed() < RUN_TIME {
                     let (done, outcome) = tokio::sync::oneshot::channel();
                     send.send(done).unwrap();
                     outcome.await.unwrap();
@@ -137,14 +137,14 @@ fn bare() -> f64 {
 #[ignore = "prints figures, and takes its time"]
 fn measure() {
     for round in 0..2 {
-        let before = used();
+        let before = usage();
         let bare = bare();
         println!("round {round}: bare, one row          {bare:>9.0} batches/s, {}", cost(bare, before));
         for (name, next) in
             [("one row", one_row as fn(usize, usize, &[u64]) -> Batch), ("three rows", three_rows)]
         {
             let (_dir, store) = super::open();
-            let before = used();
+            let before = usage();
             let rate = rate(&store, next);
             println!("round {round}: embedded, {name:<10}   {rate:>9.0} batches/s, {}", cost(rate, before));
         }
@@ -190,7 +190,7 @@ fn measure_latest() {
     writer.join().unwrap();
 }
 
-fn rate_once(store: &Shared) {
+fn rate_once(store: &SharedStore) {
     let runtime = runtime();
     let commits = (0..COMMITTERS).map(|committer| store.commit(Lane::Progress, one_row(committer, 0, &[])));
     runtime.block_on(futures_util::future::join_all(commits));
@@ -211,13 +211,13 @@ fn measure_watchers() {
     let (_dir, store) = super::open();
     let empty = resident();
     let runtime = runtime();
-    let (told, mut heard) = tokio::sync::mpsc::channel(1024);
+    let (delivered, mut deliveries) = tokio::sync::mpsc::channel(1024);
     for _ in 0..1000 {
-        let (mut watch, told) =
-            (store.watch(super::Filter::Below(Key::stored("board.signal")), 0).unwrap(), told.clone());
+        let (mut watch, delivered) =
+            (store.watch(super::Filter::Below(Key::stored("board.signal")), 0).unwrap(), delivered.clone());
         runtime.spawn(async move {
             while watch.next().await.is_ok() {
-                told.send(()).await.unwrap();
+                delivered.send(()).await.unwrap();
             }
         });
     }
@@ -229,7 +229,7 @@ fn measure_watchers() {
                 let batch = Batch { writes: vec![append], expectations: vec![] };
                 store.commit(Lane::Progress, batch).await.unwrap();
                 for _ in 0..1000 {
-                    heard.recv().await.unwrap();
+                    deliveries.recv().await.unwrap();
                 }
                 started.elapsed()
             })

@@ -1,80 +1,81 @@
-//! A follower: at the head it reads what is kept in memory, behind it pages from the backend.
+//! The watch of every backend: it reads recent records from the [`LogTail`] and older ones as pages from the backend.
 
-use super::tail::{Found, Tail};
-use super::{Error, Filter, Follow, Record, Revision, Watch};
+use super::tail::{LogTail, TailRead};
+use super::{Error, Filter, Record, RecordSource, Revision, StoreWatch};
 use std::{future::Future, pin::Pin, sync::Arc};
 use tokio::sync::watch;
 
-/// The most that one step of a follower brings.
+/// Limits of one page: records and bytes.
 const PAGE: usize = 256;
 const PAGE_BYTES: usize = 1 << 20;
 
-/// Some records in order.
-pub(super) struct Page {
+/// A page of records, oldest first.
+pub(super) struct RecordPage {
     pub(super) records: Vec<Record>,
-    /// Where the next page begins, unless all that was there has been read.
+    /// The cursor of the next page; `None` at the end.
     pub(super) next: Option<Revision>,
 }
 
-/// A backend, as a follower that is behind reads it.
-pub(super) trait Pages: Send + Sync + 'static {
-    /// Up to `limit` records above `after`, or as many as first reach `bytes`; perhaps none, when there was much to skip.
-    fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize) -> Result<Page, Error>;
+/// A backend that pages are read from.
+pub(super) trait PageSource: Send + Sync + 'static {
+    /// Up to `limit` records above `after`, or until they have `bytes`. May be empty if many rows were skipped.
+    fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize)
+    -> Result<RecordPage, Error>;
 
     /// [`Error::Trimmed`] if a cursor at `after` misses something that was trimmed.
-    fn reaches(&self, filter: &Filter, after: Revision) -> Result<(), Error>;
+    fn check_cursor(&self, filter: &Filter, after: Revision) -> Result<(), Error>;
 }
 
-struct Follower<P> {
+struct StoreFollower<P> {
     pages: Arc<P>,
-    tail: Arc<Tail>,
+    tail: Arc<LogTail>,
     filter: Filter,
     position: Revision,
-    /// There until it is dropped.
+    /// `Some` until the follower is dropped.
     wake: Option<watch::Receiver<()>>,
 }
 
-/// A watch of `filter` from `after` on.
-pub(super) fn watch<P: Pages>(
+/// A watch of `filter` after `after`.
+pub(super) fn watch<P: PageSource>(
     pages: Arc<P>,
-    tail: Arc<Tail>,
+    tail: Arc<LogTail>,
     filter: Filter,
     after: Revision,
-) -> Result<Watch, Error> {
-    pages.reaches(&filter, after)?;
+) -> Result<StoreWatch, Error> {
+    pages.check_cursor(&filter, after)?;
     let wake = Some(tail.join(&filter)?);
-    Ok(Watch::new(Follower { pages, tail, filter, position: after, wake }))
+    Ok(StoreWatch::new(StoreFollower { pages, tail, filter, position: after, wake }))
 }
 
-impl<P: Pages> Follower<P> {
+impl<P: PageSource> StoreFollower<P> {
     async fn page(&mut self) -> Result<Vec<Record>, Error> {
         let head = self.tail.head();
         let (pages, filter, after) = (self.pages.clone(), self.filter.clone(), self.position);
         let read = move || {
             let page = pages.page(&filter, after, PAGE, PAGE_BYTES)?;
-            pages.reaches(&filter, after)?;
+            pages.check_cursor(&filter, after)?;
             Ok(page)
         };
-        let page: Result<Page, Error> = tokio::task::spawn_blocking(read)
+        let page: Result<RecordPage, Error> = tokio::task::spawn_blocking(read)
             .await
             .unwrap_or_else(|stopped| Err(Error::Closed(format!("reading was stopped: {stopped}"))));
-        let Page { records, next } = page?;
+        let RecordPage { records, next } = page?;
         let last = records.last().map_or(after, |last| last.revision);
         self.position = next.unwrap_or(last.max(head));
         Ok(records)
     }
 
-    async fn step(&mut self) -> Result<Vec<Record>, Error> {
+    async fn next_records(&mut self) -> Result<Vec<Record>, Error> {
         loop {
             if let Some(wake) = &mut self.wake {
                 wake.mark_unchanged();
             }
-            let records = match self.tail.since(&self.filter, self.position, PAGE)? {
-                Found::UpTo(position, records) => {
+            let records = match self.tail.read_after(&self.filter, self.position, PAGE)? {
+                TailRead::UpTo(position, records) => {
                     self.position = position;
                     records
                 }
-                Found::Behind => {
+                TailRead::Behind => {
                     let records = self.page().await?;
                     if records.is_empty() {
                         continue;
@@ -86,20 +87,20 @@ impl<P: Pages> Follower<P> {
                 return Ok(records);
             }
             if let Some(wake) = &mut self.wake {
-                // An error means that the store has closed, which the next look at the tail tells.
+                // An error means that the store is closed; the next read of the tail returns that.
                 drop(wake.changed().await);
             }
         }
     }
 }
 
-impl<P: Pages> Follow for Follower<P> {
+impl<P: PageSource> RecordSource for StoreFollower<P> {
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Result<Vec<Record>, Error>> + Send + '_>> {
-        Box::pin(self.step())
+        Box::pin(self.next_records())
     }
 }
 
-impl<P> Drop for Follower<P> {
+impl<P> Drop for StoreFollower<P> {
     fn drop(&mut self) {
         self.wake = None;
         self.tail.leave(&self.filter);

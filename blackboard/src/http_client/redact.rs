@@ -1,19 +1,19 @@
-//! Addresses as they are said to people, in logs and to other processes: without who speaks at them.
+//! URLs without credentials, for people, logs and other processes.
 
 use reqwest::Url;
 use std::borrow::Cow;
 
-/// `url` without the name and the password that may stand in it. Of a text that is no URL, nothing is shown that may be
-/// meant as one of them: what stands before its last `@`.
-pub fn shown(url: &str) -> Cow<'_, str> {
+/// `url` without user name and password. Of a text that is no URL, everything before the last `@` but its scheme is removed,
+/// because it may be a credential.
+pub fn redact_url(url: &str) -> Cow<'_, str> {
     match Url::parse(url) {
         Ok(mut parsed) if parsed.has_authority() => {
             if parsed.username().is_empty() && parsed.password().is_none() {
-                // What a `?` or `#` in a password that is not escaped looks like.
+                // An unescaped `?` or `#` in a password moves the rest of the credentials behind it.
                 let end = url.find(['?', '#']).filter(|at| url[*at..].contains('@'));
                 return url[..end.unwrap_or(url.len())].into();
             }
-            // Only a URL without a host refuses this, and that has neither.
+            // This fails only for a URL without a host, which has no credentials.
             let _ = parsed.set_username("").and(parsed.set_password(None));
             parsed.as_str().trim_end_matches('/').to_owned().into()
         }
@@ -27,8 +27,8 @@ pub fn shown(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a name or a password stands in `url`.
-pub fn names_who_speaks(url: &str) -> bool {
+/// Whether `url` has a user name or a password.
+pub fn has_credentials(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| !url.username().is_empty() || url.password().is_some())
 }
 
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_speaks_at_a_url_is_not_shown() {
+    fn credentials_are_removed() {
         for (url, expected) in [
             ("http://me:s3cret@127.0.0.1:8000", "http://127.0.0.1:8000"),
             ("http://:s3cret@mesh.example/base/", "http://mesh.example/base"),
@@ -53,17 +53,17 @@ mod tests {
             ("me:s3cret@", ""),
             ("mailto:me@host", "host"),
         ] {
-            assert_eq!(shown(url), expected, "{url}");
+            assert_eq!(redact_url(url), expected, "{url}");
         }
     }
 
     #[test]
-    fn a_name_or_a_password_is_seen() {
+    fn a_user_name_or_a_password_is_detected() {
         for url in ["http://me:s3cret@host", "http://:s3cret@host", "http://me@host"] {
-            assert!(names_who_speaks(url), "{url}");
+            assert!(has_credentials(url), "{url}");
         }
         for url in ["http://host", "http://host/@me", "nowhere", "mailto:me@host"] {
-            assert!(!names_who_speaks(url), "{url}");
+            assert!(!has_credentials(url), "{url}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Which state keys there may be: most look-ups ask for a key that is not there (has this message been seen?), and are
-//! answered without a read transaction.
+//! The set of state keys that may exist. Most look-ups are for an absent key (dedup of messages) and are answered without a
+//! read transaction.
 
 use super::super::{Key, Write};
 use super::schema;
@@ -10,72 +10,72 @@ use std::hash::BuildHasher;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// More keys than this (some 40 MB) are not remembered: then every look-up reads.
-const MOST: usize = 2_000_000;
-/// This many keys are gathered while the store opens; more are gathered by a thread of their own.
-const AT_ONCE: usize = 10_000;
+/// With more keys than this (about 40 MB), every look-up reads.
+const MAX_KEYS: usize = 2_000_000;
+/// The keys read while the store opens, and per page afterwards. A thread reads the others.
+const PAGE_AT_OPEN: usize = 10_000;
 
-/// A set of hashes of keys: says of a key that it is certainly not there, or that it may be.
-pub(super) struct Presence {
+/// A set of key hashes. It says that a key is certainly absent, or that it may exist.
+pub(super) struct KeyPresence {
     hasher: RandomState,
-    keys: Mutex<Keys>,
-    most: usize,
+    keys: Mutex<KeyHashes>,
+    max_keys: usize,
 }
 
-struct Keys {
+struct KeyHashes {
     hashes: HashSet<u64, RandomState>,
     /// Whether every key of the file is in `hashes`.
-    complete: bool,
-    given_up: bool,
+    is_complete: bool,
+    is_abandoned: bool,
 }
 
-impl Presence {
-    /// What `connection` holds. If that is much, look-ups read until a thread has gathered it.
+impl KeyPresence {
+    /// The keys of the file. If it has many, look-ups read until a thread has collected them.
     pub(super) fn of(connection: &Connection, dir: &Path) -> rusqlite::Result<Arc<Self>> {
-        Self::bounded(connection, dir, MOST, AT_ONCE)
+        Self::bounded(connection, dir, MAX_KEYS, PAGE_AT_OPEN)
     }
 
     fn bounded(
         connection: &Connection,
         dir: &Path,
-        most: usize,
-        at_once: usize,
+        max_keys: usize,
+        page: usize,
     ) -> rusqlite::Result<Arc<Self>> {
-        let keys = Keys { hashes: HashSet::default(), complete: false, given_up: false };
-        let presence = Arc::new(Self { hasher: RandomState::default(), keys: Mutex::new(keys), most });
-        let Some(last) = presence.page(connection, "", at_once)? else {
-            presence.all_gathered();
+        let keys = KeyHashes { hashes: HashSet::default(), is_complete: false, is_abandoned: false };
+        let presence = Arc::new(Self { hasher: RandomState::default(), keys: Mutex::new(keys), max_keys });
+        let Some(last) = presence.page(connection, "", page)? else {
+            presence.mark_complete();
             return Ok(presence);
         };
-        let (rest, dir) = (Arc::downgrade(&presence), dir.to_owned());
-        let gathering = std::thread::Builder::new().name("store-keys".into()).spawn(move || {
-            if let Err(error) = gather(&rest, &dir, last, at_once) {
+        let (weak, dir) = (Arc::downgrade(&presence), dir.to_owned());
+        let thread = std::thread::Builder::new().name("store-keys".into()).spawn(move || {
+            if let Err(error) = collect_keys(&weak, &dir, last, page) {
                 tracing::warn!(%error, "the store's keys can't be gathered: every look-up reads");
             }
         });
-        if let Err(error) = gathering {
+        if let Err(error) = thread {
             tracing::warn!(%error, "the store's keys can't be gathered: every look-up reads");
         }
         Ok(presence)
     }
 
-    fn keys(&self) -> MutexGuard<'_, Keys> {
+    fn keys(&self) -> MutexGuard<'_, KeyHashes> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn all_gathered(&self) {
+    fn mark_complete(&self) {
         let mut keys = self.keys();
-        keys.complete = !keys.given_up;
+        keys.is_complete = !keys.is_abandoned;
     }
 
-    /// Whether there may be a record under the state key `key`. `false` is certain.
+    /// Whether the state key `key` may have a record. `false` is certain.
     pub(super) fn may_hold(&self, key: &Key) -> bool {
         let hash = self.hasher.hash_one(key.as_str());
         let keys = self.keys();
-        !keys.complete || keys.hashes.contains(&hash)
+        !keys.is_complete || keys.hashes.contains(&hash)
     }
 
-    /// These are about to be written. Must be called before anybody can see them.
+    /// Adds the keys of `writes`. Must be called before the writes become visible.
     pub(super) fn note<'w>(&self, writes: impl Iterator<Item = &'w Write>) {
         let puts = writes.filter_map(|write| if let Write::Put(key, _) = write { Some(key) } else { None });
         let hashes: Vec<_> = puts.map(|key| self.hasher.hash_one(key.as_str())).collect();
@@ -83,17 +83,17 @@ impl Presence {
         hashes.into_iter().for_each(|hash| self.add(&mut keys, hash));
     }
 
-    fn add(&self, keys: &mut Keys, hash: u64) {
-        if keys.given_up {
+    fn add(&self, keys: &mut KeyHashes, hash: u64) {
+        if keys.is_abandoned {
             return;
         }
         keys.hashes.insert(hash);
-        if keys.hashes.len() > self.most {
-            *keys = Keys { hashes: HashSet::default(), complete: false, given_up: true };
+        if keys.hashes.len() > self.max_keys {
+            *keys = KeyHashes { hashes: HashSet::default(), is_complete: false, is_abandoned: true };
         }
     }
 
-    /// Adds a page of keys after `after`; returns its last key if there may be more.
+    /// Adds a page of keys after `after`. Returns its last key if there may be more.
     fn page(&self, on: &Connection, after: &str, size: usize) -> rusqlite::Result<Option<String>> {
         let mut query = on.prepare_cached("SELECT key FROM state WHERE key > ? ORDER BY key LIMIT ?")?;
         let mut rows = query.query((after, size))?;
@@ -111,18 +111,23 @@ impl Presence {
     }
 }
 
-/// Reads all keys after `after`, a page at a time, so that no read transaction lasts; stops when the store is closed.
-fn gather(rest: &Weak<Presence>, dir: &Path, mut after: String, page: usize) -> rusqlite::Result<()> {
+/// Adds all keys after `after`, page by page to keep read transactions short. Stops when the store is closed.
+fn collect_keys(
+    weak: &Weak<KeyPresence>,
+    dir: &Path,
+    mut after: String,
+    page: usize,
+) -> rusqlite::Result<()> {
     let connection = schema::reader(dir)?;
     loop {
-        let Some(presence) = rest.upgrade() else { return Ok(()) };
-        if presence.keys().given_up {
+        let Some(presence) = weak.upgrade() else { return Ok(()) };
+        if presence.keys().is_abandoned {
             return Ok(());
         }
         match presence.page(&connection, &after, page)? {
             Some(last) => after = last,
             None => {
-                presence.all_gathered();
+                presence.mark_complete();
                 return Ok(());
             }
         }
@@ -132,18 +137,18 @@ fn gather(rest: &Weak<Presence>, dir: &Path, mut after: String, page: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::super::super::conformance::{commit, key};
-    use super::super::{Options, open};
+    use super::super::{StoreOptions, open};
     use super::*;
     use std::time::{Duration, Instant};
 
-    async fn filled(dir: &Path, count: usize) {
-        let store = open(dir, Options::default()).unwrap();
+    async fn fill(dir: &Path, count: usize) {
+        let store = open(dir, StoreOptions::default()).unwrap();
         let put = |n| Write::Put(key(&format!("a.state.{n}")), "1".into());
         let batch = super::super::Batch { writes: (0..count).map(put).collect(), expectations: Vec::new() };
         commit(&store, batch).await;
     }
 
-    fn wait_until(presence: &Presence, holds: impl Fn(&Keys) -> bool) {
+    fn wait_until(presence: &KeyPresence, holds: impl Fn(&KeyHashes) -> bool) {
         let started = Instant::now();
         while !holds(&presence.keys()) {
             assert!(started.elapsed() < Duration::from_secs(20), "the keys were not gathered");
@@ -152,14 +157,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_key_of_a_file_may_be_there_and_others_are_not() {
+    async fn keys_of_the_file_may_exist_and_others_are_absent() {
         let dir = tempfile::tempdir().unwrap();
-        filled(dir.path(), 100).await;
+        fill(dir.path(), 100).await;
         let connection = schema::reader(dir.path()).unwrap();
         for page in [7, 100, 101] {
-            let presence = Presence::bounded(&connection, dir.path(), MOST, page).unwrap();
+            let presence = KeyPresence::bounded(&connection, dir.path(), MAX_KEYS, page).unwrap();
             assert!(presence.may_hold(&key("a.state.1")));
-            wait_until(&presence, |keys| keys.complete);
+            wait_until(&presence, |keys| keys.is_complete);
             assert!((0..100).all(|n| presence.may_hold(&key(&format!("a.state.{n}")))));
             assert!(!presence.may_hold(&key("a.state.x")));
             presence.note([Write::Put(key("a.state.x"), "1".into())].iter());
@@ -168,17 +173,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn with_too_many_keys_any_may_be_there() {
+    async fn with_too_many_keys_every_key_may_exist() {
         let dir = tempfile::tempdir().unwrap();
-        filled(dir.path(), 100).await;
+        fill(dir.path(), 100).await;
         let connection = schema::reader(dir.path()).unwrap();
         for page in [7, 200] {
-            let presence = Presence::bounded(&connection, dir.path(), 50, page).unwrap();
-            wait_until(&presence, |keys| keys.given_up);
+            let presence = KeyPresence::bounded(&connection, dir.path(), 50, page).unwrap();
+            wait_until(&presence, |keys| keys.is_abandoned);
             assert!(presence.may_hold(&key("a.state.x")));
             assert!(presence.keys().hashes.is_empty());
         }
-        let presence = Presence::bounded(&connection, dir.path(), 100, 200).unwrap();
+        let presence = KeyPresence::bounded(&connection, dir.path(), 100, 200).unwrap();
         assert!(!presence.may_hold(&key("a.state.x")));
         presence.note([Write::Put(key("a.state.y"), "1".into())].iter());
         assert!(presence.may_hold(&key("a.state.x")));

@@ -1,19 +1,19 @@
-//! Expectations that need no look-up of their own: they are the condition of the very write they guard.
+//! Expectations that are checked by the write that they guard, without a query of their own.
 
 use super::super::{Batch, Expectation, Write};
-use super::schema::Topic;
+use super::schema::TopicRow;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// Pairs of an expectation and a put of the same key, by their places in the batch. At most the last of them replaces a
-/// record: all before it insert, which a deletion undoes exactly.
-pub(super) struct Conditional(pub(super) Vec<(usize, usize)>);
+/// Pairs of an expectation and a put of the same key, as indices into the batch. Only the last pair may replace a record;
+/// the others insert, and a deletion undoes an insert exactly.
+pub(super) struct ConditionalWrites(pub(super) Vec<(usize, usize)>);
 
-impl Conditional {
-    /// Those of `batch` whose key is expected once and written once, in a topic that is there already.
-    pub(super) fn among(batch: &Batch, topics: &HashMap<String, Topic>) -> Self {
+impl ConditionalWrites {
+    /// The pairs of `batch` whose key has one expectation and one write, in an existing topic.
+    pub(super) fn of(batch: &Batch, topics: &HashMap<String, TopicRow>) -> Self {
         let (mut pairs, mut replacing) = (Vec::new(), None);
-        // How often a key is written and expected, and where it is written first.
+        // Per key: the number of writes and of expectations, and the index of the first write.
         let mut known = HashMap::<_, (usize, usize, usize), RandomState>::default();
         for expectation in &batch.expectations {
             known.entry(expectation.key()).or_default().1 += 1;
@@ -42,13 +42,13 @@ impl Conditional {
         Self(pairs)
     }
 
-    /// Whether the expectation at this place is one of them.
-    pub(super) fn covers(&self, expectation: usize) -> bool {
+    /// Whether the expectation at this index is in a pair.
+    pub(super) fn covers_expectation(&self, expectation: usize) -> bool {
         self.0.iter().any(|(at, _)| *at == expectation)
     }
 
-    /// Whether the write at this place is one of them.
-    pub(super) fn writes(&self, write: u64) -> bool {
+    /// Whether the write at this index is in a pair.
+    pub(super) fn covers_write(&self, write: u64) -> bool {
         self.0.iter().any(|(_, at)| *at as u64 == write)
     }
 }

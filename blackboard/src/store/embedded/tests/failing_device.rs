@@ -1,16 +1,17 @@
-//! A device without room, and one that fails.
+//! A full device, and a device that fails.
 
 use super::super::super::{Error, Filter, Lane};
-use super::{Options, append, batch, commit, key, open, reopen};
 use super::{Revision, Write};
+use super::{StoreOptions, append, batch, commit, key, open, reopen};
 use std::process::Command;
 
-const WHERE: &str = "MESH_TEST_STORE_TO_FAIL";
+const DIR_VARIABLE: &str = "MESH_TEST_STORE_TO_FAIL";
 
 #[tokio::test]
-async fn a_full_device_refuses_writes_goes_on_reading_and_recovers() {
+async fn a_full_device_refuses_writes_serves_reads_and_recovers() {
     let dir = tempfile::tempdir().unwrap();
-    let store = super::super::open(dir.path(), Options { pages: Some(64), ..Options::default() }).unwrap();
+    let store =
+        super::super::open(dir.path(), StoreOptions { pages: Some(64), ..StoreOptions::default() }).unwrap();
     let large = || append("a.log.x", &"x".repeat(20_000));
     let mut written = 0;
     let full = loop {
@@ -26,11 +27,7 @@ async fn a_full_device_refuses_writes_goes_on_reading_and_recovers() {
     let group = [store.commit(Lane::Progress, large()), store.commit(Lane::Progress, batch([small]))];
     let outcomes = futures_util::future::join_all(group).await;
     assert!(matches!(outcomes[0], Err(Error::StorageFull)), "{outcomes:?}");
-    assert_eq!(
-        outcomes[1].as_ref().unwrap(),
-        &[written as Revision + 1],
-        "no revision is lost to what failed"
-    );
+    assert_eq!(outcomes[1].as_ref().unwrap(), &[written as Revision + 1], "a failed batch uses no revision");
 
     assert_eq!(store.trim(Filter::Below(key("a.log")), 4).await.unwrap(), 3);
     commit(&store, large()).await;
@@ -40,8 +37,8 @@ async fn a_full_device_refuses_writes_goes_on_reading_and_recovers() {
 #[tokio::test]
 #[ignore = "the process whose device fails; run by the other test"]
 async fn a_process_whose_device_fails() {
-    let Ok(dir) = std::env::var(WHERE) else { return };
-    let store = super::super::open(dir.as_ref(), Options::default()).unwrap();
+    let Ok(dir) = std::env::var(DIR_VARIABLE) else { return };
+    let store = super::super::open(dir.as_ref(), StoreOptions::default()).unwrap();
     let mut watch = store.watch(Filter::Below(key("b")), 0).unwrap();
     let mut written = 0;
     let failure = loop {
@@ -60,22 +57,22 @@ async fn a_process_whose_device_fails() {
 }
 
 #[test]
-fn a_device_that_fails_ends_all_writing_and_loses_nothing_acknowledged() {
+fn a_failing_device_ends_all_writes_and_loses_nothing_acknowledged() {
     let (dir, store) = open();
     drop(store);
-    // A file size limit is a write error that is not for want of room.
+    // A file size limit causes a write error other than a full disk.
     let child = Command::new("bash")
         .args(["-c", "trap '' XFSZ; ulimit -f 1000; exec \"$0\" --ignored --exact --nocapture \"$1\""])
         .arg(std::env::current_exe().unwrap())
-        .arg("store::embedded::tests::full::a_process_whose_device_fails")
-        .env(WHERE, dir.path())
+        .arg("store::embedded::tests::failing_device::a_process_whose_device_fails")
+        .env(DIR_VARIABLE, dir.path())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success(), "{told}{}", String::from_utf8_lossy(&child.stderr));
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{output}{}", String::from_utf8_lossy(&child.stderr));
     let written: usize =
-        told.lines().find_map(|line| line.strip_prefix("written ")).unwrap().parse().unwrap();
-    assert!(written > 10, "{told}");
+        output.lines().find_map(|line| line.strip_prefix("written ")).unwrap().parse().unwrap();
+    assert!(written > 10, "{output}");
     let found = reopen(&dir).read(&Filter::Below(key("a")), 0, 1000).unwrap().len();
     assert!(found == written || found == written + 1, "{written} acknowledged, {found} found");
 }

@@ -9,8 +9,8 @@ use std::{
     thread,
 };
 
-/// Answers one request with `answer`, and hands out what it read of it.
-fn one_answer(answer: &'static [u8]) -> (String, thread::JoinHandle<String>) {
+/// Answers one request with `answer`; the thread returns the request.
+fn serve_once(answer: &'static [u8]) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let served = thread::spawn(move || {
@@ -27,11 +27,14 @@ fn one_answer(answer: &'static [u8]) -> (String, thread::JoinHandle<String>) {
     (url, served)
 }
 
-fn wire() -> Wire {
+fn client() -> HttpClient {
     let signer = Signer::new(Secret::new(&[1; 32]).unwrap(), AgentId::parse("planner-01").unwrap());
-    let limits =
-        WireLimits { silence: Duration::from_millis(50), max_answer_bytes: 64, ..WireLimits::default() };
-    Wire::new(Some(signer), limits).unwrap()
+    let limits = HttpClientLimits {
+        silence: Duration::from_millis(50),
+        max_answer_bytes: 64,
+        ..HttpClientLimits::default()
+    };
+    HttpClient::new(Some(signer), limits).unwrap()
 }
 
 fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
@@ -42,11 +45,11 @@ fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn a_request_proves_who_sends_it() {
-    let (url, served) = one_answer(b"HTTP/1.1 202 Accepted\r\ncontent-length: 12\r\n\r\n{\"got\":true}");
+async fn a_request_carries_a_valid_signature() {
+    let (url, served) = serve_once(b"HTTP/1.1 202 Accepted\r\ncontent-length: 12\r\n\r\n{\"got\":true}");
     let url = format!("{url}/a2a/messages?x=1");
-    let call = Call::post(&url, "builder-01", Bytes::from_static(b"{}")).message_id("m-1");
-    let answer: serde_json::Value = wire().json(call).await.unwrap();
+    let call = ClientRequest::post(&url, "builder-01", Bytes::from_static(b"{}")).message_id("m-1");
+    let answer: serde_json::Value = client().json(call).await.unwrap();
     assert_eq!(answer["got"], true);
 
     let request = served.join().unwrap();
@@ -68,44 +71,48 @@ async fn a_request_proves_who_sends_it() {
 }
 
 #[tokio::test]
-async fn a_refusal_comes_back_as_what_it_was() {
-    let (url, _served) = one_answer(
+async fn a_refusal_is_returned_as_the_problem_that_was_sent() {
+    let (url, _served) = serve_once(
         b"HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 25\r\n\r\n{\"reasonCode\":\"draining\"}",
     );
-    let problem = wire().bytes(Call::get(&url, "b")).await.unwrap_err();
+    let problem = client().bytes(ClientRequest::get(&url, "b")).await.unwrap_err();
     assert_eq!((problem.reason, problem.retry_after), (Reason::Draining, Some(Duration::from_secs(7))));
     assert!(!is_unreachable(&problem));
 }
 
 #[tokio::test]
-async fn nobody_there_late_and_too_long_are_told_apart() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("http://{gone}/");
-    assert!(is_unreachable(&wire().bytes(Call::get(&url, "b")).await.unwrap_err()));
+async fn unreachable_late_and_too_long_answers_are_distinguished() {
+    let unbound = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{unbound}/");
+    assert!(is_unreachable(&client().bytes(ClientRequest::get(&url, "b")).await.unwrap_err()));
 
-    let registry = wire().unreachable_is(Reason::RegistryUnavailable);
-    assert_eq!(registry.bytes(Call::get(&url, "r")).await.unwrap_err().reason, Reason::RegistryUnavailable);
+    let registry = client().with_unreachable_reason(Reason::RegistryUnavailable);
+    assert_eq!(
+        registry.bytes(ClientRequest::get(&url, "r")).await.unwrap_err().reason,
+        Reason::RegistryUnavailable
+    );
 
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
-    let late = wire().bytes(Call::get(&url, "b").within(Duration::from_millis(30))).await.unwrap_err();
+    let late =
+        client().bytes(ClientRequest::get(&url, "b").within(Duration::from_millis(30))).await.unwrap_err();
     assert_eq!(late.reason, Reason::GatewayTimeout);
 
-    let (url, _served) = one_answer(b"HTTP/1.1 200 OK\r\ncontent-length: 70\r\n\r\n0123456789012345678901234567890123456789012345678901234567890123456789");
-    assert!(wire().bytes(Call::get(&url, "b")).await.unwrap_err().message.contains("64 bytes"));
+    let (url, _served) = serve_once(b"HTTP/1.1 200 OK\r\ncontent-length: 70\r\n\r\n0123456789012345678901234567890123456789012345678901234567890123456789");
+    assert!(client().bytes(ClientRequest::get(&url, "b")).await.unwrap_err().message.contains("64 bytes"));
 }
 
 #[tokio::test]
 async fn redirects_are_not_followed_and_no_header_can_be_smuggled() {
     let (url, _served) =
-        one_answer(b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
-    assert_eq!(wire().send(Call::get(&url, "b")).await.unwrap().status(), 302);
-    let smuggled = Call::get("http://127.0.0.1:1/", "b\r\nx-admin: 1");
-    assert_eq!(wire().send(smuggled).await.unwrap_err().reason, Reason::InvalidField);
+        serve_once(b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
+    assert_eq!(client().send(ClientRequest::get(&url, "b")).await.unwrap().status(), 302);
+    let smuggled = ClientRequest::get("http://127.0.0.1:1/", "b\r\nx-admin: 1");
+    assert_eq!(client().send(smuggled).await.unwrap_err().reason, Reason::InvalidField);
 }
 
 #[tokio::test]
-async fn a_stream_is_read_as_it_comes_and_cut_when_it_falls_silent() {
+async fn a_stream_is_read_incrementally_and_ends_after_silence() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let (done, wait) = std::sync::mpsc::channel::<()>();
@@ -115,7 +122,7 @@ async fn a_stream_is_read_as_it_comes_and_cut_when_it_falls_silent() {
         socket.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\nid: 1\n\r\n").unwrap();
         let _ = wait.recv();
     });
-    let mut events = Box::pin(wire().events(Call::get(&url, "board")).await.unwrap());
+    let mut events = Box::pin(client().events(ClientRequest::get(&url, "board")).await.unwrap());
     assert_eq!(events.next().await.unwrap().unwrap(), "id: 1\n");
     assert_eq!(events.next().await.unwrap().unwrap_err().reason, Reason::GatewayTimeout);
     assert!(events.next().await.is_none());
@@ -123,17 +130,16 @@ async fn a_stream_is_read_as_it_comes_and_cut_when_it_falls_silent() {
 }
 
 #[tokio::test]
-async fn who_speaks_in_a_url_is_proven_to_a_proxy_and_told_to_nobody() {
-    let (url, served) = one_answer(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+async fn credentials_in_a_url_are_sent_as_basic_authentication_and_never_reported() {
+    let (url, served) = serve_once(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
     let url = format!("{}/services", url.replace("http://", "http://me:s3cret@"));
-    wire().bytes(Call::get(&url, "registry")).await.unwrap();
+    client().bytes(ClientRequest::get(&url, "registry")).await.unwrap();
     let request = served.join().unwrap();
     assert_eq!(header(&request, "authorization"), Some("Basic bWU6czNjcmV0"));
     assert!(request.starts_with("GET /services HTTP/1.1\r\n"), "{request}");
 
-    for nobody in ["http://me:s3cret@127.0.0.1:1/", "http://%FF:s3cret@127.0.0.1:1/", "http://me:s3cret@x:y/"]
-    {
-        let problem = wire().bytes(Call::get(nobody, "registry")).await.unwrap_err();
+    for url in ["http://me:s3cret@127.0.0.1:1/", "http://%FF:s3cret@127.0.0.1:1/", "http://me:s3cret@x:y/"] {
+        let problem = client().bytes(ClientRequest::get(url, "registry")).await.unwrap_err();
         assert!(!problem.message.contains("s3cret"), "{}", problem.message);
     }
 }

@@ -1,4 +1,4 @@
-//! Who is registered, as far as the board has heard: a row an agent, written with the registry's `agent.joined` and
+//! The registered agents as the board knows them: one row per agent, written with the registry's `agent.joined` and
 //! deleted with its `agent.left`.
 
 use crate::{
@@ -14,7 +14,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Present {
+struct RegisteredAgent {
     incarnation: u64,
 }
 
@@ -22,13 +22,13 @@ fn key(agent: &str) -> Key {
     Key::new(&[OWNER, "agent", agent])
 }
 
-/// Whether the registry has told that `agent` joined, and not that it left. What can't be read counts as registered.
+/// Whether `agent` is registered. A row that cannot be read counts as registered.
 pub(crate) fn is_registered(store: &dyn Store, agent: &AgentId) -> bool {
     store.latest(&key(agent.as_str())).map_or(true, |row| row.is_some())
 }
 
-/// What `signal` of the registry changes: an earlier incarnation's leaving, heard late, changes nothing.
-pub(crate) fn change(store: &dyn Store, signal: &Signal) -> Result<Option<Write>, Problem> {
+/// The write that a membership signal of the registry causes. A late signal of an earlier incarnation causes none.
+pub(crate) fn membership_write(store: &dyn Store, signal: &Signal) -> Result<Option<Write>, Problem> {
     let (joined, left) = (SignalType::agent_joined(), SignalType::agent_left());
     let Some(agent) = signal.subject.as_deref().filter(|_| signal.kind == joined || signal.kind == left)
     else {
@@ -36,13 +36,13 @@ pub(crate) fn change(store: &dyn Store, signal: &Signal) -> Result<Option<Write>
     };
     let incarnation = signal.refs.get("incarnation").and_then(serde_json::Value::as_u64).unwrap_or_default();
     let row = store.latest(&key(agent))?;
-    let known = row.and_then(|row| serde_json::from_slice::<Present>(&row.value).ok());
+    let known = row.and_then(|row| serde_json::from_slice::<RegisteredAgent>(&row.value).ok());
     if known.is_some_and(|known| known.incarnation > incarnation) {
         return Ok(None);
     }
     Ok(if signal.kind == joined {
-        let present = Bytes::from(signals::json(&Present { incarnation })?);
-        Some(Write::Put(key(agent), present))
+        let row = Bytes::from(signals::json(&RegisteredAgent { incarnation })?);
+        Some(Write::Put(key(agent), row))
     } else {
         known.map(|_| Write::Delete(key(agent)))
     })

@@ -1,5 +1,5 @@
-//! Outgoing HTTP, for every client in the mesh: signed, bounded in time and size, and a refusal comes back as the
-//! [`Problem`] it was.
+//! The HTTP client for other processes of the mesh: signed, bounded in time and size. A refusal is returned as the
+//! [`Problem`] that the server sent.
 
 use actix_web::http::StatusCode;
 use bytes::{Bytes, BytesMut};
@@ -17,15 +17,15 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-mod answer;
-mod shown;
+mod redact;
+mod refusal_body;
 pub mod tls;
 
-pub use shown::{names_who_speaks, shown};
+pub use redact::{has_credentials, redact_url};
 
-/// Bounds of every outgoing request.
+/// Limits of every outgoing request.
 #[derive(Debug, Clone)]
-pub struct WireLimits {
+pub struct HttpClientLimits {
     /// How long a connection may take to open.
     pub connect: Duration,
     /// How long an answer may take, from the first byte sent to the last byte read. Not for event streams.
@@ -38,7 +38,7 @@ pub struct WireLimits {
     pub max_answer_bytes: usize,
 }
 
-impl Default for WireLimits {
+impl Default for HttpClientLimits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(1),
@@ -50,9 +50,9 @@ impl Default for WireLimits {
     }
 }
 
-/// One outgoing request. `recipient` is the agent id or the service name (`registry`, `board`) it is for.
+/// One outgoing request. `recipient` is the agent id or the service name (`registry`, `board`).
 #[derive(Debug, Clone)]
-pub struct Call<'a> {
+pub struct ClientRequest<'a> {
     method: Method,
     url: &'a str,
     recipient: &'a str,
@@ -64,7 +64,7 @@ pub struct Call<'a> {
     within: Option<Duration>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ClientRequest<'a> {
     /// A request without a body.
     pub fn new(method: Method, url: &'a str, recipient: &'a str) -> Self {
         Self {
@@ -90,14 +90,14 @@ impl<'a> Call<'a> {
         Self::new(Method::POST, url, recipient).body(json)
     }
 
-    /// The same with a body of JSON.
+    /// Sets a JSON body.
     #[must_use]
     pub fn body(mut self, json: Bytes) -> Self {
         self.body = Some(json);
         self
     }
 
-    /// The same with content of another type than JSON.
+    /// Sets a body of another type.
     #[must_use]
     pub fn content(mut self, content_type: &'static str, content: Bytes) -> Self {
         self.content_type = content_type;
@@ -105,28 +105,28 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// The same, naming the message it carries.
+    /// Sets the id of the message that it carries.
     #[must_use]
     pub fn message_id(mut self, id: &'a str) -> Self {
         self.message_id = Some(id);
         self
     }
 
-    /// The same under a trace.
+    /// Sets the trace context.
     #[must_use]
     pub fn trace(mut self, trace: Option<TraceContext>) -> Self {
         self.trace = trace;
         self
     }
 
-    /// The same with one more header, which the signature does not cover.
+    /// Adds a header, which the signature does not cover.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// The same, answered within `time` instead of [`WireLimits::answer`].
+    /// Sets the time limit of the answer, instead of [`HttpClientLimits::answer`].
     #[must_use]
     pub fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
@@ -136,16 +136,16 @@ impl<'a> Call<'a> {
 
 /// Sends requests. Cheap to clone; all clones share connections.
 #[derive(Debug, Clone)]
-pub struct Wire {
+pub struct HttpClient {
     client: reqwest::Client,
     signer: Option<Arc<Signer>>,
-    limits: Arc<WireLimits>,
-    away: Option<Reason>,
+    limits: Arc<HttpClientLimits>,
+    unreachable_reason: Option<Reason>,
 }
 
-impl Wire {
-    /// Signs as `signer`; without one, speaks as a user. Proxies are not asked and redirects not followed.
-    pub fn new(signer: Option<Signer>, limits: WireLimits) -> Result<Self, Problem> {
+impl HttpClient {
+    /// Signs requests with `signer`; without one, they are a user's. Proxies are not used and redirects not followed.
+    pub fn new(signer: Option<Signer>, limits: HttpClientLimits) -> Result<Self, Problem> {
         let client = tls::client()
             .no_proxy()
             .redirect(redirect::Policy::none())
@@ -156,86 +156,86 @@ impl Wire {
             .pool_idle_timeout(limits.idle)
             .build()
             .map_err(|error| Problem::new(Reason::Internal, format!("no HTTP client: {error}")))?;
-        Ok(Self { client, signer: signer.map(Arc::new), limits: Arc::new(limits), away: None })
+        Ok(Self { client, signer: signer.map(Arc::new), limits: Arc::new(limits), unreachable_reason: None })
     }
 
-    /// The same connections, speaking as `signer`.
+    /// The same connections, signing with `signer`.
     #[must_use]
     pub fn signing_as(&self, signer: Signer) -> Self {
         Self { signer: Some(Arc::new(signer)), ..self.clone() }
     }
 
-    /// The same connections; where nobody answers, the problem is `reason` (`registry_unavailable`, say).
+    /// The same connections; an unreachable server gives the problem `reason`, such as `registry_unavailable`.
     #[must_use]
-    pub fn unreachable_is(&self, reason: Reason) -> Self {
-        Self { away: Some(reason), ..self.clone() }
+    pub fn with_unreachable_reason(&self, reason: Reason) -> Self {
+        Self { unreachable_reason: Some(reason), ..self.clone() }
     }
 
-    /// The answer's head if it is below 400, else the refusal it carries. Where nobody answers ([`is_unreachable`]),
-    /// `gateway_timeout` if a connection was there and `overloaded` if not, or what [`Wire::unreachable_is`] says.
-    pub async fn send(&self, call: Call<'_>) -> Result<Response, Problem> {
+    /// The response if its status is below 400, else its refusal. If the server is unreachable ([`is_unreachable`]), the
+    /// reason is that of [`HttpClient::with_unreachable_reason`], else `gateway_timeout` on a timeout and `overloaded`.
+    pub async fn send(&self, call: ClientRequest<'_>) -> Result<Response, Problem> {
         let within = call.within.unwrap_or(self.limits.answer);
         let request = self.request(call)?.timeout(within);
-        self.accepted(request.send().await).await
+        self.check_status(request.send().await).await
     }
 
-    /// The answer's JSON.
-    pub async fn json<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, Problem> {
+    /// The response's JSON.
+    pub async fn json<T: DeserializeOwned>(&self, call: ClientRequest<'_>) -> Result<T, Problem> {
         let answer = self.bytes(call).await?;
         serde_json::from_slice(&answer).map_err(|error| {
-            Problem::new(Reason::Internal, format!("the answer cannot be read: {error}")).with(STRANGE, true)
+            Problem::new(Reason::Internal, format!("the answer cannot be read: {error}")).with(FOREIGN, true)
         })
     }
 
-    /// The answer's JSON, also if its status is `also`: what cannot do its work says in a 503 why.
+    /// The response's JSON, also if its status is `also`: a service that is not ready explains it in a 503.
     pub async fn json_also<T: DeserializeOwned>(
         &self,
-        call: Call<'_>,
+        call: ClientRequest<'_>,
         also: StatusCode,
     ) -> Result<T, Problem> {
         let within = call.within.unwrap_or(self.limits.answer);
         let answer = self.request(call)?.timeout(within).send().await;
         let answer = match answer {
             Ok(answer) if answer.status().as_u16() == also.as_u16() => answer,
-            answer => self.accepted(answer).await?,
+            answer => self.check_status(answer).await?,
         };
         let status = answer.status().as_u16();
-        let body = read(answer, self.limits.max_answer_bytes).await.map_err(|problem| self.named(problem))?;
-        serde_json::from_slice(&body).map_err(|_| answer::problem(status, None, &body))
+        let body =
+            read(answer, self.limits.max_answer_bytes).await.map_err(|problem| self.with_reason(problem))?;
+        serde_json::from_slice(&body).map_err(|_| refusal_body::parse(status, None, &body))
     }
 
-    /// The answer's body, at most [`WireLimits::max_answer_bytes`].
-    pub async fn bytes(&self, call: Call<'_>) -> Result<Bytes, Problem> {
+    /// The response's body, at most [`HttpClientLimits::max_answer_bytes`].
+    pub async fn bytes(&self, call: ClientRequest<'_>) -> Result<Bytes, Problem> {
         let answer = self.send(call).await?;
-        read(answer, self.limits.max_answer_bytes).await.map_err(|problem| self.named(problem))
+        read(answer, self.limits.max_answer_bytes).await.map_err(|problem| self.with_reason(problem))
     }
 
-    /// The bytes of an event stream (`Accept: text/event-stream`), for as long as it lasts. It ends with an error
-    /// when it has been silent for [`WireLimits::silence`].
+    /// The bytes of an event stream (`Accept: text/event-stream`). It ends with an error after a silence of [`HttpClientLimits::silence`].
     pub async fn events(
         &self,
-        call: Call<'_>,
+        call: ClientRequest<'_>,
     ) -> Result<impl Stream<Item = Result<Bytes, Problem>> + Send + 'static, Problem> {
         let (head, silence) = (call.within.unwrap_or(self.limits.answer), self.limits.silence);
         let request = self.request(call.header("accept", "text/event-stream"))?;
         let Ok(answer) = tokio::time::timeout(head, request.send()).await else {
-            return Err(self.named(too_late("no answer in time")));
+            return Err(self.with_reason(timed_out("no answer in time")));
         };
-        let body = Box::pin(self.accepted(answer).await?.bytes_stream());
+        let body = Box::pin(self.check_status(answer).await?.bytes_stream());
         Ok(futures_util::stream::unfold(Some(body), move |body| async move {
             let mut body = body?;
             match tokio::time::timeout(silence, body.next()).await {
                 Ok(None) => None,
                 Ok(Some(Ok(bytes))) => Some((Ok(bytes), Some(body))),
                 Ok(Some(Err(error))) => Some((Err(no_answer(&error)), None)),
-                Err(_) => Some((Err(too_late("the stream fell silent")), None)),
+                Err(_) => Some((Err(timed_out("the stream fell silent")), None)),
             }
         }))
     }
 
-    fn request(&self, call: Call<'_>) -> Result<reqwest::RequestBuilder, Problem> {
+    fn request(&self, call: ClientRequest<'_>) -> Result<reqwest::RequestBuilder, Problem> {
         let url = Url::parse(call.url).map_err(|error| {
-            Problem::new(Reason::InvalidField, format!("{:?} is no URL: {error}", shown(call.url)))
+            Problem::new(Reason::InvalidField, format!("{:?} is no URL: {error}", redact_url(call.url)))
         })?;
         let mut request =
             self.client.request(call.method.clone(), url.clone()).header(RECIPIENT, call.recipient);
@@ -274,8 +274,8 @@ impl Wire {
         })
     }
 
-    async fn accepted(&self, answer: reqwest::Result<Response>) -> Result<Response, Problem> {
-        let answer = answer.map_err(|error| self.named(no_answer(&error)))?;
+    async fn check_status(&self, answer: reqwest::Result<Response>) -> Result<Response, Problem> {
+        let answer = answer.map_err(|error| self.with_reason(no_answer(&error)))?;
         let status = answer.status().as_u16();
         if status < StatusCode::BAD_REQUEST.as_u16() {
             return Ok(answer);
@@ -283,39 +283,39 @@ impl Wire {
         let wait =
             answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let body = read(answer, self.limits.max_answer_bytes).await.unwrap_or_default();
-        Err(answer::problem(status, wait.map(Duration::from_secs), &body))
+        Err(refusal_body::parse(status, wait.map(Duration::from_secs), &body))
     }
 
-    fn named(&self, mut problem: Problem) -> Problem {
-        if let (Some(reason), true) = (self.away, is_unreachable(&problem)) {
+    fn with_reason(&self, mut problem: Problem) -> Problem {
+        if let (Some(reason), true) = (self.unreachable_reason, is_unreachable(&problem)) {
             problem.reason = reason;
         }
         problem
     }
 }
 
-/// Whether nobody answered: nobody knows if the request had an effect.
+/// Whether the server did not answer. It is unknown whether the request had an effect.
 pub fn is_unreachable(problem: &Problem) -> bool {
     problem.metadata.iter().any(|(key, _)| *key == UNREACHABLE)
 }
 
 const UNREACHABLE: &str = "unreachable";
 
-/// Whether what answered is no process of a mesh, by the shape of its answer; a proxy before one, perhaps.
-pub fn is_strange(problem: &Problem) -> bool {
-    problem.metadata.iter().any(|(key, _)| *key == STRANGE)
+/// Whether the response does not have the shape of a mesh process; it may come from a proxy.
+pub fn is_foreign_response(problem: &Problem) -> bool {
+    problem.metadata.iter().any(|(key, _)| *key == FOREIGN)
 }
 
-const STRANGE: &str = "strange";
+const FOREIGN: &str = "strange";
 
 fn no_answer(error: &reqwest::Error) -> Problem {
     if error.is_timeout() && !error.is_connect() {
-        return too_late("no answer in time");
+        return timed_out("no answer in time");
     }
     let mut cause = error.to_string();
-    // A name that can't be told as basic authentication stays where it was.
+    // reqwest keeps credentials in the URL that it cannot send as basic authentication.
     if let Some(url) = error.url().map(Url::as_str) {
-        cause = cause.replace(url, &shown(url));
+        cause = cause.replace(url, &redact_url(url));
     }
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
@@ -328,7 +328,7 @@ fn no_answer(error: &reqwest::Error) -> Problem {
     Problem::new(Reason::Overloaded, cause).with(UNREACHABLE, true)
 }
 
-fn too_late(message: &str) -> Problem {
+fn timed_out(message: &str) -> Problem {
     Problem::new(Reason::GatewayTimeout, message).with(UNREACHABLE, true)
 }
 

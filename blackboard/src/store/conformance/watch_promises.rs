@@ -1,18 +1,18 @@
-//! What a watcher may rely on.
+//! The promises of watches.
 
-use super::super::{Error, Filter, Revision, Shared, Watch, Write};
+use super::super::{Error, Filter, Revision, SharedStore, StoreWatch, Write};
 use super::{append, batch, commit, key, values};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-async fn next(watch: &mut Watch) -> Vec<super::Record> {
-    let page = tokio::time::timeout(PATIENCE, watch.next()).await.expect("nothing came in time").unwrap();
+async fn next(watch: &mut StoreWatch) -> Vec<super::Record> {
+    let page = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("nothing came in time").unwrap();
     assert!(!page.is_empty());
     page
 }
 
-async fn revisions(watch: &mut Watch, until: Revision) -> Vec<Revision> {
+async fn revisions(watch: &mut StoreWatch, until: Revision) -> Vec<Revision> {
     let mut seen = Vec::new();
     while seen.last().is_none_or(|last| *last < until) {
         seen.extend(next(watch).await.iter().map(|record| record.revision));
@@ -20,7 +20,7 @@ async fn revisions(watch: &mut Watch, until: Revision) -> Vec<Revision> {
     seen
 }
 
-pub(in crate::store) async fn watchers_early_and_late_see_everything_once_in_order(store: Shared) {
+pub(in crate::store) async fn early_and_late_watches_get_every_record_once_in_order(store: SharedStore) {
     let filter = Filter::Below(key("a.log"));
     let writer = {
         let store = store.clone();
@@ -56,7 +56,7 @@ pub(in crate::store) async fn watchers_early_and_late_see_everything_once_in_ord
     }
 }
 
-pub(in crate::store) async fn a_watcher_that_is_far_behind_catches_up(store: Shared) {
+pub(in crate::store) async fn a_watch_that_is_far_behind_catches_up(store: SharedStore) {
     let mut slow = store.watch(Filter::One(key("a.log")), 0).unwrap();
     for round in 0..30 {
         let writes = (0..200).map(|n| Write::Append(key("a.log.x"), format!("{round}/{n}").into()));
@@ -67,7 +67,7 @@ pub(in crate::store) async fn a_watcher_that_is_far_behind_catches_up(store: Sha
     assert_eq!(values(&next(&mut slow).await), ["last"]);
 }
 
-pub(in crate::store) async fn a_thousand_watchers_of_one_filter_are_all_told(store: Shared) {
+pub(in crate::store) async fn a_thousand_watches_of_one_filter_all_get_every_record(store: SharedStore) {
     let filter = Filter::Below(key("a.signal"));
     let watchers: Vec<_> = (0..1000)
         .map(|_| {
@@ -83,11 +83,11 @@ pub(in crate::store) async fn a_thousand_watchers_of_one_filter_are_all_told(sto
     }
 }
 
-pub(in crate::store) async fn a_watch_below_the_floor_is_told_so(store: Shared) {
+pub(in crate::store) async fn a_watch_below_the_floor_is_refused(store: SharedStore) {
     for n in 0..10 {
         commit(&store, append(if n % 2 == 0 { "a.log.x" } else { "a.log.y" }, "")).await;
     }
-    let mut standing = store.watch(Filter::Exactly(key("a.log.x")), 9).unwrap();
+    let mut at_floor = store.watch(Filter::Exactly(key("a.log.x")), 9).unwrap();
     assert_eq!(store.trim(Filter::Exactly(key("a.log.x")), 6).await.unwrap(), 3);
     for (filter, floor) in [
         (Filter::Exactly(key("a.log.x")), 5),
@@ -103,12 +103,12 @@ pub(in crate::store) async fn a_watch_below_the_floor_is_told_so(store: Shared) 
         assert!(store.watch(filter, floor).is_ok());
     }
     commit(&store, append("a.log.x", "on")).await;
-    assert_eq!(values(&next(&mut standing).await), ["on"]);
+    assert_eq!(values(&next(&mut at_floor).await), ["on"]);
 }
 
-pub(in crate::store) async fn a_watch_ends_with_its_store(store: Shared) {
+pub(in crate::store) async fn a_watch_ends_with_its_store(store: SharedStore) {
     let mut watch = store.watch(Filter::Below(key("a")), 0).unwrap();
     drop(store);
-    let end = tokio::time::timeout(PATIENCE, watch.next()).await.expect("it waits for ever");
+    let end = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("it waits for ever");
     assert!(matches!(end, Err(Error::Closed(_))), "{end:?}");
 }
