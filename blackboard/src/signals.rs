@@ -69,10 +69,10 @@ pub(crate) fn offer_key(task: &TaskId) -> Key {
 
 /// The narrowest store filter that admits every signal of `selector`.
 pub fn store_filter(selector: &Selector) -> Filter {
-    let [one] = selector.types.as_slice() else { return all_signals() };
-    let (prefix, is_exact) = match one.strip_suffix('*') {
+    let [pattern] = selector.types.as_slice() else { return all_signals() };
+    let (prefix, is_exact) = match pattern.strip_suffix('*') {
         Some(prefix) => (prefix.trim_end_matches('.'), false),
-        None => (one.as_str(), true),
+        None => (pattern.as_str(), true),
     };
     let tokens: Vec<&str> =
         [OWNER, LOG].into_iter().chain(prefix.split('.').filter(|t| !t.is_empty())).collect();
@@ -144,13 +144,13 @@ pub fn first_revision(
     digest: Digest,
 ) -> Result<Option<Revision>, Problem> {
     let Some(row) = store.latest(dedup_key)? else { return Ok(None) };
-    let known: DedupRow = serde_json::from_slice(&row.value).map_err(|error| {
+    let stored: DedupRow = serde_json::from_slice(&row.value).map_err(|error| {
         Problem::new(Reason::Internal, format!("{dedup_key} holds no repeat row: {error}"))
     })?;
     let after = store.read(&Filter::Exactly(log_key), row.revision, 1)?;
-    let next = after.first().filter(|record| Digest::of(&record.value) == known.digest);
+    let next = after.first().filter(|record| Digest::of(&record.value) == stored.digest);
     let revision = next.map_or(row.revision + 1, |record| record.revision);
-    if known.digest != digest {
+    if stored.digest != digest {
         let message = "a signal with this id and other content is on the board";
         return Err(Problem::new(Reason::MessageIdReused, message)
             .with("field", "id")

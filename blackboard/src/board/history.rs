@@ -27,27 +27,27 @@ pub(super) fn read_page(
     let filter = signals::store_filter(selector);
     let head = store.head();
     let mut next = after.unwrap_or(0);
-    let mut found = Vec::new();
+    let mut signals = Vec::new();
     if limit == 0 {
-        return Ok(SignalPage { signals: found, next: after.unwrap_or(head) });
+        return Ok(SignalPage { signals, next: after.unwrap_or(head) });
     }
     loop {
         let records = store.read(&filter, next, PAGE)?;
         for record in &records {
             next = record.revision;
-            found.extend(signals::parse_record(record).filter(|posted| selector.admits(&posted.signal)));
-            if found.len() == limit {
+            signals.extend(signals::parse_record(record).filter(|posted| selector.admits(&posted.signal)));
+            if signals.len() == limit {
                 break;
             }
         }
-        if found.len() == limit || records.len() < PAGE {
+        if signals.len() == limit || records.len() < PAGE {
             if let Some(after) = after {
                 feed::check_cursor(store, &filter, after)?;
             }
-            if found.len() < limit {
+            if signals.len() < limit {
                 next = next.max(head);
             }
-            return Ok(SignalPage { signals: found, next });
+            return Ok(SignalPage { signals, next });
         }
     }
 }

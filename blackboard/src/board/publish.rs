@@ -28,17 +28,18 @@ pub(super) struct PendingSignal {
 pub(super) fn group_for_commit(pending: Vec<PendingSignal>) -> Vec<Vec<PendingSignal>> {
     let mut groups: Vec<Vec<PendingSignal>> = Vec::new();
     let mut dedup_keys = HashSet::new();
-    for one in pending {
+    for signal in pending {
         let is_plain = |signal: &PendingSignal| signal.write.batch.writes.len() == PLAIN_WRITES;
         let fits = |group: &Vec<PendingSignal>| {
-            group.len() < MAX_GROUP && group.iter().all(|other| other.lane == one.lane && is_plain(other))
+            group.len() < MAX_GROUP && group.iter().all(|other| other.lane == signal.lane && is_plain(other))
         };
-        let key = one.write.dedup_key.clone();
-        match groups.last_mut().filter(|group| is_plain(&one) && fits(group) && !dedup_keys.contains(&key)) {
-            Some(group) => group.push(one),
+        let key = signal.write.dedup_key.clone();
+        match groups.last_mut().filter(|group| is_plain(&signal) && fits(group) && !dedup_keys.contains(&key))
+        {
+            Some(group) => group.push(signal),
             None => {
                 dedup_keys.clear();
-                groups.push(vec![one]);
+                groups.push(vec![signal]);
             }
         }
         dedup_keys.insert(key);
@@ -56,24 +57,24 @@ pub(super) async fn publish_group(
 ) -> Vec<(PublishReply, Result<PublishOutcome, Problem>)> {
     let lane = group.first().map_or(Lane::Progress, |first| first.lane);
     if group.len() > 1 {
-        let batches = || group.iter().map(|one| &one.write.batch);
+        let batches = || group.iter().map(|signal| &signal.write.batch);
         let whole = Batch {
             writes: batches().flat_map(|batch| batch.writes.iter().cloned()).collect(),
             expectations: batches().flat_map(|batch| batch.expectations.iter().cloned()).collect(),
         };
         if let Ok(revisions) = store.commit(lane, whole).await {
             let revisions = revisions.chunks(PLAIN_WRITES).filter_map(|revisions| revisions.last().copied());
-            let published = |(one, revision): (PendingSignal, _)| {
-                (one.done, Ok(PublishOutcome { revision, is_repeat: false }))
+            let outcome = |(signal, revision): (PendingSignal, _)| {
+                (signal.done, Ok(PublishOutcome { revision, is_repeat: false }))
             };
-            return group.into_iter().zip(revisions).map(published).collect();
+            return group.into_iter().zip(revisions).map(outcome).collect();
         }
     }
-    let each = group.into_iter().map(|one| {
+    let publications = group.into_iter().map(|signal| {
         let store = store.clone();
-        async move { (one.done, publish(store, one.lane, one.write).await) }
+        async move { (signal.done, publish(store, signal.lane, signal.write).await) }
     });
-    join_all(each).await
+    join_all(publications).await
 }
 
 /// The revision of a published signal, and whether it was written before.

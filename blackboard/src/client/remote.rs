@@ -31,25 +31,25 @@ use tokio::sync::Mutex;
 /// The recipient name of the board in signed requests.
 const RECIPIENT: &str = "board";
 
-/// The pause before a lost stream reconnects: full jitter under a ceiling that doubles from `first` to `most`. Not `backon`:
+/// The pause before a lost stream reconnects: full jitter under a ceiling that doubles from `first` to `max`. Not `backon`:
 /// it has no full jitter, and its iterator advances before a sleep in which `SignalFollower::next` may be dropped.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     /// The ceiling of the first pause.
     pub first: Duration,
     /// The ceiling of every pause.
-    pub most: Duration,
+    pub max: Duration,
 }
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { first: Duration::from_millis(200), most: Duration::from_secs(10) }
+        Self { first: Duration::from_millis(200), max: Duration::from_secs(10) }
     }
 }
 
 impl Backoff {
     fn pause(&self, attempt: u32) -> Duration {
-        let ceiling = self.first.saturating_mul(1 << attempt.min(16)).min(self.most);
+        let ceiling = self.first.saturating_mul(1 << attempt.min(16)).min(self.max);
         let random = RandomState::new().hash_one(attempt) % 1_024;
         ceiling.mul_f64(random as f64 / 1_024.0)
     }

@@ -72,9 +72,9 @@ fn test_server() -> TestServer {
 }
 
 fn remote(at: SocketAddr) -> Blackboard {
-    let wire = HttpClient::new(None, HttpClientLimits::default()).unwrap();
-    let backoff = Backoff { first: Duration::from_millis(5), most: Duration::from_millis(50) };
-    Blackboard::remote(format!("http://{at}"), move |_| wire.clone(), backoff)
+    let client = HttpClient::new(None, HttpClientLimits::default()).unwrap();
+    let backoff = Backoff { first: Duration::from_millis(5), max: Duration::from_millis(50) };
+    Blackboard::remote(format!("http://{at}"), move |_| client.clone(), backoff)
 }
 
 fn signal(id: &str, kind: &str, text: &str) -> Signal {

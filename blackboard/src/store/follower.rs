@@ -10,7 +10,7 @@ const PAGE: usize = 256;
 const PAGE_BYTES: usize = 1 << 20;
 
 /// A page of records, oldest first.
-pub(super) struct RecordPage {
+pub(super) struct LogPage {
     pub(super) records: Vec<Record>,
     /// The cursor of the next page; `None` at the end.
     pub(super) next: Option<Revision>,
@@ -19,8 +19,7 @@ pub(super) struct RecordPage {
 /// A backend that pages are read from.
 pub(super) trait PageSource: Send + Sync + 'static {
     /// Up to `limit` records above `after`, or until they have `bytes`. May be empty if many rows were skipped.
-    fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize)
-    -> Result<RecordPage, Error>;
+    fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize) -> Result<LogPage, Error>;
 
     /// [`Error::Trimmed`] if a cursor at `after` misses something that was trimmed.
     fn check_cursor(&self, filter: &Filter, after: Revision) -> Result<(), Error>;
@@ -56,10 +55,10 @@ impl<P: PageSource> StoreFollower<P> {
             pages.check_cursor(&filter, after)?;
             Ok(page)
         };
-        let page: Result<RecordPage, Error> = tokio::task::spawn_blocking(read)
+        let page: Result<LogPage, Error> = tokio::task::spawn_blocking(read)
             .await
             .unwrap_or_else(|stopped| Err(Error::Closed(format!("reading was stopped: {stopped}"))));
-        let RecordPage { records, next } = page?;
+        let LogPage { records, next } = page?;
         let last = records.last().map_or(after, |last| last.revision);
         self.position = next.unwrap_or(last.max(head));
         Ok(records)

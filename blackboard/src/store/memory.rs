@@ -1,6 +1,6 @@
 //! The reference backend, in memory only.
 
-use super::follower::{self, PageSource, RecordPage};
+use super::follower::{self, LogPage, PageSource};
 use super::tail::LogTail;
 use super::{
     Batch, Error, Filter, Key, Lane, Record, Revision, SharedStore, Snapshot, Store, StoreFuture, StoreWatch,
@@ -31,16 +31,10 @@ impl LockedState {
 }
 
 impl PageSource for LockedState {
-    fn page(
-        &self,
-        filter: &Filter,
-        after: Revision,
-        limit: usize,
-        _bytes: usize,
-    ) -> Result<RecordPage, Error> {
+    fn page(&self, filter: &Filter, after: Revision, limit: usize, _bytes: usize) -> Result<LogPage, Error> {
         let records = self.lock().page(filter, after, limit);
         let next = records.get(limit.max(1) - 1).map(|last| last.revision);
-        Ok(RecordPage { records, next })
+        Ok(LogPage { records, next })
     }
 
     fn check_cursor(&self, filter: &Filter, after: Revision) -> Result<(), Error> {

@@ -195,8 +195,8 @@ impl LogTail {
         if position < group.complete_above || first.is_some_and(|first| first <= dropped) {
             return Ok(TailRead::Behind);
         }
-        let wanted = group.revisions.range(from..).take(limit);
-        let records: Vec<Record> = wanted
+        let revisions = group.revisions.range(from..).take(limit);
+        let records: Vec<Record> = revisions
             .filter_map(|revision| {
                 ring.binary_search_by_key(revision, |r| r.revision).ok().and_then(|at| ring.get(at))
             })

@@ -14,19 +14,19 @@ impl ConditionalWrites {
     pub(super) fn of(batch: &Batch, topics: &HashMap<String, TopicRow>) -> Self {
         let (mut pairs, mut replacing) = (Vec::new(), None);
         // Per key: the number of writes and of expectations, and the index of the first write.
-        let mut known = HashMap::<_, (usize, usize, usize), RandomState>::default();
+        let mut counts = HashMap::<_, (usize, usize, usize), RandomState>::default();
         for expectation in &batch.expectations {
-            known.entry(expectation.key()).or_default().1 += 1;
+            counts.entry(expectation.key()).or_default().1 += 1;
         }
         for (at, write) in batch.writes.iter().enumerate() {
-            if let Some((written, _, first)) = known.get_mut(write.key()) {
+            if let Some((written, _, first)) = counts.get_mut(write.key()) {
                 *first = if *written == 0 { at } else { *first };
                 *written += 1;
             }
         }
         for (at, expectation) in batch.expectations.iter().enumerate() {
             let key = expectation.key();
-            let Some((1, 1, written)) = known.get(key).copied() else { continue };
+            let Some((1, 1, written)) = counts.get(key).copied() else { continue };
             let is_put = matches!(batch.writes.get(written), Some(Write::Put(..)));
             if !is_put || !topics.contains_key(key.topic()) {
                 continue;

@@ -75,11 +75,11 @@ impl WriteQueue {
     pub(super) fn commit(&self, lane: Lane, commit: QueuedCommit) -> Result<(), Error> {
         let mut waiting = self.open()?;
         let bytes = waiting.bytes + commit.size();
-        let (queue, most) = match lane {
+        let (queue, limit) = match lane {
             Lane::Progress => (&mut waiting.progress, self.progress),
             Lane::Admission => (&mut waiting.admission, self.admission),
         };
-        if queue.len() >= most || bytes > self.bytes {
+        if queue.len() >= limit || bytes > self.bytes {
             return Err(Error::Full);
         }
         queue.push_back(commit);

@@ -1,6 +1,6 @@
 //! Reads: a pool of connections, each with a read transaction of at most one page.
 
-use super::super::follower::{PageSource, RecordPage};
+use super::super::follower::{LogPage, PageSource};
 use super::super::{Error, Filter, Key, Record, Revision, checksum, class::TopicClass};
 use super::key_presence::KeyPresence;
 use super::row_positions::{self, PositionCache};
@@ -60,15 +60,12 @@ impl Projection {
     }
 }
 
-/// Limits of one page.
+/// The limits of one page, and what it reads.
 #[derive(Debug, Clone, Copy)]
-struct PageLimits {
-    records: usize,
-    bytes: usize,
-}
-
-impl PageLimits {
-    const NONE: Self = Self { records: usize::MAX, bytes: usize::MAX };
+struct PageRequest {
+    max_records: usize,
+    max_bytes: usize,
+    projection: Projection,
 }
 
 /// A pool of read connections.
@@ -88,25 +85,16 @@ struct IdleConnections {
 }
 
 impl ReaderPool {
-    pub(super) fn new(
-        dir: &Path,
-        max_connections: usize,
-        topics: Arc<Topics>,
-        presence: Arc<KeyPresence>,
-    ) -> Self {
-        let idle = Mutex::new(IdleConnections { connections: Vec::new(), spare: max_connections.max(1) });
+    pub(super) fn new(dir: &Path, size: usize, topics: Arc<Topics>, presence: Arc<KeyPresence>) -> Self {
+        let idle = Mutex::new(IdleConnections { connections: Vec::new(), spare: size.max(1) });
         let (dir, positions) = (dir.to_owned(), PositionCache::default());
         Self { dir, topics, presence, positions, idle, returned: Condvar::new() }
     }
 
     /// Waits for a connection and runs `read` with it. A connection that failed is closed.
-    fn with<T>(
-        &self,
-        what: &Key,
-        read: impl FnOnce(&Connection) -> Result<T, ReadFailure>,
-    ) -> Result<T, Error> {
+    fn with<T>(&self, what: &Key, read: impl FnOnce(&Connection) -> ReadResult<T>) -> Result<T, Error> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = loop {
+        let idle_connection = loop {
             if let Some(connection) = idle.connections.pop() {
                 break Some(connection);
             }
@@ -117,7 +105,7 @@ impl ReaderPool {
             idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
         };
         drop(idle);
-        let connection = taken.map_or_else(|| schema::reader(&self.dir), Ok);
+        let connection = idle_connection.map_or_else(|| schema::reader(&self.dir), Ok);
         let (outcome, reusable) = match connection {
             Err(error) => (Err(ReadFailure::Sql(error)), None),
             Ok(connection) => match read(&connection) {
@@ -153,9 +141,8 @@ impl ReaderPool {
             TopicClass::State => LATEST_STATE,
         };
         self.with(key, |on| {
-            let found =
-                on.prepare_cached(sql)?.query_row([key.as_str()], |row| Ok(record(row))).optional()?;
-            Ok(found.transpose()?)
+            let row = on.prepare_cached(sql)?.query_row([key.as_str()], |row| Ok(record(row)));
+            Ok(row.optional()?.transpose()?)
         })
     }
 
@@ -184,12 +171,9 @@ impl ReaderPool {
         let mut records = Vec::new();
         let mut from = after;
         while records.len() < limit {
-            let page = self.page_of(
-                filter,
-                from,
-                PageLimits { records: limit - records.len(), ..PageLimits::NONE },
-                projection,
-            )?;
+            let max_records = limit - records.len();
+            let page =
+                self.page_of(filter, from, PageRequest { max_records, max_bytes: usize::MAX, projection })?;
             records.extend(page.records);
             let Some(next) = page.next else { break };
             from = next;
@@ -205,61 +189,48 @@ impl ReaderPool {
             return Ok(floor);
         }
         self.with(key, |on| {
-            let has_records = on.prepare_cached(LATEST_LOG)?.exists([key.as_str()])?;
-            if !has_records {
+            if !on.prepare_cached(LATEST_LOG)?.exists([key.as_str()])? {
                 return Ok(floor);
             }
-            let own = on.prepare_cached("SELECT floor FROM floors WHERE key = ?")?;
-            Ok(key_floor(own, key)?.unwrap_or_default())
+            let query = on.prepare_cached("SELECT floor FROM floors WHERE key = ?")?;
+            Ok(key_floor(query, key)?.unwrap_or_default())
         })
     }
 }
 
-fn key_floor(mut of: CachedStatement<'_>, key: &Key) -> rusqlite::Result<Option<Revision>> {
-    of.query_row([key.as_str()], |row| row.get::<_, i64>(0))
+fn key_floor(mut query: CachedStatement<'_>, key: &Key) -> rusqlite::Result<Option<Revision>> {
+    query
+        .query_row([key.as_str()], |row| row.get::<_, i64>(0))
         .optional()
         .map(|floor| floor.map(i64::unsigned_abs))
 }
 
 impl ReaderPool {
-    fn page_of(
-        &self,
-        filter: &Filter,
-        after: Revision,
-        limits: PageLimits,
-        projection: Projection,
-    ) -> Result<RecordPage, Error> {
+    fn page_of(&self, filter: &Filter, after: Revision, request: PageRequest) -> Result<LogPage, Error> {
         let mut topics = self.topics.of(filter);
         // One query returns the state of all state topics.
         let mut has_state = false;
-        topics
-            .retain(|(_, topic)| topic.class == TopicClass::Log || !std::mem::replace(&mut has_state, true));
-        let Ok(from) = i64::try_from(after) else {
-            return Ok(RecordPage { records: Vec::new(), next: None });
-        };
+        topics.retain(|(_, of)| of.class == TopicClass::Log || !std::mem::replace(&mut has_state, true));
+        let Ok(from) = i64::try_from(after) else { return Ok(LogPage { records: Vec::new(), next: None }) };
         self.with(filter.key(), |on| {
             if let [(_, topic)] = &topics[..] {
                 let is_one_key = matches!(filter, Filter::Exactly(_));
                 return match topic.class {
-                    TopicClass::State if !is_one_key => self.state_page(on, filter, from, limits, projection),
-                    TopicClass::State | TopicClass::Log => {
-                        topic_page(on, filter, topic, from, limits, projection)
-                    }
+                    TopicClass::State if !is_one_key => self.state_page(on, filter, from, request),
+                    TopicClass::State | TopicClass::Log => topic_page(on, filter, topic, from, request),
                 };
             }
             // One transaction, so that the pages of several topics are of one snapshot.
             let snapshot = on.unchecked_transaction()?;
             let mut pages = Vec::new();
             for (_, topic) in &topics {
-                pages.push(topic_page(on, filter, topic, from, limits, projection)?);
+                pages.push(topic_page(on, filter, topic, from, request)?);
             }
             snapshot.commit()?;
-            Ok(merge(pages, limits.records))
+            Ok(merge(pages, request.max_records))
         })
     }
-}
 
-impl ReaderPool {
     /// A page of state rows, by cached positions. A row that changed since the scan is skipped; its new revision is above
     /// all cached ones.
     fn state_page(
@@ -267,20 +238,19 @@ impl ReaderPool {
         on: &Connection,
         filter: &Filter,
         after: i64,
-        limits: PageLimits,
-        projection: Projection,
-    ) -> Result<RecordPage, ReadFailure> {
-        let known = self.positions.take(filter, after.unsigned_abs());
-        let was_known = known.is_some();
-        let mut positions = known.map_or_else(|| row_positions::find(on, filter, after), Ok)?;
-        let mut may_be_more = was_known || positions.len() >= row_positions::MAX_POSITIONS;
-        let mut fetch = on.prepare_cached(&projection.of(STATE_AT))?;
+        request: PageRequest,
+    ) -> ReadResult<LogPage> {
+        let cached = self.positions.take(filter, after.unsigned_abs());
+        let was_cached = cached.is_some();
+        let mut positions = cached.map_or_else(|| row_positions::find(on, filter, after), Ok)?;
+        let mut may_be_more = was_cached || positions.len() >= row_positions::MAX_POSITIONS;
+        let mut fetch = on.prepare_cached(&request.projection.of(STATE_AT))?;
         let (mut records, mut size, mut reached) = (Vec::new(), 0, after);
-        while records.len() < limits.records && size < limits.bytes {
+        while records.len() < request.max_records && size < request.max_bytes {
             let Some((revision, id)) = positions.pop_front() else { break };
             reached = revision;
-            let found = fetch.query_row([id, revision], |row| Ok(projection.record(row))).optional()?;
-            match found.transpose()? {
+            let row = fetch.query_row([id, revision], |row| Ok(request.projection.record(row)));
+            match row.optional()?.transpose()? {
                 Some(record) => {
                     size += record.value.len();
                     records.push(record);
@@ -291,19 +261,14 @@ impl ReaderPool {
         let reached = reached.unsigned_abs();
         let next = (may_be_more || !positions.is_empty()).then_some(reached);
         self.positions.keep(filter, reached, positions);
-        Ok(RecordPage { records, next })
+        Ok(LogPage { records, next })
     }
 }
 
 impl PageSource for ReaderPool {
-    fn page(
-        &self,
-        filter: &Filter,
-        after: Revision,
-        limit: usize,
-        bytes: usize,
-    ) -> Result<RecordPage, Error> {
-        self.page_of(filter, after, PageLimits { records: limit, bytes }, Projection::Record)
+    fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize) -> Result<LogPage, Error> {
+        let projection = Projection::Record;
+        self.page_of(filter, after, PageRequest { max_records: limit, max_bytes: bytes, projection })
     }
 
     fn check_cursor(&self, filter: &Filter, after: Revision) -> Result<(), Error> {
@@ -313,7 +278,7 @@ impl PageSource for ReaderPool {
 }
 
 /// Merges the pages of several topics, up to the revision where all of them are complete.
-fn merge(pages: Vec<RecordPage>, limit: usize) -> RecordPage {
+fn merge(pages: Vec<LogPage>, limit: usize) -> LogPage {
     let mut next = pages.iter().filter_map(|page| page.next).min();
     let mut records: Vec<Record> = pages.into_iter().flat_map(|page| page.records).collect();
     records.sort_by_key(|record| record.revision);
@@ -324,7 +289,7 @@ fn merge(pages: Vec<RecordPage>, limit: usize) -> RecordPage {
         records.truncate(limit);
         next = records.last().map(|last| last.revision);
     }
-    RecordPage { records, next }
+    LogPage { records, next }
 }
 
 fn topic_page(
@@ -332,12 +297,11 @@ fn topic_page(
     filter: &Filter,
     topic: &TopicRow,
     after: i64,
-    limits: PageLimits,
-    projection: Projection,
-) -> Result<RecordPage, ReadFailure> {
+    request: PageRequest,
+) -> ReadResult<LogPage> {
     let name = filter.key().as_str();
     let (low, high) = row_positions::key_range(filter);
-    let rows = i64::try_from(limits.records).unwrap_or(i64::MAX);
+    let rows = i64::try_from(request.max_records).unwrap_or(i64::MAX);
     let (sql, with): (_, &[&dyn ToSql]) = match (topic.class, filter) {
         (TopicClass::Log, Filter::Exactly(_)) => (LOG_OF_KEY, params![name, after]),
         (TopicClass::State, Filter::Exactly(_)) => (STATE_OF_KEY, params![name, after]),
@@ -345,16 +309,11 @@ fn topic_page(
         (TopicClass::State, Filter::One(_)) => (STATE_ONE, params![low, high, after, rows]),
         (TopicClass::State, Filter::Below(_)) => (STATE_BELOW, params![low, high, after, rows]),
     };
-    let mut statement = on.prepare_cached(&projection.of(sql))?;
-    collect_page(statement.query(with)?, filter, limits, projection)
+    let mut statement = on.prepare_cached(&request.projection.of(sql))?;
+    collect_page(statement.query(with)?, filter, request)
 }
 
-fn collect_page(
-    mut rows: Rows<'_>,
-    filter: &Filter,
-    limits: PageLimits,
-    projection: Projection,
-) -> Result<RecordPage, ReadFailure> {
+fn collect_page(mut rows: Rows<'_>, filter: &Filter, request: PageRequest) -> ReadResult<LogPage> {
     let mut records = Vec::new();
     let (mut scanned, mut size) = (0, 0);
     while let Some(row) = rows.next()? {
@@ -362,16 +321,16 @@ fn collect_page(
         let key = row.get_ref(0)?.as_str().map_err(|_| corrupt_row(row))?;
         let revision = row.get::<_, i64>(1)?.unsigned_abs();
         if filter.admits_text(key) {
-            let record = projection.record(row)?;
+            let record = request.projection.record(row)?;
             size += record.value.len();
             records.push(record);
         }
-        let is_full = records.len() >= limits.records || size >= limits.bytes;
-        if is_full || scanned >= limits.records.saturating_mul(MAX_SCANNED_PER_RECORD) {
-            return Ok(RecordPage { records, next: Some(revision) });
+        let is_full = records.len() >= request.max_records || size >= request.max_bytes;
+        if is_full || scanned >= request.max_records.saturating_mul(MAX_SCANNED_PER_RECORD) {
+            return Ok(LogPage { records, next: Some(revision) });
         }
     }
-    Ok(RecordPage { records, next: None })
+    Ok(LogPage { records, next: None })
 }
 
 /// The record of a row of [`RECORD_COLUMNS`], verified.
@@ -390,6 +349,8 @@ fn corrupt_row(row: &Row<'_>) -> Error {
     let revision = row.get::<_, i64>(1).unwrap_or_default().unsigned_abs();
     Error::Corrupt { revision, key: String::from_utf8_lossy(key).into_owned() }
 }
+
+type ReadResult<T> = Result<T, ReadFailure>;
 
 /// Why a read failed: an error of the store or of SQLite.
 enum ReadFailure {

@@ -54,12 +54,12 @@ impl PositionCache {
 
 /// Finds the positions of the rows of `filter` after `after`.
 pub(super) fn find(on: &Connection, filter: &Filter, after: i64) -> rusqlite::Result<RowPositions> {
-    let mut positions =
+    let mut query =
         on.prepare_cached(if matches!(filter, Filter::One(_)) { POSITIONS_ONE } else { POSITIONS_BELOW })?;
     let (low, high) = key_range(filter);
-    let most = i64::try_from(MAX_POSITIONS).unwrap_or(i64::MAX);
-    let found = positions.query_map(params![low, high, after, most], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    found.collect()
+    let limit = i64::try_from(MAX_POSITIONS).unwrap_or(i64::MAX);
+    let rows = query.query_map(params![low, high, after, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
 }
 
 /// Exclusive bounds of the keys below a filter's prefix: '/' follows '.' in ASCII.

@@ -64,10 +64,10 @@ pub(super) fn run(
     queue.close(&why);
     tail.close(&why);
     loop {
-        let rest = queue.take(false);
-        rest.group.into_iter().for_each(|commit| drop(commit.done.send(Err(Error::Closed(why.clone())))));
-        rest.trims.into_iter().for_each(|trim| trim.end(Err(Error::Closed(why.clone()))));
-        if rest.is_finished {
+        let work = queue.take(false);
+        work.group.into_iter().for_each(|commit| drop(commit.done.send(Err(Error::Closed(why.clone())))));
+        work.trims.into_iter().for_each(|trim| trim.end(Err(Error::Closed(why.clone()))));
+        if work.is_finished {
             return;
         }
     }
