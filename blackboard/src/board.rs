@@ -208,7 +208,7 @@ impl Board {
         task: &TaskId,
         epoch: Revision,
     ) -> Result<ClaimView, Problem> {
-        self.change(by, task, ClaimChange::End { epoch, standing: ClaimState::Released }).await
+        self.change(by, task, ClaimChange::End { epoch, state: ClaimState::Released }).await
     }
 
     /// Ends the claim of `epoch` as completed.
@@ -218,12 +218,12 @@ impl Board {
         task: &TaskId,
         epoch: Revision,
     ) -> Result<ClaimView, Problem> {
-        self.change(by, task, ClaimChange::End { epoch, standing: ClaimState::Completed }).await
+        self.change(by, task, ClaimChange::End { epoch, state: ClaimState::Completed }).await
     }
 
     /// Ends the claim of `epoch` as failed.
     pub async fn fail(&self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<ClaimView, Problem> {
-        self.change(by, task, ClaimChange::End { epoch, standing: ClaimState::Failed }).await
+        self.change(by, task, ClaimChange::End { epoch, state: ClaimState::Failed }).await
     }
 
     /// The claim on `task`.

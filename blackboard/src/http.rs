@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
 
-type BoardResponse = Result<HttpResponse, Refusal>;
+type BoardResult = Result<HttpResponse, Refusal>;
 type BoardData = web::Data<Board>;
 type CallerId = web::ReqData<Principal>;
 
@@ -37,7 +37,7 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
         ));
 }
 
-async fn publish(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResponse {
+async fn publish(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResult {
     let mut signal = request::parse_signal(&body, &by)?;
     request::attach_trace(&mut signal, request.headers());
     let id = signal.id.clone();
@@ -45,7 +45,7 @@ async fn publish(board: BoardData, by: CallerId, request: HttpRequest, body: web
     Ok(HttpResponse::Created().json(json!({ "revision": revision, "id": id })))
 }
 
-async fn read(board: BoardData, _by: CallerId, request: HttpRequest) -> BoardResponse {
+async fn read(board: BoardData, _by: CallerId, request: HttpRequest) -> BoardResult {
     let query = request::parse_query(request.query_string())?;
     let limit = query.limit.unwrap_or(100);
     let page = board.read(query.selector, query.after, limit).await?;
@@ -64,7 +64,7 @@ struct EpochBody {
     epoch: u64,
 }
 
-async fn claim(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResponse {
+async fn claim(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
     let (task, ClaimBody { lease_ms, holder }) = (parse_task_id(&task)?, request::parse_body(&body)?);
     let holder = match (holder, &*by) {
         (Some(holder), _) => holder,
@@ -74,32 +74,27 @@ async fn claim(board: BoardData, by: CallerId, task: web::Path<String>, body: we
     Ok(HttpResponse::Ok().json(claim))
 }
 
-async fn renew(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResponse {
+async fn renew(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
     let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.renew(&by, &task, epoch).await?))
 }
 
-async fn release(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResponse {
+async fn release(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
     let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.release(&by, &task, epoch).await?))
 }
 
-async fn complete(
-    board: BoardData,
-    by: CallerId,
-    task: web::Path<String>,
-    body: web::Bytes,
-) -> BoardResponse {
+async fn complete(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
     let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.complete(&by, &task, epoch).await?))
 }
 
-async fn fail(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResponse {
+async fn fail(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
     let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.fail(&by, &task, epoch).await?))
 }
 
-async fn get_claim(board: BoardData, _by: CallerId, task: web::Path<String>) -> BoardResponse {
+async fn get_claim(board: BoardData, _by: CallerId, task: web::Path<String>) -> BoardResult {
     Ok(HttpResponse::Ok().json(board.claim_of(&parse_task_id(&task)?).await?))
 }
 

@@ -61,11 +61,11 @@ pub(super) async fn end(
     by: Principal,
     task: TaskId,
     epoch: Revision,
-    standing: ClaimState,
+    state: ClaimState,
     wall: WallTime,
 ) -> Result<StoredClaim, Problem> {
     loop {
-        let claim_write = match decide_end(store.as_ref(), &by, &task, epoch, standing, wall)? {
+        let claim_write = match decide_end(store.as_ref(), &by, &task, epoch, state, wall)? {
             EndDecision::AlreadyEnded(claim) => return Ok(claim),
             EndDecision::Write(claim_write) => claim_write,
         };

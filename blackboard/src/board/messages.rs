@@ -30,7 +30,7 @@ pub(super) struct ChangeClaim {
 pub(super) enum ClaimChange {
     Take { holder: AgentId, lease: Duration },
     Renew { epoch: Revision },
-    End { epoch: Revision, standing: ClaimState },
+    End { epoch: Revision, state: ClaimState },
 }
 
 /// Asks for a claim.
@@ -108,7 +108,7 @@ impl Handler<ChangeClaim> for BlackboardActor {
         match change {
             ClaimChange::Take { holder, lease } => self.take(by, task, holder, lease),
             ClaimChange::Renew { epoch } => Box::pin(fut::ready(self.renew(&by, &task, epoch))),
-            ClaimChange::End { epoch, standing } => self.end(by, task, epoch, standing),
+            ClaimChange::End { epoch, state } => self.end(by, task, epoch, state),
         }
     }
 }
@@ -205,13 +205,13 @@ impl BlackboardActor {
         by: Principal,
         task: TaskId,
         epoch: Revision,
-        standing: ClaimState,
+        state: ClaimState,
     ) -> ResponseActFuture<Self, Result<ClaimView, Problem>> {
         if let Err(problem) = self.admit() {
             return Box::pin(fut::ready(Err(problem)));
         }
         let commit =
-            claim_commits::end(self.store.clone(), by, task.clone(), epoch, standing, self.clock.wall());
+            claim_commits::end(self.store.clone(), by, task.clone(), epoch, state, self.clock.wall());
         Box::pin(commit.into_actor(self).map(move |outcome, actor, _| {
             actor.in_flight -= 1;
             let claim = outcome.inspect_err(|problem| actor.count_refusal(problem))?;
