@@ -66,7 +66,7 @@ use protocol::{
 use reach::Reach;
 use registry::{
     client::Registry,
-    registrar::{Clocks, Keeper, Publish},
+    registrar::{Clocks, SignalPublisher, SupervisedRegistry},
 };
 use services::NotStarted;
 use std::{
@@ -98,7 +98,7 @@ pub struct Running {
 
 struct ToBoard(Blackboard, Principal);
 
-impl Publish for ToBoard {
+impl SignalPublisher for ToBoard {
     fn publish(
         &self,
         signal: Signal,
@@ -175,7 +175,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             let clocks =
                 Clocks { node: Arc::new(move || clock.node()), wall: Arc::new(move || clock.wall()) };
             let (config, store) = (setup.registry_config.clone(), owned("registry"));
-            let started = Keeper::start(config, store, Arc::new(to_board), clocks);
+            let started = SupervisedRegistry::start(config, store, Arc::new(to_board), clocks);
             Some(
                 started
                     .map_err(|problem| anyhow::anyhow!("the registry can't start: {}", problem.message))?,
@@ -270,7 +270,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     if let Some(first) = setup.seats.first()
         && let Some(registry) = registry_for(&first.id)
     {
-        follow::keep(registry, peers.clone(), setup.registry_config.grace());
+        follow::keep(registry, peers.clone(), setup.registry_config.grace_period());
         let registries = local.keys().filter_map(|id| Some((id.clone(), registry_for(id)?))).collect();
         missed::report(registries, &peers, Duration::from_millis(setup.registry_config.heartbeat_ms));
         let ids: Vec<_> = agents.keys().cloned().collect();

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, StreamExt};
 use protocol::{card::Card, problem::Reason, routes};
-use registry::entry::Entry;
+use registry::entry::AgentEntry;
 use reqwest::Url;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Told, Failure>>>>;
 
 #[derive(Deserialize)]
 struct Found {
-    agents: Vec<Entry>,
+    agents: Vec<AgentEntry>,
 }
 
 impl Client {
@@ -67,7 +67,7 @@ impl Client {
     }
 
     /// The agents within `time`, gone ones left out.
-    pub(super) async fn agents_within(&self, time: Duration) -> Result<Vec<Entry>, Failure> {
+    pub(super) async fn agents_within(&self, time: Duration) -> Result<Vec<AgentEntry>, Failure> {
         let url = format!("{}{}", self.url, routes::AGENTS);
         let found: Result<Found, _> = self.wire.json(Call::get(&url, RECIPIENT).within(time)).await;
         found.map(|found| found.agents).map_err(|problem| Failure::of(&problem, &self.url))
@@ -102,7 +102,7 @@ impl Client {
     }
 
     /// The agents, gone ones left out.
-    pub(super) async fn agents(&self, capability: Option<&str>) -> Result<Vec<Entry>, Failure> {
+    pub(super) async fn agents(&self, capability: Option<&str>) -> Result<Vec<AgentEntry>, Failure> {
         let mut path = routes::AGENTS.to_owned();
         if let Some(name) = capability {
             path = format!("{path}?capability={}", encoded(name));
@@ -136,7 +136,7 @@ impl Client {
         let agents = self.agents(None).await?;
         let found = agents.iter().find(|entry| entry.card.agent_id.as_str() == name);
         found.map(|entry| entry.card.clone()).ok_or_else(|| {
-            let closeness = |entry: &Entry| strsim::jaro_winkler(entry.card.agent_id.as_str(), name);
+            let closeness = |entry: &AgentEntry| strsim::jaro_winkler(entry.card.agent_id.as_str(), name);
             let nearest = agents.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
             let hint = nearest.filter(|entry| closeness(entry) > 0.7);
             let hint =

@@ -8,7 +8,7 @@ use super::{
 };
 use clap::Args;
 use comfy_table::Cell;
-use registry::entry::{Entry, Presence};
+use registry::entry::{AgentEntry, Presence};
 use serde_json::json;
 
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(super) async fn ls(common: &Common, list: Ls) -> Result<(), Failure> {
     output::line(&output::table(&head, agents.iter().map(row)))
 }
 
-fn row(entry: &Entry) -> Vec<Cell> {
+fn row(entry: &AgentEntry) -> Vec<Cell> {
     let card = &entry.card;
     let state = match (entry.state, entry.accepting) {
         (Presence::Alive, _) if card.waits_for.is_some() => output::cell("waiting", Colour::Yellow),

@@ -54,7 +54,7 @@ pub(super) fn checks(
                 let registry = registry.clone();
                 Box::pin(async move {
                     let found = registry
-                        .find(&registry::entry::Query::default())
+                        .find(&registry::entry::AgentQuery::default())
                         .await
                         .map_err(|problem| problem.message)?;
                     Ok(serde_json::json!({ "agents": found.len() }))

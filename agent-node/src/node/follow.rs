@@ -3,8 +3,8 @@
 use crate::peers::{Peer, Peers};
 use protocol::{ids::AgentId, problem::Problem};
 use registry::{
-    client::{Registry, Watch},
-    entry::{Entry, News},
+    client::{Registry, RegistryWatch},
+    entry::{AgentEntry, RegistryEvent},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ pub(super) fn keep(registry: Registry, peers: Arc<Peers>, patience: Duration) {
         let mut unnamed = Unnamed { patience, since: BTreeMap::new() };
         loop {
             match unnamed.next(&mut watch, &peers).await {
-                Ok(News::Snapshot(entries)) => {
+                Ok(RegistryEvent::Snapshot(entries)) => {
                     entries.iter().for_each(|entry| peers.learn(peer(entry)));
                     let named = entries.iter().map(|entry| entry.id().clone()).collect();
                     unnamed.note(peers.others(&named), Instant::now());
@@ -31,7 +31,7 @@ pub(super) fn keep(registry: Registry, peers: Arc<Peers>, patience: Duration) {
                         tracing::info!("the registry is back");
                     }
                 }
-                Ok(News::Change(entry)) => {
+                Ok(RegistryEvent::Change(entry)) => {
                     unnamed.since.remove(entry.id());
                     peers.learn(peer(&entry));
                 }
@@ -67,7 +67,7 @@ impl Unnamed {
     }
 
     /// What comes next; gives those up whose time is over while nothing does.
-    async fn next(&mut self, watch: &mut Watch, peers: &Peers) -> Result<News, Problem> {
+    async fn next(&mut self, watch: &mut RegistryWatch, peers: &Peers) -> Result<RegistryEvent, Problem> {
         while let Some(first) = self.since.values().min().copied() {
             let over = first + self.patience;
             if let Ok(news) = tokio::time::timeout_at(over, watch.next()).await {
@@ -83,7 +83,7 @@ impl Unnamed {
     }
 }
 
-fn peer(entry: &Entry) -> Peer {
+fn peer(entry: &AgentEntry) -> Peer {
     Peer {
         card: entry.card.clone(),
         incarnation: entry.incarnation,

@@ -22,7 +22,7 @@ pub(super) fn report(registries: BTreeMap<AgentId, Registry>, peers: &Peers, eve
                 continue;
             };
             let Missed { by, whom, incarnation } = &report;
-            if let Err(problem) = registry.suspect(by, whom, *incarnation).await {
+            if let Err(problem) = registry.report_suspicion(by, whom, *incarnation).await {
                 tracing::debug!(%by, %whom, %problem, "a suspicion was not heard");
             }
             told.insert(report, Instant::now());

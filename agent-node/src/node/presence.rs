@@ -4,7 +4,7 @@ use crate::{agent::AgentStatus, latest::Latest};
 use protocol::{card::Card, problem::Reason};
 use registry::{
     client::Registry,
-    entry::{Heartbeat, Registered},
+    entry::{Heartbeat, LeaseGrant},
 };
 use std::{
     sync::{Arc, Mutex},
@@ -47,7 +47,7 @@ impl Presence {
         let incarnation = self.incarnation.lock().ok().and_then(|incarnation| *incarnation);
         if let Some(incarnation) = incarnation {
             let id = self.card.get().agent_id.clone();
-            let goodbye = self.registry.leave_drained(&id, incarnation);
+            let goodbye = self.registry.deregister_drained(&id, incarnation);
             match tokio::time::timeout(Duration::from_secs(2), goodbye).await {
                 Ok(Ok(())) => {}
                 Ok(Err(problem)) => {
@@ -121,7 +121,7 @@ async fn beat(
     registry: &Registry,
     (card, shown): (&Arc<Card>, &Latest<Card>),
     status: &AgentStatus,
-    registered: &Registered,
+    registered: &LeaseGrant,
     hurry: &Notify,
 ) -> bool {
     loop {

@@ -10,7 +10,7 @@ use protocol::{
     problem::{Problem, Reason},
     routes,
 };
-use registry::{client::Registry, entry::Query};
+use registry::{client::Registry, entry::AgentQuery};
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, path::PathBuf};
 
@@ -175,7 +175,7 @@ impl Known {
             false => Ok(()),
         };
         if let (Some(Service::At(url)), Some(registry)) = (&self.registry, registry)
-            && let Err(problem) = registry.find(&Query::default()).await
+            && let Err(problem) = registry.find(&AgentQuery::default()).await
         {
             // Another process of the mesh has other names, too.
             let services = format!("{url}{}", routes::SERVICES);

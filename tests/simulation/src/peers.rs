@@ -9,8 +9,8 @@ use protocol::{
 };
 use registry::{
     config::Config,
-    directory::{Change, Departure, Row},
-    entry::{Entry, Heartbeat, Presence, Query},
+    directory::{AgentRow, Departure, DirectoryChange},
+    entry::{AgentEntry, AgentQuery, Heartbeat, Presence},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,8 +19,8 @@ use std::{
 
 #[derive(Debug)]
 pub(crate) struct Registry {
-    table: registry::directory::Directory,
-    rows: BTreeMap<AgentId, Row>,
+    table: registry::directory::AgentDirectory,
+    rows: BTreeMap<AgentId, AgentRow>,
     floor: u64,
     /// Grows with every change.
     pub version: u64,
@@ -28,18 +28,18 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        let table = registry::directory::Directory::new(Config::default(), [], 0, NodeTime(0));
+        let table = registry::directory::AgentDirectory::new(Config::default(), [], 0, NodeTime(0));
         Self { table, rows: BTreeMap::new(), floor: 0, version: 1 }
     }
 
     /// A restart: everybody who was there gets a full lease.
     pub(crate) fn restart(&mut self, now: NodeTime) {
         let rows = self.rows.values().cloned();
-        self.table = registry::directory::Directory::new(Config::default(), rows, self.floor, now);
+        self.table = registry::directory::AgentDirectory::new(Config::default(), rows, self.floor, now);
         self.version += 1;
     }
 
-    fn apply(&mut self, change: Change, now: NodeTime) {
+    fn apply(&mut self, change: DirectoryChange, now: NodeTime) {
         for row in &change.written {
             self.rows.insert(row.card.agent_id.clone(), row.clone());
         }
@@ -85,21 +85,21 @@ impl Registry {
         }
     }
 
-    pub(crate) fn all(&self, now: NodeTime) -> Vec<Entry> {
-        self.table.find(&Query { include_dead: true, ..Query::default() }, now)
+    pub(crate) fn all(&self, now: NodeTime) -> Vec<AgentEntry> {
+        self.table.find(&AgentQuery { include_dead: true, ..AgentQuery::default() }, now)
     }
 }
 
 /// What an agent knows of its peers.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    entries: BTreeMap<AgentId, Entry>,
+    entries: BTreeMap<AgentId, AgentEntry>,
     /// The registry's version when it was asked last; 0 before that.
     pub version: u64,
 }
 
 impl Known {
-    pub(crate) fn learn(&mut self, entries: Vec<Entry>, version: u64) {
+    pub(crate) fn learn(&mut self, entries: Vec<AgentEntry>, version: u64) {
         self.entries = entries.into_iter().map(|entry| (entry.id().clone(), entry)).collect();
         self.version = version;
     }
@@ -111,7 +111,7 @@ impl Directory for Known {
             .entries
             .values()
             .filter(|entry| entry.state != Presence::Departed && entry.card.support(capability) > 0.0);
-        let candidate = |entry: &Entry| Candidate {
+        let candidate = |entry: &AgentEntry| Candidate {
             card: entry.card.as_ref().clone(),
             running: entry.running,
             is_alive: entry.state.is_live(),

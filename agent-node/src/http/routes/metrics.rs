@@ -7,7 +7,7 @@ use crate::{
 };
 use actix_web::{HttpResponse, http::header, web};
 use futures_util::future::join_all;
-use registry::entry::{Presence, Query};
+use registry::entry::{AgentQuery, Presence};
 use std::collections::BTreeMap;
 
 /// The page.
@@ -95,7 +95,7 @@ async fn parts(node: &Node, page: &mut Page) {
         page.one(Metric::BoardHeld, board.held_claims as u64);
     }
     if let Some(registry) = &node.looked.registry
-        && let Ok(found) = registry.find(&Query { include_dead: true, ..Query::default() }).await
+        && let Ok(found) = registry.find(&AgentQuery { include_dead: true, ..AgentQuery::default() }).await
     {
         let states = [
             ("alive", Presence::Alive),

@@ -1,7 +1,7 @@
-//! What happens when the store does not do as it is asked.
+//! Registrations and departures over a store whose commits fail.
 
 use super::tests::Rig;
-use crate::{config::Config, directory::samples::card, entry::Query};
+use crate::{config::Config, directory::test_cards::card, entry::AgentQuery};
 use blackboard::store::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Store, Watch};
 use protocol::{ids::AgentId, problem::Reason};
 use std::sync::{
@@ -9,18 +9,18 @@ use std::sync::{
     atomic::{AtomicU8, Ordering},
 };
 
-const WELL: u8 = 0;
+const HEALTHY: u8 = 0;
 const FULL: u8 = 1;
-const FORGETFUL: u8 = 2;
-const SILENT: u8 = 3;
+const WRITTEN_UNKNOWN: u8 = 2;
+const LOST_UNKNOWN: u8 = 3;
 
-/// A store that is full, that writes and does not know it, or that does neither.
-struct Ailing {
+/// A store whose commits are refused as full, or end in `Unknown` with or without being written.
+struct FaultyStore {
     store: Shared,
-    ill: Arc<AtomicU8>,
+    fault: Arc<AtomicU8>,
 }
 
-impl blackboard::store::Snapshot for Ailing {
+impl blackboard::store::Snapshot for FaultyStore {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         self.store.latest(key)
     }
@@ -34,13 +34,13 @@ impl blackboard::store::Snapshot for Ailing {
     }
 }
 
-impl Store for Ailing {
+impl Store for FaultyStore {
     fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
         let unknown = || Err(Error::Unknown("the line went dead".into()));
-        match self.ill.load(Ordering::SeqCst) {
+        match self.fault.load(Ordering::SeqCst) {
             FULL => Box::pin(std::future::ready(Err(Error::Full))),
-            SILENT => Box::pin(std::future::ready(unknown())),
-            FORGETFUL => {
+            LOST_UNKNOWN => Box::pin(std::future::ready(unknown())),
+            WRITTEN_UNKNOWN => {
                 let written = self.store.commit(lane, batch);
                 Box::pin(async move { written.await.and_then(|_| unknown()) })
             }
@@ -62,27 +62,27 @@ impl Store for Ailing {
 }
 
 #[actix_web::test]
-async fn what_was_not_recorded_did_not_happen_and_what_was_did() {
-    let ill = Arc::new(AtomicU8::new(FULL));
-    let store = Arc::new(Ailing { store: blackboard::store::memory::new(), ill: ill.clone() });
+async fn a_failed_commit_changes_nothing_and_an_unknown_one_is_read_back() {
+    let fault = Arc::new(AtomicU8::new(FULL));
+    let store = Arc::new(FaultyStore { store: blackboard::store::memory::new(), fault: fault.clone() });
     let rig = Rig::over(store, Config { retry_ms: 1, retry_cap_ms: 1, ..Config::default() }, 0);
     let join = |instance: &str| rig.registry.register(card("a", &[]), instance.into());
 
     assert_eq!(join("1").await.unwrap_err().reason, Reason::Overloaded);
-    ill.store(SILENT, Ordering::SeqCst);
+    fault.store(LOST_UNKNOWN, Ordering::SeqCst);
     assert_eq!(join("1").await.unwrap_err().reason, Reason::StoreUnavailable);
-    assert_eq!(rig.registry.find(&Query::default()).await, Ok(vec![]));
+    assert_eq!(rig.registry.find(&AgentQuery::default()).await, Ok(vec![]));
 
-    ill.store(FORGETFUL, Ordering::SeqCst);
+    fault.store(WRITTEN_UNKNOWN, Ordering::SeqCst);
     assert_eq!(join("1").await.unwrap().incarnation, 1);
-    ill.store(FULL, Ordering::SeqCst);
+    fault.store(FULL, Ordering::SeqCst);
     let id = AgentId::parse("a").unwrap();
     assert_eq!(rig.registry.deregister(&id, 1).await.unwrap_err().reason, Reason::Overloaded);
     assert_eq!(join("2").await.unwrap_err().reason, Reason::Overloaded);
-    assert_eq!(rig.registry.find(&Query::default()).await.unwrap().len(), 1);
+    assert_eq!(rig.registry.find(&AgentQuery::default()).await.unwrap().len(), 1);
 
-    ill.store(WELL, Ordering::SeqCst);
+    fault.store(HEALTHY, Ordering::SeqCst);
     rig.registry.deregister(&id, 1).await.unwrap();
-    let told = rig.told(2).await;
-    assert_eq!(told, ["agent.joined:a:1", "agent.left:a:1"]);
+    let signals = rig.signals(2).await;
+    assert_eq!(signals, ["agent.joined:a:1", "agent.left:a:1"]);
 }

@@ -1,4 +1,4 @@
-//! Whether a registration is one: who asks, and whether the card holds water.
+//! Validation of a registration request: its limits, and whether the principal may register the agent.
 
 use protocol::{
     card::{Card, MAX_MODE, MAX_PER_SKILL, MAX_SKILLS, MAX_TEXT},
@@ -10,19 +10,19 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What an agent sends to be registered.
+/// The body of `POST /registry/agents`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Application {
-    /// What it says of itself.
+pub struct RegistrationRequest {
+    /// The agent's card.
     pub card: Arc<Card>,
-    /// Which process it is: random, minted at its start. A repeat with the same one changes nothing.
+    /// A random id of the agent's process, minted at its start. A repeat with the same id changes nothing.
     pub instance: String,
 }
 
 const MAX_INSTANCE: usize = 128;
 
-impl Application {
-    /// Whether everything in it is within its limits.
+impl RegistrationRequest {
+    /// Checks every field against its limits; the error names the field.
     pub fn check(&self) -> Result<(), Problem> {
         let Self { card, instance } = self;
         let refuse = |what: String| Err(Problem::new(Reason::InvalidField, what));
@@ -33,11 +33,11 @@ impl Application {
             return refuse(format!("card.agentId: {} is a service's name", card.agent_id));
         }
         let texts = [&card.description, &card.version].into_iter();
-        let said = card
+        let skill_texts = card
             .skills
             .iter()
             .flat_map(|skill| [&skill.name, &skill.description].into_iter().chain(&skill.examples));
-        if texts.chain(said).any(|text| text.len() > MAX_TEXT) {
+        if texts.chain(skill_texts).any(|text| text.len() > MAX_TEXT) {
             return refuse(format!(
                 "card: a description, version, name or example may have {MAX_TEXT} bytes"
             ));
@@ -45,13 +45,13 @@ impl Application {
         if card.skills.len() > MAX_SKILLS {
             return refuse(format!("card.skills may have {MAX_SKILLS} members"));
         }
-        let crowded = |skill: &protocol::card::Skill| {
+        let exceeds_limits = |skill: &protocol::card::Skill| {
             [skill.tags.len(), skill.examples.len(), skill.output_modes.len()]
                 .iter()
                 .any(|count| *count > MAX_PER_SKILL)
                 || skill.output_modes.iter().any(|mode| mode.len() > MAX_MODE)
         };
-        if let Some(skill) = card.skills.iter().find(|skill| crowded(skill)) {
+        if let Some(skill) = card.skills.iter().find(|skill| exceeds_limits(skill)) {
             return refuse(format!(
                 "card.skills: {} may have {MAX_PER_SKILL} tags, examples and outputModes of {MAX_MODE} bytes",
                 skill.id
@@ -78,7 +78,7 @@ fn is_endpoint(text: &str) -> bool {
         && url.fragment().is_none()
 }
 
-/// Whether `principal` may speak for `id`: only that agent itself.
+/// Checks that `principal` is the agent `id` itself. `taken` (another agent has the id) only selects the error.
 pub fn may_speak_for(principal: &Principal, id: &AgentId, taken: bool) -> Result<(), Problem> {
     match principal {
         Principal::Agent(agent) if agent == id => Ok(()),

@@ -1,20 +1,20 @@
-//! Which agents have a capability, without looking at all of them.
+//! An index of agents by capability.
 
-use crate::entry::Match;
+use crate::entry::CapabilityMatch;
 use protocol::{
     card::Card,
     ids::{AgentId, Capability},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Agents by capability: skills and their tags.
+/// Agents by skill id and by skill tag.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Skills {
+pub(super) struct CapabilityIndex {
     agents: BTreeSet<AgentId>,
     by_capability: BTreeMap<Capability, BTreeSet<AgentId>>,
 }
 
-impl Skills {
+impl CapabilityIndex {
     /// Adds the agent of `card`.
     pub(super) fn add(&mut self, card: &Card) {
         self.agents.insert(card.agent_id.clone());
@@ -23,7 +23,7 @@ impl Skills {
         }
     }
 
-    /// Removes it; `card` is the one it was added with.
+    /// Removes the agent of `card`, which must be the card it was added with.
     pub(super) fn remove(&mut self, card: &Card) {
         self.agents.remove(&card.agent_id);
         for capability in capabilities(card) {
@@ -36,20 +36,20 @@ impl Skills {
         }
     }
 
-    /// How many agents there are.
+    /// The number of agents.
     pub(super) fn len(&self) -> usize {
         self.agents.len()
     }
 
-    /// The agents with these capabilities, by id; with none named, every agent.
-    pub(super) fn with(&self, wanted: &[Capability], matching: Match) -> BTreeSet<&AgentId> {
+    /// The agents that match `wanted`, by id; every agent if `wanted` is empty.
+    pub(super) fn agents_with(&self, wanted: &[Capability], matching: CapabilityMatch) -> BTreeSet<&AgentId> {
         if wanted.is_empty() {
             return self.agents.iter().collect();
         }
         let sets = wanted.iter().map(|capability| self.by_capability.get(capability));
         match matching {
-            Match::Any => sets.flatten().flatten().collect(),
-            Match::All => {
+            CapabilityMatch::Any => sets.flatten().flatten().collect(),
+            CapabilityMatch::All => {
                 let Some(mut sets) = sets.collect::<Option<Vec<_>>>() else { return BTreeSet::new() };
                 sets.sort_by_key(|set| set.len());
                 let Some((smallest, others)) = sets.split_first() else { return BTreeSet::new() };

@@ -1,4 +1,4 @@
-//! Takes signals from the store to the board, in order, until each is accepted. While the board is away they wait.
+//! Publishes stored signals to the board, in order, retrying each until the board accepts it or refuses it for good.
 
 use super::rows;
 use crate::config::Config;
@@ -11,48 +11,48 @@ use protocol::{
 use std::{future::Future, pin::Pin, rc::Rc, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-/// Where signals go. The composition root puts the board here.
-pub trait Publish: Send + Sync {
-    /// Resolves once `signal` is durable on the board; a repeat of the same id is no second signal.
+/// Publishes a signal to the board.
+pub trait SignalPublisher: Send + Sync {
+    /// Resolves once `signal` is durable on the board; a repeat of the same id publishes nothing.
     fn publish(&self, signal: Signal) -> Pin<Box<dyn Future<Output = Result<(), Problem>> + Send>>;
 }
 
 const PAGE: usize = 100;
 
-/// The registry's outbox: the store holds it, this empties it.
-pub(super) struct Outbox {
+/// Sends the signals that the registry's commits left in the store.
+pub(super) struct SignalOutbox {
     pub(super) store: Shared,
-    pub(super) board: Arc<dyn Publish>,
-    pub(super) pauses: ExponentialBuilder,
-    pub(super) more: Rc<Notify>,
+    pub(super) board: Arc<dyn SignalPublisher>,
+    pub(super) backoff: ExponentialBuilder,
+    pub(super) wake: Rc<Notify>,
 }
 
-impl Outbox {
-    pub(super) fn new(store: Shared, board: Arc<dyn Publish>, config: &Config) -> Self {
-        let pauses = ExponentialBuilder::new()
+impl SignalOutbox {
+    pub(super) fn new(store: Shared, board: Arc<dyn SignalPublisher>, config: &Config) -> Self {
+        let backoff = ExponentialBuilder::new()
             .with_min_delay(Duration::from_millis(config.retry_ms.max(1)))
             .with_max_delay(Duration::from_millis(config.retry_cap_ms.max(1)))
             .without_max_times();
-        Self { store, board, pauses, more: Rc::new(Notify::new()) }
+        Self { store, board, backoff, wake: Rc::new(Notify::new()) }
     }
 
-    /// Publishes what waits, then what comes; never ends.
+    /// Publishes waiting and new signals; never returns.
     pub(super) async fn run(self) {
         loop {
             let drained =
-                (|| self.drain()).retry(self.pauses).sleep(tokio::time::sleep).notify(|why, wait| {
+                (|| self.drain()).retry(self.backoff).sleep(tokio::time::sleep).notify(|why, wait| {
                     tracing::warn!(%why, wait_ms = wait.as_millis(), "signals wait for the board");
                 });
             if drained.await.is_ok() {
-                self.more.notified().await;
+                self.wake.notified().await;
             }
         }
     }
 
-    /// Publishes everything that waits, or says why the next one could not be.
+    /// Publishes all waiting signals; the error says why the next one failed.
     async fn drain(&self) -> Result<(), String> {
         loop {
-            let page = rows::waiting(&self.store, PAGE).map_err(|error| error.to_string())?;
+            let page = rows::waiting_signals(&self.store, PAGE).map_err(|error| error.to_string())?;
             if page.is_empty() {
                 return Ok(());
             }
@@ -64,13 +64,13 @@ impl Outbox {
                     }
                     Err(problem) => return Err(problem.to_string()),
                 }
-                rows::strike(&self.store, &signal).await.map_err(|error| error.to_string())?;
+                rows::delete_signal(&self.store, &signal).await.map_err(|error| error.to_string())?;
             }
         }
     }
 }
 
-/// Whether offering it again is of no use. A credential may be mended, so 401 and 403 are offered again.
+/// Whether a retry is pointless. 401 and 403 are retried, as a credential may be fixed.
 fn is_final(reason: Reason) -> bool {
     matches!(reason.status(), 400 | 409 | 413 | 415 | 422)
 }
