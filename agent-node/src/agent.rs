@@ -16,7 +16,7 @@ pub use status::AgentStatus;
 
 use crate::{
     brain::Brain,
-    clock::Clock,
+    clock::NodeClock,
     outbox::{Transports, a2a::notes},
     telemetry::{Telemetry, cursor::SpanCursor},
 };
@@ -53,7 +53,7 @@ pub struct AgentParts {
     /// Its store, bound to its own prefix.
     pub store: Shared,
     /// The node's clocks.
-    pub clock: Clock,
+    pub clock: NodeClock,
     /// What it sends through.
     pub transports: Transports,
     /// What it takes, and for how long it waits.
@@ -307,7 +307,7 @@ impl AgentActor {
         let peers = self.parts.transports.peers.clone();
         if !peers.is_synced() {
             drop(self.spawn(ctx, async move {
-                peers.synced().await;
+                peers.wait_until_synced().await;
                 Input::DirectorySynced
             }));
         }

@@ -5,7 +5,7 @@ pub mod outside;
 pub(crate) mod retry_after;
 pub mod webhooks;
 
-use crate::{inbox::Locals, peers::Peers, telemetry::Telemetry};
+use crate::{inbox::LocalAgents, peers::Peers, telemetry::Telemetry};
 use blackboard::{client::Blackboard, wire::Wire};
 use protocol::limits::Limits;
 use std::{sync::Arc, time::Duration};
@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 #[derive(Clone)]
 pub struct Transports {
     /// Agents on this node.
-    pub locals: Arc<Locals>,
+    pub locals: Arc<LocalAgents>,
     /// Everyone else.
     pub peers: Arc<Peers>,
     /// HTTP, signed as this agent.

@@ -46,7 +46,7 @@ pub fn snapshot(
 /// The newest `limit` tasks that `by` may see, newest change first.
 pub fn list(store: &dyn Store, me: &AgentId, by: &Principal, limit: usize) -> Result<Vec<Task>, Error> {
     let mut seen = std::collections::VecDeque::new();
-    crate::journal::every(store, &keys::all(me, "task"), |record| {
+    crate::journal::for_each_record(store, &keys::all(me, "task"), |record| {
         let row: TaskRow = content::decode(me, store, &record.value)?;
         if row.task.is_visible_to(by) {
             seen.push_back(row.task);

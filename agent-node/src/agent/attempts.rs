@@ -46,7 +46,7 @@ async fn deliver(
         Whereabouts::At(endpoint) => {
             let posted = post(transports, &delivery, endpoint, &large).await;
             if posted.as_ref().is_err_and(is_unreachable) {
-                transports.peers.miss(me, &delivery.to);
+                transports.peers.report_unreachable(me, &delivery.to);
             }
             posted?;
         }

@@ -3,7 +3,7 @@
 
 use super::AgentActor;
 use crate::{
-    journal::{every_after, steps},
+    journal::{for_each_record_after, steps},
     telemetry::{
         cursor::{PendingStep, SpanCursor},
         span_builder,
@@ -97,7 +97,7 @@ impl AgentActor {
         let begun = cursor.clone();
         actix::spawn(async move { begun.save().await });
         let mut later: BTreeMap<ConversationId, Untraced> = BTreeMap::new();
-        every_after(store.as_ref(), &keys::all(&self.me, "journal"), from, |record| {
+        for_each_record_after(store.as_ref(), &keys::all(&self.me, "journal"), from, |record| {
             let step: Step = content::decode(&self.me, store.as_ref(), &record.value)?;
             let Some(id) = record.key.tokens().get(2).and_then(|id| ConversationId::parse(id).ok()) else {
                 return Ok(());

@@ -1,7 +1,7 @@
 //! The world an agent asks: the node's clocks, randomness, sampling, and the directory.
 
 use super::AgentActor;
-use crate::{clock::Clock, inbox::Locals, peers::Peers, telemetry::Telemetry};
+use crate::{clock::NodeClock, inbox::LocalAgents, peers::Peers, telemetry::Telemetry};
 use engine::{Directory, Whereabouts, World};
 use protocol::{
     ids::{AgentId, Capability},
@@ -12,14 +12,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// The world as one node knows it.
 pub(super) struct NodeWorld {
-    clock: Clock,
+    clock: NodeClock,
     telemetry: Telemetry,
     directory: NodeDirectory,
 }
 
 struct NodeDirectory {
     peers: Arc<Peers>,
-    locals: Arc<Locals>,
+    locals: Arc<LocalAgents>,
 }
 
 impl AgentActor {

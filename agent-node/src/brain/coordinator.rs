@@ -9,7 +9,6 @@ mod discover;
 mod foreign_items;
 
 use super::{Ask, Brain, PeerSkill, Turn, foreign::BESIDE};
-use crate::latest::Latest;
 use crate::outbox::{
     a2a::{
         Remote,
@@ -21,6 +20,7 @@ use crate::outbox::{
     },
     outside::Outside,
 };
+use crate::shared_cell::SharedCell;
 use blackboard::store::Shared;
 use discover::Found;
 use protocol::{
@@ -46,7 +46,7 @@ pub struct Coordinator {
     keyring: Keyring,
     hooks: Hooks,
     notes: Option<Notes>,
-    me: Latest<PeerSkill>,
+    me: SharedCell<PeerSkill>,
 }
 
 impl Coordinator {
@@ -57,7 +57,7 @@ impl Coordinator {
         keyring: Keyring,
         hooks: Hooks,
         store: Option<Shared>,
-        me: Latest<PeerSkill>,
+        me: SharedCell<PeerSkill>,
     ) -> Self {
         let notes = store.map(|store| Notes::of_coordinator(me.get().agent_id.clone(), store));
         Self { outside, keyring, hooks, notes, me }

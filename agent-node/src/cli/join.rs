@@ -1,15 +1,15 @@
-//! `mesh join`: a foreign A2A agent becomes a peer, by the URL of its card.
+//! `mesh join`: runs an agent for a foreign A2A agent, given the URL of its card.
 
 use super::{
     client::base_url,
-    exit::{Exit, Failure},
-    serve::{Part, Process, serve},
+    exit::{CliError, Exit},
+    processes::{ProcessArgs, ProcessRole, serve},
 };
 use crate::{
     brain::foreign::ForeignConfig,
     brain::foreign::{clipped, plain},
-    config::{AgentConfig, BadConfig, BrainConfig, Fault, MeshConfig, Profile, Team},
-    node::Service,
+    config::{AgentConfig, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset},
+    node::ServiceLocation,
     outbox::{
         a2a::{
             card::{Found, fetch},
@@ -30,7 +30,7 @@ use protocol::{
 use std::{path::Path, process::ExitCode};
 
 #[derive(Debug, Args)]
-pub(super) struct Join {
+pub(super) struct JoinArgs {
     /// The URL of its card; of a host, its well-known place is meant.
     card: String,
     /// Its id in the mesh; made of its name if not given.
@@ -61,25 +61,25 @@ pub(super) struct Join {
     #[arg(long, default_value_t = 8000)]
     port: u16,
     #[command(flatten)]
-    process: Process,
+    process: ProcessArgs,
 }
 
-pub(super) fn join(join: Join) -> ExitCode {
-    match named(&join) {
+pub(super) fn join(join: JoinArgs) -> ExitCode {
+    match id_and_description(&join) {
         Ok((id, description)) => {
-            let registry = Service::At(join.registry.clone());
-            let board = join.board.clone().map_or(Service::Told, Service::At);
-            let (part, port) = (Part::Of(format!("join-{id}")), join.port);
-            let team = |profile: Profile| team(&join, id.clone(), description, profile);
-            serve(join.process.clone(), part, port, Some(registry), board, team)
+            let registry = ServiceLocation::Remote(join.registry.clone());
+            let board = join.board.clone().map_or(ServiceLocation::FromRegistry, ServiceLocation::Remote);
+            let (role, port) = (ProcessRole::Separate(format!("join-{id}")), join.port);
+            let team = |preset: TimingPreset| team(&join, id.clone(), description, preset);
+            serve(join.process.clone(), role, port, Some(registry), board, team)
         }
         Err(failure) => failure.report(),
     }
 }
 
-/// Its id, and what it says of itself.
-fn named(join: &Join) -> Result<(AgentId, String), Failure> {
-    let refused = |what: String| Failure::new(Exit::Refused, what);
+/// The agent's id and description, from the command line and the foreign card.
+fn id_and_description(join: &JoinArgs) -> Result<(AgentId, String), CliError> {
+    let refused = |what: String| CliError::new(Exit::Refused, what);
     let outside = Outside::new(AddressPolicy { allow: join.allow.clone() }, Default::default())
         .map_err(|error| refused(error.to_string()))?;
     let found: Result<Found, String> = actix::System::new().block_on(fetch(&outside, &join.card));
@@ -87,23 +87,28 @@ fn named(join: &Join) -> Result<(AgentId, String), Failure> {
         let hint = if why.contains("lets it be called") { "; here, --allow NET does" } else { "" };
         refused(format!("the card at {} can't be had: {why}{hint}", shown(&join.card)))
     })?;
-    let vetted = found
+    let validated = found
         .vetted(&outside)
-        .map_err(|against| refused(format!("{} can't be used: {}", shown(&found.url), against.join("; "))))?;
-    super::output::note(&format!("mesh: {}: {}", vetted.card.name, found.signed));
+        .map_err(|faults| refused(format!("{} can't be used: {}", shown(&found.url), faults.join("; "))))?;
+    super::output::note(&format!("mesh: {}: {}", validated.card.name, found.signed));
     let id = match &join.id {
         Some(id) => id.clone(),
-        None => AgentId::parse(&plain(&vetted.card.name))
-            .map_err(|_| refused(format!("{:?} makes no id; say --as AGENT", vetted.card.name)))?,
+        None => AgentId::parse(&plain(&validated.card.name))
+            .map_err(|_| refused(format!("{:?} makes no id; say --as AGENT", validated.card.name)))?,
     };
     if id.is_reserved() {
         return Err(refused(format!("{id} is a service's name and no agent's; say --as AGENT")));
     }
-    Ok((id, clipped(&vetted.card.description)))
+    Ok((id, clipped(&validated.card.description)))
 }
 
-fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Result<Team, BadConfig> {
-    let fault = |what: String| BadConfig(vec![Fault::of_file(Path::new("mesh join"), what)]);
+fn team(
+    join: &JoinArgs,
+    id: AgentId,
+    description: String,
+    preset: TimingPreset,
+) -> Result<Team, ConfigErrors> {
+    let fault = |what: String| ConfigErrors(vec![ConfigFault::of_file(Path::new("mesh join"), what)]);
     let mut credentials = Credentials::default();
     for credential in &join.credential {
         let (scheme, variable) =
@@ -131,6 +136,6 @@ fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Resu
         a2a: Default::default(),
         port: None,
     };
-    let mesh = MeshConfig { outside: AddressPolicy { allow: join.allow.clone() }, ..MeshConfig::of(profile) };
+    let mesh = MeshConfig { outside: AddressPolicy { allow: join.allow.clone() }, ..MeshConfig::of(preset) };
     Ok(Team { agents: vec![agent], mesh })
 }

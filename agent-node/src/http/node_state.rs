@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{
     agent::{AgentActor, AgentStatus},
-    clock::Clock,
-    inbox::Locals,
-    latest::Latest,
-    node::services::Known,
+    clock::NodeClock,
+    inbox::LocalAgents,
+    node::services::ServiceLocator,
     outbox::{a2a::hooks::Hooks, outside::Outside, webhooks::Pusher},
     peers::Peers,
+    shared_cell::SharedCell,
     telemetry::Telemetry,
 };
 use actix::Addr;
@@ -49,13 +49,13 @@ pub struct HostedAgent {
     /// HTTP, signed as this agent.
     pub wire: Wire,
     /// Its card.
-    pub card: Latest<Card>,
+    pub card: SharedCell<Card>,
     /// What can be known without asking it.
     pub status: Arc<AgentStatus>,
     /// What it signs its A2A card with.
     pub key: Arc<SigningKey>,
     /// What it shows to A2A clients.
-    pub face: Latest<Face>,
+    pub face: SharedCell<Face>,
     /// What tells webhooks of its tasks.
     pub pusher: Addr<Pusher>,
     /// Where webhooks may be.
@@ -91,7 +91,7 @@ pub struct Node {
     /// Everyone else.
     pub peers: Arc<Peers>,
     /// The agents of this process.
-    pub locals: Arc<Locals>,
+    pub locals: Arc<LocalAgents>,
     /// What is told of it.
     pub telemetry: Telemetry,
     /// What is measured of it beside its agents.
@@ -103,11 +103,11 @@ pub struct Node {
     /// Whether it leaves.
     pub leaving: Leaving,
     /// Where the registry and the board are.
-    pub services: Arc<Known>,
+    pub services: Arc<ServiceLocator>,
     /// Where foreign agents call back.
     pub hooks: Hooks,
     /// Its clocks.
-    pub clock: Clock,
+    pub clock: NodeClock,
     /// What it looks at to say whether it is ready.
     pub checks: Checks,
     /// Whether it was ready once.

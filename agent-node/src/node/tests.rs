@@ -1,8 +1,8 @@
-mod ahead;
-mod between;
 mod claims;
 mod failed_steps;
-mod full;
+mod group_commit;
+mod intercepting_store;
+mod storage_full;
 mod supervision;
 
 use super::*;
@@ -18,8 +18,8 @@ use protocol::{
 use registry::config::Config as RegistryConfig;
 use serde_json::{Value, json};
 
-fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
-    Seat {
+fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
+    AgentSpec {
         id: AgentId::parse(id).unwrap(),
         description: String::new(),
         skills: vec![Skill {
@@ -40,23 +40,23 @@ fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
         subscribe: Vec::new(),
         brain: Arc::new(Echo),
         port: 0,
-        waits: None,
+        pending_card: None,
     }
 }
 
-fn setup(seats: Vec<Seat>) -> Setup {
-    Setup {
+fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
+    NodeSetup {
         listen: "127.0.0.1".parse().unwrap(),
-        reach: Default::default(),
+        advertise: Default::default(),
         port: 0,
-        registry: Some(Service::Here),
-        board: Service::Here,
-        seats,
+        registry: Some(ServiceLocation::Local),
+        board: ServiceLocation::Local,
+        agents,
         store: blackboard::store::memory::new(),
         secret: Secret::new(&[7; 32]).unwrap(),
         limits: Limits::default(),
         auction: Auction::default(),
-        patience: Timeouts::default(),
+        timeouts: Timeouts::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
         outside: Default::default(),
@@ -85,9 +85,9 @@ async fn ask(url: &str, body: &Value) -> (u16, Value) {
 #[actix::test]
 async fn an_agent_that_lacks_the_skill_finds_who_has_it() {
     let running = start(setup(vec![
-        seat("planner-01", "plan", 0.0, 1_000),
-        seat("builder-01", "build", 0.0, 300_000),
-        seat("builder-02", "build", 0.02, 120_000),
+        agent_spec("planner-01", "plan", 0.0, 1_000),
+        agent_spec("builder-01", "build", 0.0, 300_000),
+        agent_spec("builder-02", "build", 0.02, 120_000),
     ]))
     .await
     .unwrap();
@@ -110,7 +110,7 @@ async fn an_agent_that_lacks_the_skill_finds_who_has_it() {
 
 #[actix::test]
 async fn a_rule_that_panics_ends_its_task_visibly_and_the_agent_lives_on() {
-    let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+    let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
     let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let request = |task: &str| {
         json!({
@@ -133,7 +133,7 @@ async fn a_rule_that_panics_ends_its_task_visibly_and_the_agent_lives_on() {
 
 #[actix::test]
 async fn a_step_that_cannot_be_written_refuses_its_message_and_forgets_it() {
-    let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+    let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
     let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let request = json!({
         "messageId": "m-1", "fromAgentId": "me", "toAgentId": "builder-01", "type": "task-request",
@@ -171,14 +171,17 @@ impl Brain for Pondering {
 async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
     let written: Arc<std::sync::Mutex<Vec<Vec<String>>>> = Arc::default();
     let remember = written.clone();
-    let store = between::Between::new(blackboard::store::memory::new(), move |store, lane, batch| {
-        let keys = batch.writes.iter().map(|write| write.key().to_string()).collect();
-        remember.lock().unwrap().push(keys);
-        store.commit(lane, batch)
-    });
-    let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
+    let store = intercepting_store::InterceptingStore::new(
+        blackboard::store::memory::new(),
+        move |store, lane, batch| {
+            let keys = batch.writes.iter().map(|write| write.key().to_string()).collect();
+            remember.lock().unwrap().push(keys);
+            store.commit(lane, batch)
+        },
+    );
+    let pondering = AgentSpec { brain: Arc::new(Pondering), ..agent_spec("builder-01", "build", 0.0, 1_000) };
     let terms = BidTerms { max_parallel: 1, ..pondering.terms.clone() };
-    let setup = Setup { store, ..setup(vec![Seat { terms, ..pondering }]) };
+    let setup = NodeSetup { store, ..setup(vec![AgentSpec { terms, ..pondering }]) };
     let (secret, outside) = (setup.secret.clone(), WireLimits::default());
     let running = start(setup).await.unwrap();
     let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);
@@ -229,7 +232,7 @@ fn award_of(task: &str, told: &str) -> crate::inbox::TakeMessage {
 
 #[actix::test]
 async fn an_award_that_names_two_tasks_is_refused_by_the_member() {
-    let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+    let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
     let refused = running.actors[0].send(award_of("t-1", "t-2")).await.unwrap().unwrap_err();
     assert_eq!(
         (refused.reason, refused.metadata),
@@ -241,9 +244,9 @@ async fn an_award_that_names_two_tasks_is_refused_by_the_member() {
 
 #[actix::test]
 async fn awards_that_come_at_once_are_no_more_than_there_are_places() {
-    let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
+    let pondering = AgentSpec { brain: Arc::new(Pondering), ..agent_spec("builder-01", "build", 0.0, 1_000) };
     let terms = BidTerms { max_parallel: 1, ..pondering.terms.clone() };
-    let running = start(setup(vec![Seat { terms, ..pondering }])).await.unwrap();
+    let running = start(setup(vec![AgentSpec { terms, ..pondering }])).await.unwrap();
     let award = |task: &str| award_of(task, task);
     let actor = running.actors[0].clone();
     // Both are in the mailbox before either is recorded.
@@ -260,12 +263,12 @@ async fn awards_that_come_at_once_are_no_more_than_there_are_places() {
 async fn a_conversation_that_panics_twice_is_parked_by_name_and_goes_on_at_the_next_start() {
     let store = blackboard::store::memory::new();
     let begin = || {
-        let setup = setup(vec![seat("builder-01", "build", 0.0, 1_000)]);
-        start(Setup { store: store.clone(), ..setup })
+        let setup = setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)]);
+        start(NodeSetup { store: store.clone(), ..setup })
     };
     let running = begin().await.unwrap();
     let base =
-        |running: &Running| format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
+        |running: &RunningNode| format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let url = base(&running);
     let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
     let get = async |url: String| -> Value { client.get(url).send().await.unwrap().json().await.unwrap() };

@@ -9,7 +9,7 @@ pub use sealed::Seal;
 
 use super::outside::{Call, Error as Unreached, Outside};
 use crate::{
-    journal::every,
+    journal::for_each_record,
     tasks::{
         self, Seen,
         follow::{Follow, Place},
@@ -73,7 +73,7 @@ pub fn of_task(
     owner: &Principal,
 ) -> Result<Vec<Webhook>, Error> {
     let mut found = Vec::new();
-    every(store.as_ref(), &keys::webhooks(me, task, owner), |record| {
+    for_each_record(store.as_ref(), &keys::webhooks(me, task, owner), |record| {
         found.extend(opened(seal, me, &record.value));
         Ok(())
     })?;
@@ -143,7 +143,7 @@ impl Actor for Pusher {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let mut open = Vec::new();
-        let read = every(self.store.as_ref(), &keys::all(&self.me, "webhook"), |record| {
+        let read = for_each_record(self.store.as_ref(), &keys::all(&self.me, "webhook"), |record| {
             open.extend(opened(&self.seal, &self.me, &record.value));
             Ok(())
         });

@@ -8,7 +8,7 @@ use crate::{
 };
 use agent_node::{
     brain::echo::Echo,
-    node::{self, Seat},
+    node::{self, AgentSpec},
 };
 use anyhow::{Context as _, ensure};
 use blackboard::store::{Filter, Key, Watch};
@@ -116,7 +116,7 @@ pub(crate) async fn serve(scene: Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn bidder(number: usize) -> anyhow::Result<Seat> {
+fn bidder(number: usize) -> anyhow::Result<AgentSpec> {
     let build = Skill {
         id: Capability::parse(CAPABILITY)?,
         name: String::new(),
@@ -128,7 +128,7 @@ fn bidder(number: usize) -> anyhow::Result<Seat> {
     let seat = nodes::seat(&format!("builder-{number:04}"), Arc::new(Echo))?;
     let cost = Cost::new(0.01 * (number % 7) as f64).context("a cost")?;
     let terms = BidTerms { cost, eta: Eta(60_000), max_parallel: 4 };
-    Ok(Seat { skills: vec![build], open: false, terms, ..seat })
+    Ok(AgentSpec { skills: vec![build], open: false, terms, ..seat })
 }
 
 async fn send(connection: &mut Connection, number: usize) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use crate::child::{Ready, parent_spoke, report};
 use agent_node::{
     brain::{Ask, Brain, Turn},
-    node::{self, Seat, Service, Setup},
+    node::{self, AgentSpec, NodeSetup, ServiceLocation},
 };
 use anyhow::Context as _;
 use blackboard::{
@@ -58,20 +58,20 @@ pub(crate) fn store(dir: Option<&PathBuf>) -> anyhow::Result<Shared> {
 }
 
 /// The setup of a process with these agents, a registry and a board, on any free ports, without a rate limit.
-pub(crate) fn setup(seats: Vec<Seat>, store: Shared, auction: Auction) -> anyhow::Result<Setup> {
+pub(crate) fn setup(agents: Vec<AgentSpec>, store: Shared, auction: Auction) -> anyhow::Result<NodeSetup> {
     let limits = Limits { max_rate_per_second: 0, think_ms: 3_600_000, ..Limits::default() };
-    Ok(Setup {
+    Ok(NodeSetup {
         listen: Ipv4Addr::LOCALHOST.into(),
-        reach: Default::default(),
+        advertise: Default::default(),
         port: 0,
-        registry: Some(Service::Here),
-        board: Service::Here,
-        seats,
+        registry: Some(ServiceLocation::Local),
+        board: ServiceLocation::Local,
+        agents,
         store,
         secret: Secret::new(&SECRET)?,
         limits,
         auction,
-        patience: Timeouts::default(),
+        timeouts: Timeouts::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
         outside: Default::default(),
@@ -86,8 +86,8 @@ pub(crate) fn setup(seats: Vec<Seat>, store: Shared, auction: Auction) -> anyhow
 }
 
 /// An agent without skills.
-pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<Seat> {
-    Ok(Seat {
+pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec> {
+    Ok(AgentSpec {
         id: AgentId::parse(id)?,
         description: String::new(),
         skills: Vec::new(),
@@ -97,14 +97,14 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<Seat> {
         subscribe: Vec::new(),
         brain,
         port: 0,
-        waits: None,
+        pending_card: None,
     })
 }
 
 /// Serves until the parent is gone.
 pub(crate) async fn serve(holder: Holder) -> anyhow::Result<()> {
-    let seats = vec![seat(HOLDER, Arc::new(NeverEnds))?, seat(SENDER, Arc::new(NeverEnds))?];
-    let running = node::start(setup(seats, store(holder.store.as_ref())?, Auction::default())?).await?;
+    let agents = vec![seat(HOLDER, Arc::new(NeverEnds))?, seat(SENDER, Arc::new(NeverEnds))?];
+    let running = node::start(setup(agents, store(holder.store.as_ref())?, Auction::default())?).await?;
     let address = *running.agents.get(&AgentId::parse(HOLDER)?).context("the holder has no address")?;
     report(&Ready { address })?;
     while parent_spoke().await {}

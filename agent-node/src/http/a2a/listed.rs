@@ -10,7 +10,7 @@ mod outline;
 use engine::{content, records::keys};
 pub(super) use outline::Wanted;
 
-use crate::journal::every_after;
+use crate::journal::for_each_record_after;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use blackboard::store::{Error, Key, Store};
 use order::Order;
@@ -147,7 +147,7 @@ fn passing(
 ) -> Result<Page, Error> {
     let mut seen = BTreeMap::new();
     let mut total = 0;
-    every_after(store, &keys::all(me, "task"), 0, |record| {
+    for_each_record_after(store, &keys::all(me, "task"), 0, |record| {
         let outline: Outline = content::outline(&record.value)?;
         if !outline.is_message && wanted.admits(&outline) {
             total += 1;

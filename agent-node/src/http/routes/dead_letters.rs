@@ -4,7 +4,7 @@ use super::id;
 use crate::{
     agent::Redrive,
     http::node_state::{HostedAgent, Node},
-    journal::every,
+    journal::for_each_record,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
@@ -66,7 +66,7 @@ pub async fn list(
     allow(&by)?;
     let local = node.host(&request)?;
     let mut letters = Vec::new();
-    every(local.store.as_ref(), &keys::all(&local.id, "dead"), |record| {
+    for_each_record(local.store.as_ref(), &keys::all(&local.id, "dead"), |record| {
         let dead: DeadLetter = content::decode(&local.id, local.store.as_ref(), &record.value)?;
         letters.push(summary(local, &dead));
         Ok(())

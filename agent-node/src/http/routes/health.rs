@@ -128,7 +128,7 @@ pub async fn state(node: web::Data<Node>) -> HttpResponse {
 
 /// Where the registry and the board are; the base URL that was asked, if it is `here`.
 pub async fn services(node: web::Data<Node>) -> HttpResponse {
-    HttpResponse::Ok().json(node.services.told())
+    HttpResponse::Ok().json(node.services.addresses())
 }
 
 /// The card of the port's agent.

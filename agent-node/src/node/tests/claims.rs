@@ -5,7 +5,7 @@ use blackboard::{store::Write, wire::Call};
 
 /// A store whose commits of claims are written and never answered: the moment before a crash.
 fn stuck(kept: Shared) -> Shared {
-    between::Between::new(kept, |store, lane, batch| {
+    intercepting_store::InterceptingStore::new(kept, |store, lane, batch| {
         let claims =
             batch.writes.iter().any(|write| write.key().to_string().starts_with("manager-01.claim."));
         let committed = store.commit(lane, batch);
@@ -29,12 +29,15 @@ async fn a_claim_whose_row_is_gone_after_a_restart_is_given_up_and_the_work_awar
     let kept = blackboard::store::memory::new();
     let auction = Auction { bid_window_ms: 200, ..Auction::default() };
     let begin = |store: Shared| {
-        let seats = vec![seat("builder-01", "build", 0.0, 1_000), seat("manager-01", "manage", 0.0, 1_000)];
-        start(Setup { store, auction: auction.clone(), ..setup(seats) })
+        let agents = vec![
+            agent_spec("builder-01", "build", 0.0, 1_000),
+            agent_spec("manager-01", "manage", 0.0, 1_000),
+        ];
+        start(NodeSetup { store, auction: auction.clone(), ..setup(agents) })
     };
     let running = begin(stuck(kept.clone())).await.unwrap();
     let url =
-        |running: &Running| format!("http://{}", running.agents[&AgentId::parse("manager-01").unwrap()]);
+        |running: &RunningNode| format!("http://{}", running.agents[&AgentId::parse("manager-01").unwrap()]);
     let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
     let request = json!({ "fromAgentId": "me", "toAgentId": "manager-01", "type": "task-request",
         "payload": { "taskId": "t-1", "description": "hello", "capability": "build" } });
@@ -75,7 +78,7 @@ async fn a_claim_whose_row_is_gone_after_a_restart_is_given_up_and_the_work_awar
 
 #[actix::test]
 async fn a_cancel_without_an_epoch_refuses_every_award_that_comes_after_it() {
-    let setup = setup(vec![seat("builder-01", "build", 0.0, 1_000)]);
+    let setup = setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)]);
     let (store, secret) = (setup.store.clone(), setup.secret.clone());
     let running = start(setup).await.unwrap();
     let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);

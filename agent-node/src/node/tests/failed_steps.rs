@@ -1,6 +1,6 @@
 //! Brains that panic, and a commit that fails.
 
-use super::{between::Between, *};
+use super::{intercepting_store::InterceptingStore, *};
 use crate::brain::{Ask, Turn};
 use protocol::patterns::turn::Progress;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -22,8 +22,8 @@ impl Brain for Ready {
     }
 }
 
-fn ready(brain: &Arc<Ready>) -> Seat {
-    Seat { brain: brain.clone(), ..seat("builder-01", "build", 0.0, 1_000) }
+fn ready(brain: &Arc<Ready>) -> AgentSpec {
+    AgentSpec { brain: brain.clone(), ..agent_spec("builder-01", "build", 0.0, 1_000) }
 }
 
 fn request(task: &str) -> Value {
@@ -33,7 +33,7 @@ fn request(task: &str) -> Value {
     })
 }
 
-fn url(running: &Running) -> String {
+fn url(running: &RunningNode) -> String {
     format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()])
 }
 
@@ -42,10 +42,10 @@ fn state(task: &Value) -> Option<&str> {
 }
 
 /// A store that refuses the agent's steps while it is told to.
-fn refusing(kept: Shared) -> (Arc<Between>, Arc<AtomicBool>) {
+fn refusing(kept: Shared) -> (Arc<InterceptingStore>, Arc<AtomicBool>) {
     let refuses = Arc::new(AtomicBool::default());
     let refuse = refuses.clone();
-    let store = Between::new(kept, move |store, lane, batch| {
+    let store = InterceptingStore::new(kept, move |store, lane, batch| {
         let is_own =
             |write: &blackboard::store::Write| write.key().as_str().starts_with("builder-01.journal.");
         match refuse.load(Relaxed) && batch.writes.iter().any(is_own) {
@@ -61,7 +61,7 @@ async fn a_commit_that_fails_answers_nothing_and_leaves_nothing() {
     let kept = blackboard::store::memory::new();
     let (store, refuses) = refusing(kept.clone());
     let brain = Arc::new(Ready::default());
-    let running = start(Setup { store, ..setup(vec![ready(&brain)]) }).await.unwrap();
+    let running = start(NodeSetup { store, ..setup(vec![ready(&brain)]) }).await.unwrap();
     refuses.store(true, Relaxed);
     let (status, refused) = ask(&url(&running), &request("t-1")).await;
     assert_eq!((status, refused["reasonCode"].as_str()), (507, Some("storage_full")), "{refused:#}");
@@ -84,7 +84,7 @@ async fn a_commit_that_fails_answers_nothing_and_leaves_nothing() {
 async fn what_was_answered_is_not_asked_again_by_a_restart() {
     let store = blackboard::store::memory::new();
     let brain = Arc::new(Ready::default());
-    let begin = || start(Setup { store: store.clone(), ..setup(vec![ready(&brain)]) });
+    let begin = || start(NodeSetup { store: store.clone(), ..setup(vec![ready(&brain)]) });
     let running = begin().await.unwrap();
     let (_, task) = ask(&url(&running), &request("t-1")).await;
     assert_eq!(state(&task), Some("TASK_STATE_COMPLETED"), "{task:#}");
@@ -115,8 +115,10 @@ impl Brain for Breaks {
 
 #[actix::test]
 async fn a_brain_that_panics_while_it_is_waited_for_fails_its_task() {
-    let running =
-        start(setup(vec![Seat { brain: Arc::new(Breaks), ..seat("builder-01", "build", 0.0, 1_000) }]));
+    let running = start(setup(vec![AgentSpec {
+        brain: Arc::new(Breaks),
+        ..agent_spec("builder-01", "build", 0.0, 1_000)
+    }]));
     let running = running.await.unwrap();
     let (status, task) = ask(&url(&running), &request("t-1")).await;
     assert_eq!((status, state(&task)), (200, Some("TASK_STATE_FAILED")), "{task:#}");

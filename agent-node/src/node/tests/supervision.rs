@@ -5,13 +5,13 @@ use engine::faults::panic_over_messages;
 use serde_json::Value;
 
 struct Mesh {
-    running: Running,
+    running: RunningNode,
     url: String,
 }
 
 impl Mesh {
     async fn start() -> Self {
-        let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+        let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
         let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
         Self { running, url }
     }

@@ -1,6 +1,6 @@
-//! Every word and variable that a process is told by, one line each: what `deploy/config/settings.md` holds.
+//! The reference of every flag and environment variable; `deploy/config/settings.md` is its output.
 
-use super::{Cli, places::At};
+use super::{Cli, endpoints::AtArgs};
 use crate::telemetry::settings::unused::UNUSED;
 use clap::{Arg, Args as _, Command, CommandFactory as _};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// The verbs that run a process.
 pub(super) const SERVERS: [&str; 5] = ["up", "node", "join", "registry", "blackboard"];
 
-/// Variables that are the environment's own or a standard's, and what they do here.
+/// Variables of the environment and of standards: name, default, effect.
 pub(super) const STANDARD: [(&str, &str, &str); 32] = [
     ("HOME", "", "where `~/.mesh` lies"),
     ("RUST_LOG", "warn", "which logs a process shows, if `--log` does not say"),
@@ -68,7 +68,7 @@ pub(super) const STANDARD: [(&str, &str, &str); 32] = [
     ("OTEL_BSP_EXPORT_TIMEOUT", "30000", "how long a batch may take with all its repeats, milliseconds"),
 ];
 
-/// What the compose files take beside that, from the shell or from `deploy/.env`.
+/// Variables of the compose files, from the shell or from `deploy/.env`: name, default, effect.
 pub(super) const COMPOSE: [(&str, &str, &str); 11] = [
     ("COMPOSE_PROJECT_NAME", "agent-mesh", "what containers, volumes and networks are called after"),
     ("COMPOSE_PROFILES", "jaeger", "the tracing backend that starts with the mesh; empty for none"),
@@ -99,7 +99,7 @@ pub(super) const COMPOSE: [(&str, &str, &str); 11] = [
     ("LANGFUSE_AUTH", "", "with `compose.langfuse.yaml`: `public:secret` key, base64"),
 ];
 
-/// The whole text, as Markdown.
+/// The reference as Markdown.
 pub(super) fn text() -> String {
     let command = Cli::command();
     let mut text = String::from(
@@ -108,19 +108,21 @@ pub(super) fn text() -> String {
          in YAML is in `mesh.yaml` beside this file.\n",
     );
     let servers: Vec<_> = SERVERS.iter().filter_map(|verb| command.find_subcommand(verb)).collect();
-    let is_everywhere = |arg: &&Arg| {
-        let has = |server: &&clap::Command| server.get_arguments().any(|other| said(other) == said(arg));
+    let is_common = |arg: &&Arg| {
+        let has = |server: &&clap::Command| {
+            server.get_arguments().any(|other| description(other) == description(arg))
+        };
         servers.iter().all(has)
     };
     if let Some(first) = servers.first() {
-        table(&mut text, "Every process", first.get_arguments().filter(is_everywhere));
+        table(&mut text, "Every process", first.get_arguments().filter(is_common));
     }
     for server in &servers {
-        let own = server.get_arguments().filter(|arg| !is_everywhere(arg));
+        let own = server.get_arguments().filter(|arg| !is_common(arg));
         table(&mut text, &format!("`mesh {}`", server.get_name()), own);
     }
     table(&mut text, "Every verb", command.get_arguments());
-    let asking = At::augment_args(Command::new("asking"));
+    let asking = AtArgs::augment_args(Command::new("asking"));
     table(&mut text, "`mesh ask`, `tasks`, `trace`, `award`, `dlq`, `health`", asking.get_arguments());
     for (title, variables) in [("From the environment", &STANDARD[..]), ("Of the compose files", &COMPOSE)] {
         let _ = write!(text, "\n## {title}\n\n| variable | default | what it does |\n| --- | --- | --- |\n");
@@ -136,8 +138,8 @@ pub(super) fn text() -> String {
     text
 }
 
-/// Everything that is said of `arg`; two of a name may differ in it.
-fn said(arg: &Arg) -> (String, String, String) {
+/// Id, defaults and help of `arg`; arguments of one name may differ in these.
+fn description(arg: &Arg) -> (String, String, String) {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     (arg.get_id().to_string(), defaults.join(","), help)
@@ -149,7 +151,7 @@ fn table<'a>(text: &mut String, title: &str, args: impl Iterator<Item = &'a Arg>
         "\n## {title}\n\n| flag | variable | default | what it does |\n| --- | --- | --- | --- |\n"
     );
     for arg in args {
-        let (id, default, help) = said(arg);
+        let (id, default, help) = description(arg);
         let flag = arg.get_long().map_or_else(|| id.to_uppercase(), |long| format!("--{long}"));
         let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let default = if arg.get_action().takes_values() { default } else { String::new() };
@@ -159,13 +161,13 @@ fn table<'a>(text: &mut String, title: &str, args: impl Iterator<Item = &'a Arg>
             code(&flag),
             code(&variable),
             code(&default),
-            shown(&help)
+            table_cell(&help)
         );
     }
 }
 
-/// `help` as a cell of a table; angle brackets outside code would be taken for HTML.
-fn shown(help: &str) -> String {
+/// `help` as a table cell; escapes `|`, and `<` outside of code.
+fn table_cell(help: &str) -> String {
     let pieces = help.split('`').enumerate().map(|(at, piece)| match at % 2 {
         0 => piece.replace('<', "&lt;").replace('|', "\\|"),
         _ => piece.replace('|', "\\|"),
@@ -179,7 +181,7 @@ fn code(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::misunderstood::all_args, *};
+    use super::{super::parsing::all_args, *};
     use std::path::{Path, PathBuf};
 
     const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/settings.md");
@@ -198,7 +200,7 @@ mod tests {
         }
     }
 
-    /// A verb that runs a process has its flags here, and every variable of any verb is somewhere.
+    /// The flags of every verb that runs a process, and the variables of every verb, are listed.
     #[test]
     fn no_verb_of_a_process_and_no_variable_is_left_out() {
         let (text, command) = (text(), Cli::command());
@@ -216,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Every `${NAME…}` of the compose files has a line, with the default it has there.
+    /// Every `${NAME…}` of the compose files is listed with its default.
     #[test]
     fn no_variable_of_the_compose_files_is_left_out() {
         let (text, deploy) = (text(), Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy"));
@@ -228,7 +230,7 @@ mod tests {
                 let name = name.split([':', '-', '?']).next().unwrap();
                 let lines: Vec<_> =
                     text.lines().filter(|line| line.contains(&format!("| `{name}` |"))).collect();
-                assert!(!lines.is_empty(), "{name} of {file} has no line in cli/settings.rs");
+                assert!(!lines.is_empty(), "{name} of {file} has no line in cli/settings_reference.rs");
                 let is_said = lines.iter().any(|line| line.contains(default));
                 assert!(is_said || name == "MESH_STOP_GRACE", "{name} of {file} has the default {default}");
                 named += 1;
@@ -242,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Every variable that the sources name as one of a standard.
+    /// Every `OTEL_*` variable that the sources name is listed.
     #[test]
     fn no_variable_of_the_standard_is_left_out() {
         let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
@@ -250,7 +252,7 @@ mod tests {
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                let others = ["cli/settings.rs", "cli/unknown.rs", "settings/tests.rs"];
+                let others = ["cli/settings_reference.rs", "cli/unknown_variables.rs", "settings/tests.rs"];
                 let is_this = others.iter().any(|file| path.ends_with(file));
                 if path.is_dir() {
                     folders.push(path);
@@ -265,6 +267,6 @@ mod tests {
         let known: Vec<_> =
             STANDARD.iter().map(|(name, _, _)| name).chain(UNUSED.iter().map(|(name, _)| name)).collect();
         let missing: Vec<_> = named.iter().filter(|name| !known.contains(&&name.as_str())).collect();
-        assert!(missing.is_empty(), "without a line in cli/settings.rs: {missing:?}");
+        assert!(missing.is_empty(), "without a line in cli/settings_reference.rs: {missing:?}");
     }
 }

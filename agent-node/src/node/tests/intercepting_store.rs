@@ -6,9 +6,9 @@ use super::*;
 type Instead = dyn Fn(&Shared, Lane, Batch) -> Pending<Vec<Revision>> + Send + Sync;
 
 /// Does with commits what it is told, and with all else what the store does.
-pub(super) struct Between(pub(super) Shared, pub(super) Box<Instead>);
+pub(super) struct InterceptingStore(pub(super) Shared, pub(super) Box<Instead>);
 
-impl Between {
+impl InterceptingStore {
     /// `store`, with `instead` before it.
     pub(super) fn new(
         store: Shared,
@@ -18,7 +18,7 @@ impl Between {
     }
 }
 
-impl blackboard::store::Snapshot for Between {
+impl blackboard::store::Snapshot for InterceptingStore {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         self.0.latest(key)
     }
@@ -32,7 +32,7 @@ impl blackboard::store::Snapshot for Between {
     }
 }
 
-impl Store for Between {
+impl Store for InterceptingStore {
     fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
         (self.1)(&self.0, lane, batch)
     }

@@ -2,17 +2,17 @@
 
 use super::{
     client::base_url,
-    exit::{Exit, Failure},
-    misunderstood,
-    reaching::{Reaching, port},
+    exit::{CliError, Exit},
+    listen_args::{ListenArgs, port},
+    parsing,
 };
 use crate::telemetry::{BadSettings, capture::CaptureLevel};
 use crate::{
-    config::{BadConfig, Profile, Team},
+    config::{ConfigErrors, Team, TimingPreset},
     node::{
-        Service,
-        plan::{Plan, run},
-        services::NotStarted,
+        ServiceLocation,
+        process::{ProcessConfig, run},
+        services::StartError,
     },
 };
 use anyhow::Context as _;
@@ -23,7 +23,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 /// Where a mesh's data lies.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Place {
+pub(super) struct DataDirArgs {
     /// The name of the mesh: its data lies in ~/.mesh/<name>, each separate process's in a directory of its own there.
     #[arg(long, default_value = "default")]
     name: String,
@@ -34,11 +34,11 @@ pub(super) struct Place {
 
 /// What every process is told.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Process {
+pub(super) struct ProcessArgs {
     #[command(flatten)]
-    reaching: Reaching,
+    listening: ListenArgs,
     #[command(flatten)]
-    place: Place,
+    place: DataDirArgs,
     /// The file of the join secret, made at first; if not given, `join` in ~/.mesh/<name>, or in --data's directory.
     #[arg(long, env = "MESH_JOIN")]
     join: Option<PathBuf>,
@@ -50,7 +50,7 @@ pub(super) struct Process {
     capture: CaptureLevel,
     /// Where times start from.
     #[arg(long, env = "MESH_PROFILE", value_enum, default_value = "default")]
-    profile: Profile,
+    profile: TimingPreset,
     /// How long it finishes what it does when it is told to end; the rest is handed back, or goes on at the next start.
     #[arg(long, env = "MESH_GRACE", value_parser = Eta::parse, default_value = "25s")]
     grace: Eta,
@@ -61,7 +61,7 @@ pub(super) struct Process {
 
 /// What a process with agents is told.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Agents {
+pub(super) struct AgentPortArgs {
     /// Where its agents take A2A over gRPC; 0 takes any free port, nowhere if not given here or in the file
     #[arg(long, env = "MESH_GRPC_PORT", value_parser = port)]
     grpc_port: Option<u16>,
@@ -69,36 +69,36 @@ pub(super) struct Agents {
 
 /// `mesh up`.
 #[derive(Debug, Args)]
-pub(super) struct Up {
+pub(super) struct UpArgs {
     #[command(flatten)]
-    process: Process,
+    process: ProcessArgs,
     #[command(flatten)]
-    agents: Agents,
+    agents: AgentPortArgs,
     /// The port of the registry and the blackboard; agents follow from 8001. 0 takes any free ports.
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// Agents and terms, as YAML.
+    /// AgentPortArgs and terms, as YAML.
     files: Vec<PathBuf>,
 }
 
-impl Agents {
-    /// `team` as it is told here, which goes before what its file says.
-    fn set(&self, team: Result<Team, BadConfig>) -> Result<Team, BadConfig> {
+impl AgentPortArgs {
+    /// `team` with the flags applied, which take precedence over the file.
+    fn apply_to(&self, team: Result<Team, ConfigErrors>) -> Result<Team, ConfigErrors> {
         let mut team = team?;
         team.mesh.grpc_port = self.grpc_port.or(team.mesh.grpc_port);
         Ok(team)
     }
 }
 
-impl Up {
-    /// What `mesh` without a verb does.
-    pub(super) fn usual() -> Result<Self, ExitCode> {
+impl UpArgs {
+    /// The arguments of `mesh` without a verb: defaults and environment variables.
+    pub(super) fn from_environment() -> Result<Self, ExitCode> {
         #[derive(Parser)]
-        struct Line {
+        struct UpCommand {
             #[command(flatten)]
-            up: Up,
+            up: UpArgs,
         }
-        misunderstood::parse_from(vec!["mesh".into()]).map(|Line { up }| up)
+        parsing::parse_from(vec!["mesh".into()]).map(|UpCommand { up }| up)
     }
 }
 
@@ -106,9 +106,9 @@ impl Up {
 #[derive(Debug, Args)]
 pub(super) struct NodeArgs {
     #[command(flatten)]
-    process: Process,
+    process: ProcessArgs,
     #[command(flatten)]
-    agents: Agents,
+    agents: AgentPortArgs,
     /// The registry's base URL.
     #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,
@@ -121,7 +121,7 @@ pub(super) struct NodeArgs {
     /// 0 lets agents without a port take any free one, instead of one from 8001 on.
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// Agents and terms, as YAML.
+    /// AgentPortArgs and terms, as YAML.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 }
@@ -130,7 +130,7 @@ pub(super) struct NodeArgs {
 #[derive(Debug, Args)]
 pub(super) struct RegistryArgs {
     #[command(flatten)]
-    process: Process,
+    process: ProcessArgs,
     /// The blackboard's base URL.
     #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:7999")]
     board: String,
@@ -145,7 +145,7 @@ pub(super) struct RegistryArgs {
 #[derive(Debug, Args)]
 pub(super) struct BlackboardArgs {
     #[command(flatten)]
-    process: Process,
+    process: ProcessArgs,
     /// The port to listen at.
     #[arg(long, default_value_t = 7999)]
     port: u16,
@@ -153,98 +153,102 @@ pub(super) struct BlackboardArgs {
     files: Vec<PathBuf>,
 }
 
-pub(super) fn up(up: Up) -> ExitCode {
+pub(super) fn up(up: UpArgs) -> ExitCode {
     let files = up.files;
-    let at = Part::Whole;
+    let role = ProcessRole::Whole;
     let agents = up.agents;
-    serve(up.process, at, up.port, Some(Service::Here), Service::Here, |profile| {
-        agents.set(match files.is_empty() {
-            true => Team::demo(profile),
-            false => Team::load(&files, profile),
+    serve(up.process, role, up.port, Some(ServiceLocation::Local), ServiceLocation::Local, |preset| {
+        agents.apply_to(match files.is_empty() {
+            true => Team::demo(preset),
+            false => Team::load(&files, preset),
         })
     })
 }
 
 pub(super) fn node(node: NodeArgs) -> ExitCode {
-    let registry = Service::At(node.registry);
-    let board = node.board.map_or(Service::Told, Service::At);
+    let registry = ServiceLocation::Remote(node.registry);
+    let board = node.board.map_or(ServiceLocation::FromRegistry, ServiceLocation::Remote);
     let stem = node.files.first().and_then(|file| file.file_stem()).unwrap_or_default();
     let name = format!("node-{}", stem.to_string_lossy());
-    let part = if node.replica { Part::OneOf(name) } else { Part::Of(name) };
-    serve(node.process, part, node.port, Some(registry), board, |profile| {
-        node.agents.set(Team::load(&node.files, profile))
+    let role = if node.replica { ProcessRole::Replica(name) } else { ProcessRole::Separate(name) };
+    serve(node.process, role, node.port, Some(registry), board, |preset| {
+        node.agents.apply_to(Team::load(&node.files, preset))
     })
 }
 
 pub(super) fn registry(args: RegistryArgs) -> ExitCode {
-    let board = Service::At(args.board);
-    let part = Part::Of("registry".to_owned());
-    serve(args.process, part, args.port, Some(Service::Here), board, |profile| terms(&args.files, profile))
+    let board = ServiceLocation::Remote(args.board);
+    let role = ProcessRole::Separate("registry".to_owned());
+    serve(args.process, role, args.port, Some(ServiceLocation::Local), board, |preset| {
+        mesh_settings(&args.files, preset)
+    })
 }
 
 pub(super) fn blackboard(args: BlackboardArgs) -> ExitCode {
-    let part = Part::Of("blackboard".to_owned());
-    serve(args.process, part, args.port, None, Service::Here, |profile| terms(&args.files, profile))
+    let role = ProcessRole::Separate("blackboard".to_owned());
+    serve(args.process, role, args.port, None, ServiceLocation::Local, |preset| {
+        mesh_settings(&args.files, preset)
+    })
 }
 
-/// The terms in `files`, without their agents.
-fn terms(files: &[PathBuf], profile: Profile) -> Result<Team, BadConfig> {
-    let team = Team::load(files, profile)?;
+/// The team of `files` without its agents.
+fn mesh_settings(files: &[PathBuf], preset: TimingPreset) -> Result<Team, ConfigErrors> {
+    let team = Team::load(files, preset)?;
     Ok(Team { agents: Vec::new(), ..team })
 }
 
 pub(super) fn serve(
-    process: Process,
-    part: Part,
+    process: ProcessArgs,
+    role: ProcessRole,
     port: u16,
-    registry: Option<Service>,
-    board: Service,
-    team: impl FnOnce(Profile) -> Result<Team, BadConfig>,
+    registry: Option<ServiceLocation>,
+    board: ServiceLocation,
+    team: impl FnOnce(TimingPreset) -> Result<Team, ConfigErrors>,
 ) -> ExitCode {
-    let ended = (|| {
+    let outcome = (|| {
         let team = team(process.profile)?;
-        let is_replica = matches!(part, Part::OneOf(_));
-        let (data, common) = process.place.dirs(part)?;
-        let plan = Plan {
-            listen: process.reaching.listen,
-            reach: process.reaching.reach(),
+        let is_replica = matches!(role, ProcessRole::Replica(_));
+        let (data, common) = process.place.dirs(role)?;
+        let config = ProcessConfig {
+            listen: process.listening.listen,
+            advertise: process.listening.advertise(),
             port,
             data,
             is_replica,
             grace: process.grace.duration(),
-            killed_after: process.stop_grace.map(|time| time.duration()),
+            kill_timeout: process.stop_grace.map(|timeout| timeout.duration()),
             join: process.join.unwrap_or_else(|| common.join("join")),
-            forgets: process.store == "memory",
+            is_in_memory: process.store == "memory",
             team,
             capture: process.capture,
             registry,
             board,
         };
         actix::System::new().block_on(async {
-            let ended = run(plan).await;
-            // An actor that was started and never ran would start when it is dropped, where nothing runs any more.
+            let outcome = run(config).await;
+            // Without this an actor that has not run yet would start in its drop, outside of the runtime.
             tokio::task::yield_now().await;
-            ended
+            outcome
         })
     })();
-    match ended {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => Failure::new(exit(&error), format!("{error:#}")).report(),
+        Err(error) => CliError::new(exit_of(&error), format!("{error:#}")).report(),
     }
 }
 
-fn exit(error: &anyhow::Error) -> Exit {
-    if error.is::<BadConfig>() || error.is::<BadSettings>() {
+fn exit_of(error: &anyhow::Error) -> Exit {
+    if error.is::<ConfigErrors>() || error.is::<BadSettings>() {
         return Exit::Config;
     }
-    if let Some(not) = error.downcast_ref::<NotStarted>() {
-        return match not {
-            NotStarted::Port { .. } => Exit::Port,
-            NotStarted::NoRegistry { .. } => Exit::Config,
-            NotStarted::NoKey { .. } => Exit::Store,
-            NotStarted::Beyond { .. } | NotStarted::NoSecret { .. } | NotStarted::ForeignSecret { .. } => {
-                Exit::Secret
-            }
+    if let Some(start_error) = error.downcast_ref::<StartError>() {
+        return match start_error {
+            StartError::Port { .. } => Exit::Port,
+            StartError::NotARegistry { .. } => Exit::Config,
+            StartError::BadAgentKey { .. } => Exit::Store,
+            StartError::JoinSecretRequired { .. }
+            | StartError::BadJoinSecret { .. }
+            | StartError::JoinSecretRefused { .. } => Exit::Secret,
         };
     }
     match error.downcast_ref::<OpenError>() {
@@ -255,27 +259,29 @@ fn exit(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// Which part of a mesh a process is.
-pub(super) enum Part {
-    /// All of it: its data lies directly in the mesh's directory.
+/// The role of a process in a mesh, which determines its data directory.
+pub(super) enum ProcessRole {
+    /// The whole mesh; uses the mesh's directory itself.
     Whole,
-    /// One that has a directory of that name there.
-    Of(String),
-    /// One of several that share such a directory.
-    OneOf(String),
+    /// A separate process; uses the subdirectory of that name.
+    Separate(String),
+    /// A replica; shares the subdirectory of that name.
+    Replica(String),
 }
 
-impl Place {
-    /// Where a process keeps its data, and where what it shares with the mesh's other processes lies.
-    fn dirs(&self, part: Part) -> anyhow::Result<(PathBuf, PathBuf)> {
+impl DataDirArgs {
+    /// The data directory of a process, and the directory it shares with the mesh's other processes.
+    fn dirs(&self, role: ProcessRole) -> anyhow::Result<(PathBuf, PathBuf)> {
         let dir = self.dir()?;
-        Ok(match part {
-            Part::Of(name) | Part::OneOf(name) if self.data.is_none() => (dir.join(name), dir),
-            Part::Of(_) | Part::OneOf(_) | Part::Whole => (dir.clone(), dir),
+        Ok(match role {
+            ProcessRole::Separate(name) | ProcessRole::Replica(name) if self.data.is_none() => {
+                (dir.join(name), dir)
+            }
+            ProcessRole::Separate(_) | ProcessRole::Replica(_) | ProcessRole::Whole => (dir.clone(), dir),
         })
     }
 
-    /// The directory.
+    /// The mesh's data directory: `--data`, or `~/.mesh/<name>`.
     pub(super) fn dir(&self) -> anyhow::Result<PathBuf> {
         if let Some(data) = &self.data {
             return Ok(data.clone());
@@ -296,25 +302,27 @@ mod tests {
 
     fn parsed<T: Args + FromArgMatches>(words: &[&str]) -> T {
         #[derive(Parser)]
-        struct Line<T: Args> {
+        struct TestCommand<T: Args> {
             #[command(flatten)]
             verb: T,
         }
         let words = std::iter::once("mesh").chain(words.iter().copied());
-        Line::<T>::try_parse_from(words).unwrap().verb
+        TestCommand::<T>::try_parse_from(words).unwrap().verb
     }
 
     #[test]
-    fn separate_processes_that_are_told_nothing_find_each_other() {
+    fn separate_processes_find_each_other_by_their_defaults() {
         let registry: RegistryArgs = parsed(&[]);
         let board: BlackboardArgs = parsed(&[]);
         let node: NodeArgs = parsed(&["team.yaml"]);
         assert_eq!(registry.board, format!("http://127.0.0.1:{}", board.port));
         assert_eq!(node.registry, format!("http://127.0.0.1:{}", registry.port));
-        assert_eq!(node.board, None, "the registry says where it is");
-        let dirs = |process: &Process, part: &str| process.place.dirs(Part::Of(part.to_owned())).unwrap();
+        assert_eq!(node.board, None, "the registry knows the board");
+        let dirs = |process: &ProcessArgs, name: &str| {
+            process.place.dirs(ProcessRole::Separate(name.to_owned())).unwrap()
+        };
         let (one, other) = (dirs(&registry.process, "registry"), dirs(&board.process, "blackboard"));
         assert_ne!(one.0, other.0);
-        assert_eq!(one.1, other.1, "they share what lies there: the secret");
+        assert_eq!(one.1, other.1, "they share the directory of the join secret");
     }
 }

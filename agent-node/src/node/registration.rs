@@ -1,6 +1,6 @@
-//! Keeps one agent registered: registers, says that it lives, registers again when told to, and says goodbye.
+//! Keeps one agent registered: registers it, sends heartbeats, registers again when needed, deregisters at shutdown.
 
-use crate::{agent::AgentStatus, latest::Latest};
+use crate::{agent::AgentStatus, shared_cell::SharedCell};
 use protocol::{card::Card, problem::Reason};
 use registry::{
     client::Registry,
@@ -12,43 +12,43 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// One agent's standing with the registry.
-pub(super) struct Presence {
+/// The task that keeps one agent registered.
+pub(super) struct RegistrationTask {
     registry: Registry,
-    card: Latest<Card>,
+    card: SharedCell<Card>,
     incarnation: Arc<Mutex<Option<u64>>>,
-    hurry: Arc<Notify>,
+    wake: Arc<Notify>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Presence {
-    /// Registers `card` and keeps it registered; another one in its place is registered instead.
-    pub(super) fn keep(registry: Registry, card: Latest<Card>, status: Arc<AgentStatus>) -> Self {
+impl RegistrationTask {
+    /// Registers `card` and keeps it registered; a changed card is registered anew.
+    pub(super) fn spawn(registry: Registry, card: SharedCell<Card>, status: Arc<AgentStatus>) -> Self {
         let incarnation = Arc::new(Mutex::new(None));
-        let hurry = Arc::new(Notify::new());
-        let known = (incarnation.clone(), hurry.clone());
-        let task = actix::spawn(run(registry.clone(), card.clone(), status, known));
-        Self { registry, card, incarnation, hurry, task }
+        let wake = Arc::new(Notify::new());
+        let shared = (incarnation.clone(), wake.clone());
+        let task = actix::spawn(run(registry.clone(), card.clone(), status, shared));
+        Self { registry, card, incarnation, wake, task }
     }
 
-    /// Says how it stands at once, instead of at the next heartbeat.
-    pub(super) fn hurry(&self) {
-        self.hurry.notify_one();
+    /// Sends the next heartbeat now.
+    pub(super) fn wake(&self) {
+        self.wake.notify_one();
     }
 
-    /// What tells it to look at once.
-    pub(super) fn nudge(&self) -> Nudge {
-        Nudge(self.hurry.clone())
+    /// A handle that triggers the next heartbeat.
+    pub(super) fn wake_signal(&self) -> WakeSignal {
+        WakeSignal(self.wake.clone())
     }
 
-    /// Says goodbye, if the registry can be reached.
-    pub(super) async fn leave(self) {
+    /// Stops the task and deregisters the agent, if the registry answers within two seconds.
+    pub(super) async fn deregister(self) {
         self.task.abort();
         let incarnation = self.incarnation.lock().ok().and_then(|incarnation| *incarnation);
         if let Some(incarnation) = incarnation {
             let id = self.card.get().agent_id.clone();
-            let goodbye = self.registry.deregister_drained(&id, incarnation);
-            match tokio::time::timeout(Duration::from_secs(2), goodbye).await {
+            let deregistered = self.registry.deregister_drained(&id, incarnation);
+            match tokio::time::timeout(Duration::from_secs(2), deregistered).await {
                 Ok(Ok(())) => {}
                 Ok(Err(problem)) => {
                     tracing::warn!(agent = %id, %problem, "left without a goodbye")
@@ -61,40 +61,40 @@ impl Presence {
     }
 }
 
-/// Tells a presence to look at once.
-pub(super) struct Nudge(Arc<Notify>);
+/// Triggers the next heartbeat of a [`RegistrationTask`], and registers a changed card.
+pub(super) struct WakeSignal(Arc<Notify>);
 
-impl Nudge {
-    /// Does.
-    pub(super) fn nudge(&self) {
+impl WakeSignal {
+    /// Triggers it.
+    pub(super) fn send(&self) {
         self.0.notify_one();
     }
 }
 
 async fn run(
     registry: Registry,
-    shown: Latest<Card>,
+    current: SharedCell<Card>,
     status: Arc<AgentStatus>,
-    (incarnation, hurry): (Arc<Mutex<Option<u64>>>, Arc<Notify>),
+    (incarnation, wake): (Arc<Mutex<Option<u64>>>, Arc<Notify>),
 ) {
-    let mut card = shown.get();
+    let mut card = current.get();
     let mut instance = uuid::Uuid::now_v7().to_string();
     let mut failures = 0;
     loop {
-        let newest = shown.get();
-        // Who can do something else than before comes anew; what else a card says is known without a word on the board.
+        let newest = current.get();
+        // Changed skills register as a new instance, which signals `agent.joined`; other changes only update the card.
         if card.skills != newest.skills {
             instance = uuid::Uuid::now_v7().to_string();
         }
         card = newest;
-        let registered = match registry.register(card.clone(), instance.clone()).await {
-            Ok(registered) => registered,
+        let grant = match registry.register(card.clone(), instance.clone()).await {
+            Ok(grant) => grant,
             Err(problem) => {
-                // Once; `/readyz` says it for as long as it lasts.
-                let is_away = problem.reason == Reason::RegistryUnavailable;
+                // Warns once; `/readyz` shows the state.
+                let is_unavailable = problem.reason == Reason::RegistryUnavailable;
                 match failures {
-                    // Whoever follows the registry says for all that it is away.
-                    0 if !is_away => {
+                    // `directory_sync` logs an unavailable registry, once for all agents.
+                    0 if !is_unavailable => {
                         tracing::warn!(agent = %card.agent_id, %problem, "not registered yet; trying until it is")
                     }
                     _ => tracing::debug!(agent = %card.agent_id, %problem, failures, "not registered yet"),
@@ -108,25 +108,25 @@ async fn run(
             tracing::info!(agent = %card.agent_id, "registered at last");
         }
         if let Ok(mut slot) = incarnation.lock() {
-            *slot = Some(registered.incarnation);
+            *slot = Some(grant.incarnation);
         }
-        if !beat(&registry, (&card, &shown), &status, &registered, &hurry).await {
+        if !send_heartbeats(&registry, (&card, &current), &status, &grant, &wake).await {
             return;
         }
     }
 }
 
-/// Heartbeats until the registry wants a new registration, or there is another card to show; `false` when another process has taken this agent over.
-async fn beat(
+/// Sends heartbeats until the agent has to register again; `false` if another process has taken over the agent.
+async fn send_heartbeats(
     registry: &Registry,
-    (card, shown): (&Arc<Card>, &Latest<Card>),
+    (card, current): (&Arc<Card>, &SharedCell<Card>),
     status: &AgentStatus,
-    registered: &LeaseGrant,
-    hurry: &Notify,
+    grant: &LeaseGrant,
+    wake: &Notify,
 ) -> bool {
     loop {
         let heartbeat = Heartbeat {
-            incarnation: registered.incarnation,
+            incarnation: grant.incarnation,
             running: status.running(),
             accepting: !status.is_draining() && status.waits().is_none() && status.failed().is_none(),
         };
@@ -140,19 +140,18 @@ async fn beat(
             }
             Err(problem) => tracing::debug!(agent = %card.agent_id, %problem, "a heartbeat was lost"),
         }
-        let pause = jittered(Duration::from_millis(registered.heartbeat_ms));
-        // Told to hurry or not: it is time for the next one.
-        drop(tokio::time::timeout(pause, hurry.notified()).await);
-        if !Arc::ptr_eq(card, &shown.get()) {
+        let pause = jittered(Duration::from_millis(grant.heartbeat_ms));
+        drop(tokio::time::timeout(pause, wake.notified()).await);
+        if !Arc::ptr_eq(card, &current.get()) {
             return true;
         }
     }
 }
 
-/// Within a fifth of `interval` (DESIGN §7: heartbeats jitter).
+/// `interval` with a random deviation of up to a fifth (DESIGN §7: heartbeats jitter).
 fn jittered(interval: Duration) -> Duration {
-    let chance = u32::from(uuid::Uuid::now_v7().as_bytes()[15]);
-    interval * 4 / 5 + interval * 2 / 5 * chance / 255
+    let random = u32::from(uuid::Uuid::now_v7().as_bytes()[15]);
+    interval * 4 / 5 + interval * 2 / 5 * random / 255
 }
 
 fn pause(failures: u32) -> Duration {

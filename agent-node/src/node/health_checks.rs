@@ -1,6 +1,6 @@
-//! What a process needs to do its work, each with a look at it.
+//! The checks of `/readyz`: store, blackboard, registry.
 
-use super::Setup;
+use super::NodeSetup;
 use crate::http::{node_state::Checks, routes::health::OWN_CHECK};
 use blackboard::{client::Blackboard, store::probe::Probe};
 use protocol::{ids::AgentId, principal::Principal};
@@ -8,12 +8,12 @@ use registry::client::Registry;
 use std::sync::Arc;
 
 pub(super) fn checks(
-    setup: &Setup,
+    setup: &NodeSetup,
     board_for: &impl Fn(&AgentId) -> Blackboard,
     registry_for: &impl Fn(&AgentId) -> Option<Registry>,
     services: &AgentId,
 ) -> Checks {
-    let who = setup.seats.first().map_or(services, |seat| &seat.id);
+    let agent = setup.agents.first().map_or(services, |spec| &spec.id);
     let mut checks: Checks = Vec::new();
     let (store, probe) = (setup.store.clone(), Probe::new(setup.store.clone()));
     checks.push((
@@ -26,7 +26,7 @@ pub(super) fn checks(
             })
         }),
     ));
-    let (board, by) = (board_for(who), Principal::local_user());
+    let (board, by) = (board_for(agent), Principal::local_user());
     checks.push((
         "blackboard",
         Arc::new(move || {
@@ -47,7 +47,7 @@ pub(super) fn checks(
             })
         }),
     ));
-    if let Some(registry) = registry_for(who) {
+    if let Some(registry) = registry_for(agent) {
         checks.push((
             "registry",
             Arc::new(move || {

@@ -1,6 +1,6 @@
-//! `deploy/config/mesh.yaml` shows every key of a team's file, each with its default and a line that says what it does.
+//! `deploy/config/mesh.yaml` lists every key of a team file with its default and a description.
 
-use super::{MeshConfig, Profile, Team, schema};
+use super::{MeshConfig, Team, TimingPreset, schema};
 use serde_json::Value;
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -8,7 +8,7 @@ fn path() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/mesh.yaml"))
 }
 
-/// The names under which `schema` takes something, below `at`; a list's members are below the list itself.
+/// Collects the key paths of `schema` below `at`; the keys of list items are below the list.
 fn keys(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
     let shapes = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|word| schema[word].as_array()).flatten();
     shapes.for_each(|shape| keys(shape, at, found));
@@ -22,10 +22,10 @@ fn keys(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Every key of the file's text with what is said of it, commented-out ones too.
-fn told(text: &str) -> Vec<(String, String)> {
+/// Every key of the file's text with its comment, commented-out keys included.
+fn documented_keys(text: &str) -> Vec<(String, String)> {
     let mut above: Vec<(usize, String)> = Vec::new();
-    let mut told = Vec::new();
+    let mut documented = Vec::new();
     for line in text.lines() {
         let shown = if line.starts_with("  # ") { line.replacen("# ", "", 1) } else { line.to_owned() };
         let line = shown.replace("- ", "  ");
@@ -37,16 +37,17 @@ fn told(text: &str) -> Vec<(String, String)> {
         above.retain(|(outer, _)| *outer < indent);
         let names = above.iter().map(|(_, name)| name.as_str()).chain([name]);
         let path = names.collect::<Vec<_>>().join(".");
-        told.push((path, rest.split_once('#').map_or(String::new(), |(_, what)| what.trim().to_owned())));
+        documented
+            .push((path, rest.split_once('#').map_or(String::new(), |(_, what)| what.trim().to_owned())));
         above.push((indent, name.to_owned()));
     }
-    told
+    documented
 }
 
 #[test]
 fn the_reference_holds_the_defaults() {
     let text = std::fs::read_to_string(path()).unwrap();
-    let team = Team::load(&[path()], Profile::Fast).unwrap_or_else(|bad| panic!("{bad}"));
+    let team = Team::load(&[path()], TimingPreset::Fast).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(team.mesh, MeshConfig::default(), "a default has changed: say so in deploy/config/mesh.yaml");
     let agent = Team::parse("alone", "agent: a\nbrain: { echo: {} }\n", None).unwrap().agents.remove(0);
     let echo = team.agents.iter().find(|agent| agent.id.as_str() == "echo-01").unwrap();
@@ -56,13 +57,13 @@ fn the_reference_holds_the_defaults() {
 }
 
 #[test]
-fn the_reference_shows_every_key_with_a_line_of_its_own() {
-    let told = told(&std::fs::read_to_string(path()).unwrap());
+fn the_reference_describes_every_key() {
+    let documented = documented_keys(&std::fs::read_to_string(path()).unwrap());
     let mut known = BTreeSet::new();
     keys(&schema::of::<super::file::TeamFile>(), "", &mut known);
     assert!(known.contains("agents.bid.cost") && known.contains("mesh.limits.maxBodyBytes"), "{known:?}");
     for key in &known {
-        let lines: Vec<_> = told.iter().filter(|(path, _)| path == key).collect();
+        let lines: Vec<_> = documented.iter().filter(|(path, _)| path == key).collect();
         assert!(!lines.is_empty(), "deploy/config/mesh.yaml lacks {key}: its default, and # what it does");
         let top = ["agents", "mesh"].contains(&key.as_str());
         assert!(
@@ -70,15 +71,15 @@ fn the_reference_shows_every_key_with_a_line_of_its_own() {
             "deploy/config/mesh.yaml does not say what {key} does"
         );
     }
-    let unknown: Vec<_> = told.iter().filter(|(path, _)| !known.contains(path)).collect();
+    let unknown: Vec<_> = documented.iter().filter(|(path, _)| !known.contains(path)).collect();
     assert!(unknown.iter().all(|(path, _)| path.starts_with("agents.env.")), "{unknown:?}");
 }
 
 #[test]
-fn the_agents_of_the_compose_file_are_sound() {
+fn the_agents_of_the_compose_file_are_valid() {
     for name in ["planner", "builder-fast", "builder", "reviewer", "orchestrator"] {
         let path = path().with_file_name("../agents").join(format!("{name}.yaml"));
-        let team = Team::load(&[path], Profile::Default).unwrap_or_else(|bad| panic!("{bad}"));
+        let team = Team::load(&[path], TimingPreset::Default).unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(team.agents.len(), 1);
     }
 }

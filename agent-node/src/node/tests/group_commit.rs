@@ -1,6 +1,6 @@
 //! What comes while a step is being written: the next step, answered after its own commit, and gone if the first fails.
 
-use super::{between::Between, *};
+use super::{intercepting_store::InterceptingStore, *};
 use crate::{agent::IsPending, inbox::TakeMessage};
 use blackboard::store::Expectation;
 use engine::{Ack, IncomingMessage};
@@ -34,10 +34,10 @@ impl Held {
 type Gate = Arc<Mutex<Option<UnboundedSender<Held>>>>;
 
 /// A store whose commits go through at once until they are to be held.
-fn holding(kept: Shared) -> (Arc<Between>, Gate) {
+fn holding(kept: Shared) -> (Arc<InterceptingStore>, Gate) {
     let gate = Gate::default();
     let to = gate.clone();
-    let store = Between::new(kept, move |store, lane, batch| {
+    let store = InterceptingStore::new(kept, move |store, lane, batch| {
         let Some(to) = to.lock().unwrap().clone() else { return store.commit(lane, batch) };
         let (verdict, decided) = tokio::sync::oneshot::channel();
         let store = store.clone();
@@ -56,7 +56,7 @@ fn holding(kept: Shared) -> (Arc<Between>, Gate) {
 type Told = tokio::task::JoinHandle<Result<Ack, Problem>>;
 
 struct Scene {
-    running: Running,
+    running: RunningNode,
     conversation: String,
     held: UnboundedReceiver<Held>,
     gate: Gate,
@@ -67,8 +67,9 @@ impl Scene {
     async fn begin() -> Self {
         let kept = blackboard::store::memory::new();
         let (store, gate) = holding(kept);
-        let pondering = Seat { brain: Arc::new(Pondering), ..seat("holder-01", "hold", 0.0, 1_000) };
-        let running = start(Setup { store, ..setup(vec![pondering]) }).await.unwrap();
+        let pondering =
+            AgentSpec { brain: Arc::new(Pondering), ..agent_spec("holder-01", "hold", 0.0, 1_000) };
+        let running = start(NodeSetup { store, ..setup(vec![pondering]) }).await.unwrap();
         let request = json!({ "taskId": "t-1", "description": "x", "capability": "hold" });
         let ack = said(&running, "m-0", "task-request", request, None).await.unwrap();
         // The thought's attempt is on record and the board has heard before commits are held.
@@ -124,7 +125,7 @@ fn admit(id: &str, kind: &str, payload: Value, conversation: Option<&str>) -> Ta
 }
 
 async fn said(
-    running: &Running,
+    running: &RunningNode,
     id: &str,
     kind: &str,
     payload: Value,

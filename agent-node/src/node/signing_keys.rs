@@ -1,6 +1,6 @@
-//! Each agent's own key: made at its first start, for its owner's eyes only, and kept for good (DESIGN §8).
+//! The signing key of each agent: created with mode 0600 at its first start and kept (DESIGN §8).
 
-use super::services::NotStarted;
+use super::services::StartError;
 use protocol::{a2a::card_signature::SigningKey, ids::AgentId};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::{
@@ -11,19 +11,19 @@ use std::{
     sync::Arc,
 };
 
-/// Where keys are kept; nowhere for a process that forgets everything.
+/// The directory of the keys; `None` makes keys that last as long as the process.
 #[derive(Debug, Clone, Default)]
-pub struct Keys(pub Option<PathBuf>);
+pub struct SigningKeys(pub Option<PathBuf>);
 
-impl Keys {
-    /// The key of `agent`.
+impl SigningKeys {
+    /// The key of `agent`; created if it is missing. Fails if the file is invalid or readable by others.
     pub fn of(&self, agent: &AgentId) -> anyhow::Result<Arc<SigningKey>> {
         let seed = match &self.0 {
-            None => fresh()?,
+            None => random_seed()?,
             Some(dir) => {
-                super::home::make(dir)?;
+                super::data_dir::create(dir)?;
                 let file = dir.join(format!("{agent}.ed25519"));
-                kept(&file).map_err(|error| NotStarted::NoKey {
+                read_or_create(&file).map_err(|error| StartError::BadAgentKey {
                     agent: agent.clone(),
                     file,
                     why: format!("{error:#}"),
@@ -34,18 +34,19 @@ impl Keys {
     }
 }
 
-fn fresh() -> anyhow::Result<[u8; 32]> {
+fn random_seed() -> anyhow::Result<[u8; 32]> {
     let mut seed = [0; 32];
     SystemRandom::new().fill(&mut seed).map_err(|_| anyhow::anyhow!("the system gives no random numbers"))?;
     Ok(seed)
 }
 
-fn kept(file: &Path) -> anyhow::Result<[u8; 32]> {
+fn read_or_create(file: &Path) -> anyhow::Result<[u8; 32]> {
     if !file.exists() {
         let draft = file.with_extension(format!("{}.new", std::process::id()));
-        let mut made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        made.write_all(&fresh()?)?;
-        made.sync_all()?;
+        let mut draft_file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        draft_file.write_all(&random_seed()?)?;
+        draft_file.sync_all()?;
         fs::rename(&draft, file)?;
     }
     let mode = fs::metadata(file)?.permissions().mode() & 0o777;
@@ -64,9 +65,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_for_its_owner_only_and_stays_the_same() {
+    fn a_key_is_created_once_for_its_owner_only_and_stays_the_same() {
         let dir = tempfile::tempdir().unwrap();
-        let keys = Keys(Some(dir.path().join("keys")));
+        let keys = SigningKeys(Some(dir.path().join("keys")));
         let id = AgentId::parse("builder-01").unwrap();
         let first = keys.of(&id).unwrap();
         assert_eq!(keys.of(&id).unwrap().public(), first.public());

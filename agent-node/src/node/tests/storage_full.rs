@@ -1,6 +1,6 @@
 //! A store without room: what is said of it, while work is tried again.
 
-use super::{between::Between, *};
+use super::{intercepting_store::InterceptingStore, *};
 use crate::brain::scripted::Scripted;
 use std::{
     io::Write,
@@ -42,7 +42,7 @@ async fn a_full_store_is_said_once_and_so_is_that_there_is_room_again() {
     let (is_full, refused) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::default()));
     let (full, count) = (is_full.clone(), refused.clone());
     let begun = AtomicBool::new(false);
-    let store = Between::new(blackboard::store::memory::new(), move |store, lane, batch| {
+    let store = InterceptingStore::new(blackboard::store::memory::new(), move |store, lane, batch| {
         let is_step =
             batch.writes.iter().any(|write| write.key().to_string().starts_with("builder-01.journal."));
         // The task is taken; what comes of it finds no room.
@@ -54,8 +54,8 @@ async fn a_full_store_is_said_once_and_so_is_that_there_is_room_again() {
     });
     // A turn with a pause has a step of its own.
     let brain = Arc::new(Scripted::parse("turns: [{ end: { done: built }, holdMs: 1 }]").unwrap());
-    let builder = Seat { brain, ..seat("builder-01", "build", 0.0, 1_000) };
-    let running = start(Setup { store, ..setup(vec![builder]) }).await.unwrap();
+    let builder = AgentSpec { brain, ..agent_spec("builder-01", "build", 0.0, 1_000) };
+    let running = start(NodeSetup { store, ..setup(vec![builder]) }).await.unwrap();
     let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let payload = json!({ "taskId": "t-1", "description": "hello", "capability": "build" });
     let request =

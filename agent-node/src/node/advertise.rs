@@ -1,4 +1,4 @@
-//! How a process is reached: under which name others call it, and from where a call needs no credential.
+//! The names under which others reach a process, and the networks from which calls need no credential.
 
 use crate::http::edge::{LocalCaller, LocalCallers};
 use reqwest::Url;
@@ -7,25 +7,24 @@ use std::{
     str::FromStr,
 };
 
-/// What others need to know of where a process listens.
+/// The advertised name of a process and its trusted networks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reach {
-    /// The name or address that others are told; if not given, the address it listens at, or this machine's name if
-    /// that is all of them.
-    pub advertise: Option<Host>,
-    /// Further names it may be called by.
-    pub hosts: Vec<Host>,
-    /// From where a call needs no credential, beside loopback.
+pub struct AdvertiseConfig {
+    /// The advertised name or address. Default: the listen address, or this machine's name if that is unspecified.
+    pub advertise: Option<UrlHost>,
+    /// Further accepted `Host` names.
+    pub hosts: Vec<UrlHost>,
+    /// Sources of calls that need no credential, beside loopback.
     pub local_callers: Vec<LocalCaller>,
-    /// From where what is counted may be read without a credential.
+    /// Sources that may read `/metrics` without a credential.
     pub metrics_callers: Vec<LocalCaller>,
 }
 
-/// A host's name or address, as it stands in a URL.
+/// The host part of a URL: a name or an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host(String);
+pub struct UrlHost(String);
 
-impl FromStr for Host {
+impl FromStr for UrlHost {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -41,19 +40,19 @@ impl FromStr for Host {
     }
 }
 
-impl Host {
+impl UrlHost {
     fn is_address(&self) -> bool {
         self.0.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
     }
 }
 
-impl From<Ipv4Addr> for Host {
+impl From<Ipv4Addr> for UrlHost {
     fn from(address: Ipv4Addr) -> Self {
         IpAddr::V4(address).into()
     }
 }
 
-impl From<IpAddr> for Host {
+impl From<IpAddr> for UrlHost {
     fn from(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => Self(address.to_string()),
@@ -62,41 +61,42 @@ impl From<IpAddr> for Host {
     }
 }
 
-impl Reach {
-    /// The base URL that others are told for what listens at `address`.
+impl AdvertiseConfig {
+    /// The advertised base URL of a listener at `address`.
     pub(super) fn endpoint(&self, address: SocketAddr) -> String {
         format!("http://{}", self.authority(address))
     }
 
-    /// The host and port that others are told for what listens at `address`.
+    /// The advertised host and port of a listener at `address`.
     pub(super) fn authority(&self, address: SocketAddr) -> String {
-        format!("{}:{}", self.told(address.ip()).0, address.port())
+        format!("{}:{}", self.advertised_host(address.ip()).0, address.port())
     }
 
-    /// Every name a request may call this process by, beside loopback's.
+    /// Every accepted `Host` name, beside those of loopback.
     pub(super) fn names(&self, listen: IpAddr) -> Vec<String> {
         let own = if listen.is_loopback() { Vec::new() } else { vec![this_machine()] };
-        let all = self.hosts.iter().cloned().chain([self.told(listen)]).chain(own);
-        all.map(|Host(name)| name).collect()
+        let all = self.hosts.iter().cloned().chain([self.advertised_host(listen)]).chain(own);
+        all.map(|UrlHost(name)| name).collect()
     }
 
-    /// Those of them that need no credential: what was said, and addresses, which nobody can make lead elsewhere.
+    /// The `Host` names under which calls need no credential: configured names, and addresses, as DNS rebinding can't
+    /// redirect an address.
     pub(super) fn user_names(&self, listen: IpAddr) -> Vec<String> {
-        let told = Some(self.told(listen)).filter(Host::is_address);
-        self.hosts.iter().cloned().chain(told).map(|Host(name)| name).collect()
+        let address = Some(self.advertised_host(listen)).filter(UrlHost::is_address);
+        self.hosts.iter().cloned().chain(address).map(|UrlHost(name)| name).collect()
     }
 
-    /// Whose requests are the local user's.
+    /// The sources whose calls are the local user's.
     pub(super) fn callers(&self) -> LocalCallers {
         LocalCallers::resolve(&self.local_callers)
     }
 
-    /// Who may read what is counted.
-    pub(super) fn watchers(&self) -> LocalCallers {
+    /// The sources that may read `/metrics`.
+    pub(super) fn metrics_callers(&self) -> LocalCallers {
         LocalCallers::resolve(&self.metrics_callers)
     }
 
-    fn told(&self, listen: IpAddr) -> Host {
+    fn advertised_host(&self, listen: IpAddr) -> UrlHost {
         match &self.advertise {
             Some(host) => host.clone(),
             None if listen.is_unspecified() => this_machine(),
@@ -105,15 +105,15 @@ impl Reach {
     }
 }
 
-/// The name this machine gives itself, which in a container is known to the others of its network; or its address, if
-/// the name can't stand in a URL (a container's may be twelve digits, which is a number there).
-fn this_machine() -> Host {
+/// This machine's host name, which in a container resolves in its network; or its address if the name is no valid URL
+/// host (a container id of twelve digits parses as a number).
+fn this_machine() -> UrlHost {
     let name = rustix::system::uname().nodename().to_string_lossy().parse();
     name.ok().or_else(outward_address).unwrap_or_else(|| Ipv4Addr::LOCALHOST.into())
 }
 
-/// The address this machine would call others from. Nothing is sent to find out.
-fn outward_address() -> Option<Host> {
+/// The source address of outgoing connections. Connecting a UDP socket sends nothing.
+fn outward_address() -> Option<UrlHost> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     Some(socket.local_addr().ok()?.ip().into())
@@ -124,10 +124,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_are_told_an_address_that_they_can_call() {
+    fn the_advertised_address_is_reachable_from_other_machines() {
         let at = |listen: &str, advertise: Option<&str>| {
             let advertise = advertise.map(|host| host.parse().unwrap());
-            Reach { advertise, ..Reach::default() }.endpoint(listen.parse().unwrap())
+            AdvertiseConfig { advertise, ..AdvertiseConfig::default() }.endpoint(listen.parse().unwrap())
         };
         assert_eq!(at("127.0.0.1:8001", None), "http://127.0.0.1:8001");
         assert_eq!(at("10.1.2.3:8001", None), "http://10.1.2.3:8001");
@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_one_that_can_stand_in_a_url() {
+    fn a_host_is_valid_in_a_url() {
         for text in ["registry", "Node-1.example", "10.0.0.1", "::1", "3f2a9c"] {
-            text.parse::<Host>().unwrap_or_else(|error| panic!("{text}: {error}"));
+            text.parse::<UrlHost>().unwrap_or_else(|error| panic!("{text}: {error}"));
         }
         for text in ["http://registry", "registry:8000", "a/b", "", "a b", "user@host", "a?b", "123456789012"]
         {
-            assert!(text.parse::<Host>().is_err(), "{text}");
+            assert!(text.parse::<UrlHost>().is_err(), "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What a parser says of a value that does not fit, in the words of whoever writes YAML.
+//! Rewords serde's type errors for people who write YAML.
 
-/// Serde's names of types, and what is to be written there.
-const WANTED: &[(&str, &str)] = &[
+/// Serde's names of expected types and their descriptions.
+const EXPECTED: &[(&str, &str)] = &[
     ("u8", "a whole number from 0 to 255"),
     ("u16", "a whole number from 0 to 65535"),
     ("u32", "a whole number from 0"),
@@ -21,23 +21,25 @@ const WANTED: &[(&str, &str)] = &[
 
 const ONE: &str = "one kind with its settings, such as `echo: {}`";
 
-/// What a value was, by serde's names.
-const GOT: &[(&str, &str)] = &[("unit variant", "a kind alone"), ("sequence", "a list"), ("null", "nothing")];
+/// Serde's names of found types and their descriptions.
+const FOUND: &[(&str, &str)] =
+    &[("unit variant", "a kind alone"), ("sequence", "a list"), ("null", "nothing")];
 
-/// `message`, a parser's, as `must be …, got …`; one of another form as it is.
-pub(super) fn plain(message: &str) -> String {
-    let said = ["invalid type: ", "invalid value: ", "invalid length "].iter();
-    let Some((got, wanted)) =
-        said.filter_map(|start| message.strip_prefix(start)).find_map(|rest| rest.split_once(", expected "))
+/// Serde's `message` in the form `must be …, got …`; unchanged if it is of another form.
+pub(super) fn explain(message: &str) -> String {
+    let prefixes = ["invalid type: ", "invalid value: ", "invalid length "].iter();
+    let Some((got, wanted)) = prefixes
+        .filter_map(|start| message.strip_prefix(start))
+        .find_map(|rest| rest.split_once(", expected "))
     else {
         return message.to_owned();
     };
-    let wanted = match WANTED.iter().find(|(name, _)| *name == wanted) {
+    let wanted = match EXPECTED.iter().find(|(name, _)| *name == wanted) {
         Some((_, words)) => words,
         None if wanted.starts_with("struct ") => "a map of settings",
         None => wanted,
     };
-    let got = GOT.iter().find(|(name, _)| *name == got).map_or(got, |(_, words)| words);
+    let got = FOUND.iter().find(|(name, _)| *name == got).map_or(got, |(_, words)| words);
     if got == "map" || got.bytes().all(|byte| byte.is_ascii_digit()) {
         return format!("must be {wanted}");
     }
@@ -46,11 +48,11 @@ pub(super) fn plain(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::explain;
 
     #[test]
-    fn types_have_names_that_people_use() {
-        for (said, told) in [
+    fn type_errors_are_reworded() {
+        for (message, expected) in [
             (
                 "invalid value: integer `99999`, expected u16",
                 "must be a whole number from 0 to 65535, got integer 99999",
@@ -60,7 +62,7 @@ mod tests {
             ("invalid type: map, expected a sequence", "must be a list"),
             ("must be 1 or more", "must be 1 or more"),
         ] {
-            assert_eq!(plain(said), told);
+            assert_eq!(explain(message), expected);
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Spreads the agents of one process over as many threads as there are cores.
+//! Distributes the agents of one process over as many threads as there are cores.
 
 use crate::agent::{AgentActor, AgentParts};
 use actix::{Actor, Addr, Arbiter};
 
-/// The threads that agents run on; the first is the caller's own.
-pub(super) struct Arbiters {
+/// The threads that run agents; the first is the caller's own.
+pub(super) struct ArbiterPool {
     others: Vec<Arbiter>,
     started: usize,
 }
 
-impl Arbiters {
-    /// Threads for so many agents: no more than there are cores.
+impl ArbiterPool {
+    /// Starts threads for `agents` agents, at most one per core.
     pub(super) fn for_agents(agents: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let others = agents.min(cores).saturating_sub(1);

@@ -1,35 +1,36 @@
-//! Variables that begin like one that is read here and are none: a slip is named, with what was probably meant.
+//! Warns of misspelled environment variables and names the nearest known one.
 
 use super::{
     Cli,
-    misunderstood::all_args,
-    places::At,
-    settings::{COMPOSE, STANDARD},
+    endpoints::AtArgs,
+    parsing::all_args,
+    settings_reference::{COMPOSE, STANDARD},
 };
 use crate::telemetry::settings::unused;
 use clap::{Args as _, Command, CommandFactory as _};
 use std::collections::BTreeSet;
 
-/// How many letters a slip differs by, where others have names of the same beginning.
-const SLIP: usize = 2;
-/// The standard's variables for logs, which differ from those for spans by no more than a slip does.
-const OF_LOGS: &str = "OTEL_BLRP_";
+/// Largest edit distance of a misspelled `OTEL_*` name; other programs read names of that prefix, too.
+const MAX_TYPO_DISTANCE: usize = 2;
+/// The prefix of the standard's variables for logs, within [`MAX_TYPO_DISTANCE`] of those for spans.
+const LOGS_PREFIX: &str = "OTEL_BLRP_";
 
-/// Warns of each, in a line.
-pub(super) fn name_unknown() {
-    let mut given: Vec<_> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
-    given.sort();
-    let (ours, standard) = (ours(), standard());
-    let unused = given.iter().filter(|name| !standard.contains(*name) && slip(name, &standard).is_none());
+/// Logs one warning per misspelled or unused variable of this process.
+pub(super) fn warn_unknown() {
+    let mut names: Vec<_> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    names.sort();
+    let (ours, standard) = (mesh_variables(), otel_variables());
+    let unused =
+        names.iter().filter(|name| !standard.contains(*name) && nearest_typo(name, &standard).is_none());
     let values: Vec<_> =
         unused.map(|name| (name.as_str(), std::env::var(name).unwrap_or_default())).collect();
     unused::lines(values.iter().map(|(name, value)| (*name, value.as_str())))
         .iter()
         .for_each(|line| tracing::warn!("{line}"));
-    for name in &given {
+    for name in &names {
         let nearest = match name.starts_with("MESH_") {
-            true => stray(name, &ours),
-            false => slip(name, &standard),
+            true => nearest_if_unknown(name, &ours),
+            false => nearest_typo(name, &standard),
         };
         if let Some(nearest) = nearest {
             tracing::warn!("{name} is no variable of mesh: {nearest} is the nearest");
@@ -38,36 +39,35 @@ pub(super) fn name_unknown() {
 }
 
 /// Every variable of this program and its compose files.
-fn ours() -> BTreeSet<String> {
-    let (command, asking) = (Cli::command(), At::augment_args(Command::new("asking")));
+fn mesh_variables() -> BTreeSet<String> {
+    let (command, asking) = (Cli::command(), AtArgs::augment_args(Command::new("asking")));
     let args = all_args(&command).into_iter().chain(asking.get_arguments());
     let read = args.filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()));
     read.chain(COMPOSE.iter().map(|(name, _, _)| (*name).to_owned())).collect()
 }
 
-/// Those of the OpenTelemetry standard that are read here.
-fn standard() -> BTreeSet<String> {
+/// The variables of the OpenTelemetry standard that this program reads.
+fn otel_variables() -> BTreeSet<String> {
     let names = STANDARD.iter().map(|(name, _, _)| (*name).to_owned());
     names.filter(|name| name.starts_with("OTEL_")).collect()
 }
 
-/// The nearest of `known`, if `name` is none of them.
-fn stray<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
+/// The nearest of `known`, unless `name` is one of them.
+fn nearest_if_unknown<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
     let nearest = known.iter().max_by(|a, b| {
-        let near = |known: &str| strsim::jaro_winkler(known, name);
-        near(a).total_cmp(&near(b))
+        let closeness = |known: &str| strsim::jaro_winkler(known, name);
+        closeness(a).total_cmp(&closeness(b))
     });
     nearest.map(String::as_str).filter(|_| !known.contains(name))
 }
 
-/// The one of `known` that `name` is a slip of. The standard has names that are not read here, and languages have their
-/// own.
-fn slip<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
-    if known.contains(name) || name.starts_with(OF_LOGS) {
+/// The one of `known` within [`MAX_TYPO_DISTANCE`] of `name`; `None` for standard names that this program does not read.
+fn nearest_typo<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
+    if known.contains(name) || name.starts_with(LOGS_PREFIX) {
         return None;
     }
-    let far = |known: &&str| strsim::damerau_levenshtein(known, name);
-    known.iter().map(String::as_str).filter(|known| far(known) <= SLIP).min_by_key(far)
+    let distance = |known: &&str| strsim::damerau_levenshtein(known, name);
+    known.iter().map(String::as_str).filter(|known| distance(known) <= MAX_TYPO_DISTANCE).min_by_key(distance)
 }
 
 #[cfg(test)]
@@ -75,16 +75,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_in_a_name_of_the_standard_is_told_from_a_name_that_is_not_used_here() {
-        let known = standard();
-        for (name, meant) in [
+    fn a_misspelled_standard_name_is_distinguished_from_an_unused_one() {
+        let known = otel_variables();
+        for (name, expected) in [
             ("OTEL_EXPORTER_OTLP_ENDPIONT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
             ("OTEL_EXPORTER_OLTP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
             ("OTEL_TRACE_SAMPLER", "OTEL_TRACES_SAMPLER"),
             ("OTEL_SERVICENAME", "OTEL_SERVICE_NAME"),
             ("OTEL_RESOURCE_ATTRIBUTE", "OTEL_RESOURCE_ATTRIBUTES"),
         ] {
-            assert_eq!(slip(name, &known), Some(meant), "{name}");
+            assert_eq!(nearest_typo(name, &known), Some(expected), "{name}");
         }
         let signals = ["", "TRACES_", "METRICS_", "LOGS_", "PROFILES_"];
         let of_signal = [
@@ -123,16 +123,16 @@ mod tests {
             "PATH",
         ];
         for name in exporter.chain(batches).chain(others.map(str::to_owned)) {
-            assert_eq!(slip(&name, &known), None, "{name}");
+            assert_eq!(nearest_typo(&name, &known), None, "{name}");
         }
     }
 
     #[test]
-    fn every_name_that_begins_like_ours_is_one_or_is_named() {
-        let known = ours();
-        assert_eq!(stray("MESH_CAPTUER", &known), Some("MESH_CAPTURE"));
+    fn every_unknown_name_with_our_prefix_gets_the_nearest_one() {
+        let known = mesh_variables();
+        assert_eq!(nearest_if_unknown("MESH_CAPTUER", &known), Some("MESH_CAPTURE"));
         for name in ["MESH_CAPTURE", "MESH_OUTSIDE_ALLOW", "MESH_AT", "MESH_BUILD_FILE"] {
-            assert_eq!(stray(name, &known), None, "{name}");
+            assert_eq!(nearest_if_unknown(name, &known), None, "{name}");
         }
     }
 }

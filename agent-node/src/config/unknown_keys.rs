@@ -1,20 +1,20 @@
-//! Keys that nobody knows, each with the nearest one that somebody does. The schema says which there are.
+//! Finds keys that the schema does not have, and suggests the nearest one.
 
-use super::tree::{Is, Node};
+use super::yaml::{YamlNode, YamlValue};
 use serde_json::{Map, Value};
 
-/// A key that nobody knows.
-pub(super) struct Unknown {
+/// An unknown key and the suggestion.
+pub(super) struct UnknownKey {
     pub(super) line: u64,
     pub(super) key: String,
     pub(super) what: String,
 }
 
-/// Finds every unknown key of `node`, which `path` leads to.
-pub(super) fn find(node: &Node, schema: &Value, path: &str, found: &mut Vec<Unknown>) {
+/// Collects every unknown key of `node`, whose path is `path`.
+pub(super) fn find(node: &YamlNode, schema: &Value, path: &str, found: &mut Vec<UnknownKey>) {
     let shapes = shapes(schema);
-    match &node.is {
-        Is::Map(members) => {
+    match &node.value {
+        YamlValue::Map(members) => {
             let known: Map<String, Value> = shapes
                 .iter()
                 .filter_map(|shape| shape["properties"].as_object().cloned())
@@ -29,25 +29,25 @@ pub(super) fn find(node: &Node, schema: &Value, path: &str, found: &mut Vec<Unkn
                 match (known.get(key), values) {
                     (Some(schema), _) | (None, Some(schema)) => find(value, schema, &below, found),
                     (None, None) if is_closed => {
-                        let what = advice(key, known.keys().map(String::as_str));
-                        found.push(Unknown { line: *line, key: below, what });
+                        let what = suggestion(key, known.keys().map(String::as_str));
+                        found.push(UnknownKey { line: *line, key: below, what });
                     }
                     (None, None) => {}
                 }
             }
         }
-        Is::List(items) => {
+        YamlValue::List(items) => {
             if let Some(schema) = shapes.iter().map(|shape| &shape["items"]).find(|items| items.is_object()) {
                 for (at, item) in items.iter().enumerate() {
                     find(item, schema, &format!("{path}[{at}]"), found);
                 }
             }
         }
-        Is::Null | Is::Bool(_) | Is::Number(_) | Is::Text(_) => {}
+        YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => {}
     }
 }
 
-/// The schema itself and every alternative it offers.
+/// The schema and all its alternatives.
 fn shapes(schema: &Value) -> Vec<&Value> {
     let mut all = vec![schema];
     for choice in ["anyOf", "oneOf", "allOf"] {
@@ -56,7 +56,7 @@ fn shapes(schema: &Value) -> Vec<&Value> {
     all
 }
 
-fn advice<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
+fn suggestion<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<_> = known.collect();
     let closeness = |name: &str| strsim::jaro_winkler(&name.to_lowercase(), &key.to_lowercase());
     let nearest = known.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));

@@ -1,8 +1,8 @@
-//! The words of the command line for where a process listens and how others reach it there.
+//! The flags for the listen address and the advertised names of a process.
 
 use crate::{
     http::edge::LocalCaller,
-    node::reach::{Host, Reach},
+    node::advertise::{AdvertiseConfig, UrlHost},
 };
 use clap::Args;
 use std::{
@@ -12,16 +12,16 @@ use std::{
 
 /// Where a process listens, and how others reach it there.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Reaching {
+pub(super) struct ListenArgs {
     /// The address to listen on; beyond loopback a join secret must be there.
     #[arg(long, env = "MESH_LISTEN", value_parser = address, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(super) listen: IpAddr,
     /// The name or address others are told; if not given, the one listened on, or this machine's name if that is all.
     #[arg(long, env = "MESH_ADVERTISE", value_name = "HOST")]
-    advertise: Option<Host>,
+    advertise: Option<UrlHost>,
     /// Further names it may be called by, beside those it is told to others under, which are for signed calls.
     #[arg(long, env = "MESH_HOSTS", value_name = "HOST,…", default_value = "", hide_default_value = true)]
-    hosts: List<Host>,
+    hosts: CommaList<UrlHost>,
     /// From where calls need no credential, beside loopback: `gateway` (of the container's network), addresses, networks.
     #[arg(
         long,
@@ -30,7 +30,7 @@ pub(super) struct Reaching {
         default_value = "",
         hide_default_value = true
     )]
-    local_callers: List<LocalCaller>,
+    local_callers: CommaList<LocalCaller>,
     /// From where `GET /metrics` needs no credential: addresses and networks, such as that of a Prometheus in a container.
     #[arg(
         long,
@@ -39,7 +39,7 @@ pub(super) struct Reaching {
         default_value = "",
         hide_default_value = true
     )]
-    metrics_callers: List<LocalCaller>,
+    metrics_callers: CommaList<LocalCaller>,
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
@@ -50,11 +50,11 @@ pub(super) fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "a port from 0 to 65535 is wanted".to_owned())
 }
 
-impl Reaching {
-    /// The same for the node.
-    pub(super) fn reach(self) -> Reach {
+impl ListenArgs {
+    /// The node's configuration from these flags.
+    pub(super) fn advertise(self) -> AdvertiseConfig {
         let Self { advertise, hosts, local_callers, metrics_callers, .. } = self;
-        Reach {
+        AdvertiseConfig {
             advertise,
             hosts: hosts.0,
             local_callers: local_callers.0,
@@ -63,11 +63,11 @@ impl Reaching {
     }
 }
 
-/// Several of a kind, with commas between them; a variable that is set to nothing is none.
+/// Values separated by commas; an empty text is an empty list.
 #[derive(Debug, Clone)]
-struct List<T>(Vec<T>);
+struct CommaList<T>(Vec<T>);
 
-impl<T: FromStr> FromStr for List<T> {
+impl<T: FromStr> FromStr for CommaList<T> {
     type Err = T::Err;
 
     fn from_str(text: &str) -> Result<Self, T::Err> {
