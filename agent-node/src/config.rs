@@ -37,14 +37,14 @@ use std::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct Team {
     /// The agents, in the order of the files.
-    pub agents: Vec<AgentConfig>,
+    pub agents: Vec<AgentDefinition>,
     /// The mesh's settings.
     pub mesh: MeshConfig,
 }
 
 /// One agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AgentConfig {
+pub struct AgentDefinition {
     /// Its id.
     pub id: AgentId,
     /// One sentence for people.
@@ -135,7 +135,7 @@ impl Team {
     }
 }
 
-impl AgentConfig {
+impl AgentDefinition {
     /// The card with which it registers.
     pub fn card(&self, endpoint: &str, version: &str, limits: &Limits) -> Card {
         Card {

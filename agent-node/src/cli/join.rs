@@ -8,7 +8,7 @@ use super::{
 use crate::{
     brain::foreign::ForeignConfig,
     brain::foreign::{clipped, plain},
-    config::{AgentConfig, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset},
+    config::{AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset},
     node::ServiceLocation,
     outbox::{
         a2a::{
@@ -119,7 +119,7 @@ fn team(
     }
     let cost = Cost::new(join.cost).ok_or_else(|| fault(format!("--cost: {} is no cost", join.cost)))?;
     let bounds = RemoteTaskLimits::default();
-    let agent = AgentConfig {
+    let agent = AgentDefinition {
         id,
         description,
         skills: Vec::new(),

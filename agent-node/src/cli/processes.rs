@@ -77,7 +77,7 @@ pub(super) struct UpArgs {
     /// The port of the registry and the blackboard; agents follow from 8001. 0 takes any free ports.
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// AgentPortArgs and terms, as YAML.
+    /// Agents and terms, as YAML.
     files: Vec<PathBuf>,
 }
 
@@ -121,7 +121,7 @@ pub(super) struct NodeArgs {
     /// 0 lets agents without a port take any free one, instead of one from 8001 on.
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// AgentPortArgs and terms, as YAML.
+    /// Agents and terms, as YAML.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! Loads a team from files: reads every document and collects every fault.
 
 use super::{
-    AgentConfig, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
+    AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
     file::{AgentFile, BrainFile, MeshFile, TeamFile},
     schema,
     text::YamlText,
@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, path::Path};
 /// The agents, settings and faults read so far.
 #[derive(Default)]
 pub(super) struct TeamLoader {
-    agents: Vec<AgentConfig>,
+    agents: Vec<AgentDefinition>,
     mesh: Option<MeshConfig>,
     preset: TimingPreset,
     faults: Vec<ConfigFault>,
@@ -201,7 +201,7 @@ impl TeamLoader {
             return;
         }
         let defaults = BidTerms::default();
-        self.agents.push(AgentConfig {
+        self.agents.push(AgentDefinition {
             id: agent.agent,
             description: agent.description.0,
             skills: agent.skills.into_iter().map(Into::into).collect(),

@@ -3,7 +3,7 @@
 
 use crate::{
     brain::foreign::{Foreign, ForeignConfig, capabilities, clipped},
-    config::AgentConfig,
+    config::AgentDefinition,
     outbox::{
         a2a::{
             card::{Freshness, fetch, usable},
@@ -65,7 +65,7 @@ impl ForeignAgents {
     /// unavailable card is no failure.
     pub(super) async fn set_up(
         &self,
-        agent: &AgentConfig,
+        agent: &AgentDefinition,
         config: &ForeignConfig,
     ) -> anyhow::Result<ForeignAgentSpec> {
         let refused = |error| anyhow::anyhow!("its card at {} can't be had: {error}", shown(&config.card));
@@ -90,7 +90,7 @@ impl ForeignAgents {
     /// Tries once more to read the card of an agent that waits for it.
     pub(super) async fn retry(
         &self,
-        agent: &AgentConfig,
+        agent: &AgentDefinition,
         config: &ForeignConfig,
         brain: Arc<Foreign>,
     ) -> Result<ForeignAgentSpec, String> {
@@ -102,7 +102,7 @@ impl ForeignAgents {
 
     async fn describe(
         &self,
-        agent: &AgentConfig,
+        agent: &AgentDefinition,
         config: &ForeignConfig,
         brain: Arc<Foreign>,
         (validated, freshness): FreshCard,
@@ -124,11 +124,15 @@ impl ForeignAgents {
         Ok(ForeignAgentSpec { brain, description, skills, modes, missing_card: None })
     }
 
-    fn cache_file(&self, agent: &AgentConfig) -> Option<PathBuf> {
+    fn cache_file(&self, agent: &AgentDefinition) -> Option<PathBuf> {
         self.card_dir.as_ref().map(|dir| dir.join(format!("{}.json", agent.id)))
     }
 
-    async fn fetch(&self, agent: &AgentConfig, config: &ForeignConfig) -> Result<FreshCard, CardFetchError> {
+    async fn fetch(
+        &self,
+        agent: &AgentDefinition,
+        config: &ForeignConfig,
+    ) -> Result<FreshCard, CardFetchError> {
         let found = fetch(&self.outside, &config.card).await;
         let found = found.map_err(|why| {
             CardFetchError::Unavailable(format!("its card at {} can't be had: {why}", shown(&config.card)))
@@ -153,7 +157,7 @@ impl ForeignAgents {
 
     async fn fetch_or_cached(
         &self,
-        agent: &AgentConfig,
+        agent: &AgentDefinition,
         config: &ForeignConfig,
     ) -> Result<FreshCard, CardFetchError> {
         let mut why = String::new();

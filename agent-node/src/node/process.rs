@@ -16,7 +16,7 @@ use crate::{
         Brain,
         foreign::{Foreign, ForeignConfig},
     },
-    config::{AgentConfig, BrainConfig, Team},
+    config::{AgentDefinition, BrainConfig, Team},
     outbox::{
         a2a::hooks::Hooks,
         outside::{Bounds, Outside},
@@ -276,7 +276,7 @@ fn with_modes(mut a2a: AgentPolicy, modes: Option<(Vec<String>, Vec<String>)>) -
 fn retry_card(
     why: String,
     foreign_agents: &Arc<ForeignAgents>,
-    agent: &AgentConfig,
+    agent: &AgentDefinition,
     config: &ForeignConfig,
     brain: Arc<Foreign>,
 ) -> PendingCard {

@@ -1,10 +1,10 @@
-//! What becomes of claims and cancels whose other half is missing.
+//! Claims and cancels without a matching row or task.
 
 use super::*;
 use blackboard::{store::Write, wire::Call};
 
-/// A store whose commits of claims are written and never answered: the moment before a crash.
-fn stuck(kept: Shared) -> Shared {
+/// A store that writes commits of claims and never answers them, as in a crash.
+fn unanswered_claims(kept: Shared) -> Shared {
     intercepting_store::InterceptingStore::new(kept, |store, lane, batch| {
         let claims =
             batch.writes.iter().any(|write| write.key().to_string().starts_with("manager-01.claim."));
@@ -25,17 +25,17 @@ fn below(topic: &str) -> Filter {
 }
 
 #[actix::test]
-async fn a_claim_whose_row_is_gone_after_a_restart_is_given_up_and_the_work_awarded_anew() {
+async fn a_claim_without_a_row_after_a_restart_is_given_up_and_awarded_again() {
     let kept = blackboard::store::memory::new();
     let auction = Auction { bid_window_ms: 200, ..Auction::default() };
-    let begin = |store: Shared| {
+    let start_node = |store: Shared| {
         let agents = vec![
             agent_spec("builder-01", "build", 0.0, 1_000),
             agent_spec("manager-01", "manage", 0.0, 1_000),
         ];
         start(NodeSetup { store, auction: auction.clone(), ..setup(agents) })
     };
-    let running = begin(stuck(kept.clone())).await.unwrap();
+    let running = start_node(unanswered_claims(kept.clone())).await.unwrap();
     let url =
         |running: &RunningNode| format!("http://{}", running.agents[&AgentId::parse("manager-01").unwrap()]);
     let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
@@ -53,9 +53,9 @@ async fn a_claim_whose_row_is_gone_after_a_restart_is_given_up_and_the_work_awar
     };
     let claim = tokio::time::timeout(Duration::from_secs(20), claimed).await.unwrap();
     running.stop(Duration::ZERO).await;
-    let gone = Batch { writes: vec![Write::Delete(claim)], expectations: Vec::new() };
-    kept.commit(Lane::Progress, gone).await.unwrap();
-    let running = begin(kept.clone()).await.unwrap();
+    let deletion = Batch { writes: vec![Write::Delete(claim)], expectations: Vec::new() };
+    kept.commit(Lane::Progress, deletion).await.unwrap();
+    let running = start_node(kept.clone()).await.unwrap();
     let done = async {
         loop {
             let task: Value = client
@@ -77,7 +77,7 @@ async fn a_claim_whose_row_is_gone_after_a_restart_is_given_up_and_the_work_awar
 }
 
 #[actix::test]
-async fn a_cancel_without_an_epoch_refuses_every_award_that_comes_after_it() {
+async fn a_cancel_without_an_epoch_declines_every_later_award() {
     let setup = setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)]);
     let (store, secret) = (setup.store.clone(), setup.secret.clone());
     let running = start(setup).await.unwrap();

@@ -5,24 +5,24 @@ use crate::brain::{Ask, Turn};
 use protocol::patterns::turn::Progress;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// Echoes, and counts how often it is asked.
+/// Echoes its input and counts its turns.
 #[derive(Default)]
-struct Ready {
-    asked: AtomicU32,
+struct CountingBrain {
+    turns: AtomicU32,
 }
 
-impl Brain for Ready {
+impl Brain for CountingBrain {
     fn think(&self, ask: Ask, report: tokio::sync::mpsc::Sender<Progress>) -> Turn {
-        self.asked.fetch_add(1, Relaxed);
+        self.turns.fetch_add(1, Relaxed);
         Echo.think(ask, report)
     }
 
     fn name(&self) -> &'static str {
-        "ready"
+        "counting"
     }
 }
 
-fn ready(brain: &Arc<Ready>) -> AgentSpec {
+fn counting_agent(brain: &Arc<CountingBrain>) -> AgentSpec {
     AgentSpec { brain: brain.clone(), ..agent_spec("builder-01", "build", 0.0, 1_000) }
 }
 
@@ -41,8 +41,8 @@ fn state(task: &Value) -> Option<&str> {
     task["status"]["state"].as_str()
 }
 
-/// A store that refuses the agent's steps while it is told to.
-fn refusing(kept: Shared) -> (Arc<InterceptingStore>, Arc<AtomicBool>) {
+/// A store that refuses the agent's steps while the flag is set.
+fn refusing_store(kept: Shared) -> (Arc<InterceptingStore>, Arc<AtomicBool>) {
     let refuses = Arc::new(AtomicBool::default());
     let refuse = refuses.clone();
     let store = InterceptingStore::new(kept, move |store, lane, batch| {
@@ -57,11 +57,11 @@ fn refusing(kept: Shared) -> (Arc<InterceptingStore>, Arc<AtomicBool>) {
 }
 
 #[actix::test]
-async fn a_commit_that_fails_answers_nothing_and_leaves_nothing() {
+async fn a_failed_commit_refuses_its_message_and_writes_nothing() {
     let kept = blackboard::store::memory::new();
-    let (store, refuses) = refusing(kept.clone());
-    let brain = Arc::new(Ready::default());
-    let running = start(NodeSetup { store, ..setup(vec![ready(&brain)]) }).await.unwrap();
+    let (store, refuses) = refusing_store(kept.clone());
+    let brain = Arc::new(CountingBrain::default());
+    let running = start(NodeSetup { store, ..setup(vec![counting_agent(&brain)]) }).await.unwrap();
     refuses.store(true, Relaxed);
     let (status, refused) = ask(&url(&running), &request("t-1")).await;
     assert_eq!((status, refused["reasonCode"].as_str()), (507, Some("storage_full")), "{refused:#}");
@@ -76,47 +76,47 @@ async fn a_commit_that_fails_answers_nothing_and_leaves_nothing() {
     refuses.store(false, Relaxed);
     let (status, again) = ask(&url(&running), &request("t-1")).await;
     assert_eq!((status, state(&again)), (200, Some("TASK_STATE_COMPLETED")), "{again:#}");
-    assert_eq!(brain.asked.load(Relaxed), 1, "nothing is performed before its commit");
+    assert_eq!(brain.turns.load(Relaxed), 1, "nothing is performed before its commit");
     running.stop(Duration::from_secs(1)).await;
 }
 
 #[actix::test]
-async fn what_was_answered_is_not_asked_again_by_a_restart() {
+async fn a_restart_does_not_repeat_a_finished_turn() {
     let store = blackboard::store::memory::new();
-    let brain = Arc::new(Ready::default());
-    let begin = || start(NodeSetup { store: store.clone(), ..setup(vec![ready(&brain)]) });
-    let running = begin().await.unwrap();
+    let brain = Arc::new(CountingBrain::default());
+    let start_node = || start(NodeSetup { store: store.clone(), ..setup(vec![counting_agent(&brain)]) });
+    let running = start_node().await.unwrap();
     let (_, task) = ask(&url(&running), &request("t-1")).await;
     assert_eq!(state(&task), Some("TASK_STATE_COMPLETED"), "{task:#}");
     running.stop(Duration::ZERO).await;
-    let running = begin().await.unwrap();
+    let running = start_node().await.unwrap();
     let (status, again) = ask(&url(&running), &request("t-1")).await;
     assert_eq!((status, state(&again)), (200, Some("TASK_STATE_COMPLETED")), "{again:#}");
     assert_eq!(again["contextId"], task["contextId"]);
-    assert_eq!(brain.asked.load(Relaxed), 1);
+    assert_eq!(brain.turns.load(Relaxed), 1);
     running.stop(Duration::from_secs(1)).await;
 }
 
-/// A brain that takes its time, and then panics.
-struct Breaks;
+/// A brain that yields once and then panics.
+struct PanickingBrain;
 
-impl Brain for Breaks {
+impl Brain for PanickingBrain {
     fn think(&self, _: Ask, _: tokio::sync::mpsc::Sender<Progress>) -> Turn {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            panic!("it can't take that")
+            panic!("on purpose")
         })
     }
 
     fn name(&self) -> &'static str {
-        "breaks"
+        "panicking"
     }
 }
 
 #[actix::test]
-async fn a_brain_that_panics_while_it_is_waited_for_fails_its_task() {
+async fn a_brain_that_panics_fails_its_task() {
     let running = start(setup(vec![AgentSpec {
-        brain: Arc::new(Breaks),
+        brain: Arc::new(PanickingBrain),
         ..agent_spec("builder-01", "build", 0.0, 1_000)
     }]));
     let running = running.await.unwrap();

@@ -1,4 +1,4 @@
-//! What comes while a step is being written: the next step, answered after its own commit, and gone if the first fails.
+//! Messages that arrive while a step is being committed share the next step and are answered after its commit.
 
 use super::{intercepting_store::InterceptingStore, *};
 use crate::{agent::IsPending, inbox::TakeMessage};
@@ -8,20 +8,20 @@ use protocol::problem::Problem;
 use std::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// A commit that waits to be let through, or to be refused.
-struct Held {
+/// A commit that waits until the test lets it through or refuses it.
+struct HeldCommit {
     batch: Batch,
     verdict: tokio::sync::oneshot::Sender<Option<Error>>,
 }
 
-impl Held {
+impl HeldCommit {
     fn receipts(&self) -> usize {
         let keys = self.batch.writes.iter().map(|write| write.key().to_string());
         keys.filter(|key| key.starts_with("holder-01.receipt.")).count()
     }
 
-    /// The journal's head that the batch expects.
-    fn expects(&self) -> Revision {
+    /// The journal head that the batch expects.
+    fn expected_head(&self) -> Revision {
         let expected = self.batch.expectations.iter().find_map(|expectation| match expectation {
             Expectation::At(_, revision) => Some(*revision),
             Expectation::Absent(_) => None,
@@ -30,11 +30,11 @@ impl Held {
     }
 }
 
-/// Where commits are held, while they are.
-type Gate = Arc<Mutex<Option<UnboundedSender<Held>>>>;
+/// The receiver of held commits; `None` lets commits through.
+type Gate = Arc<Mutex<Option<UnboundedSender<HeldCommit>>>>;
 
-/// A store whose commits go through at once until they are to be held.
-fn holding(kept: Shared) -> (Arc<InterceptingStore>, Gate) {
+/// A store whose commits go through until its gate holds them.
+fn gated_store(kept: Shared) -> (Arc<InterceptingStore>, Gate) {
     let gate = Gate::default();
     let to = gate.clone();
     let store = InterceptingStore::new(kept, move |store, lane, batch| {
@@ -42,7 +42,7 @@ fn holding(kept: Shared) -> (Arc<InterceptingStore>, Gate) {
         let (verdict, decided) = tokio::sync::oneshot::channel();
         let store = store.clone();
         Box::pin(async move {
-            to.send(Held { batch: batch.clone(), verdict }).map_err(|_| Error::Full)?;
+            to.send(HeldCommit { batch: batch.clone(), verdict }).map_err(|_| Error::Full)?;
             match decided.await {
                 Ok(Some(error)) => Err(error),
                 Ok(None) | Err(_) => store.commit(lane, batch).await,
@@ -52,27 +52,26 @@ fn holding(kept: Shared) -> (Arc<InterceptingStore>, Gate) {
     (store, gate)
 }
 
-/// What a message is answered with.
-type Told = tokio::task::JoinHandle<Result<Ack, Problem>>;
+/// The pending answer to a message.
+type PendingAnswer = tokio::task::JoinHandle<Result<Ack, Problem>>;
 
-struct Scene {
+struct Fixture {
     running: RunningNode,
     conversation: String,
-    held: UnboundedReceiver<Held>,
+    held: UnboundedReceiver<HeldCommit>,
     gate: Gate,
 }
 
-impl Scene {
-    /// An agent that ponders over a task of manager-01's, and whose commits are held from here on.
-    async fn begin() -> Self {
+impl Fixture {
+    /// An agent in a turn for a task of manager-01, whose further commits are held.
+    async fn start() -> Self {
         let kept = blackboard::store::memory::new();
-        let (store, gate) = holding(kept);
-        let pondering =
-            AgentSpec { brain: Arc::new(Pondering), ..agent_spec("holder-01", "hold", 0.0, 1_000) };
-        let running = start(NodeSetup { store, ..setup(vec![pondering]) }).await.unwrap();
+        let (store, gate) = gated_store(kept);
+        let busy = AgentSpec { brain: Arc::new(NeverEnds), ..agent_spec("holder-01", "hold", 0.0, 1_000) };
+        let running = start(NodeSetup { store, ..setup(vec![busy]) }).await.unwrap();
         let request = json!({ "taskId": "t-1", "description": "x", "capability": "hold" });
-        let ack = said(&running, "m-0", "task-request", request, None).await.unwrap();
-        // The thought's attempt is on record and the board has heard before commits are held.
+        let ack = deliver(&running, "m-0", "task-request", request, None).await.unwrap();
+        // The turn's attempt and the signals are committed before commits are held.
         let is_quiet = async {
             while !running.actors[0].send(crate::agent::IsIdle).await.unwrap() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -84,8 +83,8 @@ impl Scene {
         Self { running, conversation: ack.conversation_id.unwrap().to_string(), held, gate }
     }
 
-    /// An update of the task, on its way in.
-    fn update(&self, id: &str) -> Told {
+    /// Sends an update of the task.
+    fn update(&self, id: &str) -> PendingAnswer {
         let (actor, conversation) = (self.running.actors[0].clone(), self.conversation.clone());
         let status =
             json!({ "taskId": "t-1", "seq": 1, "status": { "state": "TASK_STATE_WORKING", "message": id } });
@@ -93,8 +92,8 @@ impl Scene {
         actix::spawn(async move { actor.send(admit).await.unwrap() })
     }
 
-    /// The next commit of the agent's.
-    async fn commit(&mut self) -> Held {
+    /// The next held commit with a receipt.
+    async fn commit(&mut self) -> HeldCommit {
         let next = async {
             loop {
                 let held = self.held.recv().await.unwrap();
@@ -124,7 +123,7 @@ fn admit(id: &str, kind: &str, payload: Value, conversation: Option<&str>) -> Ta
     })
 }
 
-async fn said(
+async fn deliver(
     running: &RunningNode,
     id: &str,
     kind: &str,
@@ -135,35 +134,35 @@ async fn said(
 }
 
 #[actix::test]
-async fn what_comes_while_a_step_is_written_is_the_next_step_and_answered_after_it() {
-    let mut scene = Scene::begin().await;
-    let first = scene.update("m-1");
-    let writing = scene.commit().await;
-    assert_eq!(writing.receipts(), 1);
-    let (second, third) = (scene.update("m-2"), scene.update("m-3"));
-    while scene.running.actors[0].send(crate::agent::Look).await.unwrap().unwrap().counts.admitted < 4 {
+async fn messages_that_arrive_during_a_commit_share_the_next_step() {
+    let mut fixture = Fixture::start().await;
+    let first = fixture.update("m-1");
+    let first_commit = fixture.commit().await;
+    assert_eq!(first_commit.receipts(), 1);
+    let (second, third) = (fixture.update("m-2"), fixture.update("m-3"));
+    while fixture.running.actors[0].send(crate::agent::Look).await.unwrap().unwrap().counts.admitted < 4 {
         tokio::task::yield_now().await;
     }
     assert!(!first.is_finished() && !second.is_finished());
-    let before = writing.expects();
-    writing.verdict.send(None).unwrap();
+    let before = first_commit.expected_head();
+    first_commit.verdict.send(None).unwrap();
     assert!(first.await.unwrap().is_ok());
-    let next = scene.commit().await;
+    let next = fixture.commit().await;
     assert_eq!(next.receipts(), 2, "both share a step");
-    assert!(next.expects() > before, "it follows the one before");
+    assert!(next.expected_head() > before, "it follows the one before");
     assert!(!second.is_finished() && !third.is_finished(), "answered before it is durable");
     next.verdict.send(None).unwrap();
     assert!(second.await.unwrap().is_ok() && third.await.unwrap().is_ok());
-    *scene.gate.lock().unwrap() = None;
-    drop(scene.held);
-    scene.running.stop(Duration::ZERO).await;
+    *fixture.gate.lock().unwrap() = None;
+    drop(fixture.held);
+    fixture.running.stop(Duration::ZERO).await;
 }
 
 #[actix::test]
-async fn a_message_on_its_way_is_known_by_the_name_that_it_was_sent_under() {
-    let mut scene = Scene::begin().await;
-    let told = scene.update("m-1");
-    let writing = scene.commit().await;
+async fn a_pending_message_is_found_by_id_sender_and_sent_as() {
+    let mut fixture = Fixture::start().await;
+    let answer = fixture.update("m-1");
+    let first_commit = fixture.commit().await;
     let by = |name: &str| Principal::Agent(AgentId::parse(name).unwrap());
     for (message, by, sent_as, expected) in [
         ("m-1", by("manager-01"), None, true),
@@ -177,30 +176,30 @@ async fn a_message_on_its_way_is_known_by_the_name_that_it_was_sent_under() {
             sent_as.map(|name| AgentId::parse(name).unwrap()),
         );
         let pending = IsPending { message, by, sent_as };
-        let said = format!("{pending:?}");
-        assert_eq!(scene.running.actors[0].send(pending).await.unwrap(), expected, "{said}");
+        let described = format!("{pending:?}");
+        assert_eq!(fixture.running.actors[0].send(pending).await.unwrap(), expected, "{described}");
     }
-    drop(writing);
-    told.await.unwrap().unwrap();
+    drop(first_commit);
+    answer.await.unwrap().unwrap();
 }
 
 #[actix::test]
-async fn a_step_that_is_not_written_is_refused_and_what_waited_for_it_is_recorded_later() {
-    let mut scene = Scene::begin().await;
-    let first = scene.update("m-1");
-    let writing = scene.commit().await;
-    let second = scene.update("m-2");
-    while scene.running.actors[0].send(crate::agent::Look).await.unwrap().unwrap().counts.admitted < 3 {
+async fn a_failed_commit_refuses_its_message_and_the_waiting_ones_are_committed_later() {
+    let mut fixture = Fixture::start().await;
+    let first = fixture.update("m-1");
+    let first_commit = fixture.commit().await;
+    let second = fixture.update("m-2");
+    while fixture.running.actors[0].send(crate::agent::Look).await.unwrap().unwrap().counts.admitted < 3 {
         tokio::task::yield_now().await;
     }
-    *scene.gate.lock().unwrap() = None;
-    writing.verdict.send(Some(Error::StorageFull)).unwrap();
+    *fixture.gate.lock().unwrap() = None;
+    first_commit.verdict.send(Some(Error::StorageFull)).unwrap();
     assert_eq!(first.await.unwrap().unwrap_err().reason, Reason::StorageFull);
     assert!(!second.await.unwrap().unwrap().duplicate);
-    assert!(!scene.update("m-1").await.unwrap().unwrap().duplicate, "m-1 was never recorded");
+    assert!(!fixture.update("m-1").await.unwrap().unwrap().duplicate, "m-1 was never recorded");
     for id in ["m-1", "m-2"] {
-        assert!(scene.update(id).await.unwrap().unwrap().duplicate, "{id} is recorded");
+        assert!(fixture.update(id).await.unwrap().unwrap().duplicate, "{id} is recorded");
     }
-    drop(scene.held);
-    scene.running.stop(Duration::ZERO).await;
+    drop(fixture.held);
+    fixture.running.stop(Duration::ZERO).await;
 }

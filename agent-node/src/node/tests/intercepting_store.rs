@@ -1,20 +1,20 @@
-//! A store with a test between it and whoever commits.
+//! A store whose commits a test intercepts.
 
 use super::*;
 
-/// What is done with a commit instead of committing it.
-type Instead = dyn Fn(&Shared, Lane, Batch) -> Pending<Vec<Revision>> + Send + Sync;
+/// Performs a commit in place of the store.
+type CommitHook = dyn Fn(&Shared, Lane, Batch) -> Pending<Vec<Revision>> + Send + Sync;
 
-/// Does with commits what it is told, and with all else what the store does.
-pub(super) struct InterceptingStore(pub(super) Shared, pub(super) Box<Instead>);
+/// Passes commits to a hook, and everything else to the store.
+pub(super) struct InterceptingStore(pub(super) Shared, pub(super) Box<CommitHook>);
 
 impl InterceptingStore {
-    /// `store`, with `instead` before it.
+    /// Wraps `store`; `hook` performs its commits.
     pub(super) fn new(
         store: Shared,
-        instead: impl Fn(&Shared, Lane, Batch) -> Pending<Vec<Revision>> + Send + Sync + 'static,
+        hook: impl Fn(&Shared, Lane, Batch) -> Pending<Vec<Revision>> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self(store, Box::new(instead)))
+        Arc::new(Self(store, Box::new(hook)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A store without room: what is said of it, while work is tried again.
+//! Log lines of a full store while commits are retried.
 
 use super::{intercepting_store::InterceptingStore, *};
 use crate::brain::scripted::Scripted;
@@ -34,7 +34,7 @@ impl Write for Log {
 }
 
 #[actix::test]
-async fn a_full_store_is_said_once_and_so_is_that_there_is_room_again() {
+async fn a_full_store_is_logged_once_and_its_recovery_once() {
     let log = Log::default();
     let writer = log.clone();
     let _logging =
@@ -45,14 +45,14 @@ async fn a_full_store_is_said_once_and_so_is_that_there_is_room_again() {
     let store = InterceptingStore::new(blackboard::store::memory::new(), move |store, lane, batch| {
         let is_step =
             batch.writes.iter().any(|write| write.key().to_string().starts_with("builder-01.journal."));
-        // The task is taken; what comes of it finds no room.
+        // The first step is committed; later ones find the store full.
         if is_step && begun.swap(true, SeqCst) && full.load(SeqCst) {
             count.fetch_add(1, SeqCst);
             return Box::pin(std::future::ready(Err(Error::StorageFull)));
         }
         store.commit(lane, batch)
     });
-    // A turn with a pause has a step of its own.
+    // A turn with a pause ends in a separate step.
     let brain = Arc::new(Scripted::parse("turns: [{ end: { done: built }, holdMs: 1 }]").unwrap());
     let builder = AgentSpec { brain, ..agent_spec("builder-01", "build", 0.0, 1_000) };
     let running = start(NodeSetup { store, ..setup(vec![builder]) }).await.unwrap();
