@@ -170,7 +170,7 @@ impl Actor for RegistryActor {
                     }
                     Err(problem) => {
                         if let Some(times) = actor.sweep_failures.failed(Instant::now()) {
-                            tracing::warn!(%problem, times, "an expiry could not be recorded, it is tried again");
+                            tracing::warn!(%problem, times, "an expiry could not be recorded; it is retried");
                         }
                     }
                 }));

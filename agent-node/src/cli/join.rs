@@ -31,15 +31,15 @@ use std::{path::Path, process::ExitCode};
 
 #[derive(Debug, Args)]
 pub(super) struct JoinArgs {
-    /// The URL of its card; of a host, its well-known place is meant.
+    /// The URL of the agent's card; for a host, its well-known URL.
     card: String,
-    /// Its id in the mesh; made of its name if not given.
+    /// The agent's id in the mesh; derived from its name if not given.
     #[arg(long = "as", value_name = "AGENT")]
     id: Option<AgentId>,
     /// What a task costs, in the mesh's own unit.
     #[arg(long, default_value_t = 0.0)]
     cost: f64,
-    /// How long a task takes, for its bids.
+    /// How long a task takes, for bids.
     #[arg(long, value_parser = Eta::parse, default_value = "1m")]
     eta: Eta,
     /// Tasks at once.
@@ -54,7 +54,7 @@ pub(super) struct JoinArgs {
     /// The registry's base URL.
     #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,
-    /// The blackboard's base URL; if not given, the registry says where it is.
+    /// The blackboard's base URL; if not given, the registry names it.
     #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url)]
     board: Option<String>,
     /// 0 takes any free port, instead of one from 8001 on.

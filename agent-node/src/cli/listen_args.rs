@@ -16,13 +16,13 @@ pub(super) struct ListenArgs {
     /// The address to listen on; beyond loopback a join secret must be there.
     #[arg(long, env = "MESH_LISTEN", value_parser = address, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(super) listen: IpAddr,
-    /// The name or address others are told; if not given, the one listened on, or this machine's name if that is all.
+    /// The name or address to advertise; if not given, the listen address, or this machine's name if that is unspecified.
     #[arg(long, env = "MESH_ADVERTISE", value_name = "HOST")]
     advertise: Option<UrlHost>,
-    /// Further names it may be called by, beside those it is told to others under, which are for signed calls.
+    /// Further host names to accept, beside the advertised one, which is for signed calls.
     #[arg(long, env = "MESH_HOSTS", value_name = "HOST,…", default_value = "", hide_default_value = true)]
     hosts: CommaList<UrlHost>,
-    /// From where calls need no credential, beside loopback: `gateway` (of the container's network), addresses, networks.
+    /// Sources of calls that need no credential, beside loopback: `gateway` (of the container's network), addresses, networks.
     #[arg(
         long,
         env = "MESH_LOCAL_CALLERS",
@@ -31,7 +31,7 @@ pub(super) struct ListenArgs {
         hide_default_value = true
     )]
     local_callers: CommaList<LocalCaller>,
-    /// From where `GET /metrics` needs no credential: addresses and networks, such as that of a Prometheus in a container.
+    /// Sources that may read `GET /metrics` without a credential: addresses and networks, such as that of a Prometheus in a container.
     #[arg(
         long,
         env = "MESH_METRICS_CALLERS",

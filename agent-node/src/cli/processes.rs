@@ -27,7 +27,7 @@ pub(super) struct DataDirArgs {
     /// The name of the mesh: its data lies in ~/.mesh/<name>, each separate process's in a directory of its own there.
     #[arg(long, default_value = "default")]
     name: String,
-    /// Where the data lies, instead.
+    /// The data directory, instead of the one by name.
     #[arg(long, env = "MESH_DATA")]
     data: Option<PathBuf>,
 }
@@ -42,19 +42,19 @@ pub(super) struct ProcessArgs {
     /// The file of the join secret, made at first; if not given, `join` in ~/.mesh/<name>, or in --data's directory.
     #[arg(long, env = "MESH_JOIN")]
     join: Option<PathBuf>,
-    /// Where records lie: `embedded` survives everything, `memory` is gone at the end.
+    /// The store: `embedded` keeps data on disk, `memory` loses it at the end.
     #[arg(long, env = "MESH_STORE", value_parser = ["embedded", "memory"], default_value = "embedded")]
     store: String,
-    /// How much content goes into traces: none, its shape, or all of it without this process's secrets.
+    /// How much content traces contain: none, its shape, or all of it without this process's secrets.
     #[arg(long, value_enum, env = "MESH_CAPTURE", default_value_t)]
     capture: CaptureLevel,
-    /// Where times start from.
+    /// The timing preset: `default`, or `fast` with short times for tests.
     #[arg(long, env = "MESH_PROFILE", value_enum, default_value = "default")]
     profile: TimingPreset,
-    /// How long it finishes what it does when it is told to end; the rest is handed back, or goes on at the next start.
+    /// How long running work may take after a stop signal; the rest is handed back, or resumes at the next start.
     #[arg(long, env = "MESH_GRACE", value_parser = Eta::parse, default_value = "25s")]
     grace: Eta,
-    /// When it is killed if it has not ended by then, as compose's `stop_grace_period`; a `--grace` that leaves no time for goodbyes is warned of.
+    /// When the process is killed after a stop signal, as compose's `stop_grace_period`; warns if `--grace` leaves no time to shut down.
     #[arg(long, env = "MESH_STOP_GRACE", value_parser = Eta::parse, value_name = "TIME")]
     stop_grace: Option<Eta>,
 }
@@ -62,7 +62,7 @@ pub(super) struct ProcessArgs {
 /// What a process with agents is told.
 #[derive(Debug, Clone, Args)]
 pub(super) struct AgentPortArgs {
-    /// Where its agents take A2A over gRPC; 0 takes any free port, nowhere if not given here or in the file
+    /// The port for A2A over gRPC; 0 takes any free port, none if given neither here nor in the file
     #[arg(long, env = "MESH_GRPC_PORT", value_parser = port)]
     grpc_port: Option<u16>,
 }
@@ -112,7 +112,7 @@ pub(super) struct NodeArgs {
     /// The registry's base URL.
     #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,
-    /// The blackboard's base URL; if not given, the registry says where it is.
+    /// The blackboard's base URL; if not given, the registry names it.
     #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url)]
     board: Option<String>,
     /// Be one of several of the file's one agent: with the first free `<data>/<agent>-<n>`, which is its id.
@@ -134,7 +134,7 @@ pub(super) struct RegistryArgs {
     /// The blackboard's base URL.
     #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:7999")]
     board: String,
-    /// The port to listen at.
+    /// The port to listen on.
     #[arg(long, default_value_t = 8000)]
     port: u16,
     /// Terms, as YAML.
@@ -146,7 +146,7 @@ pub(super) struct RegistryArgs {
 pub(super) struct BlackboardArgs {
     #[command(flatten)]
     process: ProcessArgs,
-    /// The port to listen at.
+    /// The port to listen on.
     #[arg(long, default_value_t = 7999)]
     port: u16,
     /// Terms, as YAML.

@@ -47,8 +47,8 @@ fn a_type_error_is_reported_in_terms_of_yaml() {
             "agents[0].port: must be a whole number from 0 to 65535, got integer 99999",
         ),
     ] {
-        let said = faults(&format!("agents: [{{agent: a, {agent}}}]"));
-        assert_eq!(said, format!("team.yaml:1: {what}"));
+        let message = faults(&format!("agents: [{{agent: a, {agent}}}]"));
+        assert_eq!(message, format!("team.yaml:1: {what}"));
     }
 }
 
@@ -227,8 +227,8 @@ fn a_url_with_a_name_or_a_password_is_refused_and_not_repeated() {
         ),
         ("a2a.iconUrl", "agent: a\nbrain: { echo: {} }\na2a: { iconUrl: 'https://:s3cret@host/i.png' }\n"),
     ] {
-        let said = faults(text);
-        let is_named = said.contains(&format!("{key}: must not carry a name or a password"));
-        assert!(is_named && !said.contains("s3cret"), "{said}");
+        let message = faults(text);
+        let is_named = message.contains(&format!("{key}: must not carry a name or a password"));
+        assert!(is_named && !message.contains("s3cret"), "{message}");
     }
 }

@@ -101,7 +101,7 @@ impl CardRetry {
         if let Some(wake) = self.wake {
             wake.send();
         }
-        tracing::info!(agent = %self.agent.id, "it is known by now, and takes work");
+        tracing::info!(agent = %self.agent.id, "its card was read; it accepts work");
     }
 }
 

@@ -75,7 +75,7 @@ impl UnconfirmedPeers {
             }
             let departed: Vec<_> = self.since.extract_if(.., |_, since| *since <= first).collect();
             for (agent, _) in departed {
-                tracing::info!(%agent, "gone: the registry has not named it again");
+                tracing::info!(%agent, "marked as departed: the registry has not confirmed it");
                 peers.mark_departed(&agent);
             }
         }

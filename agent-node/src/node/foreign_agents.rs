@@ -149,7 +149,7 @@ impl ForeignAgents {
             let written =
                 super::data_dir::create(dir).and_then(|()| Ok(std::fs::write(file, found.raw.to_string())?));
             if let Err(error) = written {
-                tracing::warn!(agent = %agent.id, %error, "its card is not kept");
+                tracing::warn!(agent = %agent.id, %error, "its card could not be cached");
             }
         }
         Ok((validated, found.freshness))
@@ -171,7 +171,7 @@ impl ForeignAgents {
         let cached = self.cache_file(agent).and_then(|file| std::fs::read(file).ok());
         let cached = cached.and_then(|text| usable(&serde_json::from_slice(&text).ok()?, &self.outside).ok());
         if cached.is_some() {
-            tracing::warn!(agent = %agent.id, why, "the card that is kept is used");
+            tracing::warn!(agent = %agent.id, why, "the cached card is used");
         }
         cached.map(|validated| (validated, Freshness::default())).ok_or(CardFetchError::Unavailable(why))
     }

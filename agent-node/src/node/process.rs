@@ -88,8 +88,8 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
         print_line(
             Level::WARN,
             &format!(
-                "mesh: it is killed {given} s after it is told to end (MESH_STOP_GRACE), which is no time for MESH_GRACE and \
-                 goodbyes: {needed} s are"
+                "mesh: MESH_STOP_GRACE kills the process {given} s after a stop signal, but MESH_GRACE and the shutdown take up to \
+                 {needed} s"
             ),
         );
     }

@@ -51,10 +51,10 @@ impl RegistrationTask {
             match tokio::time::timeout(Duration::from_secs(2), deregistered).await {
                 Ok(Ok(())) => {}
                 Ok(Err(problem)) => {
-                    tracing::warn!(agent = %id, %problem, "left without a goodbye")
+                    tracing::warn!(agent = %id, %problem, "could not deregister")
                 }
                 Err(_) => {
-                    tracing::warn!(agent = %id, "left without a goodbye: the registry did not answer")
+                    tracing::warn!(agent = %id, "could not deregister: the registry did not answer")
                 }
             }
         }

@@ -35,7 +35,7 @@ pub(super) fn claim(config: &mut ProcessConfig) -> anyhow::Result<ReplicaLock> {
         let id = AgentId::parse(&name).map_err(|error| config_error(error.to_string()))?;
         let dir = config.data.join(&name);
         if let Some(lock) = try_lock(&dir)? {
-            tracing::info!(agent = %id, dir = %dir.display(), "a replica has its place");
+            tracing::info!(agent = %id, dir = %dir.display(), "a replica has locked its directory");
             agent.id = id;
             config.data = dir;
             return Ok(lock);

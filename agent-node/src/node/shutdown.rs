@@ -31,10 +31,14 @@ impl RunningNode {
         let is_done = until(grace, async || self.statuses.iter().all(|status| status.running() == 0)).await;
         if !is_done {
             let running: u32 = self.statuses.iter().map(|status| status.running()).sum();
-            tracing::warn!(running, ?grace, "the grace is over: what others can do is handed back");
+            tracing::warn!(
+                running,
+                ?grace,
+                "the grace period has ended; work that others can do is handed back"
+            );
             for actor in &self.actors {
                 if actor.send(HandBack).await.is_err() {
-                    tracing::debug!("an agent is gone already; its store knows what is open");
+                    tracing::debug!("an agent has stopped already; its open work is in the store");
                 }
             }
         }
@@ -57,7 +61,7 @@ impl RunningNode {
         });
         let (is_sent, are_notified) = join(is_sent, are_notified).await;
         if !is_sent || !are_notified {
-            tracing::warn!("not everything could be sent; what is left goes at the next start");
+            tracing::warn!("not everything could be sent; the rest is sent at the next start");
         }
         join_all(self.registrations.into_iter().map(super::registration::RegistrationTask::deregister)).await;
         let grpc_server = async {
