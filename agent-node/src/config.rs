@@ -1,7 +1,7 @@
 //! The YAML configuration of a node (DESIGN §12): agents, one per document or as a team, and the mesh's settings.
 //!
-//! `yaml` parses YAML with line numbers, `variables` substitutes `${VAR:-default}`, `unknown_keys` finds unknown keys, `file`
-//! has the types of the YAML, `type_names` rewords type errors, `loader` validates and converts.
+//! `yaml` parses YAML with line numbers, `variables` substitutes `${VAR:-default}`, `unknown_keys` finds unknown keys,
+//! `file` has the types of the YAML, `type_names` rewords type errors, `loader` validates and converts.
 
 mod a2a;
 mod fault;

@@ -1,7 +1,7 @@
 //! One node: agents as actors behind HTTP, their outbox and brains, and the `mesh` command.
 //!
 //! Invariants: a step is one commit, and nothing is performed, answered or shown before it is durable; a restart performs
-//! open effects again under the same keys; each owner writes only to its own part of the store. Only [`node`] wires parts.
+//! open effects again under the same keys; each owner writes only to its part of the store. Only [`node`] wires parts.
 //!
 //! Modules in the order in which a request passes them:
 

@@ -1,4 +1,4 @@
-//! The registry's routes. They need the `Principal` and the buffered body from the edge, and `web::Data<SupervisedRegistry>`.
+//! The registry's routes. They need the edge's `Principal` and buffered body, and `web::Data<SupervisedRegistry>`.
 
 mod catalog;
 mod stream;

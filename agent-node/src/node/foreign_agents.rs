@@ -61,8 +61,8 @@ pub(super) struct ForeignAgentSpec {
 }
 
 impl ForeignAgents {
-    /// Sets up the agent of `config`. The file's values take precedence over the card's. Fails if the card is unusable; an
-    /// unavailable card is no failure.
+    /// Sets up the agent of `config`. The file's values take precedence over the card's. Fails if the card is unusable,
+    /// but not if it is unavailable.
     pub(super) async fn set_up(
         &self,
         agent: &AgentDefinition,
