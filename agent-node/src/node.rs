@@ -25,10 +25,10 @@ use crate::{
     brain::{PeerSkill, coordinator::Coordinator},
     clock::Clock,
     http::{
-        a2a::{self, face::Face, listed::Listed},
-        edge::{Auth, Callers, Edge, Front},
-        leaving::Leaving,
-        node_state::{HostedAgent, Looked, Node},
+        a2a::{self, facade::AgentFacade, task_index::TaskIndex},
+        drain::DrainSignal,
+        edge::{Auth, Callers, Edge, HttpServerConfig},
+        node_state::{HostedAgent, LocalServices, NodeState},
         routes,
         server::server,
     },
@@ -86,14 +86,14 @@ pub struct Running {
     pub grpc: Option<SocketAddr>,
     reach: Reach,
     handle: ServerHandle,
-    calls: Option<calls::Server>,
+    calls: Option<calls::GrpcServer>,
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
     presences: Vec<Presence>,
     statuses: Vec<Arc<AgentStatus>>,
     actors: Vec<Addr<AgentActor>>,
     pushers: Vec<Addr<Pusher>>,
     telemetry: Telemetry,
-    leaving: Leaving,
+    drain: DrainSignal,
 }
 
 struct ToBoard(Blackboard, Principal);
@@ -258,10 +258,12 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         let seal = Seal::of(&key);
         let pusher = Pusher::new(seat.id.clone(), store.clone(), outside.clone(), seal).start();
         let interface = grpc.as_ref().map(|(_, address)| calls::interface(&setup, *address, &seat.id));
-        let face = Latest::new(Face::new(&card.get(), seat.a2a.clone(), schemes, interface.clone(), &key));
+        let facade =
+            Latest::new(AgentFacade::new(&card.get(), seat.a2a.clone(), schemes, interface.clone(), &key));
         let outside = outside.clone();
-        let (id, listed) = (seat.id.clone(), Listed::default());
-        let one = HostedAgent { id, actor, store, wire, card, status, key, face, pusher, outside, listed };
+        let (id, task_index) = (seat.id.clone(), TaskIndex::default());
+        let one =
+            HostedAgent { id, actor, store, wire, card, status, key, facade, pusher, outside, task_index };
         if let Some(waits) = seat.waits.clone() {
             Late { local: one.clone(), me, schemes, interface, nudge }.wait(waits);
         }
@@ -291,21 +293,26 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     };
     let auth = Auth::new(Verifier::new(setup.secret.clone(), None), serves)
         .with_local_callers(setup.reach.callers())
-        .with_watchers(setup.reach.watchers())
+        .with_metrics_callers(setup.reach.watchers())
         .with_user_hosts(setup.reach.user_names(setup.listen))
         .with_callers(callers);
     let hosts = setup.reach.names(setup.listen);
-    let meters = Some(setup.telemetry.clone());
-    let front = Front { hosts, meters, shutdown: leave::ANSWERS, ..Front::new(setup.limits.clone(), auth) };
-    let (readers, leaving) = (front.readers.clone(), front.leaving.clone());
-    let edge = Edge::new(front);
+    let telemetry = Some(setup.telemetry.clone());
+    let server_config = HttpServerConfig {
+        hosts,
+        telemetry,
+        shutdown: leave::ANSWERS,
+        ..HttpServerConfig::new(setup.limits.clone(), auth)
+    };
+    let (streams, drain) = (server_config.streams.clone(), server_config.drain.clone());
+    let edge = Edge::new(server_config);
     if let Some((_, _, address)) = listeners.first() {
         setup.hooks.listen_at(setup.reach.endpoint(*address));
     }
-    let node = Node {
+    let node = NodeState {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
-        readers,
-        leaving: leaving.clone(),
+        streams,
+        drain: drain.clone(),
         services: services_known.clone(),
         was_ready: Default::default(),
         checks: checks::checks(&setup, &board_for, &registry_for, &registry_id),
@@ -315,7 +322,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         limits,
         clock,
         telemetry: setup.telemetry.clone(),
-        looked: Looked {
+        local_services: LocalServices {
             board: board_here.clone(),
             registry: registry_actor.clone().map(Registry::local),
             store: setup.gauge.clone(),
@@ -327,7 +334,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let (grpc, calls) = match (grpc, setup.seats.first()) {
         (Some((listener, address)), Some(first)) => {
             let calls =
-                calls::Server::start(listener, data.clone().into_inner(), edge.clone(), first.id.clone());
+                calls::GrpcServer::start(listener, data.clone().into_inner(), edge.clone(), first.id.clone());
             (Some(address), Some(calls.context("gRPC can't start")?))
         }
         (_, _) => (None, None),
@@ -371,7 +378,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         actors,
         pushers,
         telemetry,
-        leaving,
+        drain,
     })
 }
 

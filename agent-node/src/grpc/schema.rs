@@ -1,6 +1,6 @@
-//! A2A's protobuf messages as the ProtoJSON they stand for: every binding reads, checks and refuses the same JSON.
+//! Converts A2A's protobuf messages to and from ProtoJSON, so that every binding reads, checks and refuses the same JSON.
 //!
-//! `proto/a2a.bin` describes the messages. It is made from `proto/a2a.proto`, that of specification v1.0.1, by
+//! `proto/a2a.bin` describes the messages. It is generated from `proto/a2a.proto` of specification v1.0.1 by
 //! `protoc -I agent-node/proto --include_imports --descriptor_set_out=agent-node/proto/a2a.bin a2a.proto`.
 
 use super::status::status;
@@ -125,26 +125,26 @@ impl Decoder for JsonDecoder {
         self.bytes += bytes::Buf::remaining(buffer);
         if self.bytes > self.max_bytes {
             let error = A2aError::new(Kind::Internal, format!("more than {} bytes", self.max_bytes));
-            return Err(caused(&error, ReadError::TooLarge(self.max_bytes)));
+            return Err(status_with_source(&error, ReadError::TooLarge(self.max_bytes)));
         }
         let message = DynamicMessage::decode(self.message.clone(), buffer).map_err(|error| {
             let text = format!("the message can't be read: {error}");
-            caused(&A2aError::new(Kind::Parse, text.clone()), ReadError::Malformed(text))
+            status_with_source(&A2aError::new(Kind::Parse, text.clone()), ReadError::Malformed(text))
         })?;
         json(&message).map(Some).map_err(|invalid| {
             let text = invalid.to_string();
-            caused(&invalid.into(), ReadError::Malformed(text))
+            status_with_source(&invalid.into(), ReadError::Malformed(text))
         })
     }
 }
 
-fn caused(error: &A2aError, source: ReadError) -> Status {
+fn status_with_source(error: &A2aError, source: ReadError) -> Status {
     let mut status = status(error);
     status.set_source(Arc::new(source));
     status
 }
 
-/// `message` as ProtoJSON, with whole numbers as integers. Fails where JSON has no such value (NaN, the year 10,000).
+/// `message` as ProtoJSON, with whole numbers as integers. Fails for a value that JSON can't express (NaN, the year 10,000).
 fn json(message: &DynamicMessage) -> Result<Value, Invalid> {
     let mut path = serde_path_to_error::Track::new();
     let serializer = serde_path_to_error::Serializer::new(Serializer, &mut path);

@@ -1,4 +1,4 @@
-//! Errors of A2A as statuses of gRPC (A2A §10.6), with `google.rpc` details, and back.
+//! Converts A2A errors to gRPC statuses with `google.rpc` details (A2A §10.6), and back.
 
 use protocol::a2a::error::{A2aError, DOMAIN, Kind};
 use tonic::{Code, Status};
@@ -24,7 +24,7 @@ pub(crate) fn status(error: &A2aError) -> Status {
     Status::with_error_details_vec(code(error.kind.grpc_status()), &error.message, details)
 }
 
-/// The error that a foreign agent's status stands for: by its details if there are some, else by the code alone.
+/// The A2A error in a foreign agent's status: by its details if it has them, else by its code.
 pub(crate) fn error_of(status: &Status) -> A2aError {
     let by_code = match status.code() {
         Code::NotFound => Kind::TaskNotFound,
@@ -66,7 +66,7 @@ mod tests {
     use protocol::a2a::json::Invalid;
 
     #[test]
-    fn every_error_has_its_code_and_comes_back() {
+    fn every_error_survives_a_round_trip() {
         for kind in Kind::ALL {
             let status = status(&A2aError::new(*kind, "why").with("k", "v"));
             let name = format!("{:?}", status.code()).to_uppercase();

@@ -10,7 +10,7 @@ use protocol::{
 };
 use std::net::{SocketAddr, TcpListener};
 
-pub(super) use crate::grpc::Server;
+pub(super) use crate::grpc::GrpcServer;
 
 /// The port that `setup` asks for.
 pub(super) fn listen(setup: &Setup) -> anyhow::Result<Option<(TcpListener, SocketAddr)>> {

@@ -1,7 +1,7 @@
 //! What a process needs to do its work, each with a look at it.
 
 use super::Setup;
-use crate::http::{node_state::Checks, routes::health::OWN_CHECK};
+use crate::http::{node_state::ReadinessChecks, routes::health::OWN_CHECK};
 use blackboard::{client::Blackboard, store::probe::Probe};
 use protocol::{ids::AgentId, principal::Principal};
 use registry::client::Registry;
@@ -12,9 +12,9 @@ pub(super) fn checks(
     board_for: &impl Fn(&AgentId) -> Blackboard,
     registry_for: &impl Fn(&AgentId) -> Option<Registry>,
     services: &AgentId,
-) -> Checks {
+) -> ReadinessChecks {
     let who = setup.seats.first().map_or(services, |seat| &seat.id);
-    let mut checks: Checks = Vec::new();
+    let mut checks: ReadinessChecks = Vec::new();
     let (store, probe) = (setup.store.clone(), Probe::new(setup.store.clone()));
     checks.push((
         OWN_CHECK,

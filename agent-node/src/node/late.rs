@@ -5,7 +5,7 @@ use super::presence::Nudge;
 use crate::{
     agent::UpdateCard,
     brain::PeerSkill,
-    http::{a2a::face::Face, node_state::HostedAgent},
+    http::{a2a::facade::AgentFacade, node_state::HostedAgent},
     latest::Latest,
     outbox::chance,
 };
@@ -91,7 +91,7 @@ impl Late {
         self.me.put(PeerSkill { agent_id: id, description: description.clone(), skills: skills.clone() });
         let known = Card { description, skills, waits_for: None, ..self.local.card.get().as_ref().clone() };
         let known = Arc::new(known);
-        self.local.face.put(Face::new(&known, a2a, self.schemes, self.interface, &self.local.key));
+        self.local.facade.put(AgentFacade::new(&known, a2a, self.schemes, self.interface, &self.local.key));
         if let Err(error) = self.local.actor.send(UpdateCard(known.clone())).await {
             tracing::warn!(agent = %self.local.id, %error, "it can't be told what it can do");
             return;

@@ -66,7 +66,7 @@ impl Running {
             }
         };
         let stopped = self.handle.stop(true);
-        self.leaving.begin();
+        self.drain.start();
         join(stopped, calls).await;
         drop(self.ended.await);
         self.telemetry.flush(TRACES).await;

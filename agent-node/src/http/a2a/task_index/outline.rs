@@ -1,6 +1,6 @@
-//! What the order, and who may see it, need of a task, and what a list asks of it.
+//! The fields of a task that order and visibility need, and the filter of a list.
 
-use super::Cursor;
+use super::TaskCursor;
 use protocol::{
     ids::{ConversationId, TaskId},
     principal::Principal,
@@ -9,16 +9,16 @@ use protocol::{
 };
 use serde::Deserialize;
 
-/// What the order, and who may see it, need of a row.
+/// The fields of a task's row that order and visibility need.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Outline {
-    pub(super) spec: Spec,
+pub(super) struct TaskOutline {
+    pub(super) spec: SpecOutline,
     conversation: ConversationId,
     pub(super) owner: Principal,
     #[serde(default)]
     pub(super) participants: Vec<Principal>,
-    pub(super) status: Standing,
+    pub(super) status: StatusOutline,
     pub(super) changed_at: WallTime,
     #[serde(default)]
     pub(super) is_message: bool,
@@ -26,16 +26,16 @@ pub(super) struct Outline {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Spec {
+pub(super) struct SpecOutline {
     pub(super) task_id: TaskId,
     pub(super) root: Principal,
     #[serde(default)]
-    pub(super) contact: Option<Contact>,
+    pub(super) contact: Option<ContactOutline>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Contact {
+pub(super) struct ContactOutline {
     #[serde(default)]
     context_id: Option<String>,
     #[serde(default)]
@@ -43,34 +43,34 @@ pub(super) struct Contact {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Standing {
+pub(super) struct StatusOutline {
     pub(super) state: TaskState,
 }
 
-impl Outline {
-    pub(super) fn cursor(&self) -> Cursor {
-        Cursor { at: self.changed_at, task: self.spec.task_id.clone(), owner: self.owner.clone() }
+impl TaskOutline {
+    pub(super) fn cursor(&self) -> TaskCursor {
+        TaskCursor { at: self.changed_at, task: self.spec.task_id.clone(), owner: self.owner.clone() }
     }
 
-    /// The context it belongs to.
+    /// The task's context; its conversation's id if the client named none.
     pub(super) fn context_id(&self) -> &str {
         let named = self.spec.contact.as_ref().and_then(|contact| contact.context_id.as_deref());
         named.unwrap_or(self.conversation.as_str())
     }
 }
 
-/// Whose tasks a list shows.
+/// The principals that may see a task, and its tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Audience {
     pub(super) owner: Principal,
     pub(super) root: Principal,
     pub(super) participants: Vec<Principal>,
-    /// The tenant it is kept for.
+    /// The tenant that the client named.
     pub(super) tenant: Option<String>,
 }
 
 impl Audience {
-    pub(super) fn of(outline: &Outline) -> Self {
+    pub(super) fn of(outline: &TaskOutline) -> Self {
         Self {
             owner: outline.owner.clone(),
             root: outline.spec.root.clone(),
@@ -79,7 +79,7 @@ impl Audience {
         }
     }
 
-    /// About how many bytes it takes.
+    /// Its size in memory, approximately, bytes.
     pub(super) fn bytes(&self) -> usize {
         let of = |principal: &Principal| size_of::<Principal>() + principal.to_string().len() + 16;
         let participants: usize = self.participants.iter().map(of).sum();
@@ -91,38 +91,38 @@ impl Audience {
     }
 }
 
-/// What a list asks for.
+/// The filter of a list.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Wanted {
-    /// Who asks.
+pub(in super::super) struct TaskFilter {
+    /// The caller.
     pub(in super::super) by: Principal,
-    /// The tenant that is asked for.
+    /// Only tasks of this tenant.
     pub(in super::super) tenant: Option<String>,
     /// Only tasks of this context.
     pub(in super::super) context_id: Option<String>,
-    /// Only tasks that stand here.
+    /// Only tasks in this state.
     pub(in super::super) state: Option<TaskState>,
-    /// Only tasks that have stood there since then or later.
+    /// Only tasks whose status changed then or later.
     pub(in super::super) changed_since: Option<WallTime>,
 }
 
-impl Wanted {
-    /// Whether who asks may see tasks of `audience`, and asked for its tenant.
+impl TaskFilter {
+    /// Whether the caller may see tasks of `audience`, and its tenant matches.
     pub(super) fn sees(&self, audience: &Audience) -> bool {
         may_see(&self.by, &audience.owner, &audience.root, &audience.participants)
             && self.tenant == audience.tenant
     }
 
-    /// Whether a task that stands in `state` since `changed_at` is asked for.
-    pub(super) fn stands(&self, state: TaskState, changed_at: WallTime) -> bool {
+    /// Whether a task in `state` since `changed_at` matches.
+    pub(super) fn matches_status(&self, state: TaskState, changed_at: WallTime) -> bool {
         self.state.is_none_or(|wanted| wanted == state)
             && self.changed_since.is_none_or(|since| changed_at >= since)
     }
 
-    /// Whether it is asked for.
-    pub(super) fn admits(&self, outline: &Outline) -> bool {
+    /// Whether a task matches.
+    pub(super) fn admits(&self, outline: &TaskOutline) -> bool {
         self.sees(&Audience::of(outline))
-            && self.stands(outline.status.state, outline.changed_at)
+            && self.matches_status(outline.status.state, outline.changed_at)
             && self.context_id.as_deref().is_none_or(|id| id == outline.context_id())
     }
 }

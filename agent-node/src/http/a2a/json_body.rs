@@ -1,4 +1,4 @@
-//! A body as JSON, for both bindings.
+//! Parses a body as JSON, for both HTTP bindings.
 
 use protocol::{
     a2a::{error::A2aError, json::Invalid},
@@ -8,58 +8,59 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::fmt;
 
-/// What a JSON-RPC request is called, as JSON: a number with the digits that it was sent with.
+/// The id of a JSON-RPC request, as JSON text: a number keeps the digits of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Id(String);
+pub(super) struct JsonRpcId(String);
 
-impl Default for Id {
+impl Default for JsonRpcId {
     fn default() -> Self {
         Self("null".to_owned())
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for JsonRpcId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// A body that is refused, and the id it has as a JSON-RPC request, if that can be told.
-pub(super) struct Refused {
+/// Why a body is refused, and its JSON-RPC id if it can be read.
+pub(super) struct InvalidBody {
     pub(super) error: A2aError,
-    pub(super) id: Id,
+    pub(super) id: JsonRpcId,
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct JsonRpcHead {
     #[serde(default)]
     id: Value,
 }
 
-/// The value in `body`. What is no JSON is a parse error; what is JSON and may not be (nested too deep, a member twice, a
-/// NUL in a text) is refused as parameters are, by its id.
-pub(super) fn parse(body: &[u8], depth: usize) -> Result<Value, Box<Refused>> {
+/// Parses `body`. Text that is not JSON fails with a parse error. JSON that is not accepted (nested too deep, a duplicate
+/// member, a NUL in a text) fails with invalid params and the request's id.
+pub(super) fn parse(body: &[u8], depth: usize) -> Result<Value, Box<InvalidBody>> {
     protocol::json::parse(body, depth).map_err(|problem| {
-        let head = std::str::from_utf8(body).ok().and_then(|text| serde_json::from_str::<Head>(text).ok());
+        let head =
+            std::str::from_utf8(body).ok().and_then(|text| serde_json::from_str::<JsonRpcHead>(text).ok());
         Box::new(match head {
-            Some(Head { id }) => {
+            Some(JsonRpcHead { id }) => {
                 let what = problem.message.trim_start_matches("malformed JSON: ").to_owned();
-                let id = called(body, id).unwrap_or_default();
-                Refused { error: Invalid::new("", what).into(), id }
+                let id = request_id(body, id).unwrap_or_default();
+                InvalidBody { error: Invalid::new("", what).into(), id }
             }
-            None => Refused { error: problem.into(), id: Id::default() },
+            None => InvalidBody { error: problem.into(), id: JsonRpcId::default() },
         })
     })
 }
 
-/// `id`, which is the one in `body`, if a request may be called so.
-pub(super) fn called(body: &[u8], id: Value) -> Option<Id> {
+/// `id`, the one in `body`, as a request id; `None` if it is not a string, a number or null.
+pub(super) fn request_id(body: &[u8], id: Value) -> Option<JsonRpcId> {
     match &id {
         Value::Number(number) if number.is_f64() => {
             let sent = std::str::from_utf8(body).ok().and_then(|body| written(body, "id"));
-            Some(Id(sent.map_or_else(|| id.to_string(), str::to_owned)))
+            Some(JsonRpcId(sent.map_or_else(|| id.to_string(), str::to_owned)))
         }
-        Value::String(_) | Value::Number(_) | Value::Null => Some(Id(id.to_string())),
+        Value::String(_) | Value::Number(_) | Value::Null => Some(JsonRpcId(id.to_string())),
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
@@ -71,7 +72,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_json_and_may_not_be_is_told_from_what_is_none() {
+    fn refused_json_is_distinguished_from_invalid_json() {
         let deep = format!(r#"{{"id":7,"params":{}{}}}"#, "[".repeat(40), "]".repeat(40));
         for (body, kind, id) in [
             (r#"{"id":"a","x":"\u0000"}"#, Kind::InvalidParams, json!("a")),
@@ -83,7 +84,7 @@ mod tests {
             ("", Kind::Parse, json!(null)),
         ] {
             let refused = parse(body.as_bytes(), 32).unwrap_err();
-            assert_eq!((refused.error.kind, refused.id), (kind, Id(id.to_string())), "{body}");
+            assert_eq!((refused.error.kind, refused.id), (kind, JsonRpcId(id.to_string())), "{body}");
         }
         assert_eq!(parse(b"\xff", 32).map_err(|refused| refused.error.kind), Err(Kind::Parse));
         assert_eq!(parse(b"{\"id\":1}", 32).ok(), Some(json!({ "id": 1 })));
@@ -104,8 +105,8 @@ mod tests {
         ] {
             let body = format!(r#"{{"jsonrpc":"2.0", "id" : {id} ,"method":"x"}}"#);
             let read = parse(body.as_bytes(), 32).ok().unwrap();
-            assert_eq!(called(body.as_bytes(), read["id"].clone()), Some(Id(id.to_owned())));
+            assert_eq!(request_id(body.as_bytes(), read["id"].clone()), Some(JsonRpcId(id.to_owned())));
         }
-        assert_eq!(called(b"{}", json!([1])), None);
+        assert_eq!(request_id(b"{}", json!([1])), None);
     }
 }

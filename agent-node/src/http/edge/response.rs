@@ -1,7 +1,7 @@
-//! Every error answer has our shape, also those that actix makes.
+//! Responses on their way out: errors of actix in the mesh's format, and what a body holds until it is sent.
 
-use super::readers::Seat;
-use crate::http::server::line::Serving;
+use super::stream_limit::StreamPermit;
+use crate::http::server::connection::RequestGuard;
 use actix_web::{
     Error, HttpResponse, ResponseError,
     body::{BodySize, BoxBody, MessageBody},
@@ -19,8 +19,8 @@ use std::{
     task::{Context, Poll},
 };
 
-/// `answer` as it is if it is no error or has our shape, else the refusal it stands for.
-pub(super) fn ours<B>(answer: ServiceResponse<B>) -> Result<ServiceResponse<B>, Error> {
+/// Returns `answer` unless it is an error that is neither a [`Refusal`] nor JSON. Such an error becomes a [`Refusal`].
+pub(super) fn normalize_error<B>(answer: ServiceResponse<B>) -> Result<ServiceResponse<B>, Error> {
     let status = answer.status();
     if !status.is_client_error() && !status.is_server_error() {
         return Ok(answer);
@@ -28,51 +28,51 @@ pub(super) fn ours<B>(answer: ServiceResponse<B>) -> Result<ServiceResponse<B>, 
     let Some(error) = answer.response().error() else {
         let is_json =
             answer.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().ends_with(b"json"));
-        return if is_json { Ok(answer) } else { Err(Refusal(by_status(status, "")).into()) };
+        return if is_json { Ok(answer) } else { Err(Refusal(problem_for_status(status, "")).into()) };
     };
     if error.as_error::<Refusal>().is_some() {
         return Ok(answer);
     }
-    let said = error.to_string();
-    Err(Refusal(by_status(status, &said)).into())
+    let message = error.to_string();
+    Err(Refusal(problem_for_status(status, &message)).into())
 }
 
-/// The answer to HEAD: the size stays, what has it goes, and a stream that would never end ends at once.
+/// The body of an answer to HEAD: actix sends the size of a sized body only; a stream is replaced by an empty one.
 pub(super) fn without_body(_: &mut ResponseHead, body: BoxBody) -> BoxBody {
     match body.size() {
         BodySize::None | BodySize::Sized(_) => body,
-        BodySize::Stream => BoxBody::new(EndedStream),
+        BodySize::Stream => BoxBody::new(EmptyStream),
     }
 }
 
-/// What ends a stream of events, which has no end of its own.
-pub(super) type Leaves = Pin<Box<dyn Future<Output = ()>>>;
+/// Ends an event stream when it is ready.
+pub(super) type DrainFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// `body`, which takes `serving` and its reader's `seat` along for as long as it has something to send.
-pub(super) fn while_sent(
+/// `body`, which holds the request's guard and its reader's permit until it is sent, and ends when `drain` is ready.
+pub(super) fn guard_body(
     body: BoxBody,
-    serving: Option<Serving>,
-    seat: Option<Seat>,
-    leaves: Option<Leaves>,
+    guard: Option<RequestGuard>,
+    permit: Option<StreamPermit>,
+    drain: Option<DrainFuture>,
 ) -> BoxBody {
-    BoxBody::new(Sent { body, _serving: serving, _seat: seat, leaves, has_left: false })
+    BoxBody::new(GuardedBody { body, _guard: guard, _permit: permit, drain, is_draining: false })
 }
 
-/// Whether this answer is a stream of events.
-pub(super) fn is_events<B>(answer: &ServiceResponse<B>) -> bool {
+/// Whether this answer is a stream of server-sent events.
+pub(super) fn is_event_stream<B>(answer: &ServiceResponse<B>) -> bool {
     let kind = answer.headers().get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-struct Sent {
+struct GuardedBody {
     body: BoxBody,
-    _serving: Option<Serving>,
-    _seat: Option<Seat>,
-    leaves: Option<Leaves>,
-    has_left: bool,
+    _guard: Option<RequestGuard>,
+    _permit: Option<StreamPermit>,
+    drain: Option<DrainFuture>,
+    is_draining: bool,
 }
 
-impl MessageBody for Sent {
+impl MessageBody for GuardedBody {
     type Error = <BoxBody as MessageBody>::Error;
 
     fn size(&self) -> BodySize {
@@ -80,22 +80,22 @@ impl MessageBody for Sent {
     }
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        // Looked at before the body, which may end by the same word: what it still says then is not cut.
-        if !self.has_left {
-            self.has_left = self.leaves.as_mut().is_some_and(|leaves| leaves.as_mut().poll(cx).is_ready());
+        // Polled before the body, so that a last event that the body sends on the same signal is not lost.
+        if !self.is_draining {
+            self.is_draining = self.drain.as_mut().is_some_and(|drain| drain.as_mut().poll(cx).is_ready());
         }
         match Pin::new(&mut self.body).poll_next(cx) {
             Poll::Ready(bytes) => Poll::Ready(bytes),
-            // All that there is has been sent: what is cut is nothing but the wait, and the reader sees a whole answer.
-            Poll::Pending if self.has_left => Poll::Ready(None),
+            // Everything available is sent; the response ends cleanly.
+            Poll::Pending if self.is_draining => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
     }
 }
 
-struct EndedStream;
+struct EmptyStream;
 
-impl MessageBody for EndedStream {
+impl MessageBody for EmptyStream {
     type Error = std::convert::Infallible;
 
     fn size(&self) -> BodySize {
@@ -107,7 +107,7 @@ impl MessageBody for EndedStream {
     }
 }
 
-fn by_status(status: StatusCode, said: &str) -> Problem {
+fn problem_for_status(status: StatusCode, message: &str) -> Problem {
     let reason = match status.as_u16() {
         401 => Reason::Unauthenticated,
         403 => Reason::Forbidden,
@@ -121,43 +121,43 @@ fn by_status(status: StatusCode, said: &str) -> Problem {
         504 => Reason::GatewayTimeout,
         400..500 => Reason::BadRequest,
         _ => {
-            tracing::error!(%status, said, "an error that nobody put into words");
+            tracing::error!(%status, message, "an error without a Problem");
             return Problem::new(Reason::Internal, "a fault of ours; nothing more is known");
         }
     };
-    let said = if said.is_empty() { status.canonical_reason().unwrap_or("refused") } else { said };
-    Problem::new(reason, said.chars().take(300).collect::<String>())
+    let message = if message.is_empty() { status.canonical_reason().unwrap_or("refused") } else { message };
+    Problem::new(reason, message.chars().take(300).collect::<String>())
 }
 
-/// `problem`, answered while some of the body may still be on its way: the connection is closed behind it.
-pub(super) fn unread(problem: Problem, payload: Payload) -> Error {
-    Unread { refusal: Refusal(problem), payload: Cell::new(Some(payload)) }.into()
+/// Answers `problem` before the whole body is read, then closes the connection.
+pub(super) fn refuse_unread(problem: Problem, payload: Payload) -> Error {
+    UnreadBodyRefusal { refusal: Refusal(problem), payload: Cell::new(Some(payload)) }.into()
 }
 
-/// The problem that `error` is about, if it is a refusal of ours.
+/// The problem in `error`, if it is a refusal.
 pub(super) fn problem_of(error: &Error) -> Option<&Problem> {
-    let unread = || error.as_error::<Unread>().map(|unread| &unread.refusal);
+    let unread = || error.as_error::<UnreadBodyRefusal>().map(|unread| &unread.refusal);
     error.as_error::<Refusal>().or_else(unread).map(|refusal| &refusal.0)
 }
 
-struct Unread {
+struct UnreadBodyRefusal {
     refusal: Refusal,
     payload: Cell<Option<Payload>>,
 }
 
-impl fmt::Debug for Unread {
+impl fmt::Debug for UnreadBodyRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.refusal.fmt(f)
     }
 }
 
-impl fmt::Display for Unread {
+impl fmt::Display for UnreadBodyRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.refusal.fmt(f)
     }
 }
 
-impl ResponseError for Unread {
+impl ResponseError for UnreadBodyRefusal {
     fn status_code(&self) -> StatusCode {
         self.refusal.status_code()
     }
@@ -165,20 +165,20 @@ impl ResponseError for Unread {
     fn error_response(&self) -> HttpResponse {
         let payload = self.payload.take();
         self.refusal.error_response().map_body(|_, body| match (body.try_into_bytes(), payload) {
-            (Ok(bytes), payload) => BoxBody::new(LastWords { bytes, _payload: payload }),
+            (Ok(bytes), payload) => BoxBody::new(ErrorResponseBody { bytes, _payload: payload }),
             (Err(body), _) => body,
         })
     }
 }
 
-/// An answer that keeps the request's payload: while it lives, actix neither drains an endless body for the next
-/// request nor resets the connection under the client's feet, but lingers for a bounded time and closes.
-struct LastWords {
+/// A body that holds the request's payload until it is sent. Meanwhile actix neither drains an endless request body nor
+/// resets the connection, but lingers for a bounded time and closes.
+struct ErrorResponseBody {
     bytes: Bytes,
     _payload: Option<Payload>,
 }
 
-impl MessageBody for LastWords {
+impl MessageBody for ErrorResponseBody {
     type Error = std::convert::Infallible;
 
     fn size(&self) -> BodySize {
@@ -197,18 +197,18 @@ impl MessageBody for LastWords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::leaving::Leaving;
+    use crate::http::drain::DrainSignal;
     use actix_web::body::to_bytes;
 
-    /// Ends by the word that the edge ends it by, and has one more thing to say then. The word comes just after it has
-    /// looked, as it may from another thread.
-    struct Last {
-        leaving: Leaving,
-        told: Leaves,
-        said: bool,
+    /// Sends one more event when the drain starts. The drain starts right after this body polls the signal, as it may from
+    /// another thread.
+    struct FinalEventBody {
+        signal: DrainSignal,
+        started: DrainFuture,
+        is_sent: bool,
     }
 
-    impl MessageBody for Last {
+    impl MessageBody for FinalEventBody {
         type Error = std::convert::Infallible;
 
         fn size(&self) -> BodySize {
@@ -219,16 +219,16 @@ mod tests {
             mut self: Pin<&mut Self>,
             cx: &mut Context<'_>,
         ) -> Poll<Option<Result<Bytes, Self::Error>>> {
-            if self.said {
+            if self.is_sent {
                 return Poll::Ready(None);
             }
-            match self.told.as_mut().poll(cx) {
+            match self.started.as_mut().poll(cx) {
                 Poll::Ready(()) => {
-                    self.said = true;
+                    self.is_sent = true;
                     Poll::Ready(Some(Ok(Bytes::from_static(b"last"))))
                 }
                 Poll::Pending => {
-                    self.leaving.begin();
+                    self.signal.start();
                     Poll::Pending
                 }
             }
@@ -236,11 +236,11 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn a_stream_that_ends_itself_when_the_node_leaves_says_its_last_word() {
-        let leaving = Leaving::default();
-        let told = Box::pin(leaving.begun());
-        let body = BoxBody::new(Last { leaving: leaving.clone(), told, said: false });
-        let body = while_sent(body, None, None, Some(Box::pin(leaving.begun())));
+    async fn a_stream_that_ends_on_the_drain_sends_its_last_event() {
+        let signal = DrainSignal::default();
+        let started = Box::pin(signal.started());
+        let body = BoxBody::new(FinalEventBody { signal: signal.clone(), started, is_sent: false });
+        let body = guard_body(body, None, None, Some(Box::pin(signal.started())));
         assert_eq!(to_bytes(body).await.unwrap(), "last");
     }
 }

@@ -1,9 +1,9 @@
-//! `GET /a2a/messages/{id}`: what became of a message, for whoever sent it.
+//! `GET /a2a/messages/{id}`: the status of a message, for its sender.
 
 use super::super::id;
 use crate::{
     agent::IsPending,
-    http::node_state::{HostedAgent, Node},
+    http::node_state::{HostedAgent, NodeState},
     tasks,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -21,44 +21,43 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 
-/// As many messages of one id as an answer tells of, besides the one it is about.
-const MOST_OTHERS: usize = 100;
+/// Limit of further messages of the same id in an answer.
+const MAX_OTHERS: usize = 100;
 
-/// As many receipts as are read at once.
+/// Number of receipts per read.
 const PAGE: usize = 64;
 
-/// Which of several messages of one id.
+/// Selects one of several messages with the same id.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Which {
-    /// The name it was sent under.
+pub struct MessageStatusQuery {
+    /// The `fromAgentId` of the message.
     from_agent_id: Option<String>,
 }
 
-/// What became of a message. `accepted` is false while it is not recorded yet. Where its sender used the id several times,
-/// under several names or for several agents, the answer is about the newest, those for the port's agent first, and has the
-/// `others`.
+/// Returns the status of a message. `accepted` is false until it is recorded. If its sender used the id several times, under
+/// several names or for several agents, the answer describes the newest one, the port's agent's first, and lists `others`.
 pub async fn get(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
-    which: web::Query<Which>,
+    query: web::Query<MessageStatusQuery>,
 ) -> Result<HttpResponse, Refusal> {
     let message: MessageId = id(&path)?;
-    let name: Option<AgentId> = which.from_agent_id.as_deref().map(id).transpose()?;
+    let name: Option<AgentId> = query.from_agent_id.as_deref().map(id).transpose()?;
     if let Some(answer) = recorded(&node, &request, &by, &message, name.as_ref())? {
         return Ok(HttpResponse::Ok().json(answer));
     }
-    for local in node.in_turn(&request) {
+    for local in node.agents_in_lookup_order(&request) {
         let pending =
             IsPending { message: message.clone(), by: by.clone().into_inner(), sent_as: name.clone() };
         if let Ok(Ok(true)) = tokio::time::timeout(node.ack(), local.actor.send(pending)).await {
-            let seen = json!({ "messageId": message, "accepted": false, "recipient": local.id });
-            return Ok(HttpResponse::Ok().json(seen));
+            let status = json!({ "messageId": message, "accepted": false, "recipient": local.id });
+            return Ok(HttpResponse::Ok().json(status));
         }
     }
-    // What was not recorded at the first look may have been before the agent was asked.
+    // The message may have been recorded between the first read and the question to the agent.
     if let Some(answer) = recorded(&node, &request, &by, &message, name.as_ref())? {
         return Ok(HttpResponse::Ok().json(answer));
     }
@@ -66,25 +65,25 @@ pub async fn get(
     Err(Problem::new(Reason::MessageNotFound, format!("no message {message}{under} of yours")).into())
 }
 
-/// What is recorded of it, if anything.
+/// The recorded status, if any.
 fn recorded(
-    node: &Node,
+    node: &NodeState,
     request: &HttpRequest,
     by: &Principal,
     message: &MessageId,
     name: Option<&AgentId>,
 ) -> Result<Option<Value>, Problem> {
     let mut found = Vec::new();
-    for local in node.in_turn(request) {
-        let those = match name {
+    for local in node.agents_in_lookup_order(request) {
+        let filter = match name {
             Some(name) => Filter::Exactly(keys::receipt(&local.id, message, by, name)),
             None => keys::receipts(&local.id, message, by),
         };
-        found.extend(newest(local, &those)?.into_iter().map(|record| (local, record)));
+        found.extend(newest(local, &filter)?.into_iter().map(|record| (local, record)));
     }
     let Some(((local, record), others)) = found.split_first() else { return Ok(None) };
-    let mut answer = told(local, record, message)?;
-    let others = others.iter().take(MOST_OTHERS).map(|(local, record)| named(local, record));
+    let mut answer = full_status(local, record, message)?;
+    let others = others.iter().take(MAX_OTHERS).map(|(local, record)| summary(local, record));
     let others: Vec<Value> = others.collect::<Result<_, _>>()?;
     if !others.is_empty() {
         answer["fromAgentId"] = json!(keys::sent_as(&record.key));
@@ -93,26 +92,26 @@ fn recorded(
     Ok(Some(answer))
 }
 
-/// The newest of the receipts that `those` admits, newest first: as many as are told of.
-fn newest(local: &HostedAgent, those: &Filter) -> Result<VecDeque<Record>, Problem> {
+/// The newest receipts that `filter` admits, newest first, up to the limit of an answer.
+fn newest(local: &HostedAgent, filter: &Filter) -> Result<VecDeque<Record>, Problem> {
     let (mut found, mut after) = (VecDeque::new(), 0);
     loop {
-        let page = local.store.read(those, after, PAGE).map_err(Problem::from)?;
+        let page = local.store.read(filter, after, PAGE).map_err(Problem::from)?;
         let is_last = page.len() < PAGE;
         for record in page {
             after = record.revision;
             found.push_front(record);
         }
-        found.truncate(MOST_OTHERS + 1);
+        found.truncate(MAX_OTHERS + 1);
         if is_last {
             return Ok(found);
         }
     }
 }
 
-/// All there is to tell of one.
-fn told(local: &HostedAgent, record: &Record, message: &MessageId) -> Result<Value, Problem> {
-    let receipt = parsed(record)?;
+/// The full status of one message.
+fn full_status(local: &HostedAgent, record: &Record, message: &MessageId) -> Result<Value, Problem> {
+    let receipt = parse_receipt(record)?;
     let outcome = tasks::reply(local.store.as_ref(), &local.id, &receipt).map_err(Problem::from)?;
     Ok(json!({
         "messageId": message,
@@ -127,9 +126,9 @@ fn told(local: &HostedAgent, record: &Record, message: &MessageId) -> Result<Val
     }))
 }
 
-/// What it takes to ask for another one.
-fn named(local: &HostedAgent, record: &Record) -> Result<Value, Problem> {
-    let receipt = parsed(record)?;
+/// The members that select another message of the same id.
+fn summary(local: &HostedAgent, record: &Record) -> Result<Value, Problem> {
+    let receipt = parse_receipt(record)?;
     Ok(json!({
         "recipient": local.id,
         "fromAgentId": keys::sent_as(&record.key),
@@ -140,7 +139,7 @@ fn named(local: &HostedAgent, record: &Record) -> Result<Value, Problem> {
     }))
 }
 
-fn parsed(record: &Record) -> Result<Receipt, Problem> {
+fn parse_receipt(record: &Record) -> Result<Receipt, Problem> {
     serde_json::from_slice(&record.value)
         .map_err(|error| Problem::new(Reason::Internal, format!("a receipt can't be read: {error}")))
 }

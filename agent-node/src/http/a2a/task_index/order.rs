@@ -1,8 +1,8 @@
-//! Very many tasks in order, in few bytes each.
+//! A compact in-memory list of tasks in order.
 
 use super::{
-    Cursor, Page,
-    outline::{Audience, Outline, Wanted},
+    TaskCursor, TaskIndexPage,
+    outline::{Audience, TaskFilter, TaskOutline},
 };
 use blackboard::store::{Error, MOST_READ, Revision, Store};
 use engine::{content, records::keys};
@@ -20,17 +20,17 @@ use std::{
 };
 use uuid::Uuid;
 
-/// How many rows are read at once.
+/// Number of rows per read.
 const PAGE: usize = 256;
 
-/// A task's id. Those that are made here are UUIDs, which take a third of their text.
+/// A task's id. Ids that the mesh creates are UUIDs, stored as 16 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Name {
+enum CompactTaskId {
     Uuid([u8; 16]),
     Text(Box<str>),
 }
 
-impl Name {
+impl CompactTaskId {
     fn of(task: &TaskId) -> Self {
         let uuid = Uuid::parse_str(task.as_str()).ok();
         let uuid = uuid.filter(|uuid| uuid.hyphenated().encode_lower(&mut [0; 36]) == task.as_str());
@@ -44,7 +44,7 @@ impl Name {
         }
     }
 
-    /// As their texts stand in order.
+    /// Compares as texts.
     fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Uuid(one), Self::Uuid(other)) => one.cmp(other),
@@ -52,78 +52,78 @@ impl Name {
         }
     }
 
-    /// Bytes that lie elsewhere.
+    /// Bytes on the heap.
     fn bytes(&self) -> usize {
         match self {
             Self::Uuid(_) => 0,
-            // What an allocator adds is no more.
+            // 16 is an upper bound of the allocator's overhead.
             Self::Text(text) => text.len() + 16,
         }
     }
 }
 
-/// What the order keeps of a task.
+/// One task in the order.
 #[derive(Debug, Clone)]
-struct Row {
+struct TaskOrderRow {
     at: WallTime,
-    name: Name,
+    id: CompactTaskId,
     revision: Revision,
-    /// The hash of the context's id.
+    /// The hash of the context id.
     context: u64,
-    /// Which of the audiences may see it.
+    /// The number of its audience.
     audience: u32,
     state: TaskState,
     is_message: bool,
 }
 
-/// The order of an agent's tasks, as far as it has been read.
+/// An agent's tasks in order, read up to the revision `after`.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct TaskOrder {
     after: Revision,
     /// The oldest first.
-    rows: Vec<Row>,
-    audiences: Audiences,
-    /// What the names take beside the rows.
+    rows: Vec<TaskOrderRow>,
+    audiences: AudienceTable,
+    /// Heap bytes of the ids.
     bytes: usize,
-    /// Nothing has changed while the store stands here.
+    /// The store's head at the last update.
     head: Option<Revision>,
     hasher: RandomState,
 }
 
-/// Many tasks have the same.
+/// The distinct audiences, numbered, as many tasks share one.
 #[derive(Debug, Default)]
-struct Audiences {
+struct AudienceTable {
     all: Vec<Arc<Audience>>,
-    known: HashMap<Arc<Audience>, u32>,
+    numbers: HashMap<Arc<Audience>, u32>,
     bytes: usize,
 }
 
-impl Audiences {
+impl AudienceTable {
     fn number(&mut self, audience: Audience) -> u32 {
-        if let Some(number) = self.known.get(&audience) {
+        if let Some(number) = self.numbers.get(&audience) {
             return *number;
         }
         let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
         self.bytes += audience.bytes();
         let audience = Arc::new(audience);
         self.all.push(audience.clone());
-        self.known.insert(audience, number);
+        self.numbers.insert(audience, number);
         number
     }
 
-    fn owner(&self, row: &Row) -> Option<&Principal> {
+    fn owner(&self, row: &TaskOrderRow) -> Option<&Principal> {
         self.all.get(row.audience as usize).map(|audience| &audience.owner)
     }
 
-    /// Equal for rows of one task only.
-    fn identity(&self, one: &Row, other: &Row) -> Ordering {
-        one.name.compare(&other.name).then_with(|| self.owner(one).cmp(&self.owner(other)))
+    /// Compares id and owner; equal only for rows of one task.
+    fn compare_identity(&self, one: &TaskOrderRow, other: &TaskOrderRow) -> Ordering {
+        one.id.compare(&other.id).then_with(|| self.owner(one).cmp(&self.owner(other)))
     }
 }
 
-impl Order {
-    /// Whether anything has been read.
-    pub(super) fn is_begun(&self) -> bool {
+impl TaskOrder {
+    /// Whether rows were read.
+    pub(super) fn has_read_rows(&self) -> bool {
         self.after > 0
     }
 
@@ -132,8 +132,13 @@ impl Order {
         self.rows.capacity() == 0
     }
 
-    /// Reads what has changed. False if it would take more than `most` bytes: then nothing is kept.
-    pub(super) fn catches_up(&mut self, store: &dyn Store, me: &AgentId, most: usize) -> Result<bool, Error> {
+    /// Reads the changed rows. Returns false and clears itself if it would exceed `max_bytes`.
+    pub(super) fn update(
+        &mut self,
+        store: &dyn Store,
+        me: &AgentId,
+        max_bytes: usize,
+    ) -> Result<bool, Error> {
         let head = store.head();
         if self.head == Some(head) {
             return Ok(true);
@@ -147,15 +152,15 @@ impl Order {
             let is_last = page.len() < PAGE;
             for record in page {
                 let row = self.row(&content::outline(&record.value)?, record.revision);
-                bytes += row.name.bytes();
+                bytes += row.id.bytes();
                 fresh.push(row);
             }
-            let rows = (self.rows.len() + fresh.len()) * size_of::<Row>();
-            if rows + self.bytes + bytes + self.audiences.bytes > most {
+            let rows = (self.rows.len() + fresh.len()) * size_of::<TaskOrderRow>();
+            if rows + self.bytes + bytes + self.audiences.bytes > max_bytes {
                 *self = Self::default();
                 return Ok(false);
             }
-            // One more look would go through all keys again to find nothing.
+            // A further read would scan all keys again and find nothing.
             if is_last {
                 break;
             }
@@ -165,10 +170,10 @@ impl Order {
         Ok(true)
     }
 
-    fn row(&mut self, outline: &Outline, revision: Revision) -> Row {
-        Row {
+    fn row(&mut self, outline: &TaskOutline, revision: Revision) -> TaskOrderRow {
+        TaskOrderRow {
             at: outline.changed_at,
-            name: Name::of(&outline.spec.task_id),
+            id: CompactTaskId::of(&outline.spec.task_id),
             revision,
             context: self.hasher.hash_one(outline.context_id()),
             audience: self.audiences.number(Audience::of(outline)),
@@ -177,67 +182,73 @@ impl Order {
         }
     }
 
-    /// Puts rows where they belong, in place of those that they follow.
-    fn merge(&mut self, mut fresh: Vec<Row>) {
+    /// Inserts rows in order; each replaces the older row of its task.
+    fn merge(&mut self, mut fresh: Vec<TaskOrderRow>) {
         if fresh.is_empty() {
             return;
         }
         let Self { rows, audiences, .. } = self;
         fresh.sort_by(|one, other| {
-            audiences.identity(one, other).then_with(|| one.revision.cmp(&other.revision))
+            audiences.compare_identity(one, other).then_with(|| one.revision.cmp(&other.revision))
         });
         fresh.dedup_by(|later, earlier| {
-            let is_same = audiences.identity(later, earlier).is_eq();
+            let is_same = audiences.compare_identity(later, earlier).is_eq();
             if is_same {
                 std::mem::swap(later, earlier);
             }
             is_same
         });
-        rows.retain(|row| fresh.binary_search_by(|fresh| audiences.identity(fresh, row)).is_err());
+        rows.retain(|row| fresh.binary_search_by(|fresh| audiences.compare_identity(fresh, row)).is_err());
         fresh.retain(|row| !row.is_message);
         if rows.capacity() < rows.len() + fresh.len() {
             rows.reserve_exact(fresh.len() + rows.len() / 16);
         }
         rows.append(&mut fresh);
-        // A stable sort finds the two runs.
-        rows.sort_by(|one, other| one.at.cmp(&other.at).then_with(|| audiences.identity(one, other)));
-        self.bytes = rows.iter().map(|row| row.name.bytes()).sum();
+        // The stable sort merges the two sorted runs.
+        rows.sort_by(|one, other| one.at.cmp(&other.at).then_with(|| audiences.compare_identity(one, other)));
+        self.bytes = rows.iter().map(|row| row.id.bytes()).sum();
     }
 
-    /// Drops what the store no longer has, or has changed since.
-    pub(super) fn keep_what_is_there(&mut self, store: &dyn Store, me: &AgentId) -> Result<(), Error> {
+    /// Drops rows that were deleted or changed in the store.
+    pub(super) fn drop_deleted(&mut self, store: &dyn Store, me: &AgentId) -> Result<(), Error> {
         self.head = None;
         if self.rows.is_empty() {
             return Ok(());
         }
-        let (filter, mut after, mut there) = (keys::all(me, "task"), 0, Vec::new());
+        let (filter, mut after, mut present) = (keys::all(me, "task"), 0, Vec::new());
         while after < self.after {
             let page = store.keys(&filter, after, MOST_READ)?;
             let Some((last, _)) = page.last() else { break };
             after = *last;
-            there.extend(page.into_iter().map(|(revision, _)| revision));
+            present.extend(page.into_iter().map(|(revision, _)| revision));
         }
-        self.rows.retain(|row| there.binary_search(&row.revision).is_ok());
-        self.bytes = self.rows.iter().map(|row| row.name.bytes()).sum();
+        self.rows.retain(|row| present.binary_search(&row.revision).is_ok());
+        self.bytes = self.rows.iter().map(|row| row.id.bytes()).sum();
         Ok(())
     }
 
-    /// The first `size` rows behind `before` that are wanted, and one more.
-    pub(super) fn page(&self, me: &AgentId, before: Option<&Cursor>, size: usize, wanted: &Wanted) -> Page {
-        let sees: Vec<bool> = self.audiences.all.iter().map(|audience| wanted.sees(audience)).collect();
-        let context = wanted.context_id.as_deref().map(|id| self.hasher.hash_one(id));
-        let before = before.map(|before| (before, Name::of(&before.task)));
-        let mut page = Page::default();
+    /// The first `size` + 1 rows after `before` that match `filter`.
+    pub(super) fn page(
+        &self,
+        me: &AgentId,
+        before: Option<&TaskCursor>,
+        size: usize,
+        filter: &TaskFilter,
+    ) -> TaskIndexPage {
+        let sees: Vec<bool> = self.audiences.all.iter().map(|audience| filter.sees(audience)).collect();
+        let context = filter.context_id.as_deref().map(|id| self.hasher.hash_one(id));
+        let before = before.map(|before| (before, CompactTaskId::of(&before.task)));
+        let mut page = TaskIndexPage::default();
         for row in self.rows.iter().rev() {
-            let is_wanted = sees.get(row.audience as usize).is_some_and(|sees| *sees)
-                && wanted.stands(row.state, row.at)
+            let matches = sees.get(row.audience as usize).is_some_and(|sees| *sees)
+                && filter.matches_status(row.state, row.at)
                 && context.is_none_or(|context| context == row.context);
-            if !is_wanted {
+            if !matches {
                 continue;
             }
             page.total += 1;
             if page.rows.len() <= size
-                && before.as_ref().is_none_or(|(before, name)| self.is_behind(row, before, name))
+                && before.as_ref().is_none_or(|(before, id)| self.is_after(row, before, id))
                 && let Some(at) = self.cursor(row)
             {
                 let key = at.key(me);
@@ -247,14 +258,14 @@ impl Order {
         page
     }
 
-    fn is_behind(&self, row: &Row, before: &Cursor, name: &Name) -> bool {
-        let order = row.at.cmp(&before.at).then_with(|| row.name.compare(name));
+    fn is_after(&self, row: &TaskOrderRow, before: &TaskCursor, id: &CompactTaskId) -> bool {
+        let order = row.at.cmp(&before.at).then_with(|| row.id.compare(id));
         order.then_with(|| self.audiences.owner(row).cmp(&Some(&before.owner))).is_lt()
     }
 
-    fn cursor(&self, row: &Row) -> Option<Cursor> {
-        let task = TaskId::parse(row.name.text(&mut [0; 36])).ok()?;
-        Some(Cursor { at: row.at, task, owner: self.audiences.owner(row)?.clone() })
+    fn cursor(&self, row: &TaskOrderRow) -> Option<TaskCursor> {
+        let task = TaskId::parse(row.id.text(&mut [0; 36])).ok()?;
+        Some(TaskCursor { at: row.at, task, owner: self.audiences.owner(row)?.clone() })
     }
 }
 
@@ -264,6 +275,6 @@ mod tests {
 
     #[test]
     fn a_million_tasks_fit() {
-        assert!(size_of::<Row>() * 1_000_000 < super::super::MOST_BYTES);
+        assert!(size_of::<TaskOrderRow>() * 1_000_000 < super::super::MAX_BYTES);
     }
 }

@@ -28,25 +28,25 @@ async fn commit(store: &Shared, write: Write) {
     store.commit(Lane::Progress, Batch { writes: vec![write], expectations: Vec::new() }).await.unwrap();
 }
 
-fn all() -> Wanted {
+fn all() -> TaskFilter {
     let by = Principal::local_user();
-    Wanted { by, tenant: None, context_id: None, state: None, changed_since: None }
+    TaskFilter { by, tenant: None, context_id: None, state: None, changed_since: None }
 }
 
-fn names(page: &Page) -> Vec<Key> {
+fn names(page: &TaskIndexPage) -> Vec<Key> {
     page.rows.iter().map(|(_, key)| key.clone()).collect()
 }
 
 #[tokio::test]
 async fn what_changes_moves_and_what_is_forgotten_goes() {
-    let (store, listed) = (memory::new(), Listed::default());
+    let (store, listed) = (memory::new(), TaskIndex::default());
     for (task, at) in
         [("t-1", "2026-01-01T00:00:01Z"), ("t-2", "2026-01-01T00:00:02Z"), ("t-3", "2026-01-01T00:00:03Z")]
     {
         commit(&store, row(task, at, "TASK_STATE_WORKING")).await;
     }
-    let page = |forgotten, before: Option<&Cursor>| {
-        listed.page(store.as_ref(), &me(), forgotten, before, 1, &all()).unwrap()
+    let page = |deletions, before: Option<&TaskCursor>| {
+        listed.page(store.as_ref(), &me(), deletions, before, 1, &all()).unwrap()
     };
     let first = page(0, None);
     assert_eq!((names(&first), first.total), (vec![key("t-3"), key("t-2")], 3));
@@ -55,7 +55,7 @@ async fn what_changes_moves_and_what_is_forgotten_goes() {
     commit(&store, row("t-1", "2026-01-01T00:00:04Z", "TASK_STATE_COMPLETED")).await;
     let moved = page(0, None);
     assert_eq!((names(&moved), moved.total), (vec![key("t-1"), key("t-3")], 3), "seen once, where it is");
-    let done = Wanted { state: Some(TaskState::Completed), ..all() };
+    let done = TaskFilter { state: Some(TaskState::Completed), ..all() };
     let done = listed.page(store.as_ref(), &me(), 0, None, 9, &done).unwrap();
     assert_eq!((names(&done), done.total), (vec![key("t-1")], 1));
 
@@ -109,7 +109,7 @@ impl Store for Counting {
 
 #[tokio::test]
 async fn more_than_a_hundred_thousand_tasks_are_read_once() {
-    let (store, listed) = (memory::new(), Listed::default());
+    let (store, listed) = (memory::new(), TaskIndex::default());
     let many = 100_001;
     for first in (0..many).step_by(1_000) {
         let writes = (first..many.min(first + 1_000)).map(|n| {
@@ -120,7 +120,7 @@ async fn more_than_a_hundred_thousand_tasks_are_read_once() {
         store.commit(Lane::Progress, batch).await.unwrap();
     }
     let store = Counting(store, AtomicUsize::new(0));
-    let page = |before: Option<&Cursor>| listed.page(&store, &me(), 0, before, 50, &all()).unwrap();
+    let page = |before: Option<&TaskCursor>| listed.page(&store, &me(), 0, before, 50, &all()).unwrap();
     let first = page(None);
     assert_eq!((first.rows.len(), first.total, store.taken()), (51, many, many));
     let next = page(Some(&first.rows[49].0));
@@ -136,32 +136,32 @@ async fn more_tasks_than_are_kept_are_listed_all_the_same() {
     for (n, task) in tasks.iter().enumerate() {
         commit(&store, row(task, &format!("2026-01-01T00:00:{:02}Z", n / 3), "TASK_STATE_WORKING")).await;
     }
-    let (kept, passing) = (Listed::default(), Listed::bounded(2_000));
+    let (kept, page_by_scan) = (TaskIndex::default(), TaskIndex::bounded(2_000));
     let store = Counting(store, AtomicUsize::new(0));
     let (mut before, mut seen) = (None, 0);
     loop {
-        let page = |listed: &Listed| listed.page(&store, &me(), 0, before.as_ref(), 7, &all()).unwrap();
-        let (one, other) = (page(&kept), page(&passing));
+        let page = |listed: &TaskIndex| listed.page(&store, &me(), 0, before.as_ref(), 7, &all()).unwrap();
+        let (one, other) = (page(&kept), page(&page_by_scan));
         assert_eq!((&one.rows, one.total), (&other.rows, other.total));
         seen += one.rows.len().min(7);
         let Some((last, _)) = one.rows.get(6).filter(|_| one.rows.len() > 7) else { break };
-        before = Some(Cursor::parse(&last.token()).unwrap());
+        before = Some(TaskCursor::parse(&last.token()).unwrap());
     }
     assert_eq!(seen, 40);
-    assert!(passing.0.lock().unwrap().order.is_empty(), "nothing is kept of what is too much");
+    assert!(page_by_scan.0.lock().unwrap().order.is_empty(), "nothing is kept of what is too much");
     for task in &tasks[4..] {
         commit(&store.0, Write::Delete(key(task))).await;
     }
     store.taken();
-    let few = passing.page(&store, &me(), 1, None, 7, &all()).unwrap();
+    let few = page_by_scan.page(&store, &me(), 1, None, 7, &all()).unwrap();
     assert_eq!((few.total, store.taken()), (4, 4));
-    let again = passing.page(&store, &me(), 1, None, 7, &all()).unwrap();
+    let again = page_by_scan.page(&store, &me(), 1, None, 7, &all()).unwrap();
     assert_eq!((again.total, store.taken()), (4, 0), "few enough are kept again");
 }
 
 #[tokio::test]
 async fn an_order_that_has_grown_by_what_is_gone_is_made_afresh() {
-    let (store, listed) = (memory::new(), Listed::bounded(5_000));
+    let (store, listed) = (memory::new(), TaskIndex::bounded(5_000));
     for n in 0..100 {
         let row = json!({
             "spec": { "taskId": "t-1", "root": "user:local", "contact": { "tenant": format!("tenant-{n}") } },
@@ -169,10 +169,10 @@ async fn an_order_that_has_grown_by_what_is_gone_is_made_afresh() {
             "changedAt": "2026-01-01T00:00:01Z",
         });
         commit(&store, Write::Put(key("t-1"), row.to_string().into_bytes().into())).await;
-        let wanted = Wanted { tenant: Some(format!("tenant-{n}")), ..all() };
+        let wanted = TaskFilter { tenant: Some(format!("tenant-{n}")), ..all() };
         let page = listed.page(store.as_ref(), &me(), 0, None, 1, &wanted).unwrap();
         assert_eq!(names(&page), [key("t-1")]);
-        assert!(!listed.0.lock().unwrap().is_too_much);
+        assert!(!listed.0.lock().unwrap().is_over_limit);
     }
 }
 
@@ -182,8 +182,8 @@ proptest! {
         steps in proptest::collection::vec((0..6_u8, 0..4_u8, 0..3_u8, any::<bool>()), 1..30)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (store, listed, passing) = (memory::new(), Listed::default(), Listed::bounded(0));
-        let mut forgotten = 0;
+        let (store, listed, page_by_scan) = (memory::new(), TaskIndex::default(), TaskIndex::bounded(0));
+        let mut deletions = 0;
         for (task, at, what, is_message) in steps {
             // Ids of both kinds.
             let task = if task % 2 == 0 { format!("t-{task}") } else { format!("0193{task:04}-0000-7000-8000-000000000000") };
@@ -197,11 +197,11 @@ proptest! {
             }
             let key = keys::task(&me(), &TaskId::parse(&task).unwrap(), &Principal::try_from(record["owner"].as_str().unwrap().to_owned()).unwrap());
             let write = if what == 0 && is_message { Write::Delete(key) } else { Write::Put(key, record.to_string().into_bytes().into()) };
-            forgotten += u64::from(matches!(write, Write::Delete(_)));
+            deletions += u64::from(matches!(write, Write::Delete(_)));
             runtime.block_on(commit(&store, write));
-            for wanted in [all(), Wanted { context_id: Some("c-1".into()), ..all() }] {
-                let page = |listed: &Listed| listed.page(store.as_ref(), &me(), forgotten, None, 3, &wanted).unwrap();
-                let (one, other) = (page(&listed), page(&passing));
+            for wanted in [all(), TaskFilter { context_id: Some("c-1".into()), ..all() }] {
+                let page = |listed: &TaskIndex| listed.page(store.as_ref(), &me(), deletions, None, 3, &wanted).unwrap();
+                let (one, other) = (page(&listed), page(&page_by_scan));
                 prop_assert_eq!((one.rows, one.total), (other.rows, other.total));
             }
         }
@@ -226,7 +226,7 @@ async fn pages_of_many() {
         });
         store.commit(Lane::Progress, Batch { writes: writes.collect(), expectations: vec![] }).await.unwrap();
     }
-    let listed = Listed::default();
+    let listed = TaskIndex::default();
     for what in ["first", "second", "after a change"] {
         if what == "after a change" {
             commit(&store, row("t-1", "2026-01-02T00:00:00Z", "TASK_STATE_WORKING")).await;

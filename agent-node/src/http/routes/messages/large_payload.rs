@@ -1,9 +1,9 @@
-//! A message too large to be posted: its sender has put the payload here as an artifact, and the message names it by
-//! digest. It is put in its place before anything looks at the message.
+//! Messages whose payload is too large for one request: the sender uploads the payload as an artifact, and the message names
+//! its digest. The payload is inserted before the message is parsed.
 
 use crate::{
     artifacts,
-    http::node_state::{HostedAgent, Node},
+    http::node_state::{HostedAgent, NodeState},
 };
 use actix_web::HttpRequest;
 use protocol::{
@@ -14,20 +14,20 @@ use protocol::{
 };
 use serde_json::Value;
 
-/// A payload that came ahead of its message.
-pub(super) struct Carried {
+/// A payload that was uploaded before its message.
+pub(super) struct LargePayload {
     local: HostedAgent,
     digest: Digest,
     by: Principal,
 }
 
-/// Puts the payload in its place, if the message names one. `artifact_not_found` asks the sender to put it (again).
-pub(super) fn unpack(
+/// Inserts the payload if the message names one. Fails with `artifact_not_found` if the sender must upload it (again).
+pub(super) fn inline(
     request: &HttpRequest,
-    node: &Node,
+    node: &NodeState,
     json: &mut Value,
     by: &Principal,
-) -> Result<Option<Carried>, Problem> {
+) -> Result<Option<LargePayload>, Problem> {
     let Some(digest) = payload_ref(json)? else { return Ok(None) };
     if by.agent().is_none() {
         let message =
@@ -37,25 +37,25 @@ pub(super) fn unpack(
     let to = json.get("toAgentId").and_then(|to| serde_json::from_value(to.clone()).ok());
     let local = match &to {
         Some(Address::Agent(id)) => node.agent(id)?,
-        Some(Address::Capability(_)) | None => node.host(request)?,
+        Some(Address::Capability(_)) | None => node.default_agent(request)?,
     };
     let stored = artifacts::read(local.store.as_ref(), &local.id, &digest, by)?;
-    let depth = node.limits.max_depth + super::PASSED_ON_DEPTH;
+    let depth = node.limits.max_depth + super::FORWARDED_DEPTH;
     let payload = protocol::json::parse(&stored.content, depth)?;
     if let Some(members) = json.as_object_mut() {
         members.remove(PAYLOAD_REF);
         members.insert("payload".to_owned(), payload);
     }
-    Ok(Some(Carried { local: local.clone(), digest, by: by.clone() }))
+    Ok(Some(LargePayload { local: local.clone(), digest, by: by.clone() }))
 }
 
-impl Carried {
-    /// The message is recorded: what came ahead of it has served its turn. If this is lost, it goes when its time is up.
-    pub(super) fn let_go(self) {
+impl LargePayload {
+    /// Releases the artifact once the message is recorded. If the release fails, retention deletes it later.
+    pub(super) fn release(self) {
         let Self { local, digest, by } = self;
         actix_web::rt::spawn(async move {
             if let Err(error) = artifacts::release(local.store.as_ref(), &local.id, &digest, &by).await {
-                tracing::debug!(agent = %local.id, %digest, %error, "a payload that was carried is kept for its time");
+                tracing::debug!(agent = %local.id, %digest, %error, "an uploaded payload can't be released; retention deletes it");
             }
         });
     }

@@ -1,4 +1,4 @@
-//! What an agent shows to A2A clients: made when its card changes, not per request.
+//! An agent's A2A cards and policy, built when its card changes, not per request.
 
 use actix_web::http::header;
 use bytes::Bytes;
@@ -16,45 +16,45 @@ use protocol::{
 use serde_json::{Value, json};
 use std::time::SystemTime;
 
-/// What an agent shows to A2A clients.
+/// What an agent presents to A2A clients.
 #[derive(Debug)]
-pub struct Face {
-    /// What it offers.
-    pub terms: AgentPolicy,
-    /// How callers prove who they are.
+pub struct AgentFacade {
+    /// What it offers to clients.
+    pub policy: AgentPolicy,
+    /// The authentication schemes of callers.
     pub schemes: CallerSchemes,
-    /// The card that is not for everyone.
+    /// The extended card, for authenticated callers.
     pub extended: Value,
     pub(super) card: Bytes,
     pub(super) etag: String,
-    pub(super) made: header::HttpDate,
+    pub(super) created: header::HttpDate,
 }
 
-impl Face {
-    /// The face of the agent that `card` registers, each of its cards signed with `key`.
+impl AgentFacade {
+    /// The facade of the agent that `card` registers. Both of its A2A cards are signed with `key`.
     pub fn new(
         card: &Card,
-        terms: AgentPolicy,
+        policy: AgentPolicy,
         schemes: CallerSchemes,
         grpc: Option<AgentInterface>,
         key: &SigningKey,
     ) -> Self {
         let jwks = format!("{}{}", card.endpoint, routes::JWKS);
-        let of = |is_extended| {
-            let mut card = json!(terms.card(card, schemes, grpc.as_ref(), is_extended));
+        let signed_card = |is_extended| {
+            let mut card = json!(policy.card(card, schemes, grpc.as_ref(), is_extended));
             let signature = card_signature::sign(&card, key, Some(&jwks));
             if let Some(members) = card.as_object_mut() {
                 members.insert("signatures".into(), json!([signature]));
             }
             card
         };
-        let public = of(false).to_string();
+        let public = signed_card(false).to_string();
         Self {
-            extended: of(true),
+            extended: signed_card(true),
             etag: format!("\"{}\"", Digest::of(public.as_bytes())),
             card: public.into(),
-            made: SystemTime::now().into(),
-            terms,
+            created: SystemTime::now().into(),
+            policy,
             schemes,
         }
     }

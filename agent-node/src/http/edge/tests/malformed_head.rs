@@ -1,16 +1,16 @@
-//! Heads that are none, or that do not come: the connection ends, in our words, and nobody else notices.
+//! Malformed and stalled heads: the connection closes after an error in the mesh's format; others are unaffected.
 
-use super::harness::{Peer, Reply, Served, front, refused, serve};
+use super::harness::{Peer, Reply, TestServer, refused, serve, test_config};
 use std::io::Read;
 
-fn quick() -> Served {
-    let mut front = front();
-    front.limits.head_ms = 1_000;
-    front.keep_alive = std::time::Duration::from_secs(1);
-    serve(front)
+fn quick() -> TestServer {
+    let mut config = test_config();
+    config.limits.head_ms = 1_000;
+    config.keep_alive = std::time::Duration::from_secs(1);
+    serve(config)
 }
 
-/// All that comes until the other side closes.
+/// Reads until the other side closes.
 fn rest(peer: &mut Peer) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];
@@ -21,8 +21,8 @@ fn rest(peer: &mut Peer) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_http_is_refused_in_our_shape_and_closed() {
-    let served = quick();
+fn malformed_http_is_refused_in_the_mesh_format_and_closed() {
+    let server = quick();
     for garbage in [
         "hello\r\n\r\n",
         "GET / HTTP/9.9\r\n\r\n",
@@ -33,86 +33,86 @@ fn what_is_no_http_is_refused_in_our_shape_and_closed() {
         "GET /b\u{1}are HTTP/1.1\r\nhost: localhost\r\n\r\n",
         "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}",
     ] {
-        let mut peer = served.peer();
+        let mut peer = server.peer();
         peer.write(garbage.as_bytes());
         let reply = Reply::read(&rest(&mut peer)).unwrap_or_else(|| panic!("no answer to {garbage:?}"));
         assert_eq!(reply.refusal(), refused(400, "bad_request"), "{garbage:?}");
         assert_eq!(reply.header("connection"), Some("close"), "{garbage:?}");
     }
-    assert_eq!(served.ask("GET", "/bare", "", b"").status, 200, "others are served");
+    assert_eq!(server.ask("GET", "/bare", "", b"").status, 200, "others are served");
 }
 
 #[test]
-fn a_first_head_that_stops_is_told_so() {
-    let served = quick();
-    let mut peer = served.peer();
+fn a_stalled_first_head_answers_408() {
+    let server = quick();
+    let mut peer = server.peer();
     peer.write(b"GET /bare HTTP/1.1\r\nhost: local");
     assert_eq!(Reply::read(&rest(&mut peer)).unwrap().refusal(), refused(408, "request_timeout"));
 }
 
 #[test]
-fn a_later_head_that_stops_is_told_so_however_it_came() {
-    let served = quick();
-    let mut after = served.peer();
-    after.send("GET", "/bare", "", b"");
-    assert_eq!(after.reply().status, 200);
-    after.write(b"GET /bare HTTP/1.1\r\nhost: local");
-    assert_eq!(Reply::read(&rest(&mut after)).unwrap().refusal(), refused(408, "request_timeout"));
+fn a_stalled_later_head_answers_408() {
+    let server = quick();
+    let mut sequential = server.peer();
+    sequential.send("GET", "/bare", "", b"");
+    assert_eq!(sequential.reply().status, 200);
+    sequential.write(b"GET /bare HTTP/1.1\r\nhost: local");
+    assert_eq!(Reply::read(&rest(&mut sequential)).unwrap().refusal(), refused(408, "request_timeout"));
 
-    let mut together = served.peer();
-    together.write(b"GET /bare HTTP/1.1\r\nhost: localhost\r\n\r\nGET /bare HTTP/1.1\r\nhost: local");
-    assert_eq!(together.reply().status, 200);
-    assert!(together.is_closed());
+    let mut pipelined = server.peer();
+    pipelined.write(b"GET /bare HTTP/1.1\r\nhost: localhost\r\n\r\nGET /bare HTTP/1.1\r\nhost: local");
+    assert_eq!(pipelined.reply().status, 200);
+    assert!(pipelined.is_closed());
 
-    let mut dripping = served.peer();
+    let mut dripping = server.peer();
     dripping.send("POST", "/echo", "content-type: application/json\r\n", b"{}");
     assert_eq!(dripping.reply().status, 200);
     dripping.0.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
     let started = std::time::Instant::now();
-    let mut heard = Vec::new();
-    while started.elapsed() < super::harness::PATIENCE && Reply::read(&heard).is_none() {
+    let mut received = Vec::new();
+    while started.elapsed() < super::harness::DEADLINE && Reply::read(&received).is_none() {
         dripping.write(b"G");
         let mut chunk = [0; 1024];
         let count = dripping.0.read(&mut chunk).unwrap_or(0);
-        heard.extend_from_slice(&chunk[..count]);
+        received.extend_from_slice(&chunk[..count]);
     }
-    assert_eq!(Reply::read(&heard).expect("an answer").refusal(), refused(408, "request_timeout"));
+    assert_eq!(Reply::read(&received).expect("an answer").refusal(), refused(408, "request_timeout"));
 }
 
 #[test]
-fn a_head_without_end_is_cut() {
-    let served = quick();
-    let mut peer = served.peer();
+fn an_endless_head_is_refused() {
+    let server = quick();
+    let mut peer = server.peer();
     peer.write(b"GET /bare HTTP/1.1\r\nhost: localhost\r\nx: ");
     for _ in 0..40 {
         peer.write(&[b'x'; 8 * 1024]);
     }
-    // What was not read may make the kernel take the answer back; that the connection ends is what counts.
+    // Unread input may make the kernel drop the answer; the connection must close all the same.
     if let Some(reply) = Reply::read(&rest(&mut peer)) {
         assert_eq!(reply.refusal(), refused(431, "head_too_large"));
     }
     assert!(peer.is_closed());
-    assert_eq!(served.ask("GET", "/bare", "", b"").status, 200, "others are served");
+    assert_eq!(server.ask("GET", "/bare", "", b"").status, 200, "others are served");
 }
 
 #[test]
-fn a_slow_answer_and_a_stream_are_not_cut_while_they_last() {
-    let served = quick();
-    let mut held = served.peer();
+fn a_slow_answer_and_a_stream_do_not_time_out() {
+    let server = quick();
+    let mut held = server.peer();
     held.write(b"POST /hold HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{");
     std::thread::sleep(std::time::Duration::from_millis(50));
     held.write(b"}");
-    served.begun.recv_timeout(super::harness::PATIENCE).unwrap();
-    let mut stream = served.peer();
+    server.started.recv_timeout(super::harness::DEADLINE).unwrap();
+    let mut stream = server.peer();
     stream.send("GET", "/stream", "", b"");
     assert_eq!(stream.reply().status, 200);
-    // Longer than a head may take and a connection may idle.
-    let mut late = served.peer();
+    // Longer than the head timeout and the idle timeout.
+    let mut late = server.peer();
     late.send("GET", "/bare", "", b"");
     assert_eq!(late.reply().status, 200);
     assert!(late.is_closed());
     std::thread::sleep(std::time::Duration::from_millis(1_500));
-    served.may_end.add_permits(1);
+    server.may_end.add_permits(1);
     assert_eq!(held.reply().status, 200);
     stream.0.set_nonblocking(true).unwrap();
     let mut chunk = [0; 64];
@@ -120,19 +120,19 @@ fn a_slow_answer_and_a_stream_are_not_cut_while_they_last() {
         Ok(count) => count > 0,
         Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
     };
-    assert!(lives, "a stream outlives the time for a head");
+    assert!(lives, "a stream outlives the head timeout");
 }
 
 #[test]
-fn content_that_looks_like_such_an_answer_is_sent_as_it_is() {
-    let served = quick();
+fn content_that_resembles_an_actix_error_is_not_replaced() {
+    let server = quick();
     for size in [0, 1, 4 * 1024, 32 * 1024 - 1, 32 * 1024, 200_000, 5_000_000] {
-        let mut peer = served.peer();
+        let mut peer = server.peer();
         for _ in 0..2 {
             peer.send("GET", &format!("/alike/{size}"), "", b"");
             let reply = peer.reply();
             assert_eq!(reply.status, 200);
-            assert_eq!(reply.body, super::harness::alike(size), "{size}");
+            assert_eq!(reply.body, super::harness::actix_like_bytes(size), "{size}");
         }
     }
 }
