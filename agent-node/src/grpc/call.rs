@@ -153,7 +153,7 @@ impl UnaryService<Value> for Performer {
         Box::pin(async move {
             let (reply, activated) = reply.await.map_err(|error| status(&error))?;
             let A2aResponse::Single(answer) = reply else {
-                return Err(status(&wrong_response_kind(operation)));
+                return Err(status(&wrong_kind(operation)));
             };
             let answer =
                 serde_json::to_value(&answer).map_err(|error| Status::internal(error.to_string()))?;
@@ -173,7 +173,7 @@ impl ServerStreamingService<Value> for Performer {
         Box::pin(async move {
             let (reply, activated) = reply.await.map_err(|error| status(&error))?;
             let A2aResponse::Stream(events) = reply else {
-                return Err(status(&wrong_response_kind(operation)));
+                return Err(status(&wrong_kind(operation)));
             };
             let permit = context.edge.open_stream(&by).map_err(|problem| {
                 context.edge.count_refusal(&problem);
@@ -207,7 +207,7 @@ impl Performer {
     }
 }
 
-fn wrong_response_kind(operation: Operation) -> A2aError {
+fn wrong_kind(operation: Operation) -> A2aError {
     let message = format!("{} was answered in a shape that is not its own", operation.name());
     A2aError::new(Kind::Internal, message)
 }

@@ -2,7 +2,8 @@
 //! types and rules are in `protocol::a2a`.
 //!
 //! In reading order: `rest` and `rpc` are the bindings over HTTP (gRPC's is `crate::grpc`), `call` what all have in
-//! common, then the operations: `send`, `look` (with `listed`), `webhooks`; `stream` is what a client hears; `card` what it reads first.
+//! common, then the operations: `send`, `task_operations` (with `task_index`), `webhooks`; `stream` has a task's events;
+//! `card` serves the agent's card.
 
 mod call;
 mod card;

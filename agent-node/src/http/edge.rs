@@ -82,7 +82,6 @@ impl Edge {
         }))
     }
 
-    /// Its configuration.
     pub(crate) fn config(&self) -> &HttpServerConfig {
         &self.0.config
     }
@@ -185,7 +184,7 @@ where
                 if method == Method::HEAD {
                     return Ok(answer.map_body(response::without_body));
                 }
-                let stream = match answer.response().body().size() {
+                let permit = match answer.response().body().size() {
                     BodySize::Stream => {
                         let reader = answer.request().extensions().get::<Principal>().cloned();
                         reader
@@ -197,7 +196,7 @@ where
                 };
                 let drain =
                     response::is_event_stream(&answer).then(|| Box::pin(state.config.drain.started()) as _);
-                Ok(answer.map_body(|_, body| response::guard_body(body, guard, stream, drain)))
+                Ok(answer.map_body(|_, body| response::guard_body(body, guard, permit, drain)))
             }
             Err(panic) => {
                 tracing::error!(%method, path = path.path(), panic = panic_text(&*panic), "a handler panicked");
@@ -249,5 +248,5 @@ fn is_a2a(request: &ServiceRequest) -> bool {
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without words")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

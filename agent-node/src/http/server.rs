@@ -38,14 +38,12 @@ pub fn server(
     let config = edge.config().clone();
     let largest = config.limits.max_artifact_bytes.max(config.limits.max_body_bytes);
     let user_timeout = config.tcp_user_timeout;
-    let server_id = ServerId::new();
+    let id = ServerId::new();
     let app = move || {
         App::new()
             .app_data(web::PayloadConfig::new(largest))
-            .app_data(web::PathConfig::default().error_handler(|error, _| invalid_parameter("path", &error)))
-            .app_data(
-                web::QueryConfig::default().error_handler(|error, _| invalid_parameter("query", &error)),
-            )
+            .app_data(web::PathConfig::default().error_handler(|error, _| invalid("path", &error)))
+            .app_data(web::QueryConfig::default().error_handler(|error, _| invalid("query", &error)))
             .configure(configure.clone())
             .default_service(web::to(no_route))
             .wrap(edge.clone())
@@ -77,8 +75,7 @@ pub fn server(
                     connection.insert(io.state());
                     io.socket().local_addr().ok().map(|address| connection.insert(ListenerAddress(address)));
                 });
-            let app =
-                SharedServiceFactory::new(server_id, app.clone()).map_err(|error| error.error_response());
+            let app = SharedServiceFactory::new(id, app.clone()).map_err(|error| error.error_response());
             let service = http.h1(map_config(app, |_| AppConfig::default())).map_err(drop).map_init_err(drop);
             let accept = fn_service(move |io: TcpStream| async move {
                 let peer = io.peer_addr().ok();
@@ -110,7 +107,7 @@ pub(crate) fn set_socket_options(stream: &TcpStream, user_timeout: Duration) {
     }
 }
 
-fn invalid_parameter(location: &str, error: &dyn std::fmt::Display) -> actix_web::Error {
+fn invalid(location: &str, error: &dyn std::fmt::Display) -> actix_web::Error {
     let text: String = error.to_string().chars().take(300).collect();
     Refusal(Problem::new(Reason::InvalidField, format!("{location}: {text}"))).into()
 }

@@ -37,7 +37,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct A2aCall {
     pub(super) local: HostedAgent,
     pub(super) by: Principal,
-    /// Extensions that the client requests.
     pub(super) extensions: Vec<String>,
     /// The tenant, if it is not one of this node's agents.
     pub(super) tenant: Option<String>,
@@ -49,19 +48,15 @@ pub(crate) struct A2aCall {
 /// What a request says in its headers.
 #[derive(Debug, Default)]
 pub(crate) struct CallHeaders {
-    /// The protocol version.
     pub(crate) version: Option<String>,
     /// Extensions that the client requests.
     pub(crate) extensions: Vec<String>,
-    /// The caller's trace.
     pub(crate) trace: Option<TraceContext>,
 }
 
 /// The successful result of a request.
 pub(crate) enum A2aResponse {
-    /// One value.
     Single(Box<OperationResult>),
-    /// A stream of events.
     Stream(Box<TaskEventStream>),
 }
 
@@ -69,19 +64,12 @@ pub(crate) enum A2aResponse {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum OperationResult {
-    /// The result of a message.
     Message(SendMessageResponse),
-    /// A task.
     Task(A2aTask),
-    /// A page of the caller's tasks.
     Tasks(TaskPage),
-    /// A webhook.
     Webhook(PushConfig),
-    /// A page of a task's webhooks.
     Webhooks(PushConfigPage),
-    /// A card.
     Card(Value),
-    /// An empty result.
     Done {},
 }
 

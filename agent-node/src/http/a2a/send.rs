@@ -43,17 +43,14 @@ struct AcceptedMessage {
 /// Sends a message and waits until the task ends or is interrupted, unless the client wants an immediate answer.
 pub(super) async fn send(call: &A2aCall, request: SendMessage) -> Result<SendMessageResponse, A2aError> {
     let configuration = request.configuration.clone().unwrap_or_default();
-    let accepted = accept(call, request).await?;
+    let AcceptedMessage { task, is_new } = accept(call, request).await?;
     call.release_permit();
     if !configuration.return_immediately {
-        wait_for(call, &accepted.task, |row| {
-            row.ended_at.is_some() || row.task.status.state.is_interrupted()
-        })
-        .await?;
-    } else if accepted.is_new && call.local.facade.get().policy.direct {
-        wait_for_first_output(call, &accepted.task).await?;
+        wait_for(call, &task, |row| row.ended_at.is_some() || row.task.status.state.is_interrupted()).await?;
+    } else if is_new && call.local.facade.get().policy.direct {
+        wait_for_first_output(call, &task).await?;
     }
-    answer(call, &row(call, &accepted.task)?, configuration.history_length)
+    answer(call, &row(call, &task)?, configuration.history_length)
 }
 
 fn answer(call: &A2aCall, row: &TaskRow, history: Option<usize>) -> Result<SendMessageResponse, A2aError> {
@@ -66,10 +63,10 @@ fn answer(call: &A2aCall, row: &TaskRow, history: Option<usize>) -> Result<SendM
 /// Sends a message and returns a stream of the task's events.
 pub(super) async fn stream(call: &A2aCall, request: SendMessage) -> Result<TaskEventStream, A2aError> {
     let history = request.configuration.as_ref().and_then(|configuration| configuration.history_length);
-    let accepted = accept(call, request).await?;
+    let AcceptedMessage { task, is_new } = accept(call, request).await?;
     call.release_permit();
-    let (row, head) = snapshot(call, &accepted.task)?;
-    let (first, after) = if accepted.is_new {
+    let (row, head) = snapshot(call, &task)?;
+    let (first, after) = if is_new {
         // The task as first accepted, so that the stream repeats every event.
         let initial = Task {
             status: Status { state: TaskState::Submitted, message: None },
@@ -84,7 +81,7 @@ pub(super) async fn stream(call: &A2aCall, request: SendMessage) -> Result<TaskE
     } else {
         (task_operations::a2a_task(call, &row, history)?, (head, usize::MAX))
     };
-    let is_direct = accepted.is_new && call.local.facade.get().policy.direct;
+    let is_direct = is_new && call.local.facade.get().policy.direct;
     let follower = follow(call, row, after)?;
     let events = TaskEventStream::new(follower, StreamResponse::Task(Box::new(first)), call)
         .closing_when_interrupted();
@@ -98,10 +95,8 @@ pub(super) fn follow(call: &A2aCall, row: TaskRow, after: tasks::follow::Place) 
 async fn accept(call: &A2aCall, request: SendMessage) -> Result<AcceptedMessage, A2aError> {
     let facade = call.local.facade.get();
     facade.policy.check_modes(&request.message)?;
-    let webhook = request
-        .configuration
-        .as_ref()
-        .and_then(|configuration| configuration.task_push_notification_config.clone());
+    let webhook =
+        request.configuration.as_ref().and_then(|config| config.task_push_notification_config.clone());
     if let Some(webhook) = &webhook {
         if !facade.policy.push_notifications {
             return Err(A2aError::new(Kind::PushNotificationNotSupported, "this agent calls no webhooks"));
@@ -200,10 +195,7 @@ async fn begin_task(call: &A2aCall, request: SendMessage) -> Result<TaskId, A2aE
         artifacts: Vec::new(),
         inline_artifacts: files(&message).into_iter().chain(referenced_artifacts(call, &message)?).collect(),
         deadline: metadata.deadline,
-        accepted_modes: request
-            .configuration
-            .map(|configuration| configuration.accepted_output_modes)
-            .unwrap_or_default(),
+        accepted_modes: request.configuration.map(|config| config.accepted_output_modes).unwrap_or_default(),
         reply_to: None,
         on_behalf_of: None,
         parent_task_id: None,

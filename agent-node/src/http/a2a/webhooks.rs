@@ -28,10 +28,7 @@ pub(super) async fn check(call: &A2aCall, config: &PushConfig) -> Result<(), Inv
         let problem = format!("may have {MAX_WEBHOOK_ID} characters, no control ones");
         return Err(Invalid::new("id", problem));
     }
-    let texts = [
-        &config.token,
-        &config.authentication.as_ref().and_then(|authentication| authentication.credentials.clone()),
-    ];
+    let texts = [&config.token, &config.authentication.as_ref().and_then(|auth| auth.credentials.clone())];
     if texts.into_iter().flatten().any(|text| text.chars().any(char::is_control)) {
         return Err(Invalid::new("authentication", "no control characters: it goes into a header"));
     }
@@ -46,11 +43,9 @@ pub(super) async fn put(
     after: Place,
 ) -> Result<PushConfig, A2aError> {
     let (task, owner) = (row.task.spec.task_id.clone(), row.task.owner.clone());
-    let existing = of_task(call, &task, &owner)?;
+    let all = of_task(call, &task, &owner)?;
     let id = config.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-    if existing.len() >= MAX_WEBHOOKS
-        && !existing.iter().any(|webhook| webhook.config.id.as_ref() == Some(&id))
-    {
+    if all.len() >= MAX_WEBHOOKS && !all.iter().any(|webhook| webhook.config.id.as_ref() == Some(&id)) {
         return Err(Invalid::new("id", format!("a task may have {MAX_WEBHOOKS} webhooks")).into());
     }
     let config =

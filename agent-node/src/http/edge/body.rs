@@ -94,7 +94,6 @@ impl BodyRules {
 
 /// A body, read to its end.
 pub(super) struct BufferedBody {
-    /// The content.
     pub(super) bytes: Bytes,
     /// The reservation, if the body came in several chunks.
     pub(super) guard: Option<BodyBudgetGuard>,

@@ -16,27 +16,21 @@ use std::{fmt::Display, net::IpAddr, time::Instant};
 
 /// What a call presents about its sender.
 pub(crate) struct CallCredentials<'a> {
-    /// The host it addresses.
     pub(crate) authority: &'a str,
     /// Whether it has an `Origin`, as a web page's call does.
     pub(crate) has_origin: bool,
     /// Whether it has the signature headers of the mesh.
     pub(crate) is_signed: bool,
-    /// An API key.
     pub(crate) key: Option<&'a str>,
-    /// The `authorization` header.
     pub(crate) authorization: Option<&'a str>,
-    /// The peer's address.
     pub(crate) from: IpAddr,
 }
 
 /// A call that passed the checks.
 pub(crate) struct AdmittedCall {
-    /// The body.
     pub(crate) bytes: Bytes,
     /// The body's share of the memory budget.
     pub(crate) guard: Option<body::BodyBudgetGuard>,
-    /// The caller.
     pub(crate) by: Principal,
     /// Its permit among the requests in flight.
     pub(crate) permit: InFlightPermit,

@@ -104,13 +104,10 @@ impl Auth {
 
 /// What a call without a signature presents about its sender.
 pub(super) struct PresentedCredentials<'a> {
-    /// An API key.
     pub(super) key: Option<&'a str>,
-    /// The `authorization` header.
     pub(super) authorization: Option<&'a str>,
-    /// The peer's address; `None` if the local user is not to be assumed.
+    /// The peer's address. `None` excludes the local user.
     pub(super) from: Option<IpAddr>,
-    /// The hosts it addresses.
     pub(super) hosts: &'a [&'a str],
 }
 

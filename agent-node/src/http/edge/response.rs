@@ -58,7 +58,6 @@ pub(super) fn guard_body(
     BoxBody::new(GuardedBody { body, _guard: guard, _permit: permit, drain, is_draining: false })
 }
 
-/// Whether this answer is a stream of server-sent events.
 pub(super) fn is_event_stream<B>(answer: &ServiceResponse<B>) -> bool {
     let kind = answer.headers().get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))

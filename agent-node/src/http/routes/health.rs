@@ -94,12 +94,8 @@ pub async fn ready(node: web::Data<NodeState>) -> HttpResponse {
     let can_work = node.agents.is_empty() || waiting.len() < node.agents.len();
     let ready = can_work && checks.values().all(|result| result.ok);
     let was_ready = node.was_ready.fetch_or(ready, Ordering::Relaxed) || ready;
-    let readiness = Readiness { ready, was_ready, checks, parked, waiting };
-    if readiness.ready {
-        HttpResponse::Ok().json(readiness)
-    } else {
-        HttpResponse::ServiceUnavailable().json(readiness)
-    }
+    let body = Readiness { ready, was_ready, checks, parked, waiting };
+    if body.ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
 }
 
 /// Returns a snapshot of every actor, and the limits.

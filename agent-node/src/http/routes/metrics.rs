@@ -56,22 +56,19 @@ async fn add_agents(node: &NodeState, page: &mut Page) {
         join_all(requests).await.into_iter().filter_map(|answer| answer.ok()?.ok()?).collect();
     let sum = |of: fn(&Snapshot) -> u64| snapshots.iter().map(of).sum::<u64>();
     let mut patterns: BTreeMap<&str, u64> = BTreeMap::new();
-    for (pattern, open) in snapshots.iter().flat_map(|snapshot| &snapshot.conversations) {
+    for (pattern, open) in snapshots.iter().flat_map(|agent| &agent.conversations) {
         *patterns.entry(pattern).or_default() += *open as u64;
     }
     page.family(Metric::Conversations, patterns);
-    page.one(Metric::Running, sum(|snapshot| u64::from(snapshot.running)));
-    page.one(Metric::Thinking, sum(|snapshot| snapshot.thinking as u64));
-    page.one(Metric::Steps, sum(|snapshot| snapshot.counts.steps));
-    page.one(Metric::Panics, sum(|snapshot| snapshot.counts.panics));
-    page.one(
-        Metric::OutboxWaiting,
-        sum(|snapshot| snapshot.outbox.values().map(|waiting| *waiting as u64).sum()),
-    );
+    page.one(Metric::Running, sum(|agent| u64::from(agent.running)));
+    page.one(Metric::Thinking, sum(|agent| agent.thinking as u64));
+    page.one(Metric::Steps, sum(|agent| agent.counts.steps));
+    page.one(Metric::Panics, sum(|agent| agent.counts.panics));
+    page.one(Metric::OutboxWaiting, sum(|agent| agent.outbox.values().map(|waiting| *waiting as u64).sum()));
     let swept = [
-        ("records", sum(|snapshot| snapshot.removed.records)),
-        ("journal_lines", sum(|snapshot| snapshot.removed.journal_lines)),
-        ("contents", sum(|snapshot| snapshot.removed.contents)),
+        ("records", sum(|agent| agent.removed.records)),
+        ("journal_lines", sum(|agent| agent.removed.journal_lines)),
+        ("contents", sum(|agent| agent.removed.contents)),
     ];
     page.family(Metric::Swept, swept);
 }

@@ -4,16 +4,13 @@ use protocol::problem::{Problem, Reason};
 
 /// The response to a head that takes too long.
 pub(super) fn head_timeout() -> Vec<u8> {
-    response(
-        "408 Request Timeout",
-        &Problem::new(Reason::RequestTimeout, "the request's head came too slowly"),
-    )
+    answer("408 Request Timeout", &Problem::new(Reason::RequestTimeout, "the request's head came too slowly"))
 }
 
 /// The response to a client that does not speak HTTP/2 on the gRPC port.
 pub(crate) fn http2_required() -> Vec<u8> {
     let problem = Problem::new(Reason::BadRequest, "this port speaks gRPC, which begins as HTTP/2 does");
-    response("400 Bad Request", &problem)
+    answer("400 Bad Request", &problem)
 }
 
 /// The response to send in place of `bytes`, if they are an error response of actix without a body.
@@ -30,10 +27,10 @@ pub(super) fn replacement_for(bytes: &[u8]) -> Option<Vec<u8>> {
         "431" => Problem::new(Reason::HeadTooLarge, "the request's head is longer than 128 KiB"),
         _ => return None,
     };
-    Some(response(status, &problem))
+    Some(answer(status, &problem))
 }
 
-fn response(status: &str, problem: &Problem) -> Vec<u8> {
+fn answer(status: &str, problem: &Problem) -> Vec<u8> {
     let body = problem.body().to_string();
     format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",

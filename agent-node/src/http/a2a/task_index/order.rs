@@ -116,7 +116,7 @@ impl AudienceTable {
     }
 
     /// Compares id and owner; equal only for rows of one task.
-    fn compare_identity(&self, one: &TaskOrderRow, other: &TaskOrderRow) -> Ordering {
+    fn compare(&self, one: &TaskOrderRow, other: &TaskOrderRow) -> Ordering {
         one.id.compare(&other.id).then_with(|| self.owner(one).cmp(&self.owner(other)))
     }
 }
@@ -132,13 +132,8 @@ impl TaskOrder {
         self.rows.capacity() == 0
     }
 
-    /// Reads the changed rows. Returns false and clears itself if it would exceed `max_bytes`.
-    pub(super) fn update(
-        &mut self,
-        store: &dyn Store,
-        me: &AgentId,
-        max_bytes: usize,
-    ) -> Result<bool, Error> {
+    /// Reads the changed rows. Returns false and clears itself if it would exceed `max` bytes.
+    pub(super) fn update(&mut self, store: &dyn Store, me: &AgentId, max: usize) -> Result<bool, Error> {
         let head = store.head();
         if self.head == Some(head) {
             return Ok(true);
@@ -156,7 +151,7 @@ impl TaskOrder {
                 fresh.push(row);
             }
             let rows = (self.rows.len() + fresh.len()) * size_of::<TaskOrderRow>();
-            if rows + self.bytes + bytes + self.audiences.bytes > max_bytes {
+            if rows + self.bytes + bytes + self.audiences.bytes > max {
                 *self = Self::default();
                 return Ok(false);
             }
@@ -189,23 +184,23 @@ impl TaskOrder {
         }
         let Self { rows, audiences, .. } = self;
         fresh.sort_by(|one, other| {
-            audiences.compare_identity(one, other).then_with(|| one.revision.cmp(&other.revision))
+            audiences.compare(one, other).then_with(|| one.revision.cmp(&other.revision))
         });
         fresh.dedup_by(|later, earlier| {
-            let is_same = audiences.compare_identity(later, earlier).is_eq();
+            let is_same = audiences.compare(later, earlier).is_eq();
             if is_same {
                 std::mem::swap(later, earlier);
             }
             is_same
         });
-        rows.retain(|row| fresh.binary_search_by(|fresh| audiences.compare_identity(fresh, row)).is_err());
+        rows.retain(|row| fresh.binary_search_by(|fresh| audiences.compare(fresh, row)).is_err());
         fresh.retain(|row| !row.is_message);
         if rows.capacity() < rows.len() + fresh.len() {
             rows.reserve_exact(fresh.len() + rows.len() / 16);
         }
         rows.append(&mut fresh);
         // The stable sort merges the two sorted runs.
-        rows.sort_by(|one, other| one.at.cmp(&other.at).then_with(|| audiences.compare_identity(one, other)));
+        rows.sort_by(|one, other| one.at.cmp(&other.at).then_with(|| audiences.compare(one, other)));
         self.bytes = rows.iter().map(|row| row.id.bytes()).sum();
     }
 

@@ -94,7 +94,6 @@ impl Audience {
 /// The filter of a list.
 #[derive(Debug, Clone)]
 pub(in super::super) struct TaskFilter {
-    /// The caller.
     pub(in super::super) by: Principal,
     /// Only tasks of this tenant.
     pub(in super::super) tenant: Option<String>,

@@ -1,4 +1,4 @@
-//! The order of tasks, as lists see it.
+//! Tests of the index of tasks.
 
 use super::*;
 use blackboard::store::{Batch, Filter, Lane, Pending, Record, Revision, Shared, Watch, Write, memory};
@@ -38,15 +38,15 @@ fn names(page: &TaskIndexPage) -> Vec<Key> {
 }
 
 #[tokio::test]
-async fn what_changes_moves_and_what_is_forgotten_goes() {
-    let (store, listed) = (memory::new(), TaskIndex::default());
+async fn a_changed_task_moves_and_a_deleted_one_disappears() {
+    let (store, index) = (memory::new(), TaskIndex::default());
     for (task, at) in
         [("t-1", "2026-01-01T00:00:01Z"), ("t-2", "2026-01-01T00:00:02Z"), ("t-3", "2026-01-01T00:00:03Z")]
     {
         commit(&store, row(task, at, "TASK_STATE_WORKING")).await;
     }
     let page = |deletions, before: Option<&TaskCursor>| {
-        listed.page(store.as_ref(), &me(), deletions, before, 1, &all()).unwrap()
+        index.page(store.as_ref(), &me(), deletions, before, 1, &all()).unwrap()
     };
     let first = page(0, None);
     assert_eq!((names(&first), first.total), (vec![key("t-3"), key("t-2")], 3));
@@ -54,9 +54,13 @@ async fn what_changes_moves_and_what_is_forgotten_goes() {
 
     commit(&store, row("t-1", "2026-01-01T00:00:04Z", "TASK_STATE_COMPLETED")).await;
     let moved = page(0, None);
-    assert_eq!((names(&moved), moved.total), (vec![key("t-1"), key("t-3")], 3), "seen once, where it is");
+    assert_eq!(
+        (names(&moved), moved.total),
+        (vec![key("t-1"), key("t-3")], 3),
+        "listed once, at its new position"
+    );
     let done = TaskFilter { state: Some(TaskState::Completed), ..all() };
-    let done = listed.page(store.as_ref(), &me(), 0, None, 9, &done).unwrap();
+    let done = index.page(store.as_ref(), &me(), 0, None, 9, &done).unwrap();
     assert_eq!((names(&done), done.total), (vec![key("t-1")], 1));
 
     commit(&store, Write::Delete(key("t-3"))).await;
@@ -64,16 +68,16 @@ async fn what_changes_moves_and_what_is_forgotten_goes() {
     assert_eq!((names(&left), left.total), (vec![key("t-1"), key("t-2")], 2));
 }
 
-/// A store that counts what is read of it.
-struct Counting(Shared, AtomicUsize);
+/// A store that counts the records read.
+struct CountingStore(Shared, AtomicUsize);
 
-impl Counting {
-    fn taken(&self) -> usize {
+impl CountingStore {
+    fn take_count(&self) -> usize {
         self.1.swap(0, Ordering::Relaxed)
     }
 }
 
-impl blackboard::store::Snapshot for Counting {
+impl blackboard::store::Snapshot for CountingStore {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         self.0.latest(key)
     }
@@ -89,7 +93,7 @@ impl blackboard::store::Snapshot for Counting {
     }
 }
 
-impl Store for Counting {
+impl Store for CountingStore {
     fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
         self.0.commit(lane, batch)
     }
@@ -109,7 +113,7 @@ impl Store for Counting {
 
 #[tokio::test]
 async fn more_than_a_hundred_thousand_tasks_are_read_once() {
-    let (store, listed) = (memory::new(), TaskIndex::default());
+    let (store, index) = (memory::new(), TaskIndex::default());
     let many = 100_001;
     for first in (0..many).step_by(1_000) {
         let writes = (first..many.min(first + 1_000)).map(|n| {
@@ -119,49 +123,53 @@ async fn more_than_a_hundred_thousand_tasks_are_read_once() {
         let batch = Batch { writes: writes.collect(), expectations: Vec::new() };
         store.commit(Lane::Progress, batch).await.unwrap();
     }
-    let store = Counting(store, AtomicUsize::new(0));
-    let page = |before: Option<&TaskCursor>| listed.page(&store, &me(), 0, before, 50, &all()).unwrap();
+    let store = CountingStore(store, AtomicUsize::new(0));
+    let page = |before: Option<&TaskCursor>| index.page(&store, &me(), 0, before, 50, &all()).unwrap();
     let first = page(None);
-    assert_eq!((first.rows.len(), first.total, store.taken()), (51, many, many));
+    assert_eq!((first.rows.len(), first.total, store.take_count()), (51, many, many));
     let next = page(Some(&first.rows[49].0));
-    assert_eq!((next.rows[0].clone(), store.taken()), (first.rows[50].clone(), 0));
+    assert_eq!((next.rows[0].clone(), store.take_count()), (first.rows[50].clone(), 0));
     commit(&store.0, row("t-7", "2026-01-02T00:00:00Z", "TASK_STATE_COMPLETED")).await;
-    assert_eq!((names(&page(None))[0].clone(), store.taken()), (key("t-7"), 1), "what has changed is read");
+    assert_eq!(
+        (names(&page(None))[0].clone(), store.take_count()),
+        (key("t-7"), 1),
+        "only the changed row is read"
+    );
 }
 
 #[tokio::test]
-async fn more_tasks_than_are_kept_are_listed_all_the_same() {
+async fn more_tasks_than_fit_are_listed_by_scan() {
     let store = memory::new();
     let tasks: Vec<_> = (0..40).map(|n| format!("t-{n}")).collect();
     for (n, task) in tasks.iter().enumerate() {
         commit(&store, row(task, &format!("2026-01-01T00:00:{:02}Z", n / 3), "TASK_STATE_WORKING")).await;
     }
-    let (kept, page_by_scan) = (TaskIndex::default(), TaskIndex::bounded(2_000));
-    let store = Counting(store, AtomicUsize::new(0));
+    let (indexed, scanned) = (TaskIndex::default(), TaskIndex::bounded(2_000));
+    let store = CountingStore(store, AtomicUsize::new(0));
     let (mut before, mut seen) = (None, 0);
     loop {
-        let page = |listed: &TaskIndex| listed.page(&store, &me(), 0, before.as_ref(), 7, &all()).unwrap();
-        let (one, other) = (page(&kept), page(&page_by_scan));
+        let page = |index: &TaskIndex| index.page(&store, &me(), 0, before.as_ref(), 7, &all()).unwrap();
+        let (one, other) = (page(&indexed), page(&scanned));
         assert_eq!((&one.rows, one.total), (&other.rows, other.total));
         seen += one.rows.len().min(7);
         let Some((last, _)) = one.rows.get(6).filter(|_| one.rows.len() > 7) else { break };
         before = Some(TaskCursor::parse(&last.token()).unwrap());
     }
     assert_eq!(seen, 40);
-    assert!(page_by_scan.0.lock().unwrap().order.is_empty(), "nothing is kept of what is too much");
+    assert!(scanned.0.lock().unwrap().order.is_empty(), "an order over the limit is cleared");
     for task in &tasks[4..] {
         commit(&store.0, Write::Delete(key(task))).await;
     }
-    store.taken();
-    let few = page_by_scan.page(&store, &me(), 1, None, 7, &all()).unwrap();
-    assert_eq!((few.total, store.taken()), (4, 4));
-    let again = page_by_scan.page(&store, &me(), 1, None, 7, &all()).unwrap();
-    assert_eq!((again.total, store.taken()), (4, 0), "few enough are kept again");
+    store.take_count();
+    let few = scanned.page(&store, &me(), 1, None, 7, &all()).unwrap();
+    assert_eq!((few.total, store.take_count()), (4, 4));
+    let again = scanned.page(&store, &me(), 1, None, 7, &all()).unwrap();
+    assert_eq!((again.total, store.take_count()), (4, 0), "tasks within the limit are indexed again");
 }
 
 #[tokio::test]
-async fn an_order_that_has_grown_by_what_is_gone_is_made_afresh() {
-    let (store, listed) = (memory::new(), TaskIndex::bounded(5_000));
+async fn an_order_that_has_grown_by_outdated_rows_is_rebuilt() {
+    let (store, index) = (memory::new(), TaskIndex::bounded(5_000));
     for n in 0..100 {
         let row = json!({
             "spec": { "taskId": "t-1", "root": "user:local", "contact": { "tenant": format!("tenant-{n}") } },
@@ -170,19 +178,19 @@ async fn an_order_that_has_grown_by_what_is_gone_is_made_afresh() {
         });
         commit(&store, Write::Put(key("t-1"), row.to_string().into_bytes().into())).await;
         let wanted = TaskFilter { tenant: Some(format!("tenant-{n}")), ..all() };
-        let page = listed.page(store.as_ref(), &me(), 0, None, 1, &wanted).unwrap();
+        let page = index.page(store.as_ref(), &me(), 0, None, 1, &wanted).unwrap();
         assert_eq!(names(&page), [key("t-1")]);
-        assert!(!listed.0.lock().unwrap().is_over_limit);
+        assert!(!index.0.lock().unwrap().is_over_limit);
     }
 }
 
 proptest! {
     #[test]
-    fn an_order_is_what_reading_all_comes_to(
+    fn the_index_lists_the_same_as_a_scan(
         steps in proptest::collection::vec((0..6_u8, 0..4_u8, 0..3_u8, any::<bool>()), 1..30)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (store, listed, page_by_scan) = (memory::new(), TaskIndex::default(), TaskIndex::bounded(0));
+        let (store, index, scanned) = (memory::new(), TaskIndex::default(), TaskIndex::bounded(0));
         let mut deletions = 0;
         for (task, at, what, is_message) in steps {
             // Ids of both kinds.
@@ -200,8 +208,8 @@ proptest! {
             deletions += u64::from(matches!(write, Write::Delete(_)));
             runtime.block_on(commit(&store, write));
             for wanted in [all(), TaskFilter { context_id: Some("c-1".into()), ..all() }] {
-                let page = |listed: &TaskIndex| listed.page(store.as_ref(), &me(), deletions, None, 3, &wanted).unwrap();
-                let (one, other) = (page(&listed), page(&page_by_scan));
+                let page = |index: &TaskIndex| index.page(store.as_ref(), &me(), deletions, None, 3, &wanted).unwrap();
+                let (one, other) = (page(&index), page(&scanned));
                 prop_assert_eq!((one.rows, one.total), (other.rows, other.total));
             }
         }
@@ -226,13 +234,13 @@ async fn pages_of_many() {
         });
         store.commit(Lane::Progress, Batch { writes: writes.collect(), expectations: vec![] }).await.unwrap();
     }
-    let listed = TaskIndex::default();
+    let index = TaskIndex::default();
     for what in ["first", "second", "after a change"] {
         if what == "after a change" {
             commit(&store, row("t-1", "2026-01-02T00:00:00Z", "TASK_STATE_WORKING")).await;
         }
-        let begun = Instant::now();
-        let page = listed.page(store.as_ref(), &me(), 0, None, 50, &all()).unwrap();
-        println!("{what}: {} of {} in {:?}", page.rows.len(), page.total, begun.elapsed());
+        let started = Instant::now();
+        let page = index.page(store.as_ref(), &me(), 0, None, 50, &all()).unwrap();
+        println!("{what}: {} of {} in {:?}", page.rows.len(), page.total, started.elapsed());
     }
 }

@@ -78,12 +78,13 @@ pub(super) fn serve_on(address: &str, config: HttpServerConfig) -> TestServer {
     let port = listener.local_addr().unwrap().port();
     let (send_started, started) = mpsc::channel();
     let may_end = Arc::new(Semaphore::new(0));
-    let held = web::Data::new(HoldState { started: Mutex::new(send_started), may_end: Arc::clone(&may_end) });
+    let state =
+        web::Data::new(HoldState { started: Mutex::new(send_started), may_end: Arc::clone(&may_end) });
     let (send, handle) = mpsc::channel();
     thread::spawn(move || {
         actix_web::rt::System::new().block_on(async {
             let server = server(vec![listener], Edge::new(config), move |cfg| {
-                routes(cfg.app_data(held.clone()));
+                routes(cfg.app_data(state.clone()));
             })
             .unwrap();
             send.send(server.handle()).unwrap();
@@ -144,15 +145,15 @@ async fn panics() -> HttpResponse {
     panic!("on purpose")
 }
 
-async fn hold(held: web::Data<HoldState>) -> HttpResponse {
-    held.started.lock().unwrap().send(()).unwrap();
-    held.may_end.acquire().await.unwrap().forget();
+async fn hold(state: web::Data<HoldState>) -> HttpResponse {
+    state.started.lock().unwrap().send(()).unwrap();
+    state.may_end.acquire().await.unwrap().forget();
     HttpResponse::Ok().json(true)
 }
 
-async fn wait(held: web::Data<HoldState>, request: HttpRequest) -> HttpResponse {
+async fn wait(state: web::Data<HoldState>, request: HttpRequest) -> HttpResponse {
     release_permit(&request);
-    hold(held).await
+    hold(state).await
 }
 
 async fn stream() -> HttpResponse {

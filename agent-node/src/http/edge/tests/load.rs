@@ -10,14 +10,14 @@ fn one_at_a_time() -> HttpServerConfig {
 #[test]
 fn an_overloaded_node_answers_503_with_retry_after() {
     let server = serve(one_at_a_time());
-    let mut held = server.peer();
-    held.send("GET", "/hold", "", b"");
+    let mut holding = server.peer();
+    holding.send("GET", "/hold", "", b"");
     server.started.recv_timeout(DEADLINE).unwrap();
     let refusal = server.ask("GET", "/bare", "", b"");
     assert_eq!(refusal.refusal(), refused(503, "overloaded"));
     assert_eq!(refusal.header("retry-after"), Some("1"));
     server.may_end.add_permits(1);
-    assert_eq!(held.reply().status, 200);
+    assert_eq!(holding.reply().status, 200);
     assert_eq!(server.ask("GET", "/bare", "", b"").status, 200);
 }
 
@@ -38,10 +38,10 @@ fn a_stream_and_a_waiting_request_hold_no_permit() {
 #[test]
 fn a_client_that_disconnects_releases_its_permit() {
     let server = serve(one_at_a_time());
-    let mut held = server.peer();
-    held.send("GET", "/hold", "", b"");
+    let mut holding = server.peer();
+    holding.send("GET", "/hold", "", b"");
     server.started.recv_timeout(DEADLINE).unwrap();
-    drop(held);
+    drop(holding);
     let start = std::time::Instant::now();
     while server.ask("GET", "/bare", "", b"").status != 200 {
         assert!(start.elapsed() < DEADLINE, "the permit is lost");

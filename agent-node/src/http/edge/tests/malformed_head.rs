@@ -98,10 +98,10 @@ fn an_endless_head_is_refused() {
 #[test]
 fn a_slow_answer_and_a_stream_do_not_time_out() {
     let server = quick();
-    let mut held = server.peer();
-    held.write(b"POST /hold HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{");
+    let mut holding = server.peer();
+    holding.write(b"POST /hold HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{");
     std::thread::sleep(std::time::Duration::from_millis(50));
-    held.write(b"}");
+    holding.write(b"}");
     server.started.recv_timeout(super::harness::DEADLINE).unwrap();
     let mut stream = server.peer();
     stream.send("GET", "/stream", "", b"");
@@ -113,7 +113,7 @@ fn a_slow_answer_and_a_stream_do_not_time_out() {
     assert!(late.is_closed());
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     server.may_end.add_permits(1);
-    assert_eq!(held.reply().status, 200);
+    assert_eq!(holding.reply().status, 200);
     stream.0.set_nonblocking(true).unwrap();
     let mut chunk = [0; 64];
     let lives = match stream.0.read(&mut chunk) {

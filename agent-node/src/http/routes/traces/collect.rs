@@ -110,7 +110,6 @@ async fn part_of(
     };
     let url = format!("{endpoint}{}/{}/trace?depth={}", routes::MESSAGES, request.message, depth - 1);
     let call = Call::get(&url, request.to.as_str()).within(request_timeout(depth));
-    let without_path =
-        |problem: Problem| Problem { message: problem.message.replace(&url, &endpoint), ..problem };
-    local.wire.json(call).await.map_err(without_path)
+    let shorten = |problem: Problem| Problem { message: problem.message.replace(&url, &endpoint), ..problem };
+    local.wire.json(call).await.map_err(shorten)
 }

@@ -1,6 +1,6 @@
 //! Collects what signals caused. Each agent that follows a signal's type is asked once for all signals of a conversation.
 //!
-//! The board does not know which agents receipt. Cards name the signal types that an agent follows. An agent keeps a receipt
+//! The board does not know which agents reacted. Cards name the signal types that an agent follows. An agent keeps a receipt
 //! of each conversation that a signal opened, as long as its journals, and reveals it to the signal's publisher.
 
 use super::{
@@ -110,14 +110,14 @@ pub(super) async fn of(
         let why = format!("{more} more than {MAX_SIGNALS} can't be followed");
         part.missing.push(missing(&local.id, first, why));
     }
-    let ours = node.agents.values().map(|local| SignalFollower::of(&local.card.get(), followed));
+    let local_followers = node.agents.values().map(|local| SignalFollower::of(&local.card.get(), followed));
     let others = node.peers.cards();
     let others = others.iter().filter(|card| !node.agents.contains_key(&card.agent_id));
     let others = others.map(|card| SignalFollower::of(card, followed));
-    let ours: Vec<_> = ours.flatten().collect();
+    let local_followers: Vec<_> = local_followers.flatten().collect();
     let mut others: Vec<_> = others.flatten().collect();
     if depth == 0 {
-        let first = ours.first().or(others.first());
+        let first = local_followers.first().or(others.first());
         if let Some(follower) = first {
             part.add(follower.missed(format!("more than {MAX_DEPTH} agents deep")));
         }
@@ -128,10 +128,10 @@ pub(super) async fn of(
         others.drain(MAX_FOLLOWERS..).for_each(|follower| part.add(follower.missed(why.clone())));
     }
     let by = Principal::Agent(local.id.clone());
-    let ours = join_all(ours.iter().map(|follower| follower.here(node, &by, depth)));
+    let local_followers = join_all(local_followers.iter().map(|follower| follower.here(node, &by, depth)));
     let others = join_all(others.iter().map(|follower| follower.elsewhere(node, local, depth)));
-    let (ours, others) = join(ours, others).await;
-    ours.into_iter().chain(others).for_each(|more| part.add(more));
+    let (local_parts, other_parts) = join(local_followers, others).await;
+    local_parts.into_iter().chain(other_parts).for_each(|more| part.add(more));
     part
 }
 
