@@ -1,23 +1,26 @@
 //! The actor of one agent: an adapter around the engine. It hands inputs in, performs what comes out, one attempt at a
 //! time, and reports what became of it. What an agent decides is in the crate `engine`.
 
+mod agent_status;
 mod attempts;
-mod board;
+mod board_subscription;
 mod large_message;
 mod messages;
 mod observations;
-mod status;
 mod supervision;
 mod turns;
 mod world;
 
-pub use messages::{Answer, Cancel, HandBack, IsIdle, IsPending, Look, Redrive, Snapshot, Sweep, UpdateCard};
-pub use status::AgentStatus;
+pub use agent_status::AgentStatus;
+pub use messages::{
+    ActorSnapshot, AnswerTaskRequest, CancelTaskRequest, GetAgentSnapshot, HandBackTasks, IsIdle, IsPending,
+    RedriveDeadLetter, StartRetentionSweep, UpdateCard,
+};
 
 use crate::{
     brain::Brain,
     clock::Clock,
-    outbox::{Transports, a2a::notes},
+    outbox::{Transports, a2a::remote_task_store},
     telemetry::{Telemetry, cursor::SpanCursor},
 };
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
@@ -83,7 +86,7 @@ pub struct AgentActor {
     /// Counts the lives of the agent; what an older life began is not reported to a newer one.
     life: u64,
     supervision: Supervision,
-    replies: BTreeMap<ReplyTo, oneshot::Sender<Answered>>,
+    replies: BTreeMap<ReplyTo, oneshot::Sender<AckResult>>,
     last_reply: u64,
     timers: HashMap<TimerId, JoinHandle<()>>,
     attempts: HashMap<AttemptId, JoinHandle<()>>,
@@ -97,12 +100,12 @@ pub struct AgentActor {
 }
 
 /// What a message to an agent is answered with.
-type Answered = Result<Ack, Problem>;
+type AckResult = Result<Ack, Problem>;
 
 /// Something outside has become of what a life of the agent began.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Report {
+struct LifeInput {
     life: u64,
     input: Input,
 }
@@ -229,7 +232,7 @@ impl AgentActor {
                 }
             }
             Output::Subscribe(selector, after) => {
-                let following = board::follow(
+                let following = board_subscription::follow(
                     self.parts.transports.board.clone(),
                     self.me.clone(),
                     selector,
@@ -242,7 +245,7 @@ impl AgentActor {
                 }
             }
             Output::ReleaseBrain(conversation, capability) => {
-                turns::brain_of(&self.parts, capability.as_ref()).over(&conversation);
+                turns::brain_of(&self.parts, capability.as_ref()).release(&conversation);
             }
             Output::Observed(what) => self.observe(what),
             Output::Continue => drop(self.spawn(ctx, std::future::ready(Input::Continue))),
@@ -270,7 +273,7 @@ impl AgentActor {
         let (agent, life) = (ctx.address(), self.life);
         actix::spawn(async move {
             let input = future.await;
-            report(&agent, Report { life, input }).await;
+            send_input(&agent, LifeInput { life, input }).await;
         })
     }
 
@@ -283,7 +286,7 @@ impl AgentActor {
     /// At a start: brains end what still works elsewhere for conversations that ended just before the process did.
     fn release_ended(&self) -> Result<(), Error> {
         let mut ended = BTreeSet::new();
-        for topic in notes::TOPICS {
+        for topic in remote_task_store::TOPICS {
             let filter = keys::all(&self.me, topic);
             let mut after = 0;
             loop {
@@ -296,8 +299,8 @@ impl AgentActor {
         }
         let is_open = |id: &ConversationId| self.agent.as_ref().is_some_and(|agent| agent.has_open(id));
         for id in ended.iter().filter(|id| !is_open(id)) {
-            self.parts.brain.over(id);
-            self.parts.coordinator.over(id);
+            self.parts.brain.release(id);
+            self.parts.coordinator.release(id);
         }
         Ok(())
     }
@@ -314,7 +317,7 @@ impl AgentActor {
     }
 
     /// A place for an answer, and where it arrives. The answer is an error if the agent stops before.
-    fn expect_reply(&mut self) -> (ReplyTo, oneshot::Receiver<Answered>) {
+    fn expect_reply(&mut self) -> (ReplyTo, oneshot::Receiver<AckResult>) {
         self.last_reply += 1;
         let (reply, answer) = oneshot::channel();
         self.replies.insert(ReplyTo(self.last_reply), reply);
@@ -330,7 +333,7 @@ impl AgentActor {
 }
 
 /// Reports to the agent; if it has stopped, its store knows what is open.
-async fn report(agent: &Addr<AgentActor>, report: Report) {
+async fn send_input(agent: &Addr<AgentActor>, report: LifeInput) {
     if agent.send(report).await.is_err() {
         tracing::debug!("an agent has stopped; its store knows what is open");
     }
@@ -348,11 +351,11 @@ impl Actor for AgentActor {
     }
 }
 
-impl Handler<Report> for AgentActor {
+impl Handler<LifeInput> for AgentActor {
     type Result = ();
 
-    fn handle(&mut self, report: Report, ctx: &mut Self::Context) {
-        let Report { life, input } = report;
+    fn handle(&mut self, report: LifeInput, ctx: &mut Self::Context) {
+        let LifeInput { life, input } = report;
         #[expect(
             clippy::wildcard_enum_match_arm,
             reason = "only these end something that is remembered here"

@@ -19,7 +19,9 @@ pub use fault::{BadConfig, Fault};
 pub use mesh::{MeshConfig, Profile};
 pub use schema::schema;
 
-use crate::brain::{Brain, BrainError, echo::Echo, exec::Exec, foreign::ForeignConfig, scripted::Scripted};
+use crate::brain::{
+    Brain, BrainError, a2a::A2aBrainConfig, echo::EchoBrain, exec::ExecBrain, scripted::ScriptedBrain,
+};
 use crate::telemetry::capture::{of_command, of_variable};
 use protocol::{
     a2a::agent_policy::AgentPolicy,
@@ -82,7 +84,7 @@ pub enum BrainConfig {
     /// Answers from a file.
     Scripted(PathBuf),
     /// A foreign A2A agent.
-    Foreign(ForeignConfig),
+    Foreign(A2aBrainConfig),
     /// Says back what it is told.
     Echo,
 }
@@ -96,7 +98,7 @@ impl BrainConfig {
                 named.chain(of_command(command)).collect()
             }
             Self::Foreign(config) => {
-                config.credentials.0.values().map(|secret| secret.secret().to_owned()).collect()
+                config.credentials.0.values().map(|secret| secret.expose().to_owned()).collect()
             }
             Self::Scripted(_) | Self::Echo => Vec::new(),
         }
@@ -158,10 +160,10 @@ impl BrainConfig {
     pub fn brain(&self) -> Result<Arc<dyn Brain>, BrainError> {
         Ok(match self {
             Self::Exec { command, env, dir } => {
-                Arc::new(Exec { env: env.clone(), dir: dir.clone(), ..Exec::new(command.clone()) })
+                Arc::new(ExecBrain { env: env.clone(), dir: dir.clone(), ..ExecBrain::new(command.clone()) })
             }
-            Self::Scripted(path) => Arc::new(Scripted::read(path)?),
-            Self::Echo => Arc::new(Echo),
+            Self::Scripted(path) => Arc::new(ScriptedBrain::read(path)?),
+            Self::Echo => Arc::new(EchoBrain),
             Self::Foreign(foreign) => {
                 let what = format!("{} is reached through a node", foreign.card);
                 return Err(BrainError::NotStarted { what, source: None });

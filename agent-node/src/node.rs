@@ -21,8 +21,8 @@ pub use services::Service;
 pub use setup::{Seat, Setup};
 
 use crate::{
-    agent::{AgentActor, AgentParts, AgentStatus, Sweep},
-    brain::{PeerSkill, coordinator::Coordinator},
+    agent::{AgentActor, AgentParts, AgentStatus, StartRetentionSweep},
+    brain::{PeerSummary, coordinator::Coordinator},
     clock::Clock,
     http::{
         a2a::{self, face::Face, listed::Listed},
@@ -36,7 +36,7 @@ use crate::{
     latest::Latest,
     outbox::{
         Transports,
-        outside::{self, Outside},
+        outbound_client::{self, OutboundClient},
         webhooks::{Pusher, Seal},
     },
     peers::Peers,
@@ -194,8 +194,9 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let speaker = setup.seats.first().map_or(&registry_id, |seat| &seat.id);
     services_known.accept(registry_for(speaker), board_for(speaker)).await?;
 
-    let outside = Outside::new(setup.outside.clone(), outside::Bounds::of(&setup.limits))
-        .map_err(|error| anyhow::anyhow!("the client for the outside can't start: {error}"))?;
+    let outside =
+        OutboundClient::new(setup.outside.clone(), outbound_client::OutboundLimits::for_node(&setup.limits))
+            .map_err(|error| anyhow::anyhow!("the client for the outside can't start: {error}"))?;
     let peers = Arc::new(Peers::default());
     let locals = Arc::new(Locals::default());
     let callers = Callers::new(&setup.callers);
@@ -206,7 +207,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     for seat in &setup.seats {
         let address = agents.get(&seat.id).context("every seat has a listener")?;
         let card = Latest::new(setup::card(seat, setup.reach.endpoint(*address), &setup.limits));
-        let me = Latest::new(PeerSkill {
+        let me = Latest::new(PeerSummary {
             agent_id: seat.id.clone(),
             description: seat.description.clone(),
             skills: seat.skills.clone(),
@@ -219,7 +220,6 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             peers: peers.clone(),
             wire: signed(&seat.id, Reason::Overloaded),
             board: board_for(&seat.id),
-            outside: outside.clone(),
             limits: limits.clone(),
             telemetry: setup.telemetry.clone(),
         };
@@ -300,7 +300,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     let (readers, leaving) = (front.readers.clone(), front.leaving.clone());
     let edge = Edge::new(front);
     if let Some((_, _, address)) = listeners.first() {
-        setup.hooks.listen_at(setup.reach.endpoint(*address));
+        setup.hooks.set_base_url(setup.reach.endpoint(*address));
     }
     let node = Node {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
@@ -386,7 +386,7 @@ fn sweep_now_and_then(actor: &Addr<AgentActor>, every: Duration) {
     actix::spawn(async move {
         loop {
             tokio::time::sleep(every).await;
-            if actor.send(Sweep).await.is_err() {
+            if actor.send(StartRetentionSweep).await.is_err() {
                 return;
             }
         }

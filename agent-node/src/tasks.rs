@@ -1,14 +1,14 @@
 //! Tasks as anyone may look at them: straight from the store, so that nothing is shown before it is durable.
 
-pub mod follow;
-mod reply;
+pub mod follower;
+mod outcome;
 
 pub use engine::tasks::find;
 use engine::{
     content,
     records::{Step, TaskRow, keys},
 };
-pub use reply::reply;
+pub use outcome::conversation_outcome;
 
 use blackboard::store::{Error, Record, Revision, Store};
 use protocol::{
@@ -74,7 +74,7 @@ pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> 
 }
 
 /// One thing that a task's watchers see.
-pub struct Seen {
+pub struct TaskEvent {
     /// The journal's revision, and the event's place in that step.
     pub id: (Revision, usize),
     /// What they see.
@@ -84,7 +84,12 @@ pub struct Seen {
 }
 
 /// What a step of a task's journal shows.
-pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) -> Result<Vec<Seen>, Error> {
+pub fn events_in(
+    store: &dyn Store,
+    me: &AgentId,
+    task: &Task,
+    record: &Record,
+) -> Result<Vec<TaskEvent>, Error> {
     let step: Step = content::decode(me, store, &record.value)?;
     let at = step.events.last().map_or(task.created_at, |event| event.wall);
     let shown = step.effects.into_iter().filter_map(|effect| match effect {
@@ -114,12 +119,12 @@ pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) ->
     });
     Ok(shown
         .enumerate()
-        .map(|(place, (data, is_last))| Seen { id: (record.revision, place), data, is_last })
+        .map(|(place, (data, is_last))| TaskEvent { id: (record.revision, place), data, is_last })
         .collect())
 }
 
 /// How a task ended, for a watcher who comes when its journal is gone.
-pub fn end_of(task: &Task) -> StreamResponse {
+pub fn final_event(task: &Task) -> StreamResponse {
     status_update(task, &task.status, task.changed_at)
 }
 

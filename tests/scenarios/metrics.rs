@@ -1,7 +1,7 @@
 //! What is counted is what happened, and nobody's name stands in it.
 
 use crate::harness::{Process, call, cluster::Cluster, get, text};
-use agent_node::telemetry::meters::page::Metric;
+use agent_node::telemetry::meters::openmetrics::Metric;
 use serde_json::json;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What the node may ask an agent, and tell it.
 
-use super::{AgentActor, Answered};
+use super::{AckResult, AgentActor};
 use crate::inbox::TakeMessage;
 use actix::{Context, Handler, Message, ResponseFuture};
 use engine::{Ack, AgentSnapshot, Input};
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 /// Ends a task, for its owner.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
-pub struct Cancel {
+pub struct CancelTaskRequest {
     /// Which task.
     pub task: TaskId,
     /// Who wants it.
@@ -29,7 +29,7 @@ pub struct Cancel {
 /// Answers what a task waits for, for its owner.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
-pub struct Answer {
+pub struct AnswerTaskRequest {
     /// Which task.
     pub task: TaskId,
     /// Who answers.
@@ -43,7 +43,7 @@ pub struct Answer {
 /// Sends a dead letter again.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
-pub struct Redrive {
+pub struct RedriveDeadLetter {
     /// Which message.
     pub message: MessageId,
 }
@@ -56,12 +56,12 @@ pub struct UpdateCard(pub Arc<Card>);
 /// Hands back what others can do, and leaves the rest for the next start.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct HandBack;
+pub struct HandBackTasks;
 
 /// Deletes what has been kept long enough.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
-pub struct Sweep;
+pub struct StartRetentionSweep;
 
 /// Asks whether every step is recorded and everything sent.
 #[derive(Debug, Message)]
@@ -82,13 +82,13 @@ pub struct IsPending {
 
 /// Asks what the agent is doing; nothing while it restarts.
 #[derive(Debug, Message)]
-#[rtype(result = "Option<Snapshot>")]
-pub struct Look;
+#[rtype(result = "Option<ActorSnapshot>")]
+pub struct GetAgentSnapshot;
 
 /// What an agent is doing.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Snapshot {
+pub struct ActorSnapshot {
     /// Its brain's kind.
     pub brain: &'static str,
     /// What its engine says.
@@ -96,7 +96,7 @@ pub struct Snapshot {
     pub agent: AgentSnapshot,
 }
 
-impl std::ops::Deref for Snapshot {
+impl std::ops::Deref for ActorSnapshot {
     type Target = AgentSnapshot;
 
     fn deref(&self) -> &AgentSnapshot {
@@ -104,48 +104,60 @@ impl std::ops::Deref for Snapshot {
     }
 }
 
-type Pending = ResponseFuture<Answered>;
+type AckFuture = ResponseFuture<AckResult>;
 
-fn pending(answer: oneshot::Receiver<Answered>) -> Pending {
+fn ack_future(answer: oneshot::Receiver<AckResult>) -> AckFuture {
     let stopped = || Problem::new(Reason::StoreUnavailable, "the agent stopped before it was recorded");
     Box::pin(async move { answer.await.unwrap_or_else(|_| Err(stopped())) })
 }
 
 impl Handler<TakeMessage> for AgentActor {
-    type Result = Pending;
+    type Result = AckFuture;
 
-    fn handle(&mut self, TakeMessage(message): TakeMessage, ctx: &mut Context<Self>) -> Pending {
-        pending(self.take_message(message, ctx))
+    fn handle(&mut self, TakeMessage(message): TakeMessage, ctx: &mut Context<Self>) -> AckFuture {
+        ack_future(self.take_message(message, ctx))
     }
 }
 
-impl Handler<Cancel> for AgentActor {
-    type Result = Pending;
+impl Handler<CancelTaskRequest> for AgentActor {
+    type Result = AckFuture;
 
-    fn handle(&mut self, Cancel { task, by, reason }: Cancel, ctx: &mut Context<Self>) -> Pending {
+    fn handle(
+        &mut self,
+        CancelTaskRequest { task, by, reason }: CancelTaskRequest,
+        ctx: &mut Context<Self>,
+    ) -> AckFuture {
         let (reply, answer) = self.expect_reply();
         self.feed(Input::Cancel { task, by, reason, reply }, ctx);
-        pending(answer)
+        ack_future(answer)
     }
 }
 
-impl Handler<Answer> for AgentActor {
-    type Result = Pending;
+impl Handler<AnswerTaskRequest> for AgentActor {
+    type Result = AckFuture;
 
-    fn handle(&mut self, Answer { task, by, text, message }: Answer, ctx: &mut Context<Self>) -> Pending {
+    fn handle(
+        &mut self,
+        AnswerTaskRequest { task, by, text, message }: AnswerTaskRequest,
+        ctx: &mut Context<Self>,
+    ) -> AckFuture {
         let (reply, answer) = self.expect_reply();
         self.feed(Input::Answer { task, by, text, message, reply }, ctx);
-        pending(answer)
+        ack_future(answer)
     }
 }
 
-impl Handler<Redrive> for AgentActor {
-    type Result = Pending;
+impl Handler<RedriveDeadLetter> for AgentActor {
+    type Result = AckFuture;
 
-    fn handle(&mut self, Redrive { message }: Redrive, ctx: &mut Context<Self>) -> Pending {
+    fn handle(
+        &mut self,
+        RedriveDeadLetter { message }: RedriveDeadLetter,
+        ctx: &mut Context<Self>,
+    ) -> AckFuture {
         let (reply, answer) = self.expect_reply();
         self.feed(Input::Redrive { message, reply }, ctx);
-        pending(answer)
+        ack_future(answer)
     }
 }
 
@@ -158,18 +170,18 @@ impl Handler<UpdateCard> for AgentActor {
     }
 }
 
-impl Handler<HandBack> for AgentActor {
+impl Handler<HandBackTasks> for AgentActor {
     type Result = ();
 
-    fn handle(&mut self, _: HandBack, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: HandBackTasks, ctx: &mut Context<Self>) {
         self.feed(Input::HandBack, ctx);
     }
 }
 
-impl Handler<Sweep> for AgentActor {
+impl Handler<StartRetentionSweep> for AgentActor {
     type Result = ();
 
-    fn handle(&mut self, _: Sweep, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: StartRetentionSweep, ctx: &mut Context<Self>) {
         self.feed(Input::Sweep, ctx);
     }
 }
@@ -190,12 +202,12 @@ impl Handler<IsPending> for AgentActor {
     }
 }
 
-impl Handler<Look> for AgentActor {
-    type Result = Option<Snapshot>;
+impl Handler<GetAgentSnapshot> for AgentActor {
+    type Result = Option<ActorSnapshot>;
 
-    fn handle(&mut self, _: Look, _: &mut Context<Self>) -> Option<Snapshot> {
+    fn handle(&mut self, _: GetAgentSnapshot, _: &mut Context<Self>) -> Option<ActorSnapshot> {
         let mut agent = self.agent.as_ref()?.snapshot();
         agent.counts.late_acks = self.parts.status.late_acks();
-        Some(Snapshot { brain: self.parts.brain.name(), agent })
+        Some(ActorSnapshot { brain: self.parts.brain.name(), agent })
     }
 }

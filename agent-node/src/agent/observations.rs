@@ -5,7 +5,7 @@ use super::AgentActor;
 use crate::{
     journal::{every_after, steps},
     telemetry::{
-        cursor::{PendingStep, SpanCursor},
+        cursor::{PendingExport, SpanCursor},
         span_builder,
     },
 };
@@ -22,7 +22,7 @@ use protocol::{
 use std::collections::BTreeMap;
 
 /// Steps of a conversation that may not have been traced.
-struct Untraced {
+struct UntracedSteps {
     /// The last step before them.
     from: u64,
     /// Whether the conversation's end is among them.
@@ -66,7 +66,7 @@ impl AgentActor {
     }
 
     /// Traces what was complete in the steps of a conversation after `from`, up to `to`.
-    fn trace_steps(&self, id: ConversationId, from: u64, to: u64, step: Option<PendingStep>) {
+    fn trace_steps(&self, id: ConversationId, from: u64, to: u64, step: Option<PendingExport>) {
         let (store, me) = (self.parts.store.clone(), self.me.clone());
         let capture = self.parts.telemetry.capture().clone();
         self.parts.telemetry.export_from_journal(step, move || {
@@ -96,7 +96,7 @@ impl AgentActor {
         self.traced = Some(cursor.clone());
         let begun = cursor.clone();
         actix::spawn(async move { begun.save().await });
-        let mut later: BTreeMap<ConversationId, Untraced> = BTreeMap::new();
+        let mut later: BTreeMap<ConversationId, UntracedSteps> = BTreeMap::new();
         every_after(store.as_ref(), &keys::all(&self.me, "journal"), from, |record| {
             let step: Step = content::decode(&self.me, store.as_ref(), &record.value)?;
             let Some(id) = record.key.tokens().get(2).and_then(|id| ConversationId::parse(id).ok()) else {
@@ -104,12 +104,12 @@ impl AgentActor {
             };
             let ends = step.effects.iter().any(|effect| matches!(effect, Effect::Finish(_)));
             let untraced =
-                later.entry(id).or_insert(Untraced { from: step.step - 1, ends: false, last: (0, 0) });
+                later.entry(id).or_insert(UntracedSteps { from: step.step - 1, ends: false, last: (0, 0) });
             untraced.ends |= ends;
             untraced.last = (step.step, record.revision);
             Ok(())
         })?;
-        for (id, Untraced { from, ends, last: (to, revision) }) in later {
+        for (id, UntracedSteps { from, ends, last: (to, revision) }) in later {
             let state = store.latest(&keys::state(&self.me, &id))?;
             let state: Option<State> =
                 state.map(|record| content::decode(&self.me, store.as_ref(), &record.value)).transpose()?;

@@ -2,7 +2,7 @@
 //! answered 503, its queued commits settle, and a new life recovers from the store. Too many lives in a row, and the agent
 //! stays down: `/readyz` says so. A message in hand at two panics is refused for good.
 
-use super::{AgentActor, Answered};
+use super::{AckResult, AgentActor};
 use actix::{AsyncContext, Context};
 use engine::IncomingMessage;
 use protocol::{
@@ -113,7 +113,7 @@ impl AgentActor {
         &mut self,
         message: IncomingMessage,
         ctx: &mut Context<Self>,
-    ) -> tokio::sync::oneshot::Receiver<Answered> {
+    ) -> tokio::sync::oneshot::Receiver<AckResult> {
         let (reply, answer) = self.expect_reply();
         match self.supervision.take(&message) {
             Ok(()) => {

@@ -1,7 +1,7 @@
 //! Runs a turn of the brain and reports what it says.
 
-use super::{AgentActor, AgentParts, Report, report};
-use crate::brain::{Ask, Brain, PeerSkill};
+use super::{AgentActor, AgentParts, LifeInput, send_input};
+use crate::brain::{Brain, PeerSummary, TurnRequest};
 use actix::{AsyncContext, Context};
 use engine::{Input, TurnStart};
 use futures_util::FutureExt;
@@ -49,20 +49,28 @@ impl AgentActor {
         };
         let others = self.parts.transports.peers.present();
         let peers = others.into_iter().filter(|(peer, _)| *peer != self.me).map(|(agent_id, card)| {
-            PeerSkill { agent_id, description: card.description.clone(), skills: card.skills.clone() }
+            PeerSummary { agent_id, description: card.description.clone(), skills: card.skills.clone() }
         });
         let brain = brain_for(&self.parts, &prompt).clone();
         let peers = peers.collect();
-        let ask = Ask { agent: self.me.clone(), key: name.to_string(), prompt, peers, trace, has_runner_up };
+        let request = TurnRequest {
+            agent: self.me.clone(),
+            key: name.to_string(),
+            prompt,
+            peers,
+            trace,
+            has_runner_up,
+        };
         let clock = self.parts.clock;
-        let most = brain.patience(&ask).unwrap_or_else(|| self.parts.limits.think());
+        let most = brain.turn_timeout(&request).unwrap_or_else(|| self.parts.limits.think());
         let limit = deadline.map_or(most, |deadline| clock.wall().until(deadline).min(most));
         let (agent, life, telemetry) = (ctx.address(), self.life, self.parts.telemetry.clone());
         let turn = key.clone();
         let running = actix::spawn(async move {
             let begun = Instant::now();
             let (sender, mut reports) = mpsc::channel(GATHER_MOST);
-            let thinking = async move { brain.think(ask, sender).await.map_err(|error| error.to_string()) };
+            let thinking =
+                async move { brain.think(request, sender).await.map_err(|error| error.to_string()) };
             let mut thinking = AssertUnwindSafe(thinking).catch_unwind().boxed();
             let cut = tokio::time::sleep(limit);
             tokio::pin!(cut);
@@ -86,14 +94,14 @@ impl AgentActor {
                     () = &mut gather, if !gathered.is_empty() => {}
                 }
                 let input = Input::TurnProgress(turn.clone(), std::mem::take(&mut gathered));
-                report(&agent, Report { life, input }).await;
+                send_input(&agent, LifeInput { life, input }).await;
             };
             drop(thinking);
             telemetry.meters().think.observe(begun.elapsed().as_secs_f64());
             while let Ok(update) = reports.try_recv() {
                 gathered.push(update);
             }
-            report(&agent, Report { life, input: Input::TurnEnded(turn, gathered, end) }).await;
+            send_input(&agent, LifeInput { life, input: Input::TurnEnded(turn, gathered, end) }).await;
         });
         self.turns.insert(key, running);
     }

@@ -6,16 +6,16 @@ use super::{
     serve::{Part, Process, serve},
 };
 use crate::{
-    brain::foreign::ForeignConfig,
-    brain::foreign::{clipped, plain},
+    brain::a2a::A2aBrainConfig,
+    brain::a2a::{slug, truncate_text},
     config::{AgentConfig, BadConfig, BrainConfig, Fault, MeshConfig, Profile, Team},
     node::Service,
     outbox::{
         a2a::{
-            card::{Found, fetch},
-            credentials::{Credentials, Hidden},
+            card_fetch::{FetchedCard, fetch},
+            credentials::{SchemeCredentials, SecretString},
         },
-        outside::Outside,
+        outbound_client::OutboundClient,
     },
 };
 use blackboard::wire::shown;
@@ -80,37 +80,37 @@ pub(super) fn join(join: Join) -> ExitCode {
 /// Its id, and what it says of itself.
 fn named(join: &Join) -> Result<(AgentId, String), Failure> {
     let refused = |what: String| Failure::new(Exit::Refused, what);
-    let outside = Outside::new(AddressPolicy { allow: join.allow.clone() }, Default::default())
+    let outside = OutboundClient::new(AddressPolicy { allow: join.allow.clone() }, Default::default())
         .map_err(|error| refused(error.to_string()))?;
-    let found: Result<Found, String> = actix::System::new().block_on(fetch(&outside, &join.card));
+    let found: Result<FetchedCard, String> = actix::System::new().block_on(fetch(&outside, &join.card));
     let found = found.map_err(|why| {
         let hint = if why.contains("lets it be called") { "; here, --allow NET does" } else { "" };
         refused(format!("the card at {} can't be had: {why}{hint}", shown(&join.card)))
     })?;
     let vetted = found
-        .vetted(&outside)
+        .validate(&outside)
         .map_err(|against| refused(format!("{} can't be used: {}", shown(&found.url), against.join("; "))))?;
-    super::output::note(&format!("mesh: {}: {}", vetted.card.name, found.signed));
+    super::output::note(&format!("mesh: {}: {}", vetted.card.name, found.signature));
     let id = match &join.id {
         Some(id) => id.clone(),
-        None => AgentId::parse(&plain(&vetted.card.name))
+        None => AgentId::parse(&slug(&vetted.card.name))
             .map_err(|_| refused(format!("{:?} makes no id; say --as AGENT", vetted.card.name)))?,
     };
     if id.is_reserved() {
         return Err(refused(format!("{id} is a service's name and no agent's; say --as AGENT")));
     }
-    Ok((id, clipped(&vetted.card.description)))
+    Ok((id, truncate_text(&vetted.card.description)))
 }
 
 fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Result<Team, BadConfig> {
     let fault = |what: String| BadConfig(vec![Fault::of_file(Path::new("mesh join"), what)]);
-    let mut credentials = Credentials::default();
+    let mut credentials = SchemeCredentials::default();
     for credential in &join.credential {
         let (scheme, variable) =
             credential.split_once('=').ok_or_else(|| fault("--credential is SCHEME=VARIABLE".to_owned()))?;
         let secret =
             std::env::var(variable).map_err(|_| fault(format!("--credential: {variable} is not set")))?;
-        credentials.0.insert(scheme.to_owned(), Hidden::new(secret));
+        credentials.0.insert(scheme.to_owned(), SecretString::new(secret));
     }
     let cost = Cost::new(join.cost).ok_or_else(|| fault(format!("--cost: {} is no cost", join.cost)))?;
     let bounds = RemoteTaskLimits::default();
@@ -118,7 +118,7 @@ fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Resu
         id,
         description,
         skills: Vec::new(),
-        brain: BrainConfig::Foreign(ForeignConfig {
+        brain: BrainConfig::Foreign(A2aBrainConfig {
             card: join.card.clone(),
             mode: None,
             credentials,

@@ -6,7 +6,7 @@ use super::{
     misunderstood,
     reaching::{Reaching, port},
 };
-use crate::telemetry::{BadSettings, capture::CaptureLevel};
+use crate::telemetry::{TelemetrySettingsError, capture::CaptureLevel};
 use crate::{
     config::{BadConfig, Profile, Team},
     node::{
@@ -234,7 +234,7 @@ pub(super) fn serve(
 }
 
 fn exit(error: &anyhow::Error) -> Exit {
-    if error.is::<BadConfig>() || error.is::<BadSettings>() {
+    if error.is::<BadConfig>() || error.is::<TelemetrySettingsError>() {
         return Exit::Config;
     }
     if let Some(not) = error.downcast_ref::<NotStarted>() {

@@ -1,7 +1,7 @@
 //! Every word and variable that a process is told by, one line each: what `deploy/config/settings.md` holds.
 
 use super::{Cli, places::At};
-use crate::telemetry::settings::unused::UNUSED;
+use crate::telemetry::otel_settings::unused::UNUSED;
 use clap::{Arg, Args as _, Command, CommandFactory as _};
 use std::fmt::Write as _;
 

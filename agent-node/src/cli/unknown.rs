@@ -6,7 +6,7 @@ use super::{
     places::At,
     settings::{COMPOSE, STANDARD},
 };
-use crate::telemetry::settings::unused;
+use crate::telemetry::otel_settings::unused;
 use clap::{Args as _, Command, CommandFactory as _};
 use std::collections::BTreeSet;
 

@@ -9,8 +9,8 @@ use super::{
     unknown, variables, words,
 };
 use crate::{
-    brain::foreign::ForeignConfig,
-    outbox::a2a::credentials::{Credentials, Hidden},
+    brain::a2a::A2aBrainConfig,
+    outbox::a2a::credentials::{SchemeCredentials, SecretString},
 };
 use blackboard::wire::names_who_speaks;
 use protocol::{card::BidTerms, signal::SIGNAL_TYPES, signal::SignalType};
@@ -271,11 +271,12 @@ fn brain(place: &Place<'_>, agent: &AgentFile) -> Result<BrainConfig, Fault> {
                 return Err(place.fault("brain.a2a.card", what));
             }
             let bounds = super::mesh::over(&Default::default(), &foreign.bounds);
-            let hidden = |(scheme, secret): (&String, &Text)| (scheme.clone(), Hidden::new(secret.0.clone()));
-            Ok(BrainConfig::Foreign(ForeignConfig {
+            let hidden =
+                |(scheme, secret): (&String, &Text)| (scheme.clone(), SecretString::new(secret.0.clone()));
+            Ok(BrainConfig::Foreign(A2aBrainConfig {
                 card: foreign.card.clone(),
                 mode: foreign.mode.map(Into::into),
-                credentials: Credentials(foreign.credentials.iter().map(hidden).collect()),
+                credentials: SchemeCredentials(foreign.credentials.iter().map(hidden).collect()),
                 bounds: bounds.map_err(|error| place.fault("brain.a2a.bounds", error))?,
             }))
         }

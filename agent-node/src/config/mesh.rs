@@ -2,7 +2,7 @@
 
 use super::{file::MeshFile, text::Text};
 use crate::http::edge::Caller;
-use crate::outbox::a2a::credentials::{Credentials, Hidden, Keyring};
+use crate::outbox::a2a::credentials::{Keyring, SchemeCredentials, SecretString};
 use blackboard::board::BoardConfig;
 use protocol::{limits::Limits, patterns::contract_net::Auction};
 use schemars::JsonSchema;
@@ -132,8 +132,8 @@ impl MeshConfig {
 }
 
 fn keyring(file: &BTreeMap<String, BTreeMap<String, Text>>) -> Keyring {
-    let hidden = |(scheme, secret): (&String, &Text)| (scheme.clone(), Hidden::new(secret.0.clone()));
-    let of_host = |schemes: &BTreeMap<String, Text>| Credentials(schemes.iter().map(hidden).collect());
+    let hidden = |(scheme, secret): (&String, &Text)| (scheme.clone(), SecretString::new(secret.0.clone()));
+    let of_host = |schemes: &BTreeMap<String, Text>| SchemeCredentials(schemes.iter().map(hidden).collect());
     Keyring(file.iter().map(|(host, schemes)| (host.clone(), of_host(schemes))).collect())
 }
 

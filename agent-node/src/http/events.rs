@@ -1,8 +1,8 @@
 //! Server-sent events of one task in the house use view: each with an `id:` by which a reader resumes.
 
 use crate::tasks::{
-    Seen,
-    follow::{Follow, Place},
+    TaskEvent,
+    follower::{TaskEventCursor, TaskFollower},
 };
 use actix_web::{HttpResponse, http::header};
 use blackboard::store::{Key, Shared};
@@ -19,7 +19,7 @@ use std::{convert::Infallible, time::Duration};
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The place an `id:` names: a revision, and which event of that step.
-pub fn parse_id(text: &str) -> Option<Place> {
+pub fn parse_id(text: &str) -> Option<TaskEventCursor> {
     match text.split_once('.') {
         Some((revision, place)) => Some((revision.parse().ok()?, place.parse().ok()?)),
         None => Some((text.parse().ok()?, 0)),
@@ -27,7 +27,7 @@ pub fn parse_id(text: &str) -> Option<Place> {
 }
 
 /// Refuses a place that this stream has not come to, or never will.
-fn check_place(store: &Shared, journal: &Key, row: &TaskRow, after: Place) -> Result<(), Problem> {
+fn check_place(store: &Shared, journal: &Key, row: &TaskRow, after: TaskEventCursor) -> Result<(), Problem> {
     let last = match row.ended_at {
         Some(_) => store.latest(journal).map_err(Problem::from)?,
         None => None,
@@ -48,12 +48,12 @@ pub async fn of_task(
     store: Shared,
     me: AgentId,
     row: TaskRow,
-    after: Place,
+    after: TaskEventCursor,
 ) -> Result<HttpResponse, Problem> {
     let journal = keys::journal(&me, &row.task.conversation);
     check_place(&store, &journal, &row, after)?;
     let has_ended = row.ended_at.is_some();
-    let mut follow = Follow::after(store, me, row, after).map_err(Problem::from)?;
+    let mut follow = TaskFollower::after(store, me, row, after).map_err(Problem::from)?;
     let mut first = None;
     if has_ended && after != (0, 0) {
         first = written(&mut follow).await;
@@ -75,7 +75,7 @@ pub async fn of_task(
 }
 
 /// The next events as they are written, or a sign of life; `None` at the end.
-async fn written(follow: &mut Follow) -> Option<Bytes> {
+async fn written(follow: &mut TaskFollower) -> Option<Bytes> {
     match tokio::time::timeout(HEARTBEAT, follow.next()).await {
         Ok(Ok(events)) if events.is_empty() => None,
         Ok(Ok(events)) => Some(events.iter().map(lines).collect::<String>().into()),
@@ -87,7 +87,7 @@ async fn written(follow: &mut Follow) -> Option<Bytes> {
     }
 }
 
-fn lines(seen: &Seen) -> String {
+fn lines(seen: &TaskEvent) -> String {
     let id = match seen.id {
         (revision, 0) => revision.to_string(),
         (revision, place) => format!("{revision}.{place}"),

@@ -12,7 +12,7 @@ use crate::{
     inbox::Locals,
     latest::Latest,
     node::services::Known,
-    outbox::{a2a::hooks::Hooks, outside::Outside, webhooks::Pusher},
+    outbox::{a2a::callbacks::CallbackRegistry, outbound_client::OutboundClient, webhooks::Pusher},
     peers::Peers,
     telemetry::Telemetry,
 };
@@ -59,7 +59,7 @@ pub struct HostedAgent {
     /// What tells webhooks of its tasks.
     pub pusher: Addr<Pusher>,
     /// Where webhooks may be.
-    pub outside: Outside,
+    pub outside: OutboundClient,
     /// The order in which its tasks are listed.
     pub listed: Listed,
 }
@@ -105,7 +105,7 @@ pub struct Node {
     /// Where the registry and the board are.
     pub services: Arc<Known>,
     /// Where foreign agents call back.
-    pub hooks: Hooks,
+    pub hooks: CallbackRegistry,
     /// Its clocks.
     pub clock: Clock,
     /// What it looks at to say whether it is ready.

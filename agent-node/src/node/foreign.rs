@@ -2,16 +2,16 @@
 //! a node starts while the foreign agent is away; without one its agent waits until it is back.
 
 use crate::{
-    brain::foreign::{Foreign, ForeignConfig, capabilities, clipped},
+    brain::a2a::{A2aBrain, A2aBrainConfig, skills_from_card, truncate_text},
     config::AgentConfig,
     outbox::{
         a2a::{
-            card::{Freshness, fetch, usable},
+            callbacks::CallbackRegistry,
+            card_fetch::{Freshness, fetch, validate_card},
             credentials::Keyring,
-            hooks::Hooks,
-            notes::Notes,
+            remote_task_store::RemoteTaskStore,
         },
-        outside::Outside,
+        outbound_client::OutboundClient,
         pause,
     },
 };
@@ -30,9 +30,9 @@ const TRIES: u32 = 4;
 
 /// How foreign agents are reached from this process.
 pub(super) struct Abroad {
-    pub(super) outside: Outside,
+    pub(super) outside: OutboundClient,
     pub(super) store: Shared,
-    pub(super) hooks: Hooks,
+    pub(super) hooks: CallbackRegistry,
     pub(super) keyring: Keyring,
     /// Where cards are kept; nowhere for a process that forgets everything.
     pub(super) cards: Option<PathBuf>,
@@ -51,7 +51,7 @@ enum Unread {
 
 /// A foreign agent that was met.
 pub(super) struct Met {
-    pub(super) brain: Arc<Foreign>,
+    pub(super) brain: Arc<A2aBrain>,
     pub(super) description: String,
     pub(super) skills: Vec<Skill>,
     /// Media types it takes, and those it answers in, if its card was had.
@@ -63,13 +63,13 @@ pub(super) struct Met {
 impl Abroad {
     /// Meets the agent that `config` tells of. What the file says of it goes before what its card says; without either it
     /// waits for its card.
-    pub(super) async fn meet(&self, agent: &AgentConfig, config: &ForeignConfig) -> anyhow::Result<Met> {
+    pub(super) async fn meet(&self, agent: &AgentConfig, config: &A2aBrainConfig) -> anyhow::Result<Met> {
         let refused = |error| anyhow::anyhow!("its card at {} can't be had: {error}", shown(&config.card));
-        self.outside.look_up(&config.card).await.map_err(refused)?;
+        self.outside.check_resolved(&config.card).await.map_err(refused)?;
         let own: Shared = Arc::new(Owned::new(self.store.clone(), agent.id.as_str()));
-        let notes = Notes::of_peer(agent.id.clone(), own);
+        let notes = RemoteTaskStore::of_peer(agent.id.clone(), own);
         let hooks = Some(self.hooks.clone());
-        let brain = Foreign::new(config.clone(), self.outside.clone(), Some(notes), hooks);
+        let brain = A2aBrain::new(config.clone(), self.outside.clone(), Some(notes), hooks);
         let brain = Arc::new(brain.with_keyring(self.keyring.clone()));
         let (skills, description) = (agent.skills.clone(), agent.description.clone());
         match self.card(agent, config).await {
@@ -87,8 +87,8 @@ impl Abroad {
     pub(super) async fn meet_again(
         &self,
         agent: &AgentConfig,
-        config: &ForeignConfig,
-        brain: Arc<Foreign>,
+        config: &A2aBrainConfig,
+        brain: Arc<A2aBrain>,
     ) -> Result<Met, String> {
         match self.read(agent, config).await {
             Ok(read) => self.known(agent, config, brain, read).await,
@@ -99,24 +99,24 @@ impl Abroad {
     async fn known(
         &self,
         agent: &AgentConfig,
-        config: &ForeignConfig,
-        brain: Arc<Foreign>,
+        config: &A2aBrainConfig,
+        brain: Arc<A2aBrain>,
         (vetted, freshness): Read,
     ) -> Result<Met, String> {
         // Whether somebody can call back shows when the node listens.
         Mode::choose(config.mode, &vetted.card.capabilities, true)?;
         let (mut skills, mut description) = (agent.skills.clone(), agent.description.clone());
         if skills.is_empty() {
-            skills = capabilities(&vetted);
+            skills = skills_from_card(&vetted);
         }
         if skills.is_empty() {
             return Err("none of its skills has a name that can be a capability".to_owned());
         }
         if description.is_empty() {
-            description = clipped(&vetted.card.description);
+            description = truncate_text(&vetted.card.description);
         }
         let modes = Some((vetted.all_input_modes(), vetted.all_output_modes()));
-        brain.know(vetted, freshness).await?;
+        brain.cache_card(vetted, freshness).await?;
         Ok(Met { brain, description, skills, modes, waits: None })
     }
 
@@ -124,19 +124,19 @@ impl Abroad {
         self.cards.as_ref().map(|dir| dir.join(format!("{}.json", agent.id)))
     }
 
-    async fn read(&self, agent: &AgentConfig, config: &ForeignConfig) -> Result<Read, Unread> {
+    async fn read(&self, agent: &AgentConfig, config: &A2aBrainConfig) -> Result<Read, Unread> {
         let found = fetch(&self.outside, &config.card).await;
         let found = found.map_err(|why| {
             Unread::Away(format!("its card at {} can't be had: {why}", shown(&config.card)))
         })?;
-        let vetted = found.vetted(&self.outside).map_err(|against| {
+        let vetted = found.validate(&self.outside).map_err(|against| {
             Unread::Unusable(format!(
                 "the card at {} can't be used: {}",
                 shown(&found.url),
                 against.join("; ")
             ))
         })?;
-        tracing::info!(agent = %agent.id, card = %shown(&found.url), signed = %found.signed, "its card was read");
+        tracing::info!(agent = %agent.id, card = %shown(&found.url), signed = %found.signature, "its card was read");
         if let (Some(file), Some(dir)) = (self.kept(agent), &self.cards) {
             let written =
                 super::home::make(dir).and_then(|()| Ok(std::fs::write(file, found.raw.to_string())?));
@@ -147,7 +147,7 @@ impl Abroad {
         Ok((vetted, found.freshness))
     }
 
-    async fn card(&self, agent: &AgentConfig, config: &ForeignConfig) -> Result<Read, Unread> {
+    async fn card(&self, agent: &AgentConfig, config: &A2aBrainConfig) -> Result<Read, Unread> {
         let mut why = String::new();
         for attempt in 0..TRIES {
             tokio::time::sleep(pause(attempt)).await;
@@ -157,7 +157,8 @@ impl Abroad {
             }
         }
         let kept = self.kept(agent).and_then(|file| std::fs::read(file).ok());
-        let kept = kept.and_then(|text| usable(&serde_json::from_slice(&text).ok()?, &self.outside).ok());
+        let kept =
+            kept.and_then(|text| validate_card(&serde_json::from_slice(&text).ok()?, &self.outside).ok());
         if kept.is_some() {
             tracing::warn!(agent = %agent.id, why, "the card that is kept is used");
         }

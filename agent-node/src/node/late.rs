@@ -4,10 +4,10 @@
 use super::presence::Nudge;
 use crate::{
     agent::UpdateCard,
-    brain::PeerSkill,
+    brain::PeerSummary,
     http::{a2a::face::Face, node_state::HostedAgent},
     latest::Latest,
-    outbox::chance,
+    outbox::random_fraction,
 };
 use protocol::{
     a2a::{
@@ -47,7 +47,7 @@ pub struct Waits {
 /// The agent, as everybody here sees it.
 pub(super) struct Late {
     pub(super) local: HostedAgent,
-    pub(super) me: Latest<PeerSkill>,
+    pub(super) me: Latest<PeerSummary>,
     pub(super) schemes: CallerSchemes,
     pub(super) interface: Option<AgentInterface>,
     pub(super) nudge: Option<Nudge>,
@@ -60,7 +60,7 @@ impl Late {
         actix::spawn(async move {
             let mut failures = 0;
             while self.local.actor.connected() {
-                tokio::time::sleep(pause(failures, chance())).await;
+                tokio::time::sleep(pause(failures, random_fraction())).await;
                 match (waits.again)().await {
                     Ok(learnt) => return self.learn(learnt).await,
                     Err(why) => {
@@ -88,7 +88,7 @@ impl Late {
     async fn learn(self, learnt: Learnt) {
         let Learnt { description, skills, a2a } = learnt;
         let id = self.local.id.clone();
-        self.me.put(PeerSkill { agent_id: id, description: description.clone(), skills: skills.clone() });
+        self.me.put(PeerSummary { agent_id: id, description: description.clone(), skills: skills.clone() });
         let known = Card { description, skills, waits_for: None, ..self.local.card.get().as_ref().clone() };
         let known = Arc::new(known);
         self.local.face.put(Face::new(&known, a2a, self.schemes, self.interface, &self.local.key));

@@ -3,7 +3,7 @@
 
 use super::Running;
 use crate::{
-    agent::{HandBack, IsIdle},
+    agent::{HandBackTasks, IsIdle},
     outbox::webhooks::HasTold,
 };
 use futures_util::future::{join, join_all};
@@ -33,7 +33,7 @@ impl Running {
             let running: u32 = self.statuses.iter().map(|status| status.running()).sum();
             tracing::warn!(running, ?grace, "the grace is over: what others can do is handed back");
             for actor in &self.actors {
-                if actor.send(HandBack).await.is_err() {
+                if actor.send(HandBackTasks).await.is_err() {
                     tracing::debug!("an agent is gone already; its store knows what is open");
                 }
             }

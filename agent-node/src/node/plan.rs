@@ -14,18 +14,18 @@ use super::{
 use crate::{
     brain::{
         Brain,
-        foreign::{Foreign, ForeignConfig},
+        a2a::{A2aBrain, A2aBrainConfig},
     },
     config::{AgentConfig, BrainConfig, Team},
     outbox::{
-        a2a::hooks::Hooks,
-        outside::{Bounds, Outside},
+        a2a::callbacks::CallbackRegistry,
+        outbound_client::{OutboundClient, OutboundLimits},
     },
     telemetry::{
-        BadSettings, Telemetry,
+        Telemetry, TelemetrySettingsError,
         capture::{Capture, CaptureLevel, of_variable},
+        otel_settings::TelemetrySettings,
         print_line,
-        settings::Settings,
     },
 };
 use anyhow::Context as _;
@@ -130,7 +130,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
             (store, Some(gauge))
         }
     };
-    let hooks = Hooks::default();
+    let hooks = CallbackRegistry::default();
     let seats = seats(&plan, &store, &hooks).await?;
     let keys = (!plan.forgets).then(|| plan.data.join("keys"));
     let telemetry = telemetry(&plan, &plan.join)?;
@@ -169,7 +169,7 @@ async fn open(plan: Plan) -> anyhow::Result<Running> {
 
 /// What the environment asks for (`OTEL_*`). A process with one agent is called by that agent's name.
 fn telemetry(plan: &Plan, join: &Path) -> anyhow::Result<Telemetry> {
-    let settings = Settings::from_env().map_err(BadSettings)?;
+    let settings = TelemetrySettings::from_env().map_err(TelemetrySettingsError)?;
     settings.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let service = match plan.team.agents.as_slice() {
         [agent] => agent.id.as_str(),
@@ -192,7 +192,7 @@ fn telemetry(plan: &Plan, join: &Path) -> anyhow::Result<Telemetry> {
     let secrets =
         named.chain(sent).chain(places.flatten()).chain(ours).chain(told).chain(callers).chain(outside);
     let capture = Capture::new(plan.capture, secrets);
-    Ok(Telemetry::start(&settings, capture, service).map_err(BadSettings)?)
+    Ok(Telemetry::start(&settings, capture, service).map_err(TelemetrySettingsError)?)
 }
 
 /// What is no UTF-8 is no secret that a text could hold.
@@ -201,8 +201,11 @@ fn text(text: std::ffi::OsString) -> String {
 }
 
 /// Agents without a port take the next one that none of the others has asked for.
-async fn seats(plan: &Plan, store: &Shared, hooks: &Hooks) -> anyhow::Result<Vec<Seat>> {
-    let outside = Outside::new(plan.team.mesh.outside.clone(), Bounds::of(&plan.team.mesh.limits))?;
+async fn seats(plan: &Plan, store: &Shared, hooks: &CallbackRegistry) -> anyhow::Result<Vec<Seat>> {
+    let outside = OutboundClient::new(
+        plan.team.mesh.outside.clone(),
+        OutboundLimits::for_node(&plan.team.mesh.limits),
+    )?;
     let cards = (!plan.forgets).then(|| plan.data.join("cards"));
     let keyring = plan.team.mesh.keyring.clone();
     let abroad = Arc::new(Abroad { outside, store: store.clone(), hooks: hooks.clone(), keyring, cards });
@@ -264,8 +267,8 @@ fn waiting(
     why: String,
     abroad: &Arc<Abroad>,
     agent: &AgentConfig,
-    config: &ForeignConfig,
-    brain: Arc<Foreign>,
+    config: &A2aBrainConfig,
+    brain: Arc<A2aBrain>,
 ) -> Waits {
     let (abroad, agent, config) = (abroad.clone(), agent.clone(), config.clone());
     let again = move || {

@@ -74,7 +74,7 @@ pub struct Setup {
     /// How full the store is, if that can be told.
     pub gauge: Option<blackboard::store::embedded::Gauge>,
     /// Where foreign agents call back.
-    pub hooks: crate::outbox::a2a::hooks::Hooks,
+    pub hooks: crate::outbox::a2a::callbacks::CallbackRegistry,
     /// What foreign agents are shown as proof of who calls.
     pub keyring: crate::outbox::a2a::credentials::Keyring,
     /// What tells of all this to whoever watches.

@@ -6,7 +6,7 @@ mod full;
 mod supervision;
 
 use super::*;
-use crate::brain::{Brain, echo::Echo};
+use crate::brain::{Brain, echo::EchoBrain};
 use blackboard::store::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Store, Watch};
 use protocol::{
     card::{BidTerms, Skill},
@@ -38,7 +38,7 @@ fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
             max_parallel: 4,
         },
         subscribe: Vec::new(),
-        brain: Arc::new(Echo),
+        brain: Arc::new(EchoBrain),
         port: 0,
         waits: None,
     }
@@ -153,9 +153,9 @@ struct Pondering;
 impl Brain for Pondering {
     fn think(
         &self,
-        _: crate::brain::Ask,
+        _: crate::brain::TurnRequest,
         report: tokio::sync::mpsc::Sender<protocol::patterns::turn::Progress>,
-    ) -> crate::brain::Turn {
+    ) -> crate::brain::TurnFuture {
         Box::pin(async move {
             let _open = report;
             std::future::pending().await
@@ -251,7 +251,7 @@ async fn awards_that_come_at_once_are_no_more_than_there_are_places() {
         futures_util::future::join(actor.send(award("t-1")), actor.send(award("t-2"))).await;
     first.unwrap().unwrap();
     second.unwrap().unwrap();
-    let seen = actor.send(crate::agent::Look).await.unwrap().unwrap();
+    let seen = actor.send(crate::agent::GetAgentSnapshot).await.unwrap().unwrap();
     assert_eq!(seen.running, 1, "{seen:?}");
     running.stop(Duration::ZERO).await;
 }

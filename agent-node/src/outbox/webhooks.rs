@@ -7,12 +7,12 @@ mod sealed;
 use engine::records::{TaskRow, keys};
 pub use sealed::Seal;
 
-use super::outside::{Call, Error as Unreached, Outside};
+use super::outbound_client::{Error as Unreached, OutboundClient, OutboundRequest};
 use crate::{
     journal::every,
     tasks::{
-        self, Seen,
-        follow::{Follow, Place},
+        self, TaskEvent,
+        follower::{TaskEventCursor, TaskFollower},
     },
 };
 use actix::{
@@ -49,7 +49,7 @@ pub struct Webhook {
     /// Whose task it is.
     pub owner: Principal,
     /// The last event it was told of.
-    pub told: Place,
+    pub told: TaskEventCursor,
     /// Events in a row that it was not told of.
     #[serde(default)]
     pub missed: usize,
@@ -90,7 +90,7 @@ fn opened(seal: &Seal, me: &AgentId, row: &[u8]) -> Option<Webhook> {
 pub struct Pusher {
     me: AgentId,
     store: Shared,
-    outside: Outside,
+    outside: OutboundClient,
     seal: Seal,
     running: HashMap<Key, Underway>,
 }
@@ -105,7 +105,7 @@ struct Underway {
 
 impl Pusher {
     /// One that has not started.
-    pub fn new(me: AgentId, store: Shared, outside: Outside, seal: Seal) -> Self {
+    pub fn new(me: AgentId, store: Shared, outside: OutboundClient, seal: Seal) -> Self {
         Self { me, store, outside, seal, running: HashMap::new() }
     }
 
@@ -247,7 +247,7 @@ impl Handler<Remove> for Pusher {
 struct Pushing {
     me: AgentId,
     store: Shared,
-    outside: Outside,
+    outside: OutboundClient,
     seal: Seal,
     webhook: Webhook,
     key: Key,
@@ -277,8 +277,8 @@ impl Pushing {
         Ok(())
     }
 
-    fn follow(&self, row: TaskRow) -> Result<Follow, Error> {
-        let again = |after| Follow::after(self.store.clone(), self.me.clone(), row.clone(), after);
+    fn follow(&self, row: TaskRow) -> Result<TaskFollower, Error> {
+        let again = |after| TaskFollower::after(self.store.clone(), self.me.clone(), row.clone(), after);
         match again(self.webhook.told) {
             // What it was last told of is not kept any more.
             Err(Error::Trimmed { floor }) => again((floor + 1, usize::MAX)),
@@ -302,7 +302,7 @@ impl Pushing {
         }
     }
 
-    async fn tell(&mut self, seen: &Seen) {
+    async fn tell(&mut self, seen: &TaskEvent) {
         let body = seen.data.to_json();
         let mut wait = FIRST_WAIT;
         for attempt in 1..=WEBHOOK_ATTEMPTS {
@@ -331,8 +331,9 @@ impl Pushing {
     /// Tells it once; why not, and whether another try is of no use.
     async fn attempt(&self, body: String) -> Result<(), (String, bool)> {
         let config = &self.webhook.config;
-        let mut call =
-            Call::new(Method::POST, &config.url).body("application/a2a+json", body).within(ATTEMPT);
+        let mut call = OutboundRequest::new(Method::POST, &config.url)
+            .body("application/a2a+json", body)
+            .with_timeout(ATTEMPT);
         if let Some(authentication) = &config.authentication {
             let credentials = authentication.credentials.as_deref().unwrap_or_default();
             call = call
@@ -341,7 +342,7 @@ impl Pushing {
         if let Some(token) = &config.token {
             call = call.secret_header("x-a2a-notification-token", token);
         }
-        match self.outside.call(call).await {
+        match self.outside.send(call).await {
             Ok(answer) if answer.status.is_success() => Ok(()),
             Ok(answer) => {
                 let may_pass =
@@ -350,8 +351,8 @@ impl Pushing {
             }
             // A long answer is an answer.
             Err(Unreached::TooLarge(_)) => Ok(()),
-            Err(Unreached::Away(why)) => Err((why, false)),
-            Err(Unreached::NotAllowed(why)) => Err((why, true)),
+            Err(Unreached::Unreachable(why)) => Err((why, false)),
+            Err(Unreached::AddressRefused(why)) => Err((why, true)),
             Err(Unreached::BadUrl(_)) => Err(("it is no URL that can be called".to_owned(), true)),
         }
     }

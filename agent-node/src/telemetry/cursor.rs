@@ -23,7 +23,7 @@ struct CursorState {
 }
 
 /// A step whose spans wait for the backend. Drop it when they are accepted or lost.
-pub struct PendingStep(Arc<SpanCursor>, Revision);
+pub struct PendingExport(Arc<SpanCursor>, Revision);
 
 impl SpanCursor {
     /// Loads the cursor under `key` and its position: the store's head if there was none, which the caller has to save.
@@ -35,12 +35,12 @@ impl SpanCursor {
         Ok((Arc::new(Self { store, key, state: Mutex::new(state) }), from))
     }
 
-    /// Holds the position before the step at `revision` until its [`PendingStep`] is dropped.
-    pub fn begin(self: &Arc<Self>, revision: Revision) -> PendingStep {
+    /// Holds the position before the step at `revision` until its [`PendingExport`] is dropped.
+    pub fn begin(self: &Arc<Self>, revision: Revision) -> PendingExport {
         let mut state = self.lock();
         *state.pending.entry(revision).or_default() += 1;
         state.highest = state.highest.max(revision);
-        PendingStep(self.clone(), revision)
+        PendingExport(self.clone(), revision)
     }
 
     /// Writes the position to the store if it has advanced.
@@ -66,14 +66,14 @@ impl SpanCursor {
     }
 }
 
-impl PendingStep {
+impl PendingExport {
     /// The cursor that it holds.
     pub fn cursor(&self) -> &Arc<SpanCursor> {
         &self.0
     }
 }
 
-impl Drop for PendingStep {
+impl Drop for PendingExport {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         if let Some(count) = state.pending.get_mut(&self.1) {

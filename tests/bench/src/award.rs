@@ -7,7 +7,7 @@ use crate::{
     nodes,
 };
 use agent_node::{
-    brain::echo::Echo,
+    brain::echo::EchoBrain,
     node::{self, Seat},
 };
 use anyhow::{Context as _, ensure};
@@ -73,7 +73,7 @@ pub(crate) fn measure(scene: Scene) -> anyhow::Result<Awards> {
 
 /// Starts the node, waits for the parent's line, awards the tasks and reports the times.
 pub(crate) async fn serve(scene: Scene) -> anyhow::Result<()> {
-    let mut seats = vec![nodes::seat(MANAGER, Arc::new(Echo))?];
+    let mut seats = vec![nodes::seat(MANAGER, Arc::new(EchoBrain))?];
     for number in 0..scene.bidders {
         seats.push(bidder(number)?);
     }
@@ -125,7 +125,7 @@ fn bidder(number: usize) -> anyhow::Result<Seat> {
         tags: Vec::new(),
         output_modes: Vec::new(),
     };
-    let seat = nodes::seat(&format!("builder-{number:04}"), Arc::new(Echo))?;
+    let seat = nodes::seat(&format!("builder-{number:04}"), Arc::new(EchoBrain))?;
     let cost = Cost::new(0.01 * (number % 7) as f64).context("a cost")?;
     let terms = BidTerms { cost, eta: Eta(60_000), max_parallel: 4 };
     Ok(Seat { skills: vec![build], open: false, terms, ..seat })

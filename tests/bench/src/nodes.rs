@@ -2,7 +2,7 @@
 
 use crate::child::{Ready, parent_spoke, report};
 use agent_node::{
-    brain::{Ask, Brain, Turn},
+    brain::{Brain, TurnFuture, TurnRequest},
     node::{self, Seat, Service, Setup},
 };
 use anyhow::Context as _;
@@ -40,7 +40,7 @@ pub(crate) struct Holder {
 struct NeverEnds;
 
 impl Brain for NeverEnds {
-    fn think(&self, _: Ask, _: mpsc::Sender<Progress>) -> Turn {
+    fn think(&self, _: TurnRequest, _: mpsc::Sender<Progress>) -> TurnFuture {
         Box::pin(std::future::pending())
     }
 

@@ -6,7 +6,7 @@ use super::{
     send::{follow, snapshot, wait_for},
     stream::Heard,
 };
-use crate::{agent::Cancel, tasks};
+use crate::{agent::CancelTaskRequest, tasks};
 use engine::{content, records::TaskRow};
 use protocol::{
     a2a::{
@@ -56,7 +56,7 @@ pub(super) async fn cancel(call: &Call, request: CancelTask) -> Result<Shown, A2
     let (row, _) = find(call, &request.id)?;
     let given = request.metadata.get("reason").and_then(Value::as_str);
     let reason = given.unwrap_or("canceled by its client").chars().take(500).collect();
-    let cancel = Cancel { task: row.task.spec.task_id.clone(), by: call.by.clone(), reason };
+    let cancel = CancelTaskRequest { task: row.task.spec.task_id.clone(), by: call.by.clone(), reason };
     call.local.actor.send(cancel).await.map_err(away)??;
     // An award that is just being written is called off once it is there.
     let ended = wait_for(call, &row.task.spec.task_id, |row| row.ended_at.is_some());

@@ -7,9 +7,9 @@ use super::{
     webhooks,
 };
 use crate::{
-    agent::Answer,
+    agent::AnswerTaskRequest,
     inbox::TakeMessage,
-    tasks::{self, follow::Follow},
+    tasks::{self, follower::TaskFollower},
 };
 use blackboard::store::Filter;
 use engine::{
@@ -89,8 +89,13 @@ pub(super) async fn stream(call: &Call, request: SendMessage) -> Result<Heard, A
     Ok(if is_direct { heard.holding_back() } else { heard })
 }
 
-pub(super) fn follow(call: &Call, row: TaskRow, after: tasks::follow::Place) -> Result<Follow, A2aError> {
-    Follow::after(call.local.store.clone(), call.local.id.clone(), row, after).map_err(|error| store(&error))
+pub(super) fn follow(
+    call: &Call,
+    row: TaskRow,
+    after: tasks::follower::TaskEventCursor,
+) -> Result<TaskFollower, A2aError> {
+    TaskFollower::after(call.local.store.clone(), call.local.id.clone(), row, after)
+        .map_err(|error| store(&error))
 }
 
 async fn take(call: &Call, request: SendMessage) -> Result<Taken, A2aError> {
@@ -153,7 +158,8 @@ async fn go_on(
     }
     let data = || data_of(&said).map(|data| data.to_string()).unwrap_or_default();
     let text = Some(said.as_text()).filter(|text| !text.is_empty()).unwrap_or_else(data);
-    let answer = Answer { task: task.clone(), by: call.by.clone(), text, message: Some(Box::new(said)) };
+    let answer =
+        AnswerTaskRequest { task: task.clone(), by: call.by.clone(), text, message: Some(Box::new(said)) };
     match call.local.actor.send(answer).await.map_err(away)? {
         Ok(_) => Ok(taken),
         Err(problem) => {

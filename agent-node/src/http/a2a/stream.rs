@@ -3,7 +3,7 @@
 use super::call::{Call, store};
 use crate::{
     http::{events::HEARTBEAT, leaving::Leaving},
-    tasks::{self, Seen, follow::Follow},
+    tasks::{self, TaskEvent, follower::TaskFollower},
 };
 use actix_web::{HttpResponse, http::header};
 use blackboard::store::{Revision, Shared};
@@ -19,7 +19,7 @@ use std::{collections::VecDeque, convert::Infallible};
 
 /// A client's ear at one task.
 pub(crate) struct Heard {
-    follow: Follow,
+    follow: TaskFollower,
     ready: VecDeque<StreamResponse>,
     /// Kept back until the brain has said whether there is a task at all; and the step that began it.
     held: Option<(VecDeque<StreamResponse>, Option<Revision>)>,
@@ -31,7 +31,7 @@ pub(crate) struct Heard {
 
 impl Heard {
     /// `first`, then whatever `follow` sees.
-    pub(super) fn new(follow: Follow, first: StreamResponse, call: &Call) -> Self {
+    pub(super) fn new(follow: TaskFollower, first: StreamResponse, call: &Call) -> Self {
         let is_over = first.is_terminal();
         let award = call.wants_ours().then(|| (call.local.store.clone(), call.local.id.clone()));
         Self { follow, ready: [first].into(), held: None, closes_when_interrupted: false, award, is_over }
@@ -70,11 +70,11 @@ impl Heard {
         }
     }
 
-    fn take(&mut self, seen: Seen) {
+    fn take(&mut self, seen: TaskEvent) {
         if self.is_over {
             return;
         }
-        let Seen { id, mut data, is_last } = seen;
+        let TaskEvent { id, mut data, is_last } = seen;
         if is_last {
             self.add_award(&mut data);
         }

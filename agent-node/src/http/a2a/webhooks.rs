@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     outbox::webhooks::{self, Put, Remove, Seal, Webhook},
-    tasks::follow::Place,
+    tasks::follower::TaskEventCursor,
 };
 use engine::records::TaskRow;
 use protocol::{
@@ -32,7 +32,11 @@ pub(super) async fn check(call: &Call, config: &PushConfig) -> Result<(), Invali
     if texts.into_iter().flatten().any(|text| text.chars().any(char::is_control)) {
         return Err(Invalid::new("authentication", "no control characters: it goes into a header"));
     }
-    call.local.outside.look_up(&config.url).await.map_err(|error| Invalid::new("url", error.to_string()))
+    call.local
+        .outside
+        .check_resolved(&config.url)
+        .await
+        .map_err(|error| Invalid::new("url", error.to_string()))
 }
 
 /// Keeps a webhook for what follows `after`.
@@ -40,7 +44,7 @@ pub(super) async fn put(
     call: &Call,
     row: TaskRow,
     config: PushConfig,
-    after: Place,
+    after: TaskEventCursor,
 ) -> Result<PushConfig, A2aError> {
     let (task, owner) = (row.task.spec.task_id.clone(), row.task.owner.clone());
     let known = of_task(call, &task, &owner)?;

@@ -2,7 +2,7 @@
 
 use super::id;
 use crate::{
-    agent::Redrive,
+    agent::RedriveDeadLetter,
     http::node_state::{HostedAgent, Node},
     journal::every,
 };
@@ -103,7 +103,7 @@ pub async fn redrive(
     let (local, _) = find(&node, &request, &message)?;
     let ack = local
         .actor
-        .send(Redrive { message })
+        .send(RedriveDeadLetter { message })
         .await
         .map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     Ok(HttpResponse::Accepted().json(

@@ -1,6 +1,6 @@
 //! Whether the process lives, whether it can work, and what every actor is doing.
 
-use crate::{agent::Look, http::node_state::Node};
+use crate::{agent::GetAgentSnapshot, http::node_state::Node};
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use futures_util::future::join_all;
@@ -103,7 +103,7 @@ pub async fn ready(node: web::Data<Node>) -> HttpResponse {
 pub async fn state(node: web::Data<Node>) -> HttpResponse {
     let mut agents = Map::new();
     for (id, local) in &node.agents {
-        let seen = match tokio::time::timeout(node.ack(), local.actor.send(Look)).await {
+        let seen = match tokio::time::timeout(node.ack(), local.actor.send(GetAgentSnapshot)).await {
             Ok(Ok(snapshot)) => json!(snapshot),
             Ok(Err(error)) => json!({ "error": error.to_string() }),
             Err(_) => json!({ "error": "it does not answer" }),

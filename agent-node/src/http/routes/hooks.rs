@@ -23,7 +23,7 @@ pub async fn post(
     let event = StreamResponse::from_proto(parse(&body, MAX_DEPTH)?)
         .map_err(|invalid| Problem::new(Reason::InvalidField, invalid.to_string()))?;
     let token = request.headers().get(TOKEN).and_then(|token| token.to_str().ok());
-    match node.hooks.take(&place, token, event) {
+    match node.hooks.deliver(&place, token, event) {
         true => Ok(HttpResponse::NoContent().finish()),
         false => Err(Problem::new(Reason::RouteNotFound, "nobody waits to be called here").into()),
     }

@@ -1,9 +1,9 @@
-//! `GET /metrics`: what this process counts, as Prometheus reads it. The list is `telemetry/meters/page.rs`.
+//! `GET /metrics`: what this process counts, as Prometheus reads it. The list is `telemetry/meters/openmetrics.rs`.
 
 use crate::{
-    agent::{Look, Snapshot},
+    agent::{ActorSnapshot, GetAgentSnapshot},
     http::node_state::Node,
-    telemetry::meters::page::{Metric, Page},
+    telemetry::meters::openmetrics::{Metric, MetricsPage},
 };
 use actix_web::{HttpResponse, http::header, web};
 use futures_util::future::join_all;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// The page.
 pub async fn metrics(node: web::Data<Node>) -> HttpResponse {
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     counted(&node, &mut page);
     looked_at(&node, &mut page).await;
     parts(&node, &mut page).await;
@@ -21,7 +21,7 @@ pub async fn metrics(node: web::Data<Node>) -> HttpResponse {
         .body(page.text())
 }
 
-fn counted(node: &Node, page: &mut Page) {
+fn counted(node: &Node, page: &mut MetricsPage) {
     let meters = node.telemetry.meters();
     page.add(Metric::Accepted, meters.accepted.clone());
     page.add(Metric::Duplicates, meters.duplicates.clone());
@@ -50,10 +50,14 @@ fn counted(node: &Node, page: &mut Page) {
 }
 
 /// What the agents say of themselves, together.
-async fn looked_at(node: &Node, page: &mut Page) {
-    let looks = node.agents.values().map(|local| tokio::time::timeout(node.ack(), local.actor.send(Look)));
-    let seen: Vec<Snapshot> = join_all(looks).await.into_iter().filter_map(|seen| seen.ok()?.ok()?).collect();
-    let sum = |of: fn(&Snapshot) -> u64| seen.iter().map(of).sum::<u64>();
+async fn looked_at(node: &Node, page: &mut MetricsPage) {
+    let looks = node
+        .agents
+        .values()
+        .map(|local| tokio::time::timeout(node.ack(), local.actor.send(GetAgentSnapshot)));
+    let seen: Vec<ActorSnapshot> =
+        join_all(looks).await.into_iter().filter_map(|seen| seen.ok()?.ok()?).collect();
+    let sum = |of: fn(&ActorSnapshot) -> u64| seen.iter().map(of).sum::<u64>();
     let mut patterns: BTreeMap<&str, u64> = BTreeMap::new();
     for (pattern, open) in seen.iter().flat_map(|seen| &seen.conversations) {
         *patterns.entry(pattern).or_default() += *open as u64;
@@ -72,7 +76,7 @@ async fn looked_at(node: &Node, page: &mut Page) {
     page.family(Metric::Swept, swept);
 }
 
-async fn parts(node: &Node, page: &mut Page) {
+async fn parts(node: &Node, page: &mut MetricsPage) {
     if let Some(store) = &node.looked.store {
         page.one(Metric::StoreBytes, store.bytes());
         page.one(Metric::StoreWaiting, store.waiting() as u64);

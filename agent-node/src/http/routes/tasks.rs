@@ -2,7 +2,7 @@
 
 use super::id;
 use crate::{
-    agent::{Answer, Cancel},
+    agent::{AnswerTaskRequest, CancelTaskRequest},
     http::{
         events,
         node_state::{HostedAgent, Node},
@@ -161,7 +161,7 @@ pub async fn cancel(
     let task: TaskId = id(&path)?;
     let reason = member(&node, &body, "reason")?.unwrap_or_else(|| "cancelled by its owner".to_owned());
     let (local, _) = find(&request, &node, &task, &by)?;
-    let cancel = Cancel { task: task.clone(), by: by.clone().into_inner(), reason };
+    let cancel = CancelTaskRequest { task: task.clone(), by: by.clone().into_inner(), reason };
     local.actor.send(cancel).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (_, row) = find(&request, &node, &task, &by)?;
     Ok(HttpResponse::Ok().json(row.task.to_a2a()))
@@ -179,7 +179,7 @@ pub async fn answer(
     let text = member(&node, &body, "text")?
         .ok_or_else(|| Problem::new(Reason::InvalidField, "text is required"))?;
     let (local, _) = find(&request, &node, &task, &by)?;
-    let answer = Answer { task: task.clone(), by: by.clone().into_inner(), text, message: None };
+    let answer = AnswerTaskRequest { task: task.clone(), by: by.clone().into_inner(), text, message: None };
     local.actor.send(answer).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (_, row) = find(&request, &node, &task, &by)?;
     Ok(HttpResponse::Ok().json(row.task.to_a2a()))

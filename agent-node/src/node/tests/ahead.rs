@@ -140,7 +140,9 @@ async fn what_comes_while_a_step_is_written_is_the_next_step_and_answered_after_
     let writing = scene.commit().await;
     assert_eq!(writing.receipts(), 1);
     let (second, third) = (scene.update("m-2"), scene.update("m-3"));
-    while scene.running.actors[0].send(crate::agent::Look).await.unwrap().unwrap().counts.admitted < 4 {
+    while scene.running.actors[0].send(crate::agent::GetAgentSnapshot).await.unwrap().unwrap().counts.admitted
+        < 4
+    {
         tokio::task::yield_now().await;
     }
     assert!(!first.is_finished() && !second.is_finished());
@@ -189,7 +191,9 @@ async fn a_step_that_is_not_written_is_refused_and_what_waited_for_it_is_recorde
     let first = scene.update("m-1");
     let writing = scene.commit().await;
     let second = scene.update("m-2");
-    while scene.running.actors[0].send(crate::agent::Look).await.unwrap().unwrap().counts.admitted < 3 {
+    while scene.running.actors[0].send(crate::agent::GetAgentSnapshot).await.unwrap().unwrap().counts.admitted
+        < 3
+    {
         tokio::task::yield_now().await;
     }
     *scene.gate.lock().unwrap() = None;

@@ -1,7 +1,7 @@
 //! Brains that panic, and a commit that fails.
 
 use super::{between::Between, *};
-use crate::brain::{Ask, Turn};
+use crate::brain::{TurnFuture, TurnRequest};
 use protocol::patterns::turn::Progress;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -12,9 +12,9 @@ struct Ready {
 }
 
 impl Brain for Ready {
-    fn think(&self, ask: Ask, report: tokio::sync::mpsc::Sender<Progress>) -> Turn {
+    fn think(&self, ask: TurnRequest, report: tokio::sync::mpsc::Sender<Progress>) -> TurnFuture {
         self.asked.fetch_add(1, Relaxed);
-        Echo.think(ask, report)
+        EchoBrain.think(ask, report)
     }
 
     fn name(&self) -> &'static str {
@@ -70,7 +70,7 @@ async fn a_commit_that_fails_answers_nothing_and_leaves_nothing() {
     let of_task =
         |record: &&Record| ["receipt", "task", "state", "journal"].contains(&record.key.tokens()[1].as_ref());
     assert_eq!(left.iter().filter(of_task).count(), 0, "{left:#?}");
-    let seen = running.actors[0].send(crate::agent::Look).await.unwrap().unwrap();
+    let seen = running.actors[0].send(crate::agent::GetAgentSnapshot).await.unwrap().unwrap();
     assert_eq!((seen.running, seen.conversations.len()), (0, 0), "{seen:#?}");
 
     refuses.store(false, Relaxed);
@@ -101,7 +101,7 @@ async fn what_was_answered_is_not_asked_again_by_a_restart() {
 struct Breaks;
 
 impl Brain for Breaks {
-    fn think(&self, _: Ask, _: tokio::sync::mpsc::Sender<Progress>) -> Turn {
+    fn think(&self, _: TurnRequest, _: tokio::sync::mpsc::Sender<Progress>) -> TurnFuture {
         Box::pin(async move {
             tokio::task::yield_now().await;
             panic!("it can't take that")

@@ -1,7 +1,7 @@
 //! A store without room: what is said of it, while work is tried again.
 
 use super::{between::Between, *};
-use crate::brain::scripted::Scripted;
+use crate::brain::scripted::ScriptedBrain;
 use std::{
     io::Write,
     sync::{
@@ -53,7 +53,7 @@ async fn a_full_store_is_said_once_and_so_is_that_there_is_room_again() {
         store.commit(lane, batch)
     });
     // A turn with a pause has a step of its own.
-    let brain = Arc::new(Scripted::parse("turns: [{ end: { done: built }, holdMs: 1 }]").unwrap());
+    let brain = Arc::new(ScriptedBrain::parse("turns: [{ end: { done: built }, holdMs: 1 }]").unwrap());
     let builder = Seat { brain, ..seat("builder-01", "build", 0.0, 1_000) };
     let running = start(Setup { store, ..setup(vec![builder]) }).await.unwrap();
     let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);

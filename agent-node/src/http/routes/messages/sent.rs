@@ -113,7 +113,8 @@ fn newest(local: &HostedAgent, those: &Filter) -> Result<VecDeque<Record>, Probl
 /// All there is to tell of one.
 fn told(local: &HostedAgent, record: &Record, message: &MessageId) -> Result<Value, Problem> {
     let receipt = parsed(record)?;
-    let outcome = tasks::reply(local.store.as_ref(), &local.id, &receipt).map_err(Problem::from)?;
+    let outcome =
+        tasks::conversation_outcome(local.store.as_ref(), &local.id, &receipt).map_err(Problem::from)?;
     Ok(json!({
         "messageId": message,
         "accepted": true,

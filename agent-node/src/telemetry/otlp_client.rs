@@ -22,18 +22,18 @@ pub(super) struct RecordingClient {
     pub(super) client: reqwest::Client,
     /// The timeout of `client`, for messages.
     pub(super) timeout: Duration,
-    pub(super) outcome: Arc<DeliveryOutcome>,
+    pub(super) outcome: Arc<ExportResults>,
 }
 
 /// The results of requests.
 #[derive(Debug, Default)]
-pub(super) struct DeliveryOutcome {
+pub(super) struct ExportResults {
     /// Spans that the backend rejected out of accepted batches, since the last reset.
     pub(super) rejected: AtomicU64,
     failure: Mutex<Option<String>>,
 }
 
-impl DeliveryOutcome {
+impl ExportResults {
     /// Takes the reason why the last request failed.
     pub(super) fn take_failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -1,6 +1,6 @@
 //! Follows the board for one agent: each signal is handed over once the one before it has been taken.
 
-use super::{AgentActor, Answered, Report, report};
+use super::{AckResult, AgentActor, LifeInput, send_input};
 use actix::{Addr, Context, Handler, Message, ResponseFuture};
 use blackboard::{client::Blackboard, store::Revision};
 use engine::Input;
@@ -12,7 +12,7 @@ use protocol::{
     signal::{Selector, SignalRecord},
 };
 
-/// A signal the agent subscribes to. Answered when it is taken.
+/// A signal the agent subscribes to. AckResult when it is taken.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct TakeSignal {
@@ -37,7 +37,7 @@ pub(super) async fn follow(
         },
         Some(after) => Input::SubscriptionLost(read(&board, &by, selector, after, &agent, life).await),
     };
-    report(&agent, Report { life, input }).await;
+    send_input(&agent, LifeInput { life, input }).await;
 }
 
 async fn read(
@@ -75,7 +75,7 @@ impl Handler<TakeSignal> for AgentActor {
         self.feed(Input::Signal(posted, reply), ctx);
         Box::pin(async move {
             // The agent decides what becomes of a signal it refused; the next one may come.
-            let taken: Result<Answered, _> = answer.await;
+            let taken: Result<AckResult, _> = answer.await;
             drop(taken);
         })
     }

@@ -10,20 +10,20 @@ use std::{collections::HashMap, time::Duration};
 
 /// The telemetry settings of the environment.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct TelemetrySettings {
     /// Which traces are recorded.
     pub sampler: TraceSampler,
     /// The backend; `None` without an endpoint.
-    pub export: Option<Export>,
+    pub export: Option<ExportSettings>,
     /// The queue of spans.
-    pub queue: Queue,
-    /// Settings that have no effect or are replaced.
+    pub queue: SpanQueueSettings,
+    /// TelemetrySettings that have no effect or are replaced.
     pub warnings: Vec<String>,
 }
 
 /// A backend.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Export {
+pub struct ExportSettings {
     /// The whole URL.
     pub url: Url,
     /// Headers of every request, such as credentials.
@@ -38,12 +38,12 @@ pub struct Export {
     pub max_attribute_len: Option<usize>,
 }
 
-impl std::fmt::Debug for Export {
+impl std::fmt::Debug for ExportSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<_> = self.headers.keys().collect();
         write!(
             f,
-            "Export {{ url: {}, headers: {names:?}, timeout: {:?} }}",
+            "ExportSettings {{ url: {}, headers: {names:?}, timeout: {:?} }}",
             without_query(&self.url),
             self.timeout
         )
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Export {
 
 /// The queue of spans, as OpenTelemetry's batch span processor has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queue {
+pub struct SpanQueueSettings {
     /// How long a batch is gathered.
     pub delay: Duration,
     /// The most spans that wait; more are dropped.
@@ -63,7 +63,7 @@ pub struct Queue {
     pub timeout: Duration,
 }
 
-impl Default for Queue {
+impl Default for SpanQueueSettings {
     fn default() -> Self {
         Self { delay: Duration::from_secs(5), capacity: 2_048, batch: 512, timeout: Duration::from_secs(30) }
     }
@@ -81,9 +81,9 @@ pub fn without_query(url: &Url) -> String {
     url.to_string()
 }
 
-type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-impl Settings {
+impl TelemetrySettings {
     /// The settings of this process's environment.
     pub fn from_env() -> Result<Self, String> {
         Self::read(&|name| std::env::var(name).ok())
@@ -146,7 +146,7 @@ impl Settings {
 const PROPAGATORS: [&str; 2] = ["tracecontext", "baggage"];
 
 /// A warning about other propagators than the one that agents use.
-fn propagators(get: Lookup<'_>) -> Option<String> {
+fn propagators(get: VariableLookup<'_>) -> Option<String> {
     let asked = get("OTEL_PROPAGATORS")?;
     let others: Vec<_> = asked.split(',').map(str::trim).filter(|name| !PROPAGATORS.contains(name)).collect();
     let is_default = others.is_empty() && asked.contains(PROPAGATORS[0]);
@@ -156,11 +156,11 @@ fn propagators(get: Lookup<'_>) -> Option<String> {
 }
 
 /// The first of `names` that is set, and its value.
-fn given<'n>(get: Lookup<'_>, names: [&'n str; 2]) -> Option<(&'n str, String)> {
+fn given<'n>(get: VariableLookup<'_>, names: [&'n str; 2]) -> Option<(&'n str, String)> {
     names.into_iter().find_map(|name| Some((name, get(name)?)))
 }
 
-fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
+fn export(get: VariableLookup<'_>) -> Result<Option<ExportSettings>, String> {
     // Every variable is checked, also without an endpoint.
     let protocol = given(get, ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]);
     if let Some((name, protocol)) = protocol.filter(|(_, protocol)| protocol != "http/protobuf") {
@@ -205,11 +205,11 @@ fn export(get: Lookup<'_>) -> Result<Option<Export>, String> {
     }
     let attributes = pairs(get, "OTEL_RESOURCE_ATTRIBUTES")?;
     let attributes = attributes.into_iter().map(|(_, name, value)| (name, decoded(&value))).collect();
-    Ok(Some(Export { url, headers, timeout, attributes, pems, max_attribute_len }))
+    Ok(Some(ExportSettings { url, headers, timeout, attributes, pems, max_attribute_len }))
 }
 
 /// The files of certificates and keys, which are read later.
-fn pems(get: Lookup<'_>) -> Result<Pems, String> {
+fn pems(get: VariableLookup<'_>) -> Result<Pems, String> {
     let roots = given(get, ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"]);
     let own =
         given(get, ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"]);
@@ -231,7 +231,7 @@ fn pems(get: Lookup<'_>) -> Result<Pems, String> {
 }
 
 /// `name=value` pairs, separated by commas: position, name, value.
-fn pairs(get: Lookup<'_>, variable: &str) -> Result<Vec<(usize, String, String)>, String> {
+fn pairs(get: VariableLookup<'_>, variable: &str) -> Result<Vec<(usize, String, String)>, String> {
     let text = get(variable).unwrap_or_default();
     let entries = text.split(',').zip(1..).filter(|(entry, _)| !entry.trim().is_empty());
     let pair = |(entry, at): (&str, usize)| {
@@ -247,7 +247,7 @@ fn no_pair(variable: &str, at: usize) -> String {
 }
 
 /// Pairs that are headers; values may be percent-encoded.
-fn headers(get: Lookup<'_>, variable: &str) -> Result<HashMap<String, String>, String> {
+fn headers(get: VariableLookup<'_>, variable: &str) -> Result<HashMap<String, String>, String> {
     let mut headers = HashMap::new();
     for (at, name, value) in pairs(get, variable)? {
         let (wrong, value) = (|| format!("{} of a header", no_pair(variable, at)), decoded(&value));
@@ -278,8 +278,8 @@ pub(super) fn decoded(text: &str) -> String {
     String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
 }
 
-fn queue(get: Lookup<'_>) -> Result<Queue, String> {
-    let usual = Queue::default();
+fn queue(get: VariableLookup<'_>) -> Result<SpanQueueSettings, String> {
+    let usual = SpanQueueSettings::default();
     let count = |name: &str, usual: usize| match get(name).map(|text| text.parse::<usize>()) {
         None => Ok(usual),
         Some(Ok(number)) if number > 0 => Ok(number),
@@ -291,7 +291,7 @@ fn queue(get: Lookup<'_>) -> Result<Queue, String> {
     if capacity > MAX_CAPACITY {
         return Err(format!("OTEL_BSP_MAX_QUEUE_SIZE is {capacity}: at most {MAX_CAPACITY} spans may wait"));
     }
-    Ok(Queue {
+    Ok(SpanQueueSettings {
         delay: milliseconds(get, "OTEL_BSP_SCHEDULE_DELAY")?.unwrap_or(usual.delay),
         capacity,
         batch: count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch)?.min(capacity),
@@ -299,7 +299,7 @@ fn queue(get: Lookup<'_>) -> Result<Queue, String> {
     })
 }
 
-fn milliseconds(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String> {
+fn milliseconds(get: VariableLookup<'_>, name: &str) -> Result<Option<Duration>, String> {
     let Some(text) = get(name) else { return Ok(None) };
     let time = text.parse().ok().map(Duration::from_millis).filter(|time| *time <= MAX_DURATION);
     let wrong = || format!("{name} is {text:?}: a whole number of milliseconds up to a day is wanted");
@@ -307,7 +307,7 @@ fn milliseconds(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String>
 }
 
 /// A timeout, which may not be zero.
-fn timeout_of(get: Lookup<'_>, name: &str) -> Result<Option<Duration>, String> {
+fn timeout_of(get: VariableLookup<'_>, name: &str) -> Result<Option<Duration>, String> {
     match milliseconds(get, name)? {
         Some(Duration::ZERO) => Err(format!("{name} is 0: nothing can be answered in no time")),
         time => Ok(time),

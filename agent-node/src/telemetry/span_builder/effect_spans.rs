@@ -5,7 +5,7 @@ use super::{
         names as n,
         span::{Span, SpanKind, hex},
     },
-    SpanBuilder, content, send_span_name, set_messaging,
+    SpanBuilder, send_span_name, set_messaging, span_content,
 };
 use engine::records::EffectKey;
 use protocol::{
@@ -112,8 +112,9 @@ impl SpanBuilder<'_> {
             .with(n::MESH_MESSAGE, json!(message))
             .with(n::MESH_TASK, tell.payload.task_id().map(|task| json!(task)));
         set_messaging(&mut span, "send", word, &to, message.as_str(), Some(self.id));
-        content::set_terms(&mut span, &tell.payload);
-        let content = content::of_message(&tell.payload).and_then(|content| self.capture.render(&content));
+        span_content::set_terms(&mut span, &tell.payload);
+        let content =
+            span_content::of_message(&tell.payload).and_then(|content| self.capture.render(&content));
         span.set(n::LANGFUSE_INPUT, content.map(Value::from));
         span
     }
@@ -180,8 +181,9 @@ impl SpanBuilder<'_> {
         for index in std::mem::take(&mut self.open_cfps).into_values() {
             self.end(index, at, None);
         }
-        let output =
-            content::of_outcome(outcome).and_then(|content| self.capture.render(&content)).map(Value::from);
+        let output = span_content::of_outcome(outcome)
+            .and_then(|content| self.capture.render(&content))
+            .map(Value::from);
         let state = outcome.status.state;
         let failed = match state {
             TaskState::Failed | TaskState::Rejected | TaskState::Canceled => Some(state.word().to_owned()),

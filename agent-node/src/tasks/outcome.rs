@@ -19,7 +19,7 @@ const FURTHER: Revision = 4;
 const PAGE: usize = 64;
 
 /// How the conversation of a message ended; null while it goes on, and once its journal is gone.
-pub fn reply(store: &dyn Store, me: &AgentId, receipt: &Receipt) -> Result<Value, Error> {
+pub fn conversation_outcome(store: &dyn Store, me: &AgentId, receipt: &Receipt) -> Result<Value, Error> {
     let Some(conversation) = &receipt.conversation_id else { return Ok(Value::Null) };
     if goes_on(store, me, conversation) {
         return Ok(Value::Null);
@@ -36,7 +36,7 @@ pub fn reply(store: &dyn Store, me: &AgentId, receipt: &Receipt) -> Result<Value
 /// What is wanted of a conversation's state.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stand {
+struct ConversationStatus {
     #[serde(default)]
     has_ended: bool,
 }
@@ -44,7 +44,9 @@ struct Stand {
 /// Whether its state says that a conversation has not ended. Where that can't be read, the journal has to say it.
 fn goes_on(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> bool {
     let state = store.latest(&keys::state(me, conversation)).ok().flatten();
-    state.and_then(|state| content::outline(&state.value).ok()).is_some_and(|Stand { has_ended }| !has_ended)
+    state
+        .and_then(|state| content::outline(&state.value).ok())
+        .is_some_and(|ConversationStatus { has_ended }| !has_ended)
 }
 
 /// The outcome that a conversation's journal ends with. It is looked for from its last line on, which it is in or not far
@@ -96,9 +98,9 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A store that counts the lines of journals that are read of it.
-    struct Counting(Shared, AtomicUsize);
+    struct CountingStore(Shared, AtomicUsize);
 
-    impl blackboard::store::Snapshot for Counting {
+    impl blackboard::store::Snapshot for CountingStore {
         fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
             self.1.fetch_add(usize::from(key.as_str().contains("journal")), Ordering::Relaxed);
             self.0.latest(key)
@@ -115,7 +117,7 @@ mod tests {
         }
     }
 
-    impl Store for Counting {
+    impl Store for CountingStore {
         fn commit(&self, lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
             self.0.commit(lane, batch)
         }
@@ -185,8 +187,8 @@ mod tests {
             at: WallTime(0),
             extra: Default::default(),
         };
-        let counting = Counting(store.clone(), AtomicUsize::new(0));
-        let answer = reply(&counting, &me(), &receipt).unwrap();
+        let counting = CountingStore(store.clone(), AtomicUsize::new(0));
+        let answer = conversation_outcome(&counting, &me(), &receipt).unwrap();
         (answer["message"].clone(), counting.1.into_inner())
     }
 

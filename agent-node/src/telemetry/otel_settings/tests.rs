@@ -2,10 +2,10 @@
 
 use super::*;
 
-fn read(variables: &[(&str, &str)]) -> Result<Settings, String> {
+fn read(variables: &[(&str, &str)]) -> Result<TelemetrySettings, String> {
     let owned: HashMap<String, String> =
         variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Settings::read(&move |name| owned.get(name).cloned())
+    TelemetrySettings::read(&move |name| owned.get(name).cloned())
 }
 
 #[test]

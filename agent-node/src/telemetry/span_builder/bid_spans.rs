@@ -2,8 +2,8 @@
 //! and the answer, builds the same.
 
 use super::{
-    content::{of_message, set_terms},
     send_span_name, set_messaging,
+    span_content::{of_message, set_terms},
 };
 use crate::telemetry::{
     capture::Capture,

@@ -12,7 +12,7 @@ use prometheus_client::{
 
 /// A metric's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Type {
+pub enum MetricType {
     /// Never decreases.
     Counter,
     /// Increases and decreases.
@@ -21,7 +21,7 @@ pub enum Type {
     Histogram,
 }
 
-impl Type {
+impl MetricType {
     /// Its name in the format.
     pub fn word(self) -> &'static str {
         match self {
@@ -44,8 +44,8 @@ macro_rules! metrics {
             pub const ALL: &'static [Metric] = &[$(Metric::$name,)*];
 
             /// Name, type, label (empty if it has none) and help text.
-            pub fn describe(self) -> (&'static str, Type, &'static str, &'static str) {
-                match self { $(Self::$name => ($text, Type::$kind, $label, $help),)* }
+            pub fn describe(self) -> (&'static str, MetricType, &'static str, &'static str) {
+                match self { $(Self::$name => ($text, MetricType::$kind, $label, $help),)* }
             }
         }
     };
@@ -86,12 +86,12 @@ metrics! {
 
 /// The metrics of one answer to `GET /metrics`.
 #[derive(Default)]
-pub struct Page(Registry);
+pub struct MetricsPage(Registry);
 
 /// One value of a metric's label.
-type Label = [(&'static str, String); 1];
+type MetricLabel = [(&'static str, String); 1];
 
-impl Page {
+impl MetricsPage {
     /// Adds a metric that counts for itself.
     pub fn add(&mut self, metric: Metric, value: impl registry::Metric) {
         let (name, _, _, help) = metric.describe();
@@ -103,14 +103,14 @@ impl Page {
     pub fn family(&mut self, metric: Metric, values: impl IntoIterator<Item = (impl Into<String>, u64)>) {
         let (_, kind, label, _) = metric.describe();
         let values = values.into_iter().map(|(value, count)| ([(label, value.into())], count));
-        if kind == Type::Counter {
-            let family = Family::<Label, Counter>::default();
+        if kind == MetricType::Counter {
+            let family = Family::<MetricLabel, Counter>::default();
             for (label, count) in values {
                 family.get_or_create(&label).inc_by(count);
             }
             self.add(metric, family);
         } else {
-            let family = Family::<Label, Gauge>::default();
+            let family = Family::<MetricLabel, Gauge>::default();
             for (label, count) in values {
                 family.get_or_create(&label).set(gauge(count));
             }
@@ -120,7 +120,7 @@ impl Page {
 
     /// Adds a counter or gauge without a label.
     pub fn one(&mut self, metric: Metric, count: u64) {
-        match metric.describe().1 == Type::Counter {
+        match metric.describe().1 == MetricType::Counter {
             true => self.add(metric, ConstCounter::new(count)),
             false => self.add(metric, ConstGauge::new(gauge(count))),
         }
@@ -152,7 +152,7 @@ mod tests {
             meters.commit.observe(seconds);
         }
         meters.end(TaskState::Completed);
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.add(Metric::Commit, meters.commit.clone());
         page.add(Metric::Ended, meters.ended.clone());
         page.family(Metric::RegistryAgents, [("alive", 2)]);
@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(names.len(), Metric::ALL.len());
         for metric in Metric::ALL {
             let (name, kind, _, _) = metric.describe();
-            assert_eq!(name.ends_with("_total"), kind == Type::Counter, "{name}");
-            assert_eq!(name.ends_with("_seconds"), kind == Type::Histogram, "{name}");
+            assert_eq!(name.ends_with("_total"), kind == MetricType::Counter, "{name}");
+            assert_eq!(name.ends_with("_seconds"), kind == MetricType::Histogram, "{name}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! A child process that leads a group of its own; the whole group goes when this does.
+//! The process of a brain. It leads a process group, which is killed when the process exits or is dropped.
 
-use super::{BrainError, Exec};
+use super::{BrainError, ExecBrain};
 use protocol::trace::TraceContext;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, process::Stdio};
@@ -8,14 +8,15 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
 
-pub(super) struct Child {
+pub(super) struct BrainProcess {
     process: tokio::process::Child,
     group: Option<Pid>,
 }
 
-impl Child {
-    /// `trace` is told as OpenTelemetry's SDKs expect it, so that what the brain traces itself hangs under its turn.
-    pub(super) fn start(exec: &Exec, trace: Option<&TraceContext>) -> Result<Self, BrainError> {
+impl BrainProcess {
+    /// Starts the command. `trace` goes into the variables that OpenTelemetry defines, so that spans of the brain are children
+    /// of the turn's span.
+    pub(super) fn start(exec: &ExecBrain, trace: Option<&TraceContext>) -> Result<Self, BrainError> {
         let (program, args) = exec
             .command
             .split_first()
@@ -29,12 +30,12 @@ impl Child {
                 Some(mesh) => Command::new(mesh),
                 None => Command::new(std::env::current_exe().map_err(failed)?),
             },
-            // Where a relative program is looked for differs between systems once the directory changes.
+            // POSIX does not define whether a relative program is looked up before or after the directory changes.
             relative if relative.contains('/') && !relative.starts_with('/') => {
-                let here = std::env::current_dir().map_err(failed)?;
-                Command::new(here.join(exec.dir.as_deref().unwrap_or(&here)).join(relative))
+                let current = std::env::current_dir().map_err(failed)?;
+                Command::new(current.join(exec.dir.as_deref().unwrap_or(&current)).join(relative))
             }
-            found => Command::new(found),
+            other => Command::new(other),
         };
         command.args(args).env_clear();
         command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
@@ -67,26 +68,27 @@ impl Child {
 
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.process.wait().await;
-        // What it started must not outlive it, and its id is soon free for others.
+        // Ends processes that the brain has started, now, because the group's id can be reused later.
         self.kill_group();
         status
     }
 
     fn kill_group(&mut self) {
         if let Some(group) = self.group.take() {
-            // An error means that nobody is left.
+            // An error means that the group is empty.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-impl Drop for Child {
+impl Drop for BrainProcess {
     fn drop(&mut self) {
         self.kill_group();
     }
 }
 
-pub(super) fn how_it_died(status: io::Result<ExitStatus>) -> Option<String> {
+/// The exit code or signal of a process that failed.
+pub(super) fn failure(status: io::Result<ExitStatus>) -> Option<String> {
     match status {
         Ok(status) if status.success() => None,
         Ok(status) => Some(match (status.code(), status.signal()) {

@@ -1,4 +1,4 @@
-//! What a brain says, line by line: the reports of [`Progress`], then one end: `{"type":"done"}`, `message`, `failed` or
+//! The output of a brain as JSON lines: reports ([`Progress`]), then one end: `{"type":"done"}`, `message`, `failed` or
 //! `rejected`.
 
 use protocol::{
@@ -10,21 +10,21 @@ use protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// One line of a brain.
+/// One line of a brain's output.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Said {
-    /// It goes on.
+pub enum BrainLine {
+    /// A report.
     Progress(Progress),
-    /// It is over.
+    /// The end of the turn.
     End(TurnEnd),
 }
 
-/// What is said here stands deeper in the messages that pass it on, and must not be too deep there.
-const DEPTH: usize = MAX_DEPTH - 4;
+/// The deepest nesting of a line. Messages to peers contain a line's values at a greater depth.
+const MAX_LINE_DEPTH: usize = MAX_DEPTH - 4;
 
-impl Said {
-    /// The line that says it; a turn that ends waiting says so by saying nothing.
-    pub fn line(&self) -> Option<String> {
+impl BrainLine {
+    /// The line as JSON; `None` for [`TurnEnd::Waiting`], which has no line.
+    pub fn to_json(&self) -> Option<String> {
         let value = match self {
             Self::Progress(progress) => serde_json::to_value(progress).ok()?,
             Self::End(TurnEnd::Done { message: Some(message) }) => {
@@ -44,7 +44,7 @@ const TYPES: &str = "status, artifact, signal, help, delegate, question, done, m
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
-enum End {
+enum EndLine {
     Done {
         #[serde(default)]
         message: Option<String>,
@@ -60,7 +60,7 @@ enum End {
     },
 }
 
-/// An artifact of one part, without the ceremony of A2A's.
+/// The short form of an artifact with one part.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ShortArtifact {
@@ -117,51 +117,50 @@ impl ShortArtifact {
     }
 }
 
-/// What `line` says, or what is wrong with it.
-pub fn parse(line: &[u8]) -> Result<Said, String> {
-    let value = parse_json(line, DEPTH)
+/// Parses a line. The error says what is wrong with it.
+pub fn parse(line: &[u8]) -> Result<BrainLine, String> {
+    let value = parse_json(line, MAX_LINE_DEPTH)
         .map_err(|problem| format!("is no JSON: {problem}; it begins {:?}", beginning(line)))?;
-    said(value)
+    from_value(value)
 }
 
-/// What a parsed line says, or what is wrong with it.
-pub fn said(value: Value) -> Result<Said, String> {
+/// Converts the JSON of a line. The error says what is wrong with it.
+pub fn from_value(value: Value) -> Result<BrainLine, String> {
     let kind = value.get("type").and_then(Value::as_str).map(str::to_owned);
     let kind = kind.ok_or_else(|| format!("is no object with a \"type\" ({TYPES})"))?;
     let wrong = |error: serde_json::Error| format!("{kind:?}: {error}");
     match kind.as_str() {
         "done" | "message" | "failed" | "rejected" => {
-            Ok(Said::End(match serde_json::from_value(value).map_err(wrong)? {
-                End::Done { message } => TurnEnd::Done { message },
-                End::Message { text } => TurnEnd::Message { text },
-                End::Failed { reason } => TurnEnd::Failed { reason },
-                End::Rejected { reason } => TurnEnd::Rejected { reason },
+            Ok(BrainLine::End(match serde_json::from_value(value).map_err(wrong)? {
+                EndLine::Done { message } => TurnEnd::Done { message },
+                EndLine::Message { text } => TurnEnd::Message { text },
+                EndLine::Failed { reason } => TurnEnd::Failed { reason },
+                EndLine::Rejected { reason } => TurnEnd::Rejected { reason },
             }))
         }
         "artifact" if value.get("artifact").is_none() => {
             let short: ShortArtifact = serde_json::from_value(value).map_err(wrong)?;
-            short.into_progress().and_then(allowed).map(Said::Progress)
+            short.into_progress().and_then(validate).map(BrainLine::Progress)
         }
         "status" | "artifact" | "signal" | "help" | "delegate" | "question" => {
-            allowed(serde_json::from_value(value).map_err(wrong)?).map(Said::Progress)
+            validate(serde_json::from_value(value).map_err(wrong)?).map(BrainLine::Progress)
         }
         _ => Err(format!("unknown type {:?}; known are {TYPES}", beginning(kind.as_bytes()))),
     }
 }
 
-/// The members of `line`, which says `done` and no message, that nobody here knows: one of them may be what was meant.
-pub fn strangers(line: &[u8]) -> Vec<String> {
+/// The unknown members of `line`, a `done` without a message: one of them may be meant as the message.
+pub fn unknown_members(line: &[u8]) -> Vec<String> {
     let members: Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
     let unknown = members.keys().filter(|name| !["type", "message"].contains(&name.as_str()));
-    unknown.take(MOST_STRANGERS).map(|name| beginning(name.as_bytes())).collect()
+    unknown.take(MAX_NAMED).map(|name| beginning(name.as_bytes())).collect()
 }
 
 /// The most unknown members that are named.
-const MOST_STRANGERS: usize = 3;
+const MAX_NAMED: usize = 3;
 
-/// `progress`, unless it announces what is not for a brain to announce, or has bytes that are no base64: no client of A2A
-/// could read those.
-fn allowed(progress: Progress) -> Result<Progress, String> {
+/// Refuses signals that only the registry may publish, and raw parts that are no base64.
+fn validate(progress: Progress) -> Result<Progress, String> {
     match &progress {
         Progress::Signal { signal, .. } if signal.is_registrys() => {
             Err(format!("\"signal\": only the registry publishes {signal}"))
@@ -182,8 +181,8 @@ fn allowed(progress: Progress) -> Result<Progress, String> {
     }
 }
 
-/// Whether what was reported waits for an answer.
-pub fn asks(progress: &Progress) -> bool {
+/// Whether a report expects an answer in a later turn.
+pub fn expects_answer(progress: &Progress) -> bool {
     match progress {
         Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question { .. } => true,
         Progress::Status { .. } | Progress::Artifact { .. } | Progress::Signal { .. } => false,
@@ -199,12 +198,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parsed(line: &str) -> Result<Said, String> {
+    fn parsed(line: &str) -> Result<BrainLine, String> {
         parse(line.as_bytes())
     }
 
     #[test]
-    fn both_forms_of_an_artifact_say_the_same() {
+    fn both_forms_of_an_artifact_give_the_same_report() {
         let short =
             parsed(r#"{"type":"artifact","name":"handler.rs","mediaType":"text/x-rust","text":"fn f() {}"}"#);
         let full = parsed(
@@ -213,11 +212,11 @@ mod tests {
         assert_eq!(short, full);
         let artifact = Artifact::text("handler.rs", "text/x-rust", "fn f() {}");
         let expected = Progress::Artifact { artifact, append: false, last_chunk: false };
-        assert_eq!(short, Ok(Said::Progress(expected)));
+        assert_eq!(short, Ok(BrainLine::Progress(expected)));
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_error_names_the_cause() {
         for (line, part) in [
             ("hello", "is no JSON"),
             ("[1]", "no object with a \"type\""),
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn every_report_survives_its_line() {
+    fn every_report_is_the_same_after_a_round_trip() {
         for line in [
             r#"{"type":"status","message":"half way"}"#,
             r#"{"type":"signal","signal":"help.needed"}"#,
@@ -247,15 +246,15 @@ mod tests {
             r#"{"type":"delegate","id":"d1","to":"capability:plan","description":"plan it","input":{"a":1}}"#,
             r#"{"type":"question","id":"q1","text":"which one?"}"#,
         ] {
-            let Ok(Said::Progress(progress)) = parsed(line) else { panic!("{line}") };
+            let Ok(BrainLine::Progress(progress)) = parsed(line) else { panic!("{line}") };
             let again = serde_json::to_vec(&progress).unwrap();
-            assert_eq!(parse(&again), Ok(Said::Progress(progress)));
+            assert_eq!(parse(&again), Ok(BrainLine::Progress(progress)));
         }
     }
 
     proptest! {
         #[test]
-        fn any_line_is_answered(line in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn no_line_panics(line in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&line);
         }
     }
