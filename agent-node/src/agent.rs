@@ -1,5 +1,5 @@
-//! The actor of one agent: an adapter around the engine. It hands inputs in, performs what comes out, one attempt at a
-//! time, and reports what became of it. What an agent decides is in the crate `engine`.
+//! The actor of one agent: an adapter around the engine. It passes inputs to the engine, performs its outputs, one attempt at a
+//! time, and reports their results. All decisions are in the crate `engine`.
 
 mod agent_status;
 mod attempts;
@@ -44,36 +44,36 @@ use std::{
 use supervision::Supervision;
 use tokio::{sync::oneshot, task::JoinHandle};
 
-/// What an agent is made of.
+/// Everything that an agent's actor needs.
 #[derive(Clone)]
 pub struct AgentParts {
-    /// What it says of itself.
+    /// Its card.
     pub card: Arc<Card>,
-    /// Who thinks for it.
+    /// Its brain.
     pub brain: Arc<dyn Brain>,
-    /// Who thinks for it when a request needs several agents.
+    /// The brain for requests that need several agents.
     pub coordinator: Arc<dyn Brain>,
     /// Its store, bound to its own prefix.
     pub store: Shared,
     /// The node's clocks.
     pub clock: Clock,
-    /// What it sends through.
+    /// The clients that it sends through.
     pub transports: Transports,
-    /// What it takes, and for how long it waits.
+    /// Sizes, numbers and timeouts.
     pub limits: Arc<Limits>,
-    /// Types of signals it reacts to, each exact or ending in `*`.
+    /// The types of signals that it subscribes to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
-    /// How it gives work away.
+    /// How it awards work.
     pub auction: Auction,
-    /// How long it waits for what it asked.
+    /// How long it waits for delegated work and answers.
     pub timeouts: Timeouts,
-    /// Where it is counted and traced.
+    /// Metrics and traces.
     pub telemetry: Telemetry,
-    /// Whether its brain may answer with a message and make no task of it.
+    /// Whether its brain may answer with a message instead of a task.
     pub is_direct: bool,
-    /// What the outside may look at without asking it.
+    /// The status that other threads read.
     pub status: Arc<AgentStatus>,
-    /// Ends the process: the store has failed, and only a restart recovers what is true.
+    /// Ends the process after a failure of the store. A restart recovers the durable state.
     pub fatal: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -83,7 +83,7 @@ pub struct AgentActor {
     parts: AgentParts,
     /// None while it restarts, and after it has been given up.
     agent: Option<Agent>,
-    /// Counts the lives of the agent; what an older life began is not reported to a newer one.
+    /// The number of restarts. Inputs of an older life are dropped.
     life: u64,
     supervision: Supervision,
     replies: BTreeMap<ReplyTo, oneshot::Sender<AckResult>>,
@@ -92,17 +92,17 @@ pub struct AgentActor {
     attempts: HashMap<AttemptId, JoinHandle<()>>,
     turns: HashMap<TurnKey, JoinHandle<()>>,
     subscription: Option<JoinHandle<()>>,
-    /// Commits that have been given to the store and not settled, of any life.
+    /// The number of commits, of any life, that have not settled.
     commits: usize,
     is_drained: bool,
-    /// How far the journal has been told in traces, if it is told to anybody.
-    traced: Option<Arc<SpanCursor>>,
+    /// How far the spans of the journal are exported; `None` if they are not.
+    span_cursor: Option<Arc<SpanCursor>>,
 }
 
-/// What a message to an agent is answered with.
+/// The reply to a message to an agent.
 type AckResult = Result<Ack, Problem>;
 
-/// Something outside has become of what a life of the agent began.
+/// An input for the engine, and the life of the agent that it belongs to.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct LifeInput {
@@ -127,11 +127,11 @@ impl AgentActor {
             subscription: None,
             commits: 0,
             is_drained: false,
-            traced: None,
+            span_cursor: None,
         }
     }
 
-    /// Begins a life: from what the store holds.
+    /// Starts a life from the store.
     fn recover(&mut self, ctx: &mut Context<Self>) {
         let config = AgentConfig {
             card: self.parts.card.clone(),
@@ -160,7 +160,7 @@ impl AgentActor {
         (self.parts.fatal)(&format!("{} can't recover from its store: {error}", self.me));
     }
 
-    /// Hands an input to the agent and performs what comes out.
+    /// Passes an input to the engine and performs the outputs.
     fn feed(&mut self, input: Input, ctx: &mut Context<Self>) {
         if self.parts.status.is_draining() && !std::mem::replace(&mut self.is_drained, true) {
             self.feed_one(Input::Drain, ctx);
@@ -175,7 +175,7 @@ impl AgentActor {
             return self.refuse_all(failed.as_deref().unwrap_or("the agent is starting again"));
         };
         let store = self.parts.store.as_ref();
-        match supervision::guarded(|| agent.handle(input, store, &mut world)) {
+        match supervision::catch_panic(|| agent.handle(input, store, &mut world)) {
             Ok(outputs) => self.perform_all(outputs, ctx),
             Err(why) => self.restart(&why, ctx),
         }
@@ -186,7 +186,7 @@ impl AgentActor {
             self.perform(output, ctx);
         }
         if let Some(agent) = &self.agent {
-            self.parts.status.show(agent);
+            self.parts.status.update(agent);
         }
     }
 
@@ -203,9 +203,9 @@ impl AgentActor {
             }
             Output::Trim(id, filter, before) => self.trim(id, filter, before, ctx),
             Output::Reply(to, answer) => {
-                if let Some(waits) = self.replies.remove(&to) {
-                    // Whoever no longer waits asks for the message by its id.
-                    drop(waits.send(answer));
+                if let Some(reply) = self.replies.remove(&to) {
+                    // A caller that has timed out can ask for the message by its id.
+                    drop(reply.send(answer));
                 }
             }
             Output::Attempt(id, attempt) => {
@@ -264,7 +264,7 @@ impl AgentActor {
         self.settle(ctx, async move { Input::TrimSettled(id, trim.await) });
     }
 
-    /// Reports what `future` resolves to, to the life that began it.
+    /// Runs `future` and passes its input to the current life.
     fn spawn(
         &self,
         ctx: &mut Context<Self>,
@@ -277,13 +277,13 @@ impl AgentActor {
         })
     }
 
-    /// The same for what must have settled before another life begins.
+    /// Like [`Self::spawn`], for a commit or trim. A new life waits until it has settled.
     fn settle(&mut self, ctx: &mut Context<Self>, future: impl Future<Output = Input> + 'static) {
         self.commits += 1;
         drop(self.spawn(ctx, future));
     }
 
-    /// At a start: brains end what still works elsewhere for conversations that ended just before the process did.
+    /// Releases the brains from conversations that ended before the process stopped.
     fn release_ended(&self) -> Result<(), Error> {
         let mut ended = BTreeSet::new();
         for topic in remote_task_store::TOPICS {
@@ -305,7 +305,7 @@ impl AgentActor {
         Ok(())
     }
 
-    /// Tells the agent when the whole directory has been seen.
+    /// Tells the engine when the directory is complete.
     fn wait_for_directory(&self, ctx: &mut Context<Self>) {
         let peers = self.parts.transports.peers.clone();
         if !peers.is_synced() {
@@ -316,7 +316,7 @@ impl AgentActor {
         }
     }
 
-    /// A place for an answer, and where it arrives. The answer is an error if the agent stops before.
+    /// Registers a reply and returns its receiver, which fails if the agent stops before.
     fn expect_reply(&mut self) -> (ReplyTo, oneshot::Receiver<AckResult>) {
         self.last_reply += 1;
         let (reply, answer) = oneshot::channel();
@@ -324,18 +324,18 @@ impl AgentActor {
         (ReplyTo(self.last_reply), answer)
     }
 
-    /// Answers everyone who waits that the agent is not there.
+    /// Refuses all open requests.
     fn refuse_all(&mut self, why: &str) {
-        for waits in std::mem::take(&mut self.replies).into_values() {
-            drop(waits.send(Err(Problem::new(Reason::StoreUnavailable, why))));
+        for reply in std::mem::take(&mut self.replies).into_values() {
+            drop(reply.send(Err(Problem::new(Reason::StoreUnavailable, why))));
         }
     }
 }
 
-/// Reports to the agent; if it has stopped, its store knows what is open.
-async fn send_input(agent: &Addr<AgentActor>, report: LifeInput) {
-    if agent.send(report).await.is_err() {
-        tracing::debug!("an agent has stopped; its store knows what is open");
+/// Sends an input to the actor. If the actor has stopped, the input is lost; the effect is still open in the store.
+async fn send_input(agent: &Addr<AgentActor>, input: LifeInput) {
+    if agent.send(input).await.is_err() {
+        tracing::debug!("an agent has stopped; its open effects are in its store");
     }
 }
 
@@ -343,7 +343,7 @@ impl Actor for AgentActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if let Err(error) = self.trace_again() {
+        if let Err(error) = self.export_pending_spans() {
             self.give_up_store(&error);
         }
         self.recover(ctx);
@@ -354,12 +354,8 @@ impl Actor for AgentActor {
 impl Handler<LifeInput> for AgentActor {
     type Result = ();
 
-    fn handle(&mut self, report: LifeInput, ctx: &mut Self::Context) {
-        let LifeInput { life, input } = report;
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "only these end something that is remembered here"
-        )]
+    fn handle(&mut self, LifeInput { life, input }: LifeInput, ctx: &mut Self::Context) {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only these inputs end something listed here")]
         match &input {
             Input::CommitSettled(..) | Input::TrimSettled(..) => {
                 self.commits -= 1;

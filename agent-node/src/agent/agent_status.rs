@@ -1,4 +1,4 @@
-//! What can be known of an agent from outside its thread, without asking it.
+//! The status of an agent that other threads read without a message to its actor.
 
 use engine::Agent;
 use protocol::ids::ConversationId;
@@ -10,36 +10,36 @@ use std::{
     },
 };
 
-/// What can be known of an agent from outside its thread.
+/// The status of an agent, shared between threads.
 #[derive(Debug, Default)]
 pub struct AgentStatus {
     running: AtomicU32,
     draining: AtomicBool,
     late_acks: AtomicU64,
     parked: Mutex<BTreeMap<ConversationId, String>>,
-    waits: Mutex<Option<String>>,
+    waits_for: Mutex<Option<String>>,
     failed: Mutex<Option<String>>,
     removed_tasks: AtomicU64,
 }
 
 impl AgentStatus {
-    /// Tasks it is doing.
+    /// The number of its running tasks.
     pub fn running(&self) -> u32 {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// Whether it takes nothing new.
+    /// Whether it refuses new work.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// The conversations it can't go on with before its next start, and why.
+    /// The conversations that are parked until the next start, and why.
     pub fn parked(&self) -> BTreeMap<ConversationId, String> {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows how the agent stands.
-    pub(super) fn show(&self, agent: &Agent) {
+    /// Copies the status of the engine.
+    pub(super) fn update(&self, agent: &Agent) {
         self.running.store(agent.running(), Ordering::Relaxed);
         let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
         if parked.len() != agent.count_parked() {
@@ -60,12 +60,12 @@ impl AgentStatus {
         self.late_acks.load(Ordering::Relaxed)
     }
 
-    /// Takes nothing new from here on.
+    /// Makes the agent refuse new work.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// How often it has deleted tasks; whoever remembers which there were looks again.
+    /// How often it has deleted tasks. A change invalidates cached lists of its tasks.
     pub fn removed_tasks(&self) -> u64 {
         self.removed_tasks.load(Ordering::Acquire)
     }
@@ -74,17 +74,17 @@ impl AgentStatus {
         self.removed_tasks.fetch_add(1, Ordering::Release);
     }
 
-    /// What it waits for before it takes work at all, if it does.
+    /// Why it can't take work yet; `None` if it can.
     pub fn waits(&self) -> Option<String> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says what it waits for, or that it does no longer.
+    /// Sets or clears the reason why it can't take work yet.
     pub fn wait(&self, why: Option<String>) {
-        *self.waits.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *self.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    /// Counts an acknowledgement that nobody waited for any more.
+    /// Counts an acknowledgement whose caller had timed out.
     pub fn note_late_ack(&self) {
         self.late_acks.fetch_add(1, Ordering::Relaxed);
     }

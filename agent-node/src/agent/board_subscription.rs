@@ -1,4 +1,4 @@
-//! Follows the board for one agent: each signal is handed over once the one before it has been taken.
+//! The board subscription of one agent. The actor gets a signal after it has handled the one before.
 
 use super::{AckResult, AgentActor, LifeInput, send_input};
 use actix::{Addr, Context, Handler, Message, ResponseFuture};
@@ -12,15 +12,15 @@ use protocol::{
     signal::{Selector, SignalRecord},
 };
 
-/// A signal the agent subscribes to. AckResult when it is taken.
+/// A signal that the agent subscribes to. The reply is sent when it is handled.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct TakeSignal {
     life: u64,
-    posted: Box<SignalRecord>,
+    signal: Box<SignalRecord>,
 }
 
-/// Follows the board from `after` on, or finds its head, and reports the end.
+/// Follows the board after `after` and reports the end of the stream. Without `after` it reports the board's head.
 pub(super) async fn follow(
     board: Blackboard,
     me: AgentId,
@@ -53,11 +53,11 @@ async fn read(
         Err(problem) => return problem,
     };
     while let Some(next) = signals.next().await {
-        let posted = match next {
-            Ok(posted) => Box::new(posted),
+        let signal = match next {
+            Ok(signal) => Box::new(signal),
             Err(problem) => return problem,
         };
-        if agent.send(TakeSignal { life, posted }).await.is_err() {
+        if agent.send(TakeSignal { life, signal }).await.is_err() {
             break;
         }
     }
@@ -67,16 +67,16 @@ async fn read(
 impl Handler<TakeSignal> for AgentActor {
     type Result = ResponseFuture<()>;
 
-    fn handle(&mut self, TakeSignal { life, posted }: TakeSignal, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, TakeSignal { life, signal }: TakeSignal, ctx: &mut Context<Self>) -> Self::Result {
         if life != self.life {
             return Box::pin(std::future::ready(()));
         }
         let (reply, answer) = self.expect_reply();
-        self.feed(Input::Signal(posted, reply), ctx);
+        self.feed(Input::Signal(signal, reply), ctx);
         Box::pin(async move {
-            // The agent decides what becomes of a signal it refused; the next one may come.
-            let taken: Result<AckResult, _> = answer.await;
-            drop(taken);
+            // The engine decides about a signal that it refused.
+            let result: Result<AckResult, _> = answer.await;
+            drop(result);
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What the node may ask an agent, and tell it.
+//! The messages of an agent's actor.
 
 use super::{AckResult, AgentActor};
 use crate::inbox::TakeMessage;
@@ -14,84 +14,84 @@ use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Ends a task, for its owner.
+/// Cancels a task.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct CancelTaskRequest {
-    /// Which task.
+    /// The task.
     pub task: TaskId,
-    /// Who wants it.
+    /// The sender of the request.
     pub by: Principal,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Answers what a task waits for, for its owner.
+/// Answers the question of a task.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct AnswerTaskRequest {
-    /// Which task.
+    /// The task.
     pub task: TaskId,
-    /// Who answers.
+    /// The sender of the answer.
     pub by: Principal,
-    /// What.
+    /// The answer.
     pub text: String,
-    /// The same as an A2A client said it: also taken when nothing was asked.
+    /// The message of an A2A client. It is also accepted if the task has no question.
     pub message: Option<Box<protocol::a2a::message::Message>>,
 }
 
-/// Sends a dead letter again.
+/// Resends a dead letter.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct RedriveDeadLetter {
-    /// Which message.
+    /// The message.
     pub message: MessageId,
 }
 
-/// Changes what the agent says of itself.
+/// Replaces the agent's card.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct UpdateCard(pub Arc<Card>);
 
-/// Hands back what others can do, and leaves the rest for the next start.
+/// Hands back tasks that other agents can do. The rest resumes at the next start.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct HandBackTasks;
 
-/// Deletes what has been kept long enough.
+/// Starts a retention sweep.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct StartRetentionSweep;
 
-/// Asks whether every step is recorded and everything sent.
+/// Asks whether all steps are committed and all messages are sent.
 #[derive(Debug, Message)]
 #[rtype(result = "bool")]
 pub struct IsIdle;
 
-/// Asks whether a message of `by` is on its way into the store.
+/// Asks whether a message from `by` is being committed.
 #[derive(Debug, Message)]
 #[rtype(result = "bool")]
 pub struct IsPending {
-    /// Which message.
+    /// The message.
     pub message: MessageId,
-    /// Whose it is.
+    /// Its sender.
     pub by: Principal,
-    /// The name it was sent under; any of them, if none is said.
+    /// Its `fromAgentId`; `None` for any.
     pub sent_as: Option<AgentId>,
 }
 
-/// Asks what the agent is doing; nothing while it restarts.
+/// Asks for a snapshot; `None` while the agent restarts.
 #[derive(Debug, Message)]
 #[rtype(result = "Option<ActorSnapshot>")]
 pub struct GetAgentSnapshot;
 
-/// What an agent is doing.
+/// A snapshot of an agent and its brain.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActorSnapshot {
-    /// Its brain's kind.
+    /// The kind of its brain.
     pub brain: &'static str,
-    /// What its engine says.
+    /// The snapshot of its engine.
     #[serde(flatten)]
     pub agent: AgentSnapshot,
 }

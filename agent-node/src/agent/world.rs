@@ -1,4 +1,4 @@
-//! The world an agent asks: the node's clocks, randomness, sampling, and the directory.
+//! The engine's world on a node: clocks, randomness, sampling and the directory.
 
 use super::AgentActor;
 use crate::{clock::Clock, inbox::Locals, peers::Peers, telemetry::Telemetry};
@@ -10,7 +10,7 @@ use protocol::{
 };
 use std::{collections::BTreeSet, sync::Arc};
 
-/// The world as one node knows it.
+/// The world of a node.
 pub(super) struct NodeWorld {
     clock: Clock,
     telemetry: Telemetry,

@@ -1,5 +1,5 @@
-//! What happens to one task, straight from its conversation's journal: no gap, no repeat, and nothing held in memory
-//! for a reader that does not read. Every stream and every webhook is fed from here.
+//! Reads the events of one task from its conversation's journal, without gaps or repeats. A slow reader costs no memory. All
+//! streams and webhooks use this.
 
 use super::{TaskEvent, events_in, final_event};
 use blackboard::store::{Error, Filter, Revision, Shared, Watch};
@@ -8,64 +8,64 @@ use protocol::ids::AgentId;
 
 const PAGE: usize = 64;
 
-/// A place among a task's events: the journal's revision, and which event of that step.
+/// A position in the events of a task: the revision of a step in the journal, and the index of an event in that step.
 pub type TaskEventCursor = (Revision, usize);
 
-/// A reader's place in what happens to a task.
+/// Reads the events of one task.
 pub struct TaskFollower {
     store: Shared,
     me: AgentId,
     row: TaskRow,
     after: TaskEventCursor,
-    from: EventSource,
+    source: EventSource,
 }
 
 enum EventSource {
-    /// The task has ended: what is there is all there is.
+    /// The task has ended. Its journal does not grow any more.
     Ended(Filter, Revision),
     Live(Watch),
-    /// The task has ended and its journal is gone: only its end is known.
+    /// The task has ended and retention has deleted its journal. Only the final event can be made, from the task's row.
     Trimmed,
     Finished,
 }
 
-/// EventSource where an ended task's events are read: its journal may have gone, or the older part of it.
-fn past(store: &Shared, filter: Filter, before: Revision) -> Result<EventSource, Error> {
+/// The source for a task that has ended. Retention may have deleted its journal, or the older part of it.
+fn ended_source(store: &Shared, filter: Filter, before: Revision) -> Result<EventSource, Error> {
     match store.read(&filter, before, 1) {
         Ok(records) if records.is_empty() && before == 0 => Ok(EventSource::Trimmed),
         Ok(_) => Ok(EventSource::Ended(filter, before)),
         Err(Error::Trimmed { floor }) if before == 0 => {
-            let left = store.read(&filter, floor, 1)?;
-            Ok(if left.is_empty() { EventSource::Trimmed } else { EventSource::Ended(filter, floor) })
+            let rest = store.read(&filter, floor, 1)?;
+            Ok(if rest.is_empty() { EventSource::Trimmed } else { EventSource::Ended(filter, floor) })
         }
         Err(error) => Err(error),
     }
 }
 
 impl TaskFollower {
-    /// `row`'s events after `after`; (0, 0) means from the first one.
+    /// Starts after `after`; (0, 0) means with the first event.
     pub fn after(store: Shared, me: AgentId, row: TaskRow, after: TaskEventCursor) -> Result<Self, Error> {
         let filter = Filter::Exactly(keys::journal(&me, &row.task.conversation));
         let before = after.0.saturating_sub(1);
-        let from = match row.ended_at {
-            Some(_) => past(&store, filter, before)?,
+        let source = match row.ended_at {
+            Some(_) => ended_source(&store, filter, before)?,
             None => EventSource::Live(store.watch(filter, before)?),
         };
-        Ok(Self { store, me, row, after, from })
+        Ok(Self { store, me, row, after, source })
     }
 
-    /// The task it began with.
+    /// The task as it was at the start.
     pub fn task(&self) -> &protocol::task::Task {
         &self.row.task
     }
 
-    /// The next events, at least one, oldest first; none when nothing more can come. Dropping the future loses nothing.
+    /// The next events, oldest first; empty when there are no more. Cancellation safe.
     pub async fn next(&mut self) -> Result<Vec<TaskEvent>, Error> {
         loop {
-            let records = match &mut self.from {
+            let records = match &mut self.source {
                 EventSource::Finished => return Ok(Vec::new()),
                 EventSource::Trimmed => {
-                    self.from = EventSource::Finished;
+                    self.source = EventSource::Finished;
                     return Ok(vec![TaskEvent {
                         id: self.after,
                         data: final_event(&self.row.task),
@@ -75,7 +75,7 @@ impl TaskFollower {
                 EventSource::Ended(filter, after) => {
                     let page = self.store.read(filter, *after, PAGE)?;
                     let Some(last) = page.last() else {
-                        self.from = EventSource::Finished;
+                        self.source = EventSource::Finished;
                         return Ok(Vec::new());
                     };
                     *after = last.revision;
@@ -85,11 +85,11 @@ impl TaskFollower {
             };
             let mut events = Vec::new();
             for record in &records {
-                let seen = events_in(self.store.as_ref(), &self.me, &self.row.task, record)?;
-                events.extend(seen.into_iter().filter(|seen| self.after == (0, 0) || seen.id > self.after));
+                let in_step = events_in(self.store.as_ref(), &self.me, &self.row.task, record)?;
+                events.extend(in_step.into_iter().filter(|e| self.after == (0, 0) || e.id > self.after));
             }
-            if events.iter().any(|seen| seen.is_last) {
-                self.from = EventSource::Finished;
+            if events.iter().any(|event| event.is_last) {
+                self.source = EventSource::Finished;
             }
             if !events.is_empty() {
                 return Ok(events);

@@ -1,4 +1,4 @@
-//! What came of a message, for whoever asks later.
+//! The outcome of a message's conversation, for requests after its end.
 
 use blackboard::store::{Error, Filter, Record, Revision, Store};
 use engine::{
@@ -12,19 +12,20 @@ use protocol::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// How many revisions before a journal's last line are looked through first; each time it is not there, this many times more.
-const NEAR: Revision = 64;
-const FURTHER: Revision = 4;
+/// The revisions before the last line of a journal that are searched first.
+const FIRST_RANGE: Revision = 64;
+/// The growth of the searched range each time it has no outcome.
+const RANGE_FACTOR: Revision = 4;
 
 const PAGE: usize = 64;
 
-/// How the conversation of a message ended; null while it goes on, and once its journal is gone.
+/// The outcome of a message's conversation; null while it is open and after its journal has been deleted.
 pub fn conversation_outcome(store: &dyn Store, me: &AgentId, receipt: &Receipt) -> Result<Value, Error> {
     let Some(conversation) = &receipt.conversation_id else { return Ok(Value::Null) };
-    if goes_on(store, me, conversation) {
+    if is_open(store, me, conversation) {
         return Ok(Value::Null);
     }
-    Ok(end(store, me, conversation)?.map_or(Value::Null, |outcome| {
+    Ok(last_outcome(store, me, conversation)?.map_or(Value::Null, |outcome| {
         json!({
             "state": outcome.status.state,
             "message": outcome.status.message,
@@ -33,7 +34,7 @@ pub fn conversation_outcome(store: &dyn Store, me: &AgentId, receipt: &Receipt) 
     }))
 }
 
-/// What is wanted of a conversation's state.
+/// The part of a conversation's state that is read here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ConversationStatus {
@@ -41,24 +42,27 @@ struct ConversationStatus {
     has_ended: bool,
 }
 
-/// Whether its state says that a conversation has not ended. Where that can't be read, the journal has to say it.
-fn goes_on(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> bool {
+/// Whether the state of a conversation says that it is open. If the state can't be read, the journal decides.
+fn is_open(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> bool {
     let state = store.latest(&keys::state(me, conversation)).ok().flatten();
     state
         .and_then(|state| content::outline(&state.value).ok())
         .is_some_and(|ConversationStatus { has_ended }| !has_ended)
 }
 
-/// The outcome that a conversation's journal ends with. It is looked for from its last line on, which it is in or not far
-/// before: however long a conversation was, little is said after its end.
-fn end(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> Result<Option<Outcome>, Error> {
+/// The last outcome in a conversation's journal. The search goes backwards, because few lines follow an outcome.
+fn last_outcome(
+    store: &dyn Store,
+    me: &AgentId,
+    conversation: &ConversationId,
+) -> Result<Option<Outcome>, Error> {
     let journal = keys::journal(me, conversation);
     let Some(last) = store.latest(&journal)? else { return Ok(None) };
     let mut found = outcome(store, me, &last)?;
-    let (mut before, mut near) = (last.revision, NEAR);
+    let (mut before, mut range) = (last.revision, FIRST_RANGE);
     let journal = Filter::Exactly(journal);
     while found.is_none() && before > 1 {
-        let after = last.revision.saturating_sub(near);
+        let after = last.revision.saturating_sub(range);
         let mut from = after;
         while from + 1 < before {
             let page = store.read(&journal, from, PAGE)?;
@@ -67,7 +71,7 @@ fn end(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> Result
             }
             from = page.last().map_or(before, |line| line.revision);
         }
-        (before, near) = (after + 1, near.saturating_mul(FURTHER));
+        (before, range) = (after + 1, range.saturating_mul(RANGE_FACTOR));
     }
     Ok(found)
 }
@@ -97,7 +101,7 @@ mod tests {
     };
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// A store that counts the lines of journals that are read of it.
+    /// A store that counts the journal lines that are read.
     struct CountingStore(Shared, AtomicUsize);
 
     impl blackboard::store::Snapshot for CountingStore {
@@ -177,8 +181,8 @@ mod tests {
         store.commit(Lane::Progress, Batch { writes, expectations: Vec::new() }).await.unwrap();
     }
 
-    /// What is answered, and how many lines of the journal were looked at for it.
-    fn asked(store: &Shared) -> (Value, usize) {
+    /// The message of the outcome, and the number of journal lines that were read for it.
+    fn read_outcome(store: &Shared) -> (Value, usize) {
         let receipt = Receipt {
             digest: Digest::of(b"x"),
             kind: Kind::Broadcast,
@@ -193,26 +197,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_conversation_is_not_read_to_say_how_it_stands() {
+    async fn the_outcome_of_a_long_conversation_is_found_with_few_reads() {
         let store = memory::new();
-        assert_eq!(asked(&store), (Value::Null, 1), "its journal is gone");
+        assert_eq!(read_outcome(&store), (Value::Null, 1), "it has no journal");
         for step in 1..=5_000 {
             commit(&store, vec![line(step, Vec::new()), state(false)]).await;
         }
-        assert_eq!(asked(&store), (Value::Null, 0), "it goes on");
+        assert_eq!(read_outcome(&store), (Value::Null, 0), "it is open");
         commit(&store, vec![line(5_001, vec![finish("done")]), state(true)]).await;
-        assert_eq!(asked(&store), (json!("done"), 1), "it has just ended");
+        assert_eq!(read_outcome(&store), (json!("done"), 1), "it has just ended");
         commit(&store, vec![Write::Delete(keys::state(&me(), &conversation()))]).await;
         for step in 5_002..5_010 {
             commit(&store, vec![line(step, Vec::new())]).await;
         }
-        let (answer, looked_at) = asked(&store);
-        assert_eq!(answer, "done", "what it still did is known");
-        assert!(looked_at < 100, "{looked_at} lines");
+        let (answer, lines) = read_outcome(&store);
+        assert_eq!(answer, "done", "lines after the outcome do not hide it");
+        assert!(lines < 100, "{lines} lines");
     }
 
     #[tokio::test]
-    async fn the_newest_end_is_told_wherever_it_stands() {
+    async fn the_last_outcome_is_found_at_any_position() {
         for (before, between, after) in
             [(0, 0, 0), (0, 3, 1), (700, 2, 700), (2, 900, 64), (1, 63, 63), (0, 1, 5_000)]
         {
@@ -224,15 +228,15 @@ mod tests {
             writes.push(line(1, vec![finish("second"), finish("last")]));
             writes.extend(lines(after));
             commit(&store, writes).await;
-            assert_eq!(asked(&store).0, "last", "{before} {between} {after}");
+            assert_eq!(read_outcome(&store).0, "last", "{before} {between} {after}");
         }
     }
 
     #[tokio::test]
-    async fn a_state_that_cannot_be_read_leaves_it_to_the_journal() {
+    async fn the_journal_decides_if_the_state_cannot_be_read() {
         let store = memory::new();
         let broken = Write::Put(keys::state(&me(), &conversation()), "?".into());
         commit(&store, vec![line(1, vec![finish("done")]), broken]).await;
-        assert_eq!(asked(&store).0, "done");
+        assert_eq!(read_outcome(&store).0, "done");
     }
 }
