@@ -249,7 +249,7 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
         let actor = arbiters.start(parts);
         sweep_now_and_then(&actor, limits.sweep());
         if let Some(waits) = &seat.waits {
-            status.wait(Some(waits.why.clone()));
+            status.set_waits_for(Some(waits.why.clone()));
         }
         let presence =
             registry_for(&seat.id).map(|registry| Presence::keep(registry, card.clone(), status.clone()));

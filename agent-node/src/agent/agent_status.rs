@@ -70,22 +70,22 @@ impl AgentStatus {
         self.removed_tasks.load(Ordering::Acquire)
     }
 
-    pub(super) fn note_removed_tasks(&self) {
+    pub(super) fn count_task_removal(&self) {
         self.removed_tasks.fetch_add(1, Ordering::Release);
     }
 
     /// Why it can't take work yet; `None` if it can.
-    pub fn waits(&self) -> Option<String> {
+    pub fn waits_for(&self) -> Option<String> {
         self.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets or clears the reason why it can't take work yet.
-    pub fn wait(&self, why: Option<String>) {
+    pub fn set_waits_for(&self, why: Option<String>) {
         *self.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     /// Counts an acknowledgement whose caller had timed out.
-    pub fn note_late_ack(&self) {
+    pub fn count_late_ack(&self) {
         self.late_acks.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -60,7 +60,7 @@ impl AgentActor {
                     self.trace_steps(conversation, from, to, step);
                 }
             }
-            Observation::TasksRemoved => self.parts.status.note_removed_tasks(),
+            Observation::TasksRemoved => self.parts.status.count_task_removal(),
             Observation::Committed => {}
         }
     }

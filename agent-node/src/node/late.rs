@@ -56,7 +56,7 @@ pub(super) struct Late {
 impl Late {
     /// Tries until it is known, however long that takes.
     pub(super) fn wait(self, waits: Waits) {
-        self.local.status.wait(Some(waits.why));
+        self.local.status.set_waits_for(Some(waits.why));
         actix::spawn(async move {
             let mut failures = 0;
             while self.local.actor.connected() {
@@ -82,7 +82,7 @@ impl Late {
                 nudge.nudge();
             }
         }
-        self.local.status.wait(Some(why));
+        self.local.status.set_waits_for(Some(why));
     }
 
     async fn learn(self, learnt: Learnt) {
@@ -96,7 +96,7 @@ impl Late {
             tracing::warn!(agent = %self.local.id, %error, "it can't be told what it can do");
             return;
         }
-        self.local.status.wait(None);
+        self.local.status.set_waits_for(None);
         self.local.card.put(known);
         if let Some(nudge) = self.nudge {
             nudge.nudge();

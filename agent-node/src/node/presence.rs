@@ -128,7 +128,7 @@ async fn beat(
         let heartbeat = Heartbeat {
             incarnation: registered.incarnation,
             running: status.running(),
-            accepting: !status.is_draining() && status.waits().is_none() && status.failed().is_none(),
+            accepting: !status.is_draining() && status.waits_for().is_none() && status.failed().is_none(),
         };
         match registry.heartbeat(&card.agent_id, heartbeat).await {
             Ok(()) => {}

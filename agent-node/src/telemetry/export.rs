@@ -209,9 +209,9 @@ fn resource(service: &str, attributes: &HashMap<String, String>, capture: &Captu
         false => ours.with_service_name(service.to_owned()).build(),
     };
     let labels = ours.iter().map(|(key, value)| {
-        let is_said_elsewhere = *key == name && std::env::var_os("OTEL_SERVICE_NAME").is_some();
-        let said = attributes.get(key.as_str()).filter(|_| !is_said_elsewhere);
-        let label = capture.label(said.map_or(&value.as_str(), |said| said.as_str()));
+        let is_overridden = *key == name && std::env::var_os("OTEL_SERVICE_NAME").is_some();
+        let attribute = attributes.get(key.as_str()).filter(|_| !is_overridden);
+        let label = capture.label(attribute.map_or(&value.as_str(), |attribute| attribute.as_str()));
         opentelemetry::KeyValue::new(capture.label(key.as_str()), label)
     });
     Resource::builder_empty().with_attributes(labels.collect::<Vec<_>>()).build()

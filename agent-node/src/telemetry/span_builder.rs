@@ -76,19 +76,19 @@ pub fn build(me: &AgentId, id: &ConversationId, steps: &[Step], capture: &Captur
     builder.start_conversation(begun);
     for step in steps {
         builder.step = step.step;
-        let places = (0..).map(|index| EffectKey(step.step, index));
-        let mut effects = places.zip(&step.effects).peekable();
+        let keys = (0..).map(|index| EffectKey(step.step, index));
+        let mut effects = keys.zip(&step.effects).peekable();
         let mut decided = begun;
         for (at, event) in step.events.iter().enumerate() {
-            let closes = step.closes.iter().find(|(index, _)| *index == at).map(|(_, place)| *place);
+            let closes = step.closes.iter().find(|(index, _)| *index == at).map(|(_, key)| *key);
             // An effect precedes its result, also within one step.
-            while let Some((place, effect)) = effects.next_if(|(place, _)| Some(*place) <= closes) {
-                builder.record_effect(place, effect, decided);
+            while let Some((key, effect)) = effects.next_if(|(key, _)| Some(*key) <= closes) {
+                builder.record_effect(key, effect, decided);
             }
             builder.record_event(event, closes);
             decided = event.wall;
         }
-        effects.for_each(|(place, effect)| builder.record_effect(place, effect, decided));
+        effects.for_each(|(key, effect)| builder.record_effect(key, effect, decided));
     }
     builder.spans
 }
@@ -214,7 +214,7 @@ impl SpanBuilder<'_> {
         {
             self.end(at, event.wall, Some(reason.clone()));
         }
-        let Some(at) = closes.and_then(|place| self.open_effects.remove(&place)) else { return };
+        let Some(at) = closes.and_then(|key| self.open_effects.remove(&key)) else { return };
         let failed = failure_reason(&event.what).map(str::to_owned);
         let output = span_content::of_turn(&event.what).and_then(|content| self.capture.render(&content));
         let Some(span) = self.end(at, event.wall, failed) else { return };

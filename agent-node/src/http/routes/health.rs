@@ -90,8 +90,11 @@ pub async fn ready(node: web::Data<Node>) -> HttpResponse {
     }
     let parked = node.agents.iter().map(|(id, local)| (id.to_string(), json!(local.status.parked())));
     let parked = parked.filter(|(_, parked)| *parked != json!({})).collect();
-    let waiting: BTreeMap<_, _> =
-        node.agents.iter().filter_map(|(id, local)| Some((id.to_string(), local.status.waits()?))).collect();
+    let waiting: BTreeMap<_, _> = node
+        .agents
+        .iter()
+        .filter_map(|(id, local)| Some((id.to_string(), local.status.waits_for()?)))
+        .collect();
     let has_work = node.agents.is_empty() || waiting.len() < node.agents.len();
     let ready = has_work && checks.values().all(|seen| seen.ok);
     let was_ready = node.was_ready.fetch_or(ready, Ordering::Relaxed) || ready;

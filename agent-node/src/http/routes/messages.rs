@@ -78,7 +78,7 @@ pub async fn post(
             let status = local.status.clone();
             actix_web::rt::spawn(async move {
                 if matches!(acknowledgement.await, Ok(Ok(_))) {
-                    status.note_late_ack();
+                    status.count_late_ack();
                 }
             });
             let message = format!(

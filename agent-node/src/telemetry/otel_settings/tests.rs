@@ -1,5 +1,3 @@
-//! What the variables come to.
-
 use super::*;
 
 fn read(variables: &[(&str, &str)]) -> Result<TelemetrySettings, String> {
@@ -9,7 +7,7 @@ fn read(variables: &[(&str, &str)]) -> Result<TelemetrySettings, String> {
 }
 
 #[test]
-fn the_standards_variables_say_where_spans_go_and_how() {
+fn the_otel_variables_set_the_endpoint_and_the_queue() {
     let defaults = read(&[]).unwrap();
     assert!(defaults.export.is_none() && defaults.warnings.is_empty());
     assert_eq!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).unwrap().export, None);
@@ -31,12 +29,11 @@ fn the_standards_variables_say_where_spans_go_and_how() {
     let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
     assert_eq!(read(&[at, ("OTEL_SDK_DISABLED", "true")]).unwrap().export, None);
     assert_eq!(read(&[at, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().export, None);
-    let said = "a=b, c=, d=%20x%2Cy";
-    let named = [at, ("OTEL_RESOURCE_ATTRIBUTES", said), ("OTEL_BSP_MAX_QUEUE_SIZE", "65536")];
-    let named = read(&named).unwrap();
-    assert_eq!(named.queue.capacity, 65_536);
-    assert_eq!(named.export.unwrap().attributes["d"], " x,y");
-    for odd in [
+    let attributes = ("OTEL_RESOURCE_ATTRIBUTES", "a=b, c=, d=%20x%2Cy");
+    let settings = read(&[at, attributes, ("OTEL_BSP_MAX_QUEUE_SIZE", "65536")]).unwrap();
+    assert_eq!(settings.queue.capacity, 65_536);
+    assert_eq!(settings.export.unwrap().attributes["d"], " x,y");
+    for variable in [
         ("OTEL_EXPORTER_OTLP_HEADERS", "a=b"),
         ("OTEL_SDK_DISABLED", "si"),
         ("OTEL_TRACES_SAMPLER_ARG", "0.5"),
@@ -44,8 +41,8 @@ fn the_standards_variables_say_where_spans_go_and_how() {
         ("OTEL_PROPAGATORS", "baggage"),
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"),
     ] {
-        let said = read(&[odd]).unwrap().warnings;
-        assert!(matches!(said.as_slice(), [line] if line.contains(odd.0)), "{said:?}");
+        let warnings = read(&[variable]).unwrap().warnings;
+        assert!(matches!(warnings.as_slice(), [line] if line.contains(variable.0)), "{warnings:?}");
     }
     let settings = read(&[
         at,
@@ -56,11 +53,11 @@ fn the_standards_variables_say_where_spans_go_and_how() {
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
         ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "70"),
     ]);
-    assert_eq!(settings.unwrap().export.unwrap().timeout, Duration::from_millis(70), "that of traces wins");
+    assert_eq!(settings.unwrap().export.unwrap().timeout, Duration::from_millis(70), "that of traces counts");
 }
 
 #[test]
-fn what_is_wrong_is_said_in_one_line_that_names_the_variable() {
+fn an_error_is_one_line_that_names_the_variable() {
     let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
     let wrong: &[&[(&str, &str)]] = &[
         &[("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318")],
@@ -89,25 +86,28 @@ fn what_is_wrong_is_said_in_one_line_that_names_the_variable() {
         &[("OTEL_TRACES_EXPORTER", "zipkin")],
     ];
     for variables in wrong {
-        let said = read(variables).unwrap_err();
-        assert!(said.contains(variables[0].0) && said.lines().count() == 1, "{said}");
-        assert!(!said.contains("canary"), "{said}");
+        let error = read(variables).unwrap_err();
+        assert!(error.contains(variables[0].0) && error.lines().count() == 1, "{error}");
+        assert!(!error.contains("canary"), "{error}");
     }
 }
 
 #[test]
-fn a_certificate_for_a_receiver_that_shows_none_is_odd() {
+fn a_certificate_for_an_endpoint_without_tls_gives_a_warning() {
     let files = [("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"), ("OTEL_PROPAGATORS", "tracecontext,baggage")];
     let at = |url| [&[("OTEL_EXPORTER_OTLP_ENDPOINT", url)][..], &files].concat();
-    let said = read(&at("http://h")).unwrap().warnings;
-    assert!(matches!(said.as_slice(), [line] if line.contains("OTEL_EXPORTER_OTLP_CERTIFICATE")), "{said:?}");
+    let warnings = read(&at("http://h")).unwrap().warnings;
+    assert!(
+        matches!(warnings.as_slice(), [line] if line.contains("OTEL_EXPORTER_OTLP_CERTIFICATE")),
+        "{warnings:?}"
+    );
     let settings = read(&at("https://h")).unwrap();
     assert_eq!(settings.warnings, [""; 0]);
     assert_eq!(settings.export.unwrap().pems.names().collect::<Vec<_>>(), ["OTEL_EXPORTER_OTLP_CERTIFICATE"]);
 }
 
 #[test]
-fn what_is_not_used_is_named_with_others_of_the_same_reason_and_what_asks_for_nothing_is_not() {
+fn a_warning_names_all_unused_variables_of_one_reason_without_defaults() {
     let given = [
         ("OTEL_METRICS_EXPORTER", "otlp"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "5"),
@@ -116,9 +116,9 @@ fn what_is_not_used_is_named_with_others_of_the_same_reason_and_what_asks_for_no
         ("OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "/x"),
         ("OTELX", "1"),
     ];
-    let said = unused::lines(given.into_iter());
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].starts_with(
+    let warnings = unused::lines(given.into_iter());
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with(
         "OTEL_METRICS_EXPORTER, OTEL_METRIC_EXPORT_INTERVAL, OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE are set"
     ));
 }

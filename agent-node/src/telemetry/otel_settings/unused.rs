@@ -1,8 +1,8 @@
-//! The standard's variables that are not used here: whoever sets one is told, and why.
+//! OpenTelemetry's variables that have no effect here. Setting one gives a warning with the reason.
 
 use std::collections::BTreeMap;
 
-/// Each, or all that begin alike (`*`), and why not. The first that fits counts.
+/// Names or prefixes (`*`), and the reasons. The first match counts.
 pub const UNUSED: [(&str, &str); 28] = [
     ("OTEL_EXPORTER_OTLP_INSECURE", SCHEME),
     ("OTEL_EXPORTER_OTLP_TRACES_INSECURE", SCHEME),
@@ -44,13 +44,14 @@ const EVENTS: &str = "no span has events";
 const LINKS: &str = "a span has one link at most, without attributes";
 const FILE: &str = "there is no such file here; these variables are read one by one";
 
-/// A line for each reason why some of `given` (name and value) are of no use. What asks for nothing is no news.
+/// A warning for each reason, with those of the `given` variables (name, value) that it holds for. An empty value, or `none`
+/// for an exporter, gives no warning.
 pub fn lines<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, value) in given {
         let value = value.trim();
-        let asks_nothing = value.is_empty() || name.ends_with("_EXPORTER") && value == "none";
-        if let Some(why) = why_not(name).filter(|_| !asks_nothing) {
+        let is_default = value.is_empty() || name.ends_with("_EXPORTER") && value == "none";
+        if let Some(why) = reason(name).filter(|_| !is_default) {
             by_reason.entry(why).or_default().push(name);
         }
     }
@@ -61,10 +62,10 @@ pub fn lines<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String>
     by_reason.into_iter().map(line).collect()
 }
 
-fn why_not(name: &str) -> Option<&'static str> {
-    let fits = |(pattern, _): &&(&str, &str)| match pattern.strip_suffix('*') {
-        Some(beginning) => name.starts_with(beginning),
+fn reason(name: &str) -> Option<&'static str> {
+    let matches = |(pattern, _): &&(&str, &str)| match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
         None => name == *pattern,
     };
-    UNUSED.iter().find(fits).map(|(_, why)| *why)
+    UNUSED.iter().find(matches).map(|(_, why)| *why)
 }

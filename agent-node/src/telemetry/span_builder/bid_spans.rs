@@ -106,10 +106,10 @@ pub fn bids_in_journal(me: &AgentId, id: &ConversationId, steps: &[Step], captur
             spans.extend(bid_spans(&origin.trace, parent, &cfp, envelope, (at, at), capture));
         }
         for (index, effect) in (0..).zip(&step.effects) {
-            let Effect::Send(tell) = effect else { continue };
-            if let (Payload::Cfp(_), Address::Agent(bidder)) = (&tell.payload, &tell.to) {
+            let Effect::Send(outgoing) = effect else { continue };
+            if let (Payload::Cfp(_), Address::Agent(bidder)) = (&outgoing.payload, &outgoing.to) {
                 let effect = EffectId { agent: me.clone(), conversation: id.clone(), step: step.step, index };
-                cfps.insert((effect.message_id(), bidder.clone()), &tell.payload);
+                cfps.insert((effect.message_id(), bidder.clone()), &outgoing.payload);
             }
         }
     }

@@ -19,16 +19,16 @@ use protocol::{
 use serde_json::{Value, json};
 
 impl SpanBuilder<'_> {
-    pub(super) fn record_effect(&mut self, place: EffectKey, effect: &Effect, at: WallTime) {
+    pub(super) fn record_effect(&mut self, key: EffectKey, effect: &Effect, at: WallTime) {
         let effect_id =
-            EffectId { agent: self.me.clone(), conversation: self.id.clone(), step: place.0, index: place.1 };
+            EffectId { agent: self.me.clone(), conversation: self.id.clone(), step: key.0, index: key.1 };
         let name = effect_id.to_string();
         let id = SpanName::Effect(&name).id();
         let mine = Some(self.conversation_span_id());
         let span = match effect {
-            Effect::Send(tell) => {
-                let span = self.send_span(&effect_id, tell, at);
-                return self.record_send(place, tell, span);
+            Effect::Send(outgoing) => {
+                let span = self.send_span(&effect_id, outgoing, at);
+                return self.record_send(key, outgoing, span);
             }
             Effect::Resend { envelope: message, .. } => {
                 let kind = message.kind().wire();
@@ -96,13 +96,13 @@ impl SpanBuilder<'_> {
             | Effect::Update(_) => return,
         };
         let index = self.add(span, false);
-        self.open_effects.insert(place, index);
+        self.open_effects.insert(key, index);
     }
 
-    pub(super) fn send_span(&mut self, effect: &EffectId, tell: &OutgoingMessage, at: WallTime) -> Span {
-        let (kind, message) = (tell.payload.kind(), effect.message_id());
+    pub(super) fn send_span(&mut self, effect: &EffectId, outgoing: &OutgoingMessage, at: WallTime) -> Span {
+        let (kind, message) = (outgoing.payload.kind(), effect.message_id());
         let (word, name) = send_span_name(kind);
-        let to = tell.to.to_string();
+        let to = outgoing.to.to_string();
         let id = SpanName::Message(&message).id();
         let mut span = self
             .span(word, id, Some(self.conversation_span_id()), SpanKind::Producer, name, at)
@@ -110,19 +110,19 @@ impl SpanBuilder<'_> {
             .with(n::PEER_TO, json!(to))
             .with(n::MESH_TYPE, json!(kind.wire()))
             .with(n::MESH_MESSAGE, json!(message))
-            .with(n::MESH_TASK, tell.payload.task_id().map(|task| json!(task)));
+            .with(n::MESH_TASK, outgoing.payload.task_id().map(|task| json!(task)));
         set_messaging(&mut span, "send", word, &to, message.as_str(), Some(self.id));
-        span_content::set_terms(&mut span, &tell.payload);
+        span_content::set_terms(&mut span, &outgoing.payload);
         let content =
-            span_content::of_message(&tell.payload).and_then(|content| self.capture.render(&content));
+            span_content::of_message(&outgoing.payload).and_then(|content| self.capture.render(&content));
         span.set(n::LANGFUSE_INPUT, content.map(Value::from));
         span
     }
 
     /// A best-effort message is complete when it is sent; a call for proposals when it is answered.
-    pub(super) fn record_send(&mut self, place: EffectKey, tell: &OutgoingMessage, mut span: Span) {
-        let is_cfp = matches!(tell.payload, Payload::Cfp(_));
-        let is_complete = tell.payload.kind().is_best_effort() && !is_cfp;
+    pub(super) fn record_send(&mut self, key: EffectKey, outgoing: &OutgoingMessage, mut span: Span) {
+        let is_cfp = matches!(outgoing.payload, Payload::Cfp(_));
+        let is_complete = outgoing.payload.kind().is_best_effort() && !is_cfp;
         if is_cfp {
             self.set_input(span.attributes.get(n::LANGFUSE_INPUT));
         }
@@ -130,10 +130,10 @@ impl SpanBuilder<'_> {
             span.end = Some(span.start);
         }
         let index = self.add(span, is_complete);
-        match &tell.to {
+        match &outgoing.to {
             Address::Agent(agent) if is_cfp => drop(self.open_cfps.insert(agent.to_string(), index)),
             Address::Agent(_) | Address::Capability(_) if !is_complete => {
-                self.open_effects.insert(place, index);
+                self.open_effects.insert(key, index);
             }
             Address::Agent(_) | Address::Capability(_) => {}
         }
@@ -168,10 +168,10 @@ impl SpanBuilder<'_> {
             .open_effects
             .iter()
             .filter(|(_, index)| self.spans[**index].span.text(n::MESH_SPAN).is_some_and(&which))
-            .map(|(place, index)| (*place, *index))
+            .map(|(key, index)| (*key, *index))
             .collect();
-        for (place, index) in stopped {
-            self.open_effects.remove(&place);
+        for (key, index) in stopped {
+            self.open_effects.remove(&key);
             self.end(index, at, Some("stopped".to_owned()));
         }
     }
