@@ -122,10 +122,8 @@ pub enum BrainError {
 }
 
 /// Sends the reports of a completed turn and returns its end.
-async fn report_all(
-    (updates, end): CompletedTurn,
-    report: mpsc::Sender<Progress>,
-) -> Result<TurnEnd, BrainError> {
+async fn report_all(turn: CompletedTurn, report: mpsc::Sender<Progress>) -> Result<TurnEnd, BrainError> {
+    let (updates, end) = turn;
     for update in updates {
         let _ = report.send(update).await;
     }
@@ -168,10 +166,7 @@ pub(crate) mod tests {
     }
 
     /// Runs a turn to its end.
-    pub(crate) async fn turn(
-        brain: &dyn Brain,
-        request: TurnRequest,
-    ) -> (Vec<Progress>, Result<TurnEnd, BrainError>) {
+    pub(crate) async fn turn(brain: &dyn Brain, request: TurnRequest) -> CompletedTurn {
         let (report, mut receiver) = mpsc::channel(1024);
         let end = brain.think(request, report).await;
         let mut reports = Vec::new();

@@ -141,11 +141,8 @@ fn artifact(artifact: Artifact) -> BrainLine {
 }
 
 fn question(request: &TurnRequest, text: String) -> BrainLine {
-    BrainLine::Progress(Progress::Question {
-        id: format!("{REQUEST}{}", request.prompt.turn),
-        text,
-        auth: false,
-    })
+    let id = format!("{REQUEST}{}", request.prompt.turn);
+    BrainLine::Progress(Progress::Question { id, text, auth: false })
 }
 
 /// A task for an agent with `capability`, with the artifacts of this request.

@@ -88,9 +88,9 @@ pub fn events_in(
     store: &dyn Store,
     me: &AgentId,
     task: &Task,
-    record: &Record,
+    line: &Record,
 ) -> Result<Vec<TaskEvent>, Error> {
-    let step: Step = content::decode(me, store, &record.value)?;
+    let step: Step = content::decode(me, store, &line.value)?;
     let at = step.events.last().map_or(task.created_at, |event| event.wall);
     let events = step.effects.into_iter().filter_map(|effect| match effect {
         Effect::Update(update) => Some((update_event(task, update, at), false)),
@@ -119,7 +119,7 @@ pub fn events_in(
     });
     Ok(events
         .enumerate()
-        .map(|(index, (data, is_last))| TaskEvent { id: (record.revision, index), data, is_last })
+        .map(|(index, (data, is_last))| TaskEvent { id: (line.revision, index), data, is_last })
         .collect())
 }
 

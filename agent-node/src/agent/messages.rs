@@ -3,7 +3,7 @@
 use super::{AckResult, AgentActor};
 use crate::inbox::TakeMessage;
 use actix::{Context, Handler, Message, ResponseFuture};
-use engine::{Ack, AgentSnapshot, Input};
+use engine::{Ack, AgentSnapshot, Input, ReplyTo};
 use protocol::{
     card::Card,
     ids::{AgentId, MessageId, TaskId},
@@ -111,6 +111,14 @@ fn ack_future(answer: oneshot::Receiver<AckResult>) -> AckFuture {
     Box::pin(async move { answer.await.unwrap_or_else(|_| Err(stopped())) })
 }
 
+impl AgentActor {
+    fn feed_request(&mut self, input: impl FnOnce(ReplyTo) -> Input, ctx: &mut Context<Self>) -> AckFuture {
+        let (reply, answer) = self.expect_reply();
+        self.feed(input(reply), ctx);
+        ack_future(answer)
+    }
+}
+
 impl Handler<TakeMessage> for AgentActor {
     type Result = AckFuture;
 
@@ -122,42 +130,26 @@ impl Handler<TakeMessage> for AgentActor {
 impl Handler<CancelTaskRequest> for AgentActor {
     type Result = AckFuture;
 
-    fn handle(
-        &mut self,
-        CancelTaskRequest { task, by, reason }: CancelTaskRequest,
-        ctx: &mut Context<Self>,
-    ) -> AckFuture {
-        let (reply, answer) = self.expect_reply();
-        self.feed(Input::Cancel { task, by, reason, reply }, ctx);
-        ack_future(answer)
+    fn handle(&mut self, request: CancelTaskRequest, ctx: &mut Context<Self>) -> AckFuture {
+        let CancelTaskRequest { task, by, reason } = request;
+        self.feed_request(|reply| Input::Cancel { task, by, reason, reply }, ctx)
     }
 }
 
 impl Handler<AnswerTaskRequest> for AgentActor {
     type Result = AckFuture;
 
-    fn handle(
-        &mut self,
-        AnswerTaskRequest { task, by, text, message }: AnswerTaskRequest,
-        ctx: &mut Context<Self>,
-    ) -> AckFuture {
-        let (reply, answer) = self.expect_reply();
-        self.feed(Input::Answer { task, by, text, message, reply }, ctx);
-        ack_future(answer)
+    fn handle(&mut self, request: AnswerTaskRequest, ctx: &mut Context<Self>) -> AckFuture {
+        let AnswerTaskRequest { task, by, text, message } = request;
+        self.feed_request(|reply| Input::Answer { task, by, text, message, reply }, ctx)
     }
 }
 
 impl Handler<RedriveDeadLetter> for AgentActor {
     type Result = AckFuture;
 
-    fn handle(
-        &mut self,
-        RedriveDeadLetter { message }: RedriveDeadLetter,
-        ctx: &mut Context<Self>,
-    ) -> AckFuture {
-        let (reply, answer) = self.expect_reply();
-        self.feed(Input::Redrive { message, reply }, ctx);
-        ack_future(answer)
+    fn handle(&mut self, request: RedriveDeadLetter, ctx: &mut Context<Self>) -> AckFuture {
+        self.feed_request(|reply| Input::Redrive { message: request.message, reply }, ctx)
     }
 }
 

@@ -103,11 +103,8 @@ impl AgentActor {
                 return Ok(());
             };
             let ends = step.effects.iter().any(|effect| matches!(effect, Effect::Finish(_)));
-            let untraced = conversations.entry(id).or_insert(UntracedSteps {
-                from: step.step - 1,
-                ends: false,
-                last: (0, 0),
-            });
+            let new = UntracedSteps { from: step.step - 1, ends: false, last: (0, 0) };
+            let untraced = conversations.entry(id).or_insert(new);
             untraced.ends |= ends;
             untraced.last = (step.step, record.revision);
             Ok(())

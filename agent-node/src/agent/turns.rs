@@ -41,7 +41,7 @@ pub(super) fn brain_of<'a>(parts: &'a AgentParts, wanted: Option<&Capability>) -
 impl AgentActor {
     pub(super) fn start_turn(&mut self, turn: TurnStart, ctx: &mut Context<Self>) {
         let TurnStart { key, prompt, deadline, trace, has_runner_up } = turn;
-        let effect = EffectId {
+        let effect_id = EffectId {
             agent: self.me.clone(),
             conversation: key.conversation.clone(),
             step: key.effect.0,
@@ -53,14 +53,8 @@ impl AgentActor {
         });
         let brain = brain_for(&self.parts, &prompt).clone();
         let peers = peers.collect();
-        let request = TurnRequest {
-            agent: self.me.clone(),
-            key: effect.to_string(),
-            prompt,
-            peers,
-            trace,
-            has_runner_up,
-        };
+        let (agent, effect) = (self.me.clone(), effect_id.to_string());
+        let request = TurnRequest { agent, key: effect, prompt, peers, trace, has_runner_up };
         let clock = self.parts.clock;
         let max = brain.turn_timeout(&request).unwrap_or_else(|| self.parts.limits.think());
         let limit = deadline.map_or(max, |deadline| clock.wall().until(deadline).min(max));

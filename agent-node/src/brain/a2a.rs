@@ -292,15 +292,10 @@ pub fn skills_from_card(card: &ValidatedCard) -> Vec<Skill> {
         let modes = card.output_modes(Some(skill)).iter().filter(|mode| mode.len() <= MAX_MODE);
         Some(Skill {
             id: capability(&skill.id)?,
-            name: truncate_text(&skill.name),
-            description: truncate_text(&skill.description),
+            name: truncate(&skill.name),
+            description: truncate(&skill.description),
             tags: skill.tags.iter().filter_map(|tag| capability(tag)).take(MAX_PER_SKILL).collect(),
-            examples: skill
-                .examples
-                .iter()
-                .take(MAX_PER_SKILL)
-                .map(|example| truncate_text(example))
-                .collect(),
+            examples: skill.examples.iter().take(MAX_PER_SKILL).map(|example| truncate(example)).collect(),
             output_modes: modes.take(MAX_PER_SKILL).cloned().collect(),
         })
     };
@@ -312,7 +307,7 @@ pub fn skills_from_card(card: &ValidatedCard) -> Vec<Skill> {
 }
 
 /// The beginning of `text`, at most [`MAX_TEXT`] bytes.
-pub fn truncate_text(text: &str) -> String {
+pub fn truncate(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
 }
 

@@ -51,7 +51,7 @@ impl ExecBrain {
 impl Brain for ExecBrain {
     fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
         let exec = self.clone();
-        Box::pin(async move { exec.turn(&request, &report).await })
+        Box::pin(async move { exec.run(&request, &report).await })
     }
 
     fn name(&self) -> &'static str {
@@ -60,7 +60,7 @@ impl Brain for ExecBrain {
 }
 
 impl ExecBrain {
-    async fn turn(
+    async fn run(
         &self,
         request: &TurnRequest,
         report: &mpsc::Sender<Progress>,

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     brain::a2a::A2aBrainConfig,
-    brain::a2a::{slug, truncate_text},
+    brain::a2a::{slug, truncate},
     config::{AgentConfig, BadConfig, BrainConfig, Fault, MeshConfig, Profile, Team},
     node::Service,
     outbox::{
@@ -99,7 +99,7 @@ fn named(join: &Join) -> Result<(AgentId, String), Failure> {
     if id.is_reserved() {
         return Err(refused(format!("{id} is a service's name and no agent's; say --as AGENT")));
     }
-    Ok((id, truncate_text(&vetted.card.description)))
+    Ok((id, truncate(&vetted.card.description)))
 }
 
 fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Result<Team, BadConfig> {

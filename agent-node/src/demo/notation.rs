@@ -1,15 +1,15 @@
-//! The notation that says what to build:
+//! The notation of requests to the demo team:
 //!
 //! ```text
 //! A library: books (title, isbn, year:int) and members (name, email)
 //! ```
 //!
 //! - The text before the first colon is the title.
-//! - After it stand the names of resources, separated by commas or `and`, each with its fields in brackets if it has any.
+//! - After it follow the names of resources, separated by commas or `and`, each with its fields in brackets if it has any.
 //! - Fields are separated in the same way. A field is `name` or `name:type`; the types are those of [`FieldType`].
 //! - A name is lower-case words of letters and digits, joined by `_`; the first character is a letter.
 //!
-//! Nothing else is understood, so everything else is an error that says what was expected.
+//! Everything else is an error that says what was expected.
 
 use std::{collections::BTreeSet, fmt, iter::Peekable, str::SplitWhitespace};
 
@@ -81,9 +81,7 @@ fn types() -> String {
 pub(super) fn read(text: &str) -> Result<ApiPlan, NotationError> {
     let (title, rest) = text.split_once(':').ok_or(NotationError::NothingNamed)?;
     let rest = rest.trim_end().trim_end_matches('.').to_owned();
-    let rest = ["(", ")", ",", ":"]
-        .iter()
-        .fold(rest, |text, separator| text.replace(separator, &format!(" {separator} ")));
+    let rest = ["(", ")", ",", ":"].iter().fold(rest, |text, mark| text.replace(mark, &format!(" {mark} ")));
     let mut tokens = rest.split_whitespace().peekable();
     let resources = list(&mut tokens, resource)?;
     if tokens.next().is_some() {

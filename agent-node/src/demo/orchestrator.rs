@@ -37,10 +37,8 @@ pub(super) fn answer(request: &TurnRequest) -> Vec<BrainLine> {
             let skills: Vec<_> = skills(request).iter().map(|skill| skill.as_str()).collect();
             let skills = skills.join(", ");
             let usage = notation::usage();
-            vec![question(
-                request,
-                format!("Who is it for? Name a skill ({skills}), or what to build. {usage}"),
-            )]
+            let text = format!("Who is it for? Name a skill ({skills}), or what to build. {usage}");
+            vec![question(request, text)]
         }
     }
 }

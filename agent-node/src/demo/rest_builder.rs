@@ -55,12 +55,8 @@ fn draft(request: &TurnRequest, plan: &ApiPlan) -> Vec<BrainLine> {
     if let Ok(capability) = Capability::parse("code-review") {
         let question = format!("What is wrong with this API ({plan})?");
         let artifacts = vec![MAIN.to_owned(), SERVER.to_owned()];
-        lines.push(BrainLine::Progress(Progress::Help {
-            id: REVIEW.into(),
-            capability,
-            question,
-            artifacts,
-        }));
+        let id = REVIEW.to_owned();
+        lines.push(BrainLine::Progress(Progress::Help { id, capability, question, artifacts }));
     }
     lines
 }

@@ -102,7 +102,7 @@ fn the_builder_and_the_planner_ask_until_a_request_names_a_resource() {
         assert_ne!(question_of(&lines).0, id);
         let third = next_turn(&second, question_of(&lines).0, &[done(EXAMPLE)]);
         let lines = brain(&third);
-        // The next turn no longer has the answer, only what was produced.
+        // The fourth turn has the plan as an artifact, but not the answer.
         let mut fourth = next_turn(&third, "review", &[failed("nobody")]);
         fourth.prompt.produced = artifacts_of(&lines);
         let read = plan(&fourth).unwrap().to_string();

@@ -2,7 +2,7 @@
 //! a node starts while the foreign agent is away; without one its agent waits until it is back.
 
 use crate::{
-    brain::a2a::{A2aBrain, A2aBrainConfig, skills_from_card, truncate_text},
+    brain::a2a::{A2aBrain, A2aBrainConfig, skills_from_card, truncate},
     config::AgentConfig,
     outbox::{
         a2a::{
@@ -113,7 +113,7 @@ impl Abroad {
             return Err("none of its skills has a name that can be a capability".to_owned());
         }
         if description.is_empty() {
-            description = truncate_text(&vetted.card.description);
+            description = truncate(&vetted.card.description);
         }
         let modes = Some((vetted.all_input_modes(), vetted.all_output_modes()));
         brain.cache_card(vetted, freshness).await?;

@@ -10,7 +10,9 @@ pub mod remote_task_runner;
 pub mod remote_task_store;
 
 use super::{
-    outbound_client::{self, OutboundClient, OutboundRequest, OutboundResponse, StreamOrResponse},
+    outbound_client::{
+        Error as OutboundError, OutboundClient, OutboundRequest, OutboundResponse, StreamOrResponse,
+    },
     retry_after::retry_after,
 };
 use credentials::SchemeCredentials;
@@ -330,13 +332,11 @@ fn with_tenant(interface: &AgentInterface, mut params: Value) -> Value {
     params
 }
 
-fn from_outbound_error(error: outbound_client::Error) -> CallError {
+fn from_outbound_error(error: OutboundError) -> CallError {
     match error {
-        outbound_client::Error::Unreachable(why) => CallError::Unreachable(why),
-        outbound_client::Error::BadUrl(why) | outbound_client::Error::AddressRefused(why) => {
-            CallError::Forbidden(why)
-        }
-        error @ outbound_client::Error::TooLarge(_) => CallError::TooLarge(error.to_string()),
+        OutboundError::Unreachable(why) => CallError::Unreachable(why),
+        OutboundError::BadUrl(why) | OutboundError::AddressRefused(why) => CallError::Forbidden(why),
+        error @ OutboundError::TooLarge(_) => CallError::TooLarge(error.to_string()),
     }
 }
 

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use protocol::{a2a::limits, address_policy::AddressPolicy, limits::Limits};
 use reqwest::{
-    Client, ClientBuilder, Method, Response, StatusCode, Url,
+    Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
     redirect,
 };
@@ -181,7 +181,7 @@ impl OutboundClient {
     /// A client for the addresses that `policy` allows.
     pub fn new(policy: AddressPolicy, limits: OutboundLimits) -> Result<Self, Error> {
         let policy = Arc::new(policy);
-        let client = |named_only, with_version: fn(ClientBuilder) -> ClientBuilder| {
+        let client = |named_only, version: fn(ClientBuilder) -> ClientBuilder| {
             let client = blackboard::wire::tls::client()
                 .no_proxy()
                 .redirect(redirect::Policy::none())
@@ -189,15 +189,10 @@ impl OutboundClient {
                 .user_agent(concat!("agent-mesh/", env!("CARGO_PKG_VERSION")))
                 .connect_timeout(limits.connect)
                 .dns_resolver(Arc::new(PolicyResolver::new(policy.clone(), named_only)));
-            with_version(client)
-                .build()
-                .map_err(|error| Error::Unreachable(format!("no HTTP client: {error}")))
+            version(client).build().map_err(|error| Error::Unreachable(format!("no HTTP client: {error}")))
         };
-        let pair = |with_version| {
-            Ok::<_, Error>(ClientPair {
-                https: client(false, with_version)?,
-                http: client(true, with_version)?,
-            })
+        let pair = |version| {
+            Ok::<_, Error>(ClientPair { https: client(false, version)?, http: client(true, version)? })
         };
         let (http1, http2) = (pair(ClientBuilder::http1_only)?, pair(http2::http2_only)?);
         Ok(Self { http1, http2, policy: policy.clone(), limits })
@@ -280,11 +275,7 @@ impl OutboundClient {
         })))
     }
 
-    fn build(
-        &self,
-        clients: &ClientPair,
-        request: OutboundRequest,
-    ) -> Result<reqwest::RequestBuilder, Error> {
+    fn build(&self, clients: &ClientPair, request: OutboundRequest) -> Result<RequestBuilder, Error> {
         let url = Url::parse(&request.url)
             .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", shown(&request.url))))?;
         let client = match url.scheme() {
@@ -298,7 +289,7 @@ impl OutboundClient {
         // The resolver is not called for a literal address.
         if let Some(address) = literal(&url) {
             let named_only = url.scheme() == "http";
-            resolve::check_address(&self.policy, address, named_only)
+            resolve::check_ip(&self.policy, address, named_only)
                 .map_err(|AddressRefused(why)| Error::AddressRefused(format!("{address} {why}")))?;
         }
         Ok(client.request(request.method, url).headers(request.headers).body(request.body))
@@ -322,11 +313,8 @@ async fn read_body(mut response: Response, limit: usize) -> Result<OutboundRespo
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(OutboundResponse {
-        status: response.status(),
-        headers: response.headers().clone(),
-        body: body.freeze(),
-    })
+    let (status, headers) = (response.status(), response.headers().clone());
+    Ok(OutboundResponse { status, headers, body: body.freeze() })
 }
 
 fn timed_out(what: &str) -> Error {

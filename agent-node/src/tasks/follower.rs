@@ -66,11 +66,8 @@ impl TaskFollower {
                 EventSource::Finished => return Ok(Vec::new()),
                 EventSource::Trimmed => {
                     self.source = EventSource::Finished;
-                    return Ok(vec![TaskEvent {
-                        id: self.after,
-                        data: final_event(&self.row.task),
-                        is_last: true,
-                    }]);
+                    let data = final_event(&self.row.task);
+                    return Ok(vec![TaskEvent { id: self.after, data, is_last: true }]);
                 }
                 EventSource::Ended(filter, after) => {
                     let page = self.store.read(filter, *after, PAGE)?;

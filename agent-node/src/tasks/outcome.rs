@@ -51,12 +51,8 @@ fn is_open(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> bo
 }
 
 /// The last outcome in a conversation's journal. The search goes backwards, because few lines follow an outcome.
-fn last_outcome(
-    store: &dyn Store,
-    me: &AgentId,
-    conversation: &ConversationId,
-) -> Result<Option<Outcome>, Error> {
-    let journal = keys::journal(me, conversation);
+fn last_outcome(store: &dyn Store, me: &AgentId, id: &ConversationId) -> Result<Option<Outcome>, Error> {
+    let journal = keys::journal(me, id);
     let Some(last) = store.latest(&journal)? else { return Ok(None) };
     let mut found = outcome(store, me, &last)?;
     let (mut before, mut range) = (last.revision, FIRST_RANGE);

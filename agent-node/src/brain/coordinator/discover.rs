@@ -75,7 +75,7 @@ impl CoordinatorTurn<'_> {
             }
             Discovery::DirectConfig => join_all(self.terms.cards.iter().map(|card| self.given(card))).await,
             Discovery::WellKnownUri => {
-                join_all(self.terms.hosts.iter().map(|host| self.from_host(host))).await
+                join_all(self.terms.hosts.iter().map(|host| self.fetch_host(host))).await
             }
         };
         for (place, card) in cards {
@@ -103,7 +103,7 @@ impl CoordinatorTurn<'_> {
         }
     }
 
-    async fn from_host(&self, host: &str) -> (String, Result<card_fetch::FetchedCard, String>) {
+    async fn fetch_host(&self, host: &str) -> (String, Result<card_fetch::FetchedCard, String>) {
         (host.to_owned(), card_fetch::fetch_from_host(&self.coordinator.outside, host).await)
     }
 

@@ -5,10 +5,8 @@ use std::{path::Path, time::Duration};
 const DONE: &str = r#"echo '{"type":"done","message":"ok"}'"#;
 
 fn sh(script: &str) -> ExecBrain {
-    ExecBrain {
-        linger: Duration::from_millis(300),
-        ..ExecBrain::new(vec!["sh".into(), "-c".into(), script.into()])
-    }
+    let command = vec!["sh".into(), "-c".into(), script.into()];
+    ExecBrain { linger: Duration::from_millis(300), ..ExecBrain::new(command) }
 }
 
 async fn end_of(script: &str) -> Result<TurnEnd, BrainError> {
@@ -91,18 +89,14 @@ async fn a_brain_is_killed_some_time_after_the_end_of_its_turn() {
 async fn a_missing_program_and_an_empty_command_are_named() {
     let missing = ExecBrain::new(vec!["/no/such/program".into()]);
     assert!(turn(&missing, first_turn("x")).await.1.unwrap_err().to_string().contains("/no/such/program"));
-    assert!(matches!(
-        turn(&ExecBrain::new(Vec::new()), first_turn("x")).await.1,
-        Err(BrainError::NotStarted { .. })
-    ));
+    let error = turn(&ExecBrain::new(Vec::new()), first_turn("x")).await.1.unwrap_err();
+    assert!(matches!(error, BrainError::NotStarted { .. }));
 }
 
 #[tokio::test]
 async fn mesh_means_the_configured_executable() {
-    let brain = ExecBrain {
-        mesh: Some("/bin/sh".into()),
-        ..ExecBrain::new(vec!["mesh".into(), "-c".into(), DONE.into()])
-    };
+    let command = vec!["mesh".into(), "-c".into(), DONE.into()];
+    let brain = ExecBrain { mesh: Some("/bin/sh".into()), ..ExecBrain::new(command) };
     assert!(turn(&brain, first_turn("x")).await.1.is_ok());
 }
 
@@ -178,11 +172,8 @@ async fn an_unknown_member_of_done_is_named_if_the_turn_has_no_result() {
     assert_eq!(end_of(r#"echo '{"type":"done"}'"#).await.unwrap(), done);
     let made = r#"echo '{"type":"artifact","name":"a","text":"b"}'; "#;
     assert_eq!(end_of(&format!(r#"{made} echo '{{"type":"done","summary":"x"}}'"#)).await.unwrap(), done);
-    let done_with_message = TurnEnd::Done { message: Some("ok".into()) };
-    assert_eq!(
-        end_of(r#"echo '{"type":"done","message":"ok","summary":"x"}'"#).await.unwrap(),
-        done_with_message
-    );
+    let end = end_of(r#"echo '{"type":"done","message":"ok","summary":"x"}'"#).await.unwrap();
+    assert_eq!(end, TurnEnd::Done { message: Some("ok".into()) });
     let mut again = first_turn("x");
     again.prompt.produced = vec![protocol::artifact::Artifact::text("a", "text/plain", "b")];
     let (_, end) = turn(&sh(r#"echo '{"type":"done","summary":"x"}'"#), again).await;

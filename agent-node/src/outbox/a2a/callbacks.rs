@@ -65,16 +65,12 @@ pub struct Callback {
 impl Callback {
     /// The push notification configuration for the foreign agent.
     pub fn config(&self) -> PushConfig {
+        let base_url = self.registry.base_url.get().map_or("", String::as_str);
         PushConfig {
             tenant: None,
             id: Some(self.id.clone()),
             task_id: None,
-            url: format!(
-                "{}{}/{}",
-                self.registry.base_url.get().map_or("", String::as_str),
-                routes::HOOKS,
-                self.id
-            ),
+            url: format!("{base_url}{}/{}", routes::HOOKS, self.id),
             token: Some(self.token.clone()),
             authentication: None,
         }

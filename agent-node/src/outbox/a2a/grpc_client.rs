@@ -6,7 +6,7 @@ use crate::{
         schema::{self, JsonCodec, ReadError},
         status::error_of,
     },
-    outbox::outbound_client::{self, OutboundClient, OutboundRequest},
+    outbox::outbound_client::{Error as OutboundError, OutboundClient, OutboundRequest},
 };
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use http_body_util::BodyExt as _;
@@ -30,7 +30,7 @@ struct GrpcChannel {
 
 impl Service<Request<Body>> for GrpcChannel {
     type Response = Response<reqwest::Body>;
-    type Error = outbound_client::Error;
+    type Error = OutboundError;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -41,10 +41,7 @@ impl Service<Request<Body>> for GrpcChannel {
         let this = self.clone();
         Box::pin(async move {
             let (head, body) = http.into_parts();
-            let body = body
-                .collect()
-                .await
-                .map_err(|error| outbound_client::Error::Unreachable(error.to_string()))?;
+            let body = body.collect().await.map_err(|error| OutboundError::Unreachable(error.to_string()))?;
             let mut request = this.request.with_url(format!("{}{}", this.base_url, head.uri.path()));
             for (name, value) in &head.headers {
                 request = request.header(name.as_str(), value.to_str().unwrap_or_default());
@@ -115,12 +112,12 @@ pub(super) async fn call_streaming(
 fn call_error(status: &Status) -> CallError {
     let mut cause = status.source();
     while let Some(inner) = cause {
-        if let Some(error) = inner.downcast_ref::<outbound_client::Error>() {
+        if let Some(error) = inner.downcast_ref::<OutboundError>() {
             return from_outbound_error(error.clone());
         }
         match inner.downcast_ref() {
             Some(ReadError::TooLarge(max)) => {
-                return from_outbound_error(outbound_client::Error::TooLarge(*max));
+                return from_outbound_error(OutboundError::TooLarge(*max));
             }
             Some(ReadError::Malformed(why)) => return CallError::Malformed(why.clone()),
             None => cause = inner.source(),

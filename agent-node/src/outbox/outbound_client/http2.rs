@@ -1,7 +1,8 @@
 //! The client's HTTP/2 requests, for gRPC: with prior knowledge (RFC 9113 §3.3) and trailers.
 
-use super::{Error, OutboundClient, OutboundRequest, resolve::check_address, send_error, timed_out};
+use super::{Error, OutboundClient, OutboundRequest, resolve::check_ip, send_error, timed_out};
 use bytes::Bytes;
+use hyper::Response;
 use reqwest::{Body, ClientBuilder, Url};
 use std::{net::IpAddr, time::Duration};
 
@@ -18,7 +19,7 @@ impl OutboundClient {
         &self,
         request: OutboundRequest,
         body: Bytes,
-    ) -> Result<hyper::Response<Body>, Error> {
+    ) -> Result<Response<Body>, Error> {
         let timeout = request.timeout.unwrap_or(self.limits.response);
         let request = self.build(&self.http2, OutboundRequest { body, ..request })?;
         match tokio::time::timeout(timeout, request.send()).await {
@@ -43,7 +44,7 @@ impl OutboundClient {
             Ok(Err(error)) => return Err(Error::Unreachable(format!("{host}: {error}"))),
             Err(_) => return Err(timed_out("no address in time")),
         };
-        let is_plain = !ips.is_empty() && ips.iter().all(|ip| check_address(&self.policy, *ip, true).is_ok());
+        let is_plain = !ips.is_empty() && ips.iter().all(|ip| check_ip(&self.policy, *ip, true).is_ok());
         Ok(format!("{}://{authority}", if is_plain { "http" } else { "https" }))
     }
 }

@@ -58,7 +58,7 @@ pub(super) async fn resolve_allowed(
     let mut refused = None;
     let mut allowed = Vec::new();
     for address in addresses {
-        match check_address(policy, address.ip(), named_only) {
+        match check_ip(policy, address.ip(), named_only) {
             Ok(()) => allowed.push(address),
             Err(AddressRefused(why)) => {
                 refused = Some(format!("{host} leads to {}, which {why}", address.ip()))
@@ -72,17 +72,13 @@ pub(super) async fn resolve_allowed(
     }
 }
 
-/// Checks whether `address` may be called, with TLS or (`named_only`) without. The error continues a sentence about it.
-pub(super) fn check_address(
-    policy: &AddressPolicy,
-    address: IpAddr,
-    named_only: bool,
-) -> Result<(), AddressRefused> {
+/// Checks whether `ip` may be called, with TLS or (`named_only`) without. The error continues a sentence about it.
+pub(super) fn check_ip(policy: &AddressPolicy, ip: IpAddr, named_only: bool) -> Result<(), AddressRefused> {
     let how = "`mesh: { outside: { allow: [\u{2026}] } }` lets it be called";
-    if let Err(what) = policy.judge(address) {
+    if let Err(what) = policy.judge(ip) {
         return Err(AddressRefused(format!("is {what}; {how}")));
     }
-    if named_only && !policy.names(address) {
+    if named_only && !policy.names(ip) {
         return Err(AddressRefused(format!("is called by https only; {how} without")));
     }
     Ok(())

@@ -27,10 +27,8 @@ impl Freshness {
     /// The freshness that the headers of a response give.
     pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let values = headers.get_all(CACHE_CONTROL).into_iter().filter_map(|value| value.to_str().ok());
-        let directives: Vec<_> = values
-            .flat_map(|value| value.split(','))
-            .map(|directive| directive.trim().to_ascii_lowercase())
-            .collect();
+        let directives: Vec<_> =
+            values.flat_map(|value| value.split(',')).map(|part| part.trim().to_ascii_lowercase()).collect();
         let etag = headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
         if directives.iter().any(|directive| ["no-store", "no-cache"].contains(&directive.as_str())) {
             return Self { lifetime: Duration::ZERO, etag };
