@@ -250,7 +250,7 @@ mod tests {
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                let others = ["cli/settings.rs", "cli/unknown.rs", "settings/tests.rs"];
+                let others = ["cli/settings.rs", "cli/unknown.rs", "otel_settings/tests.rs"];
                 let is_this = others.iter().any(|file| path.ends_with(file));
                 if path.is_dir() {
                     folders.push(path);
