@@ -23,7 +23,7 @@ use crate::{
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use blackboard::store::{Error, Shared};
 use engine::{
-    Ack, Agent, AgentConfig, AttemptId, CommitId, Input, Output, ReplyTo, TimerId, TurnKey, records::keys,
+    Ack, Agent, AttemptId, CommitId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys,
 };
 use protocol::{
     card::Card,
@@ -130,7 +130,7 @@ impl AgentActor {
 
     /// Begins a life: from what the store holds.
     fn recover(&mut self, ctx: &mut Context<Self>) {
-        let config = AgentConfig {
+        let config = EngineConfig {
             card: self.parts.card.clone(),
             limits: self.parts.limits.clone(),
             subscribe: self.parts.subscribe.clone(),

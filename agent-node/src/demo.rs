@@ -20,7 +20,7 @@ use protocol::{
     artifact::Artifact,
     ids::{Address, Capability},
     json,
-    patterns::turn::{Progress, Reply, TurnEnd, TurnSubject},
+    patterns::turn::{Progress, RequestResult, TurnEnd, TurnSubject},
 };
 use std::{
     borrow::Cow,
@@ -118,7 +118,7 @@ fn artifacts(ask: &Ask) -> &[Artifact] {
 }
 
 /// The replies to what was asked under ids that begin with `prefix`, in the order in which it was asked.
-fn replies<'a>(ask: &'a Ask, prefix: &'a str) -> impl DoubleEndedIterator<Item = &'a Reply> {
+fn replies<'a>(ask: &'a Ask, prefix: &'a str) -> impl DoubleEndedIterator<Item = &'a RequestResult> {
     ask.prompt.answers.iter().filter(move |reply| reply.id.starts_with(prefix))
 }
 
@@ -150,7 +150,7 @@ fn delegate(ask: &Ask, id: String, capability: Capability, description: String) 
 }
 
 /// The result of a delegated task as this task's own.
-fn pass_on(reply: &Reply) -> Vec<Said> {
+fn pass_on(reply: &RequestResult) -> Vec<Said> {
     let mut said: Vec<Said> = reply.artifacts.iter().cloned().map(artifact).collect();
     said.push(if reply.ok { done(reply.text.clone()) } else { failed(reply.text.clone()) });
     said

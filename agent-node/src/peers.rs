@@ -2,7 +2,7 @@
 //! away.
 
 use dashmap::DashMap;
-use engine::Whereabouts;
+use engine::PeerLocation;
 use protocol::{
     card::Card,
     ids::{AgentId, Capability},
@@ -113,7 +113,7 @@ impl Peers {
         let seen = async {
             loop {
                 let arrived = self.arrived.notified();
-                let is_here = |id: &AgentId| matches!(self.whereabouts(id), Whereabouts::At(_));
+                let is_here = |id: &AgentId| matches!(self.locate(id), PeerLocation::At(_));
                 if self.is_synced() && these.iter().all(is_here) {
                     return;
                 }
@@ -136,11 +136,11 @@ impl Peers {
     }
 
     /// Where `agent` can be reached.
-    pub fn whereabouts(&self, agent: &AgentId) -> Whereabouts {
+    pub fn locate(&self, agent: &AgentId) -> PeerLocation {
         match self.all.get(agent) {
-            Some(peer) if peer.has_departed => Whereabouts::Departed,
-            Some(peer) => Whereabouts::At(peer.card.endpoint.clone()),
-            None => Whereabouts::Unknown,
+            Some(peer) if peer.has_departed => PeerLocation::Departed,
+            Some(peer) => PeerLocation::At(peer.card.endpoint.clone()),
+            None => PeerLocation::Unknown,
         }
     }
 

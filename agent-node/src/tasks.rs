@@ -62,7 +62,7 @@ pub fn list(store: &dyn Store, me: &AgentId, by: &Principal, limit: usize) -> Re
 /// The award record of a task: from its open conversation, or as it was when it ended.
 pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> Result<Option<Value>, Error> {
     if let Some(record) = store.latest(&keys::state(me, conversation))? {
-        let state: engine::records::State = content::decode(me, store, &record.value)?;
+        let state: engine::records::ConversationState = content::decode(me, store, &record.value)?;
         if let Some(award) = state.pattern.award() {
             return Ok(serde_json::to_value(award).ok());
         }

@@ -29,7 +29,7 @@ pub struct Artifact {
 impl Artifact {
     /// An artifact of one text part whose id is its name.
     pub fn text(name: &str, media_type: &str, text: impl Into<String>) -> Self {
-        let part = Part { media_type: Some(media_type.into()), ..Part::new(Content::Text(text.into())) };
+        let part = Part { media_type: Some(media_type.into()), ..Part::new(PartContent::Text(text.into())) };
         Self {
             artifact_id: name.into(),
             name: Some(name.into()),
@@ -43,8 +43,8 @@ impl Artifact {
     /// All its text parts, one after the other.
     pub fn as_text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match &part.content {
-            Content::Text(text) => Some(text.as_str()),
-            Content::Data(_) | Content::Raw(_) | Content::Url(_) => None,
+            PartContent::Text(text) => Some(text.as_str()),
+            PartContent::Data(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
         });
         texts.collect()
     }
@@ -52,8 +52,8 @@ impl Artifact {
     /// Whether nobody could get anything out of it.
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| match &part.content {
-            Content::Text(text) | Content::Raw(text) | Content::Url(text) => text.is_empty(),
-            Content::Data(data) => data.is_null(),
+            PartContent::Text(text) | PartContent::Raw(text) | PartContent::Url(text) => text.is_empty(),
+            PartContent::Data(data) => data.is_null(),
         })
     }
 
@@ -69,7 +69,7 @@ impl Artifact {
 pub struct Part {
     /// The content itself; exactly one kind.
     #[serde(flatten)]
-    pub content: Content,
+    pub content: PartContent,
     /// IANA media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
@@ -83,7 +83,7 @@ pub struct Part {
 
 impl Part {
     /// A part with nothing but content.
-    pub fn new(content: Content) -> Self {
+    pub fn new(content: PartContent) -> Self {
         Self { content, media_type: None, filename: None, metadata: Map::new() }
     }
 }
@@ -114,10 +114,10 @@ impl TryFrom<AnyPart> for Part {
     fn try_from(part: AnyPart) -> Result<Self, Self::Error> {
         let AnyPart { text, data, raw, url, media_type, filename, metadata } = part;
         let content = match (text, data, raw, url) {
-            (Some(text), None, None, None) => Content::Text(text),
-            (None, Some(data), None, None) => Content::Data(data),
-            (None, None, Some(raw), None) => Content::Raw(raw),
-            (None, None, None, Some(url)) => Content::Url(url),
+            (Some(text), None, None, None) => PartContent::Text(text),
+            (None, Some(data), None, None) => PartContent::Data(data),
+            (None, None, Some(raw), None) => PartContent::Raw(raw),
+            (None, None, None, Some(url)) => PartContent::Url(url),
             _ => return Err("a part has exactly one of text, data, raw and url"),
         };
         Ok(Self { content, media_type, filename, metadata })
@@ -127,7 +127,7 @@ impl TryFrom<AnyPart> for Part {
 /// The four kinds of content (A2A §4.1.6).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Content {
+pub enum PartContent {
     /// Text.
     Text(String),
     /// Any JSON value.

@@ -2,7 +2,7 @@
 
 use crate::{
     ids::{Address, AgentId, ConversationId, Digest, MessageId, ThreadId},
-    message::{Content, Kind, Payload},
+    message::{MessageKind, Payload, PayloadContent},
     problem::{Problem, Reason},
     time::WallTime,
 };
@@ -66,7 +66,7 @@ impl Serialize for Envelope {
         members.serialize_field("fromAgentId", &self.from_agent_id)?;
         members.serialize_field("toAgentId", &self.to_agent_id)?;
         members.serialize_field("type", &self.kind())?;
-        members.serialize_field("payload", &Content(&self.payload))?;
+        members.serialize_field("payload", &PayloadContent(&self.payload))?;
         given(&mut members, "timestamp", self.timestamp.as_ref())?;
         given(&mut members, "conversationId", self.conversation_id.as_ref())?;
         given(&mut members, "threadId", self.thread_id.as_ref())?;
@@ -103,8 +103,8 @@ impl Envelope {
         let Value::Object(members) = body else {
             return Err(Problem::new(Reason::InvalidField, "the body must be a JSON object"));
         };
-        let members = Members::of(members);
-        let kind = Kind::parse(&required::<String>(members.kind, "type")?)?;
+        let members = EnvelopeMembers::of(members);
+        let kind = MessageKind::parse(&required::<String>(members.kind, "type")?)?;
         let content = match members.payload {
             Some(Value::Object(content)) => content,
             Some(Value::String(text)) => {
@@ -153,7 +153,7 @@ impl Envelope {
     }
 
     /// Which kind of message this is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> MessageKind {
         self.payload.kind()
     }
 
@@ -177,7 +177,7 @@ fn invalid(member: &str, what: impl std::fmt::Display) -> Problem {
 
 /// The members of a body, each in its place.
 #[derive(Default)]
-struct Members {
+struct EnvelopeMembers {
     kind: Option<Value>,
     payload: Option<Value>,
     message_id: Option<Value>,
@@ -194,7 +194,7 @@ struct Members {
     extra: Map<String, Value>,
 }
 
-impl Members {
+impl EnvelopeMembers {
     /// Every message passes here: one walk over what it has costs less than a search for each member that it may have.
     fn of(body: Map<String, Value>) -> Self {
         let mut members = Self::default();

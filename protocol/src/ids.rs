@@ -42,9 +42,9 @@ fn matches(text: &str, max: usize, allowed: &[bool; 256]) -> bool {
 }
 
 /// Parses a text where it lies.
-struct Text<T>(fn(&str) -> Result<T, BadId>);
+struct TextVisitor<T>(fn(&str) -> Result<T, BadId>);
 
-impl<T> Visitor<'_> for Text<T> {
+impl<T> Visitor<'_> for TextVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,7 +70,7 @@ macro_rules! id {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                from.deserialize_str(Text(Self::parse))
+                from.deserialize_str(TextVisitor(Self::parse))
             }
         }
 

@@ -3,7 +3,7 @@
 use crate::{
     a2a::message::Message,
     artifact::{Artifact, ArtifactRef},
-    bid::{Cost, Eta, Share},
+    bid::{Cost, Eta, Fraction},
     ids::{Capability, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
@@ -18,16 +18,16 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident($payload:ty) = $wire:literal;)*) => {
         /// A message's `type`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum Kind { $($(#[$doc])* #[serde(rename = $wire)] $name,)* }
+        pub enum MessageKind { $($(#[$doc])* #[serde(rename = $wire)] $name,)* }
 
-        /// A message's content, typed by its [`Kind`].
+        /// A message's content, typed by its [`MessageKind`].
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "type", content = "payload")]
         pub enum Payload { $($(#[$doc])* #[serde(rename = $wire)] $name($payload),)* }
 
-        impl Kind {
+        impl MessageKind {
             /// Every kind.
-            pub const ALL: &'static [Kind] = &[$(Kind::$name,)*];
+            pub const ALL: &'static [MessageKind] = &[$(MessageKind::$name,)*];
 
             /// Its name on the wire.
             pub fn wire(self) -> &'static str {
@@ -50,8 +50,8 @@ macro_rules! kinds {
 
         impl Payload {
             /// Which kind of message this is the content of.
-            pub fn kind(&self) -> Kind {
-                match self { $(Self::$name(_) => Kind::$name,)* }
+            pub fn kind(&self) -> MessageKind {
+                match self { $(Self::$name(_) => MessageKind::$name,)* }
             }
 
             /// The members that nobody here knows.
@@ -60,15 +60,15 @@ macro_rules! kinds {
             }
 
             /// The typed content of a `kind` message; the problem names the member that is wrong.
-            pub fn parse(kind: Kind, members: Map<String, Value>) -> Result<Self, Problem> {
-                Ok(match kind { $(Kind::$name => Self::$name(typed(members)?),)* })
+            pub fn parse(kind: MessageKind, members: Map<String, Value>) -> Result<Self, Problem> {
+                Ok(match kind { $(MessageKind::$name => Self::$name(typed(members)?),)* })
             }
         }
 
         /// What stands under `payload`, without its kind.
-        pub(crate) struct Content<'a>(pub(crate) &'a Payload);
+        pub(crate) struct PayloadContent<'a>(pub(crate) &'a Payload);
 
-        impl Serialize for Content<'_> {
+        impl Serialize for PayloadContent<'_> {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 match self.0 { $(Payload::$name(content) => content.serialize(to),)* }
             }
@@ -109,7 +109,7 @@ kinds! {
     Reject(Reject) = "reject";
 }
 
-impl Kind {
+impl MessageKind {
     /// Whether it may be lost: nothing is written for it, and nobody sends it again (DESIGN §4).
     pub fn is_best_effort(self) -> bool {
         matches!(self, Self::Cfp | Self::Bid | Self::NoBid | Self::Reject)
@@ -397,10 +397,10 @@ payload! {
         eta: Eta,
         /// How well the bidder thinks it fits; can lower, never raise, what its card supports.
         => #[serde(default, rename = "capability_match", alias = "capabilityMatch", skip_serializing_if = "Option::is_none")]
-        capability_match: Option<Share>,
+        capability_match: Option<Fraction>,
         /// How busy the bidder is.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
-        load: Option<Share>,
+        load: Option<Fraction>,
         /// How long the offer stands.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         valid_for_ms: Option<u64>,

@@ -22,7 +22,7 @@ use crate::{
     card::Card,
     envelope::Envelope,
     ids::AgentId,
-    message::{Epoch, Kind},
+    message::{Epoch, MessageKind},
     principal::Principal,
     task::TaskSpec,
     time::{NodeTime, WallTime},
@@ -43,9 +43,9 @@ pub trait Pattern: Serialize + DeserializeOwned {
     /// Its name, for people and traces.
     const NAME: &'static str;
     /// The messages that open a conversation of this pattern.
-    const OPENED_BY: &'static [Kind];
+    const OPENED_BY: &'static [MessageKind];
     /// The messages that an open conversation of this pattern takes.
-    const RECEIVES: &'static [Kind];
+    const RECEIVES: &'static [MessageKind];
 
     /// What follows from `event`. Same state, same event: same effects, in the same order.
     fn on(&mut self, event: &Event<Self::Label, Self::Timer>) -> Vec<Effect<Self::Label, Self::Timer>>;
@@ -91,7 +91,7 @@ pub struct OpenTaskView<'a> {
 
 /// The label or timer of a pattern that uses none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Never {}
+pub enum Uninhabited {}
 
 /// An event of a conversation and its time on both clocks, read once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -402,9 +402,9 @@ pub struct PatternDescription {
     /// Its name, for people and traces.
     pub name: &'static str,
     /// The messages that open a conversation of it.
-    pub opened_by: &'static [Kind],
+    pub opened_by: &'static [MessageKind],
     /// The messages that an open conversation of it takes.
-    pub receives: &'static [Kind],
+    pub receives: &'static [MessageKind],
 }
 
 impl PatternDescription {
@@ -423,7 +423,7 @@ impl AnyPattern {
     }
 
     /// Whether an open conversation of it takes messages of this kind.
-    pub fn receives(&self, kind: Kind) -> bool {
+    pub fn receives(&self, kind: MessageKind) -> bool {
         self.description().receives.contains(&kind)
     }
 }

@@ -108,13 +108,13 @@ pub struct TaskSpec {
     pub root: Principal,
     /// How it was said, if an A2A client said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub contact: Option<Box<Contact>>,
+    pub contact: Option<Box<A2aRequestContext>>,
 }
 
 /// What an A2A client said to begin a task, and where that belongs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Contact {
+pub struct A2aRequestContext {
     /// The context the client named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_id: Option<String>,
@@ -245,7 +245,7 @@ impl Task {
     }
 
     /// A2A's Task, with what the mesh adds under [`EXTENSION`].
-    pub fn to_a2a(&self) -> a2a::task::Task {
+    pub fn to_a2a(&self) -> a2a::task::A2aTask {
         let mut ours = json!({
             "conversationId": self.conversation,
             "description": self.spec.description,
@@ -262,7 +262,7 @@ impl Task {
             members.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         }
         let first = self.spec.contact.as_ref().map(|contact| contact.message.clone());
-        a2a::task::Task {
+        a2a::task::A2aTask {
             id: self.spec.task_id.to_string(),
             context_id: self.context_id().to_owned(),
             status: self.status_a2a(&self.status, self.changed_at),

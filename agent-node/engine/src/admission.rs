@@ -3,8 +3,8 @@
 
 use crate::{
     Ack, IncomingMessage, Observation, ReplyTo,
-    agent::{Agent, Cx},
-    faults::{self, Fault},
+    agent::{Agent, Context},
+    faults::{self, PlantedFault},
     records::{Receipt, keys},
 };
 use protocol::{
@@ -17,7 +17,7 @@ use store_types::Key;
 
 impl Agent {
     /// Takes a message in, or refuses it.
-    pub(crate) fn take_message(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Cx<'_>) {
+    pub(crate) fn take_message(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Context<'_>) {
         #[cfg(feature = "planted-faults")]
         crate::faults::panic_over_message_if_asked();
         let (kind, duplicates) = (message.envelope.kind(), self.counts.duplicates);
@@ -36,7 +36,12 @@ impl Agent {
         }
     }
 
-    fn admit(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Cx<'_>) -> Result<(), Problem> {
+    fn admit(
+        &mut self,
+        message: IncomingMessage,
+        reply: ReplyTo,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Problem> {
         self.check_recipient(&message)?;
         self.check_sender(&message, cx)?;
         if message.envelope.kind().is_best_effort() {
@@ -65,7 +70,7 @@ impl Agent {
 
     /// Whether it is not too late, neither for the message nor for this agent. What was taken in time stays taken, so a
     /// repeat is recognised before.
-    fn check_time(&self, message: &IncomingMessage, cx: &Cx<'_>) -> Result<(), Problem> {
+    fn check_time(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
         let envelope = &message.envelope;
         let is_self = message.by.agent() == Some(&self.me);
         if self.is_draining && !is_self && opens(&envelope.payload) {
@@ -80,7 +85,7 @@ impl Agent {
     }
 
     /// An agent's name needs that agent's signature; a user may use any label that is no agent's.
-    fn check_sender(&self, message: &IncomingMessage, cx: &Cx<'_>) -> Result<(), Problem> {
+    fn check_sender(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
         let from = &message.envelope.from_agent_id;
         match &message.by {
             Principal::Agent(id) if id == from => Ok(()),
@@ -120,7 +125,7 @@ impl Agent {
         key: &Key,
         message: &IncomingMessage,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<bool, Problem> {
         let id = &message.envelope.message_id;
         let reused =
@@ -133,7 +138,7 @@ impl Agent {
             joined.push((reply, ack));
             return Ok(true);
         }
-        if faults::is(Fault::TakenTwice) {
+        if faults::is(PlantedFault::TakenTwice) {
             return Ok(false);
         }
         let Some(record) = cx.store.latest(key)? else { return Ok(false) };

@@ -2,8 +2,9 @@
 
 use crate::{
     Ack, CommitId, Input, Observation, Output, ReplyTo, World, conversation::Conversation,
-    delivery::Deliveries, parking::Parked, records::EffectKey, retention::Retention, snapshot::Counts,
-    steps::PendingCommit, subscription::Subscription, timers::Timers, turns::Turns,
+    delivery::Deliveries, parking::ParkedConversations, records::EffectKey, retention::Retention,
+    snapshot::AgentCounts, steps::PendingCommit, subscription::BoardSubscription, timers::Timers,
+    turns::Turns,
 };
 use protocol::{
     card::Card,
@@ -26,7 +27,7 @@ use store_types::{Batch, Key, Lane, Snapshot};
 
 /// What an agent is made of.
 #[derive(Debug, Clone)]
-pub struct AgentConfig {
+pub struct EngineConfig {
     /// What it says of itself.
     pub card: Arc<Card>,
     /// What it takes, and for how long it waits.
@@ -42,13 +43,13 @@ pub struct AgentConfig {
 }
 
 /// What one call to [`Agent::handle`] reads from and writes to.
-pub(crate) struct Cx<'a> {
+pub(crate) struct Context<'a> {
     pub(crate) store: &'a dyn Snapshot,
     pub(crate) world: &'a mut dyn World,
     pub(crate) out: Vec<Output>,
 }
 
-impl Cx<'_> {
+impl Context<'_> {
     pub(crate) fn reply(&mut self, to: ReplyTo, answer: Result<Ack, Problem>) {
         self.out.push(Output::Reply(to, answer));
     }
@@ -66,7 +67,7 @@ impl Cx<'_> {
 type InFlight = BTreeMap<Key, (Digest, Vec<(ReplyTo, Ack)>)>;
 
 /// An event of a conversation that happened in here, and the effect whose result it is.
-pub(crate) struct InnerEvent {
+pub(crate) struct InternalEvent {
     pub(crate) conversation: ConversationId,
     pub(crate) closes: Option<EffectKey>,
     pub(crate) what: EventKind,
@@ -75,7 +76,7 @@ pub(crate) struct InnerEvent {
 /// One agent. It holds what is open; everything that has ended lies in its store.
 pub struct Agent {
     pub(crate) me: AgentId,
-    pub(crate) config: AgentConfig,
+    pub(crate) config: EngineConfig,
     pub(crate) conversations: BTreeMap<ConversationId, Box<Conversation>>,
     /// Those of them that are work of its own.
     pub(crate) working: BTreeSet<ConversationId>,
@@ -89,20 +90,20 @@ pub struct Agent {
     /// Those whose news waits for a step that it can share.
     pub(crate) deferred: BTreeSet<ConversationId>,
     pub(crate) track_records: BTreeMap<AgentId, TrackRecord>,
-    pub(crate) subscription: Subscription,
+    pub(crate) subscription: BoardSubscription,
     /// Conversations that a panic of their pattern has ended once.
     pub(crate) failed_before: BTreeSet<ConversationId>,
-    pub(crate) parked: Parked,
+    pub(crate) parked: ParkedConversations,
     pub(crate) retention: Retention,
     pub(crate) pending: BTreeMap<CommitId, PendingCommit>,
     next_commit: u64,
-    pub(crate) events: VecDeque<InnerEvent>,
+    pub(crate) events: VecDeque<InternalEvent>,
     /// Effects that wait for the directory, with the timer that ends the wait.
     pub(crate) waiting_for_directory: Vec<(ConversationId, EffectKey)>,
     pub(crate) is_draining: bool,
     /// Whether the store had no room for the last step.
     pub(crate) is_store_full: bool,
-    pub(crate) counts: Counts,
+    pub(crate) counts: AgentCounts,
 }
 
 impl std::fmt::Debug for Agent {
@@ -112,11 +113,11 @@ impl std::fmt::Debug for Agent {
 }
 
 impl Agent {
-    pub(crate) fn new(config: AgentConfig) -> Self {
+    pub(crate) fn new(config: EngineConfig) -> Self {
         let places = usize::try_from(config.card.terms.max_parallel.max(1)).unwrap_or(1);
         Self {
             me: config.card.agent_id.clone(),
-            subscription: Subscription::new(&config.subscribe),
+            subscription: BoardSubscription::new(&config.subscribe),
             config,
             conversations: BTreeMap::new(),
             working: BTreeSet::new(),
@@ -129,7 +130,7 @@ impl Agent {
             deferred: BTreeSet::new(),
             track_records: BTreeMap::new(),
             failed_before: BTreeSet::new(),
-            parked: Parked::default(),
+            parked: ParkedConversations::default(),
             retention: Retention::default(),
             pending: BTreeMap::new(),
             next_commit: 0,
@@ -137,13 +138,13 @@ impl Agent {
             waiting_for_directory: Vec::new(),
             is_draining: false,
             is_store_full: false,
-            counts: Counts::default(),
+            counts: AgentCounts::default(),
         }
     }
 
     /// What follows from `input`. Reads at most one page of the store.
     pub fn handle(&mut self, input: Input, store: &dyn Snapshot, world: &mut dyn World) -> Vec<Output> {
-        let mut cx = Cx { store, world, out: Vec::new() };
+        let mut cx = Context { store, world, out: Vec::new() };
         match input {
             Input::Message(message, reply) => self.take_message(message, reply, &mut cx),
             Input::Cancel { task, by, reason, reply } => self.cancel(&task, by, reason, reply, &mut cx),
@@ -172,7 +173,7 @@ impl Agent {
     }
 
     /// Hands events that happened in here to their conversations, until none is left.
-    pub(crate) fn drain_events(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn drain_events(&mut self, cx: &mut Context<'_>) {
         while let Some(event) = self.events.pop_front() {
             self.happened(event, cx);
         }
@@ -180,10 +181,10 @@ impl Agent {
 
     /// Queues an event of a conversation; it is handled before this call of [`Agent::handle`] returns.
     pub(crate) fn tell(&mut self, conversation: &ConversationId, closes: Option<EffectKey>, what: EventKind) {
-        self.events.push_back(InnerEvent { conversation: conversation.clone(), closes, what });
+        self.events.push_back(InternalEvent { conversation: conversation.clone(), closes, what });
     }
 
-    pub(crate) fn commit(&mut self, lane: Lane, batch: Batch, pending: PendingCommit, cx: &mut Cx<'_>) {
+    pub(crate) fn commit(&mut self, lane: Lane, batch: Batch, pending: PendingCommit, cx: &mut Context<'_>) {
         let id = self.next_commit_id();
         self.pending.insert(id, pending);
         cx.out.push(Output::Commit(id, lane, batch));
@@ -204,7 +205,7 @@ impl Agent {
         u32::try_from(self.working.len()).unwrap_or(u32::MAX)
     }
 
-    /// Counts the work in hand again after something has changed about this conversation.
+    /// AgentCounts the work in hand again after something has changed about this conversation.
     pub(crate) fn count_running(&mut self, changed: &ConversationId) {
         let is_work = self.conversations.get(changed).is_some_and(|conversation| conversation.is_work());
         if is_work {

@@ -6,7 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use protocol::{
-    artifact::{Artifact, Content, Part},
+    artifact::{Artifact, Part, PartContent},
     ids::{AgentId, Digest},
     principal::Principal,
     problem::{Problem, Reason},
@@ -42,8 +42,10 @@ impl StoredArtifact {
     pub fn into_artifact(self, name: String, media_type: Option<String>) -> Artifact {
         use base64::Engine as _;
         let content = match String::from_utf8(self.content.to_vec()) {
-            Ok(text) => Content::Text(text),
-            Err(error) => Content::Raw(base64::engine::general_purpose::STANDARD.encode(error.as_bytes())),
+            Ok(text) => PartContent::Text(text),
+            Err(error) => {
+                PartContent::Raw(base64::engine::general_purpose::STANDARD.encode(error.as_bytes()))
+            }
         };
         let part = Part { media_type: media_type.or(self.media_type), ..Part::new(content) };
         Artifact {

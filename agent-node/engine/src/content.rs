@@ -118,7 +118,7 @@ pub fn decode<T: DeserializeOwned>(me: &AgentId, store: &dyn Snapshot, bytes: &[
 fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(), Error> {
     match value {
         Value::Object(members) => match mark(members) {
-            Some(Mark::Content(digest)) => {
+            Some(ContentMark::Content(digest)) => {
                 let key = keys::content(me, &digest);
                 let record = store
                     .latest(&key)?
@@ -126,7 +126,7 @@ fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(),
                 *value = Value::String(String::from_utf8_lossy(&record.value).into_owned());
                 Ok(())
             }
-            Some(Mark::Literally(literal)) => {
+            Some(ContentMark::Literally(literal)) => {
                 *value = literal;
                 let members = value.as_object_mut().into_iter().flat_map(Map::values_mut);
                 members.into_iter().try_for_each(|member| put_back(me, store, member))
@@ -138,20 +138,20 @@ fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(),
     }
 }
 
-enum Mark {
+enum ContentMark {
     Content(Digest),
     Literally(Value),
 }
 
-fn mark(members: &mut Map<String, Value>) -> Option<Mark> {
+fn mark(members: &mut Map<String, Value>) -> Option<ContentMark> {
     if members.len() != 1 {
         return None;
     }
     let marked = members.get_mut(MARK)?;
     if let Some(text) = marked.as_str() {
-        return Digest::parse(text).ok().map(Mark::Content);
+        return Digest::parse(text).ok().map(ContentMark::Content);
     }
-    marked.get_mut("literally").map(|literal| Mark::Literally(literal.take()))
+    marked.get_mut("literally").map(|literal| ContentMark::Literally(literal.take()))
 }
 
 #[cfg(test)]

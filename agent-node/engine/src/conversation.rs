@@ -8,11 +8,11 @@ pub mod origin;
 mod round_trip_tests;
 mod step;
 
-pub(crate) use step::{Advance, Decided, Now, StepFailed};
+pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
 
 use crate::{
     Ack, ReplyTo,
-    records::{EffectKey, OpenEffect, SealedReceipt, State, TaskRow},
+    records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
 };
 use origin::Origin;
 use protocol::{
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store_types::Revision;
 
 /// One event on its way into a conversation.
-pub(crate) struct Queued {
+pub(crate) struct QueuedEvent {
     /// What happened.
     pub what: EventKind,
     /// The effect whose result it is.
@@ -38,7 +38,7 @@ pub(crate) struct Queued {
     pub waiters: Vec<(ReplyTo, Ack)>,
 }
 
-impl Queued {
+impl QueuedEvent {
     /// An event from inside.
     pub(crate) fn from_inside(what: EventKind, closes: Option<EffectKey>) -> Self {
         Self { what, closes, receipt: None, cursor: None, waiters: Vec::new() }
@@ -98,7 +98,7 @@ pub(crate) struct Conversation {
     /// How it ended.
     pub ended: Option<TaskState>,
     /// Events that wait for the running commit.
-    pub queue: VecDeque<Queued>,
+    pub queue: VecDeque<QueuedEvent>,
     is_committing: bool,
     /// The step last decided.
     pub step: u64,
@@ -107,7 +107,7 @@ pub(crate) struct Conversation {
     uncommitted: Vec<HandledEvent>,
     /// Of those, what happened inside: nobody outside will repeat it if the commit fails.
     deferred: Vec<(EventKind, Option<EffectKey>)>,
-    written: Option<State>,
+    written: Option<ConversationState>,
     kept: BTreeSet<Digest>,
     again: Vec<EffectKey>,
     shown: Option<TaskRow>,
@@ -150,7 +150,7 @@ impl Conversation {
     /// ends, `step` is the last one recorded.
     pub(crate) fn restore(
         id: ConversationId,
-        state: State,
+        state: ConversationState,
         task: Option<TaskRow>,
         (first, head): (Revision, Revision),
         step: u64,
@@ -249,7 +249,8 @@ mod tests {
     fn news_that_waited_for_a_step_is_handed_back_with_it() {
         let me = AgentId::parse("a").unwrap();
         let content = serde_json::json!({ "signal": "x.y" }).as_object().unwrap().clone();
-        let Ok(Payload::Broadcast(message)) = Payload::parse(protocol::message::Kind::Broadcast, content)
+        let Ok(Payload::Broadcast(message)) =
+            Payload::parse(protocol::message::MessageKind::Broadcast, content)
         else {
             panic!("a broadcast");
         };
@@ -259,17 +260,17 @@ mod tests {
         let mut conversation = Conversation::open(id, broadcast.into(), None, None);
         let mut next = |what, closes| {
             conversation.is_committing = false;
-            conversation.queue.push_back(Queued::from_inside(what, closes));
+            conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
             let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
-            conversation.advance(Now { me: &me, at, wall, records }, false)
+            conversation.advance(StepContext { me: &me, at, wall, records }, false)
         };
-        assert!(matches!(next(EventKind::Started, None), Advance::Commit(_)));
-        let label = AnyLabel::Delegation(protocol::patterns::delegation::Label::Update);
+        assert!(matches!(next(EventKind::Started, None), AdvanceResult::Commit(_)));
+        let label = AnyLabel::Delegation(protocol::patterns::delegation::DelegationLabel::Update);
         let told = EventKind::Delivered { label, by: me.clone() };
-        assert!(matches!(next(told.clone(), Some(EffectKey(1, 0))), Advance::Deferred(_)));
-        let timer = AnyTimer::Delegation(protocol::patterns::delegation::Timer::Renew);
+        assert!(matches!(next(told.clone(), Some(EffectKey(1, 0))), AdvanceResult::Deferred(_)));
+        let timer = AnyTimer::Delegation(protocol::patterns::delegation::DelegationTimer::Renew);
         let woke = EventKind::TimerFired { timer };
-        let Advance::Commit(decided) = next(woke.clone(), None) else { panic!("a step") };
+        let AdvanceResult::Commit(decided) = next(woke.clone(), None) else { panic!("a step") };
         assert_eq!(decided.inside, [(told, Some(EffectKey(1, 0))), (woke, None)]);
     }
 }

@@ -6,10 +6,10 @@ pub(crate) mod claims;
 pub(crate) mod envelope;
 
 use crate::{
-    Attempt, AttemptId, AttemptResult, ClaimRequest, Delivery, DeliveryOutcome, Observation, Output,
-    Whereabouts,
-    agent::{Agent, Cx},
-    faults::{self, Fault},
+    Attempt, AttemptId, AttemptResult, ClaimRequest, Delivery, DeliveryAttemptOutcome, Observation, Output,
+    PeerLocation,
+    agent::{Agent, Context},
+    faults::{self, PlantedFault},
     records::EffectKey,
     timers::TimerPurpose,
 };
@@ -57,7 +57,7 @@ pub(crate) struct OutgoingEnvelope {
     pub(crate) trace: Option<TraceContext>,
 }
 
-enum What {
+enum OutgoingContent {
     Message(Box<OutgoingEnvelope>),
     Signal(Box<Signal>),
     Claim(TaskId, ClaimRequest),
@@ -68,7 +68,7 @@ struct Outgoing {
     /// The effect that decided it; none for an answer that nothing depends on.
     origin: Option<(ConversationId, EffectKey)>,
     lane: Option<LaneKey>,
-    what: What,
+    what: OutgoingContent,
     attempts: u32,
 }
 
@@ -96,7 +96,7 @@ impl Deliveries {
     fn add(&mut self, mut outgoing: Outgoing) -> Option<AttemptId> {
         self.next += 1;
         let id = AttemptId(self.next);
-        if faults::is(Fault::UnorderedSignals) && matches!(outgoing.lane, Some(LaneKey::Signals(_))) {
+        if faults::is(PlantedFault::UnorderedSignals) && matches!(outgoing.lane, Some(LaneKey::Signals(_))) {
             outgoing.lane = None;
         }
         let is_first = outgoing.lane.as_ref().is_none_or(|lane| {
@@ -111,7 +111,7 @@ impl Deliveries {
     /// Takes it out; returns the next of its lane.
     fn remove(&mut self, id: AttemptId) -> Option<(Outgoing, Option<AttemptId>)> {
         let outgoing = self.all.remove(&id)?;
-        if let What::Message(message) = &outgoing.what
+        if let OutgoingContent::Message(message) = &outgoing.what
             && let Some(waiting) = self.waiting.get_mut(&message.to)
         {
             *waiting -= 1;
@@ -139,7 +139,7 @@ impl Agent {
         &mut self,
         origin: Option<(ConversationId, EffectKey)>,
         message: OutgoingEnvelope,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let limit = self.config.limits.max_outbox_per_peer;
         let waiting = self.deliveries.waiting.get(&message.to).copied().unwrap_or_default();
@@ -152,7 +152,7 @@ impl Agent {
         let lane = conversation.filter(|_| !message.best_effort);
         let lane = lane.map(|conversation| LaneKey::Peer(message.to.clone(), conversation));
         self.begin_delivery(
-            Outgoing { origin, lane, what: What::Message(Box::new(message)), attempts: 0 },
+            Outgoing { origin, lane, what: OutgoingContent::Message(Box::new(message)), attempts: 0 },
             cx,
         );
     }
@@ -163,9 +163,10 @@ impl Agent {
         conversation: ConversationId,
         effect: EffectKey,
         signal: Signal,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let (lane, what) = (LaneKey::Signals(conversation.clone()), What::Signal(Box::new(signal)));
+        let (lane, what) =
+            (LaneKey::Signals(conversation.clone()), OutgoingContent::Signal(Box::new(signal)));
         self.begin_delivery(
             Outgoing { origin: Some((conversation, effect)), lane: Some(lane), what, attempts: 0 },
             cx,
@@ -179,47 +180,47 @@ impl Agent {
         effect: EffectKey,
         task: TaskId,
         request: ClaimRequest,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let (lane, what) = (LaneKey::Claims(conversation.clone()), What::Claim(task, request));
+        let (lane, what) = (LaneKey::Claims(conversation.clone()), OutgoingContent::Claim(task, request));
         self.begin_delivery(
             Outgoing { origin: Some((conversation, effect)), lane: Some(lane), what, attempts: 0 },
             cx,
         );
     }
 
-    fn begin_delivery(&mut self, outgoing: Outgoing, cx: &mut Cx<'_>) {
+    fn begin_delivery(&mut self, outgoing: Outgoing, cx: &mut Context<'_>) {
         if let Some(id) = self.deliveries.add(outgoing) {
             self.attempt_again(id, cx);
         }
     }
 
     /// Makes one attempt, unless it has become pointless.
-    pub(crate) fn attempt_again(&mut self, id: AttemptId, cx: &mut Cx<'_>) {
+    pub(crate) fn attempt_again(&mut self, id: AttemptId, cx: &mut Context<'_>) {
         let Some(outgoing) = self.deliveries.all.get(&id) else { return };
         let attempts = outgoing.attempts;
         let attempt = match &outgoing.what {
-            What::Signal(signal) => Attempt::Publish(signal.clone()),
-            What::Claim(task, request) => Attempt::Claim(task.clone(), *request),
-            What::Message(message) => {
+            OutgoingContent::Signal(signal) => Attempt::Publish(signal.clone()),
+            OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), *request),
+            OutgoingContent::Message(message) => {
                 let (to, expires) = (message.to.clone(), self.expires(message, cx));
-                if attempts > 0 && cx.wall() >= expires && !faults::is(Fault::SentExpired) {
+                if attempts > 0 && cx.wall() >= expires && !faults::is(PlantedFault::SentExpired) {
                     let why = format!("not delivered to {to} before it expired");
                     return self.given_up(id, Problem::new(Reason::Expired, why), cx);
                 }
                 let directory = cx.world.directory();
-                let at = directory.whereabouts(&to);
+                let at = directory.locate(&to);
                 match at {
-                    Whereabouts::Here | Whereabouts::At(_) => {}
-                    Whereabouts::Departed => {
+                    PeerLocation::Here | PeerLocation::At(_) => {}
+                    PeerLocation::Departed => {
                         let problem = Problem::new(Reason::AgentDeparted, format!("{to} has left"));
                         return self.failed_attempt(id, problem, cx);
                     }
-                    Whereabouts::Unknown if attempts >= UNKNOWN_ATTEMPTS && directory.is_synced() => {
+                    PeerLocation::Unknown if attempts >= UNKNOWN_ATTEMPTS && directory.is_synced() => {
                         let problem = Problem::new(Reason::AgentNotFound, format!("no agent {to} is known"));
                         return self.given_up(id, problem, cx);
                     }
-                    Whereabouts::Unknown => {
+                    PeerLocation::Unknown => {
                         let problem =
                             Problem::new(Reason::AgentNotFound, format!("no agent {to} is known yet"));
                         return self.failed_attempt(id, problem, cx);
@@ -233,13 +234,13 @@ impl Agent {
     }
 
     /// When a message is of no use any more.
-    fn expires(&self, message: &OutgoingEnvelope, cx: &Cx<'_>) -> WallTime {
+    fn expires(&self, message: &OutgoingEnvelope, cx: &Context<'_>) -> WallTime {
         let written = message.envelope.timestamp.unwrap_or_else(|| cx.wall());
         let life_ends = written.plus(self.config.limits.message_life());
         message.envelope.expires_at.map_or(life_ends, |at| at.min(life_ends))
     }
 
-    pub(crate) fn attempted(&mut self, id: AttemptId, result: AttemptResult, cx: &mut Cx<'_>) {
+    pub(crate) fn attempted(&mut self, id: AttemptId, result: AttemptResult, cx: &mut Context<'_>) {
         match result {
             AttemptResult::Failed(problem) => self.failed_attempt(id, problem, cx),
             AttemptResult::Delivered => self.done(id, Ok(None), cx),
@@ -250,16 +251,17 @@ impl Agent {
         }
     }
 
-    fn failed_attempt(&mut self, id: AttemptId, problem: Problem, cx: &mut Cx<'_>) {
+    fn failed_attempt(&mut self, id: AttemptId, problem: Problem, cx: &mut Context<'_>) {
         let Some(outgoing) = self.deliveries.all.get(&id) else { return };
-        let is_message = matches!(outgoing.what, What::Message(_));
-        let is_best_effort = matches!(&outgoing.what, What::Message(message) if message.best_effort);
+        let is_message = matches!(outgoing.what, OutgoingContent::Message(_));
+        let is_best_effort =
+            matches!(&outgoing.what, OutgoingContent::Message(message) if message.best_effort);
         if is_best_effort || !may_succeed_later(problem.reason) {
             return self.given_up(id, problem, cx);
         }
         let attempts = outgoing.attempts;
         let mut wait = problem.retry_after.unwrap_or_default().max(pause(attempts, cx.world.random()));
-        if let What::Message(message) = &outgoing.what {
+        if let OutgoingContent::Message(message) = &outgoing.what {
             let (task, trace) = known(message);
             tracing::debug!(agent = %self.me, to = %message.to, message = %message.envelope.message_id, task, trace, %problem, attempts, "not delivered yet");
             wait = wait.min(cx.wall().until(self.expires(message, cx)));
@@ -267,42 +269,45 @@ impl Agent {
             tracing::debug!(agent = %self.me, %problem, attempts, "the board is waited for");
         }
         if is_message {
-            cx.observe(Observation::Tried(DeliveryOutcome::Retried));
+            cx.observe(Observation::Tried(DeliveryAttemptOutcome::Retried));
         }
         if let Some(outgoing) = self.deliveries.all.get_mut(&id) {
             outgoing.attempts += 1;
         }
-        if faults::is(Fault::LostRetry) {
+        if faults::is(PlantedFault::LostRetry) {
             return;
         }
         self.timers.set(wait.max(Duration::from_millis(1)), TimerPurpose::Retry(id), cx);
     }
 
-    fn given_up(&mut self, id: AttemptId, problem: Problem, cx: &mut Cx<'_>) {
+    fn given_up(&mut self, id: AttemptId, problem: Problem, cx: &mut Context<'_>) {
         self.done(id, Err(problem), cx);
     }
 
-    fn done(&mut self, id: AttemptId, outcome: Result<Option<EventKind>, Problem>, cx: &mut Cx<'_>) {
+    fn done(&mut self, id: AttemptId, outcome: Result<Option<EventKind>, Problem>, cx: &mut Context<'_>) {
         let Some((outgoing, next)) = self.deliveries.remove(id) else { return };
         let Outgoing { origin, what, .. } = outgoing;
         match (what, outcome) {
-            (What::Message(message), outcome) => {
-                let tried =
-                    if outcome.is_ok() { DeliveryOutcome::Delivered } else { DeliveryOutcome::GivenUp };
+            (OutgoingContent::Message(message), outcome) => {
+                let tried = if outcome.is_ok() {
+                    DeliveryAttemptOutcome::Delivered
+                } else {
+                    DeliveryAttemptOutcome::GivenUp
+                };
                 cx.observe(Observation::Tried(tried));
                 self.message_done(origin, &message, outcome.map(drop), cx);
             }
-            (What::Signal(_) | What::Claim(..), Ok(what)) => {
+            (OutgoingContent::Signal(_) | OutgoingContent::Claim(..), Ok(what)) => {
                 if let (Some((conversation, effect)), Some(what)) = (origin, what) {
                     self.tell(&conversation, Some(effect), what);
                 }
             }
-            (What::Claim(task, request), Err(problem)) => {
+            (OutgoingContent::Claim(task, request), Err(problem)) => {
                 if let Some((conversation, effect)) = origin {
                     self.tell(&conversation, Some(effect), request.refused(&task, &problem));
                 }
             }
-            (What::Signal(signal), Err(problem)) => {
+            (OutgoingContent::Signal(signal), Err(problem)) => {
                 let task = signal.task_id.as_ref().map(ToString::to_string);
                 tracing::warn!(agent = %self.me, task, %problem, signal = %signal.kind, "signal refused");
                 if let Some((conversation, effect)) = origin {
@@ -328,7 +333,7 @@ impl Agent {
         origin: Option<(ConversationId, EffectKey)>,
         message: &OutgoingEnvelope,
         outcome: Result<(), Problem>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         if let Err(problem) = &outcome {
             cx.observe(Observation::GivenUp(problem.reason));

@@ -2,9 +2,9 @@
 
 use crate::{
     Ack, ReplyTo,
-    agent::{Agent, Cx},
-    conversation::{Queued, StepFailed},
-    faults::{self, Fault},
+    agent::{Agent, Context},
+    conversation::{QueuedEvent, StepFailed},
+    faults::{self, PlantedFault},
     records::EffectKey,
     steps::Receipts,
     timers::TimerPurpose,
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 impl Agent {
     /// A pattern panicked, or a step can't be written: the conversation goes back to what the store holds and is ended,
     /// visibly. If it can't take that either, it is parked.
-    pub(crate) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Cx<'_>) {
+    pub(crate) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Context<'_>) {
         let StepFailed { why, waiters, receipts, mut inside } = left;
         let (task, trace) = self.task_and_trace(id);
         tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step came to nothing");
@@ -48,7 +48,12 @@ impl Agent {
     }
 
     /// Refuses messages that wait for a conversation that will not take them.
-    fn refuse(&mut self, queue: impl IntoIterator<Item = Queued>, problem: &Problem, cx: &mut Cx<'_>) {
+    fn refuse(
+        &mut self,
+        queue: impl IntoIterator<Item = QueuedEvent>,
+        problem: &Problem,
+        cx: &mut Context<'_>,
+    ) {
         for queued in queue {
             if let Some(receipt) = &queued.receipt {
                 self.answer_repeats(&[(receipt.key.clone(), None)], &Err(problem.clone()), cx);
@@ -65,7 +70,7 @@ impl Agent {
         error: &Error,
         (waiters, receipts): (Vec<(ReplyTo, Ack)>, Receipts<'_>),
         inside: Vec<(EventKind, Option<EffectKey>)>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let problem = Problem::from(error.clone());
         self.answer_repeats(receipts, &Err(problem.clone()), cx);
@@ -88,11 +93,11 @@ impl Agent {
         problem: &Problem,
         waiters: Vec<(ReplyTo, Ack)>,
         inside: Vec<(EventKind, Option<EffectKey>)>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let joined = self.joiners.remove(id).unwrap_or_default();
         waiters.into_iter().chain(joined).for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
-        if faults::is(Fault::NoRollback)
+        if faults::is(PlantedFault::NoRollback)
             && let Some(conversation) = self.conversations.get_mut(id)
         {
             conversation.committed(&[]);
@@ -112,15 +117,15 @@ impl Agent {
             conversation.task = None;
         }
         self.keep(id.clone(), conversation);
-        let inside = inside.into_iter().map(|(what, closes)| Queued::from_inside(what, closes));
+        let inside = inside.into_iter().map(|(what, closes)| QueuedEvent::from_inside(what, closes));
         let queue: Vec<_> = inside.chain(queue).collect();
         self.begin_lost_turns(id, &queue);
         self.timers.set(AGAIN, TimerPurpose::GoOn { conversation: id.clone(), queue }, cx);
     }
 
     /// Turns that the lost step was to begin again after a restart: nobody runs them, and `queue` does not hold their end.
-    fn begin_lost_turns(&mut self, id: &ConversationId, queue: &[Queued]) {
-        if faults::is(Fault::LostTurn) {
+    fn begin_lost_turns(&mut self, id: &ConversationId, queue: &[QueuedEvent]) {
+        if faults::is(PlantedFault::LostTurn) {
             return;
         }
         let running = self.turns.of(id);

@@ -3,7 +3,7 @@
 
 /// A fault of the engine's policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
+pub enum PlantedFault {
     /// A delivery that failed is not tried again.
     LostRetry,
     /// A message that opens something is answered before its step is durable.
@@ -48,7 +48,7 @@ pub enum Fault {
     Unheard,
 }
 
-impl Fault {
+impl PlantedFault {
     /// Every fault.
     pub const ALL: &'static [Self] = &[
         Self::LostRetry,
@@ -76,7 +76,7 @@ impl Fault {
 }
 
 #[cfg(not(feature = "planted-faults"))]
-pub(crate) const fn is(_: Fault) -> bool {
+pub(crate) const fn is(_: PlantedFault) -> bool {
     false
 }
 
@@ -87,13 +87,13 @@ pub use planted::{fail_steps, panic_on_turns, panic_over_messages, plant};
 
 #[cfg(feature = "planted-faults")]
 mod planted {
-    use super::Fault;
+    use super::PlantedFault;
     use protocol::patterns::{Event, EventKind};
     use std::cell::Cell;
     use store_types::Error;
 
     thread_local! {
-        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+        static PLANTED: Cell<Option<PlantedFault>> = const { Cell::new(None) };
         static PANICS: Cell<u32> = const { Cell::new(0) };
         static UNWRITTEN: Cell<u32> = const { Cell::new(0) };
         static PANICS_OVER_MESSAGES: Cell<u32> = const { Cell::new(0) };
@@ -106,11 +106,11 @@ mod planted {
     }
 
     /// Plants `fault` in the engine of this thread, or removes the one that was planted.
-    pub fn plant(fault: Option<Fault>) {
+    pub fn plant(fault: Option<PlantedFault>) {
         PLANTED.set(fault);
     }
 
-    pub(crate) fn is(fault: Fault) -> bool {
+    pub(crate) fn is(fault: PlantedFault) -> bool {
         PLANTED.get() == Some(fault)
     }
 

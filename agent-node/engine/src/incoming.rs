@@ -2,17 +2,17 @@
 
 use crate::{
     Ack, IncomingMessage, Observation, ReplyTo,
-    agent::{Agent, Cx},
-    conversation::Queued,
+    agent::{Agent, Context},
+    conversation::QueuedEvent,
     delivery::{OutgoingEnvelope, envelope},
-    faults::{self, Fault},
+    faults::{self, PlantedFault},
     records::{EffectKey, Receipt},
     requests::internal,
 };
 use protocol::{
     envelope::Envelope,
     ids::{Address, ConversationId, Digest, EffectId, MessageId},
-    message::{Cfp, Kind, Payload, TaskCancel},
+    message::{Cfp, MessageKind, Payload, TaskCancel},
     patterns::{EventKind, OutgoingMessage, contract_net::bidding},
     principal::Principal,
     problem::{Problem, Reason},
@@ -27,7 +27,7 @@ impl Agent {
         &mut self,
         message: IncomingMessage,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let IncomingMessage { envelope, by, trace, .. } = message;
         let ack = Ack {
@@ -67,7 +67,7 @@ impl Agent {
         call: &Envelope,
         by: &Principal,
         trace: Option<TraceContext>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let wall = cx.wall();
         let payload = match bidding::bid(&self.config.card, self.running(), cfp, wall) {
@@ -125,7 +125,7 @@ impl Agent {
         row.and_then(|row| row.epoch).zip(*epoch).is_some_and(|(own, cancelled)| own < cancelled)
     }
 
-    pub(crate) fn receipt(&self, envelope: &Envelope, digest: Digest, cx: &Cx<'_>) -> Receipt {
+    pub(crate) fn receipt(&self, envelope: &Envelope, digest: Digest, cx: &Context<'_>) -> Receipt {
         Receipt {
             digest,
             kind: envelope.kind(),
@@ -143,7 +143,7 @@ impl Agent {
         message: IncomingMessage,
         key: Key,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let IncomingMessage { envelope, by, digest, .. } = message;
         let mut receipt = self.receipt(&envelope, digest, cx);
@@ -151,7 +151,7 @@ impl Agent {
             let task = envelope.payload.task_id()?;
             self.tasks.get(&(task.clone(), by.clone())).cloned()
         };
-        let is_heard = !faults::is(Fault::Unheard) || envelope.kind() != Kind::TaskResponse;
+        let is_heard = !faults::is(PlantedFault::Unheard) || envelope.kind() != MessageKind::TaskResponse;
         let is_older = |id: &ConversationId| self.is_older_than(id, &envelope.payload);
         let id = self.conversation_of(&envelope).or_else(by_task).filter(|id| is_heard && !is_older(id));
         let Some(id) = id else {
@@ -191,10 +191,10 @@ impl Agent {
             }
             _ => EventKind::MessageReceived { by, answers, envelope },
         };
-        conversation.queue.push_back(Queued {
+        conversation.queue.push_back(QueuedEvent {
             receipt: Some(receipt),
             waiters: vec![(reply, ack)],
-            ..Queued::from_inside(what, None)
+            ..QueuedEvent::from_inside(what, None)
         });
         self.advance(&id, false, cx);
         Ok(())

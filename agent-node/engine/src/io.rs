@@ -6,7 +6,7 @@ use protocol::{
     card::Card,
     envelope::Envelope,
     ids::{AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
-    message::Kind,
+    message::MessageKind,
     patterns::{
         Candidate, EventKind,
         turn::{Progress, Prompt, TurnEnd},
@@ -14,7 +14,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Selector, Signal, SignalRecord},
-    task::{Contact, TaskState},
+    task::{A2aRequestContext, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
 };
@@ -59,7 +59,7 @@ pub struct IncomingMessage {
     /// The trace it came under.
     pub trace: Option<TraceContext>,
     /// How it was said, if an A2A client said it.
-    pub contact: Option<Box<Contact>>,
+    pub contact: Option<Box<A2aRequestContext>>,
 }
 
 /// What a message that was taken is answered with.
@@ -203,7 +203,7 @@ pub struct Delivery {
     /// The recipient.
     pub to: AgentId,
     /// Where it is.
-    pub at: Whereabouts,
+    pub at: PeerLocation,
     /// The message.
     pub envelope: Envelope,
     /// The trace it belongs to.
@@ -242,7 +242,7 @@ pub struct TurnStart {
 #[derive(Debug)]
 pub enum Observation {
     /// A message was taken.
-    Taken(Kind),
+    Taken(MessageKind),
     /// A message came again.
     Duplicate,
     /// A message was refused.
@@ -269,7 +269,7 @@ pub enum Observation {
     /// A commit settled this long after it was given to the store.
     Committed,
     /// A delivery was tried: delivered, to be tried again, or given up.
-    Tried(DeliveryOutcome),
+    Tried(DeliveryAttemptOutcome),
     /// A message was given up.
     GivenUp(Reason),
     /// A task ended.
@@ -293,7 +293,7 @@ pub enum Observation {
 
 /// What came of one try to deliver a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeliveryOutcome {
+pub enum DeliveryAttemptOutcome {
     /// It was acknowledged.
     Delivered,
     /// It is tried again.
@@ -304,7 +304,7 @@ pub enum DeliveryOutcome {
 
 /// Where a peer can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whereabouts {
+pub enum PeerLocation {
     /// In this process.
     Here,
     /// At this endpoint.
@@ -316,7 +316,7 @@ pub enum Whereabouts {
 }
 
 /// What is known of the peers.
-pub trait Directory {
+pub trait PeerDirectory {
     /// Everyone who could be asked for `capability`, in the order of their ids; `track_record` is not filled in.
     fn candidates(&self, capability: &Capability) -> Vec<Candidate>;
 
@@ -330,7 +330,7 @@ pub trait Directory {
     fn knows(&self, agent: &AgentId) -> bool;
 
     /// Where `agent` can be reached.
-    fn whereabouts(&self, agent: &AgentId) -> Whereabouts;
+    fn locate(&self, agent: &AgentId) -> PeerLocation;
 
     /// Whether the whole directory has been seen.
     fn is_synced(&self) -> bool;
@@ -354,5 +354,5 @@ pub trait World {
     fn samples(&self, parent: Option<bool>, trace: u128) -> bool;
 
     /// The peers.
-    fn directory(&self) -> &dyn Directory;
+    fn directory(&self) -> &dyn PeerDirectory;
 }

@@ -48,12 +48,12 @@ pub mod records;
 pub mod replay;
 pub mod tasks;
 
-pub use agent::{Agent, AgentConfig};
+pub use agent::{Agent, EngineConfig};
 pub use conversation::origin;
 pub use delivery::{backoff::pause, claims::ClaimRequest};
 pub use io::{
-    Ack, Attempt, AttemptId, AttemptResult, CommitId, Delivery, DeliveryOutcome, Directory, IncomingMessage,
-    Input, Observation, Output, ReplyTo, TimerId, TurnKey, TurnStart, Whereabouts, World,
+    Ack, Attempt, AttemptId, AttemptResult, CommitId, Delivery, DeliveryAttemptOutcome, IncomingMessage,
+    Input, Observation, Output, PeerDirectory, PeerLocation, ReplyTo, TimerId, TurnKey, TurnStart, World,
 };
 pub use recovery::{RecoverError, newest_time};
-pub use snapshot::{AgentSnapshot, Counts, Removed};
+pub use snapshot::{AgentCounts, AgentSnapshot, Removed};

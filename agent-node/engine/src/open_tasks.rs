@@ -1,9 +1,9 @@
 //! Open tasks: which offers an agent tries to get, and which of its conversations has a claim that it won.
 
 use crate::{
-    agent::{Agent, Cx},
-    conversation::{Conversation, Queued},
-    faults::{self, Fault},
+    agent::{Agent, Context},
+    conversation::{Conversation, QueuedEvent},
+    faults::{self, PlantedFault},
 };
 use protocol::{
     ids::{AgentId, ConversationId, TaskId},
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Whether a conversation has the claim of `epoch`, or is about to hear that it has.
 fn has(conversation: &Conversation, epoch: Epoch) -> bool {
     let hears =
-        |queued: &Queued| matches!(queued.what, EventKind::Claimed { epoch: won, .. } if won == epoch);
+        |queued: &QueuedEvent| matches!(queued.what, EventKind::Claimed { epoch: won, .. } if won == epoch);
     conversation
         .pattern
         .open_task()
@@ -56,7 +56,11 @@ impl Agent {
     }
 
     /// How this agent tries to get what `signal` offers; `None` if it knows the task already, or can't make it out.
-    pub(crate) fn try_to_get(&self, signal: &Signal, cx: &Cx<'_>) -> Result<Option<AnyPattern>, Problem> {
+    pub(crate) fn try_to_get(
+        &self,
+        signal: &Signal,
+        cx: &Context<'_>,
+    ) -> Result<Option<AnyPattern>, Problem> {
         let owner = self.principal_of(&publisher(signal), cx);
         let root = on_behalf_of(signal).unwrap_or_else(|| owner.clone());
         let Some(spec) = open_task::offered(signal, root) else {
@@ -78,7 +82,7 @@ impl Agent {
     }
 
     /// A name on the board is an agent's if that agent is known; only it could have signed under it.
-    fn principal_of(&self, name: &AgentId, cx: &Cx<'_>) -> Principal {
+    fn principal_of(&self, name: &AgentId, cx: &Context<'_>) -> Principal {
         let is_agent = *name == self.me || cx.world.directory().knows(name);
         if is_agent { Principal::Agent(name.clone()) } else { Principal::local_user() }
     }
@@ -89,7 +93,7 @@ impl Agent {
         &mut self,
         id: &ConversationId,
         what: EventKind,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> EventKind {
         let (epoch, task, owner) = match (
             &what,
@@ -105,7 +109,7 @@ impl Agent {
         // What was done under it may have come to its end since the board answered.
         let row = self.row(&task, &owner, cx).ok().flatten().filter(|row| row.task.conversation != *id);
         let is_done = row.and_then(|row| row.epoch).is_some_and(|done| done >= epoch);
-        if (is_done || has_it) && !faults::is(Fault::ClaimTwice) {
+        if (is_done || has_it) && !faults::is(PlantedFault::ClaimTwice) {
             return EventKind::ClaimLost { holder: Some(self.me.clone()) };
         }
         let mut fenced = Vec::new();
@@ -115,7 +119,9 @@ impl Agent {
                 .and_then(|open| open.epoch);
             if let Some(epoch) = same {
                 conversation.task = None;
-                conversation.queue.push_back(Queued::from_inside(EventKind::ClaimExpired { epoch }, None));
+                conversation
+                    .queue
+                    .push_back(QueuedEvent::from_inside(EventKind::ClaimExpired { epoch }, None));
                 fenced.push(other.clone());
             }
         }

@@ -2,11 +2,11 @@
 //! twice. They stay in the store as they are, whoever looks is told of them, and the next start tries again.
 
 use crate::{
-    agent::{Agent, Cx},
+    agent::{Agent, Context},
     content,
     records::{TaskRow, keys},
     recovery::every_readable,
-    steps::LooseRecords,
+    steps::StandaloneRecords,
 };
 use protocol::{
     envelope::Envelope,
@@ -18,9 +18,9 @@ use store_types::{Batch, Error, Expectation, Filter, Lane, Revision, Write};
 
 /// The parked conversations: where the journal of each begins, and why it is parked.
 #[derive(Default)]
-pub(crate) struct Parked(BTreeMap<ConversationId, (Revision, String)>);
+pub(crate) struct ParkedConversations(BTreeMap<ConversationId, (Revision, String)>);
 
-impl Parked {
+impl ParkedConversations {
     pub(crate) fn has(&self, id: &ConversationId) -> bool {
         self.0.contains_key(id)
     }
@@ -44,7 +44,7 @@ impl Agent {
 
     /// Takes a conversation out of memory without touching its records, and says so: in the log, to whoever looks at the
     /// agent, and in its task.
-    pub(crate) fn park(&mut self, id: &ConversationId, why: &str, cx: &mut Cx<'_>) {
+    pub(crate) fn park(&mut self, id: &ConversationId, why: &str, cx: &mut Context<'_>) {
         tracing::error!(agent = %self.me, conversation = %id, why, "parked until the next start");
         self.conversations.remove(id);
         self.tasks.retain(|_, open| open != id);
@@ -58,7 +58,7 @@ impl Agent {
     }
 
     /// Where its journal begins, as far as that can be read: nothing from there on is trimmed.
-    fn first_of(&self, id: &ConversationId, cx: &Cx<'_>) -> Revision {
+    fn first_of(&self, id: &ConversationId, cx: &Context<'_>) -> Revision {
         match cx.store.read(&Filter::Exactly(keys::journal(&self.me, id)), 0, 1) {
             Ok(first) => first.first().map(|record| record.revision).unwrap_or_default(),
             Err(Error::Corrupt { revision, .. }) => revision,
@@ -66,7 +66,7 @@ impl Agent {
         }
     }
 
-    fn show_parked(&mut self, id: &ConversationId, why: &str, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn show_parked(&mut self, id: &ConversationId, why: &str, cx: &mut Context<'_>) -> Result<(), Error> {
         let (me, store) = (self.me.clone(), cx.store);
         let mut found = None;
         every_readable(
@@ -91,7 +91,7 @@ impl Agent {
         let bytes = content::encode(&me, &row, &mut writes, &mut Default::default())?;
         writes.push(Write::Put(key.clone(), bytes));
         let batch = Batch { writes, expectations: vec![Expectation::At(key, stands)] };
-        self.commit_loose(Lane::Progress, batch, LooseRecords::default(), cx);
+        self.commit_standalone(Lane::Progress, batch, StandaloneRecords::default(), cx);
         Ok(())
     }
 

@@ -2,9 +2,9 @@
 
 use crate::{
     ClaimRequest,
-    agent::{Agent, Cx},
+    agent::{Agent, Context},
     delivery::{OutgoingEnvelope, envelope},
-    records::{Claim, EffectKey, OpenEffect, keys},
+    records::{ClaimRow, EffectKey, OpenEffect, keys},
     timers::TimerPurpose,
 };
 use protocol::{
@@ -19,7 +19,13 @@ use store_types::Error;
 const DIRECTORY_WAIT: Duration = Duration::from_secs(5);
 
 impl Agent {
-    pub(crate) fn perform(&mut self, id: &ConversationId, key: EffectKey, effect: &Effect, cx: &mut Cx<'_>) {
+    pub(crate) fn perform(
+        &mut self,
+        id: &ConversationId,
+        key: EffectKey,
+        effect: &Effect,
+        cx: &mut Context<'_>,
+    ) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let effect_id =
             EffectId { agent: self.me.clone(), conversation: id.clone(), step: key.0, index: key.1 };
@@ -106,7 +112,7 @@ impl Agent {
         id: &ConversationId,
         key: EffectKey,
         open: &OpenEffect,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Error> {
         let Effect::Claim { task, .. } = &open.effect else {
             self.perform(id, key, &open.effect, cx);
@@ -114,7 +120,7 @@ impl Agent {
         };
         let record = cx.store.latest(&keys::claim(&self.me, task, id))?;
         let claimed = record.and_then(|record| {
-            let claim = serde_json::from_slice::<Claim>(&record.value).ok()?;
+            let claim = serde_json::from_slice::<ClaimRow>(&record.value).ok()?;
             Some(EventKind::Claimed { holder: claim.holder, epoch: record.revision })
         });
         // A claim that is not there any more must not be waited for.
@@ -123,7 +129,7 @@ impl Agent {
     }
 
     /// Answers a search with the peers that are known now.
-    pub(crate) fn find_peers_now(&mut self, id: &ConversationId, key: EffectKey, cx: &mut Cx<'_>) {
+    pub(crate) fn find_peers_now(&mut self, id: &ConversationId, key: EffectKey, cx: &mut Context<'_>) {
         self.waiting_for_directory.retain(|(conversation, effect)| (conversation, effect) != (id, &key));
         let open = self.conversations.get(id).and_then(|conversation| conversation.open.get(&key));
         let Some(Effect::FindPeers { label, capability }) = open.map(|open| &open.effect) else { return };
@@ -133,7 +139,7 @@ impl Agent {
     }
 
     /// The whole directory has been seen: searches that waited for it are answered.
-    pub(crate) fn directory_synced(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn directory_synced(&mut self, cx: &mut Context<'_>) {
         for (id, key) in std::mem::take(&mut self.waiting_for_directory) {
             self.find_peers_now(&id, key, cx);
         }

@@ -39,7 +39,7 @@ pub struct Step {
 /// Everything a restart needs of an open conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct State {
+pub struct ConversationState {
     /// The version of the rules that computed it.
     pub rules: u32,
     /// The pattern's own state.
@@ -117,7 +117,7 @@ pub struct Receipt {
     /// The digest of its body.
     pub digest: Digest,
     /// What kind it was.
-    pub kind: protocol::message::Kind,
+    pub kind: protocol::message::MessageKind,
     /// The task it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
@@ -207,7 +207,7 @@ pub struct Tombstone {
 /// A claim in its owner's store.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Claim {
+pub struct ClaimRow {
     /// Whose work it is.
     pub holder: AgentId,
     /// For how long, without a sign of life.

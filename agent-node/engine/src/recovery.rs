@@ -3,12 +3,12 @@
 
 use crate::{
     Output, World,
-    agent::{Agent, AgentConfig, Cx, InnerEvent},
+    agent::{Agent, Context, EngineConfig, InternalEvent},
     content,
     conversation::Conversation,
-    faults::{self, Fault},
-    records::{EffectKey, OpenEffect, State, Step, TaskRow, keys},
-    steps::LooseRecords,
+    faults::{self, PlantedFault},
+    records::{ConversationState, EffectKey, OpenEffect, Step, TaskRow, keys},
+    steps::StandaloneRecords,
 };
 use protocol::{
     ids::{AgentId, ConversationId, TaskId},
@@ -115,12 +115,12 @@ impl Agent {
     /// The agent as its store holds it, and what it wants done first. Fails if the store can't be read; a conversation
     /// that can't is parked.
     pub fn recover(
-        config: AgentConfig,
+        config: EngineConfig,
         store: &dyn Snapshot,
         world: &mut dyn World,
     ) -> Result<(Self, Vec<Output>), RecoverError> {
         let mut agent = Self::new(config);
-        let mut cx = Cx { store, world, out: Vec::new() };
+        let mut cx = Context { store, world, out: Vec::new() };
         let me = agent.me.clone();
         every_readable(
             store,
@@ -166,7 +166,7 @@ impl Agent {
 
     /// Ends a conversation whose state was computed by another version of the rules, visibly: its task fails with
     /// `rules_changed`, and its journal says so. Whether that was so.
-    fn ended_by_new_rules(&mut self, id: &ConversationId, cx: &mut Cx<'_>) -> Result<bool, Error> {
+    fn ended_by_new_rules(&mut self, id: &ConversationId, cx: &mut Context<'_>) -> Result<bool, Error> {
         let Some(record) = cx.store.latest(&keys::state(&self.me, id))? else { return Ok(false) };
         let Ok(StateOutline { rules, task }) = content::outline(&record.value) else { return Ok(false) };
         if rules == AnyPattern::RULES {
@@ -207,7 +207,7 @@ impl Agent {
         let bytes = content::encode(&self.me, &step, &mut batch.writes, &mut Default::default())?;
         batch.writes.push(Write::Append(journal.clone(), bytes));
         batch.expectations.extend(last.map(|last| Expectation::At(journal, last.revision)));
-        self.commit_loose(Lane::Progress, batch, LooseRecords::default(), cx);
+        self.commit_standalone(Lane::Progress, batch, StandaloneRecords::default(), cx);
         Ok(true)
     }
 
@@ -221,7 +221,7 @@ impl Agent {
         let Some(journal) = store.latest(&keys::journal(&self.me, id))? else { return Ok(None) };
         let oldest = store.read(&Filter::Exactly(keys::journal(&self.me, id)), 0, 1)?;
         let first = oldest.first().map_or(journal.revision, |record| record.revision);
-        let state: State = content::decode(&self.me, store, &record.value)?;
+        let state: ConversationState = content::decode(&self.me, store, &record.value)?;
         let step: Step = content::decode(&self.me, store, &journal.value)?;
         let task = match &state.task {
             Some((task, owner)) => match store.latest(&keys::task(&self.me, task, owner))? {
@@ -243,14 +243,16 @@ impl Agent {
         self.count_running(&id);
     }
 
-    fn resume(&mut self, id: &ConversationId, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn resume(&mut self, id: &ConversationId, cx: &mut Context<'_>) -> Result<(), Error> {
         let Some(conversation) = self.conversations.get(id) else { return Ok(()) };
         let open: Vec<(EffectKey, OpenEffect)> =
             conversation.open.iter().map(|(key, open)| (*key, open.clone())).collect();
         for (key, open) in open {
             let (is_send, is_timer) =
                 (matches!(open.effect, Effect::Send(_)), matches!(open.effect, Effect::SetTimer { .. }));
-            if is_send && faults::is(Fault::ForgottenSend) || is_timer && faults::is(Fault::ForgottenTimer) {
+            if is_send && faults::is(PlantedFault::ForgottenSend)
+                || is_timer && faults::is(PlantedFault::ForgottenTimer)
+            {
                 continue;
             }
             let Effect::RunTurn { turn, .. } = &open.effect else {
@@ -262,7 +264,7 @@ impl Agent {
                     "given up: the node stopped {MAX_ATTEMPTS} times while this turn was being thought"
                 );
                 let what = EventKind::TurnFailed { turn: *turn, reason };
-                self.happened(InnerEvent { conversation: id.clone(), closes: Some(key), what }, cx);
+                self.happened(InternalEvent { conversation: id.clone(), closes: Some(key), what }, cx);
             } else if let Some(conversation) = self.conversations.get_mut(id) {
                 conversation.begin_again(key);
             }
@@ -277,7 +279,7 @@ mod tests {
     use super::*;
     use crate::{
         CommitId, Output,
-        testing::{Alone, config, me},
+        testing::{EmptyWorld, config, me},
     };
     use protocol::{limits::Limits, task::TaskSpec, time::WallTime};
     use serde_json::json;
@@ -302,7 +304,7 @@ mod tests {
         store.commit(Batch { writes, expectations: Vec::new() }).unwrap();
 
         let (agent, outputs) =
-            Agent::recover(config(Limits::default()), &store, &mut Alone::default()).unwrap();
+            Agent::recover(config(Limits::default()), &store, &mut EmptyWorld::default()).unwrap();
         assert_eq!((agent.running(), agent.count_parked()), (0, 0));
         let [Output::Commit(CommitId(1), _, batch)] = outputs.as_slice() else { panic!("{outputs:?}") };
         store.commit(batch.clone()).unwrap();
@@ -313,7 +315,7 @@ mod tests {
         let last = store.latest(&keys::journal(&me(), &id)).unwrap().unwrap();
         let last: Step = content::decode(&me(), &store, &last.value).unwrap();
         assert!(last.step == 8 && matches!(last.effects[0], Effect::Finish(_)));
-        let again = Agent::recover(config(Limits::default()), &store, &mut Alone::default()).unwrap();
+        let again = Agent::recover(config(Limits::default()), &store, &mut EmptyWorld::default()).unwrap();
         assert!(again.1.is_empty());
     }
 }

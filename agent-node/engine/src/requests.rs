@@ -6,12 +6,12 @@ mod task_requests;
 
 use crate::{
     Ack, IncomingMessage, ReplyTo,
-    agent::{Agent, Cx},
+    agent::{Agent, Context},
     conversation::{
-        Conversation, Queued,
+        Conversation, QueuedEvent,
         origin::{OpeningMessage, OpeningSignal, Origin},
     },
-    faults::{self, Fault},
+    faults::{self, PlantedFault},
     incoming::not_found,
     records::{Receipt, TaskRow, keys},
 };
@@ -56,7 +56,7 @@ impl Agent {
         message: IncomingMessage,
         key: Key,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         match &message.envelope.payload {
             Payload::TaskRequest(_) => self.take_task(message, reply, cx),
@@ -85,7 +85,7 @@ impl Agent {
         &mut self,
         message: IncomingMessage,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let Payload::TaskRequest(request) = message.envelope.payload.clone() else {
             return Err(not_found(&message.envelope));
@@ -157,7 +157,7 @@ impl Agent {
         &mut self,
         message: IncomingMessage,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let Payload::Award(award) = message.envelope.payload.clone() else {
             return Err(not_found(&message.envelope));
@@ -183,7 +183,7 @@ impl Agent {
         };
         let cancelled = self.tombstone(&owner.0, &owner.1, cx)?;
         let is_old = |epoch: Option<u64>| {
-            epoch.is_some_and(|epoch| epoch >= award.epoch) && !faults::is(Fault::LateAward)
+            epoch.is_some_and(|epoch| epoch >= award.epoch) && !faults::is(PlantedFault::LateAward)
         };
         let mut ownership = TaskOwnership::new(spec.clone(), requester(&message, Some(award.epoch)));
         ownership.is_last = award.is_last;
@@ -219,7 +219,7 @@ impl Agent {
         &mut self,
         message: IncomingMessage,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let Payload::HelpRequest(mut request) = message.envelope.payload.clone() else {
             return Err(not_found(&message.envelope));
@@ -269,7 +269,7 @@ impl Agent {
         pattern: AnyPattern,
         task: Option<(TaskSpec, Digest, Option<u64>)>,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         self.check_room()?;
         self.begin_after(None, message, pattern, task, reply, cx)
@@ -283,7 +283,7 @@ impl Agent {
         pattern: AnyPattern,
         task: Option<(TaskSpec, Digest, Option<u64>)>,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let Envelope { message_id, from_agent_id, .. } = &*message.envelope;
         let key = keys::receipt(&self.me, message_id, &message.by, from_agent_id);
@@ -330,7 +330,7 @@ impl Agent {
         receipt: Option<(Key, Receipt)>,
         trigger: ConversationTrigger,
         (reply, mut ack): (ReplyTo, Ack),
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         ack.conversation_id = Some(id.clone());
         let mut sealed = None;
@@ -345,13 +345,13 @@ impl Agent {
         let older = trigger.older.clone();
         let origin = self.origin(&id, &pattern, task.as_ref(), trigger, cx);
         let mut conversation = Conversation::open(id.clone(), pattern, task, Some(origin));
-        conversation.queue.push_back(Queued {
+        conversation.queue.push_back(QueuedEvent {
             receipt: sealed,
             waiters: vec![(reply, ack)],
-            ..Queued::from_inside(EventKind::Started, None)
+            ..QueuedEvent::from_inside(EventKind::Started, None)
         });
         self.conversations.insert(id.clone(), Box::new(conversation));
-        if faults::is(Fault::EarlyReply) {
+        if faults::is(PlantedFault::EarlyReply) {
             let waiting = self.conversations.get_mut(&id).and_then(|open| open.queue.front_mut());
             let waiters = waiting.map(|first| std::mem::take(&mut first.waiters)).unwrap_or_default();
             waiters.into_iter().for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
@@ -372,7 +372,7 @@ impl Agent {
         pattern: &AnyPattern,
         task: Option<&TaskRow>,
         trigger: ConversationTrigger,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Origin {
         let trace = trigger.trace;
         let join = |first| match trace {

@@ -9,9 +9,9 @@ mod tests;
 
 use crate::{
     CommitId, Observation, Output,
-    agent::{Agent, Cx},
+    agent::{Agent, Context},
     content as large_content,
-    faults::{self, Fault},
+    faults::{self, PlantedFault},
     records::{DeadLetter, ReactionReceipt, Receipt, Step, TaskRow, Tombstone, keys},
     snapshot::Removed,
     steps::PendingCommit,
@@ -27,10 +27,16 @@ pub(crate) const PAGE: usize = 256;
 const MOST: usize = 10_000;
 
 /// The topics that are swept by age, in order; each is ordered by age.
-const TOPICS: &[Topic] = &[Topic::Receipt, Topic::Reaction, Topic::Tombstone, Topic::DeadLetter, Topic::Task];
+const TOPICS: &[SweepTopic] = &[
+    SweepTopic::Receipt,
+    SweepTopic::Reaction,
+    SweepTopic::Tombstone,
+    SweepTopic::DeadLetter,
+    SweepTopic::Task,
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Topic {
+enum SweepTopic {
     Receipt,
     Reaction,
     Tombstone,
@@ -38,7 +44,7 @@ enum Topic {
     Task,
 }
 
-impl Topic {
+impl SweepTopic {
     fn token(self) -> &'static str {
         match self {
             Self::Receipt => "receipt",
@@ -52,7 +58,7 @@ impl Topic {
 
 /// Where a sweep is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
+enum SweepStage {
     #[default]
     Idle,
     /// Deleting old records of a topic.
@@ -77,7 +83,7 @@ pub(crate) enum SweepCommit {
 pub(crate) struct Retention {
     /// The most records looked at in one step of a sweep.
     page: usize,
-    stage: Stage,
+    stage: SweepStage,
     journal_bytes: u64,
     has_counted: bool,
     /// The trim under way, and how many bytes it frees.
@@ -93,7 +99,7 @@ impl Default for Retention {
     fn default() -> Self {
         Self {
             page: PAGE,
-            stage: Stage::default(),
+            stage: SweepStage::default(),
             journal_bytes: 0,
             has_counted: false,
             trimming: None,
@@ -131,27 +137,27 @@ impl Sweeper<'_> {
     }
 
     /// Whether a record's time is over; if so, `deletes` gets all that goes with it.
-    fn is_old(&self, topic: Topic, record: Record, deletes: &mut Vec<Write>) -> Result<bool, Error> {
+    fn is_old(&self, topic: SweepTopic, record: Record, deletes: &mut Vec<Write>) -> Result<bool, Error> {
         let (me, limits, value) = (self.me, self.limits, &record.value);
         let is_old = match topic {
-            Topic::Receipt => {
+            SweepTopic::Receipt => {
                 let receipt: Receipt = large_content::decode(me, self.store, value)?;
-                let keep = if faults::is(Fault::ShortDedup) { 1_000 } else { limits.dedup_ms };
+                let keep = if faults::is(PlantedFault::ShortDedup) { 1_000 } else { limits.dedup_ms };
                 self.is_past(receipt.at, keep)
             }
-            Topic::Reaction => {
+            SweepTopic::Reaction => {
                 let receipt: ReactionReceipt = large_content::decode(me, self.store, value)?;
                 self.is_past(receipt.at, limits.keep_journals_ms)
             }
-            Topic::Tombstone => {
+            SweepTopic::Tombstone => {
                 let tombstone: Tombstone = large_content::decode(me, self.store, value)?;
                 self.is_past(tombstone.at, limits.dedup_ms)
             }
-            Topic::DeadLetter => {
+            SweepTopic::DeadLetter => {
                 let dead: DeadLetter = large_content::decode(me, self.store, value)?;
                 self.is_past(dead.at, limits.keep_tasks_ms)
             }
-            Topic::Task => {
+            SweepTopic::Task => {
                 let row: TaskRow = large_content::decode(me, self.store, value)?;
                 let is_old = self.is_past(row.task.changed_at, limits.keep_tasks_ms);
                 if is_old && row.ended_at.is_some() {
@@ -175,23 +181,23 @@ impl Sweeper<'_> {
 
 impl Agent {
     /// Begins a sweep, unless one is under way.
-    pub(crate) fn begin_sweep(&mut self, cx: &mut Cx<'_>) {
-        if self.retention.stage == Stage::Idle {
-            self.retention.stage = Stage::Topic { at: 0, after: 0, looked: 0 };
+    pub(crate) fn begin_sweep(&mut self, cx: &mut Context<'_>) {
+        if self.retention.stage == SweepStage::Idle {
+            self.retention.stage = SweepStage::Topic { at: 0, after: 0, looked: 0 };
             self.sweep_on(cx);
         }
     }
 
     /// Goes on with the sweep: one page.
-    pub(crate) fn sweep_on(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn sweep_on(&mut self, cx: &mut Context<'_>) {
         let swept = match self.retention.stage {
-            Stage::Idle => return,
-            Stage::Topic { at, after, looked } => self.sweep_topic(at, after, looked, cx),
-            Stage::CountingJournals { after, bytes } => self.count_journals(after, bytes, cx),
-            Stage::Journals { after, looked, before, freed } => {
+            SweepStage::Idle => return,
+            SweepStage::Topic { at, after, looked } => self.sweep_topic(at, after, looked, cx),
+            SweepStage::CountingJournals { after, bytes } => self.count_journals(after, bytes, cx),
+            SweepStage::Journals { after, looked, before, freed } => {
                 self.sweep_journals(after, looked, before, freed, cx)
             }
-            Stage::Content => self.sweep_content(cx),
+            SweepStage::Content => self.sweep_content(cx),
         };
         if let Err(error) = swept {
             self.end_sweep(&error);
@@ -199,7 +205,7 @@ impl Agent {
     }
 
     fn end_sweep(&mut self, error: &Error) {
-        self.retention.stage = Stage::Idle;
+        self.retention.stage = SweepStage::Idle;
         tracing::warn!(agent = %self.me, %error, "what is old could not be deleted");
     }
 
@@ -208,12 +214,12 @@ impl Agent {
         at: usize,
         after: Revision,
         looked: usize,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Error> {
         let Some(&topic) = TOPICS.get(at) else {
             self.retention.stage = match self.retention.has_counted {
-                true => Stage::Journals { after: 0, looked: 0, before: 0, freed: 0 },
-                false => Stage::CountingJournals { after: 0, bytes: 0 },
+                true => SweepStage::Journals { after: 0, looked: 0, before: 0, freed: 0 },
+                false => SweepStage::CountingJournals { after: 0, bytes: 0 },
             };
             cx.out.push(Output::Continue);
             return Ok(());
@@ -230,20 +236,26 @@ impl Agent {
             }
         }
         self.retention.stage = match last.filter(|_| !is_done) {
-            Some(after) => Stage::Topic { at, after, looked: looked + self.retention.page },
-            None => Stage::Topic { at: at + 1, after: 0, looked: 0 },
+            Some(after) => SweepStage::Topic { at, after, looked: looked + self.retention.page },
+            None => SweepStage::Topic { at: at + 1, after: 0, looked: 0 },
         };
         if deletes.is_empty() {
             cx.out.push(Output::Continue);
             return Ok(());
         }
-        let part = SweepCommit::Records { records: deletes.len() as u64, has_tasks: topic == Topic::Task };
+        let part =
+            SweepCommit::Records { records: deletes.len() as u64, has_tasks: topic == SweepTopic::Task };
         let batch = Batch { writes: deletes, expectations: Vec::new() };
         self.commit(Lane::Admission, batch, PendingCommit::Sweep(part), cx);
         Ok(())
     }
 
-    pub(crate) fn sweep_settled(&mut self, part: SweepCommit, result: Result<(), Error>, cx: &mut Cx<'_>) {
+    pub(crate) fn sweep_settled(
+        &mut self,
+        part: SweepCommit,
+        result: Result<(), Error>,
+        cx: &mut Context<'_>,
+    ) {
         match (part, result) {
             (SweepCommit::Records { .. }, Err(error)) => self.end_sweep(&error),
             (SweepCommit::Records { records, has_tasks }, Ok(())) => {
@@ -260,15 +272,15 @@ impl Agent {
         }
     }
 
-    fn count_journals(&mut self, after: Revision, bytes: u64, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn count_journals(&mut self, after: Revision, bytes: u64, cx: &mut Context<'_>) -> Result<(), Error> {
         let page = cx.store.read(&keys::all(&self.me, "journal"), after, self.retention.page)?;
         let bytes = bytes + page.iter().map(|record| record.value.len() as u64).sum::<u64>();
         self.retention.stage = match page.last().filter(|_| page.len() == self.retention.page) {
-            Some(last) => Stage::CountingJournals { after: last.revision, bytes },
+            Some(last) => SweepStage::CountingJournals { after: last.revision, bytes },
             None => {
                 self.retention.has_counted = true;
                 self.retention.journal_bytes = bytes;
-                Stage::Journals { after: 0, looked: 0, before: 0, freed: 0 }
+                SweepStage::Journals { after: 0, looked: 0, before: 0, freed: 0 }
             }
         };
         cx.out.push(Output::Continue);
@@ -282,7 +294,7 @@ impl Agent {
         looked: usize,
         mut before: Revision,
         mut freed: u64,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Error> {
         let open = self.conversations.values().map(|conversation| conversation.first());
         let open = open.chain(self.parked.firsts()).filter(|first| *first > 0);
@@ -308,11 +320,11 @@ impl Agent {
         }
         if let Some(after) = last.filter(|_| !is_done) {
             self.retention.stage =
-                Stage::Journals { after, looked: looked + self.retention.page, before, freed };
+                SweepStage::Journals { after, looked: looked + self.retention.page, before, freed };
             cx.out.push(Output::Continue);
             return Ok(());
         }
-        self.retention.stage = Stage::Content;
+        self.retention.stage = SweepStage::Content;
         if before > 0 && self.retention.search.allows_trim(before) {
             let id = self.next_commit_id();
             self.retention.trimming = Some((id, freed));
@@ -323,7 +335,7 @@ impl Agent {
         Ok(())
     }
 
-    pub(crate) fn trim_settled(&mut self, id: CommitId, result: Result<u64, Error>, cx: &mut Cx<'_>) {
+    pub(crate) fn trim_settled(&mut self, id: CommitId, result: Result<u64, Error>, cx: &mut Context<'_>) {
         let Some((_, freed)) = self.retention.trimming.take_if(|(trimming, _)| *trimming == id) else {
             return;
         };

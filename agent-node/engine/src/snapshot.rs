@@ -12,7 +12,7 @@ use store_types::Revision;
 /// What an agent has done since it started.
 #[derive(Debug, Default, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub struct AgentCounts {
     /// Messages taken.
     pub admitted: u64,
     /// Messages that had been taken before.
@@ -63,7 +63,7 @@ pub struct AgentSnapshot {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub followed: Option<Revision>,
     /// What it has done since it started.
-    pub counts: Counts,
+    pub counts: AgentCounts,
     /// What it has deleted since it started.
     #[serde(rename = "swept")]
     pub removed: Removed,

@@ -6,11 +6,11 @@
 
 use crate::{
     Ack, Output, ReplyTo,
-    agent::{Agent, Cx},
+    agent::{Agent, Context},
     content,
-    conversation::{Conversation, Queued, origin::OpeningSignal},
+    conversation::{Conversation, QueuedEvent, origin::OpeningSignal},
     delivery::backoff::pause,
-    faults::{self, Fault},
+    faults::{self, PlantedFault},
     open_tasks::publisher,
     records::{ReactionReceipt, keys},
     requests::{ConversationTrigger, internal},
@@ -35,7 +35,7 @@ use store_types::{Batch, Error, Lane, Revision, Write};
 const FULL: Duration = Duration::from_millis(100);
 
 /// What the agent follows on the board, and how far.
-pub(crate) struct Subscription {
+pub(crate) struct BoardSubscription {
     selector: Option<Selector>,
     cursor: Option<Revision>,
     attempts: u32,
@@ -45,7 +45,7 @@ pub(crate) struct Subscription {
     recording: Option<Revision>,
 }
 
-impl Subscription {
+impl BoardSubscription {
     pub(crate) fn new(types: &[String]) -> Self {
         let selector = Selector { types: types.to_vec(), ..Selector::default() };
         Self {
@@ -65,7 +65,7 @@ impl Subscription {
 
 impl Agent {
     /// Reads the recorded cursor, and follows the board from there.
-    pub(crate) fn begin_subscription(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    pub(crate) fn begin_subscription(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         if self.subscription.selector.is_some() {
             let record = cx.store.latest(&keys::cursor(&self.me))?;
             let cursor =
@@ -76,13 +76,13 @@ impl Agent {
         Ok(())
     }
 
-    pub(crate) fn subscribe(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn subscribe(&mut self, cx: &mut Context<'_>) {
         if let Some(selector) = &self.subscription.selector {
             cx.out.push(Output::Subscribe(selector.clone(), self.subscription.cursor));
         }
     }
 
-    pub(crate) fn subscription_lost(&mut self, problem: &Problem, cx: &mut Cx<'_>) {
+    pub(crate) fn subscription_lost(&mut self, problem: &Problem, cx: &mut Context<'_>) {
         let attempts = self.subscription.attempts;
         match attempts {
             // Where the board is, only the registry knows; that it is away is said for all.
@@ -103,7 +103,7 @@ impl Agent {
     }
 
     /// The first start: the board is followed from its head on, once that is recorded.
-    pub(crate) fn board_head(&mut self, head: Revision, cx: &mut Cx<'_>) {
+    pub(crate) fn board_head(&mut self, head: Revision, cx: &mut Context<'_>) {
         let mut writes = Vec::new();
         match content::encode(&self.me, &head, &mut writes, &mut Default::default()) {
             Ok(bytes) => {
@@ -116,7 +116,7 @@ impl Agent {
         }
     }
 
-    pub(crate) fn board_cursor_settled(&mut self, result: Result<(), Error>, cx: &mut Cx<'_>) {
+    pub(crate) fn board_cursor_settled(&mut self, result: Result<(), Error>, cx: &mut Context<'_>) {
         let recorded = self.subscription.recording.take();
         match result {
             Ok(()) => {
@@ -133,11 +133,11 @@ impl Agent {
     }
 
     /// Takes a signal, now or as soon as the agent can.
-    pub(crate) fn signal(&mut self, posted: Box<SignalRecord>, reply: ReplyTo, cx: &mut Cx<'_>) {
+    pub(crate) fn signal(&mut self, posted: Box<SignalRecord>, reply: ReplyTo, cx: &mut Context<'_>) {
         self.subscription.attempts = 0;
         let revision = posted.revision;
         match self.react(&posted, reply, cx) {
-            Ok(()) if faults::is(Fault::EarlyCursor) => self.followed_to(revision),
+            Ok(()) if faults::is(PlantedFault::EarlyCursor) => self.followed_to(revision),
             Ok(()) => {}
             Err(problem) if problem.reason == Reason::Internal => {
                 tracing::error!(agent = %self.me, signal = %posted.signal.id, %problem, "a signal is passed over");
@@ -152,14 +152,14 @@ impl Agent {
         }
     }
 
-    pub(crate) fn signal_again(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn signal_again(&mut self, cx: &mut Context<'_>) {
         if let Some((posted, reply)) = self.subscription.waiting.take() {
             self.signal(posted, reply, cx);
         }
     }
 
     /// Opens the conversation that `posted` calls for, if any; the answer comes when it is durable.
-    fn react(&mut self, posted: &SignalRecord, reply: ReplyTo, cx: &mut Cx<'_>) -> Result<(), Problem> {
+    fn react(&mut self, posted: &SignalRecord, reply: ReplyTo, cx: &mut Context<'_>) -> Result<(), Problem> {
         let message_id = MessageId::parse(&format!("signal-{}", posted.revision)).map_err(internal)?;
         let ack = Ack::of(message_id);
         if !self.concerns(&posted.signal) {
@@ -220,7 +220,7 @@ impl Agent {
         pattern: AnyPattern,
         trigger: ConversationTrigger,
         (reply, mut ack): (ReplyTo, Ack),
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let id = ConversationId::parse(&cx.world.uuid()).map_err(internal)?;
         ack.conversation_id = Some(id.clone());
@@ -231,13 +231,13 @@ impl Agent {
         });
         let receipt = receipt.transpose().map_err(internal)?;
         let mut conversation = Conversation::open(id.clone(), pattern, None, Some(origin));
-        conversation.queue.push_back(Queued {
+        conversation.queue.push_back(QueuedEvent {
             cursor: Some(revision),
             receipt,
             waiters: vec![(reply, ack)],
-            ..Queued::from_inside(EventKind::Started, None)
+            ..QueuedEvent::from_inside(EventKind::Started, None)
         });
-        if faults::is(Fault::CursorAlone) {
+        if faults::is(PlantedFault::CursorAlone) {
             self.board_head(revision, cx);
         }
         self.conversations.insert(id.clone(), Box::new(conversation));

@@ -1,7 +1,7 @@
 //! An award that comes while an older one of the same task is being done: the older one's end and the new one's
 //! beginning are one commit, so that no crash leaves both, or neither.
 
-use crate::{agent::Agent, conversation::Queued};
+use crate::{agent::Agent, conversation::QueuedEvent};
 use protocol::{
     ids::{ConversationId, TaskId},
     patterns::EventKind,
@@ -28,7 +28,7 @@ impl Agent {
         // The row belongs to the new award from here on.
         conversation.task = None;
         let what = EventKind::Cancelled { by: owner.1.clone(), reason: "awarded anew".to_owned() };
-        conversation.queue.push_back(Queued::from_inside(what, None));
+        conversation.queue.push_back(QueuedEvent::from_inside(what, None));
         Ok(Some(older))
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::{
     Ack, ReplyTo,
-    agent::{Agent, Cx},
+    agent::{Agent, Context},
     content,
-    conversation::{Conversation, Queued},
+    conversation::{Conversation, QueuedEvent},
     records::{DeadLetter, TaskRow, keys},
     requests::{ConversationTrigger, internal},
     tasks,
@@ -25,7 +25,7 @@ impl Agent {
         by: Principal,
         reason: String,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let told = match self.open_task(task, &by, Reason::TaskNotCancelable, cx) {
             Ok(id) => self.tell_of_owner(id, task, EventKind::Cancelled { by, reason }, reply, cx),
@@ -44,7 +44,7 @@ impl Agent {
         text: String,
         message: Option<Box<Message>>,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let awaits = |row: &TaskRow| message.is_some() || row.task.status.state.is_interrupted();
         let told = self.open_task(task, &by, Reason::NotAwaitingAnswer, cx).and_then(|id| {
@@ -71,13 +71,13 @@ impl Agent {
         task: &TaskId,
         what: EventKind,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let message_id = MessageId::parse(&format!("owner-{}", cx.world.uuid())).map_err(internal)?;
         let Some(conversation) = self.conversations.get_mut(&id) else { return Err(missing(task)) };
         let ack =
             Ack { task_id: Some(task.clone()), conversation_id: Some(id.clone()), ..Ack::of(message_id) };
-        let queued = Queued { waiters: vec![(reply, ack)], ..Queued::from_inside(what, None) };
+        let queued = QueuedEvent { waiters: vec![(reply, ack)], ..QueuedEvent::from_inside(what, None) };
         conversation.queue.push_back(queued);
         self.advance(&id, false, cx);
         Ok(())
@@ -89,7 +89,7 @@ impl Agent {
         task: &TaskId,
         by: &Principal,
         too_late: Reason,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Result<ConversationId, Problem> {
         let may_steer = |row: &TaskRow| row.task.owner == *by || row.task.spec.root == *by;
         let of_task = self.conversations.iter().filter(|(_, conversation)| {
@@ -108,13 +108,18 @@ impl Agent {
     }
 
     /// Sends a dead letter again.
-    pub(crate) fn redrive(&mut self, message: &MessageId, reply: ReplyTo, cx: &mut Cx<'_>) {
+    pub(crate) fn redrive(&mut self, message: &MessageId, reply: ReplyTo, cx: &mut Context<'_>) {
         if let Err(problem) = self.try_redrive(message, reply, cx) {
             cx.reply(reply, Err(problem));
         }
     }
 
-    fn try_redrive(&mut self, message: &MessageId, reply: ReplyTo, cx: &mut Cx<'_>) -> Result<(), Problem> {
+    fn try_redrive(
+        &mut self,
+        message: &MessageId,
+        reply: ReplyTo,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Problem> {
         let record = cx.store.latest(&keys::dead_letter(&self.me, message))?;
         let record = record
             .ok_or_else(|| Problem::new(Reason::MessageNotFound, format!("no dead letter {message}")))?;

@@ -2,8 +2,8 @@
 
 use crate::{
     AttemptId, Output, TimerId,
-    agent::{Agent, Cx, InnerEvent},
-    conversation::Queued,
+    agent::{Agent, Context, InternalEvent},
+    conversation::QueuedEvent,
     records::EffectKey,
 };
 use protocol::{
@@ -24,7 +24,7 @@ pub(crate) enum TimerPurpose {
     /// Deferred news is recorded.
     Flush,
     /// A conversation that went back to what the store holds goes on with these.
-    GoOn { conversation: ConversationId, queue: Vec<Queued> },
+    GoOn { conversation: ConversationId, queue: Vec<QueuedEvent> },
     /// A search has waited long enough for the directory.
     Directory { conversation: ConversationId, effect: EffectKey },
     /// The board is to be followed again.
@@ -46,7 +46,7 @@ impl Timers {
         self.by_effect.len()
     }
 
-    pub(crate) fn set(&mut self, after: Duration, purpose: TimerPurpose, cx: &mut Cx<'_>) -> TimerId {
+    pub(crate) fn set(&mut self, after: Duration, purpose: TimerPurpose, cx: &mut Context<'_>) -> TimerId {
         self.next += 1;
         let id = TimerId(self.next);
         if let TimerPurpose::Pattern { conversation, effect, .. } = &purpose {
@@ -65,7 +65,7 @@ impl Timers {
         Some(purpose)
     }
 
-    pub(crate) fn clear(&mut self, conversation: &ConversationId, effect: EffectKey, cx: &mut Cx<'_>) {
+    pub(crate) fn clear(&mut self, conversation: &ConversationId, effect: EffectKey, cx: &mut Context<'_>) {
         if let Some(id) = self.by_effect.remove(&(conversation.clone(), effect)) {
             self.purposes.remove(&id);
             cx.out.push(Output::ClearTimer(id));
@@ -87,7 +87,7 @@ impl Agent {
         effect: EffectKey,
         timer: AnyTimer,
         at: TimerAt,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let after = match at {
             TimerAt::Node(at) => at.since(cx.world.now()),
@@ -96,7 +96,7 @@ impl Agent {
         self.timers.set(after, TimerPurpose::Pattern { conversation, effect, timer, at }, cx);
     }
 
-    pub(crate) fn timer_fired(&mut self, id: TimerId, cx: &mut Cx<'_>) {
+    pub(crate) fn timer_fired(&mut self, id: TimerId, cx: &mut Context<'_>) {
         match self.timers.take(id) {
             None => {}
             Some(TimerPurpose::Pattern { conversation, effect, timer, at }) => {
@@ -106,7 +106,7 @@ impl Agent {
                 };
                 if is_due {
                     let what = EventKind::TimerFired { timer };
-                    self.events.push_back(InnerEvent { conversation, closes: Some(effect), what });
+                    self.events.push_back(InternalEvent { conversation, closes: Some(effect), what });
                 } else {
                     self.set_timer(conversation, effect, timer, at, cx);
                 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Output, TurnKey, TurnStart,
-    agent::{Agent, Cx},
+    agent::{Agent, Context},
     records::EffectKey,
 };
 use protocol::{
@@ -40,7 +40,7 @@ impl Turns {
         keys.map(|key| key.effect).collect()
     }
 
-    fn start_ready(&mut self, cx: &mut Cx<'_>) {
+    fn start_ready(&mut self, cx: &mut Context<'_>) {
         while self.running.len() < self.places
             && let Some(turn) = self.ready.pop_front()
         {
@@ -50,7 +50,7 @@ impl Turns {
     }
 
     /// Stops a turn, or takes it off the queue.
-    pub(crate) fn stop(&mut self, key: &TurnKey, cx: &mut Cx<'_>) {
+    pub(crate) fn stop(&mut self, key: &TurnKey, cx: &mut Context<'_>) {
         self.ready.retain(|turn| turn.key != *key);
         if self.running.remove(key).is_some() {
             cx.out.push(Output::StopTurn(key.clone()));
@@ -67,7 +67,7 @@ impl Agent {
         effect: EffectKey,
         prompt: &Prompt,
         deadline: Option<WallTime>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let key =
             EffectId { agent: self.me.clone(), conversation: id.clone(), step: effect.0, index: effect.1 };
@@ -97,7 +97,7 @@ impl Agent {
         key: &TurnKey,
         updates: Vec<Progress>,
         end: Result<TurnEnd, String>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let Some(turn) = self.turns.running.remove(key) else { return };
         self.turns.start_ready(cx);

@@ -8,7 +8,7 @@ use blackboard::{
     wire::{Call, is_unreachable},
 };
 use bytes::Bytes;
-use engine::{Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, Whereabouts};
+use engine::{Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, PeerLocation};
 use protocol::{
     ids::{AgentId, Digest, TaskId},
     patterns::EventKind,
@@ -39,18 +39,18 @@ async fn deliver(
     transports: &Transports,
     delivery: Delivery,
 ) -> Result<AttemptResult, Problem> {
-    let is_here = delivery.at == Whereabouts::Here;
+    let is_here = delivery.at == PeerLocation::Here;
     let large = LargeMessage::of(&delivery.envelope, &transports.limits, is_here)?;
     match &delivery.at {
-        Whereabouts::Here => hand_over(me, transports, &delivery, &large).await?,
-        Whereabouts::At(endpoint) => {
+        PeerLocation::Here => hand_over(me, transports, &delivery, &large).await?,
+        PeerLocation::At(endpoint) => {
             let posted = post(transports, &delivery, endpoint, &large).await;
             if posted.as_ref().is_err_and(is_unreachable) {
                 transports.peers.miss(me, &delivery.to);
             }
             posted?;
         }
-        Whereabouts::Departed | Whereabouts::Unknown => {
+        PeerLocation::Departed | PeerLocation::Unknown => {
             return Err(Problem::new(Reason::AgentNotFound, format!("no agent {} is known", delivery.to)));
         }
     }

@@ -11,9 +11,9 @@ use crate::{
 };
 use blackboard::store::{Error, Revision};
 use engine::{
-    DeliveryOutcome, Observation, content,
+    DeliveryAttemptOutcome, Observation, content,
     origin::OpeningMessage,
-    records::{State, Step, keys},
+    records::{ConversationState, Step, keys},
 };
 use protocol::{
     envelope::Envelope, ids::ConversationId, patterns::Effect, principal::Principal, time::WallTime,
@@ -48,9 +48,9 @@ impl AgentActor {
             Observation::RoundStarted => drop(meters.rounds.inc()),
             Observation::Awarded => drop(meters.awards.inc()),
             Observation::Tried(outcome) => meters.attempt(match outcome {
-                DeliveryOutcome::Delivered => "delivered",
-                DeliveryOutcome::Retried => "later",
-                DeliveryOutcome::GivenUp => "never",
+                DeliveryAttemptOutcome::Delivered => "delivered",
+                DeliveryAttemptOutcome::Retried => "later",
+                DeliveryAttemptOutcome::GivenUp => "never",
             }),
             Observation::GivenUp(reason) => meters.give_up(reason),
             Observation::TaskEnded(state) => meters.end(state),
@@ -111,7 +111,7 @@ impl AgentActor {
         })?;
         for (id, Untraced { from, ends, last: (to, revision) }) in later {
             let state = store.latest(&keys::state(&self.me, &id))?;
-            let state: Option<State> =
+            let state: Option<ConversationState> =
                 state.map(|record| content::decode(&self.me, store.as_ref(), &record.value)).transpose()?;
             if state.is_none_or(|state| state.has_ended) {
                 let from = if ends { 0 } else { from };

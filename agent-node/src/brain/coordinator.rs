@@ -29,7 +29,7 @@ use protocol::{
     patterns::{
         joint::{
             self, MAX_TEXT, OUTPUT, RECORD, Terms, plan,
-            record::{QUESTION, Record},
+            record::{JointRecord, QUESTION},
             so_far,
         },
         turn::{Progress, TurnEnd, TurnSubject},
@@ -78,7 +78,7 @@ impl Coordinator {
             ask: &ask,
             terms,
             report,
-            record: Record::default(),
+            record: JointRecord::default(),
             found: BTreeMap::new(),
         };
         match (unreadable, kept) {
@@ -98,7 +98,7 @@ struct Run<'a> {
     ask: &'a Ask,
     terms: Terms,
     report: mpsc::Sender<Progress>,
-    record: Record,
+    record: JointRecord,
     found: BTreeMap<String, Found>,
 }
 

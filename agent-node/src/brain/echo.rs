@@ -2,7 +2,7 @@
 
 use super::{Ask, Brain, Said, Turn, report_all};
 use protocol::{
-    artifact::{Artifact, Content, Part},
+    artifact::{Artifact, Part, PartContent},
     patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
 };
 use tokio::sync::mpsc;
@@ -21,7 +21,7 @@ impl Echo {
             }
         };
         let mut artifact = Artifact::text("echo", "text/plain", text);
-        artifact.parts.extend(input.map(|input| Part::new(Content::Data(input))));
+        artifact.parts.extend(input.map(|input| Part::new(PartContent::Data(input))));
         let said = Progress::Artifact { artifact, append: false, last_chunk: true };
         (vec![said], Ok(TurnEnd::Done { message: Some("echoed what was said".into()) }))
     }

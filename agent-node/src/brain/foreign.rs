@@ -20,11 +20,11 @@ use protocol::{
     a2a::{
         card_validation::ValidatedCard,
         credential::{CredentialStatus, standing},
-        interaction::Mode,
+        interaction::InteractionMode,
         message::{Message, Role},
         remote_task::{RemoteTask, RemoteTaskEnd, RemoteTaskEvent, RemoteTaskLimits, RemoteTaskOutcome},
     },
-    artifact::{Content, Part},
+    artifact::{Part, PartContent},
     card::{MAX_MODE, MAX_PER_SKILL, MAX_SKILLS, MAX_TEXT, Skill},
     ids::{Capability, ConversationId, EffectId},
     patterns::turn::{Progress, TurnEnd, TurnSubject},
@@ -49,7 +49,7 @@ pub struct ForeignConfig {
     /// The URL of its card, or of its host.
     pub card: String,
     /// How its work is followed; the best its card offers if nobody says.
-    pub mode: Option<Mode>,
+    pub mode: Option<InteractionMode>,
     /// What it is shown as proof of who calls.
     pub credentials: Credentials,
     /// How long its work is pursued.
@@ -147,7 +147,7 @@ impl Foreign {
         if let CredentialStatus::Missing { schemes } = standing(card, None, &remote.schemes()) {
             return Err(format!("no credential for its {}", schemes.join(", ")));
         }
-        let mode = Mode::choose(
+        let mode = InteractionMode::choose(
             self.config.mode,
             &card.capabilities,
             self.hooks.as_ref().is_some_and(Hooks::can_be_called),
@@ -235,7 +235,7 @@ fn message(ask: &Ask) -> Result<Message, String> {
         TurnSubject::Signal(_) => return Err("a foreign agent hears no signals".to_owned()),
     };
     let mut message = Message::text(ask.key.clone(), Role::User, text.clone());
-    message.parts.extend(input.map(|input| Part::new(Content::Data(input.clone()))));
+    message.parts.extend(input.map(|input| Part::new(PartContent::Data(input.clone()))));
     message.parts.extend(artifacts.iter().flat_map(|artifact| artifact.parts.clone()));
     if let TurnSubject::Task { task_id, capability, .. } = &ask.prompt.about {
         let ours = json!({ "taskId": task_id, "capability": capability, "agent": ask.agent });

@@ -3,7 +3,7 @@
 
 use protocol::{
     a2a::json::base64_of_any_kind,
-    artifact::{Artifact, Content, Part},
+    artifact::{Artifact, Part, PartContent},
     json::{MAX_DEPTH, parse as parse_json},
     patterns::turn::{Progress, TurnEnd},
 };
@@ -92,10 +92,10 @@ struct ShortArtifact {
 impl ShortArtifact {
     fn into_progress(self) -> Result<Progress, String> {
         let contents = [
-            self.text.map(Content::Text),
-            self.data.map(Content::Data),
-            self.raw.map(Content::Raw),
-            self.url.map(Content::Url),
+            self.text.map(PartContent::Text),
+            self.data.map(PartContent::Data),
+            self.raw.map(PartContent::Raw),
+            self.url.map(PartContent::Url),
         ];
         let mut contents = contents.into_iter().flatten();
         let (Some(content), None) = (contents.next(), contents.next()) else {
@@ -168,7 +168,7 @@ fn allowed(progress: Progress) -> Result<Progress, String> {
         }
         Progress::Artifact { artifact, .. } => {
             for part in &artifact.parts {
-                if let Content::Raw(text) = &part.content {
+                if let PartContent::Raw(text) = &part.content {
                     base64_of_any_kind(text.clone()).map_err(|invalid| format!("\"raw\": {invalid}"))?;
                 }
             }

@@ -5,7 +5,7 @@ use super::{
     output,
 };
 use base64::Engine as _;
-use protocol::artifact::{Artifact, Content, Part};
+use protocol::artifact::{Artifact, Part, PartContent};
 use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
 
@@ -75,9 +75,9 @@ fn safe(name: &str, at: usize, is_one_of_many: bool) -> PathBuf {
 
 fn content(part: &Part) -> Vec<u8> {
     match &part.content {
-        Content::Text(text) | Content::Url(text) => text.clone().into_bytes(),
-        Content::Data(data) => serde_json::to_vec_pretty(data).unwrap_or_default(),
-        Content::Raw(raw) => {
+        PartContent::Text(text) | PartContent::Url(text) => text.clone().into_bytes(),
+        PartContent::Data(data) => serde_json::to_vec_pretty(data).unwrap_or_default(),
+        PartContent::Raw(raw) => {
             base64::engine::general_purpose::STANDARD.decode(raw).unwrap_or_else(|_| raw.clone().into_bytes())
         }
     }

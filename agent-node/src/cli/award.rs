@@ -11,7 +11,7 @@ use super::{
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use protocol::{
-    patterns::contract_net::record::{AwardRecord, Fate, FateKind, Round, Score},
+    patterns::contract_net::record::{AwardRecord, BidScore, BiddingRound, CandidateRecord, CandidateResult},
     routes,
     task::EXTENSION,
 };
@@ -115,7 +115,7 @@ pub(super) fn text(record: &AwardRecord) -> String {
     out.join("\n")
 }
 
-fn round_text(round: &Round) -> Vec<String> {
+fn round_text(round: &BiddingRound) -> Vec<String> {
     let head = ["#", "candidate", "fate", "score", "match", "record", "eta", "cost", "load", "bid", "why"];
     let mut out = vec![
         format!("round {}, called {}, bids awaited for {} ms", round.round, round.opened_at, round.window_ms),
@@ -127,9 +127,9 @@ fn round_text(round: &Round) -> Vec<String> {
     out
 }
 
-fn row(fate: &Fate) -> Vec<Cell> {
+fn row(fate: &CandidateRecord) -> Vec<Cell> {
     let number = |number: f64| format!("{number:.2}");
-    let score = |part: fn(&Score) -> f64| {
+    let score = |part: fn(&BidScore) -> f64| {
         fate.score.as_ref().map_or_else(|| "-".to_owned(), |score| number(part(score)))
     };
     let bid = fate.bid.as_ref().map(|bid| {
@@ -150,17 +150,17 @@ fn row(fate: &Fate) -> Vec<Cell> {
     ]
 }
 
-fn word_of(fate: FateKind) -> Cell {
+fn word_of(fate: CandidateResult) -> Cell {
     let colour = match fate {
-        FateKind::Awarded | FateKind::Accepted | FateKind::Completed => Colour::Green,
-        FateKind::Declined
-        | FateKind::AcceptTimeout
-        | FateKind::LeaseExpired
-        | FateKind::Unreachable
-        | FateKind::Failed => Colour::Red,
-        FateKind::NoAnswer | FateKind::NoBid => Colour::Yellow,
-        FateKind::NotEligible | FateKind::NotAsked | FateKind::Cancelled => Colour::Grey,
-        FateKind::Bid | FateKind::Outbid => Colour::Cyan,
+        CandidateResult::Awarded | CandidateResult::Accepted | CandidateResult::Completed => Colour::Green,
+        CandidateResult::Declined
+        | CandidateResult::AcceptTimeout
+        | CandidateResult::LeaseExpired
+        | CandidateResult::Unreachable
+        | CandidateResult::Failed => Colour::Red,
+        CandidateResult::NoAnswer | CandidateResult::NoBid => Colour::Yellow,
+        CandidateResult::NotEligible | CandidateResult::NotAsked | CandidateResult::Cancelled => Colour::Grey,
+        CandidateResult::Bid | CandidateResult::Outbid => Colour::Cyan,
     };
     output::cell(&wire_word(&fate), colour)
 }

@@ -2,7 +2,7 @@
 
 use super::text::Text;
 use protocol::{
-    a2a::interaction::Mode,
+    a2a::interaction::InteractionMode,
     card::Skill,
     ids::{AgentId, Capability},
     patterns::contract_net::Strategy,
@@ -112,7 +112,7 @@ pub(super) enum ModeFile {
     Webhook,
 }
 
-impl From<ModeFile> for Mode {
+impl From<ModeFile> for InteractionMode {
     fn from(mode: ModeFile) -> Self {
         match mode {
             ModeFile::Sync => Self::Sync,

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::brain::{Ask, lines::Said};
 use protocol::{
-    artifact::{Artifact, Content},
+    artifact::{Artifact, PartContent},
     ids::Capability,
-    patterns::turn::{Progress, Reply},
+    patterns::turn::{Progress, RequestResult},
 };
 use render::Extras;
 use serde_json::json;
@@ -60,7 +60,7 @@ fn draft(ask: &Ask, plan: &Plan) -> Vec<Said> {
     said
 }
 
-fn result(ask: &Ask, plan: &Plan, reply: &Reply) -> Vec<Said> {
+fn result(ask: &Ask, plan: &Plan, reply: &RequestResult) -> Vec<Said> {
     let built = format!("{} built {plan}", ask.agent);
     let Some(report) = report(reply) else {
         // The draft is the result.
@@ -90,12 +90,12 @@ fn is_fixed(finding: &Finding) -> bool {
         && ["missing-docs", "unchecked-field", "missing-tests"].contains(&finding.rule.as_str())
 }
 
-fn report(reply: &Reply) -> Option<Report> {
+fn report(reply: &RequestResult) -> Option<Report> {
     let report =
         reply.artifacts.iter().find(|artifact| name(artifact) == "review.json").filter(|_| reply.ok)?;
     report.parts.iter().find_map(|part| match &part.content {
-        Content::Data(data) => serde_json::from_value(data.clone()).ok(),
-        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+        PartContent::Data(data) => serde_json::from_value(data.clone()).ok(),
+        PartContent::Text(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
     })
 }
 

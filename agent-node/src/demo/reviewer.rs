@@ -4,7 +4,7 @@
 use super::{artifact, artifacts, done, failed, name, request};
 use crate::brain::{Ask, lines::Said};
 use protocol::{
-    artifact::{Artifact, Content, Part},
+    artifact::{Artifact, Part, PartContent},
     ids::AgentId,
 };
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub(super) fn answer(ask: &Ask) -> Vec<Said> {
     let lines: usize = files.iter().map(|(_, text)| text.lines().count()).sum();
     let summary = format!("read {lines} lines, found {} issues", findings.len());
     let report = json!(Report { reviewer: ask.agent.clone(), findings });
-    let part = Part { media_type: Some("application/json".into()), ..Part::new(Content::Data(report)) };
+    let part = Part { media_type: Some("application/json".into()), ..Part::new(PartContent::Data(report)) };
     let report = Artifact { parts: vec![part], ..Artifact::text("review.json", "application/json", "") };
     vec![artifact(report), done(summary)]
 }

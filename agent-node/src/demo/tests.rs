@@ -2,7 +2,7 @@ use super::*;
 use crate::brain::{PeerSkill, tests::ask};
 use notation::EXAMPLE;
 use proptest::prelude::*;
-use protocol::artifact::{Content, Part};
+use protocol::artifact::{Part, PartContent};
 use serde_json::{Value, json};
 use std::{
     io::Read,
@@ -46,7 +46,8 @@ fn next_turn(ask: &Ask, id: &str, said: &[Said]) -> Ask {
     let end = ended(said);
     let (ok, text) = (end.is_ok(), end.unwrap_or_else(|reason| reason));
     let artifacts = said_artifacts(said);
-    next.prompt.answers = vec![Reply { id: id.into(), ok, from: None, text, artifacts, task_id: None }];
+    next.prompt.answers =
+        vec![RequestResult { id: id.into(), ok, from: None, text, artifacts, task_id: None }];
     next
 }
 
@@ -197,7 +198,7 @@ fn the_builder_writes_what_the_review_asks_for() {
     );
 
     let finding = json!({ "file": "src/main.rs", "line": 1, "rule": "style", "message": "ugly" });
-    let part = Part::new(Content::Data(json!({ "reviewer": "critic-01", "findings": [finding] })));
+    let part = Part::new(PartContent::Data(json!({ "reviewer": "critic-01", "findings": [finding] })));
     let report = Artifact { parts: vec![part], ..Artifact::text("review.json", "application/json", "") };
     for (review, end) in [
         (vec![artifact(report), done("ugly")], "critic-01 found 1 issues, 1 are open"),

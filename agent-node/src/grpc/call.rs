@@ -24,9 +24,9 @@ use hyper::{
 use protocol::{
     a2a::{
         agent_policy::API_KEY_HEADER,
-        error::{A2aError, Kind},
-        json::Invalid,
-        request::Operation,
+        error::{A2aError, A2aErrorKind},
+        json::InvalidField,
+        request::A2aOperation,
         version::{self, EXTENSIONS_PARAMETER, VERSION_PARAMETER},
     },
     ids::AgentId,
@@ -85,7 +85,8 @@ pub(super) async fn answer(
         Ok(Err(error)) => status(&error).into_http(),
         Err(_) => {
             tracing::error!(path, "a call panicked");
-            status(&A2aError::new(Kind::Internal, "a fault of ours; nothing more is known")).into_http()
+            status(&A2aError::new(A2aErrorKind::Internal, "a fault of ours; nothing more is known"))
+                .into_http()
         }
     })
 }
@@ -113,11 +114,11 @@ async fn admit(
     let admitted = admitted.inspect_err(|problem| context.edge.count(problem))?;
     let name =
         head.uri.path().strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE)?.strip_prefix('/'));
-    let Some(operation) = name.and_then(Operation::from_name) else {
+    let Some(operation) = name.and_then(A2aOperation::from_name) else {
         let path: String = head.uri.path().chars().take(80).collect();
-        let known: Vec<_> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+        let known: Vec<_> = A2aOperation::ALL.iter().map(|operation| operation.name()).collect();
         let message = format!("no method {path:?}; /{SERVICE}/ has {}", known.join(", "));
-        return Err(A2aError::new(Kind::MethodNotFound, message));
+        return Err(A2aError::new(A2aErrorKind::MethodNotFound, message));
     };
     let _held = admitted.held;
     let request = HttpRequest::from_parts(head, Full::new(admitted.bytes));
@@ -138,7 +139,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// Performs one admitted call.
 struct Performer {
     context: CallContext,
-    operation: Operation,
+    operation: A2aOperation,
     by: Principal,
     permit: Option<Permit>,
 }
@@ -196,16 +197,16 @@ impl Performer {
             let params = request.into_inner();
             if depth(&params) > max_depth {
                 let message = format!("is nested more than {max_depth} levels deep");
-                return Err(Invalid::new("", message).into());
+                return Err(InvalidField::new("", message).into());
             }
             call.perform(operation, params).await
         }
     }
 }
 
-fn other_shape(operation: Operation) -> A2aError {
+fn other_shape(operation: A2aOperation) -> A2aError {
     let message = format!("{} was answered in a shape that is not its own", operation.name());
-    A2aError::new(Kind::Internal, message)
+    A2aError::new(A2aErrorKind::Internal, message)
 }
 
 type Subscription = (Option<Box<Heard>>, watch::Receiver<bool>, Seat);

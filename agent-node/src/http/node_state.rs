@@ -19,7 +19,7 @@ use crate::{
 use actix::Addr;
 use actix_web::HttpRequest;
 use blackboard::{store::Shared, wire::Wire};
-use engine::Whereabouts;
+use engine::PeerLocation;
 use protocol::{
     a2a::card_signature::SigningKey,
     card::Card,
@@ -140,13 +140,13 @@ impl Node {
         if let Some(local) = self.agents.get(id) {
             return Ok(local);
         }
-        Err(match self.peers.whereabouts(id) {
-            Whereabouts::At(endpoint) => {
+        Err(match self.peers.locate(id) {
+            PeerLocation::At(endpoint) => {
                 let message = format!("{id} is at {endpoint}, not here");
                 Problem::new(Reason::RegisteredElsewhere, message).with("endpoint", endpoint)
             }
-            Whereabouts::Departed => Problem::new(Reason::AgentDeparted, format!("{id} has left")),
-            Whereabouts::Here | Whereabouts::Unknown => {
+            PeerLocation::Departed => Problem::new(Reason::AgentDeparted, format!("{id} has left")),
+            PeerLocation::Here | PeerLocation::Unknown => {
                 Problem::new(Reason::AgentNotFound, format!("no agent {id} is known"))
             }
         })

@@ -20,7 +20,7 @@ use blackboard::{
     wire::shown,
 };
 use protocol::{
-    a2a::{card_validation::ValidatedCard, interaction::Mode},
+    a2a::{card_validation::ValidatedCard, interaction::InteractionMode},
     card::Skill,
 };
 use std::{path::PathBuf, sync::Arc};
@@ -104,7 +104,7 @@ impl Abroad {
         (vetted, freshness): Read,
     ) -> Result<Met, String> {
         // Whether somebody can call back shows when the node listens.
-        Mode::choose(config.mode, &vetted.card.capabilities, true)?;
+        InteractionMode::choose(config.mode, &vetted.card.capabilities, true)?;
         let (mut skills, mut description) = (agent.skills.clone(), agent.description.clone());
         if skills.is_empty() {
             skills = capabilities(&vetted);

@@ -20,12 +20,12 @@ use protocol::{
     a2a::{
         card::{AgentInterface, GRPC, HTTP_JSON},
         card_validation::ValidatedCard,
-        error::{A2aError, Kind},
+        error::{A2aError, A2aErrorKind},
         event::{SendMessageResponse, StreamResponse},
-        json::FromProto,
+        json::FromProtoJson,
         request::{SendMessage, SubscribeToTask},
         route::encoded,
-        task::Task,
+        task::A2aTask,
         version::{VERSION, VERSION_PARAMETER},
     },
     trace::{TRACEPARENT, TraceContext},
@@ -76,7 +76,9 @@ impl CallError {
     pub fn is_worth_another_try(&self) -> bool {
         match self {
             Self::Away(_) | Self::Later { .. } => true,
-            Self::Refused(error) => matches!(error.kind, Kind::Unavailable | Kind::RateLimited),
+            Self::Refused(error) => {
+                matches!(error.kind, A2aErrorKind::Unavailable | A2aErrorKind::RateLimited)
+            }
             Self::Forbidden(_) | Self::Unauthenticated(_) | Self::TooLarge(_) | Self::Malformed(_) => false,
         }
     }
@@ -192,12 +194,12 @@ impl Remote {
     }
 
     /// The task as it is.
-    pub async fn get(&self, task: &str) -> Result<Task, CallError> {
+    pub async fn get(&self, task: &str) -> Result<A2aTask, CallError> {
         read(self.operation(&self.interface(), "GetTask", task, json!({ "id": task }), None).await?)
     }
 
     /// Ends the task.
-    pub async fn cancel(&self, task: &str) -> Result<Task, CallError> {
+    pub async fn cancel(&self, task: &str) -> Result<A2aTask, CallError> {
         read(self.operation(&self.interface(), "CancelTask", task, json!({ "id": task }), None).await?)
     }
 
@@ -341,7 +343,7 @@ fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallErro
     let after =
         answer.headers.get(RETRY_AFTER).and_then(|said| retry_after(said.to_str().ok()?, SystemTime::now()));
     let refused = |error: A2aError| match (status, error.kind) {
-        (401 | 403, _) | (_, Kind::Unauthenticated | Kind::Forbidden) => {
+        (401 | 403, _) | (_, A2aErrorKind::Unauthenticated | A2aErrorKind::Forbidden) => {
             CallError::Unauthenticated(error.message)
         }
         _ => CallError::Refused(A2aError { retry_after: error.retry_after.or(after), ..error }),
@@ -376,6 +378,6 @@ fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallErro
     }
 }
 
-fn read<T: FromProto>(value: Value) -> Result<T, CallError> {
+fn read<T: FromProtoJson>(value: Value) -> Result<T, CallError> {
     T::from_proto(value).map_err(|invalid| CallError::Malformed(invalid.to_string()))
 }

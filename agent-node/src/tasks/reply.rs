@@ -84,10 +84,10 @@ fn outcome(store: &dyn Store, me: &AgentId, line: &Record) -> Result<Option<Outc
 mod tests {
     use super::*;
     use blackboard::store::{Batch, Key, Lane, Pending, Shared, Watch, Write, memory};
-    use engine::records::State;
+    use engine::records::ConversationState;
     use protocol::{
         ids::Digest,
-        message::{self, Kind},
+        message::{self, MessageKind},
         patterns::{AnyPattern, Event, EventKind, broadcast::Broadcast},
         principal::Principal,
         task::{Status, TaskState},
@@ -158,7 +158,7 @@ mod tests {
 
     fn state(has_ended: bool) -> Write {
         let signal: message::Broadcast = serde_json::from_value(json!({ "signal": "x.y" })).unwrap();
-        let state = State {
+        let state = ConversationState {
             rules: AnyPattern::RULES,
             pattern: Broadcast::new(signal, &Principal::local_user()).into(),
             open: Default::default(),
@@ -179,7 +179,7 @@ mod tests {
     fn asked(store: &Shared) -> (Value, usize) {
         let receipt = Receipt {
             digest: Digest::of(b"x"),
-            kind: Kind::Broadcast,
+            kind: MessageKind::Broadcast,
             task_id: None,
             conversation_id: Some(conversation()),
             at: WallTime(0),

@@ -4,7 +4,7 @@ pub mod page;
 
 use page::Metric;
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
-use protocol::{message::Kind, problem::Reason, task::TaskState};
+use protocol::{message::MessageKind, problem::Reason, task::TaskState};
 
 /// Counters of one metric, one for each value of its label.
 pub type Counters = Family<[(&'static str, &'static str); 1], Counter>;
@@ -43,7 +43,7 @@ impl Default for Meters {
     fn default() -> Self {
         let reasons = || Reason::ALL.iter().map(|reason| reason.code());
         Self {
-            accepted: counters(Metric::Accepted, Kind::ALL.iter().map(|kind| kind.wire())),
+            accepted: counters(Metric::Accepted, MessageKind::ALL.iter().map(|kind| kind.wire())),
             duplicates: Counter::default(),
             refused: counters(Metric::Refused, reasons()),
             http_refused: counters(Metric::HttpRefused, reasons()),
@@ -85,7 +85,7 @@ fn count(counters: &Counters, metric: Metric, value: &'static str) {
 
 impl Meters {
     /// Counts an accepted message.
-    pub fn accept(&self, kind: Kind) {
+    pub fn accept(&self, kind: MessageKind) {
         count(&self.accepted, Metric::Accepted, kind.wire());
     }
 

@@ -24,7 +24,7 @@ use engine::{
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
-    message::Kind as Type,
+    message::MessageKind as Type,
     patterns::{Event, EventKind},
     principal::Principal,
     time::WallTime,

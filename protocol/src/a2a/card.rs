@@ -1,7 +1,7 @@
 //! What an agent says of itself to any A2A client (A2A §4.4, §8). What it tells the registry is [`crate::card::Card`].
 
 use super::{
-    json::{Fields, FromProto, Invalid},
+    json::{Fields, FromProtoJson, InvalidField},
     security::{SecurityRequirement, SecurityScheme},
 };
 use serde::{Deserialize, Serialize};
@@ -152,8 +152,8 @@ pub struct CardSignature {
     pub header: Map<String, Value>,
 }
 
-impl FromProto for AgentCard {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentCard {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             name: fields.required_text("name")?,
@@ -174,8 +174,8 @@ impl FromProto for AgentCard {
     }
 }
 
-impl FromProto for AgentInterface {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentInterface {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             url: fields.required_text("url")?,
@@ -186,15 +186,15 @@ impl FromProto for AgentInterface {
     }
 }
 
-impl FromProto for AgentProvider {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentProvider {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self { url: fields.required_text("url")?, organization: fields.required_text("organization")? })
     }
 }
 
-impl FromProto for AgentCapabilities {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentCapabilities {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             streaming: fields.flag("streaming")?,
@@ -205,8 +205,8 @@ impl FromProto for AgentCapabilities {
     }
 }
 
-impl FromProto for AgentExtension {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentExtension {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             uri: fields.text("uri")?.unwrap_or_default(),
@@ -217,8 +217,8 @@ impl FromProto for AgentExtension {
     }
 }
 
-impl FromProto for AgentSkill {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentSkill {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             id: fields.required_text("id")?,
@@ -233,8 +233,8 @@ impl FromProto for AgentSkill {
     }
 }
 
-impl FromProto for CardSignature {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for CardSignature {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             protected: fields.required_text("protected")?,

@@ -4,7 +4,7 @@ mod unreadable;
 
 use super::{
     card::{AgentCard, AgentInterface, AgentSkill, GRPC},
-    json::FromProto,
+    json::FromProtoJson,
     version::{VERSION, negotiate},
 };
 use serde_json::Value;

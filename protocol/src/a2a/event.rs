@@ -1,10 +1,10 @@
 //! What a client hears: one answer, or one event after the other (A2A §3.2.3, §4.2).
 
 use super::{
-    json::{Fields, FromProto, Invalid},
+    json::{Fields, FromProtoJson, InvalidField},
     message::Message,
     part::Artifact,
-    task::{Task, TaskStatus},
+    task::{A2aTask, TaskStatus},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -52,7 +52,7 @@ pub struct ArtifactUpdate {
 #[serde(rename_all = "camelCase")]
 pub enum StreamResponse {
     /// The task as it is.
-    Task(Box<Task>),
+    Task(Box<A2aTask>),
     /// An answer without a task.
     Message(Box<Message>),
     /// It stands somewhere else.
@@ -83,13 +83,13 @@ impl StreamResponse {
 #[serde(rename_all = "camelCase")]
 pub enum SendMessageResponse {
     /// A task.
-    Task(Box<Task>),
+    Task(Box<A2aTask>),
     /// A message, and no task.
     Message(Box<Message>),
 }
 
-impl FromProto for StatusUpdate {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for StatusUpdate {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             task_id: fields.required_text("taskId")?,
@@ -100,8 +100,8 @@ impl FromProto for StatusUpdate {
     }
 }
 
-impl FromProto for ArtifactUpdate {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for ArtifactUpdate {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             task_id: fields.required_text("taskId")?,
@@ -114,8 +114,8 @@ impl FromProto for ArtifactUpdate {
     }
 }
 
-impl FromProto for StreamResponse {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for StreamResponse {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         let members = [
             fields.message("task")?.map(Box::new).map(Self::Task),
@@ -127,19 +127,19 @@ impl FromProto for StreamResponse {
     }
 }
 
-impl FromProto for SendMessageResponse {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for SendMessageResponse {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         let task = fields.message("task")?.map(Box::new).map(Self::Task);
         one([task, fields.message("message")?.map(Box::new).map(Self::Message)], "task, message")
     }
 }
 
-fn one<T, const N: usize>(members: [Option<T>; N], names: &str) -> Result<T, Invalid> {
+fn one<T, const N: usize>(members: [Option<T>; N], names: &str) -> Result<T, InvalidField> {
     let mut members = members.into_iter().flatten();
     match (members.next(), members.next()) {
         (Some(member), None) => Ok(member),
-        (None, _) => Err(Invalid::new("", format!("needs one of {names}"))),
-        (Some(_), Some(_)) => Err(Invalid::new("", format!("may have only one of {names}"))),
+        (None, _) => Err(InvalidField::new("", format!("needs one of {names}"))),
+        (Some(_), Some(_)) => Err(InvalidField::new("", format!("may have only one of {names}"))),
     }
 }

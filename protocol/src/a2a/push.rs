@@ -1,6 +1,6 @@
 //! Where a task's events are pushed to (A2A §4.3).
 
-use super::json::{Fields, FromProto, Invalid};
+use super::json::{Fields, FromProtoJson, InvalidField};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -53,15 +53,15 @@ impl fmt::Debug for Authentication {
     }
 }
 
-impl FromProto for Authentication {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for Authentication {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self { scheme: fields.required_text("scheme")?, credentials: fields.text("credentials")? })
     }
 }
 
-impl FromProto for PushConfig {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for PushConfig {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             tenant: fields.text("tenant")?,

@@ -7,10 +7,10 @@ pub use limits::RemoteTaskLimits;
 
 use super::{
     event::StreamResponse,
-    interaction::Mode,
+    interaction::InteractionMode,
     limits::MAX_FOREIGN_ARTIFACTS,
     message::Message,
-    task::{Task, TaskState, TaskStatus},
+    task::{A2aTask, TaskState, TaskStatus},
 };
 use crate::artifact::{Artifact, merge};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct RemoteTask {
     #[serde(default)]
     pub accepted_modes: Vec<String>,
     /// How it is followed.
-    pub mode: Mode,
+    pub mode: InteractionMode,
     /// For how long.
     pub bounds: RemoteTaskLimits,
     /// Whether somebody else would do it if the agent can't be reached: then it is handed back soon.
@@ -223,7 +223,7 @@ impl RemoteTaskTracker {
 
     fn snapshot(
         &mut self,
-        task: Task,
+        task: A2aTask,
     ) -> Result<(Vec<RemoteTaskEvent>, Option<RemoteTaskEnd>), EventRefusal> {
         let mut news = self.is_about(&task.id, &task.context_id)?;
         for artifact in task.artifacts {
@@ -308,7 +308,7 @@ impl RemoteTaskTracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::a2a::json::FromProto;
+    use crate::a2a::json::FromProtoJson;
     use serde_json::{Value, json};
 
     fn event(value: Value) -> StreamResponse {

@@ -1,7 +1,7 @@
 //! A task as it goes over the wire (A2A §4.1.1–4.1.3). What an agent keeps of it is [`crate::task::Task`].
 
 use super::{
-    json::{Fields, FromProto, Invalid, choice},
+    json::{Fields, FromProtoJson, InvalidField, choice},
     message::Message,
     part::Artifact,
 };
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 /// A task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Task {
+pub struct A2aTask {
     /// Made by the server.
     pub id: String,
     /// The context it belongs to.
@@ -32,7 +32,7 @@ pub struct Task {
     pub metadata: Map<String, Value>,
 }
 
-impl Task {
+impl A2aTask {
     /// The same with at most so many of the newest messages; all of them if it is unset (A2A §3.2.4).
     #[must_use]
     pub fn with_history(mut self, most: Option<usize>) -> Self {
@@ -71,18 +71,18 @@ const STATES: &[(&str, Option<TaskState>)] = &[
 ];
 
 /// A state in a place where none means any.
-pub(super) fn state_if_any(value: &Value) -> Result<Option<TaskState>, Invalid> {
+pub(super) fn state_if_any(value: &Value) -> Result<Option<TaskState>, InvalidField> {
     choice(value, STATES)
 }
 
-impl FromProto for TaskState {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
-        choice(&value, STATES)?.ok_or_else(|| Invalid::new("", "is required, is TASK_STATE_UNSPECIFIED"))
+impl FromProtoJson for TaskState {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
+        choice(&value, STATES)?.ok_or_else(|| InvalidField::new("", "is required, is TASK_STATE_UNSPECIFIED"))
     }
 }
 
-impl FromProto for TaskStatus {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for TaskStatus {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             state: fields.required("state")?,
@@ -92,8 +92,8 @@ impl FromProto for TaskStatus {
     }
 }
 
-impl FromProto for Task {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for A2aTask {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             id: fields.required_text("id")?,

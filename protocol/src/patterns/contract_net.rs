@@ -23,25 +23,25 @@ use super::{
 use crate::{
     envelope::Envelope,
     ids::{Address, AgentId},
-    message::{Epoch, Kind, Payload, Reject, Seq, TaskCancel, TaskUpdate},
+    message::{Epoch, MessageKind, Payload, Reject, Seq, TaskCancel, TaskUpdate},
     principal::Principal,
     task::TaskState,
     time::NodeTime,
 };
 use eligible::EligiblePeer;
-use record::{AwardRecord, FateKind};
+use record::{AwardRecord, CandidateResult};
 use score::ValidBid;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::collections::BTreeMap;
 
-type Event = super::Event<Label, Timer>;
-type Effect = super::Effect<Label, Timer>;
+type ContractNetEvent = super::Event<ContractNetLabel, ContractNetTimer>;
+type ContractNetEffect = super::Effect<ContractNetLabel, ContractNetTimer>;
 
 /// What a contract net calls its messages and its searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Label {
+pub enum ContractNetLabel {
     /// The search for the peers of a round.
     Search(u32),
     /// A call for proposals.
@@ -60,7 +60,7 @@ pub enum Label {
     Response,
 }
 
-impl From<ReportLabel> for Label {
+impl From<ReportLabel> for ContractNetLabel {
     fn from(report: ReportLabel) -> Self {
         match report {
             ReportLabel::Update => Self::Update,
@@ -72,7 +72,7 @@ impl From<ReportLabel> for Label {
 /// The timers of a contract net.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Timer {
+pub enum ContractNetTimer {
     /// The task's deadline.
     Deadline,
     /// The end of the time in which bids are awaited.
@@ -187,17 +187,25 @@ impl ContractNet {
         }
     }
 
-    fn start(&mut self, event: &Event) -> Vec<Effect> {
+    fn start(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         let mut effects = Vec::new();
         if let Some(deadline) = self.ownership.spec.deadline {
-            effects.push(Effect::SetTimer { timer: Timer::Deadline, when: TimerAt::Wall(deadline) });
+            effects.push(ContractNetEffect::SetTimer {
+                timer: ContractNetTimer::Deadline,
+                when: TimerAt::Wall(deadline),
+            });
         }
         let candidates = std::mem::take(&mut self.candidates);
         effects.extend(self.call(&candidates, event));
         effects
     }
 
-    fn heard(&mut self, by: &Principal, envelope: &Envelope, event: &Event) -> Vec<Effect> {
+    fn heard(
+        &mut self,
+        by: &Principal,
+        envelope: &Envelope,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         let kind = envelope.kind();
         let is_this_task = envelope.payload.task_id() == Some(&self.ownership.spec.task_id);
         let Some(agent) = by.agent() else {
@@ -239,17 +247,23 @@ impl ContractNet {
         }
     }
 
-    fn ignore(&mut self, agent: &AgentId, envelope: &Envelope, why: &str, event: &Event) -> Vec<Effect> {
+    fn ignore(
+        &mut self,
+        agent: &AgentId,
+        envelope: &Envelope,
+        why: &str,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         self.record.ignore(agent.to_string(), envelope.kind().wire(), why, event.wall);
         Vec::new()
     }
 
     /// Ends the task before anybody has done it: whoever is involved is told.
-    fn call_off(&mut self, state: TaskState, reason: String) -> Vec<Effect> {
+    fn call_off(&mut self, state: TaskState, reason: String) -> Vec<ContractNetEffect> {
         let mut effects = Vec::new();
         match std::mem::replace(&mut self.stage, AuctionStage::Over) {
             AuctionStage::Awarded(award) => {
-                self.record.set(&award.winner, FateKind::Cancelled, Some(reason.clone()));
+                self.record.set(&award.winner, CandidateResult::Cancelled, Some(reason.clone()));
                 effects.extend(self.revoke(&award.winner, award.epoch, &reason));
                 effects.extend(self.reject_losers(&reason));
             }
@@ -271,7 +285,7 @@ impl ContractNet {
         effects
     }
 
-    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<Effect> {
+    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<ContractNetEffect> {
         self.stage = AuctionStage::Over;
         let said = message.clone().unwrap_or_default();
         self.record.outcome =
@@ -281,7 +295,7 @@ impl ContractNet {
     }
 
     /// Takes an award back: the winner is told, the claim is freed.
-    fn revoke(&self, winner: &AgentId, epoch: Epoch, reason: &str) -> Vec<Effect> {
+    fn revoke(&self, winner: &AgentId, epoch: Epoch, reason: &str) -> Vec<ContractNetEffect> {
         let task_id = self.ownership.spec.task_id.clone();
         let cancel = TaskCancel {
             task_id: task_id.clone(),
@@ -290,32 +304,33 @@ impl ContractNet {
             extra: Map::new(),
         };
         vec![
-            self.tell(Label::Revoke, winner, Payload::TaskCancel(cancel)),
-            Effect::Release { task: task_id, epoch },
-            Effect::Assign { doer: None },
-            Effect::ClearTimer { timer: Timer::Accept },
-            Effect::ClearTimer { timer: Timer::Lease },
+            self.tell(ContractNetLabel::Revoke, winner, Payload::TaskCancel(cancel)),
+            ContractNetEffect::Release { task: task_id, epoch },
+            ContractNetEffect::Assign { doer: None },
+            ContractNetEffect::ClearTimer { timer: ContractNetTimer::Accept },
+            ContractNetEffect::ClearTimer { timer: ContractNetTimer::Lease },
         ]
     }
 
     /// Tells every bidder that has not been told yet.
-    fn reject_losers(&mut self, reason: &str) -> Vec<Effect> {
+    fn reject_losers(&mut self, reason: &str) -> Vec<ContractNetEffect> {
         let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
-        let losers = fates.iter().filter(|fate| fate.fate == FateKind::Bid).map(|fate| fate.agent.clone());
+        let losers =
+            fates.iter().filter(|fate| fate.fate == CandidateResult::Bid).map(|fate| fate.agent.clone());
         let losers: Vec<_> = losers.collect();
-        losers.iter().for_each(|loser| self.record.set(loser, FateKind::Outbid, None));
+        losers.iter().for_each(|loser| self.record.set(loser, CandidateResult::Outbid, None));
         losers.iter().map(|loser| self.reject(loser, reason)).collect()
     }
 
-    fn reject(&self, agent: &AgentId, reason: &str) -> Effect {
+    fn reject(&self, agent: &AgentId, reason: &str) -> ContractNetEffect {
         let task_id = self.ownership.spec.task_id.clone();
         let reject = Reject { task_id, reason: reason.to_owned(), extra: Map::new() };
-        self.tell(Label::Reject, agent, Payload::Reject(reject))
+        self.tell(ContractNetLabel::Reject, agent, Payload::Reject(reject))
     }
 
-    fn tell(&self, label: Label, to: &AgentId, payload: Payload) -> Effect {
+    fn tell(&self, label: ContractNetLabel, to: &AgentId, payload: Payload) -> ContractNetEffect {
         let path = self.ownership.spec.path.clone();
-        Effect::Send(OutgoingMessage {
+        ContractNetEffect::Send(OutgoingMessage {
             path,
             ..OutgoingMessage::new(label, Address::Agent(to.clone()), payload)
         })
@@ -323,28 +338,28 @@ impl ContractNet {
 }
 
 impl Pattern for ContractNet {
-    type Label = Label;
-    type Timer = Timer;
+    type Label = ContractNetLabel;
+    type Timer = ContractNetTimer;
 
     const NAME: &'static str = "contract-net";
-    const OPENED_BY: &'static [Kind] = &[Kind::TaskRequest];
-    const RECEIVES: &'static [Kind] = &[
-        Kind::Bid,
-        Kind::NoBid,
-        Kind::AwardAccept,
-        Kind::AwardDecline,
-        Kind::TaskUpdate,
-        Kind::TaskResponse,
-        Kind::TaskCancel,
-        Kind::TaskAnswer,
+    const OPENED_BY: &'static [MessageKind] = &[MessageKind::TaskRequest];
+    const RECEIVES: &'static [MessageKind] = &[
+        MessageKind::Bid,
+        MessageKind::NoBid,
+        MessageKind::AwardAccept,
+        MessageKind::AwardDecline,
+        MessageKind::TaskUpdate,
+        MessageKind::TaskResponse,
+        MessageKind::TaskCancel,
+        MessageKind::TaskAnswer,
     ];
 
     fn award(&self) -> Option<&AwardRecord> {
         Some(&self.record)
     }
 
-    fn on(&mut self, event: &Event) -> Vec<Effect> {
-        if let EventKind::Undelivered { label: Label::Response, reason, message, .. } = &event.what
+    fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+        if let EventKind::Undelivered { label: ContractNetLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()
         {
             return self.ownership.response_undelivered(reason, message);
@@ -363,10 +378,12 @@ impl Pattern for ContractNet {
             EventKind::Claimed { holder, epoch } => self.claimed(holder, *epoch, event),
             EventKind::Undelivered { label, to, message, .. } => self.undelivered(*label, to, message, event),
             EventKind::TimerFired { timer } => match timer {
-                Timer::Bids => self.window_ends(event),
-                Timer::Round => self.pause_ends(event),
-                Timer::Accept | Timer::Lease => self.patience_ends(event),
-                Timer::Deadline => self.call_off(TaskState::Failed, "its deadline passed".to_owned()),
+                ContractNetTimer::Bids => self.window_ends(event),
+                ContractNetTimer::Round => self.pause_ends(event),
+                ContractNetTimer::Accept | ContractNetTimer::Lease => self.patience_ends(event),
+                ContractNetTimer::Deadline => {
+                    self.call_off(TaskState::Failed, "its deadline passed".to_owned())
+                }
             },
             EventKind::Cancelled { reason, .. } => self.call_off(TaskState::Canceled, reason.clone()),
             EventKind::Answered { text, message, .. } => self.pass_on_answer(text, message.as_deref()),

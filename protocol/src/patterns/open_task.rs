@@ -8,12 +8,12 @@
 
 use super::{
     EventKind, OpenTaskView, Outcome, Pattern, TimerAt,
-    delegation::{self, Delegation, Label, Timeouts},
+    delegation::{self, Delegation, DelegationLabel, Timeouts},
     ownership::{TaskOwnership, produced},
 };
 use crate::{
     ids::AgentId,
-    message::{Epoch, Kind},
+    message::{Epoch, MessageKind},
     principal::Principal,
     signal::Signal,
     task::{Status, TaskSpec, TaskState},
@@ -21,17 +21,17 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-type Event = super::Event<Label, Timer>;
-type Effect = super::Effect<Label, Timer>;
+type OpenTaskEvent = super::Event<DelegationLabel, OpenTaskTimer>;
+type OpenTaskEffect = super::Effect<DelegationLabel, OpenTaskTimer>;
 
 /// The timers of an open task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Timer {
+pub enum OpenTaskTimer {
     /// The next renewal of the claim.
     Renew,
     /// A timer of the work.
-    Work(delegation::Timer),
+    Work(delegation::DelegationTimer),
 }
 
 /// One agent's side of one open task.
@@ -96,37 +96,40 @@ impl OpenTask {
         }
     }
 
-    fn take_on(&mut self, epoch: Epoch, event: &Event) -> Vec<Effect> {
+    fn take_on(&mut self, epoch: Epoch, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let mut ownership = TaskOwnership::new(self.spec.clone(), None);
         ownership.announces = false;
         ownership.claim = Some(epoch);
         let work = Delegation::new(self.me.clone(), ownership, None, self.timeouts);
         self.stage = OpenTaskStage::Doing { epoch, work: Box::new(work) };
         let mut effects = vec![
-            Effect::TrackTask { spec: Box::new(self.spec.clone()), owner: self.owner.clone(), epoch },
+            OpenTaskEffect::TrackTask { spec: Box::new(self.spec.clone()), owner: self.owner.clone(), epoch },
             self.renew_later(event),
         ];
-        effects.extend(self.work(epoch, &Event { what: EventKind::Started, ..event.clone() }));
+        effects.extend(self.work(epoch, &OpenTaskEvent { what: EventKind::Started, ..event.clone() }));
         effects
     }
 
-    fn renew_later(&self, event: &Event) -> Effect {
-        Effect::SetTimer { timer: Timer::Renew, when: TimerAt::Node(event.at + self.lease / 3) }
+    fn renew_later(&self, event: &OpenTaskEvent) -> OpenTaskEffect {
+        OpenTaskEffect::SetTimer {
+            timer: OpenTaskTimer::Renew,
+            when: TimerAt::Node(event.at + self.lease / 3),
+        }
     }
 
     /// The effects of the inner delegation on `event`. Its end waits for the board's confirmation.
-    fn work(&mut self, epoch: Epoch, event: &Event) -> Vec<Effect> {
+    fn work(&mut self, epoch: Epoch, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let OpenTaskStage::Doing { work, .. } = &mut self.stage else { return Vec::new() };
         let task = self.spec.task_id.clone();
         let mut effects = Vec::new();
         for effect in run(work, event) {
-            let Effect::Finish(outcome) = effect else {
+            let OpenTaskEffect::Finish(outcome) = effect else {
                 effects.push(effect);
                 continue;
             };
             let is_done = outcome.status.state == TaskState::Completed;
-            effects.push(Effect::ClearTimer { timer: Timer::Renew });
-            effects.push(Effect::CloseOpenTask { task: task.clone(), epoch, is_done });
+            effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
+            effects.push(OpenTaskEffect::CloseOpenTask { task: task.clone(), epoch, is_done });
             self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome) };
             break;
         }
@@ -134,11 +137,11 @@ impl OpenTask {
     }
 
     /// Stops the work and releases the claim; the board offers the task again.
-    fn give_back(&mut self, why: &str, event: &Event) -> Vec<Effect> {
+    fn give_back(&mut self, why: &str, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let OpenTaskStage::Doing { epoch, work } = &mut self.stage else { return Vec::new() };
         let (epoch, mut effects) = (*epoch, stopped(work, &self.me, why, event));
-        effects.push(Effect::ClearTimer { timer: Timer::Renew });
-        effects.push(Effect::ReleaseOpenTask { task: self.spec.task_id.clone(), epoch });
+        effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
+        effects.push(OpenTaskEffect::ReleaseOpenTask { task: self.spec.task_id.clone(), epoch });
         let status = Status::new(TaskState::Rejected, why);
         let outcome =
             Outcome { status, artifacts: Vec::new(), fulfilments: Default::default(), is_message: false };
@@ -147,7 +150,7 @@ impl OpenTask {
     }
 
     /// The claim expired: another agent may hold it, so the work is discarded.
-    fn lose(&mut self, event: &Event) -> Vec<Effect> {
+    fn lose(&mut self, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let why = "its claim's lease ran out: the board has offered it again";
         let mut effects = Vec::new();
         if let OpenTaskStage::Doing { work, .. } = &mut self.stage {
@@ -157,21 +160,21 @@ impl OpenTask {
         effects
     }
 
-    fn confirmed(&mut self) -> Vec<Effect> {
+    fn confirmed(&mut self) -> Vec<OpenTaskEffect> {
         let OpenTaskStage::Closing { outcome, .. } = std::mem::replace(&mut self.stage, OpenTaskStage::Over)
         else {
             return Vec::new();
         };
         let is_done = outcome.status.state == TaskState::Completed;
         let mut effects = if is_done { produced(&self.spec, &outcome.artifacts) } else { Vec::new() };
-        effects.push(Effect::Finish(*outcome));
+        effects.push(OpenTaskEffect::Finish(*outcome));
         effects
     }
 
-    fn end(&mut self, state: TaskState, message: String) -> Vec<Effect> {
+    fn end(&mut self, state: TaskState, message: String) -> Vec<OpenTaskEffect> {
         self.stage = OpenTaskStage::Over;
         let status = Status::new(state, message);
-        vec![Effect::Finish(Outcome {
+        vec![OpenTaskEffect::Finish(Outcome {
             status,
             artifacts: Vec::new(),
             fulfilments: Default::default(),
@@ -181,31 +184,31 @@ impl OpenTask {
 }
 
 /// The effects that stop `work`, without its end.
-fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &Event) -> Vec<Effect> {
+fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
     let what = EventKind::Cancelled { by: Principal::Agent(me.clone()), reason: why.to_owned() };
-    let mut effects = run(work, &Event { what, ..event.clone() });
-    effects.retain(|effect| !matches!(effect, Effect::Finish(_)));
+    let mut effects = run(work, &OpenTaskEvent { what, ..event.clone() });
+    effects.retain(|effect| !matches!(effect, OpenTaskEffect::Finish(_)));
     effects
 }
 
 /// Runs `work` on `event`, with its timers embedded in [`Timer::Work`].
-fn run(work: &mut Delegation, event: &Event) -> Vec<Effect> {
-    let timer = |timer: &Timer| match timer {
-        Timer::Renew => None,
-        Timer::Work(timer) => Some(*timer),
+fn run(work: &mut Delegation, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
+    let timer = |timer: &OpenTaskTimer| match timer {
+        OpenTaskTimer::Renew => None,
+        OpenTaskTimer::Work(timer) => Some(*timer),
     };
     let event = event.try_map(|label| Some(*label), timer);
     let effects = event.map(|event| work.on(&event)).unwrap_or_default();
-    effects.into_iter().map(|effect| effect.map(|label| label, Timer::Work)).collect()
+    effects.into_iter().map(|effect| effect.map(|label| label, OpenTaskTimer::Work)).collect()
 }
 
 impl Pattern for OpenTask {
-    type Label = Label;
-    type Timer = Timer;
+    type Label = DelegationLabel;
+    type Timer = OpenTaskTimer;
 
     const NAME: &'static str = "open-task";
-    const OPENED_BY: &'static [Kind] = &[];
-    const RECEIVES: &'static [Kind] = Delegation::RECEIVES;
+    const OPENED_BY: &'static [MessageKind] = &[];
+    const RECEIVES: &'static [MessageKind] = Delegation::RECEIVES;
 
     fn is_work(&self) -> bool {
         matches!(self.stage, OpenTaskStage::Doing { .. })
@@ -220,12 +223,12 @@ impl Pattern for OpenTask {
         })
     }
 
-    fn on(&mut self, event: &Event) -> Vec<Effect> {
+    fn on(&mut self, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let under = self.epoch();
         match (&self.stage, &event.what) {
             (OpenTaskStage::Offered, EventKind::Started) => {
                 self.stage = OpenTaskStage::Claiming;
-                vec![Effect::ClaimOpenTask { task: self.spec.task_id.clone(), lease: self.lease }]
+                vec![OpenTaskEffect::ClaimOpenTask { task: self.spec.task_id.clone(), lease: self.lease }]
             }
             (OpenTaskStage::Claiming, EventKind::Claimed { epoch, .. }) => self.take_on(*epoch, event),
             (OpenTaskStage::Claiming, EventKind::ClaimLost { holder }) => {
@@ -239,8 +242,8 @@ impl Pattern for OpenTask {
             (OpenTaskStage::Doing { .. }, EventKind::Claimed { epoch, .. }) if under == Some(*epoch) => {
                 vec![self.renew_later(event)]
             }
-            (OpenTaskStage::Doing { epoch, .. }, EventKind::TimerFired { timer: Timer::Renew }) => {
-                vec![Effect::RenewOpenTask { task: self.spec.task_id.clone(), epoch: *epoch }]
+            (OpenTaskStage::Doing { epoch, .. }, EventKind::TimerFired { timer: OpenTaskTimer::Renew }) => {
+                vec![OpenTaskEffect::RenewOpenTask { task: self.spec.task_id.clone(), epoch: *epoch }]
             }
             (
                 OpenTaskStage::Doing { .. } | OpenTaskStage::Closing { .. },

@@ -24,7 +24,7 @@ pub struct Prompt {
     pub produced: Vec<Artifact>,
     /// What came back for what it asked in earlier turns, in the order it was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answers: Vec<Reply>,
+    pub answers: Vec<RequestResult>,
     /// The owner's newest words as an A2A client said them, with all their parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Box<Message>>,
@@ -76,7 +76,7 @@ pub enum TurnSubject {
 /// What came back for something the brain asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Reply {
+pub struct RequestResult {
     /// The id the brain gave it.
     pub id: String,
     /// Whether it came to something: answered, or done.

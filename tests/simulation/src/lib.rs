@@ -16,7 +16,7 @@ mod random;
 mod simulation;
 mod store;
 
-pub use engine::faults::Fault;
+pub use engine::faults::PlantedFault;
 pub use simulation::{Report, Settings, Survives};
 
 use std::{
@@ -62,7 +62,7 @@ fn quiet_planted_panics() {
 }
 
 /// Runs one seed with `fault` planted in the engine.
-pub fn run_with(fault: Fault, seed: u64) -> Report {
+pub fn run_with(fault: PlantedFault, seed: u64) -> Report {
     engine::faults::plant(Some(fault));
     let report = run(Settings::of(seed));
     engine::faults::plant(None);

@@ -3,12 +3,12 @@
 use crate::{random::Hash, store::What};
 use engine::{
     content,
-    records::{State, Step, TaskRow, Tombstone, keys},
+    records::{ConversationState, Step, TaskRow, Tombstone, keys},
     replay,
 };
 use protocol::{
     ids::{AgentId, ConversationId, MessageId, TaskId},
-    message::{Kind, Payload},
+    message::{MessageKind, Payload},
     patterns::{AnyPattern, Effect, EventKind},
     principal::Principal,
     task::TaskState,
@@ -333,7 +333,7 @@ impl Conversation {
 /// The award that a step accepts.
 fn accepted(conversation: &Conversation, step: &Step) -> Option<((TaskId, Principal), u64)> {
     let first = conversation.steps.first().unwrap_or(step);
-    let by = first.origin.as_ref()?.message.as_ref().filter(|message| message.kind == Kind::Award)?;
+    let by = first.origin.as_ref()?.message.as_ref().filter(|message| message.kind == MessageKind::Award)?;
     let accepted = step.effects.iter().find_map(|effect| match effect {
         Effect::Send(message) => match &message.payload {
             Payload::AwardAccept(accept) => Some((accept.task_id.clone(), accept.epoch)),
@@ -346,7 +346,7 @@ fn accepted(conversation: &Conversation, step: &Step) -> Option<((TaskId, Princi
 
 /// Whether nothing like it may follow the end.
 fn is_late(effect: &Effect) -> bool {
-    let is_award = |effect: &Effect| matches!(effect, Effect::Send(message) if matches!(message.payload.kind(), Kind::Award | Kind::Cfp | Kind::TaskUpdate));
+    let is_award = |effect: &Effect| matches!(effect, Effect::Send(message) if matches!(message.payload.kind(), MessageKind::Award | MessageKind::Cfp | MessageKind::TaskUpdate));
     matches!(
         effect,
         Effect::RunTurn { .. }
@@ -397,6 +397,6 @@ pub(crate) fn is_open(
     is_it: impl Fn(&engine::records::EffectKey, &Effect) -> bool,
 ) -> bool {
     let record = store.latest(&keys::state(me, id)).ok().flatten();
-    let state = record.and_then(|record| content::decode::<State>(me, store, &record.value).ok());
+    let state = record.and_then(|record| content::decode::<ConversationState>(me, store, &record.value).ok());
     state.is_some_and(|state| state.open.iter().any(|(key, open)| is_it(key, &open.effect)))
 }

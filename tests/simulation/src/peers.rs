@@ -1,6 +1,6 @@
 //! The registry, its pure table with what it keeps, and what an agent knows of it.
 
-use engine::{Directory, Whereabouts};
+use engine::{PeerDirectory, PeerLocation};
 use protocol::{
     card::Card,
     ids::{AgentId, Capability},
@@ -105,7 +105,7 @@ impl Known {
     }
 }
 
-impl Directory for Known {
+impl PeerDirectory for Known {
     fn candidates(&self, capability: &Capability) -> Vec<Candidate> {
         let having = self
             .entries
@@ -133,11 +133,11 @@ impl Directory for Known {
         self.entries.contains_key(agent)
     }
 
-    fn whereabouts(&self, agent: &AgentId) -> Whereabouts {
+    fn locate(&self, agent: &AgentId) -> PeerLocation {
         match self.entries.get(agent) {
-            Some(entry) if entry.state == Presence::Departed => Whereabouts::Departed,
-            Some(entry) => Whereabouts::At(entry.card.endpoint.clone()),
-            None => Whereabouts::Unknown,
+            Some(entry) if entry.state == Presence::Departed => PeerLocation::Departed,
+            Some(entry) => PeerLocation::At(entry.card.endpoint.clone()),
+            None => PeerLocation::Unknown,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a seed says: who is there, what is asked of them, and what goes wrong when.
 
 use crate::{brain::capability, random::Random};
-use engine::AgentConfig;
+use engine::EngineConfig;
 use protocol::{
     bid::Eta,
     card::{BidTerms, Card, Skill},
@@ -151,7 +151,7 @@ pub(crate) fn limits() -> Limits {
 }
 
 /// The agents: two managers, bidders, doers, helpers, and two that follow the board.
-pub(crate) fn agents(count: usize) -> Vec<AgentConfig> {
+pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
     let limits = Arc::new(limits());
     let config = |at: usize| {
         let (role, skills, subscribe): (_, &[&str], &[&str]) = match at {
@@ -185,7 +185,7 @@ pub(crate) fn agents(count: usize) -> Vec<AgentConfig> {
             limits: Limits::default(),
             waits_for: None,
         };
-        AgentConfig {
+        EngineConfig {
             subscribe: card.subscribe.clone(),
             card: Arc::new(card),
             limits: limits.clone(),

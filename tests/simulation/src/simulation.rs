@@ -10,14 +10,14 @@ use crate::{
     store::{Operation, Outcome, Store, What},
 };
 use engine::{
-    Ack, Agent, AgentConfig, Attempt, AttemptId, AttemptResult, ClaimRequest, Directory, IncomingMessage,
-    Input, Output, ReplyTo, TimerId, TurnKey, World,
+    Ack, Agent, Attempt, AttemptId, AttemptResult, ClaimRequest, EngineConfig, IncomingMessage, Input,
+    Output, PeerDirectory, ReplyTo, TimerId, TurnKey, World,
     records::{EffectKey, keys},
 };
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, Digest, EffectId, MessageId, TaskId},
-    message::{Kind, Payload},
+    message::{MessageKind, Payload},
     patterns::{Effect, EventKind, broadcast, reaction},
     principal::Principal,
     problem::{Problem, Reason},
@@ -114,7 +114,7 @@ struct Waiting {
     since: u64,
     waiter: Waiter,
     /// What was sent: its receipt is durable before the answer.
-    message: Option<(MessageId, Principal, AgentId, Kind)>,
+    message: Option<(MessageId, Principal, AgentId, MessageKind)>,
     /// Which awards of which task it takes back.
     cancels: Option<(TaskId, u64)>,
 }
@@ -180,7 +180,7 @@ struct Follow {
 #[derive(Debug)]
 struct Node {
     id: AgentId,
-    config: AgentConfig,
+    config: EngineConfig,
     life: u64,
     /// Which store it has; grows when its data is lost.
     data: u64,
@@ -241,7 +241,7 @@ impl World for Around<'_> {
         false
     }
 
-    fn directory(&self) -> &dyn Directory {
+    fn directory(&self) -> &dyn PeerDirectory {
         self.known
     }
 }
@@ -288,7 +288,7 @@ impl Simulation {
         let observer =
             Observer::new(configs.iter().map(|config| config.card.agent_id.clone()), limits.dedup_ms);
         let mut brains = random.fork(3);
-        let node = |(at, config): (usize, AgentConfig)| Node {
+        let node = |(at, config): (usize, EngineConfig)| Node {
             id: config.card.agent_id.clone(),
             config,
             life: 0,
@@ -965,7 +965,7 @@ impl Simulation {
                         members.remove("taskId");
                     }
                 }
-                self.ask_first(to, Kind::TaskRequest, payload);
+                self.ask_first(to, MessageKind::TaskRequest, payload);
             }
             Plan::Offer { to } => {
                 let at = self.asked.len();
@@ -973,12 +973,14 @@ impl Simulation {
                     "signal": "task.available", "taskId": format!("open-{at}"), "capability": "chore",
                     "refs": { "description": format!("open work {at}") },
                 });
-                self.ask_first(to, Kind::Broadcast, payload);
+                self.ask_first(to, MessageKind::Broadcast, payload);
             }
-            Plan::Announce { to } => self.ask_first(to, Kind::Broadcast, json!({ "signal": "acme.news" })),
+            Plan::Announce { to } => {
+                self.ask_first(to, MessageKind::Broadcast, json!({ "signal": "acme.news" }))
+            }
             Plan::Help { to } => {
                 let payload = json!({ "question": "why?", "capability": "advise" });
-                self.ask_first(to, Kind::HelpRequest, payload);
+                self.ask_first(to, MessageKind::HelpRequest, payload);
             }
             Plan::Crash { agent } => {
                 let life = self.nodes[agent].life;
@@ -1015,7 +1017,7 @@ impl Simulation {
         }
     }
 
-    fn ask_first(&mut self, to: usize, kind: Kind, payload: serde_json::Value) {
+    fn ask_first(&mut self, to: usize, kind: MessageKind, payload: serde_json::Value) {
         let Ok(payload) = Payload::parse(kind, payload.as_object().cloned().unwrap_or_default()) else {
             return self.fail(format!("the simulator's own {} is wrong", kind.wire()));
         };
@@ -1046,7 +1048,7 @@ impl Simulation {
             trace: None::<TraceContext>,
             contact: None,
         });
-        let is_task = kind == Kind::TaskRequest;
+        let is_task = kind == MessageKind::TaskRequest;
         self.asked.push(Asked { to, message, is_task, tries: 0, taken: None });
         self.ask(at);
     }

@@ -1,6 +1,6 @@
 //! The simulator is tested: it finds every fault that is planted in the engine.
 
-use simulation::{Fault, run_with};
+use simulation::{PlantedFault, run_with};
 
 /// How many seeds it may take.
 const MOST: u64 = 300;
@@ -8,7 +8,7 @@ const MOST: u64 = 300;
 #[test]
 fn every_planted_fault_is_found() {
     let mut missed = Vec::new();
-    for fault in Fault::ALL {
+    for fault in PlantedFault::ALL {
         let found = (0..MOST).map(|seed| run_with(*fault, seed)).find(|report| !report.failures.is_empty());
         match found {
             Some(report) => {

@@ -1,9 +1,9 @@
 //! One step as records: the task's row, the state a restart needs, and the journal's line that expects the one before.
 
-use super::{Conversation, Decided, HandledEvent};
+use super::{Conversation, DecidedStep, HandledEvent};
 use crate::{
     content,
-    records::{State, Step, keys},
+    records::{ConversationState, Step, keys},
 };
 use bytes::Bytes;
 use protocol::{
@@ -18,7 +18,7 @@ impl Conversation {
         me: &AgentId,
         step: u64,
         effects: Vec<Effect>,
-        decided: &mut Decided,
+        decided: &mut DecidedStep,
     ) -> Result<(), Error> {
         #[cfg(feature = "planted-faults")]
         crate::faults::fail_if_asked()?;
@@ -63,8 +63,8 @@ impl Conversation {
         Ok(())
     }
 
-    fn state(&self) -> State {
-        State {
+    fn state(&self) -> ConversationState {
+        ConversationState {
             rules: AnyPattern::RULES,
             pattern: self.pattern.clone(),
             open: self.open.clone(),
@@ -79,7 +79,7 @@ impl Conversation {
     /// Whether the state's record says what [`Self::state`] would.
     fn is_written(&self) -> bool {
         self.written.as_ref().is_some_and(
-            |State { rules, pattern, open, labels, task, trace, thread, has_ended }| {
+            |ConversationState { rules, pattern, open, labels, task, trace, thread, has_ended }| {
                 let own = self.task.as_ref().map(|row| (&row.task.spec.task_id, &row.task.owner));
                 *rules == AnyPattern::RULES
                     && *pattern == self.pattern

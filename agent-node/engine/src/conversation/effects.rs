@@ -1,11 +1,11 @@
 //! What an effect changes in the records, before anything is performed: open rows, the task's row, claims, the end.
 
-use super::{Conversation, Decided, Now};
+use super::{Conversation, DecidedStep, StepContext};
 use crate::{
     content,
     delivery::envelope,
-    faults::{self, Fault},
-    records::{Claim, DeadLetter, EffectKey, OpenEffect, TaskRow, keys},
+    faults::{self, PlantedFault},
+    records::{ClaimRow, DeadLetter, EffectKey, OpenEffect, TaskRow, keys},
 };
 use protocol::{
     ids::AgentId,
@@ -21,12 +21,12 @@ use store_types::{Error, Write};
 impl Conversation {
     pub(crate) fn note(
         &mut self,
-        now: Now<'_>,
+        now: StepContext<'_>,
         effect: &Effect,
         key: EffectKey,
-        decided: &mut Decided,
+        decided: &mut DecidedStep,
     ) -> Result<(), Error> {
-        let Now { me, wall, .. } = now;
+        let StepContext { me, wall, .. } = now;
         let mut is_open = false;
         match effect {
             Effect::Send(tell) => {
@@ -51,12 +51,12 @@ impl Conversation {
             Effect::Claim { task, holder, lease } => {
                 is_open = true;
                 let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-                let claim = Claim { holder: holder.clone(), lease_ms, conversation: self.id.clone() };
+                let claim = ClaimRow { holder: holder.clone(), lease_ms, conversation: self.id.clone() };
                 decided.claims.push((decided.batch.writes.len(), key, holder.clone()));
                 let bytes = content::encode(me, &claim, &mut Vec::new(), &mut BTreeSet::new())?;
                 decided.batch.writes.push(Write::Put(keys::claim(me, task, &self.id), bytes));
             }
-            Effect::Release { .. } if faults::is(Fault::KeptClaim) => {}
+            Effect::Release { .. } if faults::is(PlantedFault::KeptClaim) => {}
             Effect::Release { task, .. } => {
                 decided.batch.writes.push(Write::Delete(keys::claim(me, task, &self.id)));
             }
@@ -94,7 +94,7 @@ impl Conversation {
         Ok(())
     }
 
-    pub(crate) fn drop_open(&mut self, decided: &mut Decided, which: impl Fn(&Effect) -> bool) {
+    pub(crate) fn drop_open(&mut self, decided: &mut DecidedStep, which: impl Fn(&Effect) -> bool) {
         let dropped: Vec<_> =
             self.open.iter().filter(|(_, open)| which(&open.effect)).map(|(key, _)| *key).collect();
         dropped.iter().for_each(|key| drop(self.open.remove(key)));
@@ -115,8 +115,13 @@ impl Conversation {
         }
     }
 
-    fn finish(&mut self, now: Now<'_>, outcome: &Outcome, decided: &mut Decided) -> Result<(), Error> {
-        let Now { me, at, wall, records, .. } = now;
+    fn finish(
+        &mut self,
+        now: StepContext<'_>,
+        outcome: &Outcome,
+        decided: &mut DecidedStep,
+    ) -> Result<(), Error> {
+        let StepContext { me, at, wall, records, .. } = now;
         self.drop_open(decided, |effect| {
             matches!(
                 effect,

@@ -4,7 +4,7 @@
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, Capability, ConversationId, MessageId, TaskId, ThreadId},
-    message::Kind,
+    message::MessageKind,
     patterns::AnyPattern,
     principal::Principal,
     trace::{SpanName, TraceContext},
@@ -50,7 +50,7 @@ pub struct OpeningMessage {
     /// What name the sender gave itself.
     pub from: AgentId,
     /// What kind it was.
-    pub kind: Kind,
+    pub kind: MessageKind,
 }
 
 /// A signal that was reacted to, as far as a trace tells of it.

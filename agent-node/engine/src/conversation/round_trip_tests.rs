@@ -3,18 +3,18 @@
 
 use crate::{
     content,
-    records::{EffectKey, OpenEffect, State, Step},
+    records::{ConversationState, EffectKey, OpenEffect, Step},
 };
 use proptest::prelude::*;
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, MessageId},
-    message::{Kind, Payload},
+    message::{MessageKind, Payload},
     patterns::{
         AnyLabel, AnyPattern, Event, EventKind,
         broadcast::Broadcast,
         contract_net::{Auction, ContractNet},
-        delegation::{Delegation, Label, RequestKey, Timeouts},
+        delegation::{Delegation, DelegationLabel, RequestKey, Timeouts},
         help_request::HelpRequest,
         ownership::{Requester, TaskOwnership},
         redelivery::Redelivery,
@@ -33,25 +33,25 @@ fn me() -> AgentId {
 }
 
 /// What is required of each kind.
-fn required(kind: Kind) -> Value {
+fn required(kind: MessageKind) -> Value {
     let task = json!({ "taskId": "t-1", "description": "x", "root": "user:local" });
     match kind {
-        Kind::TaskRequest => json!({ "description": "x" }),
-        Kind::TaskUpdate => json!({ "taskId": "t-1", "seq": 1 }),
-        Kind::TaskResponse => json!({ "taskId": "t-1", "seq": 1, "state": "TASK_STATE_COMPLETED" }),
-        Kind::TaskCancel => json!({ "taskId": "t-1" }),
-        Kind::TaskAnswer => json!({ "taskId": "t-1", "answer": "x" }),
-        Kind::HelpRequest => json!({ "question": "x" }),
-        Kind::HelpResponse => json!({ "answer": "x" }),
-        Kind::Broadcast => json!({ "signal": "x.y" }),
-        Kind::Cfp => {
+        MessageKind::TaskRequest => json!({ "description": "x" }),
+        MessageKind::TaskUpdate => json!({ "taskId": "t-1", "seq": 1 }),
+        MessageKind::TaskResponse => json!({ "taskId": "t-1", "seq": 1, "state": "TASK_STATE_COMPLETED" }),
+        MessageKind::TaskCancel => json!({ "taskId": "t-1" }),
+        MessageKind::TaskAnswer => json!({ "taskId": "t-1", "answer": "x" }),
+        MessageKind::HelpRequest => json!({ "question": "x" }),
+        MessageKind::HelpResponse => json!({ "answer": "x" }),
+        MessageKind::Broadcast => json!({ "signal": "x.y" }),
+        MessageKind::Cfp => {
             json!({ "taskId": "t-1", "capability": "c", "description": "x", "bidBy": "2026-01-01T00:00:00Z" })
         }
-        Kind::Bid => json!({ "taskId": "t-1", "cost": 1, "eta": "5min" }),
-        Kind::NoBid | Kind::Reject => json!({ "taskId": "t-1", "reason": "x" }),
-        Kind::Award => json!({ "taskId": "t-1", "epoch": 1, "leaseMs": 1, "task": task }),
-        Kind::AwardAccept => json!({ "taskId": "t-1", "epoch": 1 }),
-        Kind::AwardDecline => json!({ "taskId": "t-1", "epoch": 1, "reason": "x" }),
+        MessageKind::Bid => json!({ "taskId": "t-1", "cost": 1, "eta": "5min" }),
+        MessageKind::NoBid | MessageKind::Reject => json!({ "taskId": "t-1", "reason": "x" }),
+        MessageKind::Award => json!({ "taskId": "t-1", "epoch": 1, "leaseMs": 1, "task": task }),
+        MessageKind::AwardAccept => json!({ "taskId": "t-1", "epoch": 1 }),
+        MessageKind::AwardDecline => json!({ "taskId": "t-1", "epoch": 1, "reason": "x" }),
     }
 }
 
@@ -120,7 +120,7 @@ fn member() -> impl Strategy<Value = (String, Value)> {
 /// Any message that is admitted.
 fn message() -> impl Strategy<Value = Envelope> {
     let members = || prop::collection::vec(member(), 0..5);
-    (prop::sample::select(Kind::ALL), members(), members()).prop_filter_map("not admitted", |(kind, inside, outside)| {
+    (prop::sample::select(MessageKind::ALL), members(), members()).prop_filter_map("not admitted", |(kind, inside, outside)| {
         let mut body: Map<_, _> = outside.into_iter().collect();
         let mut payload: Map<_, _> = inside.into_iter().collect();
         payload.extend(required(kind).as_object().unwrap().clone());
@@ -177,7 +177,7 @@ proptest! {
     #[test]
     fn every_message_and_what_follows_from_it_survives_the_store(envelope in message()) {
         comes_back(&envelope)?;
-        let asked = AnyLabel::Delegation(Label::Request(RequestKey(1, 0)));
+        let asked = AnyLabel::Delegation(DelegationLabel::Request(RequestKey(1, 0)));
         for mut pattern in patterns(&envelope) {
             let by = Principal::Agent(AgentId::parse("b").unwrap());
             let heard = EventKind::MessageReceived { by, answers: Some(asked.clone()), envelope: Box::new(envelope.clone()) };
@@ -194,7 +194,7 @@ proptest! {
                 let step = Step { step, origin: None, events, closes, effects };
                 comes_back(&step)?;
             }
-            comes_back(&State {
+            comes_back(&ConversationState {
                 rules: AnyPattern::RULES,
                 pattern,
                 open,

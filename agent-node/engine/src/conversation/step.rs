@@ -1,6 +1,6 @@
 //! One step decided: the rule runs over everything that waits, and what follows from it becomes one batch.
 
-use super::{Conversation, HandledEvent, Queued};
+use super::{Conversation, HandledEvent, QueuedEvent};
 use crate::{
     Ack, ReplyTo, content,
     records::{EffectKey, SealedReceipt, keys},
@@ -15,7 +15,7 @@ use store_types::{Batch, Error, Key, Revision, Write};
 
 /// A decided step on its way to the store.
 #[derive(Default)]
-pub(crate) struct Decided {
+pub(crate) struct DecidedStep {
     /// Which step it is.
     pub step: u64,
     /// What is to be written.
@@ -39,13 +39,13 @@ pub(crate) struct Decided {
 }
 
 /// What came of looking at the queue.
-pub(crate) enum Advance {
+pub(crate) enum AdvanceResult {
     /// Nothing to record.
     Nothing,
     /// Something that may wait for the next commit.
     Deferred(Vec<(ReplyTo, Ack)>),
     /// A step to commit.
-    Commit(Box<Decided>),
+    Commit(Box<DecidedStep>),
     /// The rule panicked, or a record can't be written. What is in memory is not true any more.
     Failed(StepFailed),
 }
@@ -64,7 +64,7 @@ pub(crate) struct StepFailed {
 
 /// The clocks at which an event is recorded, and what is known of the peers then.
 #[derive(Clone, Copy)]
-pub(crate) struct Now<'a> {
+pub(crate) struct StepContext<'a> {
     /// Whose conversation it is.
     pub me: &'a AgentId,
     /// The node's clock.
@@ -81,12 +81,13 @@ const MOST_DEFERRED: usize = 1_024;
 impl Conversation {
     /// Runs the rule over everything that waits, and makes one step of it. While a step is being written, events wait.
     /// `force` commits even what could be deferred.
-    pub(crate) fn advance(&mut self, now: Now<'_>, force: bool) -> Advance {
+    pub(crate) fn advance(&mut self, now: StepContext<'_>, force: bool) -> AdvanceResult {
         let has_work = !self.queue.is_empty() || force && self.has_uncommitted();
         if self.is_committing || !has_work {
-            return Advance::Nothing;
+            return AdvanceResult::Nothing;
         }
-        let mut decided = Decided { inside: std::mem::take(&mut self.deferred), ..Decided::default() };
+        let mut decided =
+            DecidedStep { inside: std::mem::take(&mut self.deferred), ..DecidedStep::default() };
         let (mut effects, mut may_wait) = (Vec::new(), true);
         while let Some(queued) = self.queue.pop_front() {
             may_wait &= queued.may_be_forgotten();
@@ -96,36 +97,36 @@ impl Conversation {
         }
         if may_wait && !force && effects.is_empty() && self.uncommitted.len() < MOST_DEFERRED {
             self.deferred = decided.inside;
-            return Advance::Deferred(decided.waiters);
+            return AdvanceResult::Deferred(decided.waiters);
         }
         match self.seal(now.me, effects, &mut decided) {
-            Ok(()) => Advance::Commit(Box::new(decided)),
+            Ok(()) => AdvanceResult::Commit(Box::new(decided)),
             Err(error) => self.fail(error.into(), decided),
         }
     }
 
-    fn fail(&mut self, fault: Fault, mut decided: Decided) -> Advance {
+    fn fail(&mut self, fault: StepError, mut decided: DecidedStep) -> AdvanceResult {
         let why = match fault {
-            Fault::Panicked(why) => why,
-            Fault::Unwritten(why) => {
+            StepError::Panicked(why) => why,
+            StepError::Unwritten(why) => {
                 // Any of them may be what can't be written: it must not come back for ever. What became of an effect is
                 // short, and an effect that never hears of it stays open.
                 decided.inside.retain(|(what, _)| is_short_result(what));
                 why
             }
         };
-        Advance::Failed(failed(why, decided, self.queue.drain(..)))
+        AdvanceResult::Failed(failed(why, decided, self.queue.drain(..)))
     }
 
     /// Takes one event into the step. An error says why what is in memory is not true any more.
     fn take(
         &mut self,
-        now: Now<'_>,
-        queued: Queued,
+        now: StepContext<'_>,
+        queued: QueuedEvent,
         effects: &mut Vec<Effect>,
-        decided: &mut Decided,
-    ) -> Result<(), Fault> {
-        let Now { me, at, wall, .. } = now;
+        decided: &mut DecidedStep,
+    ) -> Result<(), StepError> {
+        let StepContext { me, at, wall, .. } = now;
         let is_inside = queued.receipt.is_none() && queued.waiters.is_empty();
         // Whatever goes wrong from here on: whoever waits is told.
         decided.waiters.extend(queued.waiters);
@@ -158,7 +159,7 @@ impl Conversation {
         if let (Some(row), EventKind::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
             row.task.hear(said.as_ref().clone());
         }
-        let follow = rule(&mut self.pattern, &event).map_err(Fault::Panicked)?;
+        let follow = rule(&mut self.pattern, &event).map_err(StepError::Panicked)?;
         if is_inside {
             decided.inside.push((event.what.clone(), queued.closes));
         }
@@ -172,7 +173,7 @@ impl Conversation {
     }
 
     /// Makes one batch of what has been taken in.
-    fn seal(&mut self, me: &AgentId, effects: Vec<Effect>, decided: &mut Decided) -> Result<(), Error> {
+    fn seal(&mut self, me: &AgentId, effects: Vec<Effect>, decided: &mut DecidedStep) -> Result<(), Error> {
         for key in std::mem::take(&mut self.again) {
             decided.effects.extend(self.open.get(&key).map(|open| (key, open.effect.clone())));
         }
@@ -209,12 +210,12 @@ fn is_short_result(what: &EventKind) -> bool {
 }
 
 /// Why a step came to nothing.
-enum Fault {
+enum StepError {
     Panicked(String),
     Unwritten(String),
 }
 
-impl From<Error> for Fault {
+impl From<Error> for StepError {
     fn from(error: Error) -> Self {
         Self::Unwritten(error.to_string())
     }
@@ -233,7 +234,7 @@ fn rule(pattern: &mut AnyPattern, event: &Event) -> Result<Vec<Effect>, String> 
     })
 }
 
-fn failed(why: String, decided: Decided, rest: impl Iterator<Item = Queued>) -> StepFailed {
+fn failed(why: String, decided: DecidedStep, rest: impl Iterator<Item = QueuedEvent>) -> StepFailed {
     let mut left = StepFailed {
         why,
         waiters: decided.waiters,

@@ -3,12 +3,12 @@
 use super::internal;
 use crate::{
     Ack, IncomingMessage, ReplyTo,
-    agent::{Agent, Cx},
+    agent::{Agent, Context},
     content,
-    faults::{self, Fault},
+    faults::{self, PlantedFault},
     incoming::not_found,
     records::{Receipt, TaskRow, Tombstone, keys},
-    steps::LooseRecords,
+    steps::StandaloneRecords,
     tasks,
 };
 use protocol::{
@@ -28,7 +28,7 @@ impl Agent {
         message: &IncomingMessage,
         asked: Digest,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<bool, Problem> {
         let reused = || Problem::new(Reason::TaskIdReused, format!("taskId {task} is another task of yours"));
         let ack = |conversation: &ConversationId| Ack {
@@ -63,7 +63,7 @@ impl Agent {
         &self,
         task: &TaskId,
         owner: &Principal,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Result<Option<TaskRow>, Problem> {
         let record = cx.store.latest(&keys::task(&self.me, task, owner))?;
         Ok(record.map(|record| content::decode(&self.me, cx.store, &record.value)).transpose()?)
@@ -73,7 +73,7 @@ impl Agent {
         &self,
         task: &TaskId,
         by: &Principal,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Result<Option<u64>, Problem> {
         let record = cx.store.latest(&keys::tombstone(&self.me, task, by))?;
         let tombstone: Option<Tombstone> =
@@ -89,7 +89,7 @@ impl Agent {
         by: &Principal,
         (key, mut receipt): (Key, Receipt),
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let (mut writes, mut tombstone) = (Vec::new(), None);
         let task = envelope.payload.task_id();
@@ -102,9 +102,9 @@ impl Agent {
             let epoch = cancel.epoch.unwrap_or(u64::MAX);
             let epoch = self.tombstone(&cancel.task_id, by, cx)?.map_or(epoch, |known| known.max(epoch));
             let bytes = serde_json::to_vec(&Tombstone { epoch, at: receipt.at }).map_err(internal)?;
-            if !faults::is(Fault::NoTombstone) {
+            if !faults::is(PlantedFault::NoTombstone) {
                 tombstone = Some((cancel.task_id.clone(), by.clone(), epoch))
-                    .filter(|_| !faults::is(Fault::UnseenTombstone));
+                    .filter(|_| !faults::is(PlantedFault::UnseenTombstone));
                 writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
             }
         } else {
@@ -124,8 +124,8 @@ impl Agent {
         self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
         self.counts.admitted += 1;
         let batch = Batch { writes, expectations: Vec::new() };
-        let waits = LooseRecords { receipt: Some(key), reply: Some((reply, ack)), tombstone };
-        self.commit_loose(Lane::Progress, batch, waits, cx);
+        let waits = StandaloneRecords { receipt: Some(key), reply: Some((reply, ack)), tombstone };
+        self.commit_standalone(Lane::Progress, batch, waits, cx);
         Ok(())
     }
 }

@@ -3,11 +3,11 @@
 use super::{MOST_NAMED, internal};
 use crate::{
     IncomingMessage,
-    agent::{Agent, Cx},
+    agent::{Agent, Context},
     artifacts,
 };
 use protocol::{
-    artifact::{Artifact, ArtifactRef, Content, Part},
+    artifact::{Artifact, ArtifactRef, Part, PartContent},
     envelope::Envelope,
     ids::{AgentId, Capability, Digest},
     message::{self, Payload},
@@ -18,7 +18,7 @@ use protocol::{
 
 impl Agent {
     /// Everyone who could be asked for `capability`, with how they kept their word.
-    pub(crate) fn candidates(&self, capability: &Capability, cx: &Cx<'_>) -> Vec<Candidate> {
+    pub(crate) fn candidates(&self, capability: &Capability, cx: &Context<'_>) -> Vec<Candidate> {
         let mut candidates = cx.world.directory().candidates(capability);
         for candidate in &mut candidates {
             let record = self.track_records.get(&candidate.card.agent_id).cloned().unwrap_or_default();
@@ -28,7 +28,11 @@ impl Agent {
     }
 
     /// What an A2A client means that names no skill: the only one there is, unless somebody else takes such requests.
-    pub(crate) fn meant_by_a_client(&self, message: &IncomingMessage, cx: &Cx<'_>) -> Option<&Capability> {
+    pub(crate) fn meant_by_a_client(
+        &self,
+        message: &IncomingMessage,
+        cx: &Context<'_>,
+    ) -> Option<&Capability> {
         message
             .contact
             .as_ref()
@@ -37,7 +41,7 @@ impl Agent {
         Some(&only.id)
     }
 
-    pub(crate) fn whoever_orchestrates(&self, cx: &Cx<'_>) -> Result<Capability, Problem> {
+    pub(crate) fn whoever_orchestrates(&self, cx: &Context<'_>) -> Result<Capability, Problem> {
         let orchestrate = Capability::parse("orchestrate").map_err(internal)?;
         if cx.world.directory().has(&orchestrate) {
             return Ok(orchestrate);
@@ -79,7 +83,7 @@ impl Agent {
         inline: Vec<Artifact>,
         references: &[ArtifactRef],
         by: &Principal,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Result<Vec<Artifact>, Problem> {
         let mut artifacts = inline;
         for reference in references {
@@ -91,7 +95,7 @@ impl Agent {
                 }
                 None => {
                     let name = reference.name.clone().unwrap_or_default();
-                    let part = Part::new(Content::Url(name.clone()));
+                    let part = Part::new(PartContent::Url(name.clone()));
                     artifacts.push(Artifact {
                         artifact_id: name,
                         name: reference.name.clone(),

@@ -9,10 +9,10 @@
 //!
 //! A round takes as many pages as it needs, and nothing of it is recorded: a restart begins with the oldest content again.
 
-use super::{Stage as SweepStage, SweepCommit, Sweeper};
+use super::{SweepCommit, SweepStage, Sweeper};
 use crate::{
     Output,
-    agent::{Agent, Cx},
+    agent::{Agent, Context},
     artifacts, content,
     records::keys,
     steps::PendingCommit,
@@ -34,7 +34,7 @@ const JOURNAL: usize = 0;
 /// The search for content that nothing refers to, carried on from sweep to sweep.
 #[derive(Debug, Default)]
 pub(crate) struct ContentSearch {
-    stage: Stage,
+    stage: ContentSearchStage,
     /// Pages read in this sweep.
     pages: usize,
     /// Contents up to here have had their round.
@@ -46,7 +46,7 @@ pub(crate) struct ContentSearch {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ContentSearchStage {
     #[default]
     Listing,
     /// Reading the records of a topic that may refer to content.
@@ -66,35 +66,40 @@ impl ContentSearch {
     /// Something was deleted: content may have lost what referred to it.
     pub(crate) fn note_change(&mut self) {
         self.has_changed = true;
-        if matches!(self.stage, Stage::Resting { .. }) {
-            self.stage = Stage::Listing;
+        if matches!(self.stage, ContentSearchStage::Resting { .. }) {
+            self.stage = ContentSearchStage::Listing;
         }
     }
 
     /// Whether journals below `before` may go: while a round reads journals, only those that it has read.
     pub(crate) fn allows_trim(&self, before: Revision) -> bool {
         match self.stage {
-            Stage::Reading { topic: JOURNAL, after, until } => {
+            ContentSearchStage::Reading { topic: JOURNAL, after, until } => {
                 before <= after.saturating_add(1) || after >= until
             }
-            Stage::Listing | Stage::Reading { .. } | Stage::Deleting | Stage::Resting { .. } => true,
+            ContentSearchStage::Listing
+            | ContentSearchStage::Reading { .. }
+            | ContentSearchStage::Deleting
+            | ContentSearchStage::Resting { .. } => true,
         }
     }
 }
 
 impl Agent {
     /// One page of the search, or one deletion.
-    pub(crate) fn sweep_content(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    pub(crate) fn sweep_content(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         self.retention.search.pages += 1;
         if self.retention.search.pages > PAGES {
             return self.end_content_sweep();
         }
         match self.retention.search.stage {
-            Stage::Resting { until } if cx.wall() < until => return self.end_content_sweep(),
-            Stage::Resting { .. } => self.retention.search.stage = Stage::Listing,
-            Stage::Listing => self.list_content(cx)?,
-            Stage::Reading { topic, after, until } => self.read_referring(topic, after, until, cx)?,
-            Stage::Deleting => return self.delete_content(cx),
+            ContentSearchStage::Resting { until } if cx.wall() < until => return self.end_content_sweep(),
+            ContentSearchStage::Resting { .. } => self.retention.search.stage = ContentSearchStage::Listing,
+            ContentSearchStage::Listing => self.list_content(cx)?,
+            ContentSearchStage::Reading { topic, after, until } => {
+                self.read_referring(topic, after, until, cx)?
+            }
+            ContentSearchStage::Deleting => return self.delete_content(cx),
         }
         cx.out.push(Output::Continue);
         Ok(())
@@ -107,7 +112,7 @@ impl Agent {
     }
 
     /// Lists contents, the oldest first, until the window is full or none is left.
-    fn list_content(&mut self, cx: &Cx<'_>) -> Result<(), Error> {
+    fn list_content(&mut self, cx: &Context<'_>) -> Result<(), Error> {
         let limit = self.retention.page;
         let search = &mut self.retention.search;
         if search.cursor == 0 {
@@ -124,7 +129,7 @@ impl Agent {
             search.cursor = 0;
         }
         if is_last || search.unreferred.len() >= WINDOW {
-            search.stage = Stage::Reading { topic: JOURNAL, after: 0, until: cx.store.head() };
+            search.stage = ContentSearchStage::Reading { topic: JOURNAL, after: 0, until: cx.store.head() };
         }
         Ok(())
     }
@@ -135,12 +140,12 @@ impl Agent {
         topic: usize,
         after: Revision,
         until: Revision,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Result<(), Error> {
         let limit = self.retention.page;
         let search = &mut self.retention.search;
         let Some(name) = keys::REFERRING.get(topic).filter(|_| !search.unreferred.is_empty()) else {
-            search.stage = Stage::Deleting;
+            search.stage = ContentSearchStage::Deleting;
             return Ok(());
         };
         let page = cx.store.read(&keys::all(&self.me, name), after, limit)?;
@@ -151,20 +156,20 @@ impl Agent {
         }
         let last = page.last().map(|record| record.revision);
         search.stage = match last.filter(|last| page.len() == limit && *last < until) {
-            Some(after) => Stage::Reading { topic, after, until },
-            None => Stage::Reading { topic: topic + 1, after: 0, until },
+            Some(after) => ContentSearchStage::Reading { topic, after, until },
+            None => ContentSearchStage::Reading { topic: topic + 1, after: 0, until },
         };
         Ok(())
     }
 
     /// Deletes the next content that nothing refers to, unless it is an artifact that was put not long ago.
-    fn delete_content(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn delete_content(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let search = &mut self.retention.search;
         let Some((digest, revision)) = search.unreferred.pop_first() else {
             let rest = Duration::from_millis(self.config.limits.keep_artifacts_ms).min(REST);
             search.stage = match search.cursor == 0 && !search.has_changed {
-                true => Stage::Resting { until: cx.wall().plus(rest) },
-                false => Stage::Listing,
+                true => ContentSearchStage::Resting { until: cx.wall().plus(rest) },
+                false => ContentSearchStage::Listing,
             };
             cx.out.push(Output::Continue);
             return Ok(());
@@ -197,7 +202,7 @@ impl Agent {
         digest: Digest,
         revision: Revision,
         result: Result<(), Error>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         match result {
             Ok(()) => self.retention.removed.contents += 1,

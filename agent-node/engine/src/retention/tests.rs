@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     Input, artifacts, content as large_content,
     records::{ReactionReceipt, Step, TaskRow, Tombstone, keys},
-    testing::{Alone, HOUR, config, me},
+    testing::{EmptyWorld, HOUR, config, me},
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ use store_types::{Key, MemoryState};
 struct Sweeping {
     agent: Agent,
     store: MemoryState,
-    world: Alone,
+    world: EmptyWorld,
     outputs: VecDeque<Output>,
 }
 
@@ -34,7 +34,7 @@ impl Sweeping {
     fn new(limits: Limits, page: usize) -> Self {
         let mut agent = Agent::new(config(limits));
         agent.retention.page = page;
-        let world = Alone::default();
+        let world = EmptyWorld::default();
         Self { agent, store: MemoryState::default(), world, outputs: VecDeque::new() }
     }
 
@@ -168,7 +168,7 @@ fn journals_of_parked_conversations_stay() {
     for (name, hours) in [("c1", 0), ("c2", 1), ("c3", 2)] {
         sweeping.commit(journal(name, hours));
     }
-    let mut cx = Cx { store: &sweeping.store, world: &mut sweeping.world, out: Vec::new() };
+    let mut cx = Context { store: &sweeping.store, world: &mut sweeping.world, out: Vec::new() };
     sweeping.agent.park(&conversation("c2"), "a test", &mut cx);
     sweeping.sweep(300);
     assert_eq!(sweeping.left("journal"), 2, "only what is older than the parked one goes");

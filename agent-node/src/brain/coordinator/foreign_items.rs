@@ -7,7 +7,7 @@ use protocol::{
     a2a::{
         card_validation::fits,
         credential::{CredentialStatus, standing},
-        interaction::Mode,
+        interaction::InteractionMode,
         message::{Message, Role},
         remote_task::{RemoteTask, RemoteTaskEnd, RemoteTaskEvent, RemoteTaskOutcome},
     },
@@ -89,14 +89,15 @@ impl Run<'_> {
             ));
         }
         let can_be_called = self.coordinator.hooks.can_be_called();
-        let mode = Mode::choose(item.mode.or(self.terms.mode), &vetted.card.capabilities, can_be_called)
-            .map_err(|why| ("unsupported", why))?;
+        let mode =
+            InteractionMode::choose(item.mode.or(self.terms.mode), &vetted.card.capabilities, can_be_called)
+                .map_err(|why| ("unsupported", why))?;
         let text = answer.unwrap_or_else(|| item.text.clone());
         let mut message = Message::text(format!("{}:{}", self.ask.key, item.alias), Role::User, text);
         message.task_id = self.record.task_ids.get(&item.alias).cloned();
         let ours = json!({ "capability": item.skill, "skillId": item.skill, "sessionId": self.record.session_id, "alias": item.alias });
         message.metadata.insert(protocol::task::EXTENSION.to_owned(), ours);
-        let method = if mode == Mode::Streaming { "SendStreamingMessage" } else { "SendMessage" };
+        let method = if mode == InteractionMode::Streaming { "SendStreamingMessage" } else { "SendMessage" };
         self.record.sent(item, mode.word(), json!({
             "method": method, "agent": item.agent, "skill": item.skill, "session_id": self.record.session_id,
             "message": message, "accepted_output_modes": wanted,

@@ -2,7 +2,7 @@
 //! one, so that the end never waits behind them.
 
 use protocol::{
-    artifact::{Artifact, Content, Part, merge},
+    artifact::{Artifact, Part, PartContent, merge},
     patterns::turn::Progress,
 };
 use std::time::Duration;
@@ -69,11 +69,11 @@ fn add(waiting: &mut Vec<Progress>, more: Progress) {
 
 /// Adds `more`; text that goes on where text ended is one text.
 fn join(parts: &mut Vec<Part>, more: Part) {
-    if let (Some(before), Content::Text(text)) = (parts.last_mut(), &more.content)
+    if let (Some(before), PartContent::Text(text)) = (parts.last_mut(), &more.content)
         && before.media_type == more.media_type
         && before.filename == more.filename
         && before.metadata == more.metadata
-        && let Content::Text(so_far) = &mut before.content
+        && let PartContent::Text(so_far) = &mut before.content
     {
         return so_far.push_str(text);
     }

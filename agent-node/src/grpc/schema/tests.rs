@@ -46,8 +46,8 @@ fn task() -> Value {
 
 #[test]
 fn every_operation_has_its_method() {
-    for operation in Operation::ALL {
-        let streams = [Operation::SendStreamingMessage, Operation::SubscribeToTask].contains(operation);
+    for operation in A2aOperation::ALL {
+        let streams = [A2aOperation::SendStreamingMessage, A2aOperation::SubscribeToTask].contains(operation);
         assert_eq!(is_streaming(*operation), streams, "{}", operation.name());
         assert_eq!(path(*operation), format!("/lf.a2a.v1.A2AService/{}", operation.name()));
     }

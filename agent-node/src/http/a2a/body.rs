@@ -1,7 +1,7 @@
 //! A body as JSON, for both bindings.
 
 use protocol::{
-    a2a::{error::A2aError, json::Invalid},
+    a2a::{error::A2aError, json::InvalidField},
     json::number::written,
 };
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub(super) fn parse(body: &[u8], depth: usize) -> Result<Value, Box<Refused>> {
             Some(Head { id }) => {
                 let what = problem.message.trim_start_matches("malformed JSON: ").to_owned();
                 let id = called(body, id).unwrap_or_default();
-                Refused { error: Invalid::new("", what).into(), id }
+                Refused { error: InvalidField::new("", what).into(), id }
             }
             None => Refused { error: problem.into(), id: Id::default() },
         })
@@ -67,25 +67,25 @@ pub(super) fn called(body: &[u8], id: Value) -> Option<Id> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::a2a::error::Kind;
+    use protocol::a2a::error::A2aErrorKind;
     use serde_json::json;
 
     #[test]
     fn what_is_json_and_may_not_be_is_told_from_what_is_none() {
         let deep = format!(r#"{{"id":7,"params":{}{}}}"#, "[".repeat(40), "]".repeat(40));
         for (body, kind, id) in [
-            (r#"{"id":"a","x":"\u0000"}"#, Kind::InvalidParams, json!("a")),
-            (&deep, Kind::InvalidParams, json!(7)),
-            (r#"{"id":1,"x":1,"x":2}"#, Kind::InvalidParams, json!(1)),
-            (r#"{"id":[1],"x":1,"x":2}"#, Kind::InvalidParams, json!(null)),
-            (r#"{"id":1,"x":"#, Kind::Parse, json!(null)),
-            (r#"{"id":1} 2"#, Kind::Parse, json!(null)),
-            ("", Kind::Parse, json!(null)),
+            (r#"{"id":"a","x":"\u0000"}"#, A2aErrorKind::InvalidParams, json!("a")),
+            (&deep, A2aErrorKind::InvalidParams, json!(7)),
+            (r#"{"id":1,"x":1,"x":2}"#, A2aErrorKind::InvalidParams, json!(1)),
+            (r#"{"id":[1],"x":1,"x":2}"#, A2aErrorKind::InvalidParams, json!(null)),
+            (r#"{"id":1,"x":"#, A2aErrorKind::Parse, json!(null)),
+            (r#"{"id":1} 2"#, A2aErrorKind::Parse, json!(null)),
+            ("", A2aErrorKind::Parse, json!(null)),
         ] {
             let refused = parse(body.as_bytes(), 32).unwrap_err();
             assert_eq!((refused.error.kind, refused.id), (kind, Id(id.to_string())), "{body}");
         }
-        assert_eq!(parse(b"\xff", 32).map_err(|refused| refused.error.kind), Err(Kind::Parse));
+        assert_eq!(parse(b"\xff", 32).map_err(|refused| refused.error.kind), Err(A2aErrorKind::Parse));
         assert_eq!(parse(b"{\"id\":1}", 32).ok(), Some(json!({ "id": 1 })));
     }
 

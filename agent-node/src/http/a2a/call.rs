@@ -14,13 +14,13 @@ use actix_web::{
 };
 use protocol::{
     a2a::{
-        error::{A2aError, Kind},
+        error::{A2aError, A2aErrorKind},
         event::SendMessageResponse,
         limits::MAX_TENANT,
         push::PushConfig,
-        request::{Operation, PushConfigPage, Request, TaskPage},
+        request::{A2aOperation, PushConfigPage, Request, TaskPage},
         route,
-        task::Task as Shown,
+        task::A2aTask as Shown,
         version::{self, VERSION_PARAMETER},
     },
     ids::{AgentId, TaskId},
@@ -121,7 +121,7 @@ impl Call {
     /// Performs what `operation` asks with `params`. With the reply goes which extensions are spoken where it came from.
     pub(crate) async fn perform(
         mut self,
-        operation: Operation,
+        operation: A2aOperation,
         params: Value,
     ) -> Result<(Reply, Option<String>), A2aError> {
         // What an agent offers is its own matter: the port's says nothing about one that is named as a tenant.
@@ -158,7 +158,7 @@ impl Call {
             Request::GetExtendedAgentCard(_) => {
                 if self.by == Principal::local_user() {
                     let message = "the extended card is for callers with a credential of a declared scheme";
-                    return Err(A2aError::new(Kind::Unauthenticated, message));
+                    return Err(A2aError::new(A2aErrorKind::Unauthenticated, message));
                 }
                 Answer::Card(self.local.face.get().extended.clone())
             }
@@ -173,7 +173,7 @@ impl Call {
         match named {
             Some(local) => self.local = local.clone(),
             None if tenant.chars().count() > MAX_TENANT || tenant.chars().any(char::is_control) => {
-                return Err(protocol::a2a::json::Invalid::new(
+                return Err(protocol::a2a::json::InvalidField::new(
                     "tenant",
                     format!("may have {MAX_TENANT} characters, no control ones"),
                 )
@@ -218,7 +218,7 @@ impl Call {
 /// The same for a task that is not there and for somebody else's.
 pub(super) fn no_task(id: &str) -> A2aError {
     let id: String = id.chars().take(80).collect();
-    A2aError::new(Kind::TaskNotFound, format!("no task {id} of yours")).with("taskId", id)
+    A2aError::new(A2aErrorKind::TaskNotFound, format!("no task {id} of yours")).with("taskId", id)
 }
 
 /// The extensions of `wanted` that are spoken by the agent with this face, for the answer's header.
@@ -235,7 +235,7 @@ pub(super) fn text(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str>
 
 /// An actor that does not answer.
 pub(super) fn away(error: impl std::fmt::Display) -> A2aError {
-    A2aError::new(Kind::Unavailable, format!("the agent does not answer: {error}"))
+    A2aError::new(A2aErrorKind::Unavailable, format!("the agent does not answer: {error}"))
 }
 
 /// A store that can't be read.

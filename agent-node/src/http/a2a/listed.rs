@@ -16,7 +16,7 @@ use blackboard::store::{Error, Key, Store};
 use order::Order;
 use outline::Outline;
 use protocol::{
-    a2a::json::Invalid,
+    a2a::json::InvalidField,
     ids::{AgentId, TaskId},
     principal::Principal,
     time::WallTime,
@@ -45,7 +45,7 @@ impl Cursor {
     }
 
     /// The place that a token names.
-    pub(super) fn parse(token: &str) -> Result<Self, Invalid> {
+    pub(super) fn parse(token: &str) -> Result<Self, InvalidField> {
         let read = || {
             let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
             let (at, name) = text.split_once('|')?;
@@ -53,7 +53,7 @@ impl Cursor {
             let owner = Principal::try_from(owner.to_owned()).ok()?;
             Some(Self { at: WallTime(at.parse().ok()?), task: TaskId::parse(task).ok()?, owner })
         };
-        read().ok_or_else(|| Invalid::new("pageToken", "is none that a page of this list ended with"))
+        read().ok_or_else(|| InvalidField::new("pageToken", "is none that a page of this list ended with"))
     }
 
     /// Where the row it is of lies.

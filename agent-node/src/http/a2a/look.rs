@@ -10,11 +10,11 @@ use crate::{agent::Cancel, tasks};
 use engine::{content, records::TaskRow};
 use protocol::{
     a2a::{
-        error::{A2aError, Kind},
+        error::{A2aError, A2aErrorKind},
         event::StreamResponse,
         limits::PAGE,
         request::{CancelTask, GetTask, ListTasks, SubscribeToTask, TaskPage},
-        task::Task as Shown,
+        task::A2aTask as Shown,
     },
     task::EXTENSION,
 };
@@ -72,7 +72,7 @@ pub(super) fn subscribe(call: &Call, request: &SubscribeToTask) -> Result<Heard,
     let (row, head) = find(call, &request.id)?;
     if row.ended_at.is_some() {
         let message = format!("task {} has ended: {}", request.id, row.task.status.state.word());
-        return Err(A2aError::new(Kind::UnsupportedOperation, message).with("taskId", &request.id));
+        return Err(A2aError::new(A2aErrorKind::UnsupportedOperation, message).with("taskId", &request.id));
     }
     call.only_waits();
     let first = StreamResponse::Task(Box::new(shown(call, &row, None)?));

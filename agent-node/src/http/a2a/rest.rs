@@ -15,8 +15,8 @@ use actix_web::{
 use bytes::Bytes;
 use protocol::{
     a2a::{
-        error::{A2aError, Kind},
-        json::Invalid,
+        error::{A2aError, A2aErrorKind},
+        json::InvalidField,
         route,
         version::{EXTENSIONS_PARAMETER, VERSION_PARAMETER},
     },
@@ -56,13 +56,13 @@ pub(super) async fn any(
 }
 
 fn unwritable() -> A2aError {
-    A2aError::new(Kind::Internal, "the answer can't be written as JSON")
+    A2aError::new(A2aErrorKind::Internal, "the answer can't be written as JSON")
 }
 
 fn refusal(error: &A2aError, media_type: &'static str) -> HttpResponse {
     let status = StatusCode::from_u16(error.kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = HttpResponseBuilder::new(status);
-    if error.kind == Kind::Unauthenticated {
+    if error.kind == A2aErrorKind::Unauthenticated {
         answer.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
     }
     if let Some(wait) = error.retry_after {
@@ -106,7 +106,7 @@ async fn take(
         // The path wins; what says otherwise in the body is a slip.
         let said = params.get(&name).filter(|said| !said.is_null() && **said != Value::String(String::new()));
         if said.is_some_and(|said| *said != value) {
-            return Err(Invalid::new(name, "is not what the path says").into());
+            return Err(InvalidField::new(name, "is not what the path says").into());
         }
         params.insert(name, value);
     }
@@ -116,10 +116,10 @@ async fn take(
 fn object(request: &HttpRequest, body: &[u8], depth: usize) -> Result<Map<String, Value>, A2aError> {
     if !is_json(text(request.headers(), "content-type").unwrap_or_default()) {
         let message = "Content-Type must be application/a2a+json or application/json";
-        return Err(A2aError::new(Kind::ContentTypeNotSupported, message));
+        return Err(A2aError::new(A2aErrorKind::ContentTypeNotSupported, message));
     }
     let Value::Object(members) = body::parse(body, depth).map_err(|refused| refused.error)? else {
-        return Err(Invalid::new("", "the body must be a JSON object").into());
+        return Err(InvalidField::new("", "the body must be a JSON object").into());
     };
     Ok(members)
 }

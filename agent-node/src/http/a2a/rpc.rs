@@ -15,8 +15,8 @@ use actix_web::{
 use bytes::Bytes;
 use protocol::{
     a2a::{
-        error::{A2aError, Kind},
-        request::Operation,
+        error::{A2aError, A2aErrorKind},
+        request::A2aOperation,
         version::EXTENSIONS_PARAMETER,
     },
     principal::Principal,
@@ -40,7 +40,7 @@ pub(super) async fn post(
             }
             match serde_json::to_string(&result) {
                 Ok(result) => answer.content_type(JSON).body(answered(&id, "result", &result)),
-                Err(error) => refusal(&A2aError::new(Kind::Internal, error.to_string()), &id),
+                Err(error) => refusal(&A2aError::new(A2aErrorKind::Internal, error.to_string()), &id),
             }
         }
         Ok((Reply::Many(heard), extensions)) => {
@@ -63,10 +63,11 @@ fn answered(id: &Id, member: &str, value: &str) -> String {
 /// An error, with the status that stands for who may not (A2A §9.5 leaves 200 for all others).
 fn refusal(error: &A2aError, id: &Id) -> HttpResponse {
     let is_about_the_caller =
-        [Kind::Unauthenticated, Kind::Forbidden, Kind::Unavailable].contains(&error.kind);
+        [A2aErrorKind::Unauthenticated, A2aErrorKind::Forbidden, A2aErrorKind::Unavailable]
+            .contains(&error.kind);
     let status = if is_about_the_caller { error.kind.http_status() } else { 200 };
     let mut answer = HttpResponseBuilder::new(StatusCode::from_u16(status).unwrap_or(StatusCode::OK));
-    if error.kind == Kind::Unauthenticated {
+    if error.kind == A2aErrorKind::Unauthenticated {
         answer.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
     }
     if let Some(wait) = error.retry_after {
@@ -85,7 +86,7 @@ async fn take(
     let media_type = text(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
     if !is_json(media_type) {
         let message = "Content-Type must be application/json";
-        return Err(A2aError::new(Kind::ContentTypeNotSupported, message));
+        return Err(A2aError::new(A2aErrorKind::ContentTypeNotSupported, message));
     }
     let parsed = body::parse(body, node.limits.max_depth).map_err(|refused| {
         *id = refused.id;
@@ -111,11 +112,11 @@ async fn take(
         Some(params) => params,
     };
     let call = Call::begin(request, node, by)?;
-    let Some(operation) = Operation::from_name(&method) else {
+    let Some(operation) = A2aOperation::from_name(&method) else {
         let method: String = method.chars().take(80).collect();
-        let known: Vec<_> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+        let known: Vec<_> = A2aOperation::ALL.iter().map(|operation| operation.name()).collect();
         let message = format!("no method {method:?}; there are {}", known.join(", "));
-        return Err(A2aError::new(Kind::MethodNotFound, message));
+        return Err(A2aError::new(A2aErrorKind::MethodNotFound, message));
     };
     call.perform(operation, params).await
 }
@@ -127,5 +128,5 @@ pub(super) fn is_json(media_type: &str) -> bool {
 }
 
 fn invalid(message: &str) -> A2aError {
-    A2aError::new(Kind::InvalidRequest, message)
+    A2aError::new(A2aErrorKind::InvalidRequest, message)
 }

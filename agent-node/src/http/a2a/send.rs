@@ -19,18 +19,18 @@ use engine::{
 use protocol::{
     a2a::{
         agent_policy::{ANY, TaskMetadata, data_of},
-        error::{A2aError, Kind},
+        error::{A2aError, A2aErrorKind},
         event::{SendMessageResponse, StreamResponse},
-        json::Invalid,
+        json::InvalidField,
         limits::{MAX_CONTEXT, MAX_REFERENCES},
         message::Message,
-        part::{Artifact, Content},
+        part::{Artifact, PartContent},
         request::SendMessage,
     },
     envelope::Envelope,
     ids::{Address, AgentId, Capability, Digest, MessageId, TaskId},
     message::{Payload, TaskRequest},
-    task::{Contact, Status, Task, TaskState},
+    task::{A2aRequestContext, Status, Task, TaskState},
 };
 use serde_json::Map;
 
@@ -100,7 +100,10 @@ async fn take(call: &Call, request: SendMessage) -> Result<Taken, A2aError> {
         request.configuration.as_ref().and_then(|asked| asked.task_push_notification_config.clone());
     if let Some(webhook) = &webhook {
         if !face.terms.push_notifications {
-            return Err(A2aError::new(Kind::PushNotificationNotSupported, "this agent calls no webhooks"));
+            return Err(A2aError::new(
+                A2aErrorKind::PushNotificationNotSupported,
+                "this agent calls no webhooks",
+            ));
         }
         webhooks::check(call, webhook)
             .await
@@ -134,11 +137,13 @@ async fn go_on(
     }
     if said.context_id.as_deref().is_some_and(|context| context != row.task.context_id()) {
         let is = row.task.context_id();
-        return Err(Invalid::new("message.contextId", format!("task {task} belongs to context {is}")).into());
+        return Err(
+            InvalidField::new("message.contextId", format!("task {task} belongs to context {is}")).into()
+        );
     }
     let ended = |state: TaskState| {
         let message = format!("task {task} has ended: {}; it takes no further message", state.word());
-        A2aError::new(Kind::UnsupportedOperation, message).with("taskId", &task)
+        A2aError::new(A2aErrorKind::UnsupportedOperation, message).with("taskId", &task)
     };
     let taken = Taken { task: task.clone(), is_new: false };
     // A repeat is answered as the first was, also when the task has ended since.
@@ -159,7 +164,11 @@ async fn go_on(
         Err(problem) => {
             let error = A2aError::from(problem);
             // It ended in this very moment.
-            Err(if error.kind == Kind::TaskNotCancelable { ended(row_state(call, &task)?) } else { error })
+            Err(if error.kind == A2aErrorKind::TaskNotCancelable {
+                ended(row_state(call, &task)?)
+            } else {
+                error
+            })
         }
     }
 }
@@ -174,7 +183,7 @@ async fn begin(call: &Call, request: SendMessage) -> Result<TaskId, A2aError> {
     if context.as_ref().is_some_and(|id| id.chars().count() > MAX_CONTEXT || id.chars().any(char::is_control))
     {
         let problem = format!("may have {MAX_CONTEXT} characters, no control ones");
-        return Err(Invalid::new("message.contextId", problem).into());
+        return Err(InvalidField::new("message.contextId", problem).into());
     }
     // Repeats are recognised for those who ask for it; others may use an id twice and mean two things.
     let body = serde_json::to_vec(&request).unwrap_or_default();
@@ -202,7 +211,7 @@ async fn begin(call: &Call, request: SendMessage) -> Result<TaskId, A2aError> {
         parent_task_id: None,
         extra: Map::new(),
     };
-    let internal = |error: protocol::ids::BadId| A2aError::new(Kind::Internal, error.to_string());
+    let internal = |error: protocol::ids::BadId| A2aError::new(A2aErrorKind::Internal, error.to_string());
     let envelope = Box::new(Envelope {
         message_id: MessageId::parse(&name).map_err(internal)?,
         from_agent_id: AgentId::parse("mesh").map_err(internal)?,
@@ -218,10 +227,11 @@ async fn begin(call: &Call, request: SendMessage) -> Result<TaskId, A2aError> {
         path: Vec::new(),
         extra: Map::new(),
     });
-    let contact = Some(Box::new(Contact { context_id: context, tenant: call.tenant.clone(), message }));
+    let contact =
+        Some(Box::new(A2aRequestContext { context_id: context, tenant: call.tenant.clone(), message }));
     let admit = IncomingMessage { envelope, by: call.by.clone(), digest, trace: call.trace.clone(), contact };
     let ack = call.local.actor.send(TakeMessage(admit)).await.map_err(away)??;
-    let nothing = || A2aError::new(Kind::Internal, "the message was taken, and no task came of it");
+    let nothing = || A2aError::new(A2aErrorKind::Internal, "the message was taken, and no task came of it");
     ack.task_id.ok_or_else(nothing)
 }
 
@@ -238,8 +248,8 @@ fn description(message: &Message) -> String {
 /// A message's files, each as content that the task starts from.
 fn files(message: &Message) -> Vec<Artifact> {
     let files = message.parts.iter().enumerate().filter(|(_, part)| match &part.content {
-        Content::Raw(_) | Content::Url(_) => true,
-        Content::Text(_) | Content::Data(_) => false,
+        PartContent::Raw(_) | PartContent::Url(_) => true,
+        PartContent::Text(_) | PartContent::Data(_) => false,
     });
     files
         .map(|(at, part)| Artifact {
@@ -256,9 +266,11 @@ fn files(message: &Message) -> Vec<Artifact> {
 /// What the tasks a message refers to have produced. One that the caller may not see is as good as none.
 fn referred_to(call: &Call, message: &Message) -> Result<Vec<Artifact>, A2aError> {
     if message.reference_task_ids.len() > MAX_REFERENCES {
-        return Err(
-            Invalid::new("message.referenceTaskIds", format!("may name {MAX_REFERENCES} tasks")).into()
-        );
+        return Err(InvalidField::new(
+            "message.referenceTaskIds",
+            format!("may name {MAX_REFERENCES} tasks"),
+        )
+        .into());
     }
     let mut artifacts = Vec::new();
     for id in &message.reference_task_ids {
@@ -295,7 +307,7 @@ pub(super) async fn wait_for(
             change = changes.next() => drop(change.map_err(|error| store(&error))?),
             () = &mut left => {
                 let message = format!("{} leaves; task {task} goes on, and GetTask tells how it stands", call.local.id);
-                return Err(A2aError::new(Kind::Unavailable, message).with("taskId", task));
+                return Err(A2aError::new(A2aErrorKind::Unavailable, message).with("taskId", task));
             }
         }
     }

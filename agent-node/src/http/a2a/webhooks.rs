@@ -11,8 +11,8 @@ use crate::{
 use engine::records::TaskRow;
 use protocol::{
     a2a::{
-        error::{A2aError, Kind},
-        json::Invalid,
+        error::{A2aError, A2aErrorKind},
+        json::InvalidField,
         limits::{MAX_WEBHOOK_ID, MAX_WEBHOOKS},
         push::PushConfig,
         request::{ListPushConfigs, PushConfigName, PushConfigPage},
@@ -22,17 +22,17 @@ use protocol::{
 };
 
 /// Whether such a webhook may be had; what is wrong with it is named by its member.
-pub(super) async fn check(call: &Call, config: &PushConfig) -> Result<(), Invalid> {
+pub(super) async fn check(call: &Call, config: &PushConfig) -> Result<(), InvalidField> {
     let is_odd = |id: &String| id.chars().count() > MAX_WEBHOOK_ID || id.chars().any(char::is_control);
     if config.id.as_ref().is_some_and(is_odd) {
         let problem = format!("may have {MAX_WEBHOOK_ID} characters, no control ones");
-        return Err(Invalid::new("id", problem));
+        return Err(InvalidField::new("id", problem));
     }
     let texts = [&config.token, &config.authentication.as_ref().and_then(|with| with.credentials.clone())];
     if texts.into_iter().flatten().any(|text| text.chars().any(char::is_control)) {
-        return Err(Invalid::new("authentication", "no control characters: it goes into a header"));
+        return Err(InvalidField::new("authentication", "no control characters: it goes into a header"));
     }
-    call.local.outside.look_up(&config.url).await.map_err(|error| Invalid::new("url", error.to_string()))
+    call.local.outside.look_up(&config.url).await.map_err(|error| InvalidField::new("url", error.to_string()))
 }
 
 /// Keeps a webhook for what follows `after`.
@@ -46,7 +46,7 @@ pub(super) async fn put(
     let known = of_task(call, &task, &owner)?;
     let id = config.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
     if known.len() >= MAX_WEBHOOKS && !known.iter().any(|webhook| webhook.config.id.as_ref() == Some(&id)) {
-        return Err(Invalid::new("id", format!("a task may have {MAX_WEBHOOKS} webhooks")).into());
+        return Err(InvalidField::new("id", format!("a task may have {MAX_WEBHOOKS} webhooks")).into());
     }
     let config =
         PushConfig { id: Some(id), task_id: Some(task.to_string()), tenant: call.tenant.clone(), ..config };
@@ -60,7 +60,7 @@ pub(super) async fn put(
 /// Adds a webhook, or replaces the one of the same id.
 pub(super) async fn create(call: &Call, config: PushConfig) -> Result<PushConfig, A2aError> {
     let Some(task) = config.task_id.clone() else {
-        return Err(Invalid::new("taskId", "is required").into());
+        return Err(InvalidField::new("taskId", "is required").into());
     };
     let (row, head) = look::find(call, &task)?;
     check(call, &config).await?;
@@ -85,7 +85,7 @@ pub(super) fn get(call: &Call, name: &PushConfigName) -> Result<PushConfig, A2aE
     let found = all.into_iter().find(|webhook| webhook.config.id.as_ref() == Some(&name.id));
     found.map(|webhook| webhook.config).ok_or_else(|| {
         let id: String = name.id.chars().take(80).collect();
-        A2aError::new(Kind::TaskNotFound, format!("task {} has no webhook {id}", name.task_id))
+        A2aError::new(A2aErrorKind::TaskNotFound, format!("task {} has no webhook {id}", name.task_id))
     })
 }
 

@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
 use bytes::Bytes;
 use protocol::{
-    a2a::{event::StreamResponse, json::FromProto},
+    a2a::{event::StreamResponse, json::FromProtoJson},
     json::{MAX_DEPTH, parse},
     problem::{Problem, Reason},
 };

@@ -11,7 +11,7 @@ use crate::{
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
-use engine::Whereabouts;
+use engine::PeerLocation;
 use engine::records::TaskRow;
 use protocol::{
     ids::{AgentId, TaskId},
@@ -139,13 +139,13 @@ pub async fn award(
 fn with_its_owner(node: &Node, me: &AgentId, task: &TaskId, owner: &AgentId) -> Problem {
     let message =
         format!("{me} has task {task} from {owner}, and only {owner} knows how it was awarded: ask there");
-    match node.peers.whereabouts(owner) {
-        Whereabouts::At(endpoint) => {
+    match node.peers.locate(owner) {
+        PeerLocation::At(endpoint) => {
             let message = format!("{message}, at {endpoint} or where that is published");
             Problem::new(Reason::TaskNotFound, message).with("endpoint", endpoint)
         }
-        Whereabouts::Departed => Problem::new(Reason::TaskNotFound, format!("{message} when it is back")),
-        Whereabouts::Here | Whereabouts::Unknown => Problem::new(Reason::TaskNotFound, message),
+        PeerLocation::Departed => Problem::new(Reason::TaskNotFound, format!("{message} when it is back")),
+        PeerLocation::Here | PeerLocation::Unknown => Problem::new(Reason::TaskNotFound, message),
     }
     .with("owner", owner.as_str())
 }

@@ -6,13 +6,13 @@ use crate::outbox::chance;
 use futures_util::StreamExt;
 use protocol::a2a::{
     event::{SendMessageResponse, StreamResponse},
-    interaction::Mode,
+    interaction::InteractionMode,
     push::PushConfig,
     remote_task::{
         EventRefusal, RemoteTask, RemoteTaskEnd, RemoteTaskEvent, RemoteTaskLimits, RemoteTaskOutcome,
         RemoteTaskTracker,
     },
-    request::{Configuration, SendMessage},
+    request::{SendConfiguration, SendMessage},
 };
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -172,23 +172,23 @@ struct Run {
 impl Run {
     async fn begin(&mut self) -> Result<RemoteTaskEnd, CallError> {
         match self.errand.mode {
-            Mode::Streaming => match self.open().await? {
+            InteractionMode::Streaming => match self.open().await? {
                 Some(events) => self.listen(events).await,
                 None => self.follow().await,
             },
-            Mode::Sync | Mode::Polling => match self.send(None).await? {
+            InteractionMode::Sync | InteractionMode::Polling => match self.send(None).await? {
                 Some(end) => Ok(end),
                 None => self.follow().await,
             },
-            Mode::Webhook => self.be_called().await,
+            InteractionMode::Webhook => self.be_called().await,
         }
     }
 
     /// Takes up a task that is known.
     async fn follow(&mut self) -> Result<RemoteTaskEnd, CallError> {
         match self.errand.mode {
-            Mode::Streaming => self.join_again().await,
-            Mode::Sync | Mode::Polling | Mode::Webhook => self.poll().await,
+            InteractionMode::Streaming => self.join_again().await,
+            InteractionMode::Sync | InteractionMode::Polling | InteractionMode::Webhook => self.poll().await,
         }
     }
 
@@ -196,11 +196,14 @@ impl Run {
         SendMessage {
             tenant: None,
             message: self.errand.message.clone(),
-            configuration: Some(Configuration {
+            configuration: Some(SendConfiguration {
                 accepted_output_modes: self.errand.accepted_modes.clone(),
                 task_push_notification_config: push,
                 history_length: Some(0),
-                return_immediately: matches!(self.errand.mode, Mode::Polling | Mode::Webhook),
+                return_immediately: matches!(
+                    self.errand.mode,
+                    InteractionMode::Polling | InteractionMode::Webhook
+                ),
             }),
             metadata: Default::default(),
         }

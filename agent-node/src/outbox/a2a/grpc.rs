@@ -11,7 +11,7 @@ use crate::{
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use http_body_util::BodyExt as _;
 use hyper::{Request, Response};
-use protocol::a2a::{card::AgentInterface, error::Kind, request::Operation};
+use protocol::a2a::{card::AgentInterface, error::A2aErrorKind, request::A2aOperation};
 use serde_json::Value;
 use std::{
     error::Error as _,
@@ -61,8 +61,8 @@ async fn client(
     Ok(Grpc::new(channel).max_decoding_message_size(outside.bounds().max_bytes))
 }
 
-fn operation(method: &str) -> Result<Operation, CallError> {
-    Operation::from_name(method).ok_or_else(|| CallError::Forbidden(format!("no operation {method}")))
+fn operation(method: &str) -> Result<A2aOperation, CallError> {
+    A2aOperation::from_name(method).ok_or_else(|| CallError::Forbidden(format!("no operation {method}")))
 }
 
 /// The result of `method` with `params`.
@@ -125,7 +125,7 @@ fn failure(status: &Status) -> CallError {
     let is_away = [Code::Unavailable, Code::DeadlineExceeded, Code::Cancelled, Code::Unknown];
     if is_away.contains(&status.code()) {
         CallError::Away(error.message)
-    } else if [Kind::Unauthenticated, Kind::Forbidden].contains(&error.kind) {
+    } else if [A2aErrorKind::Unauthenticated, A2aErrorKind::Forbidden].contains(&error.kind) {
         CallError::Unauthenticated(error.message)
     } else {
         CallError::Refused(error)

@@ -1,6 +1,6 @@
 //! Who may be asked, and who of them is.
 
-use super::record::{Fate, FateKind, MAX_CANDIDATES};
+use super::record::{CandidateRecord, CandidateResult, MAX_CANDIDATES};
 use crate::{
     ids::{AgentId, Capability, Digest},
     patterns::Candidate,
@@ -25,7 +25,7 @@ pub(super) struct EligiblePeer {
 /// Who is asked, what became of everyone else, and how many of those are not written out.
 pub(super) struct PeerSelection {
     pub asked: BTreeMap<AgentId, EligiblePeer>,
-    pub fates: Vec<Fate>,
+    pub fates: Vec<CandidateRecord>,
     pub not_listed: usize,
     /// Whether somebody has the ability but not at this moment.
     pub may_come: bool,
@@ -62,7 +62,7 @@ pub(super) fn choose(
             }
             Err((why, may_come)) => {
                 choice.may_come |= may_come;
-                note(&mut choice, &candidate.card.agent_id, FateKind::NotEligible, Some(why));
+                note(&mut choice, &candidate.card.agent_id, CandidateResult::NotEligible, Some(why));
             }
         }
     }
@@ -74,17 +74,17 @@ pub(super) fn choose(
     }
     for (place, (agent, contender)) in eligible.into_iter().enumerate() {
         if place < fanout {
-            choice.fates.push(entry(agent, FateKind::NoAnswer, None));
+            choice.fates.push(entry(agent, CandidateResult::NoAnswer, None));
             choice.asked.insert(agent.clone(), contender);
         } else {
             choice.may_come = true;
-            note(&mut choice, agent, FateKind::NotAsked, None);
+            note(&mut choice, agent, CandidateResult::NotAsked, None);
         }
     }
     choice
 }
 
-fn note(choice: &mut PeerSelection, agent: &AgentId, fate: FateKind, why: Option<String>) {
+fn note(choice: &mut PeerSelection, agent: &AgentId, fate: CandidateResult, why: Option<String>) {
     if choice.fates.len() < MAX_CANDIDATES {
         choice.fates.push(entry(agent, fate, why));
     } else {
@@ -92,8 +92,8 @@ fn note(choice: &mut PeerSelection, agent: &AgentId, fate: FateKind, why: Option
     }
 }
 
-fn entry(agent: &AgentId, fate: FateKind, why: Option<String>) -> Fate {
-    Fate { agent: agent.clone(), fate, why, bid: None, score: None, rank: None, epoch: None }
+fn entry(agent: &AgentId, fate: CandidateResult, why: Option<String>) -> CandidateRecord {
+    CandidateRecord { agent: agent.clone(), fate, why, bid: None, score: None, rank: None, epoch: None }
 }
 
 /// A float in an order that can be a key.

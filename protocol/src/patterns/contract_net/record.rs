@@ -27,10 +27,10 @@ pub struct AwardRecord {
     /// What counted how much under `weighted`.
     pub weights: Weights,
     /// Every call for proposals.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<BiddingRound>,
     /// Messages that changed nothing, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ignored: Vec<Ignored>,
+    pub ignored: Vec<IgnoredMessage>,
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
@@ -39,7 +39,7 @@ pub struct AwardRecord {
 /// One call for proposals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Round {
+pub struct BiddingRound {
     /// From 1.
     pub round: u32,
     /// When it was called.
@@ -47,7 +47,7 @@ pub struct Round {
     /// How long bids were awaited, milliseconds.
     pub window_ms: u64,
     /// Who might have done it, best first once there is a ranking.
-    pub candidates: Vec<Fate>,
+    pub candidates: Vec<CandidateRecord>,
     /// How many more were not written out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_listed: usize,
@@ -61,20 +61,20 @@ fn is_zero(count: &usize) -> bool {
 /// What became of one candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Fate {
+pub struct CandidateRecord {
     /// Who.
     pub agent: AgentId,
     /// What became of it.
-    pub fate: FateKind,
+    pub fate: CandidateResult,
     /// Why, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// What it offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bid: Option<Offer>,
+    pub bid: Option<ScoredOffer>,
     /// What that was worth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub score: Option<Score>,
+    pub score: Option<BidScore>,
     /// Its place among the bids, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
@@ -86,7 +86,7 @@ pub struct Fate {
 /// What can become of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FateKind {
+pub enum CandidateResult {
     /// It could not have done it.
     NotEligible,
     /// More could than are asked at once.
@@ -122,7 +122,7 @@ pub enum FateKind {
 /// An offer as it was scored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Offer {
+pub struct ScoredOffer {
     /// What it would cost.
     pub cost: Cost,
     /// How long it would take, milliseconds.
@@ -136,7 +136,7 @@ pub struct Offer {
 /// A score and what it is made of, each from 0 to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Score {
+pub struct BidScore {
     /// What the ranking went by.
     pub total: f64,
     /// The fit.
@@ -155,7 +155,7 @@ pub struct Score {
 /// A message that changed nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ignored {
+pub struct IgnoredMessage {
     /// Who sent it.
     pub from: String,
     /// Its kind.
@@ -175,11 +175,11 @@ pub(super) fn clip(words: &str) -> String {
 }
 
 impl AwardRecord {
-    pub(super) fn fate(&mut self, agent: &AgentId) -> Option<&mut Fate> {
+    pub(super) fn fate(&mut self, agent: &AgentId) -> Option<&mut CandidateRecord> {
         self.rounds.last_mut()?.candidates.iter_mut().find(|fate| fate.agent == *agent)
     }
 
-    pub(super) fn set(&mut self, agent: &AgentId, fate: FateKind, why: Option<String>) {
+    pub(super) fn set(&mut self, agent: &AgentId, fate: CandidateResult, why: Option<String>) {
         if let Some(entry) = self.fate(agent) {
             entry.fate = fate;
             entry.why = why.or_else(|| entry.why.take());
@@ -188,7 +188,7 @@ impl AwardRecord {
 
     pub(super) fn ignore(&mut self, from: String, kind: &str, why: &str, at: WallTime) {
         if self.ignored.len() < MAX_IGNORED {
-            self.ignored.push(Ignored { from, kind: kind.to_owned(), why: why.to_owned(), at });
+            self.ignored.push(IgnoredMessage { from, kind: kind.to_owned(), why: why.to_owned(), at });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a doer has asked of others, and what came back.
 
-use super::{Effect, Event, Label, RequestKey, Timeouts, Timer};
+use super::{DelegationEffect, DelegationEvent, DelegationLabel, DelegationTimer, RequestKey, Timeouts};
 use crate::{
     a2a::message::Message,
     artifact::Artifact,
@@ -8,9 +8,9 @@ use crate::{
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     patterns::{
         Announcement, OutgoingMessage, TimerAt, Update,
-        joint::{self, so_far, so_far::Standing},
+        joint::{self, so_far, so_far::JointStanding},
         ownership::TaskOwnership,
-        turn::{Progress, Reply},
+        turn::{Progress, RequestResult},
     },
     principal::Principal,
     signal::SignalType,
@@ -37,7 +37,7 @@ struct PendingRequest {
     id: String,
     key: RequestKey,
     kind: RequestKind,
-    reply: Option<Reply>,
+    reply: Option<RequestResult>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ impl PendingRequests {
     }
 
     /// What came back, for the next turn.
-    pub(super) fn take_replies(&mut self) -> Vec<Reply> {
+    pub(super) fn take_replies(&mut self) -> Vec<RequestResult> {
         self.noted.clear();
         std::mem::take(&mut self.open).into_iter().filter_map(|ask| ask.reply).collect()
     }
@@ -89,21 +89,21 @@ impl PendingRequests {
         me: &AgentId,
         turn: u32,
         timeouts: &Timeouts,
-        event: &Event,
-    ) -> Vec<Effect> {
+        event: &DelegationEvent,
+    ) -> Vec<DelegationEffect> {
         self.open.clear();
         let mut effects = Vec::new();
         let (mut questions, mut asks_for_credential) = (Vec::new(), false);
         for (index, ask) in (0..).zip(std::mem::take(&mut self.noted)) {
             let key = RequestKey(turn, index);
             let mut tell = |to: Address, payload, wait: Duration| {
-                effects.push(Effect::Send(OutgoingMessage {
+                effects.push(DelegationEffect::Send(OutgoingMessage {
                     path: ownership.spec.path.clone(),
                     expires: Some(event.wall.plus(wait)),
-                    ..OutgoingMessage::new(Label::Request(key), to, payload)
+                    ..OutgoingMessage::new(DelegationLabel::Request(key), to, payload)
                 }));
                 let when = TimerAt::Node(event.at + wait);
-                effects.push(Effect::SetTimer { timer: Timer::Request(key), when });
+                effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
             };
             let (id, kind) = match ask {
                 Progress::Help { id, capability, question, artifacts } => {
@@ -119,7 +119,7 @@ impl PendingRequests {
                         extra: Map::new(),
                     };
                     tell(Address::Capability(capability), Payload::HelpRequest(request), timeouts.help);
-                    effects.push(Effect::Publish { signal: needed });
+                    effects.push(DelegationEffect::Publish { signal: needed });
                     (id, RequestKind::Help)
                 }
                 Progress::Delegate { id, to, capability, description, input, artifacts } => {
@@ -158,19 +158,28 @@ impl PendingRequests {
             self.open.push(PendingRequest { id, key, kind, reply: None });
         }
         if !questions.is_empty() {
-            effects.push(Effect::AskPerson { question: questions.join("\n"), auth: asks_for_credential });
+            effects.push(DelegationEffect::AskPerson {
+                question: questions.join("\n"),
+                auth: asks_for_credential,
+            });
         }
         effects
     }
 
     /// Takes a peer's answer; whether it was one that was waited for.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other message answers anything")]
-    pub(super) fn take_answer(&mut self, by: &Principal, answers: Option<Label>, payload: &Payload) -> bool {
+    pub(super) fn take_answer(
+        &mut self,
+        by: &Principal,
+        answers: Option<DelegationLabel>,
+        payload: &Payload,
+    ) -> bool {
         let Some(agent) = by.agent() else { return false };
         match payload {
             Payload::HelpResponse(response) => {
                 let is_it = |ask: &PendingRequest| {
-                    matches!(ask.kind, RequestKind::Help) && answers == Some(Label::Request(ask.key))
+                    matches!(ask.kind, RequestKind::Help)
+                        && answers == Some(DelegationLabel::Request(ask.key))
                 };
                 let text = response.answer.clone().or_else(|| response.declined.clone()).unwrap_or_default();
                 let reply =
@@ -215,11 +224,11 @@ impl PendingRequests {
 
     /// Whether a doer has a question that is not answered.
     pub(super) fn has_question(&self) -> bool {
-        self.states().iter().any(|standing| matches!(standing, Standing::Asks { .. }))
+        self.states().iter().any(|standing| matches!(standing, JointStanding::Asks { .. }))
     }
 
     /// A coordinated request shows what is known of it while somebody who works for it asks.
-    pub(super) fn show(&self, ownership: &mut TaskOwnership) -> Vec<Effect> {
+    pub(super) fn show(&self, ownership: &mut TaskOwnership) -> Vec<DelegationEffect> {
         let spec = &ownership.spec;
         if spec.capability.as_ref().is_none_or(|capability| capability.as_str() != joint::CAPABILITY) {
             return Vec::new();
@@ -231,25 +240,25 @@ impl PendingRequests {
     }
 
     /// How everything stands that was asked of others.
-    fn states(&self) -> Vec<Standing> {
+    fn states(&self) -> Vec<JointStanding> {
         let standing = |ask: &PendingRequest| match (&ask.reply, &ask.kind) {
-            (Some(reply), _) => Some(Standing::Answered(reply.clone())),
+            (Some(reply), _) => Some(JointStanding::Answered(reply.clone())),
             (None, RequestKind::Delegate { task, question: Some(question), auth, .. }) => {
-                Some(Standing::Asks {
+                Some(JointStanding::Asks {
                     id: ask.id.clone(),
                     task: task.to_string(),
                     question: question.clone(),
                     auth: *auth,
                 })
             }
-            (None, RequestKind::Delegate { .. }) => Some(Standing::Working { id: ask.id.clone() }),
+            (None, RequestKind::Delegate { .. }) => Some(JointStanding::Working { id: ask.id.clone() }),
             (None, RequestKind::Help | RequestKind::Question) => None,
         };
         self.open.iter().filter_map(standing).collect()
     }
 
     /// Passes the owner's answer on to every doer that has a question.
-    pub(super) fn pass_on(&mut self, text: &str, message: Option<&Message>) -> Vec<Effect> {
+    pub(super) fn pass_on(&mut self, text: &str, message: Option<&Message>) -> Vec<DelegationEffect> {
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
         let asking = open.filter_map(|ask| match &mut ask.kind {
             RequestKind::Delegate { task, to, question, .. } => {
@@ -290,12 +299,12 @@ impl PendingRequests {
             RequestKind::Delegate { task, .. } => Some(task.clone()),
             RequestKind::Help | RequestKind::Question => None,
         };
-        ask.reply = Some(Reply { id: ask.id.clone(), ok, from, text, artifacts, task_id });
+        ask.reply = Some(RequestResult { id: ask.id.clone(), ok, from, text, artifacts, task_id });
         true
     }
 
     /// Tells whoever still works for this task that it is over.
-    pub(super) fn withdraw(&mut self, reason: &str) -> Vec<Effect> {
+    pub(super) fn withdraw(&mut self, reason: &str) -> Vec<DelegationEffect> {
         let open = std::mem::take(&mut self.open);
         let children = open.into_iter().filter(|ask| ask.reply.is_none()).filter_map(|ask| match ask.kind {
             RequestKind::Delegate { task, to, .. } => Some((task, to)),
@@ -306,15 +315,19 @@ impl PendingRequests {
                 let cancel =
                     TaskCancel { task_id, reason: Some(reason.to_owned()), epoch: None, extra: Map::new() };
                 let to = Address::Agent(to);
-                Effect::Send(OutgoingMessage::new(Label::Withdraw, to, Payload::TaskCancel(cancel)))
+                DelegationEffect::Send(OutgoingMessage::new(
+                    DelegationLabel::Withdraw,
+                    to,
+                    Payload::TaskCancel(cancel),
+                ))
             })
             .collect()
     }
 }
 
-fn answer_to(task_id: TaskId, to: AgentId, text: &str, message: Option<&Message>) -> Effect {
+fn answer_to(task_id: TaskId, to: AgentId, text: &str, message: Option<&Message>) -> DelegationEffect {
     let answer = Payload::TaskAnswer(TaskAnswer::text(task_id, None, text, message));
-    Effect::Send(OutgoingMessage::new(Label::Answer, Address::Agent(to), answer))
+    DelegationEffect::Send(OutgoingMessage::new(DelegationLabel::Answer, Address::Agent(to), answer))
 }
 
 /// The artifacts a brain named: of those produced so far, else of those given with the task.

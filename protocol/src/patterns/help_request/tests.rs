@@ -77,7 +77,10 @@ fn found(peers: &[&str]) -> EventKind {
         is_alive: true,
         track_record: 0.5,
     });
-    EventKind::PeersFound { label: AnyLabel::HelpRequest(Label::Search), candidates: candidates.collect() }
+    EventKind::PeersFound {
+        label: AnyLabel::HelpRequest(HelpRequestLabel::Search),
+        candidates: candidates.collect(),
+    }
 }
 
 fn heard(from: &str, payload: Value) -> EventKind {
@@ -89,12 +92,12 @@ fn undelivered(label: AnyLabel, to: &str, reason: &str) -> EventKind {
     EventKind::Undelivered { label, to: id(to), reason: reason.into(), message: "gone".into() }
 }
 
-const QUESTION: AnyLabel = AnyLabel::HelpRequest(Label::Question);
-const ANSWER: AnyLabel = AnyLabel::HelpRequest(Label::Answer);
-const RESEND: AnyLabel = AnyLabel::Redelivery(redelivery::Label::Resend);
+const QUESTION: AnyLabel = AnyLabel::HelpRequest(HelpRequestLabel::Question);
+const ANSWER: AnyLabel = AnyLabel::HelpRequest(HelpRequestLabel::Answer);
+const RESEND: AnyLabel = AnyLabel::Redelivery(redelivery::RedeliveryLabel::Resend);
 
 fn woke() -> EventKind {
-    EventKind::TimerFired { timer: AnyTimer::HelpRequest(Timer::Window) }
+    EventKind::TimerFired { timer: AnyTimer::HelpRequest(HelpRequestTimer::Window) }
 }
 
 fn happenings() -> impl Strategy<Value = Vec<EventKind>> {
@@ -110,7 +113,7 @@ fn happenings() -> impl Strategy<Value = Vec<EventKind>> {
         1 => who.prop_map(|by| EventKind::Delivered { label: QUESTION, by: id(by) }),
         1 => Just(EventKind::PublishRefused { reason: "invalid_field".into(), message: "no".into() }),
         1 => Just(woke()),
-        1 => Just(EventKind::TimerFired { timer: AnyTimer::Delegation(delegation::Timer::Renew) }),
+        1 => Just(EventKind::TimerFired { timer: AnyTimer::Delegation(delegation::DelegationTimer::Renew) }),
         1 => (1..3_u32).prop_map(move |turn| EventKind::TurnEnded { turn, updates: Vec::new(), end: done.clone() }),
         1 => Just(EventKind::TurnFailed { turn: 1, reason: "it died".into() }),
         1 => Just(EventKind::Published { revision: 7 }),

@@ -2,7 +2,7 @@
 
 use crate::{
     a2a::card_validation::fits,
-    artifact::{Artifact, Content, Part},
+    artifact::{Artifact, Part, PartContent},
 };
 use serde_json::{Value, json};
 
@@ -35,10 +35,10 @@ pub fn why_not(artifacts: &[Artifact], accepted: &[String]) -> Option<String> {
 
 fn of_part(part: &Part, accepted: &[String]) -> Option<String> {
     let (kind, size) = match &part.content {
-        Content::Text(text) => ("text/plain", text.chars().count()),
-        Content::Data(data) => ("application/json", data.to_string().chars().count()),
-        Content::Raw(_) => return Some("bytes are not taken, text and JSON are".to_owned()),
-        Content::Url(_) => {
+        PartContent::Text(text) => ("text/plain", text.chars().count()),
+        PartContent::Data(data) => ("application/json", data.to_string().chars().count()),
+        PartContent::Raw(_) => return Some("bytes are not taken, text and JSON are".to_owned()),
+        PartContent::Url(_) => {
             return Some("content elsewhere is not fetched, text and JSON are taken".to_owned());
         }
     };
@@ -56,13 +56,13 @@ pub fn normalised(artifacts: &[Artifact]) -> Value {
         let mut parts: Vec<Value> = Vec::new();
         for part in &artifact.parts {
             match (&part.content, parts.last_mut()) {
-                (Content::Text(more), Some(last)) if last["kind"] == "text" => {
+                (PartContent::Text(more), Some(last)) if last["kind"] == "text" => {
                     let text = format!("{}{more}", last["text"].as_str().unwrap_or_default());
                     last["text"] = json!(text);
                 }
-                (Content::Text(text), _) => parts.push(json!({ "kind": "text", "text": text })),
-                (Content::Data(data), _) => parts.push(json!({ "kind": "json", "data": data })),
-                (Content::Raw(_) | Content::Url(_), _) => {}
+                (PartContent::Text(text), _) => parts.push(json!({ "kind": "text", "text": text })),
+                (PartContent::Data(data), _) => parts.push(json!({ "kind": "json", "data": data })),
+                (PartContent::Raw(_) | PartContent::Url(_), _) => {}
             }
         }
         json!({ "artifactId": artifact.artifact_id, "name": artifact.name, "parts": parts })
@@ -79,8 +79,8 @@ pub fn summary(artifacts: &[Artifact]) -> String {
             said.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
         }
         said.extend(artifact.parts.iter().filter_map(|part| match &part.content {
-            Content::Data(data) => Some(data.to_string()),
-            Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+            PartContent::Data(data) => Some(data.to_string()),
+            PartContent::Text(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
         }));
     }
     let said = said.join("; ");

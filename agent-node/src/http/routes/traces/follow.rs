@@ -11,7 +11,7 @@ use blackboard::wire::Call;
 use futures_util::future::{LocalBoxFuture, join, join_all};
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
-    message::Kind,
+    message::MessageKind,
     principal::Principal,
     problem::{Problem, Reason},
     routes,
@@ -36,7 +36,8 @@ struct Asked {
 }
 
 fn asked(me: &AgentId, span: &Span) -> Option<Asked> {
-    let opens = [Kind::TaskRequest, Kind::Award, Kind::HelpRequest].map(Kind::wire);
+    let opens =
+        [MessageKind::TaskRequest, MessageKind::Award, MessageKind::HelpRequest].map(MessageKind::wire);
     let is_sent = [Some("tell"), Some("award")].contains(&span.text(n::MESH_SPAN));
     if !is_sent || !opens.contains(&span.text(n::MESH_TYPE)?) {
         return None;
@@ -100,7 +101,7 @@ async fn part_of(node: &Node, local: &HostedAgent, asked: &Asked, depth: u32) ->
             None => Err(Problem::new(Reason::MessageNotFound, format!("{} has not taken it", asked.to))),
         };
     }
-    let engine::Whereabouts::At(endpoint) = node.peers.whereabouts(&asked.to) else {
+    let engine::PeerLocation::At(endpoint) = node.peers.locate(&asked.to) else {
         return Err(Problem::new(Reason::AgentNotFound, format!("{} is not there", asked.to)));
     };
     let url = format!("{endpoint}{}/{}/trace?depth={}", routes::MESSAGES, asked.message, depth - 1);

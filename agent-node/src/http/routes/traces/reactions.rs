@@ -14,7 +14,7 @@ use crate::{
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::{refusal::Refusal, wire::Call};
-use engine::Whereabouts;
+use engine::PeerLocation;
 use engine::records::{ReactionReceipt, keys};
 use futures_util::future::{join, join_all};
 use protocol::{
@@ -161,7 +161,7 @@ impl<'a> Follower<'a> {
 
     async fn elsewhere(&self, node: &Node, local: &HostedAgent, depth: u32) -> Part {
         let agent = &self.agent;
-        let Whereabouts::At(endpoint) = node.peers.whereabouts(agent) else {
+        let PeerLocation::At(endpoint) = node.peers.locate(agent) else {
             return self.missed(format!("{agent}, which follows {}, is not there", self.first.kind));
         };
         let under: Vec<_> = self.under.iter().map(|span| format!("{span:016x}")).collect();

@@ -6,7 +6,9 @@ use crate::{
     message::Payload,
     patterns::{
         Pattern,
-        contract_net::{Auction, Effect, Label, Strategy, Timer, record::FateKind},
+        contract_net::{
+            Auction, ContractNetEffect, ContractNetLabel, ContractNetTimer, Strategy, record::CandidateResult,
+        },
     },
     principal::Principal,
     task::TaskState,
@@ -74,7 +76,7 @@ fn who_is_busy_dead_the_manager_or_on_the_path_is_not_asked() {
     let mut bench = Bench::of(spec, Auction::default(), all);
     bench.on(EventKind::Started);
     assert_eq!(told(&bench.effects, "cfp"), ["free"]);
-    assert_eq!(bench.fate("busy"), FateKind::NotEligible);
+    assert_eq!(bench.fate("busy"), CandidateResult::NotEligible);
 }
 
 #[test]
@@ -84,8 +86,8 @@ fn whoever_is_merely_busy_is_asked_in_a_later_round() {
     let mut bench = Bench::new(Auction::default(), vec![busy]);
     bench.on(EventKind::Started);
     assert_eq!(bench.ended(), None);
-    bench.later(5_000).on(woke(Timer::Round));
-    bench.on(EventKind::PeersFound { label: Label::Search(2), candidates: vec![peer("b-1")] });
+    bench.later(5_000).on(woke(ContractNetTimer::Round));
+    bench.on(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates: vec![peer("b-1")] });
     assert_eq!(told(&bench.effects, "cfp"), ["b-1"]);
 }
 
@@ -102,12 +104,12 @@ fn when_all_have_bid_the_award_goes_out_before_the_window_ends() {
 fn three_silent_rounds_end_unassigned() {
     let mut bench = Bench::called(Auction::default(), &["b-1"]);
     for (round, window) in [(2, 5_000), (3, 10_000)] {
-        bench.later(window).on(woke(Timer::Bids));
+        bench.later(window).on(woke(ContractNetTimer::Bids));
         let candidates = vec![peer("b-1")];
-        bench.on(EventKind::PeersFound { label: Label::Search(round), candidates });
+        bench.on(EventKind::PeersFound { label: ContractNetLabel::Search(round), candidates });
     }
     assert_eq!(bench.ended(), None);
-    bench.later(20_000).on(woke(Timer::Bids));
+    bench.later(20_000).on(woke(ContractNetTimer::Bids));
     assert_eq!(bench.ended(), Some(TaskState::Failed));
     assert!(bench.outcome().unwrap().status.message.as_ref().unwrap().contains("unassigned after 3 rounds"));
 }
@@ -116,9 +118,9 @@ fn three_silent_rounds_end_unassigned() {
 fn when_all_decline_to_bid_the_next_round_waits_for_the_window() {
     let mut bench = Bench::called(Auction::default(), &["b-1"]);
     let effects = bench.on(heard("b-1", "no-bid", json!({ "taskId": TASK, "reason": "busy" })));
-    assert!(effects.iter().all(|effect| !matches!(effect, Effect::FindPeers { .. })));
-    let effects = bench.later(5_000).on(woke(Timer::Round));
-    assert!(matches!(effects[..], [Effect::FindPeers { .. }]));
+    assert!(effects.iter().all(|effect| !matches!(effect, ContractNetEffect::FindPeers { .. })));
+    let effects = bench.later(5_000).on(woke(ContractNetTimer::Round));
+    assert!(matches!(effects[..], [ContractNetEffect::FindPeers { .. }]));
 }
 
 #[test]
@@ -161,7 +163,7 @@ fn losers_are_told_when_the_winner_accepts_and_the_result_ends_it() {
     let (winner, epoch) = awarded(&mut bench);
     let effects = bench.on(accept(&winner, epoch));
     assert_eq!(told(&effects, "reject"), ["b-2"]);
-    let claimed = effects.iter().any(|effect| matches!(effect, Effect::Publish { signal } if signal.kind.as_str() == "task.claimed" && signal.subject.as_deref() == Some("b-1")));
+    let claimed = effects.iter().any(|effect| matches!(effect, ContractNetEffect::Publish { signal } if signal.kind.as_str() == "task.claimed" && signal.subject.as_deref() == Some("b-1")));
     assert!(claimed);
     assert!(bench.on(accept(&winner, epoch)).is_empty(), "a repeated acceptance changes nothing");
     bench.on(result(&winner, epoch, "done"));
@@ -174,9 +176,12 @@ fn losers_are_told_when_the_winner_accepts_and_the_result_ends_it() {
 
 #[test]
 fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_runner_up() {
-    type Failure = fn(&mut Bench, &str, u64) -> Vec<Effect>;
-    let failures: [(Failure, FateKind); 6] = [
-        (|bench, _, _| bench.later(10_000).on(woke(Timer::Accept)), FateKind::AcceptTimeout),
+    type Failure = fn(&mut Bench, &str, u64) -> Vec<ContractNetEffect>;
+    let failures: [(Failure, CandidateResult); 6] = [
+        (
+            |bench, _, _| bench.later(10_000).on(woke(ContractNetTimer::Accept)),
+            CandidateResult::AcceptTimeout,
+        ),
         (
             |bench, winner, epoch| {
                 bench.on(heard(
@@ -185,11 +190,11 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
                     json!({ "taskId": TASK, "epoch": epoch, "reason": "no" }),
                 ))
             },
-            FateKind::Declined,
+            CandidateResult::Declined,
         ),
         (
             |bench, winner, epoch| {
-                let (label, to) = (Label::Award(epoch), id(winner));
+                let (label, to) = (ContractNetLabel::Award(epoch), id(winner));
                 bench.on(EventKind::Undelivered {
                     label,
                     to,
@@ -197,28 +202,28 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
                     message: "gone".into(),
                 })
             },
-            FateKind::Unreachable,
+            CandidateResult::Unreachable,
         ),
         (
             |bench, winner, epoch| {
                 bench.on(accept(winner, epoch));
-                bench.later(30_000).on(woke(Timer::Lease))
+                bench.later(30_000).on(woke(ContractNetTimer::Lease))
             },
-            FateKind::LeaseExpired,
+            CandidateResult::LeaseExpired,
         ),
         (
             |bench, winner, epoch| {
                 bench.on(accept(winner, epoch));
                 bench.on(heard(winner, "task-response", json!({ "taskId": TASK, "seq": 1, "epoch": epoch, "state": "TASK_STATE_FAILED", "message": "broke" })))
             },
-            FateKind::Failed,
+            CandidateResult::Failed,
         ),
         (
             |bench, winner, epoch| {
                 bench.on(accept(winner, epoch));
                 bench.on(result(winner, epoch, ""))
             },
-            FateKind::Failed,
+            CandidateResult::Failed,
         ),
     ];
     for (fails, fate) in failures {
@@ -227,11 +232,9 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
         let effects = fails(&mut bench, &winner, epoch);
         assert_eq!(bench.fate(&winner), fate);
         assert_eq!(told(&effects, "task-cancel"), [winner.as_str()], "{fate:?}");
-        assert!(
-            effects
-                .iter()
-                .any(|effect| matches!(effect, Effect::Release { epoch: freed, .. } if *freed == epoch))
-        );
+        assert!(effects.iter().any(
+            |effect| matches!(effect, ContractNetEffect::Release { epoch: freed, .. } if *freed == epoch)
+        ));
         let (next, award) = awards(&effects).remove(0);
         assert_eq!(next, "b-2", "{fate:?}");
         assert!(award.epoch > epoch);
@@ -255,13 +258,13 @@ fn what_all_reject_is_rejected_and_every_reason_is_named() {
     let (winner, epoch) = awarded(&mut bench);
     bench.on(accept(&winner, epoch));
     let effects = bench.on(rejects(&winner, epoch, "not on a Sunday"));
-    assert_eq!(bench.fate(&winner), FateKind::Declined);
+    assert_eq!(bench.fate(&winner), CandidateResult::Declined);
     let (next, award) = awards(&effects).remove(0);
     bench.on(accept(&next, award.epoch));
     bench.on(rejects(&next, award.epoch, "too big"));
     assert_eq!(bench.ended(), None, "somebody else may have come");
     let candidates = vec![peer("b-1"), peer("b-2")];
-    bench.on(EventKind::PeersFound { label: Label::Search(2), candidates });
+    bench.on(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates });
     assert_eq!(bench.ended(), Some(TaskState::Rejected));
     let said = bench.outcome().unwrap().status.message.clone().unwrap();
     for part in ["unassigned", "b-1 rejected it: not on a Sunday", "b-2 rejected it: too big"] {
@@ -282,7 +285,7 @@ fn what_one_rejects_and_another_fails_has_failed_and_what_another_does_is_done()
         }
         let broke = json!({ "taskId": TASK, "seq": 1, "epoch": award.epoch, "state": "TASK_STATE_FAILED", "message": "broke" });
         bench.on(heard(&next, "task-response", broke));
-        bench.on(EventKind::PeersFound { label: Label::Search(2), candidates: vec![] });
+        bench.on(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates: vec![] });
         assert_eq!(bench.ended(), Some(TaskState::Failed));
         let said = bench.outcome().unwrap().status.message.clone().unwrap();
         assert!(
@@ -297,9 +300,9 @@ fn an_offer_that_stands_no_longer_is_not_taken() {
     let mut bench = Bench::called(Auction::default(), &["b-1", "b-2"]);
     bench.on(heard("b-2", "bid", json!({ "taskId": TASK, "cost": 1, "eta": 60_000, "validForMs": 500 })));
     bench.on(offer("b-1", 0.0, "1min", 1.0));
-    let effects = bench.later(10_000).on(woke(Timer::Accept));
+    let effects = bench.later(10_000).on(woke(ContractNetTimer::Accept));
     assert!(awards(&effects).is_empty());
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::FindPeers { .. })));
+    assert!(effects.iter().any(|effect| matches!(effect, ContractNetEffect::FindPeers { .. })));
     assert_eq!(told(&effects, "reject"), ["b-2"]);
 }
 
@@ -325,11 +328,11 @@ fn a_sign_of_life_keeps_the_award_and_a_repeated_one_does_not() {
     let (winner, epoch) = awarded(&mut bench);
     bench.on(accept(&winner, epoch));
     bench.later(20_000).on(chunk(&winner, epoch, 1, "x"));
-    bench.later(20_000).on(woke(Timer::Lease));
-    assert_eq!(bench.fate(&winner), FateKind::Accepted, "a stale timer changes nothing");
+    bench.later(20_000).on(woke(ContractNetTimer::Lease));
+    assert_eq!(bench.fate(&winner), CandidateResult::Accepted, "a stale timer changes nothing");
     assert!(bench.on(chunk(&winner, epoch, 1, "x")).is_empty());
-    bench.later(10_000).on(woke(Timer::Lease));
-    assert_eq!(bench.fate(&winner), FateKind::LeaseExpired);
+    bench.later(10_000).on(woke(ContractNetTimer::Lease));
+    assert_eq!(bench.fate(&winner), CandidateResult::LeaseExpired);
 }
 
 #[test]
@@ -343,7 +346,7 @@ fn a_cancel_ends_it_wherever_it_stands_and_frees_what_is_claimed() {
     claiming.raw(offer("b-1", 0.0, "1min", 1.0));
     assert!(claiming.raw(cancel()).is_empty(), "the claim must come back first");
     let effects = claiming.raw(EventKind::Claimed { holder: id("b-1"), epoch: 5 });
-    assert!(matches!(effects[0], Effect::Release { epoch: 5, .. }) && awards(&effects).is_empty());
+    assert!(matches!(effects[0], ContractNetEffect::Release { epoch: 5, .. }) && awards(&effects).is_empty());
     assert_eq!(claiming.ended(), Some(TaskState::Canceled));
 
     let mut working = Bench::called(Auction::default(), &["b-1", "b-2"]);
@@ -361,9 +364,9 @@ fn a_deadline_ends_it_and_bids_past_it_do_not_count() {
     let mut bench = Bench::of(spec, Auction::default(), vec![peer("b-1"), peer("b-2")]);
     bench.on(EventKind::Started);
     bench.on(offer("b-1", 0.0, "1h", 1.0));
-    assert_eq!(bench.fate("b-1"), FateKind::NoBid);
+    assert_eq!(bench.fate("b-1"), CandidateResult::NoBid);
     assert_eq!(awards(&bench.on(offer("b-2", 0.0, "1s", 1.0)))[0].0, "b-2");
-    bench.later(30_000).on(woke(Timer::Deadline));
+    bench.later(30_000).on(woke(ContractNetTimer::Deadline));
     assert_eq!(bench.ended(), Some(TaskState::Failed));
 }
 
@@ -372,8 +375,8 @@ fn a_lost_claim_leads_to_another_round_and_never_to_silence() {
     let mut bench = Bench::called(Auction { rounds: 2, ..Auction::default() }, &["b-1"]);
     bench.raw(offer("b-1", 0.0, "1min", 1.0));
     bench.raw(EventKind::ClaimLost { holder: None });
-    bench.later(5_000).raw(woke(Timer::Round));
-    bench.raw(EventKind::PeersFound { label: Label::Search(2), candidates: vec![peer("b-1")] });
+    bench.later(5_000).raw(woke(ContractNetTimer::Round));
+    bench.raw(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates: vec![peer("b-1")] });
     bench.raw(offer("b-1", 0.0, "1min", 1.0));
     bench.raw(EventKind::ClaimLost { holder: None });
     assert_eq!(bench.ended(), Some(TaskState::Failed));
@@ -385,8 +388,8 @@ fn an_old_claims_news_does_not_name_a_new_award() {
     bench.raw(offer("b-1", 0.0, "1min", 1.0));
     let first = EventKind::Claimed { holder: id("b-1"), epoch: 5 };
     bench.raw(first.clone());
-    bench.later(10_000).raw(woke(Timer::Accept));
-    bench.raw(EventKind::PeersFound { label: Label::Search(2), candidates: vec![peer("b-1")] });
+    bench.later(10_000).raw(woke(ContractNetTimer::Accept));
+    bench.raw(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates: vec![peer("b-1")] });
     bench.raw(offer("b-1", 0.0, "1min", 1.0));
     assert!(bench.raw(first).is_empty());
     assert_eq!(awards(&bench.raw(EventKind::Claimed { holder: id("b-1"), epoch: 9 }))[0].1.epoch, 9);
@@ -424,7 +427,7 @@ fn the_owners_answer_goes_to_the_winner_under_its_award() {
     let answers: Vec<_> = effects
         .iter()
         .filter_map(|effect| match effect {
-            Effect::Send(told) => Some((told.to.to_string(), &told.payload)),
+            ContractNetEffect::Send(told) => Some((told.to.to_string(), &told.payload)),
             _ => None,
         })
         .collect();
