@@ -137,6 +137,11 @@ impl Payload {
             Self::Reject(p) => Some(&p.task_id),
         }
     }
+
+    /// The content as JSON, without its kind.
+    pub fn to_json(&self) -> Value {
+        serde_json::json!(PayloadContent(self))
+    }
 }
 
 fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem> {

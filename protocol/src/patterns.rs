@@ -422,6 +422,11 @@ impl AnyPattern {
         self.description().name
     }
 
+    /// Whether a message of this kind opens a conversation of some pattern.
+    pub fn is_opened_by(kind: MessageKind) -> bool {
+        Self::ALL.iter().any(|pattern| pattern.opened_by.contains(&kind))
+    }
+
     /// Whether an open conversation of it takes messages of this kind.
     pub fn receives(&self, kind: MessageKind) -> bool {
         self.description().receives.contains(&kind)

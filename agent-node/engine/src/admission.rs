@@ -9,7 +9,8 @@ use crate::{
 };
 use protocol::{
     ids::Address,
-    message::Payload,
+    message::{MessageKind, Payload},
+    patterns::AnyPattern,
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -73,7 +74,8 @@ impl Agent {
     fn check_time(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
         let envelope = &message.envelope;
         let is_self = message.by.agent() == Some(&self.me);
-        if self.is_draining && !is_self && opens(&envelope.payload) {
+        let begins_work = envelope.kind() == MessageKind::Cfp || AnyPattern::is_opened_by(envelope.kind());
+        if self.is_draining && !is_self && begins_work {
             return Err(Problem::new(Reason::Draining, format!("{} is leaving", self.me)));
         }
         match envelope.expires_at {
@@ -150,26 +152,5 @@ impl Agent {
         let Receipt { task_id, conversation_id, .. } = receipt;
         cx.reply(reply, Ok(Ack { task_id, conversation_id, ..ack }));
         Ok(true)
-    }
-}
-
-/// Whether a message begins something.
-fn opens(payload: &Payload) -> bool {
-    match payload {
-        Payload::TaskRequest(_)
-        | Payload::HelpRequest(_)
-        | Payload::Broadcast(_)
-        | Payload::Cfp(_)
-        | Payload::Award(_) => true,
-        Payload::TaskUpdate(_)
-        | Payload::TaskResponse(_)
-        | Payload::TaskCancel(_)
-        | Payload::TaskAnswer(_)
-        | Payload::HelpResponse(_)
-        | Payload::Bid(_)
-        | Payload::NoBid(_)
-        | Payload::AwardAccept(_)
-        | Payload::AwardDecline(_)
-        | Payload::Reject(_) => false,
     }
 }

@@ -98,7 +98,7 @@ pub struct Agent {
     pub(crate) pending: BTreeMap<CommitId, PendingCommit>,
     next_commit: u64,
     pub(crate) events: VecDeque<InternalEvent>,
-    /// Effects that wait for the directory, with the timer that ends the wait.
+    /// Searches for peers that wait until the whole directory is known.
     pub(crate) waiting_for_directory: Vec<(ConversationId, EffectKey)>,
     pub(crate) is_draining: bool,
     /// Whether the store had no room for the last step.
@@ -195,8 +195,8 @@ impl Agent {
         CommitId(self.next_commit)
     }
 
-    /// Whether one more task would be one too many.
-    pub(crate) fn places(&self) -> u32 {
+    /// How many tasks it does at a time: the card's `maxParallel`, at least 1.
+    pub(crate) fn max_parallel(&self) -> u32 {
         self.config.card.terms.max_parallel.max(1)
     }
 

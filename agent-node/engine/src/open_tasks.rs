@@ -47,12 +47,12 @@ impl Agent {
     }
 
     /// Whether one task more, with those it tries to get, would be one too many.
-    pub(crate) fn has_no_place(&self) -> bool {
+    pub(crate) fn is_at_max_parallel(&self) -> bool {
         let takes = |conversation: &Conversation| {
             conversation.is_work() || conversation.pattern.open_task().is_some_and(|task| task.is_pending)
         };
         let taken = self.conversations.values().filter(|conversation| takes(conversation)).count();
-        taken >= usize::try_from(self.places()).unwrap_or(usize::MAX)
+        taken >= usize::try_from(self.max_parallel()).unwrap_or(usize::MAX)
     }
 
     /// How this agent tries to get what `signal` offers; `None` if it knows the task already, or can't make it out.

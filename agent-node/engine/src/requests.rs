@@ -12,13 +12,12 @@ use crate::{
         origin::{OpeningMessage, OpeningSignal, Origin},
     },
     faults::{self, PlantedFault},
-    incoming::not_found,
     records::{Receipt, TaskRow, keys},
 };
 use protocol::{
     envelope::Envelope,
     ids::{Address, Capability, ConversationId, Digest, TaskId, ThreadId},
-    message::Payload,
+    message::{self, Payload},
     patterns::{
         AnyPattern, EventKind, broadcast::Broadcast, contract_net::ContractNet, delegation::Delegation,
         help_request::HelpRequest, joint, ownership::TaskOwnership,
@@ -58,38 +57,33 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        match &message.envelope.payload {
-            Payload::TaskRequest(_) => self.take_task(message, reply, cx),
-            Payload::Award(_) => self.take_award(message, reply, cx),
-            Payload::HelpRequest(_) => self.take_help_request(message, reply, cx),
+        if !AnyPattern::is_opened_by(message.envelope.kind()) {
+            return self.take_for_conversation(message, key, reply, cx);
+        }
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the registry of patterns lists what opens a conversation"
+        )]
+        match message.envelope.payload.clone() {
+            Payload::TaskRequest(request) => self.take_task(message, request, reply, cx),
+            Payload::Award(award) => self.take_award(message, award, reply, cx),
+            Payload::HelpRequest(request) => self.take_help_request(message, request, reply, cx),
             Payload::Broadcast(broadcast) => {
-                let broadcast = Broadcast::new(broadcast.clone(), &message.by);
+                let broadcast = Broadcast::new(broadcast, &message.by);
                 self.check_announcement(&broadcast, cx)?;
                 self.begin_for(message, broadcast.into(), None, reply, cx)
             }
-            Payload::TaskUpdate(_)
-            | Payload::TaskResponse(_)
-            | Payload::TaskCancel(_)
-            | Payload::TaskAnswer(_)
-            | Payload::HelpResponse(_)
-            | Payload::AwardAccept(_)
-            | Payload::AwardDecline(_)
-            | Payload::Cfp(_)
-            | Payload::Bid(_)
-            | Payload::NoBid(_)
-            | Payload::Reject(_) => self.take_for_conversation(message, key, reply, cx),
+            other => Err(internal(format!("no pattern is built from a {}", other.kind().wire()))),
         }
     }
 
     fn take_task(
         &mut self,
         message: IncomingMessage,
+        request: message::TaskRequest,
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        let Payload::TaskRequest(request) = message.envelope.payload.clone() else {
-            return Err(not_found(&message.envelope));
-        };
         let asked = digest_of_request(&request);
         let task_id = match request.task_id.clone() {
             Some(id) => id,
@@ -104,11 +98,7 @@ impl Agent {
         }
         let is_self = message.by.agent() == Some(&self.me);
         let names_me = matches!(&message.envelope.to_agent_id, Address::Agent(agent) if *agent == self.me);
-        let addressed = match &message.envelope.to_agent_id {
-            Address::Capability(capability) => Some(capability.clone()),
-            Address::Agent(_) => None,
-        };
-        let capability = request.capability.clone().or(addressed);
+        let capability = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
         let capability = capability.or_else(|| self.meant_by_a_client(&message, cx).cloned());
         let does_it_itself = match &capability {
             Some(capability) if capability.as_str() == joint::CAPABILITY => true,
@@ -156,12 +146,10 @@ impl Agent {
     fn take_award(
         &mut self,
         message: IncomingMessage,
+        award: message::Award,
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        let Payload::Award(award) = message.envelope.payload.clone() else {
-            return Err(not_found(&message.envelope));
-        };
         let Some(manager) = message.by.agent().cloned() else {
             return Err(Problem::new(Reason::Forbidden, "only an agent can award work"));
         };
@@ -193,7 +181,7 @@ impl Agent {
             Some("a later award of this task is known".to_owned())
         } else if is_old(cancelled) {
             Some("it was cancelled before it came".to_owned())
-        } else if running >= self.places() {
+        } else if running >= self.max_parallel() {
             let busy = counted(running, "task is", "tasks are");
             Some(format!("{busy} running, the limit is {}", self.config.card.terms.max_parallel))
         } else {
@@ -218,21 +206,15 @@ impl Agent {
     fn take_help_request(
         &mut self,
         message: IncomingMessage,
+        mut request: message::HelpRequest,
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        let Payload::HelpRequest(mut request) = message.envelope.payload.clone() else {
-            return Err(not_found(&message.envelope));
-        };
         let inline = std::mem::take(&mut request.inline_artifacts);
         request.inline_artifacts = self.resolve(inline, &request.artifacts, &message.by, cx)?;
         request.artifacts.clear();
         let is_self = message.by.agent() == Some(&self.me);
-        let addressed = match &message.envelope.to_agent_id {
-            Address::Capability(capability) => Some(capability.clone()),
-            Address::Agent(_) => None,
-        };
-        let wanted = request.capability.clone().or(addressed);
+        let wanted = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
         let others = wanted.filter(|capability| is_self || self.config.card.support(capability) == 0.0);
         let requester = requester(&message, None);
         let pattern = match others {
@@ -397,6 +379,14 @@ impl Agent {
             task,
             ..origin
         }
+    }
+}
+
+/// The capability the message is addressed to, if it is not addressed to an agent.
+fn addressed_capability(envelope: &Envelope) -> Option<Capability> {
+    match &envelope.to_agent_id {
+        Address::Capability(capability) => Some(capability.clone()),
+        Address::Agent(_) => None,
     }
 }
 

@@ -172,7 +172,7 @@ impl Agent {
         }
         let is_offer = posted.signal.kind == SignalType::task_available();
         let is_full = self.conversations.len() >= self.config.limits.max_open_conversations
-            || is_offer && self.has_no_place();
+            || is_offer && self.is_at_max_parallel();
         if is_full {
             return Err(Problem::new(Reason::Overloaded, format!("{} has enough to do", self.me)));
         }

@@ -24,11 +24,11 @@ use crate::outbox::{
 use blackboard::store::Shared;
 use discover::Found;
 use protocol::{
-    a2a::limits::MAX_PARTS,
+    a2a::limits::{MAX_COORDINATED_CHARS, MAX_PARTS},
     ids::{Address, Capability, ConversationId, EffectId},
     patterns::{
         joint::{
-            self, MAX_TEXT, OUTPUT, RECORD, Terms, plan,
+            self, OUTPUT, RECORD, Terms, plan,
             record::{JointRecord, QUESTION},
             so_far,
         },
@@ -118,8 +118,10 @@ impl Run<'_> {
         if normalized.is_empty() {
             return self.refuse("", "the request is blank".to_owned()).await;
         }
-        if normalized.chars().count() > MAX_TEXT {
-            return self.refuse("", format!("the request is longer than {MAX_TEXT} characters")).await;
+        if normalized.chars().count() > MAX_COORDINATED_CHARS {
+            return self
+                .refuse("", format!("the request is longer than {MAX_COORDINATED_CHARS} characters"))
+                .await;
         }
         self.record.input = text.to_owned();
         self.record.session_id = format!("session-{}", self.ask.key);

@@ -18,7 +18,7 @@ pub use auction::{Auction, Strategy, Weights};
 
 use super::{
     Candidate, EventKind, OutgoingMessage, Pattern, TimerAt,
-    ownership::{ReportLabel, TaskOwnership},
+    ownership::{ReportLabel, TaskOwnership, from_report_label},
 };
 use crate::{
     envelope::Envelope,
@@ -60,14 +60,7 @@ pub enum ContractNetLabel {
     Response,
 }
 
-impl From<ReportLabel> for ContractNetLabel {
-    fn from(report: ReportLabel) -> Self {
-        match report {
-            ReportLabel::Update => Self::Update,
-            ReportLabel::Response => Self::Response,
-        }
-    }
-}
+from_report_label!(ContractNetLabel);
 
 /// The timers of a contract net.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ mod pending_requests;
 use super::{
     Announcement, EventKind, Pattern, TimerAt,
     broadcast::ON_BEHALF_OF,
-    ownership::{ReportLabel, TaskOwnership},
+    ownership::{ReportLabel, TaskOwnership, from_report_label},
     turn,
 };
 use crate::{
@@ -47,14 +47,7 @@ pub enum DelegationLabel {
     Withdraw,
 }
 
-impl From<ReportLabel> for DelegationLabel {
-    fn from(report: ReportLabel) -> Self {
-        match report {
-            ReportLabel::Update => Self::Update,
-            ReportLabel::Response => Self::Response,
-        }
-    }
-}
+from_report_label!(DelegationLabel);
 
 /// The timers of a delegation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -38,6 +38,21 @@ pub enum ReportLabel {
     Response,
 }
 
+/// Converts a [`ReportLabel`] into a pattern's label type, which has variants of the same names.
+macro_rules! from_report_label {
+    ($label:ty) => {
+        impl From<ReportLabel> for $label {
+            fn from(report: ReportLabel) -> Self {
+                match report {
+                    ReportLabel::Update => Self::Update,
+                    ReportLabel::Response => Self::Response,
+                }
+            }
+        }
+    };
+}
+pub(super) use from_report_label;
+
 /// One agent's accountability for one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -22,7 +22,7 @@ pub struct Prompt {
     /// What this brain produced in earlier turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub produced: Vec<Artifact>,
-    /// What came back for what it asked in earlier turns, in the order it was asked.
+    /// The results of the requests of the previous turn, in the order of the requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<RequestResult>,
     /// The owner's newest words as an A2A client said them, with all their parts.

@@ -2,30 +2,14 @@
 
 use crate::telemetry::{names as n, span::Span};
 use protocol::{
-    message::Payload,
+    message::{MessageKind, Payload},
     patterns::{EventKind, Outcome, turn::TurnEnd},
 };
 use serde_json::{Value, json};
 
 /// The content of a message, if it has any.
 pub(super) fn of_message(payload: &Payload) -> Option<Value> {
-    match payload {
-        Payload::TaskRequest(payload) => Some(json!(payload)),
-        Payload::HelpRequest(payload) => Some(json!(payload)),
-        Payload::HelpResponse(payload) => Some(json!(payload)),
-        Payload::Broadcast(payload) => Some(json!(payload)),
-        Payload::TaskUpdate(payload) => Some(json!(payload)),
-        Payload::TaskResponse(payload) => Some(json!(payload)),
-        Payload::TaskCancel(payload) => Some(json!(payload)),
-        Payload::TaskAnswer(payload) => Some(json!(payload)),
-        Payload::Cfp(payload) => Some(json!(payload)),
-        Payload::Bid(payload) => Some(json!(payload)),
-        Payload::NoBid(payload) => Some(json!(payload)),
-        Payload::Award(payload) => Some(json!(payload)),
-        Payload::AwardDecline(payload) => Some(json!(payload)),
-        Payload::Reject(payload) => Some(json!(payload)),
-        Payload::AwardAccept(_) => None,
-    }
+    (payload.kind() != MessageKind::AwardAccept).then(|| payload.to_json())
 }
 
 /// The updates and the end of a brain's turn.

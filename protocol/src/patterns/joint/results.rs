@@ -1,15 +1,14 @@
 //! What agents hand back: whether it can be used, and what it says in short.
 
 use crate::{
-    a2a::card_validation::fits,
+    a2a::{
+        card_validation::fits,
+        limits::{MAX_COORDINATED_ARTIFACTS, MAX_PART_CHARS},
+    },
     artifact::{Artifact, Part, PartContent},
 };
 use serde_json::{Value, json};
 
-/// The longest text in a part, characters.
-pub const MAX_PART: usize = 5_000;
-/// The most artifacts of one task, and parts of one artifact.
-pub const MAX_PIECES: usize = 64;
 /// The longest summary, characters.
 const MAX_SUMMARY: usize = 600;
 
@@ -18,16 +17,19 @@ pub fn why_not(artifacts: &[Artifact], accepted: &[String]) -> Option<String> {
     if artifacts.is_empty() || artifacts.iter().all(Artifact::is_empty) {
         return Some("it is done, and there is nothing in it".to_owned());
     }
-    if artifacts.len() > MAX_PIECES {
-        return Some(format!("{} artifacts, the limit is {MAX_PIECES}", artifacts.len()));
+    if artifacts.len() > MAX_COORDINATED_ARTIFACTS {
+        return Some(format!("{} artifacts, the limit is {MAX_COORDINATED_ARTIFACTS}", artifacts.len()));
     }
     artifacts.iter().find_map(|artifact| {
         let named = |why: String| format!("artifact {:?}: {why}", artifact.artifact_id);
         if artifact.parts.is_empty() || artifact.is_empty() {
             return Some(named("is empty".to_owned()));
         }
-        if artifact.parts.len() > MAX_PIECES {
-            return Some(named(format!("{} parts, the limit is {MAX_PIECES}", artifact.parts.len())));
+        if artifact.parts.len() > MAX_COORDINATED_ARTIFACTS {
+            return Some(named(format!(
+                "{} parts, the limit is {MAX_COORDINATED_ARTIFACTS}",
+                artifact.parts.len()
+            )));
         }
         artifact.parts.iter().find_map(|part| of_part(part, accepted)).map(named)
     })
@@ -42,8 +44,8 @@ fn of_part(part: &Part, accepted: &[String]) -> Option<String> {
             return Some("content elsewhere is not fetched, text and JSON are taken".to_owned());
         }
     };
-    if size > MAX_PART {
-        return Some(format!("a part of {size} characters, the limit is {MAX_PART}"));
+    if size > MAX_PART_CHARS {
+        return Some(format!("a part of {size} characters, the limit is {MAX_PART_CHARS}"));
     }
     let kind = part.media_type.as_deref().unwrap_or(kind);
     (!accepted.is_empty() && !fits(kind, accepted))
