@@ -3,7 +3,8 @@
 
 use crate::{
     Ack, IncomingMessage, Observation, ReplyTo,
-    agent::{Agent, Context},
+    agent::Agent,
+    context::Context,
     faults::{self, PlantedFault},
     records::{Receipt, keys},
 };

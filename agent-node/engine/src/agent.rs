@@ -1,23 +1,28 @@
 //! The agent: what it holds in memory, and which part of it handles which input.
 
 use crate::{
-    Ack, CommitId, Input, Observation, Output, ReplyTo, World, conversation::Conversation,
-    delivery::Deliveries, parking::ParkedConversations, records::EffectKey, retention::Retention,
-    snapshot::AgentCounts, steps::PendingCommit, subscription::BoardSubscription, timers::Timers,
-    turns::Turns,
+    Ack, CommitId, Input, Output, ReplyTo, TimerId, World,
+    commits::PendingCommit,
+    context::Context,
+    conversation::{Conversation, InternalEvent, parked::ParkedConversations},
+    counts::AgentCounts,
+    delivery::lanes::Deliveries,
+    records::EffectKey,
+    retention::state::Retention,
+    subscription::state::BoardSubscription,
+    timers::{TimerPurpose, Timers},
+    turns::queue::Turns,
 };
 use protocol::{
     card::Card,
     ids::{AgentId, ConversationId, Digest, TaskId},
     limits::Limits,
     patterns::{
-        EventKind,
+        EventKind, TimerAt,
         contract_net::{Auction, track_record::TrackRecord},
         delegation::Timeouts,
     },
     principal::Principal,
-    problem::Problem,
-    time::WallTime,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -42,36 +47,8 @@ pub struct EngineConfig {
     pub is_direct: bool,
 }
 
-/// What one call to [`Agent::handle`] reads from and writes to.
-pub(crate) struct Context<'a> {
-    pub(crate) store: &'a dyn Snapshot,
-    pub(crate) world: &'a mut dyn World,
-    pub(crate) out: Vec<Output>,
-}
-
-impl Context<'_> {
-    pub(crate) fn reply(&mut self, to: ReplyTo, answer: Result<Ack, Problem>) {
-        self.out.push(Output::Reply(to, answer));
-    }
-
-    pub(crate) fn observe(&mut self, what: Observation) {
-        self.out.push(Output::Observed(what));
-    }
-
-    pub(crate) fn wall(&self) -> WallTime {
-        self.world.wall()
-    }
-}
-
-/// Messages that are being recorded: what each says, and who waits for the same answer.
-type InFlight = BTreeMap<Key, (Digest, Vec<(ReplyTo, Ack)>)>;
-
-/// An event of a conversation that happened in here, and the effect whose result it is.
-pub(crate) struct InternalEvent {
-    pub(crate) conversation: ConversationId,
-    pub(crate) closes: Option<EffectKey>,
-    pub(crate) what: EventKind,
-}
+/// Messages that are being recorded: the digest of each, and the senders that wait for the same answer.
+type MessagesInFlight = BTreeMap<Key, (Digest, Vec<(ReplyTo, Ack)>)>;
 
 /// One agent. It holds what is open; everything that has ended lies in its store.
 pub struct Agent {
@@ -81,7 +58,7 @@ pub struct Agent {
     /// Those of them that are work of its own.
     pub(crate) working: BTreeSet<ConversationId>,
     pub(crate) tasks: BTreeMap<(TaskId, Principal), ConversationId>,
-    pub(crate) in_flight: InFlight,
+    pub(crate) in_flight: MessagesInFlight,
     /// Who waits for the first step of a conversation that another request opened.
     pub(crate) joiners: BTreeMap<ConversationId, Vec<(ReplyTo, Ack)>>,
     pub(crate) timers: Timers,
@@ -212,6 +189,37 @@ impl Agent {
             self.working.insert(changed.clone());
         } else {
             self.working.remove(changed);
+        }
+    }
+
+    pub(crate) fn timer_fired(&mut self, id: TimerId, cx: &mut Context<'_>) {
+        match self.timers.take(id) {
+            None => {}
+            Some(TimerPurpose::Pattern { conversation, effect, timer, at }) => {
+                let is_due = match at {
+                    TimerAt::Node(at) => cx.world.now() >= at,
+                    TimerAt::Wall(at) => cx.wall() >= at,
+                };
+                if is_due {
+                    let what = EventKind::TimerFired { timer };
+                    self.events.push_back(InternalEvent { conversation, closes: Some(effect), what });
+                } else {
+                    self.set_timer(conversation, effect, timer, at, cx);
+                }
+            }
+            Some(TimerPurpose::Retry(attempt)) => self.attempt_again(attempt, cx),
+            Some(TimerPurpose::Flush) => self.flush(cx),
+            Some(TimerPurpose::GoOn { conversation, queue }) => {
+                if let Some(open) = self.conversations.get_mut(&conversation) {
+                    open.queue.extend(queue);
+                }
+                self.advance(&conversation, true, cx);
+            }
+            Some(TimerPurpose::Directory { conversation, effect }) => {
+                self.find_peers_now(&conversation, effect, cx);
+            }
+            Some(TimerPurpose::Subscribe) => self.subscribe(cx),
+            Some(TimerPurpose::Signal) => self.signal_again(cx),
         }
     }
 

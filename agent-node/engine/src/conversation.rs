@@ -4,6 +4,7 @@
 mod batch;
 mod effects;
 pub mod origin;
+pub(crate) mod parked;
 #[cfg(test)]
 mod round_trip_tests;
 mod step;
@@ -23,6 +24,13 @@ use protocol::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store_types::Revision;
+
+/// An event of a conversation that happened in here, and the effect whose result it is.
+pub(crate) struct InternalEvent {
+    pub(crate) conversation: ConversationId,
+    pub(crate) closes: Option<EffectKey>,
+    pub(crate) what: EventKind,
+}
 
 /// One event on its way into a conversation.
 pub(crate) struct QueuedEvent {

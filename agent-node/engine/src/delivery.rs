@@ -4,134 +4,31 @@
 pub(crate) mod backoff;
 pub(crate) mod claims;
 pub(crate) mod envelope;
+pub(crate) mod lanes;
 
 use crate::{
     Attempt, AttemptId, AttemptResult, ClaimRequest, Delivery, DeliveryAttemptOutcome, Observation, Output,
     PeerLocation,
-    agent::{Agent, Context},
+    agent::Agent,
+    context::Context,
+    delivery::lanes::{LaneKey, Outgoing, OutgoingContent, OutgoingEnvelope},
     faults::{self, PlantedFault},
     records::EffectKey,
     timers::TimerPurpose,
 };
 use backoff::pause;
 use protocol::{
-    envelope::Envelope,
-    ids::{AgentId, ConversationId, TaskId},
-    patterns::{AnyLabel, EventKind},
+    ids::{ConversationId, TaskId},
+    patterns::EventKind,
     problem::{Problem, Reason},
     signal::Signal,
     time::WallTime,
     trace::TraceContext,
 };
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::time::Duration;
 
 /// How often an agent that nobody knows is looked for, once the whole directory has been seen.
 const UNKNOWN_ATTEMPTS: u32 = 3;
-
-/// What shares an order.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum LaneKey {
-    /// Messages of one conversation to one peer.
-    Peer(AgentId, ConversationId),
-    /// Signals of one conversation.
-    Signals(ConversationId),
-    /// What one conversation wants of its claim.
-    Claims(ConversationId),
-}
-
-/// A message on its way.
-#[derive(Debug, Clone)]
-pub(crate) struct OutgoingEnvelope {
-    /// What its pattern calls it; none for an answer that nothing depends on.
-    pub(crate) label: Option<AnyLabel>,
-    /// The recipient.
-    pub(crate) to: AgentId,
-    /// The message.
-    pub(crate) envelope: Envelope,
-    /// Whether it is tried once only.
-    pub(crate) best_effort: bool,
-    /// The trace it belongs to.
-    pub(crate) trace: Option<TraceContext>,
-}
-
-enum OutgoingContent {
-    Message(Box<OutgoingEnvelope>),
-    Signal(Box<Signal>),
-    Claim(TaskId, ClaimRequest),
-}
-
-/// Something on its way out.
-struct Outgoing {
-    /// The effect that decided it; none for an answer that nothing depends on.
-    origin: Option<(ConversationId, EffectKey)>,
-    lane: Option<LaneKey>,
-    what: OutgoingContent,
-    attempts: u32,
-}
-
-/// Everything on its way.
-#[derive(Default)]
-pub(crate) struct Deliveries {
-    next: u64,
-    all: BTreeMap<AttemptId, Outgoing>,
-    lanes: BTreeMap<LaneKey, VecDeque<AttemptId>>,
-    waiting: BTreeMap<AgentId, usize>,
-}
-
-impl Deliveries {
-    /// How many messages wait, by recipient.
-    pub(crate) fn waiting(&self) -> BTreeMap<AgentId, usize> {
-        self.waiting.clone()
-    }
-
-    /// Whether nothing is on its way, to nobody.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    /// Takes it in; returns its id if it is the first of its lane.
-    fn add(&mut self, mut outgoing: Outgoing) -> Option<AttemptId> {
-        self.next += 1;
-        let id = AttemptId(self.next);
-        if faults::is(PlantedFault::UnorderedSignals) && matches!(outgoing.lane, Some(LaneKey::Signals(_))) {
-            outgoing.lane = None;
-        }
-        let is_first = outgoing.lane.as_ref().is_none_or(|lane| {
-            let lane = self.lanes.entry(lane.clone()).or_default();
-            lane.push_back(id);
-            lane.len() == 1
-        });
-        self.all.insert(id, outgoing);
-        is_first.then_some(id)
-    }
-
-    /// Takes it out; returns the next of its lane.
-    fn remove(&mut self, id: AttemptId) -> Option<(Outgoing, Option<AttemptId>)> {
-        let outgoing = self.all.remove(&id)?;
-        if let OutgoingContent::Message(message) = &outgoing.what
-            && let Some(waiting) = self.waiting.get_mut(&message.to)
-        {
-            *waiting -= 1;
-            if *waiting == 0 {
-                self.waiting.remove(&message.to);
-            }
-        }
-        let mut next = None;
-        if let Some(lane) = &outgoing.lane
-            && let Some(queue) = self.lanes.get_mut(lane)
-        {
-            queue.pop_front();
-            next = queue.front().copied();
-            if queue.is_empty() {
-                self.lanes.remove(lane);
-            }
-        }
-        Some((outgoing, next))
-    }
-}
 
 impl Agent {
     /// Sends a message after all that is on its way to the same recipient from the same conversation.

@@ -2,11 +2,12 @@
 
 use crate::{
     Ack, ReplyTo,
-    agent::{Agent, Context},
+    agent::Agent,
+    commits::Receipts,
+    context::Context,
     conversation::{QueuedEvent, StepFailed},
     faults::{self, PlantedFault},
     records::EffectKey,
-    steps::Receipts,
     timers::TimerPurpose,
 };
 use protocol::{

@@ -2,12 +2,13 @@
 
 use crate::{
     Ack, IncomingMessage, Observation, ReplyTo,
-    agent::{Agent, Context},
+    agent::Agent,
+    context::Context,
     conversation::QueuedEvent,
-    delivery::{OutgoingEnvelope, envelope},
+    delivery::{envelope, lanes::OutgoingEnvelope},
     faults::{self, PlantedFault},
+    problems::{internal, not_found},
     records::{EffectKey, Receipt},
-    requests::internal,
 };
 use protocol::{
     envelope::Envelope,
@@ -209,11 +210,4 @@ fn unknown_members(envelope: &Envelope) -> Map<String, Value> {
         unknown.insert("payload".to_owned(), Value::Object(inside.clone()));
     }
     unknown
-}
-
-pub(crate) fn not_found(envelope: &Envelope) -> Problem {
-    match envelope.payload.task_id() {
-        Some(task) => Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")),
-        None => Problem::new(Reason::MessageNotFound, "it answers nothing that was asked here"),
-    }
 }

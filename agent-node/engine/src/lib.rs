@@ -18,6 +18,8 @@ mod incoming;
 mod requests;
 mod task_control;
 
+mod commits;
+mod context;
 mod conversation;
 mod steps;
 mod supersede;
@@ -35,6 +37,8 @@ mod parking;
 mod recovery;
 mod retention;
 
+mod counts;
+mod problems;
 mod snapshot;
 
 #[cfg(test)]
@@ -50,10 +54,11 @@ pub mod tasks;
 
 pub use agent::{Agent, EngineConfig};
 pub use conversation::origin;
+pub use counts::{AgentCounts, Removed};
 pub use delivery::{backoff::pause, claims::ClaimRequest};
 pub use io::{
     Ack, Attempt, AttemptId, AttemptResult, CommitId, Delivery, DeliveryAttemptOutcome, IncomingMessage,
     Input, Observation, Output, PeerDirectory, PeerLocation, ReplyTo, TimerId, TurnKey, TurnStart, World,
 };
 pub use recovery::{RecoverError, newest_time};
-pub use snapshot::{AgentCounts, AgentSnapshot, Removed};
+pub use snapshot::AgentSnapshot;

@@ -1,7 +1,8 @@
 //! Open tasks: which offers an agent tries to get, and which of its conversations has a claim that it won.
 
 use crate::{
-    agent::{Agent, Context},
+    agent::Agent,
+    context::Context,
     conversation::{Conversation, QueuedEvent},
     faults::{self, PlantedFault},
 };

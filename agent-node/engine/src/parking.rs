@@ -2,11 +2,11 @@
 //! twice. They stay in the store as they are, whoever looks is told of them, and the next start tries again.
 
 use crate::{
-    agent::{Agent, Context},
+    agent::Agent,
+    commits::StandaloneRecords,
     content,
-    records::{TaskRow, keys},
-    recovery::every_readable,
-    steps::StandaloneRecords,
+    context::Context,
+    records::{TaskRow, keys, scan::every_readable},
 };
 use protocol::{
     envelope::Envelope,
@@ -15,21 +15,6 @@ use protocol::{
 };
 use std::collections::BTreeMap;
 use store_types::{Batch, Error, Expectation, Filter, Lane, Revision, Write};
-
-/// The parked conversations: where the journal of each begins, and why it is parked.
-#[derive(Default)]
-pub(crate) struct ParkedConversations(BTreeMap<ConversationId, (Revision, String)>);
-
-impl ParkedConversations {
-    pub(crate) fn has(&self, id: &ConversationId) -> bool {
-        self.0.contains_key(id)
-    }
-
-    /// Where their journals begin.
-    pub(crate) fn firsts(&self) -> impl Iterator<Item = Revision> + '_ {
-        self.0.values().map(|(first, _)| *first)
-    }
-}
 
 impl Agent {
     /// The conversations it can't go on with before its next start, and why.

@@ -2,18 +2,22 @@
 
 use crate::{
     ClaimRequest,
-    agent::{Agent, Context},
-    delivery::{OutgoingEnvelope, envelope},
+    agent::Agent,
+    context::Context,
+    delivery::{envelope, lanes::OutgoingEnvelope},
     records::{ClaimRow, EffectKey, OpenEffect, keys},
     timers::TimerPurpose,
 };
 use protocol::{
     ids::{Address, AgentId, ConversationId, EffectId},
-    patterns::{Effect, EventKind},
+    patterns::{AnyTimer, Effect, EventKind, TimerAt},
     trace::{SpanName, TRACEPARENT},
 };
 use std::time::Duration;
 use store_types::Error;
+
+/// The longest a timer sleeps before it looks at the wall clock again.
+const WALL_CHECK: Duration = Duration::from_secs(60);
 
 /// How long a search waits for the whole directory.
 const DIRECTORY_WAIT: Duration = Duration::from_secs(5);
@@ -96,6 +100,22 @@ impl Agent {
             | Effect::Assign { .. }
             | Effect::Finish(_) => {}
         }
+    }
+
+    /// Sets a pattern's timer.
+    pub(crate) fn set_timer(
+        &mut self,
+        conversation: ConversationId,
+        effect: EffectKey,
+        timer: AnyTimer,
+        at: TimerAt,
+        cx: &mut Context<'_>,
+    ) {
+        let after = match at {
+            TimerAt::Node(at) => at.since(cx.world.now()),
+            TimerAt::Wall(at) => cx.wall().until(at).min(WALL_CHECK),
+        };
+        self.timers.set(after, TimerPurpose::Pattern { conversation, effect, timer, at }, cx);
     }
 
     /// Whom a message goes to: what is addressed to a capability, this agent finds somebody for.

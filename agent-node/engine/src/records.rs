@@ -1,6 +1,7 @@
 //! The records a conversation leaves: what its journal holds, what a restart begins with, and where they lie.
 
 pub mod keys;
+pub(crate) mod scan;
 
 use crate::origin::Origin;
 use bytes::Bytes;

@@ -3,12 +3,16 @@
 
 use crate::{
     Output, World,
-    agent::{Agent, Context, EngineConfig, InternalEvent},
+    agent::{Agent, EngineConfig},
+    commits::StandaloneRecords,
     content,
-    conversation::Conversation,
+    context::Context,
+    conversation::{Conversation, InternalEvent},
     faults::{self, PlantedFault},
-    records::{ConversationState, EffectKey, OpenEffect, Step, TaskRow, keys},
-    steps::StandaloneRecords,
+    records::{
+        ConversationState, EffectKey, OpenEffect, Step, TaskRow, keys,
+        scan::{conversation_id, every_readable},
+    },
 };
 use protocol::{
     ids::{AgentId, ConversationId, TaskId},
@@ -18,7 +22,7 @@ use protocol::{
     time::NodeTime,
 };
 use serde::Deserialize;
-use store_types::{Batch, Error, Expectation, Filter, Key, Lane, Record, Revision, Snapshot, Write};
+use store_types::{Batch, Error, Expectation, Filter, Lane, Record, Snapshot, Write};
 
 /// What a state says of itself, whatever rules it was computed by.
 #[derive(Deserialize)]
@@ -36,7 +40,6 @@ struct StepOutline {
 
 /// How often a turn is begun before it is taken for the cause of the crashes.
 const MAX_ATTEMPTS: u32 = 5;
-const PAGE: usize = 256;
 
 /// Why an agent can't be recovered: its store can't be read.
 #[derive(Debug)]
@@ -60,32 +63,6 @@ impl From<Error> for RecoverError {
     }
 }
 
-/// Everything under `filter` that can be read; `damaged` gets the keys of what can't.
-pub(crate) fn every_readable(
-    store: &dyn Snapshot,
-    filter: &Filter,
-    mut each: impl FnMut(Record),
-    mut damaged: impl FnMut(Key, Error),
-) -> Result<(), Error> {
-    let (mut after, mut limit): (Revision, usize) = (0, PAGE);
-    loop {
-        match store.read(filter, after, limit) {
-            Ok(page) => {
-                let Some(last) = page.last().map(|record| record.revision) else { return Ok(()) };
-                page.into_iter().for_each(&mut each);
-                after = last;
-            }
-            // One damaged record spoils its whole page: up to it, one at a time.
-            Err(Error::Corrupt { .. }) if limit > 1 => limit = 1,
-            Err(Error::Corrupt { revision, key }) if revision > after => {
-                damaged(Key::stored(key.clone()), Error::Corrupt { revision, key });
-                (after, limit) = (revision, PAGE);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 /// The newest moment on the node's clock that an agent's open conversations know of.
 pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error> {
     let mut newest = NodeTime::default();
@@ -105,10 +82,6 @@ pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error
         newest = at.unwrap_or_default().max(newest);
     }
     Ok(newest)
-}
-
-pub(crate) fn conversation_id(key: &Key) -> Option<ConversationId> {
-    ConversationId::parse(key.tokens().get(2)?).ok()
 }
 
 impl Agent {

@@ -6,12 +6,14 @@ mod task_requests;
 
 use crate::{
     Ack, IncomingMessage, ReplyTo,
-    agent::{Agent, Context},
+    agent::Agent,
+    context::Context,
     conversation::{
         Conversation, QueuedEvent,
         origin::{OpeningMessage, OpeningSignal, Origin},
     },
     faults::{self, PlantedFault},
+    problems::internal,
     records::{Receipt, TaskRow, keys},
 };
 use protocol::{
@@ -30,9 +32,6 @@ use protocol::{
 use std::time::Duration;
 use store_types::Key;
 use task_requests::{digest_of_request, references, requester, root};
-
-/// Skills that a refusal names.
-const MOST_NAMED: usize = 20;
 
 /// What began a conversation: under which trace it came, and what it is about if it is no task's request.
 #[derive(Default)]
@@ -388,8 +387,4 @@ fn addressed_capability(envelope: &Envelope) -> Option<Capability> {
         Address::Capability(capability) => Some(capability.clone()),
         Address::Agent(_) => None,
     }
-}
-
-pub(crate) fn internal(error: impl std::fmt::Display) -> Problem {
-    Problem::new(Reason::Internal, error.to_string())
 }

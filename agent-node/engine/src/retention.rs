@@ -4,25 +4,26 @@
 //! deletes in one commit a page; the next page is read once that has settled.
 
 mod content;
+pub(crate) mod state;
+mod sweeper;
 #[cfg(test)]
 mod tests;
 
 use crate::{
     CommitId, Observation, Output,
-    agent::{Agent, Context},
+    agent::Agent,
+    commits::PendingCommit,
     content as large_content,
-    faults::{self, PlantedFault},
-    records::{DeadLetter, ReactionReceipt, Receipt, Step, TaskRow, Tombstone, keys},
-    snapshot::Removed,
-    steps::PendingCommit,
+    context::Context,
+    records::{Step, keys},
+    retention::{
+        state::{SweepCommit, SweepStage},
+        sweeper::{SweepTopic, Sweeper},
+    },
 };
-use content::ContentSearch;
-use protocol::{ids::AgentId, limits::Limits, time::WallTime};
-use std::time::Duration;
-use store_types::{Batch, Error, Filter, Lane, Record, Revision, Snapshot, Write};
+use protocol::ids::AgentId;
+use store_types::{Batch, Error, Filter, Lane, Revision};
 
-/// The most records looked at in one step of a sweep.
-pub(crate) const PAGE: usize = 256;
 /// The most records of one topic looked at in one sweep; the rest waits for the next.
 const MOST: usize = 10_000;
 
@@ -34,150 +35,6 @@ const TOPICS: &[SweepTopic] = &[
     SweepTopic::DeadLetter,
     SweepTopic::Task,
 ];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SweepTopic {
-    Receipt,
-    Reaction,
-    Tombstone,
-    DeadLetter,
-    Task,
-}
-
-impl SweepTopic {
-    fn token(self) -> &'static str {
-        match self {
-            Self::Receipt => "receipt",
-            Self::Reaction => "reaction",
-            Self::Tombstone => "tombstone",
-            Self::DeadLetter => "dead",
-            Self::Task => "task",
-        }
-    }
-}
-
-/// Where a sweep is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum SweepStage {
-    #[default]
-    Idle,
-    /// Deleting old records of a topic.
-    Topic { at: usize, after: Revision, looked: usize },
-    /// Counting the bytes of all journals: once, at the first sweep.
-    CountingJournals { after: Revision, bytes: u64 },
-    /// Looking for journals that may go.
-    Journals { after: Revision, looked: usize, before: Revision, freed: u64 },
-    /// Searching for content that nothing refers to.
-    Content,
-}
-
-/// What a commit of a sweep deleted.
-pub(crate) enum SweepCommit {
-    /// So many records, tasks among them or not.
-    Records { records: u64, has_tasks: bool },
-    /// One content.
-    Content { digest: protocol::ids::Digest, revision: Revision },
-}
-
-/// What is kept up from one sweep to the next.
-pub(crate) struct Retention {
-    /// The most records looked at in one step of a sweep.
-    page: usize,
-    stage: SweepStage,
-    journal_bytes: u64,
-    has_counted: bool,
-    /// The trim under way, and how many bytes it frees.
-    trimming: Option<(CommitId, u64)>,
-    search: ContentSearch,
-    removed: Removed,
-    /// Journals from here on belong to conversations that a test has open.
-    #[cfg(test)]
-    pinned_for_tests: Option<Revision>,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            page: PAGE,
-            stage: SweepStage::default(),
-            journal_bytes: 0,
-            has_counted: false,
-            trimming: None,
-            search: ContentSearch::default(),
-            removed: Removed::default(),
-            #[cfg(test)]
-            pinned_for_tests: None,
-        }
-    }
-}
-
-impl Retention {
-    /// A line of that many bytes was added to a journal.
-    pub(crate) fn add_journal_bytes(&mut self, bytes: usize) {
-        self.journal_bytes += bytes as u64;
-    }
-
-    /// What was deleted since the start.
-    pub(crate) fn removed(&self) -> Removed {
-        self.removed
-    }
-}
-
-/// What one look at the store needs.
-struct Sweeper<'a> {
-    store: &'a dyn Snapshot,
-    me: &'a AgentId,
-    limits: &'a Limits,
-    wall: WallTime,
-}
-
-impl Sweeper<'_> {
-    fn is_past(&self, at: WallTime, keep_ms: u64) -> bool {
-        at.plus(Duration::from_millis(keep_ms)) <= self.wall
-    }
-
-    /// Whether a record's time is over; if so, `deletes` gets all that goes with it.
-    fn is_old(&self, topic: SweepTopic, record: Record, deletes: &mut Vec<Write>) -> Result<bool, Error> {
-        let (me, limits, value) = (self.me, self.limits, &record.value);
-        let is_old = match topic {
-            SweepTopic::Receipt => {
-                let receipt: Receipt = large_content::decode(me, self.store, value)?;
-                let keep = if faults::is(PlantedFault::ShortDedup) { 1_000 } else { limits.dedup_ms };
-                self.is_past(receipt.at, keep)
-            }
-            SweepTopic::Reaction => {
-                let receipt: ReactionReceipt = large_content::decode(me, self.store, value)?;
-                self.is_past(receipt.at, limits.keep_journals_ms)
-            }
-            SweepTopic::Tombstone => {
-                let tombstone: Tombstone = large_content::decode(me, self.store, value)?;
-                self.is_past(tombstone.at, limits.dedup_ms)
-            }
-            SweepTopic::DeadLetter => {
-                let dead: DeadLetter = large_content::decode(me, self.store, value)?;
-                self.is_past(dead.at, limits.keep_tasks_ms)
-            }
-            SweepTopic::Task => {
-                let row: TaskRow = large_content::decode(me, self.store, value)?;
-                let is_old = self.is_past(row.task.changed_at, limits.keep_tasks_ms);
-                if is_old && row.ended_at.is_some() {
-                    deletes.push(Write::Delete(keys::award(me, &row.task.conversation)));
-                    let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
-                    let reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
-                    deletes.extend(row.references.iter().map(reader));
-                    let webhooks = self.store.keys(&keys::webhooks(me, task, owner), 0, PAGE)?;
-                    deletes.extend(webhooks.into_iter().map(|(_, key)| Write::Delete(key)));
-                    deletes.push(Write::Delete(record.key));
-                }
-                return Ok(is_old);
-            }
-        };
-        if is_old {
-            deletes.push(Write::Delete(record.key));
-        }
-        Ok(is_old)
-    }
-}
 
 impl Agent {
     /// Begins a sweep, unless one is under way.

@@ -1,12 +1,13 @@
 //! One driver for every pattern: run it over what waits, commit, and only then answer and perform.
 
 use crate::{
-    Ack, CommitId, Observation, ReplyTo,
-    agent::{Agent, Context, InternalEvent},
-    conversation::{AdvanceResult, DecidedStep, QueuedEvent, StepContext},
+    Ack, CommitId, Observation,
+    agent::Agent,
+    commits::{PendingCommit, Receipts, StandaloneRecords, StepCommit},
+    context::Context,
+    conversation::{AdvanceResult, DecidedStep, InternalEvent, QueuedEvent, StepContext},
     faults::{self, PlantedFault},
     records::EffectKey,
-    retention::SweepCommit,
     timers::TimerPurpose,
 };
 use protocol::{
@@ -17,46 +18,11 @@ use protocol::{
     problem::Problem,
     trace::TraceContext,
 };
-use std::{ops::Range, time::Duration};
-use store_types::{Batch, Error, Key, Lane, Revision, Write};
+use std::time::Duration;
+use store_types::{Batch, Error, Lane, Revision, Write};
 
 /// How long news that may be forgotten waits for a step that it can share.
 const FLUSH: Duration = Duration::from_millis(200);
-
-/// Messages of a step, by the keys of their receipts, with the task that each is about.
-pub(crate) type Receipts<'a> = &'a [(Key, Option<TaskId>)];
-
-/// One conversation's part of a commit.
-pub(crate) struct StepCommit {
-    conversation: ConversationId,
-    decided: Box<DecidedStep>,
-    journal_bytes: usize,
-    /// Its writes among all.
-    writes: Range<usize>,
-}
-
-/// What waits for records that belong to no open conversation.
-#[derive(Default)]
-pub(crate) struct StandaloneRecords {
-    /// The receipt among them.
-    pub receipt: Option<Key>,
-    /// Who waits, and for which answer.
-    pub reply: Option<(ReplyTo, Ack)>,
-    /// The awards that they refuse, of a principal's task.
-    pub tombstone: Option<(TaskId, Principal, u64)>,
-}
-
-/// What a commit was for.
-pub(crate) enum PendingCommit {
-    /// Steps of conversations: all are durable, or none is.
-    Steps(Vec<StepCommit>),
-    /// Records that belong to no open conversation.
-    Standalone(StandaloneRecords),
-    /// Where the board is followed from.
-    BoardCursor,
-    /// A part of a sweep.
-    Sweep(SweepCommit),
-}
 
 impl Agent {
     /// Hands an event to its conversation. The result of an effect that is not open any more is late: it changes nothing.

@@ -4,17 +4,21 @@
 //! Signals come one at a time: while the agent can take nothing new (or no more work, when work is offered), the signal
 //! at hand waits, and what has not been read waits on the board. The first start begins at the board's head.
 
+pub(crate) mod state;
+
 use crate::{
     Ack, Output, ReplyTo,
-    agent::{Agent, Context},
+    agent::Agent,
+    commits::PendingCommit,
     content,
+    context::Context,
     conversation::{Conversation, QueuedEvent, origin::OpeningSignal},
     delivery::backoff::pause,
     faults::{self, PlantedFault},
     open_tasks::publisher,
+    problems::internal,
     records::{ReactionReceipt, keys},
-    requests::{ConversationTrigger, internal},
-    steps::PendingCommit,
+    requests::ConversationTrigger,
     timers::TimerPurpose,
 };
 use protocol::{
@@ -25,7 +29,7 @@ use protocol::{
         reaction::{self, Reaction},
     },
     problem::{Problem, Reason},
-    signal::{Selector, Signal, SignalRecord, SignalType},
+    signal::{Signal, SignalRecord, SignalType},
     trace::{TRACEPARENT, TraceContext, trace_begun_by_signal},
 };
 use std::time::Duration;
@@ -33,35 +37,6 @@ use store_types::{Batch, Error, Lane, Revision, Write};
 
 /// How long a signal waits that the agent can't take yet.
 const FULL: Duration = Duration::from_millis(100);
-
-/// What the agent follows on the board, and how far.
-pub(crate) struct BoardSubscription {
-    selector: Option<Selector>,
-    cursor: Option<Revision>,
-    attempts: u32,
-    /// The signal that could not be taken yet.
-    waiting: Option<(Box<SignalRecord>, ReplyTo)>,
-    /// The cursor that is being recorded.
-    recording: Option<Revision>,
-}
-
-impl BoardSubscription {
-    pub(crate) fn new(types: &[String]) -> Self {
-        let selector = Selector { types: types.to_vec(), ..Selector::default() };
-        Self {
-            selector: (!types.is_empty()).then_some(selector),
-            cursor: None,
-            attempts: 0,
-            waiting: None,
-            recording: None,
-        }
-    }
-
-    /// How far the board has been followed; `None` before the agent's place there is known.
-    pub(crate) fn cursor(&self) -> Option<Revision> {
-        self.cursor
-    }
-}
 
 impl Agent {
     /// Reads the recorded cursor, and follows the board from there.

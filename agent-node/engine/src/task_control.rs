@@ -2,11 +2,13 @@
 
 use crate::{
     Ack, ReplyTo,
-    agent::{Agent, Context},
+    agent::Agent,
     content,
+    context::Context,
     conversation::{Conversation, QueuedEvent},
+    problems::{internal, missing_task},
     records::{DeadLetter, TaskRow, keys},
-    requests::{ConversationTrigger, internal},
+    requests::ConversationTrigger,
     tasks,
 };
 use protocol::{
@@ -74,7 +76,7 @@ impl Agent {
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let message_id = MessageId::parse(&format!("owner-{}", cx.world.uuid())).map_err(internal)?;
-        let Some(conversation) = self.conversations.get_mut(&id) else { return Err(missing(task)) };
+        let Some(conversation) = self.conversations.get_mut(&id) else { return Err(missing_task(task)) };
         let ack =
             Ack { task_id: Some(task.clone()), conversation_id: Some(id.clone()), ..Ack::of(message_id) };
         let queued = QueuedEvent { waiters: vec![(reply, ack)], ..QueuedEvent::from_inside(what, None) };
@@ -102,7 +104,7 @@ impl Agent {
         if let Some((id, _)) = of_task.min_by_key(|(_, conversation)| !is_own(conversation)) {
             return Ok(id.clone());
         }
-        let row = tasks::find(cx.store, &self.me, task, by)?.ok_or_else(|| missing(task))?;
+        let row = tasks::find(cx.store, &self.me, task, by)?.ok_or_else(|| missing_task(task))?;
         self.check_not_parked_id(&row.task.conversation)?;
         Err(Problem::new(too_late, format!("task {task} has ended: {}", row.task.status.state.word())))
     }
@@ -134,8 +136,4 @@ impl Agent {
         let pattern = Redelivery::new(dead.letter).into();
         self.begin(id, pattern, None, None, trigger, (reply, Ack::of(message.clone())), cx)
     }
-}
-
-fn missing(task: &TaskId) -> Problem {
-    Problem::new(Reason::TaskNotFound, format!("no task {task} of yours"))
 }

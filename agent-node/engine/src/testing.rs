@@ -1,6 +1,6 @@
 //! What unit tests share: a world in which nobody else is, and an agent's configuration.
 
-use crate::{EngineConfig, PeerDirectory, PeerLocation, World};
+use crate::{PeerDirectory, PeerLocation, World, agent::EngineConfig};
 use protocol::{
     ids::{AgentId, Capability},
     limits::Limits,

@@ -1,19 +1,11 @@
 //! Timers: which one means what. The shell only knows their names.
 
-use crate::{
-    AttemptId, Output, TimerId,
-    agent::{Agent, Context, InternalEvent},
-    conversation::QueuedEvent,
-    records::EffectKey,
-};
+use crate::{AttemptId, Output, TimerId, context::Context, conversation::QueuedEvent, records::EffectKey};
 use protocol::{
     ids::ConversationId,
-    patterns::{AnyTimer, EventKind, TimerAt},
+    patterns::{AnyTimer, TimerAt},
 };
 use std::{collections::BTreeMap, time::Duration};
-
-/// The longest a timer sleeps before it looks at the wall clock again.
-const WALL_CHECK: Duration = Duration::from_secs(60);
 
 /// What a timer is for.
 pub(crate) enum TimerPurpose {
@@ -57,7 +49,7 @@ impl Timers {
         id
     }
 
-    fn take(&mut self, id: TimerId) -> Option<TimerPurpose> {
+    pub(crate) fn take(&mut self, id: TimerId) -> Option<TimerPurpose> {
         let purpose = self.purposes.remove(&id)?;
         if let TimerPurpose::Pattern { conversation, effect, .. } = &purpose {
             self.by_effect.remove(&(conversation.clone(), *effect));
@@ -76,54 +68,5 @@ impl Timers {
     pub(crate) fn of(&self, conversation: &ConversationId) -> Vec<EffectKey> {
         let own = self.by_effect.keys().filter(|(of, _)| of == conversation);
         own.map(|(_, effect)| *effect).collect()
-    }
-}
-
-impl Agent {
-    /// Sets a pattern's timer.
-    pub(crate) fn set_timer(
-        &mut self,
-        conversation: ConversationId,
-        effect: EffectKey,
-        timer: AnyTimer,
-        at: TimerAt,
-        cx: &mut Context<'_>,
-    ) {
-        let after = match at {
-            TimerAt::Node(at) => at.since(cx.world.now()),
-            TimerAt::Wall(at) => cx.wall().until(at).min(WALL_CHECK),
-        };
-        self.timers.set(after, TimerPurpose::Pattern { conversation, effect, timer, at }, cx);
-    }
-
-    pub(crate) fn timer_fired(&mut self, id: TimerId, cx: &mut Context<'_>) {
-        match self.timers.take(id) {
-            None => {}
-            Some(TimerPurpose::Pattern { conversation, effect, timer, at }) => {
-                let is_due = match at {
-                    TimerAt::Node(at) => cx.world.now() >= at,
-                    TimerAt::Wall(at) => cx.wall() >= at,
-                };
-                if is_due {
-                    let what = EventKind::TimerFired { timer };
-                    self.events.push_back(InternalEvent { conversation, closes: Some(effect), what });
-                } else {
-                    self.set_timer(conversation, effect, timer, at, cx);
-                }
-            }
-            Some(TimerPurpose::Retry(attempt)) => self.attempt_again(attempt, cx),
-            Some(TimerPurpose::Flush) => self.flush(cx),
-            Some(TimerPurpose::GoOn { conversation, queue }) => {
-                if let Some(open) = self.conversations.get_mut(&conversation) {
-                    open.queue.extend(queue);
-                }
-                self.advance(&conversation, true, cx);
-            }
-            Some(TimerPurpose::Directory { conversation, effect }) => {
-                self.find_peers_now(&conversation, effect, cx);
-            }
-            Some(TimerPurpose::Subscribe) => self.subscribe(cx),
-            Some(TimerPurpose::Signal) => self.signal_again(cx),
-        }
     }
 }

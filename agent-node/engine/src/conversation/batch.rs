@@ -1,8 +1,8 @@
 //! One step as records: the task's row, the state a restart needs, and the journal's line that expects the one before.
 
-use super::{Conversation, DecidedStep, HandledEvent};
 use crate::{
     content,
+    conversation::{Conversation, DecidedStep, HandledEvent},
     records::{ConversationState, Step, keys},
 };
 use bytes::Bytes;

@@ -1,8 +1,8 @@
 //! What an effect changes in the records, before anything is performed: open rows, the task's row, claims, the end.
 
-use super::{Conversation, DecidedStep, StepContext};
 use crate::{
     content,
+    conversation::{Conversation, DecidedStep, StepContext},
     delivery::envelope,
     faults::{self, PlantedFault},
     records::{ClaimRow, DeadLetter, EffectKey, OpenEffect, TaskRow, keys},

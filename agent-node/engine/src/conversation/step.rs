@@ -1,8 +1,8 @@
 //! One step decided: the rule runs over everything that waits, and what follows from it becomes one batch.
 
-use super::{Conversation, HandledEvent, QueuedEvent};
 use crate::{
     Ack, ReplyTo, content,
+    conversation::{Conversation, HandledEvent, QueuedEvent},
     records::{EffectKey, SealedReceipt, keys},
 };
 use protocol::{

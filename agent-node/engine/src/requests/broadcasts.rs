@@ -1,7 +1,6 @@
 //! What may be announced: a broadcast that the board would refuse for good is refused before it is taken.
 
-use super::internal;
-use crate::agent::{Agent, Context};
+use crate::{agent::Agent, context::Context, problems::internal};
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::broadcast::Broadcast,

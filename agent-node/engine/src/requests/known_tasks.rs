@@ -1,14 +1,14 @@
 //! What is known already of what comes: the task, its end, or that it was cancelled before it came.
 
-use super::internal;
 use crate::{
     Ack, IncomingMessage, ReplyTo,
-    agent::{Agent, Context},
+    agent::Agent,
+    commits::StandaloneRecords,
     content,
+    context::Context,
     faults::{self, PlantedFault},
-    incoming::not_found,
+    problems::{internal, not_found},
     records::{Receipt, TaskRow, Tombstone, keys},
-    steps::StandaloneRecords,
     tasks,
 };
 use protocol::{

@@ -1,11 +1,6 @@
 //! What a request asks for: whom it means, which way it came, and what it starts from.
 
-use super::{MOST_NAMED, internal};
-use crate::{
-    IncomingMessage,
-    agent::{Agent, Context},
-    artifacts,
-};
+use crate::{IncomingMessage, agent::Agent, artifacts, context::Context, problems::internal};
 use protocol::{
     artifact::{Artifact, ArtifactRef, Part, PartContent},
     envelope::Envelope,
@@ -15,6 +10,9 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
 };
+
+/// Skills that a refusal names.
+const MOST_NAMED: usize = 20;
 
 impl Agent {
     /// Everyone who could be asked for `capability`, with how they kept their word.

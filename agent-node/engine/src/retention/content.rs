@@ -9,16 +9,21 @@
 //!
 //! A round takes as many pages as it needs, and nothing of it is recorded: a restart begins with the oldest content again.
 
-use super::{SweepCommit, SweepStage, Sweeper};
 use crate::{
     Output,
-    agent::{Agent, Context},
-    artifacts, content,
+    agent::Agent,
+    artifacts,
+    commits::PendingCommit,
+    content,
+    context::Context,
     records::keys,
-    steps::PendingCommit,
+    retention::{
+        state::{ContentSearchStage, JOURNAL, SweepCommit, SweepStage},
+        sweeper::Sweeper,
+    },
 };
-use protocol::{ids::Digest, time::WallTime};
-use std::{collections::BTreeMap, time::Duration};
+use protocol::ids::Digest;
+use std::time::Duration;
 use store_types::{Batch, Error, Expectation, Lane, Revision, Write};
 
 /// The most contents that one round looks for.
@@ -27,63 +32,6 @@ const WINDOW: usize = 8_192;
 const PAGES: usize = 80;
 /// How long after a search that found everything in use the next begins, if nothing was deleted.
 const REST: Duration = Duration::from_secs(3_600);
-
-/// Journals are read before everything else: what they lose later is recorded in what is read later.
-const JOURNAL: usize = 0;
-
-/// The search for content that nothing refers to, carried on from sweep to sweep.
-#[derive(Debug, Default)]
-pub(crate) struct ContentSearch {
-    stage: ContentSearchStage,
-    /// Pages read in this sweep.
-    pages: usize,
-    /// Contents up to here have had their round.
-    cursor: Revision,
-    /// Contents nothing is known to refer to, where they stand.
-    unreferred: BTreeMap<Digest, Revision>,
-    /// Whether something was deleted since the oldest content was listed.
-    has_changed: bool,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum ContentSearchStage {
-    #[default]
-    Listing,
-    /// Reading the records of a topic that may refer to content.
-    Reading {
-        topic: usize,
-        after: Revision,
-        /// What was written later refers to nothing that was listed, or has written it again.
-        until: Revision,
-    },
-    Deleting,
-    Resting {
-        until: WallTime,
-    },
-}
-
-impl ContentSearch {
-    /// Something was deleted: content may have lost what referred to it.
-    pub(crate) fn note_change(&mut self) {
-        self.has_changed = true;
-        if matches!(self.stage, ContentSearchStage::Resting { .. }) {
-            self.stage = ContentSearchStage::Listing;
-        }
-    }
-
-    /// Whether journals below `before` may go: while a round reads journals, only those that it has read.
-    pub(crate) fn allows_trim(&self, before: Revision) -> bool {
-        match self.stage {
-            ContentSearchStage::Reading { topic: JOURNAL, after, until } => {
-                before <= after.saturating_add(1) || after >= until
-            }
-            ContentSearchStage::Listing
-            | ContentSearchStage::Reading { .. }
-            | ContentSearchStage::Deleting
-            | ContentSearchStage::Resting { .. } => true,
-        }
-    }
-}
 
 impl Agent {
     /// One page of the search, or one deletion.

@@ -1,8 +1,11 @@
 //! What goes, what stays, and in which order.
 
-use super::*;
+use super::{state::PAGE, *};
 use crate::{
-    Input, artifacts, content as large_content,
+    Input,
+    agent::Agent,
+    artifacts, content as large_content,
+    context::Context,
     records::{ReactionReceipt, Step, TaskRow, Tombstone, keys},
     testing::{EmptyWorld, HOUR, config, me},
 };
@@ -10,17 +13,18 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::{
     ids::{ConversationId, Digest, TaskId},
+    limits::Limits,
     patterns::{Event, EventKind},
     principal::Principal,
     task::TaskSpec,
-    time::NodeTime,
+    time::{NodeTime, WallTime},
 };
 use serde_json::json;
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
-use store_types::{Key, MemoryState};
+use store_types::{Key, MemoryState, Snapshot, Write};
 
 /// An agent that only sweeps.
 struct Sweeping {

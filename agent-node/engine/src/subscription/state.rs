@@ -1,0 +1,34 @@
+//! What an agent follows on the board, and how far.
+
+use crate::ReplyTo;
+use protocol::signal::{Selector, SignalRecord};
+use store_types::Revision;
+
+/// What the agent follows on the board, and how far.
+pub(crate) struct BoardSubscription {
+    pub(crate) selector: Option<Selector>,
+    pub(crate) cursor: Option<Revision>,
+    pub(crate) attempts: u32,
+    /// The signal that could not be taken yet.
+    pub(crate) waiting: Option<(Box<SignalRecord>, ReplyTo)>,
+    /// The cursor that is being recorded.
+    pub(crate) recording: Option<Revision>,
+}
+
+impl BoardSubscription {
+    pub(crate) fn new(types: &[String]) -> Self {
+        let selector = Selector { types: types.to_vec(), ..Selector::default() };
+        Self {
+            selector: (!types.is_empty()).then_some(selector),
+            cursor: None,
+            attempts: 0,
+            waiting: None,
+            recording: None,
+        }
+    }
+
+    /// How far the board has been followed; `None` before the agent's place there is known.
+    pub(crate) fn cursor(&self) -> Option<Revision> {
+        self.cursor
+    }
+}
