@@ -1,5 +1,5 @@
-//! A message comes in: is it for this agent, was it here before, which conversation is it for? It is answered once, when
-//! what it says is durable.
+//! Admission of a message: checks of recipient, sender, time and path, and dedup. A message is answered once, when it is
+//! durable.
 
 use crate::{
     Ack, IncomingMessage, Observation, ReplyTo,
@@ -18,7 +18,7 @@ use protocol::{
 use store_types::Key;
 
 impl Agent {
-    /// Takes a message in, or refuses it.
+    /// Admits a message, or refuses it.
     pub(crate) fn take_message(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Context<'_>) {
         #[cfg(feature = "planted-faults")]
         crate::faults::panic_over_message_if_asked();
@@ -52,7 +52,7 @@ impl Agent {
         }
         let envelope = &message.envelope;
         let key = keys::receipt(&self.me, &envelope.message_id, &message.by, &envelope.from_agent_id);
-        if self.is_repeat(&key, &message, reply, cx)? {
+        if self.answer_if_repeat(&key, &message, reply, cx)? {
             self.counts.duplicates += 1;
             return Ok(());
         }
@@ -70,8 +70,7 @@ impl Agent {
         }
     }
 
-    /// Whether it is not too late, neither for the message nor for this agent. What was taken in time stays taken, so a
-    /// repeat is recognised before.
+    /// Refuses new work during a drain, and expired messages. Duplicates are recognised before this check.
     fn check_time(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
         let envelope = &message.envelope;
         let is_self = message.by.agent() == Some(&self.me);
@@ -87,7 +86,7 @@ impl Agent {
         }
     }
 
-    /// An agent's name needs that agent's signature; a user may use any label that is no agent's.
+    /// An agent's id as sender needs that agent's signature. A user may use any name that is no agent's id.
     fn check_sender(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
         let from = &message.envelope.from_agent_id;
         match &message.by {
@@ -122,8 +121,9 @@ impl Agent {
         Ok(())
     }
 
-    /// Answers a message that was here before: with the stored answer, or the one its first copy gets.
-    fn is_repeat(
+    /// Answers a duplicate: with the recorded answer, or with the answer of the first copy once that is recorded. Returns
+    /// whether it was answered.
+    fn answer_if_repeat(
         &mut self,
         key: &Key,
         message: &IncomingMessage,
@@ -141,7 +141,7 @@ impl Agent {
             joined.push((reply, ack));
             return Ok(true);
         }
-        if faults::is(PlantedFault::TakenTwice) {
+        if faults::is_planted(PlantedFault::TakenTwice) {
             return Ok(false);
         }
         let Some(record) = cx.store.latest(key)? else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! The agent: what it holds in memory, and which part of it handles which input.
+//! The agent: its state in memory, and the dispatch of inputs.
 
 use crate::{
     Ack, CommitId, Input, Output, ReplyTo, TimerId, World,
@@ -30,45 +30,45 @@ use std::{
 };
 use store_types::{Batch, Key, Lane, Snapshot};
 
-/// What an agent is made of.
+/// The configuration of an agent.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// What it says of itself.
+    /// Its card.
     pub card: Arc<Card>,
-    /// What it takes, and for how long it waits.
+    /// Its limits.
     pub limits: Arc<Limits>,
     /// Types of signals it reacts to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
-    /// How it gives work away.
+    /// How it awards work to bidders.
     pub auction: Auction,
-    /// How long it waits for what it asked.
+    /// How long it waits for the results of its requests.
     pub timeouts: Timeouts,
-    /// Whether its brain may answer with a message and make no task of it.
+    /// Whether its brain may answer a request with a message instead of a task.
     pub is_direct: bool,
 }
 
 /// Messages that are being recorded: the digest of each, and the senders that wait for the same answer.
 type MessagesInFlight = BTreeMap<Key, (Digest, Vec<(ReplyTo, Ack)>)>;
 
-/// One agent. It holds what is open; everything that has ended lies in its store.
+/// One agent. It holds open conversations in memory; ended ones are only in its store.
 pub struct Agent {
     pub(crate) me: AgentId,
     pub(crate) config: EngineConfig,
     pub(crate) conversations: BTreeMap<ConversationId, Box<Conversation>>,
-    /// Those of them that are work of its own.
+    /// The conversations that are work of this agent.
     pub(crate) working: BTreeSet<ConversationId>,
     pub(crate) tasks: BTreeMap<(TaskId, Principal), ConversationId>,
     pub(crate) in_flight: MessagesInFlight,
-    /// Who waits for the first step of a conversation that another request opened.
+    /// Repeated task requests that wait for the first step of the conversation that the first request opened.
     pub(crate) joiners: BTreeMap<ConversationId, Vec<(ReplyTo, Ack)>>,
     pub(crate) timers: Timers,
     pub(crate) turns: Turns,
     pub(crate) deliveries: Deliveries,
-    /// Those whose news waits for a step that it can share.
+    /// Conversations with deferred events, which wait for the next step or flush.
     pub(crate) deferred: BTreeSet<ConversationId>,
     pub(crate) track_records: BTreeMap<AgentId, TrackRecord>,
     pub(crate) subscription: BoardSubscription,
-    /// Conversations that a panic of their pattern has ended once.
+    /// Conversations that a failed step has ended once; a second failure parks them.
     pub(crate) failed_before: BTreeSet<ConversationId>,
     pub(crate) parked: ParkedConversations,
     pub(crate) retention: Retention,
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Agent {
 
 impl Agent {
     pub(crate) fn new(config: EngineConfig) -> Self {
-        let places = usize::try_from(config.card.terms.max_parallel.max(1)).unwrap_or(1);
+        let limit = usize::try_from(config.card.terms.max_parallel.max(1)).unwrap_or(1);
         Self {
             me: config.card.agent_id.clone(),
             subscription: BoardSubscription::new(&config.subscribe),
@@ -102,7 +102,7 @@ impl Agent {
             in_flight: BTreeMap::new(),
             joiners: BTreeMap::new(),
             timers: Timers::default(),
-            turns: Turns::with_places(places),
+            turns: Turns::with_limit(limit),
             deliveries: Deliveries::default(),
             deferred: BTreeSet::new(),
             track_records: BTreeMap::new(),
@@ -119,7 +119,7 @@ impl Agent {
         }
     }
 
-    /// What follows from `input`. Reads at most one page of the store.
+    /// Handles `input` and returns what the shell must do. Reads at most one page of the store.
     pub fn handle(&mut self, input: Input, store: &dyn Snapshot, world: &mut dyn World) -> Vec<Output> {
         let mut cx = Context { store, world, out: Vec::new() };
         match input {
@@ -143,21 +143,26 @@ impl Agent {
             Input::Drain => self.is_draining = true,
             Input::HandBack => self.hand_back(),
             Input::Sweep => self.begin_sweep(&mut cx),
-            Input::Continue => self.sweep_on(&mut cx),
+            Input::Continue => self.continue_sweep(&mut cx),
         }
         self.drain_events(&mut cx);
         cx.out
     }
 
-    /// Hands events that happened in here to their conversations, until none is left.
+    /// Delivers internal events to their conversations until none is left.
     pub(crate) fn drain_events(&mut self, cx: &mut Context<'_>) {
         while let Some(event) = self.events.pop_front() {
-            self.happened(event, cx);
+            self.handle_event(event, cx);
         }
     }
 
     /// Queues an event of a conversation; it is handled before this call of [`Agent::handle`] returns.
-    pub(crate) fn tell(&mut self, conversation: &ConversationId, closes: Option<EffectKey>, what: EventKind) {
+    pub(crate) fn queue_event(
+        &mut self,
+        conversation: &ConversationId,
+        closes: Option<EffectKey>,
+        what: EventKind,
+    ) {
         self.events.push_back(InternalEvent { conversation: conversation.clone(), closes, what });
     }
 
@@ -177,7 +182,7 @@ impl Agent {
         self.config.card.terms.max_parallel.max(1)
     }
 
-    /// Tasks it is doing.
+    /// The number of tasks it is doing.
     pub fn running(&self) -> u32 {
         u32::try_from(self.working.len()).unwrap_or(u32::MAX)
     }
@@ -207,9 +212,9 @@ impl Agent {
                     self.set_timer(conversation, effect, timer, at, cx);
                 }
             }
-            Some(TimerPurpose::Retry(attempt)) => self.attempt_again(attempt, cx),
+            Some(TimerPurpose::Retry(attempt)) => self.attempt(attempt, cx),
             Some(TimerPurpose::Flush) => self.flush(cx),
-            Some(TimerPurpose::GoOn { conversation, queue }) => {
+            Some(TimerPurpose::Resume { conversation, queue }) => {
                 if let Some(open) = self.conversations.get_mut(&conversation) {
                     open.queue.extend(queue);
                 }
@@ -219,15 +224,15 @@ impl Agent {
                 self.find_peers_now(&conversation, effect, cx);
             }
             Some(TimerPurpose::Subscribe) => self.subscribe(cx),
-            Some(TimerPurpose::Signal) => self.signal_again(cx),
+            Some(TimerPurpose::Signal) => self.retry_signal(cx),
         }
     }
 
-    /// Hands back what others can do, and leaves the rest for the next start.
+    /// Hands back work that other agents can do; the rest waits for the next start.
     fn hand_back(&mut self) {
         let reason = format!("{} is leaving and could not finish in time", self.me);
         for id in self.working.clone() {
-            self.tell(&id, None, EventKind::Draining { reason: reason.clone() });
+            self.queue_event(&id, None, EventKind::Draining { reason: reason.clone() });
         }
     }
 }

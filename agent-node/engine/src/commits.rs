@@ -1,4 +1,4 @@
-//! What an agent waits to hear from its store.
+//! Commits whose result is pending.
 
 use crate::{Ack, ReplyTo, conversation::DecidedStep, retention::state::SweepCommit};
 use protocol::{
@@ -8,7 +8,7 @@ use protocol::{
 use std::ops::Range;
 use store_types::Key;
 
-/// Messages of a step, by the keys of their receipts, with the task that each is about.
+/// Keys of receipts, with the task of each message.
 pub(crate) type Receipts<'a> = &'a [(Key, Option<TaskId>)];
 
 /// One conversation's part of a commit.
@@ -16,28 +16,28 @@ pub(crate) struct StepCommit {
     pub(crate) conversation: ConversationId,
     pub(crate) decided: Box<DecidedStep>,
     pub(crate) journal_bytes: usize,
-    /// Its writes among all.
+    /// The range of its writes in the batch.
     pub(crate) writes: Range<usize>,
 }
 
-/// What waits for records that belong to no open conversation.
+/// A pending commit of records that belong to no open conversation.
 #[derive(Default)]
 pub(crate) struct StandaloneRecords {
-    /// The receipt among them.
+    /// The receipt in it.
     pub receipt: Option<Key>,
-    /// Who waits, and for which answer.
+    /// The caller and its answer.
     pub reply: Option<(ReplyTo, Ack)>,
-    /// The awards that they refuse, of a principal's task.
+    /// The tombstone in it: task, owner, epoch.
     pub tombstone: Option<(TaskId, Principal, u64)>,
 }
 
-/// What a commit was for.
+/// The purpose of a pending commit.
 pub(crate) enum PendingCommit {
-    /// Steps of conversations: all are durable, or none is.
+    /// Steps of conversations, in one batch.
     Steps(Vec<StepCommit>),
     /// Records that belong to no open conversation.
     Standalone(StandaloneRecords),
-    /// Where the board is followed from.
+    /// The first board cursor.
     BoardCursor,
     /// A part of a sweep.
     Sweep(SweepCommit),

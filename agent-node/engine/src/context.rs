@@ -4,7 +4,7 @@ use crate::{Ack, Observation, Output, ReplyTo, World};
 use protocol::{problem::Problem, time::WallTime};
 use store_types::Snapshot;
 
-/// What one call to `Agent::handle` reads from and writes to.
+/// The store and the world that one call to `Agent::handle` reads, and the outputs it writes.
 pub(crate) struct Context<'a> {
     pub(crate) store: &'a dyn Snapshot,
     pub(crate) world: &'a mut dyn World,

@@ -1,26 +1,26 @@
-//! What an agent counts from its start on.
+//! Counters of an agent since its start.
 
 use serde::Serialize;
 
-/// What an agent has done since it started.
+/// Counters since the start.
 #[derive(Debug, Default, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCounts {
-    /// Messages taken.
+    /// Messages admitted.
     pub admitted: u64,
-    /// Messages that had been taken before.
+    /// Duplicates.
     pub duplicates: u64,
     /// Messages refused.
     pub refused: u64,
     /// Steps committed.
     pub steps: u64,
-    /// Acknowledgements nobody waited for any more.
+    /// Acknowledgements that were received after the wait had ended.
     pub late_acks: u64,
     /// Calls for proposals answered with a bid.
     pub bids: u64,
     /// Signals reacted to.
     pub reactions: u64,
-    /// Patterns that panicked; each ended its conversation.
+    /// Failed steps: panics of patterns, and records that could not be written.
     pub panics: u64,
 }
 
@@ -28,10 +28,10 @@ pub struct AgentCounts {
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Removed {
-    /// Rows that were kept long enough.
+    /// Rows.
     pub records: u64,
     /// Lines of journals.
     pub journal_lines: u64,
-    /// Contents that nothing referred to any more, artifacts that were put among them.
+    /// Unreferenced contents, uploaded artifacts included.
     pub contents: u64,
 }

@@ -4,7 +4,7 @@
 //! - Same inputs, same store, same world: same outputs.
 //! - Policy is inside, single attempts are outside: admission, dedup, patterns, commits, lanes and their order, retries,
 //!   expiry, dead letters, claims, subscriptions, retention and drain are decided here; the shell performs one attempt at
-//!   a time and reports what became of it.
+//!   a time and reports the result.
 //! - Nothing is performed, answered or shown before the step that decided it is committed.
 //! - Every effect has a key and an open row until its result is recorded; [`Agent::recover`] performs open rows again.
 //!

@@ -1,4 +1,4 @@
-//! Performs what a step decided, once the step is durable; a restart performs what is still open again.
+//! Performs the effects of a step after its commit; a restart performs open effects again.
 
 use crate::{
     ClaimRequest,
@@ -16,10 +16,10 @@ use protocol::{
 use std::time::Duration;
 use store_types::Error;
 
-/// The longest a timer sleeps before it looks at the wall clock again.
+/// The longest delay of a wall-clock timer before the wall clock is read again.
 const WALL_CHECK: Duration = Duration::from_secs(60);
 
-/// How long a search waits for the whole directory.
+/// How long a search for peers waits for the complete directory.
 const DIRECTORY_WAIT: Duration = Duration::from_secs(5);
 
 impl Agent {
@@ -60,7 +60,7 @@ impl Agent {
                 let name = effect_id.to_string();
                 let trace = below(SpanName::Effect(&name));
                 let mut signal = signal.clone().signed(name, self.me.clone(), at);
-                // Whoever reacts to it goes on in the same trace, however much later.
+                // Reactions continue in the same trace.
                 if let Some(trace) = &trace {
                     signal.refs.entry(TRACEPARENT).or_insert_with(|| trace.to_string().into());
                 }
@@ -118,7 +118,7 @@ impl Agent {
         self.timers.set(after, TimerPurpose::Pattern { conversation, effect, timer, at }, cx);
     }
 
-    /// Whom a message goes to: what is addressed to a capability, this agent finds somebody for.
+    /// The recipient of a message. One addressed to a capability goes to this agent, which finds a peer for it.
     fn recipient(&self, to: &Address) -> AgentId {
         match to {
             Address::Agent(agent) => agent.clone(),
@@ -126,7 +126,7 @@ impl Agent {
         }
     }
 
-    /// Performs an effect again that a restart found open.
+    /// Performs an open effect again after a restart.
     pub(crate) fn perform_again(
         &mut self,
         id: &ConversationId,
@@ -143,22 +143,22 @@ impl Agent {
             let claim = serde_json::from_slice::<ClaimRow>(&record.value).ok()?;
             Some(EventKind::Claimed { holder: claim.holder, epoch: record.revision })
         });
-        // A claim that is not there any more must not be waited for.
-        self.tell(id, Some(key), claimed.unwrap_or(EventKind::ClaimLost { holder: None }));
+        // A claim that is gone gives no event, so it counts as lost.
+        self.queue_event(id, Some(key), claimed.unwrap_or(EventKind::ClaimLost { holder: None }));
         Ok(())
     }
 
-    /// Answers a search with the peers that are known now.
+    /// Answers a search with the known peers.
     pub(crate) fn find_peers_now(&mut self, id: &ConversationId, key: EffectKey, cx: &mut Context<'_>) {
         self.waiting_for_directory.retain(|(conversation, effect)| (conversation, effect) != (id, &key));
         let open = self.conversations.get(id).and_then(|conversation| conversation.open.get(&key));
         let Some(Effect::FindPeers { label, capability }) = open.map(|open| &open.effect) else { return };
         let candidates = self.candidates(capability, cx);
         let what = EventKind::PeersFound { label: label.clone(), candidates };
-        self.tell(id, Some(key), what);
+        self.queue_event(id, Some(key), what);
     }
 
-    /// The whole directory has been seen: searches that waited for it are answered.
+    /// The directory is complete: answers the searches that wait for it.
     pub(crate) fn directory_synced(&mut self, cx: &mut Context<'_>) {
         for (id, key) in std::mem::take(&mut self.waiting_for_directory) {
             self.find_peers_now(&id, key, cx);

@@ -1,5 +1,5 @@
-//! A restart: the states are loaded, and every open effect is performed again under its own key (DESIGN §2). Old events
-//! are never run through newer rules.
+//! Recovery: loads the states and performs every open effect again under its key (DESIGN §2). Old events never run
+//! through newer rules.
 
 use crate::{
     Output, World,
@@ -24,7 +24,7 @@ use protocol::{
 use serde::Deserialize;
 use store_types::{Batch, Error, Expectation, Filter, Lane, Record, Snapshot, Write};
 
-/// What a state says of itself, whatever rules it was computed by.
+/// The members of a state that every rules version has.
 #[derive(Deserialize)]
 struct StateOutline {
     rules: u32,
@@ -32,16 +32,16 @@ struct StateOutline {
     task: Option<(TaskId, Principal)>,
 }
 
-/// What a line of a journal says of itself.
+/// The members of a journal record that every rules version has.
 #[derive(Deserialize)]
 struct StepOutline {
     step: u64,
 }
 
-/// How often a turn is begun before it is taken for the cause of the crashes.
+/// How often a turn is started before it counts as the cause of the crashes.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// Why an agent can't be recovered: its store can't be read.
+/// The store can't be read.
 #[derive(Debug)]
 pub struct RecoverError(pub Error);
 
@@ -63,14 +63,14 @@ impl From<Error> for RecoverError {
     }
 }
 
-/// The newest moment on the node's clock that an agent's open conversations know of.
+/// The newest node time in the journals of an agent's open conversations.
 pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error> {
     let mut newest = NodeTime::default();
     let mut journals = Vec::new();
     let id = |record: Record| journals.extend(conversation_id(&record.key));
     every_readable(store, &keys::all(me, "state"), id, |_, _| {})?;
     for id in journals {
-        // What can't be read is parked when the agent starts.
+        // An unreadable conversation is parked when the agent starts.
         let step = match store.latest(&keys::journal(me, &id)) {
             Ok(journal) => {
                 journal.and_then(|journal| content::decode::<Step>(me, store, &journal.value).ok())
@@ -85,8 +85,8 @@ pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error
 }
 
 impl Agent {
-    /// The agent as its store holds it, and what it wants done first. Fails if the store can't be read; a conversation
-    /// that can't is parked.
+    /// Loads an agent from its store and returns its first outputs. Fails if the store can't be read; a damaged conversation
+    /// is parked.
     pub fn recover(
         config: EngineConfig,
         store: &dyn Snapshot,
@@ -113,12 +113,12 @@ impl Agent {
         })?;
         let mut restored = Vec::new();
         for id in open {
-            if agent.ended_by_new_rules(&id, &mut cx)? {
+            if agent.end_if_rules_changed(&id, &mut cx)? {
                 continue;
             }
             match agent.restore(&id, store) {
                 Ok(Some(conversation)) => {
-                    agent.keep(id.clone(), conversation);
+                    agent.insert_conversation(id.clone(), conversation);
                     restored.push(id);
                 }
                 Ok(None) => {}
@@ -137,9 +137,9 @@ impl Agent {
         Ok((agent, cx.out))
     }
 
-    /// Ends a conversation whose state was computed by another version of the rules, visibly: its task fails with
-    /// `rules_changed`, and its journal says so. Whether that was so.
-    fn ended_by_new_rules(&mut self, id: &ConversationId, cx: &mut Context<'_>) -> Result<bool, Error> {
+    /// Ends a conversation whose state was computed by another rules version: its task fails with `rules_changed`, and the
+    /// journal records it. Returns whether it did.
+    fn end_if_rules_changed(&mut self, id: &ConversationId, cx: &mut Context<'_>) -> Result<bool, Error> {
         let Some(record) = cx.store.latest(&keys::state(&self.me, id))? else { return Ok(false) };
         let Ok(StateOutline { rules, task }) = content::outline(&record.value) else { return Ok(false) };
         if rules == AnyPattern::RULES {
@@ -198,7 +198,7 @@ impl Agent {
         let step: Step = content::decode(&self.me, store, &journal.value)?;
         let task = match &state.task {
             Some((task, owner)) => match store.latest(&keys::task(&self.me, task, owner))? {
-                // A later award of the task has a conversation of its own, and the row is that one's.
+                // The row may belong to the conversation of a later award.
                 Some(row) => Some(content::decode::<TaskRow>(&self.me, store, &row.value)?)
                     .filter(|row| row.task.conversation == *id),
                 None => None,
@@ -208,7 +208,7 @@ impl Agent {
         Ok(Some(Conversation::restore(id.clone(), state, task, (first, journal.revision), step.step)))
     }
 
-    pub(crate) fn keep(&mut self, id: ConversationId, conversation: Conversation) {
+    pub(crate) fn insert_conversation(&mut self, id: ConversationId, conversation: Conversation) {
         if let Some(row) = conversation.task.as_ref().filter(|row| row.ended_at.is_none()) {
             self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
         }
@@ -223,8 +223,8 @@ impl Agent {
         for (key, open) in open {
             let (is_send, is_timer) =
                 (matches!(open.effect, Effect::Send(_)), matches!(open.effect, Effect::SetTimer { .. }));
-            if is_send && faults::is(PlantedFault::ForgottenSend)
-                || is_timer && faults::is(PlantedFault::ForgottenTimer)
+            if is_send && faults::is_planted(PlantedFault::ForgottenSend)
+                || is_timer && faults::is_planted(PlantedFault::ForgottenTimer)
             {
                 continue;
             }
@@ -237,9 +237,9 @@ impl Agent {
                     "given up: the node stopped {MAX_ATTEMPTS} times while this turn was being thought"
                 );
                 let what = EventKind::TurnFailed { turn: *turn, reason };
-                self.happened(InternalEvent { conversation: id.clone(), closes: Some(key), what }, cx);
+                self.handle_event(InternalEvent { conversation: id.clone(), closes: Some(key), what }, cx);
             } else if let Some(conversation) = self.conversations.get_mut(id) {
-                conversation.begin_again(key);
+                conversation.restart_turn(key);
             }
         }
         self.advance(id, true, cx);
@@ -259,7 +259,7 @@ mod tests {
     use store_types::MemoryState;
 
     #[test]
-    fn a_conversation_of_other_rules_is_ended_visibly_and_once() {
+    fn a_conversation_of_another_rules_version_ends_with_a_failed_task() {
         let (id, owner) = (ConversationId::parse("c-1").unwrap(), Principal::local_user());
         let task = TaskId::parse("t-1").unwrap();
         let spec: TaskSpec =

@@ -22,8 +22,8 @@ impl fmt::Display for ReplayDivergence {
 
 impl std::error::Error for ReplayDivergence {}
 
-/// Runs the pattern that the first step began with over the events of `journal`, the steps of one conversation from its
-/// first on; its state after the last. Fails where steps are missing, or where other effects follow than were recorded.
+/// Runs the initial pattern over the events of `journal`, all steps of one conversation, and returns its last state. Fails
+/// where a step is missing or where the effects differ from the recorded ones.
 pub fn audit(journal: &[Step]) -> Result<AnyPattern, ReplayDivergence> {
     let initial = journal.first().and_then(|first| first.origin.as_ref()?.initial.as_deref());
     let Some(initial) = initial else {
@@ -33,7 +33,7 @@ pub fn audit(journal: &[Step]) -> Result<AnyPattern, ReplayDivergence> {
     audit_from(initial.clone(), journal)
 }
 
-/// The same from `pattern` on, which is the state before the first step of `journal`.
+/// The same, starting from `pattern`, the state before the first step of `journal`.
 pub fn audit_from(mut pattern: AnyPattern, journal: &[Step]) -> Result<AnyPattern, ReplayDivergence> {
     let first = journal.first().map_or(1, |first| first.step);
     for (expected, step) in (first..).zip(journal) {

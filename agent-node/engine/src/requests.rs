@@ -1,4 +1,4 @@
-//! A message that begins something: which pattern takes it.
+//! Messages that open a conversation: which pattern handles them.
 
 mod broadcasts;
 mod known_tasks;
@@ -33,18 +33,18 @@ use std::time::Duration;
 use store_types::Key;
 use task_requests::{digest_of_request, references, requester, root};
 
-/// What began a conversation: under which trace it came, and what it is about if it is no task's request.
+/// What triggered a conversation: its trace, and its subject if it is not a task.
 #[derive(Default)]
 pub(crate) struct ConversationTrigger {
     pub(crate) trace: Option<TraceContext>,
-    /// The trace that it begins if it came under none, where others begin the same.
+    /// The id of the new trace if there is no `trace`; several agents that react to one signal start the same trace.
     pub(crate) begins: Option<u128>,
     pub(crate) thread: Option<ThreadId>,
     pub(crate) message: Option<OpeningMessage>,
     pub(crate) signal: Option<OpeningSignal>,
     pub(crate) task: Option<TaskId>,
     pub(crate) capability: Option<Capability>,
-    /// The conversation that it ends, in the commit that begins it.
+    /// The older conversation that the same commit ends.
     pub(crate) older: Option<ConversationId>,
 }
 
@@ -88,7 +88,7 @@ impl Agent {
             Some(id) => id,
             None => TaskId::parse(&format!("task-{}", cx.world.uuid())).map_err(internal)?,
         };
-        if self.is_known_task(&task_id, &message, asked, reply, cx)? {
+        if self.answer_if_known_task(&task_id, &message, asked, reply, cx)? {
             self.counts.duplicates += 1;
             return Ok(());
         }
@@ -98,32 +98,38 @@ impl Agent {
         let is_self = message.by.agent() == Some(&self.me);
         let names_me = matches!(&message.envelope.to_agent_id, Address::Agent(agent) if *agent == self.me);
         let capability = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
-        let capability = capability.or_else(|| self.meant_by_a_client(&message, cx).cloned());
+        let capability = capability.or_else(|| self.implied_capability(&message, cx).cloned());
         let does_it_itself = match &capability {
             Some(capability) if capability.as_str() == joint::CAPABILITY => true,
             Some(capability) => self.config.card.support(capability) > 0.0 && (names_me || !is_self),
-            // An A2A client knows nothing of capabilities: it chose this agent.
+            // An A2A client names no capability; it chose this agent.
             None => {
-                self.config.card.open || message.contact.is_some() && self.whoever_orchestrates(cx).is_err()
+                self.config.card.open
+                    || message.contact.is_some() && self.orchestrator_capability(cx).is_err()
             }
         };
         let managed = match (&capability, does_it_itself) {
             (_, true) => None,
             (Some(capability), false) => Some(capability.clone()),
-            (None, false) => Some(self.whoever_orchestrates(cx)?),
+            (None, false) => Some(self.orchestrator_capability(cx)?),
         };
         let mut path = self.path_to_here(&message.envelope, &message.by);
-        // Coordination only takes apart; its own part in what follows is asked of itself again.
+        // A coordinator only splits the request; it sends its own part to itself as another request.
         let coordinates = capability.as_ref().is_some_and(|wanted| wanted.as_str() == joint::CAPABILITY);
         if is_self && managed.is_none() && !coordinates {
-            self.once_by_itself(&mut path)?;
+            self.push_self_on_path(&mut path)?;
         }
         let spec = TaskSpec {
             task_id,
             description: request.description,
             capability: capability.or_else(|| managed.clone()),
             input: request.input,
-            artifacts: self.resolve(request.inline_artifacts, &request.artifacts, &message.by, cx)?,
+            artifacts: self.resolve_artifacts(
+                request.inline_artifacts,
+                &request.artifacts,
+                &message.by,
+                cx,
+            )?,
             deadline: request.deadline,
             accepted_modes: request.accepted_modes,
             path,
@@ -170,7 +176,7 @@ impl Agent {
         };
         let cancelled = self.tombstone(&owner.0, &owner.1, cx)?;
         let is_old = |epoch: Option<u64>| {
-            epoch.is_some_and(|epoch| epoch >= award.epoch) && !faults::is(PlantedFault::LateAward)
+            epoch.is_some_and(|epoch| epoch >= award.epoch) && !faults::is_planted(PlantedFault::LateAward)
         };
         let mut ownership = TaskOwnership::new(spec.clone(), requester(&message, Some(award.epoch)));
         ownership.is_last = award.is_last;
@@ -198,7 +204,7 @@ impl Agent {
         };
         let asked = Digest::of(spec.description.as_bytes());
         self.check_room()?;
-        let older = self.end_older(&owner)?;
+        let older = self.cancel_older_award(&owner)?;
         self.begin_after(older, message, delegation.into(), Some((spec, asked, Some(award.epoch))), reply, cx)
     }
 
@@ -210,7 +216,7 @@ impl Agent {
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let inline = std::mem::take(&mut request.inline_artifacts);
-        request.inline_artifacts = self.resolve(inline, &request.artifacts, &message.by, cx)?;
+        request.inline_artifacts = self.resolve_artifacts(inline, &request.artifacts, &message.by, cx)?;
         request.artifacts.clear();
         let is_self = message.by.agent() == Some(&self.me);
         let wanted = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
@@ -256,7 +262,7 @@ impl Agent {
         self.begin_after(None, message, pattern, task, reply, cx)
     }
 
-    /// The same, in one commit with the end of `older`, which has been told of it.
+    /// Opens a conversation, in one commit with the end of `older`.
     fn begin_after(
         &mut self,
         older: Option<ConversationId>,
@@ -301,7 +307,7 @@ impl Agent {
         self.begin(id, pattern, task, Some((key, receipt)), trigger, (reply, ack), cx)
     }
 
-    /// Opens a conversation; the answer comes when its first step is durable.
+    /// Opens a conversation. The caller is answered when the first step is durable.
     #[expect(clippy::too_many_arguments, reason = "what a conversation begins with, named one by one")]
     pub(crate) fn begin(
         &mut self,
@@ -332,12 +338,12 @@ impl Agent {
             ..QueuedEvent::from_inside(EventKind::Started, None)
         });
         self.conversations.insert(id.clone(), Box::new(conversation));
-        if faults::is(PlantedFault::EarlyReply) {
+        if faults::is_planted(PlantedFault::EarlyReply) {
             let waiting = self.conversations.get_mut(&id).and_then(|open| open.queue.front_mut());
             let waiters = waiting.map(|first| std::mem::take(&mut first.waiters)).unwrap_or_default();
             waiters.into_iter().for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
         }
-        // From here on and not only once it is recorded: awards that come at once see each other.
+        // Counted before the commit, so that simultaneous awards see each other.
         self.count_running(&id);
         match older {
             Some(older) => self.advance_together(&[older, id], cx),
@@ -346,7 +352,7 @@ impl Agent {
         Ok(())
     }
 
-    /// How a conversation comes to be: in the trace and the thread it came under, or in ones that begin with it.
+    /// The origin of a conversation: in the trace and thread of its trigger, or in new ones.
     pub(crate) fn origin(
         &self,
         id: &ConversationId,

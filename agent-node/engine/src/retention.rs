@@ -1,7 +1,7 @@
-//! Growth has an end: what is finished goes, each kind after its own time, journals past their bytes too (DESIGN §6).
+//! Retention: ended work is deleted, each kind of record after its own time, journals also by size (DESIGN §6).
 //!
-//! A sweep goes through the topics one page at a time and gives the turn back in between. What it finds to be old it
-//! deletes in one commit a page; the next page is read once that has settled.
+//! A sweep reads the topics one page at a time and handles other inputs in between. It deletes the old records of a page in
+//! one commit and reads the next page once that has settled.
 
 mod content;
 pub(crate) mod state;
@@ -41,12 +41,12 @@ impl Agent {
     pub(crate) fn begin_sweep(&mut self, cx: &mut Context<'_>) {
         if self.retention.stage == SweepStage::Idle {
             self.retention.stage = SweepStage::Topic { at: 0, after: 0, looked: 0 };
-            self.sweep_on(cx);
+            self.continue_sweep(cx);
         }
     }
 
-    /// Goes on with the sweep: one page.
-    pub(crate) fn sweep_on(&mut self, cx: &mut Context<'_>) {
+    /// Continues the sweep with one page.
+    pub(crate) fn continue_sweep(&mut self, cx: &mut Context<'_>) {
         let swept = match self.retention.stage {
             SweepStage::Idle => return,
             SweepStage::Topic { at, after, looked } => self.sweep_topic(at, after, looked, cx),
@@ -63,7 +63,7 @@ impl Agent {
 
     fn end_sweep(&mut self, error: &Error) {
         self.retention.stage = SweepStage::Idle;
-        tracing::warn!(agent = %self.me, %error, "what is old could not be deleted");
+        tracing::warn!(agent = %self.me, %error, "old records could not be deleted");
     }
 
     fn sweep_topic(
@@ -121,7 +121,7 @@ impl Agent {
                 if has_tasks {
                     cx.observe(Observation::TasksRemoved);
                 }
-                self.sweep_on(cx);
+                self.continue_sweep(cx);
             }
             (SweepCommit::Content { digest, revision }, result) => {
                 self.content_settled(digest, revision, result, cx);
@@ -144,7 +144,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Finds up to where journals may go: the oldest first, by age and by bytes, never one of a conversation that is open.
+    /// Finds the revision below which journals are deleted: by age and by size, the oldest first, none of open conversations.
     fn sweep_journals(
         &mut self,
         after: Revision,
@@ -202,7 +202,7 @@ impl Agent {
                 retention.journal_bytes = retention.journal_bytes.saturating_sub(freed);
                 retention.removed.journal_lines += lines;
                 retention.search.note_change();
-                self.sweep_on(cx);
+                self.continue_sweep(cx);
             }
             Err(error) => self.end_sweep(&error),
         }

@@ -1,4 +1,4 @@
-//! What an agent says of itself while it runs.
+//! The observable state of an agent.
 
 use crate::{
     agent::Agent,
@@ -13,37 +13,37 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use store_types::Revision;
 
-/// What an agent is doing.
+/// The state of an agent, for `/state` and tests.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSnapshot {
-    /// Who.
+    /// Its id.
     pub agent: AgentId,
     /// Open conversations by pattern.
     pub conversations: BTreeMap<&'static str, usize>,
-    /// Tasks it is doing.
+    /// The number of running tasks.
     pub running: u32,
-    /// Turns being thought or waiting for a place.
+    /// Turns that run or wait.
     pub thinking: usize,
     /// Timers set.
     pub timers: usize,
-    /// Messages on their way, by recipient.
+    /// Queued messages, by recipient.
     pub outbox: BTreeMap<AgentId, usize>,
-    /// How far it has followed the board, if it subscribes to anything.
+    /// The board cursor, if it subscribes to signals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub followed: Option<Revision>,
-    /// What it has done since it started.
+    /// Counters since its start.
     pub counts: AgentCounts,
-    /// What it has deleted since it started.
+    /// Deleted records since its start.
     #[serde(rename = "swept")]
     pub removed: Removed,
-    /// Conversations it can't go on with before its next start, and why.
+    /// Conversations that are parked until the next start, and why.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parked: BTreeMap<ConversationId, String>,
 }
 
 impl Agent {
-    /// What it is doing.
+    /// A snapshot of its state.
     pub fn snapshot(&self) -> AgentSnapshot {
         let mut conversations = BTreeMap::new();
         for conversation in self.conversations.values() {
@@ -63,7 +63,7 @@ impl Agent {
         }
     }
 
-    /// Whether a message of `by` is on its way into the store, under that name or under any.
+    /// Whether a message of `by` is being recorded, under the name `sent_as` or any.
     pub fn is_recording(&self, message: &MessageId, by: &Principal, sent_as: Option<&AgentId>) -> bool {
         match sent_as {
             Some(name) => self.in_flight.contains_key(&keys::receipt(&self.me, message, by, name)),
@@ -74,7 +74,7 @@ impl Agent {
         }
     }
 
-    /// Whether every step is recorded and everything sent.
+    /// Whether every step is recorded and every message delivered or given up.
     pub fn is_idle(&self) -> bool {
         let is_recorded = self
             .conversations

@@ -1,4 +1,4 @@
-//! One driver for every pattern: run it over what waits, commit, and only then answer and perform.
+//! The driver of all conversations: decide a step, commit it, then answer and perform.
 
 use crate::{
     Ack, CommitId, Observation,
@@ -21,12 +21,12 @@ use protocol::{
 use std::time::Duration;
 use store_types::{Batch, Error, Lane, Revision, Write};
 
-/// How long news that may be forgotten waits for a step that it can share.
+/// How long deferred events wait for a step before they are committed on their own.
 const FLUSH: Duration = Duration::from_millis(200);
 
 impl Agent {
-    /// Hands an event to its conversation. The result of an effect that is not open any more is late: it changes nothing.
-    pub(crate) fn happened(&mut self, event: InternalEvent, cx: &mut Context<'_>) {
+    /// Hands an event to its conversation. The result of an effect that is no longer open is dropped.
+    pub(crate) fn handle_event(&mut self, event: InternalEvent, cx: &mut Context<'_>) {
         let InternalEvent { conversation: id, closes, what } = event;
         let Some(conversation) = self.conversations.get(&id) else { return };
         if closes.is_some_and(|effect| !conversation.open.contains_key(&effect)) {
@@ -38,12 +38,12 @@ impl Agent {
         self.advance(&id, false, cx);
     }
 
-    /// Runs what waits in a conversation, and starts its commit.
+    /// Decides the next step of a conversation and commits it.
     pub(crate) fn advance(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) {
         self.commit_steps(std::slice::from_ref(id), force, cx);
     }
 
-    /// Decides the next step of each and commits them as one.
+    /// Decides the next step of each conversation and commits them in one batch.
     pub(crate) fn advance_together(&mut self, ids: &[ConversationId], cx: &mut Context<'_>) {
         self.commit_steps(ids, false, cx);
     }
@@ -65,7 +65,7 @@ impl Agent {
             let writes = from..whole.writes.len();
             steps.push(StepCommit { conversation: id.clone(), decided, journal_bytes, writes });
         }
-        if faults::is(PlantedFault::EarlyEffects) {
+        if faults::is_planted(PlantedFault::EarlyEffects) {
             for step in &mut steps {
                 for (key, effect) in std::mem::take(&mut step.decided.effects) {
                     self.perform(&step.conversation, key, &effect, cx);
@@ -77,7 +77,7 @@ impl Agent {
         }
     }
 
-    /// The step that follows from what waits in a conversation, if it must be committed.
+    /// The next step of a conversation, if there is one to commit.
     fn decide(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) -> Option<Box<DecidedStep>> {
         let now =
             StepContext { me: &self.me, at: cx.world.now(), wall: cx.wall(), records: &self.track_records };
@@ -85,7 +85,7 @@ impl Agent {
             AdvanceResult::Nothing => None,
             AdvanceResult::Deferred(waiters) => {
                 waiters.into_iter().for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
-                if self.deferred.is_empty() && !faults::is(PlantedFault::LostNews) {
+                if self.deferred.is_empty() && !faults::is_planted(PlantedFault::LostNews) {
                     self.timers.set(FLUSH, TimerPurpose::Flush, cx);
                 }
                 self.deferred.insert(id.clone());
@@ -99,7 +99,7 @@ impl Agent {
         }
     }
 
-    /// Records deferred news.
+    /// Commits deferred events.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
         for id in std::mem::take(&mut self.deferred) {
             self.advance(&id, true, cx);
@@ -136,7 +136,7 @@ impl Agent {
         }
     }
 
-    /// What became of a step.
+    /// Handles the result of a commit for one step.
     fn step_settled(
         &mut self,
         id: &ConversationId,
@@ -157,7 +157,7 @@ impl Agent {
             tracing::warn!(agent = %self.me, "steps are recorded again");
         }
         if let Some(cursor) = cursor {
-            self.followed_to(cursor);
+            self.set_board_cursor(cursor);
         }
         self.retention.add_journal_bytes(journal_bytes);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
@@ -171,7 +171,7 @@ impl Agent {
         self.observe_end(id, cx);
         self.track_records.extend(track_records);
         let joined = self.joiners.remove(id).unwrap_or_default();
-        // The next step is on its way to the store while this one is answered and performed.
+        // The next step is committed while this one is answered and performed.
         self.advance(id, false, cx);
         waiters.into_iter().chain(joined).for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
         self.answer_repeats(&receipts, &Ok(Some(id.clone())), cx);
@@ -180,16 +180,16 @@ impl Agent {
         for (key, effect) in effects {
             self.perform(id, key, &effect, cx);
         }
-        self.remove_if_over(id);
+        self.remove_if_finished(id);
         self.count_running(id);
     }
 
-    /// After a step is durable: says that a conversation has ended, and later what closes afterwards.
+    /// Reports the end of a conversation after its step is durable, and steps that close effects after the end.
     fn observe_end(&mut self, id: &ConversationId, cx: &mut Context<'_>) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let Some(ended) = conversation.ended else { return };
-        let (from, to) = (conversation.told, conversation.step);
-        conversation.told = to;
+        let (from, to) = (conversation.traced_step, conversation.step);
+        conversation.traced_step = to;
         let trace = conversation.trace.clone();
         let head = conversation.head();
         let conversation_id = id.clone();
@@ -209,7 +209,7 @@ impl Agent {
         cx.out.push(crate::Output::ReleaseBrain(id.clone(), capability));
     }
 
-    /// Answers everyone who sent the same message while its first copy was being recorded.
+    /// Answers duplicates that were received while the first copy was being recorded.
     pub(crate) fn answer_repeats(
         &mut self,
         receipts: Receipts<'_>,
@@ -218,7 +218,7 @@ impl Agent {
     ) {
         for (key, task) in receipts {
             let Some((_, joined)) = self.in_flight.remove(key) else { continue };
-            for (reply, ack) in joined.into_iter().filter(|_| !faults::is(PlantedFault::LostJoiner)) {
+            for (reply, ack) in joined.into_iter().filter(|_| !faults::is_planted(PlantedFault::LostJoiner)) {
                 let answer = result.clone().map(|conversation_id| Ack {
                     task_id: task.clone(),
                     conversation_id,
@@ -229,7 +229,7 @@ impl Agent {
         }
     }
 
-    /// Stops timers and turns of effects that are not open any more.
+    /// Stops the timers and turns of effects that are no longer open.
     pub(crate) fn stop_effects(&mut self, id: &ConversationId, effects: &[EffectKey], cx: &mut Context<'_>) {
         for effect in effects {
             self.timers.clear(id, *effect, cx);
@@ -237,8 +237,8 @@ impl Agent {
         }
     }
 
-    fn remove_if_over(&mut self, id: &ConversationId) {
-        if !self.conversations.get(id).is_some_and(|conversation| conversation.is_over()) {
+    fn remove_if_finished(&mut self, id: &ConversationId) {
+        if !self.conversations.get(id).is_some_and(|conversation| conversation.is_finished()) {
             return;
         }
         if let Some(conversation) = self.conversations.remove(id)
@@ -262,8 +262,8 @@ impl Agent {
         self.commit(lane, batch, PendingCommit::Standalone(waits), cx);
     }
 
-    /// The newest award of a task that a tombstone on its way to the store refuses.
-    pub(crate) fn tombstone_on_its_way(&self, task: &TaskId, by: &Principal) -> Option<u64> {
+    /// The epoch up to which an uncommitted tombstone refuses awards of this task.
+    pub(crate) fn pending_tombstone(&self, task: &TaskId, by: &Principal) -> Option<u64> {
         let on_its_way = self.pending.values().filter_map(|pending| match pending {
             PendingCommit::Standalone(StandaloneRecords { tombstone: Some((of, owner, epoch)), .. }) => {
                 (of == task && owner == by).then_some(*epoch)
@@ -277,7 +277,7 @@ impl Agent {
     }
 }
 
-/// Counts what a step has decided about auctions.
+/// Counts rounds and awards of a step.
 fn observe_auctions(effects: &[(EffectKey, Effect)], cx: &mut Context<'_>) {
     let sent = effects.iter().filter_map(|(_, effect)| {
         if let Effect::Send(message) = effect { Some(message.payload.kind()) } else { None }

@@ -1,4 +1,4 @@
-//! What a task's owner may do with it: end it, or answer what it waits for. And sending a dead letter again.
+//! Commands from outside: cancel a task, answer its question, send a dead letter again.
 
 use crate::{
     Ack, ReplyTo,
@@ -20,7 +20,7 @@ use protocol::{
 };
 
 impl Agent {
-    /// Ends a task, for its owner.
+    /// Cancels a task for its owner.
     pub(crate) fn cancel(
         &mut self,
         task: &TaskId,
@@ -29,16 +29,16 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) {
-        let told = match self.open_task(task, &by, Reason::TaskNotCancelable, cx) {
-            Ok(id) => self.tell_of_owner(id, task, EventKind::Cancelled { by, reason }, reply, cx),
+        let result = match self.open_conversation_of(task, &by, Reason::TaskNotCancelable, cx) {
+            Ok(id) => self.submit_owner_event(id, task, EventKind::Cancelled { by, reason }, reply, cx),
             Err(problem) => Err(problem),
         };
-        if let Err(problem) = told {
+        if let Err(problem) = result {
             cx.reply(reply, Err(problem));
         }
     }
 
-    /// Answers what a task waits for, for its owner.
+    /// Answers the open question of a task for its owner.
     pub(crate) fn answer(
         &mut self,
         task: &TaskId,
@@ -49,7 +49,7 @@ impl Agent {
         cx: &mut Context<'_>,
     ) {
         let awaits = |row: &TaskRow| message.is_some() || row.task.status.state.is_interrupted();
-        let told = self.open_task(task, &by, Reason::NotAwaitingAnswer, cx).and_then(|id| {
+        let result = self.open_conversation_of(task, &by, Reason::NotAwaitingAnswer, cx).and_then(|id| {
             let row = self.conversations.get(&id).and_then(|conversation| conversation.task.as_ref());
             match row.is_some_and(awaits) {
                 true => Ok(id),
@@ -58,16 +58,16 @@ impl Agent {
                 }
             }
         });
-        let told = told.and_then(|id| {
-            self.tell_of_owner(id, task, EventKind::Answered { by, text, message }, reply, cx)
+        let result = result.and_then(|id| {
+            self.submit_owner_event(id, task, EventKind::Answered { by, text, message }, reply, cx)
         });
-        if let Err(problem) = told {
+        if let Err(problem) = result {
             cx.reply(reply, Err(problem));
         }
     }
 
-    /// Hands an owner's word to an open conversation; the answer comes when it is durable.
-    fn tell_of_owner(
+    /// Queues an event of the owner for an open conversation. The caller is answered when it is durable.
+    fn submit_owner_event(
         &mut self,
         id: ConversationId,
         task: &TaskId,
@@ -85,19 +85,19 @@ impl Agent {
         Ok(())
     }
 
-    /// The open conversation of a task that `by` may steer; `too_late` if it has ended.
-    fn open_task(
+    /// The open conversation of a task that `by` owns or is the root of; fails with `too_late` if the task has ended.
+    fn open_conversation_of(
         &self,
         task: &TaskId,
         by: &Principal,
         too_late: Reason,
         cx: &Context<'_>,
     ) -> Result<ConversationId, Problem> {
-        let may_steer = |row: &TaskRow| row.task.owner == *by || row.task.spec.root == *by;
+        let may_control = |row: &TaskRow| row.task.owner == *by || row.task.spec.root == *by;
         let of_task = self.conversations.iter().filter(|(_, conversation)| {
             let row = conversation.task.as_ref();
             conversation.ended.is_none()
-                && row.is_some_and(|row| row.task.spec.task_id == *task && may_steer(row))
+                && row.is_some_and(|row| row.task.spec.task_id == *task && may_control(row))
         });
         let is_own =
             |conversation: &Conversation| conversation.task.as_ref().is_some_and(|row| row.task.owner == *by);

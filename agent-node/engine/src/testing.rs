@@ -1,4 +1,4 @@
-//! What unit tests share: a world in which nobody else is, and an agent's configuration.
+//! Shared by unit tests: a world without peers, and an agent's configuration.
 
 use crate::{PeerDirectory, PeerLocation, World, agent::EngineConfig};
 use protocol::{
@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 pub(crate) const HOUR: i64 = 3_600_000;
 
-/// A world in which nobody else is.
+/// A world without peers.
 #[derive(Default)]
 pub(crate) struct EmptyWorld {
     pub(crate) wall: WallTime,

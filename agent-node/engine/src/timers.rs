@@ -1,4 +1,4 @@
-//! Timers: which one means what. The shell only knows their names.
+//! The timers that are set, and their purposes. The shell knows only their ids.
 
 use crate::{AttemptId, Output, TimerId, context::Context, conversation::QueuedEvent, records::EffectKey};
 use protocol::{
@@ -7,21 +7,21 @@ use protocol::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// What a timer is for.
+/// The purpose of a timer.
 pub(crate) enum TimerPurpose {
     /// A pattern set it.
     Pattern { conversation: ConversationId, effect: EffectKey, timer: AnyTimer, at: TimerAt },
-    /// An attempt is due again.
+    /// Retry an attempt.
     Retry(AttemptId),
-    /// Deferred news is recorded.
+    /// Commit deferred events.
     Flush,
-    /// A conversation that went back to what the store holds goes on with these.
-    GoOn { conversation: ConversationId, queue: Vec<QueuedEvent> },
-    /// A search has waited long enough for the directory.
+    /// Continue a conversation that was rolled back, with these events.
+    Resume { conversation: ConversationId, queue: Vec<QueuedEvent> },
+    /// End the wait of a search for the complete directory.
     Directory { conversation: ConversationId, effect: EffectKey },
-    /// The board is to be followed again.
+    /// Subscribe to the board again.
     Subscribe,
-    /// The signal at hand is tried again.
+    /// Retry the waiting signal.
     Signal,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// How many are set by patterns.
+    /// The number of timers set by patterns.
     pub(crate) fn len(&self) -> usize {
         self.by_effect.len()
     }

@@ -1,4 +1,4 @@
-//! Turns of the brain: as many at a time as the agent has places, the others wait in order.
+//! Turns of the brain: at most `maxParallel` at a time, the others wait in order.
 
 pub(crate) mod queue;
 
@@ -14,7 +14,7 @@ use protocol::{
 };
 
 impl Agent {
-    /// Has the brain think as soon as there is a place.
+    /// Queues a turn; it starts as soon as fewer than `maxParallel` run.
     pub(crate) fn run_turn(
         &mut self,
         id: &ConversationId,
@@ -42,7 +42,7 @@ impl Agent {
 
     pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>) {
         if let Some(&turn) = self.turns.running.get(key) {
-            self.tell(&key.conversation, None, EventKind::TurnProgress { turn, updates });
+            self.queue_event(&key.conversation, None, EventKind::TurnProgress { turn, updates });
         }
     }
 
@@ -62,6 +62,6 @@ impl Agent {
             Ok(end) => EventKind::TurnEnded { turn, updates, end },
             Err(reason) => EventKind::TurnFailed { turn, reason },
         };
-        self.tell(&key.conversation, Some(key.effect), what);
+        self.queue_event(&key.conversation, Some(key.effect), what);
     }
 }

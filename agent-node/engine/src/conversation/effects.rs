@@ -1,4 +1,4 @@
-//! What an effect changes in the records, before anything is performed: open rows, the task's row, claims, the end.
+//! The changes of an effect to the records of its step: open effects, the task's row, claims, the end.
 
 use crate::{
     content,
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use store_types::{Error, Write};
 
 impl Conversation {
-    pub(crate) fn note(
+    pub(crate) fn apply_effect(
         &mut self,
         now: StepContext<'_>,
         effect: &Effect,
@@ -29,10 +29,10 @@ impl Conversation {
         let StepContext { me, wall, .. } = now;
         let mut is_open = false;
         match effect {
-            Effect::Send(tell) => {
-                is_open = !tell.payload.kind().is_best_effort();
-                if matches!(tell.payload, Payload::TaskRequest(_) | Payload::HelpRequest(_)) {
-                    self.labels.insert(key, tell.label.clone());
+            Effect::Send(message) => {
+                is_open = !message.payload.kind().is_best_effort();
+                if matches!(message.payload, Payload::TaskRequest(_) | Payload::HelpRequest(_)) {
+                    self.labels.insert(key, message.label.clone());
                 }
             }
             Effect::Resend { .. }
@@ -56,7 +56,7 @@ impl Conversation {
                 let bytes = content::encode(me, &claim, &mut Vec::new(), &mut BTreeSet::new())?;
                 decided.batch.writes.push(Write::Put(keys::claim(me, task, &self.id), bytes));
             }
-            Effect::Release { .. } if faults::is(PlantedFault::KeptClaim) => {}
+            Effect::Release { .. } if faults::is_planted(PlantedFault::KeptClaim) => {}
             Effect::Release { task, .. } => {
                 decided.batch.writes.push(Write::Delete(keys::claim(me, task, &self.id)));
             }
@@ -143,14 +143,14 @@ impl Conversation {
         }
         let writes = &mut decided.batch.writes;
         if let Some(award) = self.pattern.award() {
-            let bytes = content::encode(me, award, writes, &mut self.kept)?;
+            let bytes = content::encode(me, award, writes, &mut self.stored_content)?;
             writes.push(Write::Put(keys::award(me, &self.id), bytes));
         }
         for (peer, kept) in &outcome.fulfilments {
             let record = kept
                 .iter()
                 .fold(records.get(peer).cloned().unwrap_or_default(), |record, kept| record.after(*kept));
-            let bytes = content::encode(me, &record, writes, &mut self.kept)?;
+            let bytes = content::encode(me, &record, writes, &mut self.stored_content)?;
             writes.push(Write::Put(keys::track_record(me, peer), bytes));
             decided.track_records.push((peer.clone(), record));
         }
@@ -163,7 +163,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Keeps a message that was given up, so that somebody can look at it and send it again.
+    /// Writes an undelivered message to the dead letters.
     pub(crate) fn move_to_dead_letters(
         &self,
         me: &AgentId,
@@ -190,7 +190,7 @@ impl Conversation {
     }
 }
 
-/// Whether something is to be done about it beyond what its step records.
+/// Whether the agent performs it after the commit.
 fn is_performed(effect: &Effect) -> bool {
     match effect {
         Effect::Send(_)

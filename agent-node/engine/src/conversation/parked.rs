@@ -4,7 +4,7 @@ use protocol::ids::ConversationId;
 use std::collections::BTreeMap;
 use store_types::Revision;
 
-/// The parked conversations: where the journal of each begins, and why it is parked.
+/// The parked conversations: the first revision of each journal, and why it is parked.
 #[derive(Default)]
 pub(crate) struct ParkedConversations(pub(crate) BTreeMap<ConversationId, (Revision, String)>);
 
@@ -13,7 +13,7 @@ impl ParkedConversations {
         self.0.contains_key(id)
     }
 
-    /// Where their journals begin.
+    /// The first revisions of their journals.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = Revision> + '_ {
         self.0.values().map(|(first, _)| *first)
     }

@@ -1,5 +1,5 @@
-//! Whatever is admitted comes back from the store as it went in: every message, and the state and the step that it leads
-//! to, with long texts beside them by digest.
+//! Every admitted message, and the state and the step that follow from it, are read from the store as they were written,
+//! with long texts stored by digest.
 
 use crate::{
     content,
@@ -32,7 +32,7 @@ fn me() -> AgentId {
     AgentId::parse("a").unwrap()
 }
 
-/// What is required of each kind.
+/// The required members of each kind.
 fn required(kind: MessageKind) -> Value {
     let task = json!({ "taskId": "t-1", "description": "x", "root": "user:local" });
     match kind {
@@ -85,7 +85,7 @@ fn artifact() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Members that mean something somewhere, with what may stand there, and such as nobody knows.
+/// Known members with valid values, and unknown members.
 fn member() -> impl Strategy<Value = (String, Value)> {
     let named = |names: &'static [&'static str]| prop::sample::select(names).prop_map(str::to_owned);
     prop_oneof![
@@ -133,7 +133,7 @@ fn message() -> impl Strategy<Value = Envelope> {
     })
 }
 
-/// Every pattern that a message begins, and those that hear it.
+/// Every pattern that a message opens or that receives it.
 fn patterns(envelope: &Envelope) -> Vec<AnyPattern> {
     let by = Principal::Agent(AgentId::parse("b").unwrap());
     let requester = Some(Requester {
@@ -162,7 +162,7 @@ fn patterns(envelope: &Envelope) -> Vec<AnyPattern> {
     all
 }
 
-fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(record: &T) -> Result<(), TestCaseError> {
+fn round_trips<T: Serialize + DeserializeOwned + PartialEq + Debug>(record: &T) -> Result<(), TestCaseError> {
     let mut store = MemoryState::default();
     let mut writes = Vec::new();
     let bytes = content::encode(&me(), record, &mut writes, &mut Default::default()).unwrap();
@@ -175,8 +175,8 @@ fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(record: &T) -
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
     #[test]
-    fn every_message_and_what_follows_from_it_survives_the_store(envelope in message()) {
-        comes_back(&envelope)?;
+    fn every_message_with_its_steps_and_states_round_trips_through_the_store(envelope in message()) {
+        round_trips(&envelope)?;
         let asked = AnyLabel::Delegation(DelegationLabel::Request(RequestKey(1, 0)));
         for mut pattern in patterns(&envelope) {
             let by = Principal::Agent(AgentId::parse("b").unwrap());
@@ -188,13 +188,13 @@ proptest! {
                 for (index, effect) in (0..).zip(&effects) {
                     open.insert(EffectKey(step, index), OpenEffect { effect: effect.clone(), attempts: 1, at: event.wall });
                 }
-                comes_back(&event)?;
-                comes_back(&effects)?;
+                round_trips(&event)?;
+                round_trips(&effects)?;
                 let (closes, events) = (vec![(0, EffectKey(step, 0))], vec![event.clone(), event]);
                 let step = Step { step, origin: None, events, closes, effects };
-                comes_back(&step)?;
+                round_trips(&step)?;
             }
-            comes_back(&ConversationState {
+            round_trips(&ConversationState {
                 rules: AnyPattern::RULES,
                 pattern,
                 open,

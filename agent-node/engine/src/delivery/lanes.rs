@@ -1,4 +1,4 @@
-//! Everything on its way out, in lanes: what shares a lane leaves in order.
+//! The queue of outgoing messages, signals and claim requests, in FIFO lanes.
 
 use crate::{
     AttemptId, ClaimRequest,
@@ -14,27 +14,27 @@ use protocol::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// What shares an order.
+/// A FIFO lane.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LaneKey {
     /// Messages of one conversation to one peer.
     Peer(AgentId, ConversationId),
     /// Signals of one conversation.
     Signals(ConversationId),
-    /// What one conversation wants of its claim.
+    /// Claim requests of one conversation.
     Claims(ConversationId),
 }
 
-/// A message on its way.
+/// A queued message.
 #[derive(Debug, Clone)]
 pub(crate) struct OutgoingEnvelope {
-    /// What its pattern calls it; none for an answer that nothing depends on.
+    /// The label of its pattern; `None` for a bid, which belongs to no conversation.
     pub(crate) label: Option<AnyLabel>,
     /// The recipient.
     pub(crate) to: AgentId,
     /// The message.
     pub(crate) envelope: Envelope,
-    /// Whether it is tried once only.
+    /// Whether it is attempted only once.
     pub(crate) best_effort: bool,
     /// The trace it belongs to.
     pub(crate) trace: Option<TraceContext>,
@@ -46,16 +46,16 @@ pub(crate) enum OutgoingContent {
     Claim(TaskId, ClaimRequest),
 }
 
-/// Something on its way out.
+/// One queue entry.
 pub(crate) struct Outgoing {
-    /// The effect that decided it; none for an answer that nothing depends on.
+    /// The effect it performs; `None` for a bid.
     pub(crate) origin: Option<(ConversationId, EffectKey)>,
     pub(crate) lane: Option<LaneKey>,
     pub(crate) what: OutgoingContent,
     pub(crate) attempts: u32,
 }
 
-/// Everything on its way.
+/// All queued entries.
 #[derive(Default)]
 pub(crate) struct Deliveries {
     pub(crate) next: u64,
@@ -70,16 +70,18 @@ impl Deliveries {
         self.waiting.clone()
     }
 
-    /// Whether nothing is on its way, to nobody.
+    /// Whether nothing is queued.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Takes it in; returns its id if it is the first of its lane.
+    /// Adds an entry; returns its id if it is the first of its lane.
     pub(crate) fn add(&mut self, mut outgoing: Outgoing) -> Option<AttemptId> {
         self.next += 1;
         let id = AttemptId(self.next);
-        if faults::is(PlantedFault::UnorderedSignals) && matches!(outgoing.lane, Some(LaneKey::Signals(_))) {
+        if faults::is_planted(PlantedFault::UnorderedSignals)
+            && matches!(outgoing.lane, Some(LaneKey::Signals(_)))
+        {
             outgoing.lane = None;
         }
         let is_first = outgoing.lane.as_ref().is_none_or(|lane| {
@@ -91,7 +93,7 @@ impl Deliveries {
         is_first.then_some(id)
     }
 
-    /// Takes it out; returns the next of its lane.
+    /// Removes an entry; returns it and the next of its lane.
     pub(crate) fn remove(&mut self, id: AttemptId) -> Option<(Outgoing, Option<AttemptId>)> {
         let outgoing = self.all.remove(&id)?;
         if let OutgoingContent::Message(message) = &outgoing.what

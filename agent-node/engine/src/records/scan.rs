@@ -5,7 +5,7 @@ use store_types::{Error, Filter, Key, Record, Revision, Snapshot};
 
 const PAGE: usize = 256;
 
-/// Everything under `filter` that can be read; `damaged` gets the keys of what can't.
+/// Calls `each` with every readable record under `filter`, and `damaged` with the key of every other one.
 pub(crate) fn every_readable(
     store: &dyn Snapshot,
     filter: &Filter,
@@ -20,7 +20,7 @@ pub(crate) fn every_readable(
                 page.into_iter().for_each(&mut each);
                 after = last;
             }
-            // One damaged record spoils its whole page: up to it, one at a time.
+            // A damaged record fails its whole page: read one record at a time up to it.
             Err(Error::Corrupt { .. }) if limit > 1 => limit = 1,
             Err(Error::Corrupt { revision, key }) if revision > after => {
                 damaged(Key::stored(key.clone()), Error::Corrupt { revision, key });

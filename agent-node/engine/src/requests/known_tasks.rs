@@ -1,4 +1,4 @@
-//! What is known already of what comes: the task, its end, or that it was cancelled before it came.
+//! Messages about known tasks: repeated requests, tasks that have ended, cancels that precede their award.
 
 use crate::{
     Ack, IncomingMessage, ReplyTo,
@@ -21,8 +21,9 @@ use protocol::{
 use store_types::{Batch, Key, Lane, Write};
 
 impl Agent {
-    /// Answers a request for a task that is known: the same again is a duplicate, anything else is refused.
-    pub(crate) fn is_known_task(
+    /// Answers a request whose task id is known: the same request is a duplicate, another one is refused. Returns whether it
+    /// was answered.
+    pub(crate) fn answer_if_known_task(
         &mut self,
         task: &TaskId,
         message: &IncomingMessage,
@@ -78,12 +79,12 @@ impl Agent {
         let record = cx.store.latest(&keys::tombstone(&self.me, task, by))?;
         let tombstone: Option<Tombstone> =
             record.map(|record| serde_json::from_slice(&record.value)).transpose().map_err(internal)?;
-        Ok(tombstone.map(|tombstone| tombstone.epoch).max(self.tombstone_on_its_way(task, by)))
+        Ok(tombstone.map(|tombstone| tombstone.epoch).max(self.pending_tombstone(task, by)))
     }
 
-    /// A message whose conversation is not open: it has ended, or was never known. A cancel that comes before its award
-    /// leaves a tombstone that refuses the award.
-    pub(crate) fn take_late(
+    /// Records a message whose conversation has ended, and refuses one whose conversation is unknown. A cancel that precedes
+    /// its award writes a tombstone that refuses the award.
+    pub(crate) fn take_for_closed_conversation(
         &mut self,
         envelope: &Envelope,
         by: &Principal,
@@ -98,13 +99,13 @@ impl Agent {
         if let Payload::TaskCancel(cancel) = &envelope.payload
             && is_agent
         {
-            // A cancel that names no award is for all of them, as it is for an open conversation.
+            // A cancel without an epoch is for all awards, as it is for an open conversation.
             let epoch = cancel.epoch.unwrap_or(u64::MAX);
             let epoch = self.tombstone(&cancel.task_id, by, cx)?.map_or(epoch, |known| known.max(epoch));
             let bytes = serde_json::to_vec(&Tombstone { epoch, at: receipt.at }).map_err(internal)?;
-            if !faults::is(PlantedFault::NoTombstone) {
+            if !faults::is_planted(PlantedFault::NoTombstone) {
                 tombstone = Some((cancel.task_id.clone(), by.clone(), epoch))
-                    .filter(|_| !faults::is(PlantedFault::UnseenTombstone));
+                    .filter(|_| !faults::is_planted(PlantedFault::UnseenTombstone));
                 writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
             }
         } else {

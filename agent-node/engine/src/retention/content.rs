@@ -1,13 +1,12 @@
-//! Content by digest goes when no record refers to it any more; an artifact that was put, only when it has been kept for
-//! its own time too.
+//! Content by digest is deleted when no record refers to it; an uploaded artifact only after its retention time, too.
 //!
 //! A round lists some contents with the revisions they stand at, then reads every record that may refer to one, then
-//! deletes those that none referred to, each in a batch of its own that expects the content where it was listed. Whoever
-//! refers to content anew writes it again in the same batch, so one of the two loses: the content is there, or the
+//! deletes those that none referred to, each in a batch of its own that expects the content where it was listed. A
+//! batch with a new reference to content writes the content again, so either the content exists afterwards or the
 //! deletion fails. The exception is a conversation that has written it before: its journal refers to it, and is not
-//! trimmed past the place up to which the round has read ([`ContentSearch::allows_trim`]).
+//! trimmed past the revision up to which the round has read ([`ContentSearch::allows_trim`]).
 //!
-//! A round takes as many pages as it needs, and nothing of it is recorded: a restart begins with the oldest content again.
+//! A round takes as many pages as it needs, and is not recorded: a restart begins with the oldest content again.
 
 use crate::{
     Output,
@@ -26,11 +25,11 @@ use protocol::ids::Digest;
 use std::time::Duration;
 use store_types::{Batch, Error, Expectation, Lane, Revision, Write};
 
-/// The most contents that one round looks for.
+/// The most contents that one round checks.
 const WINDOW: usize = 8_192;
 /// The most pages of one sweep.
 const PAGES: usize = 80;
-/// How long after a search that found everything in use the next begins, if nothing was deleted.
+/// The pause after a complete search, if no record is deleted meanwhile.
 const REST: Duration = Duration::from_secs(3_600);
 
 impl Agent {
@@ -82,7 +81,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Reads records, and strikes off what they refer to.
+    /// Reads a page of records and removes the contents they refer to from the list.
     fn read_referring(
         &mut self,
         topic: usize,
@@ -110,7 +109,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Deletes the next content that nothing refers to, unless it is an artifact that was put not long ago.
+    /// Deletes the next unreferenced content, unless it is a recently uploaded artifact.
     fn delete_content(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let search = &mut self.retention.search;
         let Some((digest, revision)) = search.unreferred.pop_first() else {
@@ -129,7 +128,7 @@ impl Agent {
         };
         let limits = &self.config.limits;
         let sweeper = Sweeper { store: cx.store, me: &self.me, limits, wall: cx.wall() };
-        match artifacts::put_last(cx.store, &self.me, &digest)? {
+        match artifacts::last_put(cx.store, &self.me, &digest)? {
             Some((_, at)) if !sweeper.is_past(at, limits.keep_artifacts_ms) => {
                 cx.out.push(Output::Continue);
                 return Ok(());
@@ -154,7 +153,7 @@ impl Agent {
     ) {
         match result {
             Ok(()) => self.retention.removed.contents += 1,
-            // Somebody refers to it again.
+            // It is referred to again.
             Err(Error::Conflict { .. }) => {}
             Err(error) => {
                 self.retention.search.unreferred.insert(digest, revision);
@@ -162,6 +161,6 @@ impl Agent {
                 return self.end_sweep(&error);
             }
         }
-        self.sweep_on(cx);
+        self.continue_sweep(cx);
     }
 }

@@ -1,4 +1,4 @@
-//! How far the sweeps have come, kept from one sweep to the next.
+//! The state of retention sweeps.
 
 use crate::{CommitId, counts::Removed};
 use protocol::{ids::Digest, time::WallTime};
@@ -8,7 +8,7 @@ use store_types::Revision;
 /// The most records looked at in one step of a sweep.
 pub(crate) const PAGE: usize = 256;
 
-/// Where a sweep is.
+/// The stage of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum SweepStage {
     #[default]
@@ -17,32 +17,32 @@ pub(crate) enum SweepStage {
     Topic { at: usize, after: Revision, looked: usize },
     /// Counting the bytes of all journals: once, at the first sweep.
     CountingJournals { after: Revision, bytes: u64 },
-    /// Looking for journals that may go.
+    /// Finding journals to delete.
     Journals { after: Revision, looked: usize, before: Revision, freed: u64 },
-    /// Searching for content that nothing refers to.
+    /// Searching for unreferenced content.
     Content,
 }
 
 /// What a commit of a sweep deleted.
 pub(crate) enum SweepCommit {
-    /// So many records, tasks among them or not.
+    /// Records, and whether there are tasks among them.
     Records { records: u64, has_tasks: bool },
-    /// One content.
+    /// One unreferenced content.
     Content { digest: protocol::ids::Digest, revision: Revision },
 }
 
-/// What is kept up from one sweep to the next.
+/// The state of the current sweep, and what later sweeps need.
 pub(crate) struct Retention {
     /// The most records looked at in one step of a sweep.
     pub(crate) page: usize,
     pub(crate) stage: SweepStage,
     pub(crate) journal_bytes: u64,
     pub(crate) has_counted: bool,
-    /// The trim under way, and how many bytes it frees.
+    /// The running trim, and how many bytes it frees.
     pub(crate) trimming: Option<(CommitId, u64)>,
     pub(crate) search: ContentSearch,
     pub(crate) removed: Removed,
-    /// Journals from here on belong to conversations that a test has open.
+    /// Journals from this revision on are kept.
     #[cfg(test)]
     pub(crate) pinned_for_tests: Option<Revision>,
 }
@@ -64,31 +64,31 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// A line of that many bytes was added to a journal.
+    /// Counts the bytes of a new journal record.
     pub(crate) fn add_journal_bytes(&mut self, bytes: usize) {
         self.journal_bytes += bytes as u64;
     }
 
-    /// What was deleted since the start.
+    /// Deleted records since the start.
     pub(crate) fn removed(&self) -> Removed {
         self.removed
     }
 }
 
-/// Journals are read before everything else: what they lose later is recorded in what is read later.
+/// Journals are read first: a reference that moves from a journal to another record during the search is then still found.
 pub(crate) const JOURNAL: usize = 0;
 
-/// The search for content that nothing refers to, carried on from sweep to sweep.
+/// The search for unreferenced content; it continues from sweep to sweep.
 #[derive(Debug, Default)]
 pub(crate) struct ContentSearch {
     pub(crate) stage: ContentSearchStage,
     /// Pages read in this sweep.
     pub(crate) pages: usize,
-    /// Contents up to here have had their round.
+    /// Contents up to this revision have been checked.
     pub(crate) cursor: Revision,
-    /// Contents nothing is known to refer to, where they stand.
+    /// Contents without a known reference, with their revisions.
     pub(crate) unreferred: BTreeMap<Digest, Revision>,
-    /// Whether something was deleted since the oldest content was listed.
+    /// Whether records were deleted since the oldest content was listed.
     pub(crate) has_changed: bool,
 }
 
@@ -100,7 +100,7 @@ pub(crate) enum ContentSearchStage {
     Reading {
         topic: usize,
         after: Revision,
-        /// What was written later refers to nothing that was listed, or has written it again.
+        /// Records after this revision refer to no listed content, or have written it again.
         until: Revision,
     },
     Deleting,
@@ -110,7 +110,7 @@ pub(crate) enum ContentSearchStage {
 }
 
 impl ContentSearch {
-    /// Something was deleted: content may have lost what referred to it.
+    /// Notes that records were deleted, so that content may have become unreferenced.
     pub(crate) fn note_change(&mut self) {
         self.has_changed = true;
         if matches!(self.stage, ContentSearchStage::Resting { .. }) {
@@ -118,7 +118,7 @@ impl ContentSearch {
         }
     }
 
-    /// Whether journals below `before` may go: while a round reads journals, only those that it has read.
+    /// Whether journals below `before` may be deleted: while a round reads journals, only those that it has read.
     pub(crate) fn allows_trim(&self, before: Revision) -> bool {
         match self.stage {
             ContentSearchStage::Reading { topic: JOURNAL, after, until } => {

@@ -31,7 +31,7 @@ impl SweepTopic {
     }
 }
 
-/// What one look at the store needs.
+/// What the age check of records reads.
 pub(crate) struct Sweeper<'a> {
     pub(crate) store: &'a dyn Snapshot,
     pub(crate) me: &'a AgentId,
@@ -44,7 +44,7 @@ impl Sweeper<'_> {
         at.plus(Duration::from_millis(keep_ms)) <= self.wall
     }
 
-    /// Whether a record's time is over; if so, `deletes` gets all that goes with it.
+    /// Whether a record is old enough; if so, `deletes` gets it and the records that belong to it.
     pub(crate) fn is_old(
         &self,
         topic: SweepTopic,
@@ -55,7 +55,7 @@ impl Sweeper<'_> {
         let is_old = match topic {
             SweepTopic::Receipt => {
                 let receipt: Receipt = content::decode(me, self.store, value)?;
-                let keep = if faults::is(PlantedFault::ShortDedup) { 1_000 } else { limits.dedup_ms };
+                let keep = if faults::is_planted(PlantedFault::ShortDedup) { 1_000 } else { limits.dedup_ms };
                 self.is_past(receipt.at, keep)
             }
             SweepTopic::Reaction => {

@@ -1,15 +1,15 @@
-//! What an agent follows on the board, and how far.
+//! The state of the subscription to the board.
 
 use crate::ReplyTo;
 use protocol::signal::{Selector, SignalRecord};
 use store_types::Revision;
 
-/// What the agent follows on the board, and how far.
+/// What the agent subscribes to on the board, and its cursor.
 pub(crate) struct BoardSubscription {
     pub(crate) selector: Option<Selector>,
     pub(crate) cursor: Option<Revision>,
     pub(crate) attempts: u32,
-    /// The signal that could not be taken yet.
+    /// The signal that waits for a retry.
     pub(crate) waiting: Option<(Box<SignalRecord>, ReplyTo)>,
     /// The cursor that is being recorded.
     pub(crate) recording: Option<Revision>,
@@ -27,7 +27,7 @@ impl BoardSubscription {
         }
     }
 
-    /// How far the board has been followed; `None` before the agent's place there is known.
+    /// The cursor; `None` before the first is recorded.
     pub(crate) fn cursor(&self) -> Option<Revision> {
         self.cursor
     }

@@ -4,20 +4,20 @@ use crate::{Output, TurnKey, TurnStart, context::Context, records::EffectKey};
 use protocol::ids::ConversationId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Which turns run, and which wait for a place.
+/// The running and the waiting turns.
 pub(crate) struct Turns {
-    pub(crate) places: usize,
-    /// The number of each turn that runs.
+    pub(crate) limit: usize,
+    /// The running turns, with the turn number of each.
     pub(crate) running: BTreeMap<TurnKey, u32>,
     pub(crate) ready: VecDeque<Box<TurnStart>>,
 }
 
 impl Turns {
-    pub(crate) fn with_places(places: usize) -> Self {
-        Self { places, running: BTreeMap::new(), ready: VecDeque::new() }
+    pub(crate) fn with_limit(limit: usize) -> Self {
+        Self { limit, running: BTreeMap::new(), ready: VecDeque::new() }
     }
 
-    /// How many run or wait for a place.
+    /// The number of running and waiting turns.
     pub(crate) fn len(&self) -> usize {
         self.running.len() + self.ready.len()
     }
@@ -29,7 +29,7 @@ impl Turns {
     }
 
     pub(crate) fn start_ready(&mut self, cx: &mut Context<'_>) {
-        while self.running.len() < self.places
+        while self.running.len() < self.limit
             && let Some(turn) = self.ready.pop_front()
         {
             self.running.insert(turn.key.clone(), turn.prompt.turn);
@@ -37,7 +37,7 @@ impl Turns {
         }
     }
 
-    /// Stops a turn, or takes it off the queue.
+    /// Stops a running turn, or removes it from the queue.
     pub(crate) fn stop(&mut self, key: &TurnKey, cx: &mut Context<'_>) {
         self.ready.retain(|turn| turn.key != *key);
         if self.running.remove(key).is_some() {
