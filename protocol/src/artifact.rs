@@ -18,7 +18,7 @@ pub struct Artifact {
     pub description: Option<String>,
     /// Its content; at least one part.
     pub parts: Vec<Part>,
-    /// What the producer says about it.
+    /// Metadata of the producer.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// URIs of the extensions that take part in it.
@@ -49,7 +49,7 @@ impl Artifact {
         texts.collect()
     }
 
-    /// Whether nobody could get anything out of it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| match &part.content {
             PartContent::Text(text) | PartContent::Raw(text) | PartContent::Url(text) => text.is_empty(),
@@ -76,7 +76,7 @@ pub struct Part {
     /// A name for the content as a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
-    /// What the producer says about it.
+    /// Metadata of the producer.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -88,7 +88,7 @@ impl Part {
     }
 }
 
-/// A part as it comes: which content it has must not hang on the order of its members.
+/// A part before its content kind is known; the order of the members does not matter.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AnyPart {
@@ -134,7 +134,7 @@ pub enum PartContent {
     Data(Value),
     /// Bytes, base64.
     Raw(String),
-    /// Where the content lies.
+    /// The URL of the content.
     Url(String),
 }
 
@@ -160,11 +160,11 @@ pub fn merge(artifacts: &mut Vec<Artifact>, chunk: Artifact, append: bool) {
     }
 }
 
-/// A reference to content that lies elsewhere: by digest, by name, or both.
+/// A reference to content by digest, by name, or both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "AnyRef", rename_all = "camelCase")]
 pub struct ArtifactRef {
-    /// A name somebody will know (`art-plan-001`).
+    /// A name (`art-plan-001`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The digest under which `GET /a2a/artifacts/{sha256}` has it.
@@ -173,7 +173,7 @@ pub struct ArtifactRef {
     /// IANA media type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// What else was said of it.
+    /// Other members.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 pub struct Envelope {
     /// The sender's name for it.
     pub message_id: MessageId,
-    /// Who says it is speaking; proven by the signature if it is an agent.
+    /// The sender's id; an agent proves it by its signature.
     pub from_agent_id: AgentId,
     /// Whom it is for.
     pub to_agent_id: Address,
@@ -37,16 +37,16 @@ pub struct Envelope {
     /// The sender's conversation, which an answer should name as its `conversationId`.
     #[serde(default)]
     pub reply_conversation_id: Option<ConversationId>,
-    /// Where the answer goes.
+    /// The URL for the answer.
     #[serde(default)]
     pub reply_to: Option<String>,
-    /// When it is of no use any more.
+    /// When it expires.
     #[serde(default)]
     pub expires_at: Option<WallTime>,
-    /// The agents it came through, oldest first.
+    /// The agents on its path, oldest first.
     #[serde(default)]
     pub path: Vec<AgentId>,
-    /// Members nobody here knows, kept as they came.
+    /// Unknown members, kept unchanged.
     #[serde(default, rename = "$extra")]
     pub extra: Map<String, Value>,
 }
@@ -80,11 +80,11 @@ impl Serialize for Envelope {
     }
 }
 
-/// The member that stands in for `payload` in a message between agents whose payload is too large to be posted: the
+/// The member that replaces `payload` in a message between agents whose payload is too large to be posted: the
 /// digest under which the sender has put it at the recipient.
 pub const PAYLOAD_REF: &str = "payloadRef";
 
-/// The digest that stands in for a parsed body's payload, if one does.
+/// The digest that replaces a parsed body's payload, if one does.
 pub fn payload_ref(body: &Value) -> Result<Option<Digest>, Problem> {
     match (body.get(PAYLOAD_REF), body.get("payload")) {
         (None | Some(Value::Null), _) => Ok(None),
@@ -157,7 +157,7 @@ impl Envelope {
         self.payload.kind()
     }
 
-    /// What goes over the wire.
+    /// The bytes for the wire.
     pub fn to_json(&self) -> Value {
         let mut json = serde_json::to_value(self).unwrap_or_default();
         if let Some(members) = json.as_object_mut()
@@ -257,7 +257,7 @@ mod tests {
         });
         let envelope = read(&body).unwrap();
         assert_eq!(envelope.to_json(), body);
-        // Among our own records what nobody knows has a place of its own.
+        // Our own records keep unknown members separately.
         let kept = serde_json::to_value(&envelope).unwrap();
         assert_eq!(kept["$extra"], json!({ "x-trace": { "deep": null } }));
         assert_eq!(serde_json::from_value::<Envelope>(kept).unwrap(), envelope);

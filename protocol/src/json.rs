@@ -36,7 +36,7 @@ pub fn parse_object(bytes: &[u8], max_depth: usize) -> Result<Map<String, Value>
 #[derive(Clone, Copy)]
 pub(crate) struct StrictJsonSeed {
     pub(crate) left: usize,
-    /// How many there were at first, for who is told.
+    /// The limit, for the error message.
     pub(crate) max: usize,
 }
 

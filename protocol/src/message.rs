@@ -54,7 +54,7 @@ macro_rules! kinds {
                 match self { $(Self::$name(_) => MessageKind::$name,)* }
             }
 
-            /// The members that nobody here knows.
+            /// The unknown members.
             pub fn extra(&self) -> &Map<String, Value> {
                 match self { $(Self::$name(p) => &p.extra,)* }
             }
@@ -65,7 +65,7 @@ macro_rules! kinds {
             }
         }
 
-        /// What stands under `payload`, without its kind.
+        /// The value of `payload`, without its kind.
         pub(crate) struct PayloadContent<'a>(pub(crate) &'a Payload);
 
         impl Serialize for PayloadContent<'_> {
@@ -110,7 +110,7 @@ kinds! {
 }
 
 impl MessageKind {
-    /// Whether it may be lost: nothing is written for it, and nobody sends it again (DESIGN §4).
+    /// Whether it may be lost: it is neither recorded nor retried (DESIGN §4).
     pub fn is_best_effort(self) -> bool {
         matches!(self, Self::Cfp | Self::Bid | Self::NoBid | Self::Reject)
     }
@@ -162,7 +162,7 @@ fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem>
     })
 }
 
-/// The member that is not there, if that is what serde has `said`.
+/// The missing member, if the serde error text `said` reports one.
 fn missing(said: &str) -> Option<&str> {
     said.strip_prefix("missing field `")?.split('`').next()
 }
@@ -179,7 +179,7 @@ macro_rules! payload {
         #[serde(rename_all = "camelCase")]
         pub struct $name {
             $($(#[$fdoc])* $(#[$fattr])* pub $field: $ty,)*
-            /// Members nobody here knows, kept as they came.
+            /// Unknown members, kept unchanged.
             #[serde(flatten)]
             pub extra: Map<String, Value>,
         }
@@ -189,7 +189,7 @@ macro_rules! payload {
 payload! {
     /// Asks for work.
     TaskRequest {
-        /// What to do, in words.
+        /// The description of the work.
         description: String,
         /// The caller's name for it; minted if absent.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,13 +206,13 @@ payload! {
         /// Content it starts from, inline; between agents.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inline_artifacts: Vec<Artifact>,
-        /// When it is of no use any more.
+        /// The deadline.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<WallTime>,
         /// Media types the asker can use.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         accepted_modes: Vec<String>,
-        /// Where the answer goes; an agent's must be its registered endpoint.
+        /// The URL for the answer; an agent's must be its registered endpoint.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         reply_to: Option<String>,
         /// The principal who asked first; believed from agents only.
@@ -234,13 +234,13 @@ payload! {
         /// The award it works under.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<Epoch>,
-        /// Where it stands.
+        /// Its status.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<Status>,
         /// A result, or a piece of one.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         artifact: Option<Artifact>,
-        /// Whether the piece joins what came before.
+        /// Whether it is appended to the artifact.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         append: bool,
         /// Whether no piece follows.
@@ -285,11 +285,11 @@ payload! {
 }
 
 payload! {
-    /// Answers a question of whoever does a task, by the owner of the task or on its behalf.
+    /// The owner's answer to a question of the agent that does its task.
     TaskAnswer {
         /// The task.
         task_id: TaskId,
-        /// The question; without it, whatever the task waits for.
+        /// The question; if absent, the open one.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         question_id: Option<QuestionId>,
         /// The answer: text, or any other JSON.
@@ -304,20 +304,20 @@ payload! {
 }
 
 impl TaskAnswer {
-    /// A text that answers whatever the task waits for.
+    /// A text answer to the open question.
     pub fn text(task_id: TaskId, epoch: Option<Epoch>, text: &str, message: Option<&Message>) -> Self {
         let (answer, message) = (text.into(), message.cloned().map(Box::new));
         Self { task_id, question_id: None, answer, epoch, message, extra: Map::new() }
     }
 
-    /// The answer in words: itself if it is a text, else its JSON.
+    /// The answer as text: a string itself, anything else as JSON.
     pub fn words(&self) -> String {
         self.answer.as_str().map_or_else(|| self.answer.to_string(), str::to_owned)
     }
 }
 
 payload! {
-    /// Asks a peer for its view; the asker goes on.
+    /// Asks a peer for its view; the asker does not wait.
     HelpRequest {
         /// What it is about.
         question: String,
@@ -348,7 +348,7 @@ payload! {
         /// Why there is none.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         declined: Option<String>,
-        /// What comes with it.
+        /// Artifacts of the answer.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<Artifact>,
     }
@@ -362,7 +362,7 @@ payload! {
         /// What it is about.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         subject: Option<String>,
-        /// Where the content lies.
+        /// References to the content.
         => #[serde(default, skip_serializing_if = "Map::is_empty")]
         refs: Map<String, Value>,
         /// The task it belongs to.
@@ -381,7 +381,7 @@ payload! {
         task_id: TaskId,
         /// The ability it needs.
         capability: Capability,
-        /// What to do, in words.
+        /// The description of the work.
         description: String,
         /// When the manager stops waiting, by the manager's clock.
         bid_by: WallTime,
@@ -406,14 +406,14 @@ payload! {
         /// How busy the bidder is.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         load: Option<Fraction>,
-        /// How long the offer stands.
+        /// How long the bid is valid.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         valid_for_ms: Option<u64>,
     }
 }
 
 payload! {
-    /// Says no.
+    /// Refuses to bid.
     NoBid {
         /// The task.
         task_id: TaskId,
@@ -433,7 +433,7 @@ payload! {
         lease_ms: u64,
         /// All that is needed to do it.
         task: TaskSpec,
-        /// Whether nobody is left who has bid: handed back, it goes to nobody but a new round.
+        /// Whether no other bidder is left: if the work is handed back, a new round follows.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_last: bool,
     }

@@ -82,7 +82,7 @@ pub struct SignedParts<'a> {
 }
 
 impl SignedParts<'_> {
-    /// The value of a covered component; `None` for one that is not here or that nobody here can check.
+    /// The value of a covered component; `None` for one that is absent or unknown.
     fn component(&self, name: &str) -> Option<&str> {
         match name {
             "@method" => Some(self.method),

@@ -1,4 +1,4 @@
-//! The one task: A2A's states, A2A's JSON (A2A §4.1.1–4.1.3). What the mesh adds stands in `metadata` under
+//! The one task: A2A's states, A2A's JSON (A2A §4.1.1–4.1.3). What the mesh adds is in `metadata` under
 //! [`EXTENSION`].
 
 use crate::{
@@ -23,7 +23,7 @@ pub enum TaskState {
     /// Taken, not begun.
     #[serde(rename = "TASK_STATE_SUBMITTED")]
     Submitted,
-    /// Somebody is at it.
+    /// It is being done.
     #[serde(rename = "TASK_STATE_WORKING")]
     Working,
     /// It waits for an answer from its owner.
@@ -81,7 +81,7 @@ impl TaskState {
 pub struct TaskSpec {
     /// The task.
     pub task_id: TaskId,
-    /// What to do, in words.
+    /// The description of the work.
     pub description: String,
     /// The ability it needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,13 +92,13 @@ pub struct TaskSpec {
     /// Content it starts from, already resolved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// When it is of no use any more. Only shrinks on the way down.
+    /// The deadline. It only gets earlier along the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<WallTime>,
     /// Media types the asker can use; empty means any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepted_modes: Vec<String>,
-    /// The agents it came through, oldest first, each authenticated by the next.
+    /// The agents on its path, oldest first, each authenticated by the next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<AgentId>,
     /// The asker's own task that this one is a part of.
@@ -106,12 +106,12 @@ pub struct TaskSpec {
     pub parent: Option<TaskId>,
     /// On whose behalf all this happens: the principal who asked first. May see everything done for it.
     pub root: Principal,
-    /// How it was said, if an A2A client said it.
+    /// The A2A request, if an A2A client sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<Box<A2aRequestContext>>,
 }
 
-/// What an A2A client said to begin a task, and where that belongs.
+/// The A2A request that began a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct A2aRequestContext {
@@ -121,7 +121,7 @@ pub struct A2aRequestContext {
     /// The tenant it is kept for; no other sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// The words themselves.
+    /// The message of the client.
     pub message: Message,
 }
 
@@ -129,7 +129,7 @@ pub struct A2aRequestContext {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// Where the task stands.
+    /// The status of the task.
     pub state: TaskState,
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,7 +159,7 @@ pub struct Task {
     /// Who is doing it, when another agent is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doer: Option<AgentId>,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
     /// When that changed last.
     pub changed_at: WallTime,
@@ -168,7 +168,7 @@ pub struct Task {
     /// What has been produced so far.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
-    /// What was said since it began: questions, and what came back.
+    /// The messages since it began: questions and answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Message>,
     /// Whether the agent just answered, and made no task of it (A2A §3.1.1).
@@ -206,12 +206,12 @@ impl Task {
         self.spec.contact.as_ref()?.tenant.as_deref()
     }
 
-    /// Takes in what its owner says; an open question becomes part of what was said before.
-    pub fn hear(&mut self, said: Message) {
+    /// Appends the owner's message to the history, after the open question.
+    pub fn append_owner_message(&mut self, message: Message) {
         if self.status.state.is_interrupted() {
             self.history.extend(self.status_message(&self.status, self.changed_at));
         }
-        self.history.push(said);
+        self.history.push(message);
         let old = self.history.len().saturating_sub(MAX_HISTORY);
         self.history.drain(..old);
     }

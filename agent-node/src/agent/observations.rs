@@ -92,7 +92,7 @@ impl AgentActor {
             return Ok(());
         }
         let store = self.parts.store.clone();
-        let (cursor, from) = SpanCursor::load(store.clone(), keys::told(&self.me))?;
+        let (cursor, from) = SpanCursor::load(store.clone(), keys::trace_cursor(&self.me))?;
         self.traced = Some(cursor.clone());
         let begun = cursor.clone();
         actix::spawn(async move { begun.save().await });

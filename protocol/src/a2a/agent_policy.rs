@@ -1,4 +1,4 @@
-//! What an agent offers to A2A clients, and the card that says so.
+//! What an agent offers to A2A clients, and its A2A card.
 
 mod task_metadata;
 
@@ -36,7 +36,7 @@ pub struct AgentPolicy {
     pub streaming: bool,
     /// Whether it calls webhooks.
     pub push_notifications: bool,
-    /// Whether it has more to say to callers it knows.
+    /// Whether authenticated callers get an extended card.
     pub extended_card: bool,
     /// Extensions without which it takes no message.
     pub requires: Vec<String>,
@@ -89,7 +89,7 @@ pub struct CallerSchemes {
     pub api_key: bool,
     /// A token in `Authorization`.
     pub bearer: bool,
-    /// Whether nobody is heard without one.
+    /// Whether a credential is required.
     pub needed: bool,
 }
 
@@ -101,7 +101,7 @@ impl CallerSchemes {
 }
 
 impl AgentPolicy {
-    /// Whether there is an extended card: somebody must be known to be shown it.
+    /// Whether there is an extended card; it needs an authenticated caller.
     pub fn has_extended_card(&self, schemes: CallerSchemes) -> bool {
         self.extended_card && schemes.any()
     }

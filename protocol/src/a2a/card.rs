@@ -1,4 +1,4 @@
-//! What an agent says of itself to any A2A client (A2A §4.4, §8). What it tells the registry is [`crate::card::Card`].
+//! The A2A agent card (A2A §4.4, §8). The card for the registry is [`crate::card::Card`].
 
 use super::{
     json::{Fields, FromProtoJson, InvalidField},
@@ -89,15 +89,15 @@ pub struct AgentCapabilities {
     /// Webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push_notifications: Option<bool>,
-    /// What goes beyond A2A.
+    /// Extensions of A2A.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<AgentExtension>,
-    /// A card that says more to those it knows.
+    /// Whether authenticated callers get an extended card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extended_agent_card: Option<bool>,
 }
 
-/// Something that goes beyond A2A.
+/// An extension of A2A.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentExtension {
     /// Its name.
@@ -124,7 +124,7 @@ pub struct AgentSkill {
     pub name: String,
     /// What it does.
     pub description: String,
-    /// Words for it; at least one.
+    /// Keywords; at least one.
     pub tags: Vec<String>,
     /// What one may ask.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -55,7 +55,7 @@ kinds! {
     UnsupportedOperation = -32004, "FAILED_PRECONDITION", 400, "UNSUPPORTED_OPERATION";
     /// A media type that is not taken.
     ContentTypeNotSupported = -32005, "INVALID_ARGUMENT", 400, "CONTENT_TYPE_NOT_SUPPORTED";
-    /// What came back is not A2A.
+    /// The answer is not valid A2A.
     InvalidAgentResponse = -32006, "INTERNAL", 500, "INVALID_AGENT_RESPONSE";
     /// Declared, and none there.
     ExtendedAgentCardNotConfigured = -32007, "FAILED_PRECONDITION", 400, "EXTENDED_AGENT_CARD_NOT_CONFIGURED";
@@ -93,7 +93,7 @@ impl A2aErrorKind {
         (-32009..=-32001).contains(&self.rpc_code())
     }
 
-    /// The kind a JSON-RPC code stands for.
+    /// The kind with this JSON-RPC code.
     pub fn from_rpc_code(code: i64) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| i64::from(kind.rpc_code()) == code)
     }
@@ -104,7 +104,7 @@ impl A2aErrorKind {
     }
 }
 
-/// An error as a client hears it.
+/// An error as a client gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct A2aError {
     /// Which.
@@ -172,14 +172,14 @@ impl A2aError {
         }})
     }
 
-    /// What a JSON-RPC `error` says; unknown codes are taken for internal errors of the other side.
+    /// The error in a JSON-RPC `error`; unknown codes are taken for internal errors of the other side.
     pub fn from_rpc(error: &Value) -> Self {
         let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
         let kind = A2aErrorKind::from_rpc_code(code).unwrap_or(A2aErrorKind::Internal);
-        Self::heard(kind, error, error.get("data"))
+        Self::from_parts(kind, error, error.get("data"))
     }
 
-    /// What the body of an HTTP+JSON answer says; `status` decides where the body does not.
+    /// The error in the body of an HTTP+JSON answer; without one in the body, the error for `status`.
     pub fn from_rest(status: u16, body: &Value) -> Self {
         let error = body.get("error").unwrap_or(body);
         let details = error.get("details");
@@ -195,17 +195,17 @@ impl A2aError {
             400..500 => A2aErrorKind::InvalidParams,
             _ => A2aErrorKind::Internal,
         };
-        Self::heard(reason.and_then(A2aErrorKind::from_reason).unwrap_or(by_status), error, details)
+        Self::from_parts(reason.and_then(A2aErrorKind::from_reason).unwrap_or(by_status), error, details)
     }
 
-    fn heard(kind: A2aErrorKind, error: &Value, details: Option<&Value>) -> Self {
+    fn from_parts(kind: A2aErrorKind, error: &Value, details: Option<&Value>) -> Self {
         let said = error.get("message").and_then(Value::as_str).unwrap_or("no reason was given");
-        let mut heard = Self::new(kind, said.chars().take(1_000).collect::<String>());
+        let mut parsed = Self::new(kind, said.chars().take(1_000).collect::<String>());
         let metadata = details.and_then(info).and_then(|info| info.get("metadata")?.as_object());
         for (key, value) in metadata.into_iter().flatten().take(32) {
-            heard.metadata.extend(value.as_str().map(|value| (key.clone(), value.to_owned())));
+            parsed.metadata.extend(value.as_str().map(|value| (key.clone(), value.to_owned())));
         }
-        heard
+        parsed
     }
 }
 

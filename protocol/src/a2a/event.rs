@@ -1,4 +1,4 @@
-//! What a client hears: one answer, or one event after the other (A2A §3.2.3, §4.2).
+//! The answers to a client: one answer, or one event after the other (A2A §3.2.3, §4.2).
 
 use super::{
     json::{Fields, FromProtoJson, InvalidField},
@@ -9,7 +9,7 @@ use super::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A task stands somewhere else.
+/// The status of a task has changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusUpdate {
@@ -18,9 +18,9 @@ pub struct StatusUpdate {
     /// Its context.
     #[serde(default)]
     pub context_id: String,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// What the server says about it.
+    /// Metadata of the server.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -42,7 +42,7 @@ pub struct ArtifactUpdate {
     /// Whether no piece follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub last_chunk: bool,
-    /// What the server says about it.
+    /// Metadata of the server.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -55,19 +55,19 @@ pub enum StreamResponse {
     Task(Box<A2aTask>),
     /// An answer without a task.
     Message(Box<Message>),
-    /// It stands somewhere else.
+    /// Its status has changed.
     StatusUpdate(Box<StatusUpdate>),
     /// It has produced something.
     ArtifactUpdate(Box<ArtifactUpdate>),
 }
 
 impl StreamResponse {
-    /// As it goes over the wire.
+    /// As JSON for the wire.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Whether the task it tells of has ended with it.
+    /// Whether it ends its task.
     pub fn is_terminal(&self) -> bool {
         match self {
             Self::Task(task) => task.status.state.is_terminal(),

@@ -28,7 +28,7 @@ impl InteractionMode {
         }
     }
 
-    /// What `wanted` comes to with an agent of these capabilities: what was asked for or, if nothing was, a stream if it
+    /// The mode for `wanted` with an agent of these capabilities: what was asked for or, if nothing was, a stream if it
     /// has them, else looking. What it can't do is refused with the capability that is missing.
     pub fn choose(
         wanted: Option<Self>,

@@ -20,7 +20,7 @@ limits! {
     WEBHOOK_ATTEMPTS = 8;
     /// How long one of them may take, milliseconds.
     WEBHOOK_ATTEMPT_MS = 15_000;
-    /// Events in a row that came to nothing, after which a webhook is given up.
+    /// Events in a row that could not be delivered, after which a webhook is given up.
     MAX_WEBHOOK_MISSED = 3;
     /// A context's name, characters.
     MAX_CONTEXT = 256;
@@ -30,7 +30,7 @@ limits! {
     MAX_REFERENCES = 16;
     /// Tasks on a page, at most.
     MAX_PAGE = 100;
-    /// Tasks on a page when nobody says how many.
+    /// Tasks on a page by default.
     PAGE = 50;
     /// Calls at once on a gRPC connection, its streams among them.
     MAX_GRPC_CALLS = 1_024;

@@ -32,9 +32,9 @@ pub struct Message {
     pub task_id: Option<String>,
     /// Who speaks.
     pub role: Role,
-    /// What is said; at least one part.
+    /// The content; at least one part.
     pub parts: Vec<Part>,
-    /// What the sender says about it, and what extensions add under their URIs.
+    /// Metadata of the sender, and of extensions under their URIs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// URIs of the extensions that take part in it.

@@ -15,7 +15,7 @@ pub struct PushConfig {
     /// Its name among the task's; made by the server if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The task; unset where it comes along with the message that begins one.
+    /// The task; unset in a message that begins one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// Where events are posted.
@@ -23,7 +23,7 @@ pub struct PushConfig {
     /// What the receiver recognises the sender by (`X-A2A-Notification-Token`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// What goes into `Authorization`.
+    /// The credentials for `Authorization`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
 }

@@ -121,7 +121,7 @@ pub struct SendMessage {
     /// How the answer is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<SendConfiguration>,
-    /// What the client says about the request.
+    /// Metadata of the client.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -214,12 +214,12 @@ pub struct CancelTask {
     pub tenant: Option<String>,
     /// Which.
     pub id: String,
-    /// What the client says about it.
+    /// Metadata of the client.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// Which task is to be heard.
+/// Subscribes to the events of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubscribeToTask {
     /// Whose.

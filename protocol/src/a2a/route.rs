@@ -13,11 +13,11 @@ use serde_json::{Map, Value};
 pub struct Route {
     /// The operation.
     pub operation: A2aOperation,
-    /// What the path itself says: `tenant`, `id`, `taskId`.
+    /// The parameters in the path: `tenant`, `id`, `taskId`.
     pub named: Map<String, Value>,
 }
 
-/// The member of an error that says which methods there are.
+/// The member of an error that lists the allowed methods.
 pub const ALLOW: &str = "allow";
 
 /// The route of `method` at `path`, which begins behind the interface's URL. A `POST` may stand for the `GET` of a

@@ -94,7 +94,7 @@ pub struct Flow {
     /// Where a token is fetched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_url: Option<String>,
-    /// Where it is fetched anew.
+    /// The URL that refreshes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh_url: Option<String>,
     /// What may be asked for.

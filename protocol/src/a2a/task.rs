@@ -1,4 +1,4 @@
-//! A task as it goes over the wire (A2A §4.1.1–4.1.3). What an agent keeps of it is [`crate::task::Task`].
+//! The A2A task on the wire (A2A §4.1.1–4.1.3). The stored task is [`crate::task::Task`].
 
 use super::{
     json::{Fields, FromProtoJson, InvalidField, choice},
@@ -19,15 +19,15 @@ pub struct A2aTask {
     /// The context it belongs to.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub context_id: String,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
     /// What it has produced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// What was said, oldest first.
+    /// The messages, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Message>,
-    /// What the server says about it, and what extensions add under their URIs.
+    /// Metadata of the server, and of extensions under their URIs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -44,13 +44,13 @@ impl A2aTask {
     }
 }
 
-/// Where a task stands.
+/// The status of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskStatus {
     /// Its state.
     pub state: TaskState,
-    /// What the agent says about it.
+    /// A message of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
     /// Since when.

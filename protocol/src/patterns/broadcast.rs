@@ -1,4 +1,4 @@
-//! A message becomes a signal on the board; whoever subscribes to it reacts (RFC-005, pattern 3).
+//! Publishes a message as a signal on the board, for its subscribers (RFC-005, pattern 3).
 
 use super::{Announcement, EventKind, Outcome, Pattern, Uninhabited};
 use crate::{
@@ -16,7 +16,7 @@ type BroadcastEffect = super::Effect<Uninhabited, Uninhabited>;
 /// The member of a signal's `refs` that names the principal who had it published.
 pub const ON_BEHALF_OF: &str = "onBehalfOf";
 
-/// Who had `signal` published, if its publisher says that it was somebody else.
+/// The principal on whose behalf `signal` was published, if its publisher names one.
 pub fn on_behalf_of(signal: &Signal) -> Option<Principal> {
     Principal::try_from(signal.refs.get(ON_BEHALF_OF)?.as_str()?.to_owned()).ok()
 }

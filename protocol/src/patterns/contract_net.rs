@@ -1,8 +1,8 @@
 //! A manager gives a task to the best bidder (FIPA contract net; RFC-005, pattern 4).
 //!
 //! Peers that could do it → `cfp` → bids until the deadline or until all have answered → score → claim → `award` →
-//! `award-accept`, else the next bid → result checked → finish. At most one award is out at any time; whatever happens
-//! to bidders, the manager stays accountable, and every announced task ends visibly.
+//! `award-accept`, else the next bid → result checked → finish. At most one award is active at any time. The
+//! manager stays accountable, and every announced task ends visibly.
 
 pub mod auction;
 pub mod bidding;
@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 type ContractNetEvent = super::Event<ContractNetLabel, ContractNetTimer>;
 type ContractNetEffect = super::Effect<ContractNetLabel, ContractNetTimer>;
 
-/// What a contract net calls its messages and its searches.
+/// The labels of a contract net's messages and searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ContractNetLabel {
@@ -48,9 +48,9 @@ pub enum ContractNetLabel {
     Cfp,
     /// An award.
     Award(Epoch),
-    /// An award is taken back.
+    /// The cancel of an award.
     Revoke,
-    /// A bidder does not get the work.
+    /// A reject to a bidder.
     Reject,
     /// The owner's answer, passed on to the winner.
     Answer,
@@ -90,13 +90,13 @@ pub struct ContractNet {
     record: AwardRecord,
     fulfilments: BTreeMap<AgentId, Vec<bool>>,
     last_failure: Option<String>,
-    /// What those said who were awarded the work and would not do it.
+    /// The reasons of awarded bidders that rejected the task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     rejections: BTreeMap<AgentId, String>,
-    /// Whether an award came to nothing in any other way.
+    /// Whether an award failed in any other way.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     was_tried: bool,
-    /// The last award's; the next one's is greater.
+    /// The epoch of the last award; the next one's is greater.
     last_epoch: Epoch,
     /// The peers known at the start; empty from the first round on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -115,7 +115,7 @@ enum AuctionStage {
         answers: BTreeMap<AgentId, Option<ValidBid>>,
         closes: NodeTime,
     },
-    /// Nobody to ask, or nobody would; another round follows.
+    /// There was no peer to call or no bid; another round follows.
     #[serde(rename_all = "camelCase")]
     Between { until: NodeTime },
     /// The next round looks for peers.
@@ -129,13 +129,13 @@ enum AuctionStage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         called_off: Option<(TaskState, String)>,
     },
-    /// Somebody has the award.
+    /// An award is active.
     Awarded(ActiveAward),
     /// It is over.
     Over,
 }
 
-/// The one award that is out.
+/// The active award.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ActiveAward {
@@ -143,16 +143,16 @@ struct ActiveAward {
     epoch: Epoch,
     is_accepted: bool,
     next: Vec<(AgentId, ValidBid)>,
-    /// When patience ends: with its acceptance first, with its silence then.
+    /// When the award is revoked: without acceptance, later without reports.
     patience_ends: NodeTime,
     applied: Seq,
-    /// Updates that came before their turn, in order.
+    /// Updates that arrived before missing ones, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     early: Vec<TaskUpdate>,
 }
 
 impl ContractNet {
-    /// `me` finds the doer among `candidates`, and stays accountable.
+    /// `me` awards the task to one of `candidates` and stays accountable.
     pub fn new(me: AgentId, ownership: TaskOwnership, auction: Auction, candidates: Vec<Candidate>) -> Self {
         let record = AwardRecord {
             task: ownership.spec.task_id.clone(),
@@ -193,7 +193,7 @@ impl ContractNet {
         effects
     }
 
-    fn heard(
+    fn receive(
         &mut self,
         by: &Principal,
         envelope: &Envelope,
@@ -214,12 +214,14 @@ impl ContractNet {
             return self.ignore(agent, envelope, "it is about another task", event);
         }
         match &envelope.payload {
-            Payload::Bid(bid) => self.hear_bid(agent, bid, event),
-            Payload::NoBid(no_bid) => self.hear_no_bid(agent, &no_bid.reason, event),
-            Payload::AwardAccept(accept) => self.hear_accept(agent, accept.epoch, event),
-            Payload::AwardDecline(decline) => self.hear_decline(agent, decline.epoch, &decline.reason, event),
-            Payload::TaskUpdate(update) => self.hear_update(agent, update, event),
-            Payload::TaskResponse(response) => self.hear_response(agent, response, event),
+            Payload::Bid(bid) => self.receive_bid(agent, bid, event),
+            Payload::NoBid(no_bid) => self.receive_no_bid(agent, &no_bid.reason, event),
+            Payload::AwardAccept(accept) => self.receive_accept(agent, accept.epoch, event),
+            Payload::AwardDecline(decline) => {
+                self.receive_decline(agent, decline.epoch, &decline.reason, event)
+            }
+            Payload::TaskUpdate(update) => self.receive_update(agent, update, event),
+            Payload::TaskResponse(response) => self.receive_response(agent, response, event),
             Payload::TaskAnswer(answer) if self.ownership.is_requested_by(agent, answer.epoch) => {
                 self.pass_on_answer(&answer.words(), answer.message.as_deref())
             }
@@ -251,7 +253,7 @@ impl ContractNet {
         Vec::new()
     }
 
-    /// Ends the task before anybody has done it: whoever is involved is told.
+    /// Ends the task before it is done; notifies the winner or the bidders.
     fn call_off(&mut self, state: TaskState, reason: String) -> Vec<ContractNetEffect> {
         let mut effects = Vec::new();
         match std::mem::replace(&mut self.stage, AuctionStage::Over) {
@@ -287,7 +289,7 @@ impl ContractNet {
         self.ownership.finish(state, message, fulfilments)
     }
 
-    /// Takes an award back: the winner is told, the claim is freed.
+    /// Revokes an award: cancels it at the winner and frees the claim.
     fn revoke(&self, winner: &AgentId, epoch: Epoch, reason: &str) -> Vec<ContractNetEffect> {
         let task_id = self.ownership.spec.task_id.clone();
         let cancel = TaskCancel {
@@ -297,7 +299,7 @@ impl ContractNet {
             extra: Map::new(),
         };
         vec![
-            self.tell(ContractNetLabel::Revoke, winner, Payload::TaskCancel(cancel)),
+            self.send_to(ContractNetLabel::Revoke, winner, Payload::TaskCancel(cancel)),
             ContractNetEffect::Release { task: task_id, epoch },
             ContractNetEffect::Assign { doer: None },
             ContractNetEffect::ClearTimer { timer: ContractNetTimer::Accept },
@@ -305,7 +307,7 @@ impl ContractNet {
         ]
     }
 
-    /// Tells every bidder that has not been told yet.
+    /// Rejects every bidder that has no answer yet.
     fn reject_losers(&mut self, reason: &str) -> Vec<ContractNetEffect> {
         let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
         let losers =
@@ -318,10 +320,10 @@ impl ContractNet {
     fn reject(&self, agent: &AgentId, reason: &str) -> ContractNetEffect {
         let task_id = self.ownership.spec.task_id.clone();
         let reject = Reject { task_id, reason: reason.to_owned(), extra: Map::new() };
-        self.tell(ContractNetLabel::Reject, agent, Payload::Reject(reject))
+        self.send_to(ContractNetLabel::Reject, agent, Payload::Reject(reject))
     }
 
-    fn tell(&self, label: ContractNetLabel, to: &AgentId, payload: Payload) -> ContractNetEffect {
+    fn send_to(&self, label: ContractNetLabel, to: &AgentId, payload: Payload) -> ContractNetEffect {
         let path = self.ownership.spec.path.clone();
         ContractNetEffect::Send(OutgoingMessage {
             path,
@@ -362,7 +364,7 @@ impl Pattern for ContractNet {
         }
         match &event.what {
             EventKind::Started if self.stage == AuctionStage::Opening => self.start(event),
-            EventKind::MessageReceived { by, envelope, .. } => self.heard(by, envelope, event),
+            EventKind::MessageReceived { by, envelope, .. } => self.receive(by, envelope, event),
             EventKind::PeersFound { label, candidates }
                 if *label == self.search() && self.stage == AuctionStage::Searching =>
             {

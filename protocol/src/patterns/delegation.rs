@@ -4,13 +4,13 @@
 //! The requester is a user, a peer that delegates, or a manager that awarded the task. Under an award every report carries
 //! the award's epoch, and reports renew the lease.
 
+mod labels;
 mod pending_requests;
 
+pub use labels::{DelegationLabel, DelegationTimer, RequestKey, Timeouts};
+
 use super::{
-    Announcement, EventKind, Pattern, TimerAt,
-    broadcast::ON_BEHALF_OF,
-    ownership::{ReportLabel, TaskOwnership, from_report_label},
-    turn,
+    Announcement, EventKind, Pattern, TimerAt, broadcast::ON_BEHALF_OF, ownership::TaskOwnership, turn,
 };
 use crate::{
     a2a::message::Message,
@@ -19,69 +19,13 @@ use crate::{
     principal::Principal,
     task::TaskState,
 };
+use labels::{DelegationEffect, DelegationEvent};
 use pending_requests::PendingRequests;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use turn::{Progress, Prompt, TurnEnd, TurnSubject};
 
-type DelegationEvent = super::Event<DelegationLabel, DelegationTimer>;
-type DelegationEffect = super::Effect<DelegationLabel, DelegationTimer>;
-
-/// What a delegation calls its messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum DelegationLabel {
-    /// The award is taken.
-    Accept,
-    /// The award is handed back.
-    Decline,
-    /// A report to the requester.
-    Update,
-    /// The result to the requester.
-    Response,
-    /// A request to another agent.
-    Request(RequestKey),
-    /// The owner's answer, passed on to an agent that asked.
-    Answer,
-    /// A request that is no longer needed.
-    Withdraw,
-}
-
-from_report_label!(DelegationLabel);
-
-/// The timers of a delegation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum DelegationTimer {
-    /// The task's deadline.
-    Deadline,
-    /// The next sign of life to the manager.
-    Renew,
-    /// The end of the time in which an answer to a request is awaited.
-    Request(RequestKey),
-}
-
-/// Names a request: the turn that made it, and its index there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct RequestKey(pub u32, pub u32);
-
-/// How long an agent waits for what it asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Timeouts {
-    /// For an answer to a help request.
-    pub help: Duration,
-    /// For the result of a delegated task.
-    pub delegate: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { help: Duration::from_secs(120), delegate: Duration::from_secs(3_600) }
-    }
-}
-
-/// The most turns one task may take; a brain that asks for ever is a failure.
+/// The most turns one task may take; a task with more fails.
 pub const MAX_TURNS: u32 = 64;
 
 /// The doer's side of one task.
@@ -96,7 +40,7 @@ pub struct Delegation {
     is_thinking: bool,
     pending: PendingRequests,
     declines: Option<String>,
-    /// The owner's newest words, if there were any after the first.
+    /// The owner's newest message after the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said: Option<Box<Message>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -120,7 +64,7 @@ impl Delegation {
         }
     }
 
-    /// `me` hands the award back, and says why.
+    /// `me` declines the award, with a reason.
     pub fn declining(me: AgentId, ownership: TaskOwnership, why: String) -> Self {
         Self { declines: Some(why), ..Self::new(me, ownership, None, Timeouts::default()) }
     }
@@ -191,7 +135,7 @@ impl Delegation {
         let produced = self.ownership.artifacts().to_vec();
         let first = || spec.contact.as_ref().map(|contact| Box::new(contact.message.clone()));
         let message = self.said.clone().or_else(first);
-        let answers = self.pending.take_replies();
+        let answers = self.pending.take_results();
         let prompt = Prompt { turn: self.turn, about, produced, answers, message };
         DelegationEffect::RunTurn { turn: self.turn, prompt: Box::new(prompt), deadline: spec.deadline }
     }
@@ -331,13 +275,13 @@ impl Delegation {
         effects
     }
 
-    /// Ends the turn that is being thought, and withdraws what was asked of others.
+    /// Stops the running turn and withdraws open requests.
     fn stop(&mut self, why: &str) -> Vec<DelegationEffect> {
         let stopped = std::mem::take(&mut self.is_thinking).then_some(DelegationEffect::StopTurn);
         stopped.into_iter().chain(self.pending.withdraw(why)).collect()
     }
 
-    fn heard(
+    fn receive(
         &mut self,
         by: &Principal,
         answers: Option<DelegationLabel>,
@@ -417,7 +361,7 @@ impl Pattern for Delegation {
                 self.fail(reason.clone())
             }
             EventKind::MessageReceived { by, answers, envelope } => {
-                self.heard(by, *answers, &envelope.payload)
+                self.receive(by, *answers, &envelope.payload)
             }
             EventKind::Undelivered { label: DelegationLabel::Request(key), message, .. }
                 if self.pending.give_up(*key, message) =>

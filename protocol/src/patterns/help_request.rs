@@ -1,5 +1,5 @@
-//! One agent asks those who have a capability for their view; nobody is blocked, and what is not answered expires
-//! visibly (RFC-005, pattern 2).
+//! One agent asks peers with a capability for their view. It does not block, and an unanswered request expires visibly
+//! (RFC-005, pattern 2).
 
 use super::{
     Candidate, EventKind, Outcome, OutgoingMessage, Pattern, TimerAt,
@@ -167,7 +167,7 @@ impl HelpRequest {
         effects
     }
 
-    fn hear(&mut self, from: &AgentId, response: HelpResponse) -> Vec<HelpRequestEffect> {
+    fn receive_response(&mut self, from: &AgentId, response: HelpResponse) -> Vec<HelpRequestEffect> {
         let HelpSide::Asking { asked, .. } = &mut self.side else { return Vec::new() };
         match asked.get_mut(from) {
             Some(slot @ None) => *slot = Some(response),
@@ -304,7 +304,9 @@ impl Pattern for HelpRequest {
                 self.settle(None, Some(reason.clone()), Vec::new())
             }
             EventKind::MessageReceived { by, envelope, .. } => match (&envelope.payload, by.agent()) {
-                (Payload::HelpResponse(response), Some(agent)) => self.hear(agent, response.clone()),
+                (Payload::HelpResponse(response), Some(agent)) => {
+                    self.receive_response(agent, response.clone())
+                }
                 _ => Vec::new(),
             },
             EventKind::Undelivered { label: HelpRequestLabel::Question, to, message, .. } => {
@@ -314,7 +316,7 @@ impl Pattern for HelpRequest {
                     artifacts: Vec::new(),
                     extra: Map::new(),
                 };
-                self.hear(to, declined)
+                self.receive_response(to, declined)
             }
             EventKind::TimerFired { timer: HelpRequestTimer::Window } => self.conclude(),
             EventKind::Cancelled { reason, .. } => self.settle(None, Some(reason.clone()), Vec::new()),

@@ -2,9 +2,9 @@
 //! other, and ends the claim before the task counts as ended.
 //!
 //! An offer is a `task.available` with a `taskId`, and in its `refs` a `description` and, if need be, an `input` (any
-//! JSON); without a description its subject is taken for one. The whole signal has 16 KiB. The board decides who has
-//! the claim, tells of it and of its end, and offers the task again when a lease runs out; whoever has lost the claim
-//! stops, and what it had so far counts for nothing. A task that comes to nothing ends failed on the board, too.
+//! JSON); without a description its subject is used. The whole signal has at most 16 KiB. The board decides who gets
+//! the claim, publishes it and its end, and offers the task again when a lease runs out. An agent that loses the claim
+//! stops, and its progress is discarded. A failed task ends as failed on the board, too.
 
 use super::{
     EventKind, OpenTaskView, Outcome, Pattern, TimerAt,
@@ -56,14 +56,14 @@ enum OpenTaskStage {
     /// It is being done.
     #[serde(rename_all = "camelCase")]
     Doing { epoch: Epoch, work: Box<Delegation> },
-    /// It has come to its end here, and the board has been told.
+    /// It has ended here, and the board is informed.
     #[serde(rename_all = "camelCase")]
     Closing { epoch: Epoch, outcome: Box<Outcome> },
     /// Nothing follows.
     Over,
 }
 
-/// What `signal` offers to whoever claims it, on behalf of `root`; `None` if that can't be made out.
+/// The task that `signal` offers, on behalf of `root`; `None` if the signal is incomplete.
 pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
     let described = signal.refs.get("description").and_then(|text| text.as_str());
     let description = described.or(signal.subject.as_deref()).filter(|text| !text.trim().is_empty())?;

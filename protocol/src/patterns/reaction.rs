@@ -1,8 +1,8 @@
-//! An agent reacts to a signal it subscribes to (DESIGN §5): its brain looks at the signal, says what it wants to say,
-//! asks whom it needs, and is done.
+//! An agent reacts to a signal it subscribes to (DESIGN §5): its brain gets the signal, may publish signals and send
+//! requests, and ends.
 //!
-//! It is a delegation without a task: nobody asked, so nobody sees its progress and nobody is there to answer a
-//! question; and a brain that has nothing to say has done its work. Signals that follow from signals count their hops.
+//! It is a delegation without a task: there is no requester, so there are no reports and no questions; a turn
+//! without output is a success. Signals that follow from signals count their hops.
 
 use super::{
     EventKind, Pattern,

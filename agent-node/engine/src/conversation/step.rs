@@ -157,7 +157,7 @@ impl Conversation {
         }
         let event = Event { at, wall, what: queued.what };
         if let (Some(row), EventKind::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
-            row.task.hear(said.as_ref().clone());
+            row.task.append_owner_message(said.as_ref().clone());
         }
         let follow = rule(&mut self.pattern, &event).map_err(StepError::Panicked)?;
         if is_inside {

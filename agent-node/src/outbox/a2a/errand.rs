@@ -393,7 +393,7 @@ impl Run {
     }
 
     async fn hear(&mut self, event: StreamResponse) -> Result<Option<RemoteTaskEnd>, CallError> {
-        let (news, end) = self.following.hear(event).map_err(|unfit| match unfit {
+        let (news, end) = self.following.apply(event).map_err(|unfit| match unfit {
             EventRefusal::TooLarge(why) => CallError::TooLarge(why),
             EventRefusal::Elsewhere(why) => CallError::Malformed(why),
         })?;

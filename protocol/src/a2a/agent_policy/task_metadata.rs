@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 pub struct TaskMetadata {
     /// The skill it is meant for.
     pub capability: Option<Capability>,
-    /// When it is of no use any more.
+    /// The deadline.
     pub deadline: Option<WallTime>,
     /// What to do it with, instead of the message's data parts.
     pub input: Option<Value>,
@@ -58,7 +58,7 @@ impl TaskMetadata {
     }
 }
 
-/// The member `name`, and where it stands.
+/// The member `name`, and its path.
 fn text<'a>(
     place: &str,
     members: &'a Map<String, Value>,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// The shape of one message of the card: which members stay whatever they hold, and which hold messages of their own.
+/// The shape of a message of the card: the members that stay even with default values, and those that hold messages.
 struct MessageShape {
     /// REQUIRED members, and `optional` ones, which mean something even when they hold a default.
     kept: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! From the claim to the result: one award at a time, and the next bid when it comes to nothing.
+//! From the claim to the result: one award at a time, and the next bid when it fails.
 
 use super::{
     ActiveAward, AuctionStage, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetLabel,
@@ -17,7 +17,7 @@ use crate::{
 use super::{call::wake, record::clip};
 use serde_json::{Map, json};
 
-/// The most updates kept that came before their turn.
+/// The most updates that are kept until the missing ones arrive.
 const MAX_EARLY: usize = 64;
 
 impl ContractNet {
@@ -50,7 +50,7 @@ impl ContractNet {
         let lease_ms = self.auction.lease_ms;
         let (task_id, is_last) = (task.task_id.clone(), next.is_empty());
         let award = message::Award { task_id, epoch, lease_ms, task, is_last, extra: Map::new() };
-        let mut told = self.tell(ContractNetLabel::Award(epoch), &winner, Payload::Award(award));
+        let mut told = self.send_to(ContractNetLabel::Award(epoch), &winner, Payload::Award(award));
         if let ContractNetEffect::Send(tell) = &mut told {
             tell.expires = Some(event.wall.plus(self.auction.accept()));
         }
@@ -68,7 +68,7 @@ impl ContractNet {
         vec![told, wake]
     }
 
-    /// Somebody else holds the claim: a later round may find it free.
+    /// Another agent holds the claim; a later round may find it free.
     pub(super) fn claim_lost(
         &mut self,
         holder: Option<&AgentId>,
@@ -121,7 +121,7 @@ impl ContractNet {
         if let AuctionStage::Awarded(award) = &mut self.stage { Some(award) } else { None }
     }
 
-    pub(super) fn hear_accept(
+    pub(super) fn receive_accept(
         &mut self,
         agent: &AgentId,
         epoch: Epoch,
@@ -134,7 +134,7 @@ impl ContractNet {
         self.accepted(event)
     }
 
-    /// The winner has said, or shown, that it is at it: everyone else hears that it went to another.
+    /// The winner has accepted, or sent a report: rejects the other bidders.
     fn accepted(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         let AuctionStage::Awarded(award) = &mut self.stage else { return Vec::new() };
         award.is_accepted = true;
@@ -162,7 +162,7 @@ impl ContractNet {
         Some(wake(ContractNetTimer::Lease, until))
     }
 
-    pub(super) fn hear_decline(
+    pub(super) fn receive_decline(
         &mut self,
         agent: &AgentId,
         epoch: Epoch,
@@ -233,7 +233,7 @@ impl ContractNet {
         effects
     }
 
-    pub(super) fn hear_update(
+    pub(super) fn receive_update(
         &mut self,
         agent: &AgentId,
         update: &TaskUpdate,
@@ -272,7 +272,7 @@ impl ContractNet {
         effects
     }
 
-    pub(super) fn hear_response(
+    pub(super) fn receive_response(
         &mut self,
         agent: &AgentId,
         response: &TaskResponse,
@@ -327,12 +327,12 @@ impl ContractNet {
         new.into_iter().flat_map(|artifact| self.ownership.update(update(artifact))).collect()
     }
 
-    /// The owner's answer goes to whoever asked: the doer.
+    /// Passes the owner's answer on to the winner, which asked.
     pub(super) fn pass_on_answer(&mut self, text: &str, message: Option<&Message>) -> Vec<ContractNetEffect> {
         let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
         let task_id = self.ownership.spec.task_id.clone();
         let answer = Payload::TaskAnswer(TaskAnswer::text(task_id, Some(award.epoch), text, message));
-        let told = self.tell(ContractNetLabel::Answer, &award.winner, answer);
+        let told = self.send_to(ContractNetLabel::Answer, &award.winner, answer);
         let mut effects = vec![told];
         effects.extend(self.ownership.status(TaskState::Working, "answered"));
         effects

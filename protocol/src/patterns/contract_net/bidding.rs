@@ -1,4 +1,4 @@
-//! The bidder's side: a bid made of the card's terms and the load, without a thought (DESIGN §5: bids cost no tokens).
+//! The bidder's side: a bid computed from the card's terms and the load, without a turn (DESIGN §5: bids cost no tokens).
 
 use crate::{
     bid::{Eta, Fraction},

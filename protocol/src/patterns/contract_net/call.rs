@@ -68,7 +68,7 @@ impl ContractNet {
                 constraints: constraints.clone(),
                 extra: Map::new(),
             };
-            effects.push(self.tell(ContractNetLabel::Cfp, agent, Payload::Cfp(cfp)));
+            effects.push(self.send_to(ContractNetLabel::Cfp, agent, Payload::Cfp(cfp)));
         }
         effects.push(wake(ContractNetTimer::Bids, event.at + window));
         self.stage = AuctionStage::Bidding { asked, answers: BTreeMap::new(), closes: event.at + window };
@@ -103,7 +103,7 @@ impl ContractNet {
         effects
     }
 
-    pub(super) fn hear_bid(
+    pub(super) fn receive_bid(
         &mut self,
         agent: &AgentId,
         bid: &Bid,
@@ -139,7 +139,7 @@ impl ContractNet {
         if all_answered || first_wins { self.close(event) } else { Vec::new() }
     }
 
-    pub(super) fn hear_no_bid(
+    pub(super) fn receive_no_bid(
         &mut self,
         agent: &AgentId,
         why: &str,
@@ -255,8 +255,8 @@ impl ContractNet {
         self.next_round()
     }
 
-    /// Nobody has taken it: rejected, if all who were awarded the work would not do it, else failed. Every rejection is
-    /// named, and what came last.
+    /// No bidder is left: rejected if every awarded bidder rejected the task, otherwise failed. The message lists every
+    /// rejection and the last failure.
     fn unassigned(&mut self, mut text: String, last: String) -> Vec<ContractNetEffect> {
         let others = self.rejections.values().filter(|why| !last.starts_with(why.as_str())).take(MAX_NAMED);
         let mut named: Vec<_> = others.cloned().collect();
@@ -284,7 +284,7 @@ impl ContractNet {
     }
 }
 
-/// A timer that goes off too early is set again, so that a stale one changes nothing and none is lost.
+/// Sets a timer again that fired too early, because of an earlier setting.
 pub(super) fn wake(timer: ContractNetTimer, at: NodeTime) -> ContractNetEffect {
     ContractNetEffect::SetTimer { timer, when: TimerAt::Node(at) }
 }

@@ -22,16 +22,16 @@ pub(super) struct EligiblePeer {
     pub load: f64,
 }
 
-/// Who is asked, what became of everyone else, and how many of those are not written out.
+/// The peers to call, the records of all others, and how many of those are omitted.
 pub(super) struct PeerSelection {
     pub asked: BTreeMap<AgentId, EligiblePeer>,
     pub fates: Vec<CandidateRecord>,
     pub not_listed: usize,
-    /// Whether somebody has the ability but not at this moment.
+    /// Whether a peer has the capability but is not available now.
     pub may_come: bool,
 }
 
-/// Of equals, the smallest hash of task and agent is first: never the name, never who came first.
+/// Orders equal peers by the hash of task and agent, so that neither name nor time of registration decides.
 pub(super) fn tie_break(task: &str, agent: &AgentId) -> Digest {
     Digest::of(format!("{task}\u{0}{agent}").as_bytes())
 }

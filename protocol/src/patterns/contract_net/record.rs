@@ -58,15 +58,15 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// What became of one candidate.
+/// The record of one candidate in a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CandidateRecord {
     /// Who.
     pub agent: AgentId,
-    /// What became of it.
+    /// Its result.
     pub fate: CandidateResult,
-    /// Why, in words.
+    /// Why, as a text for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// What it offered.
@@ -83,23 +83,23 @@ pub struct CandidateRecord {
     pub epoch: Option<Epoch>,
 }
 
-/// What can become of a candidate.
+/// The possible results of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CandidateResult {
-    /// It could not have done it.
+    /// It is not eligible.
     NotEligible,
-    /// More could than are asked at once.
+    /// It is eligible, but the limit of calls was reached.
     NotAsked,
-    /// Asked, and silent so far.
+    /// Called; no answer so far.
     NoAnswer,
-    /// It said no.
+    /// It refused to bid.
     NoBid,
-    /// It offered.
+    /// It bid.
     Bid,
-    /// Another offer was better.
+    /// Another bid was better.
     Outbid,
-    /// It was given the work.
+    /// It got the award.
     Awarded,
     /// It took it.
     Accepted,
@@ -119,7 +119,7 @@ pub enum CandidateResult {
     Cancelled,
 }
 
-/// An offer as it was scored.
+/// The terms of a bid, as they were scored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScoredOffer {
@@ -163,11 +163,11 @@ pub struct IgnoredMessage {
     pub kind: String,
     /// Why it changed nothing.
     pub why: String,
-    /// When it came.
+    /// When it was received.
     pub at: WallTime,
 }
 
-/// The most characters of a peer's words that are kept.
+/// The most characters of a peer's text that are kept.
 const MAX_WORDS: usize = 500;
 
 pub(super) fn clip(words: &str) -> String {

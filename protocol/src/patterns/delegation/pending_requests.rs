@@ -1,6 +1,8 @@
-//! What a doer has asked of others, and what came back.
+//! The requests of a turn to other agents and the owner, and their results.
 
-use super::{DelegationEffect, DelegationEvent, DelegationLabel, DelegationTimer, RequestKey, Timeouts};
+use super::labels::{
+    DelegationEffect, DelegationEvent, DelegationLabel, DelegationTimer, RequestKey, Timeouts,
+};
 use crate::{
     a2a::message::Message,
     artifact::Artifact,
@@ -76,13 +78,13 @@ impl PendingRequests {
         self.open.iter().any(|ask| ask.reply.is_none())
     }
 
-    /// What came back, for the next turn.
-    pub(super) fn take_replies(&mut self) -> Vec<RequestResult> {
+    /// Takes the results, for the next turn.
+    pub(super) fn take_results(&mut self) -> Vec<RequestResult> {
         self.noted.clear();
         std::mem::take(&mut self.open).into_iter().filter_map(|ask| ask.reply).collect()
     }
 
-    /// Sends all that was noted.
+    /// Sends the noted requests.
     pub(super) fn send(
         &mut self,
         ownership: &TaskOwnership,
@@ -227,7 +229,7 @@ impl PendingRequests {
         self.states().iter().any(|standing| matches!(standing, JointStanding::Asks { .. }))
     }
 
-    /// A coordinated request shows what is known of it while somebody who works for it asks.
+    /// The interim record of a coordinated request, shown while one of its agents asks a question.
     pub(super) fn show(&self, ownership: &mut TaskOwnership) -> Vec<DelegationEffect> {
         let spec = &ownership.spec;
         if spec.capability.as_ref().is_none_or(|capability| capability.as_str() != joint::CAPABILITY) {
@@ -303,7 +305,7 @@ impl PendingRequests {
         true
     }
 
-    /// Tells whoever still works for this task that it is over.
+    /// Cancels the open requests at the agents that still work on them.
     pub(super) fn withdraw(&mut self, reason: &str) -> Vec<DelegationEffect> {
         let open = std::mem::take(&mut self.open);
         let children = open.into_iter().filter(|ask| ask.reply.is_none()).filter_map(|ask| match ask.kind {

@@ -99,7 +99,7 @@ fn finishes(effects: &[DelegationEffect]) -> Vec<TaskState> {
     effects.iter().filter_map(state).collect()
 }
 
-fn heard(by: &str, answers: Option<RequestKey>, payload: Payload) -> What {
+fn received(by: &str, answers: Option<RequestKey>, payload: Payload) -> What {
     let envelope = Envelope {
         message_id: MessageId::parse("x").unwrap(),
         from_agent_id: id(by),
@@ -182,8 +182,8 @@ fn what_was_asked_comes_back_with_the_next_turn() {
     let effects = doer.on(&event(2, thought(1, vec![help("h1"), help("h2")], TurnEnd::Waiting)));
     let labels: Vec<_> = tells(&effects).iter().map(|tell| tell.label).collect();
     assert_eq!(labels, [DelegationLabel::Request(FIRST), DelegationLabel::Request(SECOND)]);
-    assert!(doer.on(&event(3, heard("reviewer", Some(SECOND), help_response("second")))).is_empty());
-    let effects = doer.on(&event(4, heard("reviewer", Some(FIRST), help_response("first"))));
+    assert!(doer.on(&event(3, received("reviewer", Some(SECOND), help_response("second")))).is_empty());
+    let effects = doer.on(&event(4, received("reviewer", Some(FIRST), help_response("first"))));
     let prompt = effects.iter().find_map(|effect| {
         if let DelegationEffect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None }
     });
@@ -193,7 +193,7 @@ fn what_was_asked_comes_back_with_the_next_turn() {
 }
 
 #[test]
-fn an_unanswered_request_expires_and_the_brain_hears_of_it() {
+fn an_unanswered_request_expires_and_the_brain_gets_the_failure() {
     let mut doer = doer(None);
     doer.on(&event(1, EventKind::Started));
     doer.on(&event(2, thought(1, vec![help("h1")], TurnEnd::Waiting)));
@@ -222,8 +222,8 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
             extra: Map::new(),
         })
     };
-    assert!(doer.on(&event(3, heard("stranger", Some(FIRST), response(child.clone())))).is_empty());
-    let effects = doer.on(&event(4, heard("builder", None, response(child))));
+    assert!(doer.on(&event(3, received("stranger", Some(FIRST), response(child.clone())))).is_empty());
+    let effects = doer.on(&event(4, received("builder", None, response(child))));
     assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, .. })));
 }
 
@@ -251,13 +251,13 @@ fn a_cancel_of_an_older_award_changes_nothing() {
             extra: Map::new(),
         })
     };
-    assert!(doer.on(&event(2, heard("manager", None, cancel(3)))).is_empty());
-    assert!(doer.on(&event(3, heard("stranger", None, cancel(7)))).is_empty());
-    assert_eq!(finishes(&doer.on(&event(4, heard("manager", None, cancel(7))))), [TaskState::Canceled]);
+    assert!(doer.on(&event(2, received("manager", None, cancel(3)))).is_empty());
+    assert!(doer.on(&event(3, received("stranger", None, cancel(7)))).is_empty());
+    assert_eq!(finishes(&doer.on(&event(4, received("manager", None, cancel(7))))), [TaskState::Canceled]);
 }
 
 #[test]
-fn an_award_is_accepted_and_its_lease_kept_by_signs_of_life() {
+fn an_award_is_accepted_and_reports_renew_its_lease() {
     let mut doer = doer(Some(7));
     let effects = doer.on(&event(1, EventKind::Started));
     assert!(
@@ -319,7 +319,7 @@ fn any_event() -> impl Strategy<Value = What> {
             reason: "expired".into(),
             message: "expired".into()
         }),
-        key.prop_map(|key| heard("reviewer", Some(key), help_response("fine"))),
+        key.prop_map(|key| received("reviewer", Some(key), help_response("fine"))),
         Just(EventKind::Answered { by: Principal::local_user(), text: "this".into(), message: None }),
         Just(EventKind::Published { revision: 3 }),
         Just(EventKind::Claimed { holder: id("x"), epoch: 3 }),
@@ -441,9 +441,9 @@ fn only_the_requester_answers_a_question_and_only_by_a_task_answer() {
     let stray = serde_json::json!({ "taskId": "t-1", "seq": 0, "epoch": 7, "answer": "the red one" });
     let stray = Payload::parse(MessageKind::TaskUpdate, stray.as_object().unwrap().clone()).unwrap();
     for (by, payload) in [("stranger", answer(Some(7))), ("manager", answer(Some(3))), ("manager", stray)] {
-        assert_eq!(doer.on(&event(3, heard(by, None, payload))), []);
+        assert_eq!(doer.on(&event(3, received(by, None, payload))), []);
     }
-    let effects = doer.on(&event(4, heard("manager", None, answer(Some(7)))));
+    let effects = doer.on(&event(4, received("manager", None, answer(Some(7)))));
     let prompt = effects.iter().find_map(|effect| {
         if let DelegationEffect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None }
     });

@@ -83,7 +83,7 @@ fn found(peers: &[&str]) -> EventKind {
     }
 }
 
-fn heard(from: &str, payload: Value) -> EventKind {
+fn received(from: &str, payload: Value) -> EventKind {
     let envelope = Box::new(envelope(from, "help-response", payload));
     EventKind::MessageReceived { by: Principal::Agent(id(from)), answers: None, envelope }
 }
@@ -105,8 +105,8 @@ fn happenings() -> impl Strategy<Value = Vec<EventKind>> {
     let who = prop::sample::select(PEERS.to_vec());
     let one = prop_oneof![
         3 => (0..5_usize).prop_map(|count| found(&PEERS[..count])),
-        6 => who.clone().prop_map(|from| heard(from, json!({ "answer": "yes" }))),
-        3 => who.clone().prop_map(|from| heard(from, json!({ "declined": "busy" }))),
+        6 => who.clone().prop_map(|from| received(from, json!({ "answer": "yes" }))),
+        3 => who.clone().prop_map(|from| received(from, json!({ "declined": "busy" }))),
         2 => who.clone().prop_map(|to| undelivered(QUESTION, to, "expired")),
         1 => Just(undelivered(RESEND, "r-1", "expired")),
         1 => Just(undelivered(ANSWER, "asker", "payload_too_large")),
@@ -190,7 +190,7 @@ proptest! {
         let mut pattern = asking();
         on(&mut pattern, 0, EventKind::Started);
         on(&mut pattern, 1, found(&["me", "asker", "r-3", "r-2", "r-1", "r-4"]));
-        let answers = order.iter().map(|from| on(&mut pattern, 2, heard(from, json!({ "answer": from }))));
+        let answers = order.iter().map(|from| on(&mut pattern, 2, received(from, json!({ "answer": from }))));
         let effects: Vec<_> = answers.flatten().collect();
         let Some(Effect::Finish(outcome)) = effects.last() else { panic!("{effects:?}") };
         prop_assert_eq!(outcome.status.message.as_deref(), Some("r-1: r-1\n\nr-2: r-2\n\nr-3: r-3"));
@@ -203,7 +203,7 @@ fn what_is_not_answered_expires_visibly_with_what_there_is() {
     on(&mut pattern, 0, EventKind::Started);
     let asked = on(&mut pattern, 1, found(&["r-1", "r-2"]));
     assert_eq!(asked.len(), 2);
-    assert!(on(&mut pattern, 2, heard("r-2", json!({ "declined": "busy" }))).is_empty());
+    assert!(on(&mut pattern, 2, received("r-2", json!({ "declined": "busy" }))).is_empty());
     let effects = on(&mut pattern, 3, woke());
     let [Effect::Send(tell), Effect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
     assert!(matches!(&tell.payload, Payload::HelpResponse(response) if response.answer.is_none()));
@@ -211,7 +211,7 @@ fn what_is_not_answered_expires_visibly_with_what_there_is() {
 }
 
 #[test]
-fn an_answer_that_is_refused_for_good_is_told_to_be_none_once() {
+fn a_refused_answer_becomes_one_empty_answer() {
     let mut pattern = answering();
     on(&mut pattern, 0, EventKind::Started);
     let end = TurnEnd::Done { message: Some("fine".into()) };

@@ -113,7 +113,7 @@ fn who_comes_second_ends_quietly() {
 }
 
 #[test]
-fn the_lease_is_kept_for_as_long_as_the_work_goes_on() {
+fn the_lease_is_renewed_while_the_work_runs() {
     let mut task = working();
     let woke = EventKind::TimerFired { timer: OpenTaskTimer::Renew };
     assert!(matches!(

@@ -77,20 +77,20 @@ pub(super) fn envelope(from: &str, kind: &str, payload: Value) -> Envelope {
     Envelope::from_json(body, || MessageId::parse("m-1").unwrap()).unwrap()
 }
 
-pub(super) fn heard(from: &str, kind: &str, payload: Value) -> EventKind {
+pub(super) fn received(from: &str, kind: &str, payload: Value) -> EventKind {
     let by = Principal::Agent(id(from));
     EventKind::MessageReceived { by, answers: None, envelope: Box::new(envelope(from, kind, payload)) }
 }
 
 pub(super) fn offer(from: &str, cost: f64, eta: &str, fit: f64) -> EventKind {
     let payload = json!({ "taskId": TASK, "cost": cost, "eta": eta, "capability_match": fit });
-    heard(from, "bid", payload)
+    received(from, "bid", payload)
 }
 
 pub(super) fn result(from: &str, epoch: u64, text: &str) -> EventKind {
     let artifact = json!({ "artifactId": "a", "parts": [{ "text": text }] });
     let payload = json!({ "taskId": TASK, "seq": 9, "epoch": epoch, "state": "TASK_STATE_COMPLETED", "artifacts": [artifact] });
-    heard(from, "task-response", payload)
+    received(from, "task-response", payload)
 }
 
 pub(super) fn woke(timer: ContractNetTimer) -> EventKind {
@@ -182,8 +182,8 @@ pub(super) fn awards(effects: &[ContractNetEffect]) -> Vec<(String, Award)> {
     awards.collect()
 }
 
-/// Who is told a message of this kind.
-pub(super) fn told(effects: &[ContractNetEffect], kind: &str) -> Vec<String> {
+/// The recipients of messages of this kind.
+pub(super) fn recipients_of(effects: &[ContractNetEffect], kind: &str) -> Vec<String> {
     let to = effects.iter().filter_map(|effect| match effect {
         ContractNetEffect::Send(tell) if tell.payload.kind().wire() == kind => Some(tell.to.to_string()),
         _ => None,

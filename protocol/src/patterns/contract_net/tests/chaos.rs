@@ -1,4 +1,4 @@
-//! Whatever comes, in whatever order: one award at a time, one end, nothing after it.
+//! Any events in any order: one award at a time, one end, no effects after it.
 
 use super::bench::*;
 use crate::{
@@ -139,16 +139,16 @@ impl World {
         let epoch = |is_current: &bool| if *is_current { current } else { current.saturating_sub(1) };
         Some(match throw {
             Throw::Bid(who, cost) => offer(AGENTS[*who], f64::from(*cost) / 3.0, "1min", 1.0),
-            Throw::NoBid(who) => heard(AGENTS[*who], "no-bid", json!({ "taskId": TASK, "reason": "no" })),
+            Throw::NoBid(who) => received(AGENTS[*who], "no-bid", json!({ "taskId": TASK, "reason": "no" })),
             Throw::Accept(who, is_current) => {
-                heard(AGENTS[*who], "award-accept", json!({ "taskId": TASK, "epoch": epoch(is_current) }))
+                received(AGENTS[*who], "award-accept", json!({ "taskId": TASK, "epoch": epoch(is_current) }))
             }
-            Throw::Decline(who, is_current) => heard(
+            Throw::Decline(who, is_current) => received(
                 AGENTS[*who],
                 "award-decline",
                 json!({ "taskId": TASK, "epoch": epoch(is_current), "reason": "no" }),
             ),
-            Throw::Update(who, is_current, seq) => heard(
+            Throw::Update(who, is_current, seq) => received(
                 AGENTS[*who],
                 "task-update",
                 json!({ "taskId": TASK, "epoch": epoch(is_current), "seq": seq,

@@ -21,13 +21,13 @@ fn with(strategy: Strategy) -> Auction {
 }
 
 fn accept(from: &str, epoch: u64) -> EventKind {
-    heard(from, "award-accept", json!({ "taskId": TASK, "epoch": epoch }))
+    received(from, "award-accept", json!({ "taskId": TASK, "epoch": epoch }))
 }
 
 fn chunk(from: &str, epoch: u64, seq: u64, text: &str) -> EventKind {
     let artifact = json!({ "artifactId": "a", "parts": [{ "text": text }] });
     let payload = json!({ "taskId": TASK, "seq": seq, "epoch": epoch, "artifact": artifact, "append": true });
-    heard(from, "task-update", payload)
+    received(from, "task-update", payload)
 }
 
 /// Two have bid, the first has the award; its name and epoch.
@@ -75,7 +75,7 @@ fn who_is_busy_dead_the_manager_or_on_the_path_is_not_asked() {
     let all = vec![busy, dead, peer("planner-01"), peer("caller"), peer("free")];
     let mut bench = Bench::of(spec, Auction::default(), all);
     bench.on(EventKind::Started);
-    assert_eq!(told(&bench.effects, "cfp"), ["free"]);
+    assert_eq!(recipients_of(&bench.effects, "cfp"), ["free"]);
     assert_eq!(bench.fate("busy"), CandidateResult::NotEligible);
 }
 
@@ -88,7 +88,7 @@ fn whoever_is_merely_busy_is_asked_in_a_later_round() {
     assert_eq!(bench.ended(), None);
     bench.later(5_000).on(woke(ContractNetTimer::Round));
     bench.on(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates: vec![peer("b-1")] });
-    assert_eq!(told(&bench.effects, "cfp"), ["b-1"]);
+    assert_eq!(recipients_of(&bench.effects, "cfp"), ["b-1"]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn three_silent_rounds_end_unassigned() {
 #[test]
 fn when_all_decline_to_bid_the_next_round_waits_for_the_window() {
     let mut bench = Bench::called(Auction::default(), &["b-1"]);
-    let effects = bench.on(heard("b-1", "no-bid", json!({ "taskId": TASK, "reason": "busy" })));
+    let effects = bench.on(received("b-1", "no-bid", json!({ "taskId": TASK, "reason": "busy" })));
     assert!(effects.iter().all(|effect| !matches!(effect, ContractNetEffect::FindPeers { .. })));
     let effects = bench.later(5_000).on(woke(ContractNetTimer::Round));
     assert!(matches!(effects[..], [ContractNetEffect::FindPeers { .. }]));
@@ -132,7 +132,7 @@ fn foreign_and_late_messages_are_noted_and_change_nothing() {
     assert!(
         bench.on(EventKind::MessageReceived { by: user, answers: None, envelope: Box::new(bid) }).is_empty()
     );
-    assert!(bench.on(heard("b-1", "bid", json!({ "taskId": "t-2", "cost": 0, "eta": 1 }))).is_empty());
+    assert!(bench.on(received("b-1", "bid", json!({ "taskId": "t-2", "cost": 0, "eta": 1 }))).is_empty());
     let (winner, epoch) = awarded(&mut bench);
     assert!(bench.on(offer("b-2", 0.0, "1ms", 1.0)).is_empty());
     assert!(bench.on(accept("b-2", epoch)).is_empty());
@@ -158,11 +158,11 @@ fn ignored_messages_stay_bounded() {
 }
 
 #[test]
-fn losers_are_told_when_the_winner_accepts_and_the_result_ends_it() {
+fn losers_are_rejected_when_the_winner_accepts_and_the_result_ends_the_task() {
     let mut bench = Bench::called(Auction::default(), &["b-1", "b-2"]);
     let (winner, epoch) = awarded(&mut bench);
     let effects = bench.on(accept(&winner, epoch));
-    assert_eq!(told(&effects, "reject"), ["b-2"]);
+    assert_eq!(recipients_of(&effects, "reject"), ["b-2"]);
     let claimed = effects.iter().any(|effect| matches!(effect, ContractNetEffect::Publish { signal } if signal.kind.as_str() == "task.claimed" && signal.subject.as_deref() == Some("b-1")));
     assert!(claimed);
     assert!(bench.on(accept(&winner, epoch)).is_empty(), "a repeated acceptance changes nothing");
@@ -184,7 +184,7 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
         ),
         (
             |bench, winner, epoch| {
-                bench.on(heard(
+                bench.on(received(
                     winner,
                     "award-decline",
                     json!({ "taskId": TASK, "epoch": epoch, "reason": "no" }),
@@ -214,7 +214,7 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
         (
             |bench, winner, epoch| {
                 bench.on(accept(winner, epoch));
-                bench.on(heard(winner, "task-response", json!({ "taskId": TASK, "seq": 1, "epoch": epoch, "state": "TASK_STATE_FAILED", "message": "broke" })))
+                bench.on(received(winner, "task-response", json!({ "taskId": TASK, "seq": 1, "epoch": epoch, "state": "TASK_STATE_FAILED", "message": "broke" })))
             },
             CandidateResult::Failed,
         ),
@@ -231,7 +231,7 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
         let (winner, epoch) = awarded(&mut bench);
         let effects = fails(&mut bench, &winner, epoch);
         assert_eq!(bench.fate(&winner), fate);
-        assert_eq!(told(&effects, "task-cancel"), [winner.as_str()], "{fate:?}");
+        assert_eq!(recipients_of(&effects, "task-cancel"), [winner.as_str()], "{fate:?}");
         assert!(effects.iter().any(
             |effect| matches!(effect, ContractNetEffect::Release { epoch: freed, .. } if *freed == epoch)
         ));
@@ -249,7 +249,7 @@ fn a_winner_that_never_accepts_declines_fails_or_falls_silent_gives_way_to_the_r
 fn rejects(from: &str, epoch: u64, why: &str) -> EventKind {
     let payload =
         json!({ "taskId": TASK, "seq": 1, "epoch": epoch, "state": "TASK_STATE_REJECTED", "message": why });
-    heard(from, "task-response", payload)
+    received(from, "task-response", payload)
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn what_one_rejects_and_another_fails_has_failed_and_what_another_does_is_done()
             continue;
         }
         let broke = json!({ "taskId": TASK, "seq": 1, "epoch": award.epoch, "state": "TASK_STATE_FAILED", "message": "broke" });
-        bench.on(heard(&next, "task-response", broke));
+        bench.on(received(&next, "task-response", broke));
         bench.on(EventKind::PeersFound { label: ContractNetLabel::Search(2), candidates: vec![] });
         assert_eq!(bench.ended(), Some(TaskState::Failed));
         let said = bench.outcome().unwrap().status.message.clone().unwrap();
@@ -298,12 +298,12 @@ fn what_one_rejects_and_another_fails_has_failed_and_what_another_does_is_done()
 #[test]
 fn an_offer_that_stands_no_longer_is_not_taken() {
     let mut bench = Bench::called(Auction::default(), &["b-1", "b-2"]);
-    bench.on(heard("b-2", "bid", json!({ "taskId": TASK, "cost": 1, "eta": 60_000, "validForMs": 500 })));
+    bench.on(received("b-2", "bid", json!({ "taskId": TASK, "cost": 1, "eta": 60_000, "validForMs": 500 })));
     bench.on(offer("b-1", 0.0, "1min", 1.0));
     let effects = bench.later(10_000).on(woke(ContractNetTimer::Accept));
     assert!(awards(&effects).is_empty());
     assert!(effects.iter().any(|effect| matches!(effect, ContractNetEffect::FindPeers { .. })));
-    assert_eq!(told(&effects, "reject"), ["b-2"]);
+    assert_eq!(recipients_of(&effects, "reject"), ["b-2"]);
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn a_sign_of_life_keeps_the_award_and_a_repeated_one_does_not() {
 fn a_cancel_ends_it_wherever_it_stands_and_frees_what_is_claimed() {
     let cancel = || EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() };
     let mut bidding = Bench::called(Auction::default(), &["b-1", "b-2"]);
-    assert_eq!(told(&bidding.on(cancel()), "reject"), ["b-1", "b-2"]);
+    assert_eq!(recipients_of(&bidding.on(cancel()), "reject"), ["b-1", "b-2"]);
     assert_eq!(bidding.ended(), Some(TaskState::Canceled));
 
     let mut claiming = Bench::called(Auction::default(), &["b-1"]);
@@ -352,7 +352,7 @@ fn a_cancel_ends_it_wherever_it_stands_and_frees_what_is_claimed() {
     let mut working = Bench::called(Auction::default(), &["b-1", "b-2"]);
     let (winner, epoch) = awarded(&mut working);
     working.on(accept(&winner, epoch));
-    assert_eq!(told(&working.on(cancel()), "task-cancel"), ["b-1"]);
+    assert_eq!(recipients_of(&working.on(cancel()), "task-cancel"), ["b-1"]);
     assert_eq!(working.ended(), Some(TaskState::Canceled));
     assert!(working.on(result(&winner, epoch, "late")).is_empty());
 }
@@ -400,7 +400,7 @@ fn at_most_k_are_asked_and_a_thousand_candidates_leave_a_small_state() {
     let candidates = (0..1_000).map(|n| peer(&format!("b-{n}"))).collect();
     let mut bench = Bench::new(Auction::default(), candidates);
     bench.on(EventKind::Started);
-    assert_eq!(told(&bench.effects, "cfp").len(), 16);
+    assert_eq!(recipients_of(&bench.effects, "cfp").len(), 16);
     let record = &bench.net.record;
     assert_eq!(record.rounds[0].candidates.len() + record.rounds[0].not_listed, 1_000);
     assert!(serde_json::to_string(&bench.net).unwrap().len() < 24_576);
