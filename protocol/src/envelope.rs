@@ -17,7 +17,7 @@ pub struct Envelope {
     pub message_id: MessageId,
     /// The sender's id; an agent proves it by its signature.
     pub from_agent_id: AgentId,
-    /// Whom it is for.
+    /// The recipient.
     pub to_agent_id: Address,
     /// `type` and `payload`.
     #[serde(flatten)]
@@ -175,7 +175,7 @@ fn invalid(member: &str, what: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::InvalidField, format!("{member} {what}")).with("field", member)
 }
 
-/// The members of a body, each in its place.
+/// The known members of a body.
 #[derive(Default)]
 struct EnvelopeMembers {
     kind: Option<Value>,

@@ -77,35 +77,35 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Do this.
+    /// A request for work.
     TaskRequest(TaskRequest) = "task-request";
-    /// This is how far it is.
+    /// Progress of a task.
     TaskUpdate(TaskUpdate) = "task-update";
-    /// This is how it ended.
+    /// The result of a task.
     TaskResponse(TaskResponse) = "task-response";
-    /// Do it no more.
+    /// The cancel of a task.
     TaskCancel(TaskCancel) = "task-cancel";
-    /// This answers the question that the task waits for.
+    /// The answer to the open question of a task.
     TaskAnswer(TaskAnswer) = "task-answer";
-    /// What do you say to this?
+    /// A question to a peer.
     HelpRequest(HelpRequest) = "help-request";
-    /// This.
+    /// The answer to a help request.
     HelpResponse(HelpResponse) = "help-response";
-    /// Tell everyone who wants to know.
+    /// A signal to publish on the board.
     Broadcast(Broadcast) = "broadcast";
-    /// Who can do this, and on what terms? (FIPA contract net)
+    /// A call for proposals (FIPA contract net).
     Cfp(Cfp) = "cfp";
-    /// I can, on these.
+    /// A bid.
     Bid(Bid) = "bid";
-    /// I can't, or won't.
+    /// A refusal to bid.
     NoBid(NoBid) = "no-bid";
-    /// It is yours.
+    /// An award to a bidder.
     Award(Award) = "award";
-    /// I take it.
+    /// The acceptance of an award.
     AwardAccept(AwardAccept) = "award-accept";
-    /// I don't.
+    /// The decline of an award.
     AwardDecline(AwardDecline) = "award-decline";
-    /// It went to another.
+    /// A reject to a bidder.
     Reject(Reject) = "reject";
 }
 
@@ -194,7 +194,7 @@ payload! {
         /// The caller's name for it; minted if absent.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         task_id: Option<TaskId>,
-        /// The ability it needs.
+        /// The capability it needs.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         capability: Option<Capability>,
         /// What to do it with.
@@ -229,7 +229,7 @@ payload! {
     TaskUpdate {
         /// The task.
         task_id: TaskId,
-        /// The sender's count.
+        /// The sender's sequence number.
         seq: Seq,
         /// The award it works under.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -254,7 +254,7 @@ payload! {
     TaskResponse {
         /// The task.
         task_id: TaskId,
-        /// The sender's count.
+        /// The sender's sequence number.
         seq: Seq,
         /// A terminal state.
         state: TaskState,
@@ -368,7 +368,7 @@ payload! {
         /// The task it belongs to.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         task_id: Option<TaskId>,
-        /// The capability it speaks to.
+        /// The capability it concerns.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         capability: Option<Capability>,
     }
@@ -379,7 +379,7 @@ payload! {
     Cfp {
         /// The task.
         task_id: TaskId,
-        /// The ability it needs.
+        /// The capability it needs.
         capability: Capability,
         /// The description of the work.
         description: String,
@@ -423,15 +423,15 @@ payload! {
 }
 
 payload! {
-    /// Gives the work away.
+    /// Awards the work to a bidder.
     Award {
         /// The task.
         task_id: TaskId,
-        /// Names this award in everything that follows.
+        /// The epoch of the award; all later messages about it carry it.
         epoch: Epoch,
-        /// How long silence is taken for work.
+        /// The lease: how long the bidder may be silent.
         lease_ms: u64,
-        /// All that is needed to do it.
+        /// The specification of the task.
         task: TaskSpec,
         /// Whether no other bidder is left: if the work is handed back, a new round follows.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -440,7 +440,7 @@ payload! {
 }
 
 payload! {
-    /// Takes an award.
+    /// Accepts an award.
     AwardAccept {
         /// The task.
         task_id: TaskId,
@@ -450,7 +450,7 @@ payload! {
 }
 
 payload! {
-    /// Hands an award back.
+    /// Declines an award.
     AwardDecline {
         /// The task.
         task_id: TaskId,
@@ -462,7 +462,7 @@ payload! {
 }
 
 payload! {
-    /// Tells a bidder that it did not win.
+    /// Rejects a bid.
     Reject {
         /// The task.
         task_id: TaskId,

@@ -65,7 +65,7 @@ pub trait Pattern: Serialize + DeserializeOwned {
         None
     }
 
-    /// The open task of the board that it does or tries to get.
+    /// The open task of the board that it does or claims.
     fn open_task(&self) -> Option<OpenTaskView<'_>> {
         None
     }
@@ -76,7 +76,7 @@ pub trait Pattern: Serialize + DeserializeOwned {
     }
 }
 
-/// An open task of the board, as the agent that does it or tries to get it sees it.
+/// An open task of the board that an agent does or claims.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OpenTaskView<'a> {
     /// The specification of the task.
@@ -336,7 +336,7 @@ macro_rules! patterns {
             /// The description of every pattern.
             pub const ALL: &'static [PatternDescription] = &[$(PatternDescription::of::<$module::$name>(),)*];
 
-            /// What follows from `event`; nothing, if it carries another pattern's label or timer.
+            /// See [`Pattern::on`]; no effects, if it carries another pattern's label or timer.
             pub fn on(&mut self, event: &Event) -> Vec<Effect> {
                 match self {
                     $(Self::$name(pattern) => {

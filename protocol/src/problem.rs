@@ -65,7 +65,7 @@ reasons! {
     RouteNotFound = "route_not_found", 404;
     /// The route exists, the method does not; `Allow` lists the allowed ones.
     MethodNotAllowed = "method_not_allowed", 405;
-    /// The client left before it had sent everything, or sent it too slowly.
+    /// The client disconnected before the end of its request, or sent it too slowly.
     RequestTimeout = "request_timeout", 408;
     /// Same message id, other content.
     MessageIdReused = "message_id_reused", 409;
@@ -111,7 +111,7 @@ reasons! {
     MessageFailed = "message_failed", 500;
     /// Too much at once; `Retry-After` says when.
     Overloaded = "overloaded", 503;
-    /// The node is leaving; `Retry-After` says when.
+    /// The node is draining; `Retry-After` says when.
     Draining = "draining", 503;
     /// The store takes no writes.
     StoreUnavailable = "store_unavailable", 503;

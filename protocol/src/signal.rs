@@ -66,11 +66,11 @@ macro_rules! named {
 }
 
 named! {
-    /// The registry: a peer is there.
+    /// From the registry: a peer has joined.
     agent_joined = "agent.joined";
     /// From the registry: a peer has left or is lost.
     agent_left = "agent.left";
-    /// Anyone: work to claim.
+    /// From anyone: work to claim.
     task_available = "task.available";
     /// From the accountable agent: the task is taken.
     task_claimed = "task.claimed";
@@ -78,9 +78,9 @@ named! {
     task_complete = "task.complete";
     /// From the accountable agent: the task has failed.
     task_failed = "task.failed";
-    /// An agent: there is something new to use.
+    /// From an agent: new content is available.
     artifact_produced = "artifact.produced";
-    /// An agent: it asks for help.
+    /// From an agent: it asks for help.
     help_needed = "help.needed";
 }
 
@@ -120,7 +120,7 @@ pub struct Signal {
     /// The task it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// The capability it speaks to.
+    /// The capability it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<Capability>,
     /// References to the content.
@@ -147,7 +147,7 @@ impl Signal {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignalRecord {
-    /// Its place in the board's one order.
+    /// Its revision on the board.
     pub revision: u64,
     /// The signal.
     #[serde(flatten)]

@@ -1,7 +1,7 @@
 //! W3C trace context: one trace for one task, over every hop and through the journal.
 //!
-//! The ids of our spans follow from the ids in the journal ([`SpanName`]), so that whoever finds a record after a crash
-//! finds the span that others refer to.
+//! The ids of our spans follow from the ids in the journal ([`SpanName`]), so that a span has the same id when it is
+//! built after a crash.
 
 use crate::ids::{AgentId, ConversationId, Digest, MessageId};
 use serde::{Deserialize, Serialize};
@@ -145,7 +145,7 @@ pub fn trace_begun_by(agent: &AgentId, conversation: &ConversationId) -> u128 {
     begun(digest("trace", agent.as_str(), conversation.as_str()))
 }
 
-/// The id of a trace that begins with a signal: the same for everybody who reacts to it.
+/// The id of a trace that begins with a signal: the same for all agents that react to it.
 pub fn trace_begun_by_signal(from: &AgentId, id: &str) -> u128 {
     begun(digest("signal", from.as_str(), id))
 }

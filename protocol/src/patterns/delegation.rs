@@ -209,7 +209,7 @@ impl Delegation {
         }
     }
 
-    /// Whether a message is an answer to who asked: an A2A client that has seen nothing of a task yet.
+    /// Whether a message may be the whole answer: the requester is an A2A client that has not seen the task yet.
     fn may_just_answer(&self) -> bool {
         let is_its_own = self.ownership.requester.is_none() && self.ownership.claim.is_none();
         is_its_own && self.ownership.spec.contact.is_some() && self.turn == 1 && !self.has_reported
@@ -265,7 +265,7 @@ impl Delegation {
         effects
     }
 
-    /// Hands an award back, so that the next best does it. What only this agent can do waits for its return.
+    /// Declines an award, so that the runner-up does it. Work without a runner-up waits for the restart.
     fn hand_back(&mut self, why: &str) -> Vec<DelegationEffect> {
         if !self.ownership.is_awarded() {
             return Vec::new();

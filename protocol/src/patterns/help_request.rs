@@ -23,7 +23,7 @@ pub const FANOUT: usize = 3;
 type HelpRequestEvent = super::Event<HelpRequestLabel, HelpRequestTimer>;
 type HelpRequestEffect = super::Effect<HelpRequestLabel, HelpRequestTimer>;
 
-/// What a help request calls its messages and its search.
+/// The labels of a help request's messages and search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HelpRequestLabel {
@@ -63,7 +63,7 @@ pub struct HelpRequest {
 enum HelpSide {
     /// Answers with its own brain.
     Responder,
-    /// Asks those who can.
+    /// Asks peers with the capability.
     #[serde(rename_all = "camelCase")]
     Asking { capability: Capability, window: Duration, asked: BTreeMap<AgentId, Option<HelpResponse>> },
 }

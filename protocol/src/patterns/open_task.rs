@@ -59,7 +59,7 @@ enum OpenTaskStage {
     /// It has ended here, and the board is informed.
     #[serde(rename_all = "camelCase")]
     Closing { epoch: Epoch, outcome: Box<Outcome> },
-    /// Nothing follows.
+    /// It has ended.
     Over,
 }
 
@@ -83,7 +83,7 @@ pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
 }
 
 impl OpenTask {
-    /// `me` tries to get the task that `owner` offers. `lease` is how long its silence is taken for work.
+    /// `me` claims the task that `owner` offers, with this `lease`.
     pub fn new(me: AgentId, owner: Principal, spec: TaskSpec, lease: Duration, timeouts: Timeouts) -> Self {
         Self { me, owner, spec, lease, timeouts, stage: OpenTaskStage::Offered }
     }
@@ -191,7 +191,7 @@ fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &OpenTaskEvent
     effects
 }
 
-/// Runs `work` on `event`, with its timers embedded in [`Timer::Work`].
+/// Runs `work` on `event`, with its timers embedded in [`OpenTaskTimer::Work`].
 fn run(work: &mut Delegation, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
     let timer = |timer: &OpenTaskTimer| match timer {
         OpenTaskTimer::Renew => None,

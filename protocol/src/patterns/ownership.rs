@@ -29,7 +29,7 @@ pub struct Requester {
     pub epoch: Option<Epoch>,
 }
 
-/// What a task's reports to its requester are called. A pattern that owns a task has a label for each.
+/// The labels of a task's reports to its requester. A pattern that owns a task has a label for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportLabel {
     /// A `task-update`.
@@ -78,7 +78,7 @@ pub struct TaskOwnership {
 }
 
 impl TaskOwnership {
-    /// Takes `spec` on for `asker`.
+    /// The ownership of `spec`, requested by `asker`.
     pub fn new(spec: TaskSpec, requester: Option<Requester>) -> Self {
         let announces = requester.as_ref().is_none_or(|requester| requester.epoch.is_none());
         Self {
@@ -94,7 +94,7 @@ impl TaskOwnership {
         }
     }
 
-    /// Whether `agent` asked for it, by this award if `epoch` names one.
+    /// Whether `agent` is the requester, and `epoch`, if given, is its award.
     pub fn is_requested_by(&self, agent: &AgentId, epoch: Option<Epoch>) -> bool {
         let is_this_award = |requester: &Requester| epoch.is_none() || epoch == requester.epoch;
         self.requester.as_ref().is_some_and(|requester| requester.agent == *agent && is_this_award(requester))

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 type RedeliveryEvent = super::Event<RedeliveryLabel, Uninhabited>;
 type RedeliveryEffect = super::Effect<RedeliveryLabel, Uninhabited>;
 
-/// What a redelivery calls its message.
+/// The label of the resent message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RedeliveryLabel {

@@ -89,7 +89,7 @@ impl ContractNet {
         effects
     }
 
-    /// The award in force, if `agent` has it under `epoch`; else the message is noted and nothing follows.
+    /// The active award, if `agent` holds it under `epoch`; otherwise the message is recorded as ignored.
     fn in_force(
         &mut self,
         agent: &AgentId,
@@ -212,7 +212,7 @@ impl ContractNet {
         }
     }
 
-    /// The award has come to nothing: the runner-up is next, then another round.
+    /// The award has failed: the runner-up gets the next one, then another round follows.
     fn goes_to_another(
         &mut self,
         fate: CandidateResult,
@@ -318,7 +318,7 @@ impl ContractNet {
         effects
     }
 
-    /// The response holds all results; what updates have not shown yet is shown with it.
+    /// Shows the results that no update has shown; the response holds all of them.
     fn take_results(&mut self, results: &[Artifact]) -> Vec<ContractNetEffect> {
         let shown = self.ownership.artifacts().to_vec();
         let is_new = |artifact: &&Artifact| !shown.contains(artifact);

@@ -9,10 +9,10 @@ use crate::{
 };
 use serde_json::Map;
 
-/// How long a bid stands beyond the time its manager takes to decide.
+/// How long a bid is valid after the manager's decision time.
 const VALID_MS: u64 = 60_000;
 
-/// What `card`'s agent offers for `cfp` while it does `running` tasks, or why it offers nothing.
+/// The bid of `card`'s agent for `cfp` while it does `running` tasks, or why it does not bid.
 pub fn bid(card: &Card, running: u32, cfp: &Cfp, now: WallTime) -> Result<Bid, NoBid> {
     let no = |reason: String| Err(NoBid { task_id: cfp.task_id.clone(), reason, extra: Map::new() });
     let support = card.support(&cfp.capability);

@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// The most rejections that the end of a task names.
 const MAX_NAMED: usize = 8;
-/// A bid whose sender names no time stands this long.
+/// The validity of a bid that names none.
 const VALID: Duration = Duration::from_secs(60);
 
 impl ContractNet {
@@ -148,7 +148,7 @@ impl ContractNet {
         self.passes(agent, CandidateResult::NoBid, why, event)
     }
 
-    /// An asked peer that makes no offer.
+    /// Records a called peer that does not bid.
     pub(super) fn passes(
         &mut self,
         agent: &AgentId,
@@ -173,7 +173,7 @@ impl ContractNet {
         if all_answered { self.close(event) } else { Vec::new() }
     }
 
-    /// Bids are awaited no longer.
+    /// The bidding window has ended.
     pub(super) fn window_ends(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         if let AuctionStage::Bidding { closes, .. } = &self.stage
             && event.at < *closes
@@ -183,7 +183,7 @@ impl ContractNet {
         self.close(event)
     }
 
-    /// Bids are no longer taken: the best one gets the work.
+    /// Closes the bidding and ranks the bids.
     pub(super) fn close(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         let AuctionStage::Bidding { asked, answers, closes } = &mut self.stage else { return Vec::new() };
         let (asked, answers, closes) = (std::mem::take(asked), std::mem::take(answers), *closes);
@@ -212,7 +212,7 @@ impl ContractNet {
         effects
     }
 
-    /// Claims the task for the best bid that still stands; without one, another round, or the end.
+    /// Claims the task for the best valid bid; without one, starts another round or ends the task.
     pub(super) fn award_next(
         &mut self,
         mut next: Vec<(AgentId, ValidBid)>,
@@ -241,7 +241,7 @@ impl ContractNet {
         effects
     }
 
-    /// Another call for proposals, not before `at`, with fresh eyes; or the task is unassigned.
+    /// Schedules another round, not before `at`; after the last round, the task ends unassigned.
     pub(super) fn another_round(&mut self, at: NodeTime, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         if self.round >= self.auction.rounds {
             let rounds = counted(self.round, "round", "rounds");
@@ -278,7 +278,7 @@ impl ContractNet {
         vec![ContractNetEffect::FindPeers { label: self.search(), capability }]
     }
 
-    /// What the search for the next round's peers is called.
+    /// The label of the search for the next round's peers.
     pub(super) fn search(&self) -> ContractNetLabel {
         ContractNetLabel::Search(self.round + 1)
     }

@@ -1,4 +1,4 @@
-//! Who may be asked, and who of them is.
+//! Selection of the peers that get a call for proposals.
 
 use super::record::{CandidateRecord, CandidateResult, MAX_CANDIDATES};
 use crate::{
@@ -10,13 +10,13 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the manager keeps of a peer it asks.
+/// A called peer, as the manager stores it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EligiblePeer {
     /// How well its registered card supports the capability.
     pub support: f64,
-    /// How it kept its word.
+    /// Its track record.
     pub track_record: f64,
     /// How busy it was at its last heartbeat.
     pub load: f64,
@@ -103,7 +103,7 @@ pub(super) fn order(value: f64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
-/// Why a candidate may not be asked, and whether that may change.
+/// Why a candidate is not eligible, and whether that may change.
 fn why_not(
     me: &AgentId,
     spec: &TaskSpec,

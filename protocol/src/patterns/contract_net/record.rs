@@ -1,4 +1,4 @@
-//! Why a bid won: every candidate's fate, kept with the task (`mesh award explain`).
+//! Why a bid won: the result of every candidate, stored with the task (`mesh award explain`).
 
 use super::auction::{Strategy, Weights};
 use crate::{
@@ -14,17 +14,17 @@ pub const MAX_CANDIDATES: usize = 64;
 /// The most ignored messages written out.
 pub const MAX_IGNORED: usize = 32;
 
-/// The whole story of one task's award.
+/// The history of one task's auction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwardRecord {
     /// The task.
     pub task: TaskId,
-    /// The ability it needs.
+    /// The capability it needs.
     pub capability: Option<Capability>,
     /// How the best bid was found.
     pub strategy: Strategy,
-    /// What counted how much under `weighted`.
+    /// The weights for `weighted`.
     pub weights: Weights,
     /// Every call for proposals.
     pub rounds: Vec<BiddingRound>,
@@ -46,9 +46,9 @@ pub struct BiddingRound {
     pub opened_at: WallTime,
     /// How long bids were awaited, milliseconds.
     pub window_ms: u64,
-    /// Who might have done it, best first once there is a ranking.
+    /// The candidates, best first once they are ranked.
     pub candidates: Vec<CandidateRecord>,
-    /// How many more were not written out.
+    /// The number of omitted candidates.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_listed: usize,
 }
@@ -62,20 +62,20 @@ fn is_zero(count: &usize) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CandidateRecord {
-    /// Who.
+    /// Its id.
     pub agent: AgentId,
     /// Its result.
     pub fate: CandidateResult,
     /// Why, as a text for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What it offered.
+    /// Its bid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bid: Option<ScoredOffer>,
-    /// What that was worth.
+    /// The score of its bid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<BidScore>,
-    /// Its place among the bids, from 1.
+    /// Its rank, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
     /// The award's epoch.
@@ -101,21 +101,21 @@ pub enum CandidateResult {
     Outbid,
     /// It got the award.
     Awarded,
-    /// It took it.
+    /// It accepted the award.
     Accepted,
-    /// It handed it back.
+    /// It declined the award.
     Declined,
-    /// It did not take it in time.
+    /// It did not accept in time.
     AcceptTimeout,
-    /// It fell silent.
+    /// It was silent for a lease.
     LeaseExpired,
     /// It could not be reached.
     Unreachable,
-    /// It did not manage.
+    /// It failed.
     Failed,
-    /// It did it.
+    /// It completed the task.
     Completed,
-    /// The work was called off.
+    /// The task was cancelled.
     Cancelled,
 }
 
@@ -127,7 +127,7 @@ pub struct ScoredOffer {
     pub cost: Cost,
     /// How long it would take, milliseconds.
     pub eta: Eta,
-    /// How well it fits: what its card supports, lowered by its own word.
+    /// How well it matches: the support in its card, or less if its bid says so.
     pub capability_match: f64,
     /// How busy it is.
     pub load: f64,
@@ -137,7 +137,7 @@ pub struct ScoredOffer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BidScore {
-    /// What the ranking went by.
+    /// The total, by which bids are ranked.
     pub total: f64,
     /// The fit.
     #[serde(rename = "match")]

@@ -1,4 +1,4 @@
-//! Which bid is the best: a pure function over the bids at hand.
+//! Ranks bids: a pure function.
 
 use super::{
     auction::{Auction, Strategy},
@@ -8,7 +8,7 @@ use super::{
 use crate::{ids::AgentId, time::NodeTime};
 use serde::{Deserialize, Serialize};
 
-/// A bid that stands.
+/// A valid bid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ValidBid {
@@ -42,7 +42,7 @@ pub(super) fn rank(
                 load: 1.0 - standing.offer.load,
             };
             if auction.strategy == Strategy::Weighted {
-                // A promise is worth what its maker's promises were: who never delivers must not win by bidding well.
+                // The bid's terms are weighted by the track record, so that a peer that never delivers can't win by good terms.
                 score.eta *= contender.track_record;
                 score.cost *= contender.track_record;
                 score.load *= contender.track_record;

@@ -1,4 +1,4 @@
-//! How a peer kept its word with one manager: an exponentially weighted mean of kept (1) and broken (0) awards.
+//! The fulfilment history of a peer with one manager: an exponentially weighted mean of fulfilled (1) and failed (0) awards.
 
 use serde::{Deserialize, Serialize};
 

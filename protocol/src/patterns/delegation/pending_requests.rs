@@ -22,10 +22,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::time::Duration;
 
-/// The most things a brain may ask in one turn; a turn that asks more has failed.
+/// The most requests of one turn; a turn with more fails.
 pub(super) const MAX_ASKS: usize = 32;
 
-/// Everything asked in the turn that is waiting, in the order it was asked.
+/// The requests of a turn, in order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PendingRequests {
@@ -50,10 +50,10 @@ enum RequestKind {
     Delegate {
         task: TaskId,
         to: AgentId,
-        /// What the doer wants to know; the owner's to answer.
+        /// The question of the doer, for the owner.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         question: Option<String>,
-        /// Whether that is a credential.
+        /// Whether it asks for a credential.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         auth: bool,
     },
@@ -61,19 +61,19 @@ enum RequestKind {
 }
 
 impl PendingRequests {
-    /// Keeps what the brain asks until its turn ends.
+    /// Notes a request until the turn ends.
     pub(super) fn note(&mut self, ask: Progress) {
         if self.noted.len() <= MAX_ASKS {
             self.noted.push(ask);
         }
     }
 
-    /// Whether the turn has asked more than it may.
+    /// Whether the turn has too many requests.
     pub(super) fn is_too_much(&self) -> bool {
         self.noted.len() > MAX_ASKS
     }
 
-    /// Whether something asked is still open.
+    /// Whether a request is open.
     pub(super) fn is_waiting(&self) -> bool {
         self.open.iter().any(|ask| ask.reply.is_none())
     }
@@ -168,7 +168,7 @@ impl PendingRequests {
         effects
     }
 
-    /// Takes a peer's answer; whether it was one that was waited for.
+    /// Takes a peer's answer; returns whether it was awaited.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other message answers anything")]
     pub(super) fn take_answer(
         &mut self,
@@ -206,7 +206,7 @@ impl PendingRequests {
         }
     }
 
-    /// Takes a doer's word on how it stands; what that changes here, if anything: a question it has is the owner's.
+    /// Takes a status of a doer and returns the new status of this task, if any: a doer's question goes to the owner.
     pub(super) fn take_status(&mut self, by: &Principal, update: &TaskUpdate) -> Option<Status> {
         let (status, agent) = (update.status.as_ref()?, by.agent()?);
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
@@ -224,7 +224,7 @@ impl PendingRequests {
         question.take().map(|_| Status::new(TaskState::Working, "answered"))
     }
 
-    /// Whether a doer has a question that is not answered.
+    /// Whether a doer has an open question.
     pub(super) fn has_question(&self) -> bool {
         self.states().iter().any(|standing| matches!(standing, JointStanding::Asks { .. }))
     }
@@ -241,7 +241,7 @@ impl PendingRequests {
         shown.into_iter().flat_map(|artifact| ownership.update(update(artifact))).collect()
     }
 
-    /// How everything stands that was asked of others.
+    /// The status of all requests to other agents.
     fn states(&self) -> Vec<JointStanding> {
         let standing = |ask: &PendingRequest| match (&ask.reply, &ask.kind) {
             (Some(reply), _) => Some(JointStanding::Answered(reply.clone())),
@@ -283,7 +283,7 @@ impl PendingRequests {
         any
     }
 
-    /// Gives up on the request `key`.
+    /// Fails the request `key`.
     pub(super) fn give_up(&mut self, key: RequestKey, why: &str) -> bool {
         self.settle(|ask| ask.key == key, (false, None, why.to_owned(), Vec::new()))
     }
@@ -332,14 +332,14 @@ fn answer_to(task_id: TaskId, to: AgentId, text: &str, message: Option<&Message>
     DelegationEffect::Send(OutgoingMessage::new(DelegationLabel::Answer, Address::Agent(to), answer))
 }
 
-/// The artifacts a brain named: of those produced so far, else of those given with the task.
+/// The artifacts that a brain refers to: those produced so far, or else those of the task.
 fn chosen(ownership: &TaskOwnership, names: &[String]) -> Vec<Artifact> {
     let all = ownership.artifacts().iter().chain(&ownership.spec.artifacts);
     let named = |artifact: &&Artifact| names.contains(&artifact.artifact_id);
     all.filter(named).cloned().collect()
 }
 
-/// A name for a child task that no other task of this agent has: the same ask gets the same name again.
+/// A unique id for a child task; the same request gets the same id.
 fn child_id(ownership: &TaskOwnership, me: &AgentId, key: RequestKey) -> TaskId {
     let spec = &ownership.spec;
     let epoch = ownership.requester.as_ref().and_then(|requester| requester.epoch).or(ownership.claim);
