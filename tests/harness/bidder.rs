@@ -1,4 +1,4 @@
-//! A peer played by the test: it is registered, signs what it says, keeps what it hears, and does only what it is told.
+//! A peer played by the test: it is registered, signs what it refusal_text, keeps what it hears, and does only what it is told.
 
 use super::{Agent, Process, cluster::SECRET, eventually};
 use blackboard::wire::{Call, Wire, WireLimits};
@@ -34,7 +34,7 @@ pub struct Bidder {
 
 impl Drop for Bidder {
     fn drop(&mut self) {
-        self.fall_silent();
+        self.stop_heartbeats();
         self.listens.abort();
     }
 }
@@ -110,7 +110,7 @@ impl Bidder {
     }
 
     /// No more heartbeats.
-    pub fn fall_silent(&mut self) {
+    pub fn stop_heartbeats(&mut self) {
         if let Some(beats) = self.beats.take() {
             beats.abort();
         }
@@ -123,20 +123,20 @@ impl Bidder {
 
     /// Says goodbye.
     pub async fn leave(&mut self) {
-        self.fall_silent();
+        self.stop_heartbeats();
         deregister(&self.registry, &self.wire, &self.id, self.incarnation).await.unwrap();
     }
 
     /// The messages of this type so far.
-    pub fn heard(&self, kind: &str) -> Vec<Value> {
+    pub fn received(&self, kind: &str) -> Vec<Value> {
         let heard = self.heard.lock().unwrap();
         heard.iter().filter(|message| message["type"] == kind).cloned().collect()
     }
 
     /// Waits for a message of this type, the `nth` from 1.
-    pub async fn hears(&self, kind: &str, nth: usize) -> Value {
+    pub async fn wait_for(&self, kind: &str, nth: usize) -> Value {
         eventually(&format!("{kind} no. {nth} at {}", self.id), async || {
-            self.heard(kind).get(nth - 1).cloned()
+            self.received(kind).get(nth - 1).cloned()
         })
         .await
     }

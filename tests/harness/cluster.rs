@@ -112,7 +112,7 @@ impl Process {
 
 /// A brain that writes `<task> <key>` into `<dir>/effects` when it begins, and ends when `<dir>/open` is there. What it
 /// makes says who made it. Ends by itself when `dir` is gone.
-pub fn gated(dir: &Path, agent: &str) -> String {
+pub fn gated_brain(dir: &Path, agent: &str) -> String {
     let script = format!(
         r#"#!/bin/sh
 read -r line
@@ -129,7 +129,7 @@ echo '{{"type":"done"}}'
 }
 
 /// What the gated brains of `dir` have begun: task, key, agent.
-pub fn begun(dir: &Path) -> Vec<(String, String, String)> {
+pub fn started_turns(dir: &Path) -> Vec<(String, String, String)> {
     let text = std::fs::read_to_string(dir.join("effects")).unwrap_or_default();
     let word = |line: &str, at: usize| line.split(' ').nth(at).unwrap_or_default().to_owned();
     text.lines().map(|line| (word(line, 0), word(line, 1), word(line, 2))).collect()

@@ -17,7 +17,7 @@ use std::{
 
 /// One span as it came.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct ReceivedSpan {
     pub trace: String,
     pub id: String,
     pub parent: String,
@@ -33,18 +33,18 @@ pub struct Seen {
     pub attributes: BTreeMap<String, String>,
 }
 
-impl Seen {
-    pub fn is(&self, name: &str) -> &str {
+impl ReceivedSpan {
+    pub fn attribute(&self, name: &str) -> &str {
         self.attributes.get(name).map(String::as_str).unwrap_or_default()
     }
 }
 
 /// How it answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Manner {
-    Takes,
+pub enum CollectorBehavior {
+    Accepts,
     /// All but so many.
-    TakesAllBut(i64),
+    RejectsSome(i64),
     Refuses,
     /// So many requests with this status, `Retry-After` so many seconds, then it takes them.
     Busy(usize, u16, u64),
@@ -52,8 +52,8 @@ pub enum Manner {
 }
 
 #[derive(Default)]
-struct Got {
-    spans: Vec<Seen>,
+struct CollectorState {
+    spans: Vec<ReceivedSpan>,
     /// Everything that came, head and body.
     raw: Vec<u8>,
     requests: usize,
@@ -64,8 +64,8 @@ struct Got {
 /// The backend.
 pub struct Collector {
     pub url: String,
-    got: Arc<Mutex<Got>>,
-    manner: Arc<Mutex<Manner>>,
+    got: Arc<Mutex<CollectorState>>,
+    manner: Arc<Mutex<CollectorBehavior>>,
 }
 
 impl Collector {
@@ -89,7 +89,7 @@ impl Collector {
 
     fn listening(
         scheme: &str,
-        serve: impl Fn(TcpStream, &Mutex<Got>, &Mutex<Manner>) + Send + Sync + 'static,
+        serve: impl Fn(TcpStream, &Mutex<CollectorState>, &Mutex<CollectorBehavior>) + Send + Sync + 'static,
     ) -> Self {
         Self::at(([127, 0, 0, 1], 0).into(), scheme, serve)
     }
@@ -97,12 +97,13 @@ impl Collector {
     fn at(
         address: std::net::SocketAddr,
         scheme: &str,
-        serve: impl Fn(TcpStream, &Mutex<Got>, &Mutex<Manner>) + Send + Sync + 'static,
+        serve: impl Fn(TcpStream, &Mutex<CollectorState>, &Mutex<CollectorBehavior>) + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let serve = Arc::new(serve);
-        let (got, manner) = (Arc::<Mutex<Got>>::default(), Arc::new(Mutex::new(Manner::Takes)));
+        let (got, manner) =
+            (Arc::<Mutex<CollectorState>>::default(), Arc::new(Mutex::new(CollectorBehavior::Accepts)));
         let (taken, how) = (got.clone(), manner.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -113,7 +114,7 @@ impl Collector {
         Self { url, got, manner }
     }
 
-    pub fn be(&self, manner: Manner) {
+    pub fn set_behavior(&self, manner: CollectorBehavior) {
         *self.manner.lock().unwrap() = manner;
     }
 
@@ -126,7 +127,7 @@ impl Collector {
         ]
     }
 
-    pub fn spans(&self) -> Vec<Seen> {
+    pub fn spans(&self) -> Vec<ReceivedSpan> {
         self.got.lock().unwrap().spans.clone()
     }
 
@@ -144,7 +145,11 @@ impl Collector {
     }
 
     /// The spans of a trace, once they are as expected.
-    pub async fn spans_where(&self, what: &str, is_it: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+    pub async fn spans_where(
+        &self,
+        what: &str,
+        is_it: impl Fn(&[ReceivedSpan]) -> bool,
+    ) -> Vec<ReceivedSpan> {
         eventually(&format!("spans: {what}"), async || {
             let spans = self.spans();
             is_it(&spans).then_some(spans)
@@ -173,7 +178,11 @@ fn tls() -> rustls::ServerConfig {
         .unwrap()
 }
 
-fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) -> std::io::Result<()> {
+fn serve(
+    stream: impl Read + Write,
+    got: &Mutex<CollectorState>,
+    manner: &Mutex<CollectorBehavior>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let (mut head, mut length) = (String::new(), 0);
@@ -195,8 +204,12 @@ fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) ->
         let manner = {
             let mut manner = manner.lock().unwrap();
             let now = *manner;
-            if let Manner::Busy(times, status, seconds) = now {
-                *manner = if times > 1 { Manner::Busy(times - 1, status, seconds) } else { Manner::Takes };
+            if let CollectorBehavior::Busy(times, status, seconds) = now {
+                *manner = if times > 1 {
+                    CollectorBehavior::Busy(times - 1, status, seconds)
+                } else {
+                    CollectorBehavior::Accepts
+                };
             }
             now
         };
@@ -206,18 +219,18 @@ fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) ->
             got.came.push(std::time::Instant::now());
         }
         match manner {
-            Manner::Hangs => loop {
+            CollectorBehavior::Hangs => loop {
                 std::thread::park();
             },
-            Manner::Refuses => {
+            CollectorBehavior::Refuses => {
                 reader.get_mut().write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
             }
-            Manner::Busy(_, status, seconds) => {
+            CollectorBehavior::Busy(_, status, seconds) => {
                 let after = if seconds > 0 { format!("retry-after: {seconds}\r\n") } else { String::new() };
                 let answer = format!("HTTP/1.1 {status} Busy\r\n{after}content-length: 0\r\n\r\n");
                 reader.get_mut().write_all(answer.as_bytes())?;
             }
-            Manner::Takes | Manner::TakesAllBut(_) => {
+            CollectorBehavior::Accepts | CollectorBehavior::RejectsSome(_) => {
                 assert!(head.starts_with("POST /v1/traces "), "{head}");
                 assert!(head.to_lowercase().contains("content-type: application/x-protobuf"), "{head}");
                 let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
@@ -226,11 +239,14 @@ fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) ->
                 got.spans.extend(seen(request));
                 drop(got);
                 let rejected = match manner {
-                    Manner::TakesAllBut(rejected_spans) => Some(ExportTracePartialSuccess {
+                    CollectorBehavior::RejectsSome(rejected_spans) => Some(ExportTracePartialSuccess {
                         rejected_spans,
                         error_message: "too many, says the canary".to_owned(),
                     }),
-                    Manner::Takes | Manner::Refuses | Manner::Busy(..) | Manner::Hangs => None,
+                    CollectorBehavior::Accepts
+                    | CollectorBehavior::Refuses
+                    | CollectorBehavior::Busy(..)
+                    | CollectorBehavior::Hangs => None,
                 };
                 let body = ExportTraceServiceResponse { partial_success: rejected }.encode_to_vec();
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length";
@@ -241,13 +257,13 @@ fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) ->
     }
 }
 
-fn seen(request: ExportTraceServiceRequest) -> Vec<Seen> {
+fn seen(request: ExportTraceServiceRequest) -> Vec<ReceivedSpan> {
     let mut spans = Vec::new();
     for resource in request.resource_spans {
         let known = attributes(&resource.resource.unwrap_or_default().attributes);
         let service = known.get("service.name").cloned().unwrap_or_default();
         for span in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-            spans.push(Seen {
+            spans.push(ReceivedSpan {
                 trace: hex(&span.trace_id),
                 id: hex(&span.span_id),
                 parent: hex(&span.parent_span_id),
@@ -283,7 +299,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Whether nothing is missing above any span: each hangs under another, or is the one root. What is exported by several
 /// processes comes in any order.
-pub fn is_whole<'a>(spans: impl IntoIterator<Item = &'a Seen> + Clone) -> bool {
+pub fn is_whole<'a>(spans: impl IntoIterator<Item = &'a ReceivedSpan> + Clone) -> bool {
     let ids: std::collections::BTreeSet<_> = spans.clone().into_iter().map(|span| span.id.as_str()).collect();
     let roots = spans.into_iter().filter(|span| !ids.contains(span.parent.as_str()));
     roots.map(|span| span.id.as_str()).collect::<std::collections::BTreeSet<_>>().len() == 1
@@ -291,8 +307,8 @@ pub fn is_whole<'a>(spans: impl IntoIterator<Item = &'a Seen> + Clone) -> bool {
 
 /// Each span once. What a process has told and could not note before it was killed is told again when it is back: under
 /// the same id, and the same in every respect.
-pub fn each_once(spans: Vec<Seen>) -> Vec<Seen> {
-    let mut once: Vec<Seen> = Vec::new();
+pub fn each_once(spans: Vec<ReceivedSpan>) -> Vec<ReceivedSpan> {
+    let mut once: Vec<ReceivedSpan> = Vec::new();
     for span in spans {
         match once.iter().find(|known| known.id == span.id) {
             Some(known) => assert_eq!(*known, span, "told again, and otherwise"),
@@ -303,7 +319,7 @@ pub fn each_once(spans: Vec<Seen>) -> Vec<Seen> {
 }
 
 /// Asserts that the spans are one tree: all in one trace, and every parent there, or `caller`'s.
-pub fn assert_one_tree(spans: &[Seen], caller: Option<&str>) {
+pub fn assert_one_tree(spans: &[ReceivedSpan], caller: Option<&str>) {
     let traces: std::collections::BTreeSet<_> = spans.iter().map(|span| &span.trace).collect();
     assert_eq!(traces.len(), 1, "{traces:?}");
     let ids: std::collections::BTreeSet<_> = spans.iter().map(|span| span.id.as_str()).collect();

@@ -14,7 +14,7 @@ use std::{
 
 /// What it does with every message.
 #[derive(Clone, Debug)]
-pub enum Play {
+pub enum ForeignBehavior {
     /// It is done at once, with this text.
     Answers(&'static str),
     /// It is done at once, with these artifacts.
@@ -43,7 +43,7 @@ pub enum Play {
 
 /// One call it heard.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct ReceivedCall {
     pub method: String,
     pub params: Value,
     pub headers: BTreeMap<String, String>,
@@ -51,8 +51,8 @@ pub struct Heard {
 }
 
 #[derive(Default)]
-struct Memory {
-    heard: Vec<Heard>,
+struct ForeignState {
+    heard: Vec<ReceivedCall>,
     /// Looks, state, answer.
     tasks: BTreeMap<String, (usize, String, Option<String>)>,
     streams: usize,
@@ -62,20 +62,20 @@ struct Memory {
     busy: (usize, u64),
 }
 
-struct Inner {
+struct ForeignServer {
     card: Value,
-    play: Mutex<Play>,
-    memory: Mutex<Memory>,
+    play: Mutex<ForeignBehavior>,
+    memory: Mutex<ForeignState>,
 }
 
 /// One such agent; gone when dropped.
-pub struct Foreign {
+pub struct ForeignAgent {
     pub url: String,
-    inner: Arc<Inner>,
+    inner: Arc<ForeignServer>,
     server: ServerHandle,
 }
 
-impl Drop for Foreign {
+impl Drop for ForeignAgent {
     fn drop(&mut self) {
         drop(self.server.stop(false));
     }
@@ -112,20 +112,20 @@ pub fn skill(id: &str, description: &str, tags: &[&str], examples: &[&str]) -> V
     json!({ "id": id, "name": id.replace('_', " "), "description": description, "tags": tags, "examples": examples })
 }
 
-impl Foreign {
-    pub async fn start(name: &str, skill: Value, more: Value, play: Play) -> Self {
+impl ForeignAgent {
+    pub async fn start(name: &str, skill: Value, more: Value, play: ForeignBehavior) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mut card = card(&url, name, skill, more);
         if card.as_object_mut().unwrap().remove("forged").is_some() {
             card = forged(&url, card);
         }
-        let inner = Arc::new(Inner { card, play: Mutex::new(play), memory: Mutex::default() });
+        let inner = Arc::new(ForeignServer { card, play: Mutex::new(play), memory: Mutex::default() });
         let server = Self::serve(inner.clone(), listener);
         Self { url, inner, server }
     }
 
-    fn serve(shared: Arc<Inner>, listener: TcpListener) -> ServerHandle {
+    fn serve(shared: Arc<ForeignServer>, listener: TcpListener) -> ServerHandle {
         let server = HttpServer::new(move || {
             App::new()
                 .app_data(web::Data::from(shared.clone()))
@@ -168,7 +168,7 @@ impl Foreign {
     }
 
     /// The calls of this method it heard.
-    pub fn heard(&self, method: &str) -> Vec<Heard> {
+    pub fn received(&self, method: &str) -> Vec<ReceivedCall> {
         let memory = self.inner.memory.lock().unwrap();
         memory.heard.iter().filter(|heard| heard.method == method).cloned().collect()
     }
@@ -184,13 +184,13 @@ impl Foreign {
     }
 
     /// Does something else from here on.
-    pub fn play(&self, play: Play) {
+    pub fn play(&self, play: ForeignBehavior) {
         *self.inner.play.lock().unwrap() = play;
     }
 }
 
 /// Its card; a host that says `noCache` in it, which is no member of one, has it asked for each time.
-async fn show(request: HttpRequest, inner: web::Data<Inner>) -> HttpResponse {
+async fn show(request: HttpRequest, inner: web::Data<ForeignServer>) -> HttpResponse {
     let is_known = request.headers().get("if-none-match").is_some_and(|etag| etag == ETAG);
     {
         let looks = &mut inner.memory.lock().unwrap().looks;
@@ -226,7 +226,7 @@ fn text(id: &str, text: &str) -> Value {
     json!([{ "artifactId": id, "name": id, "parts": [{ "text": text }] }])
 }
 
-impl Inner {
+impl ForeignServer {
     /// The task as a look finds it.
     fn look(&self, id: &str, counts: bool) -> Value {
         let play = self.play.lock().unwrap().clone();
@@ -237,13 +237,18 @@ impl Inner {
             return task(id, "CANCELED", "as you wish", json!([]));
         }
         match play {
-            Play::Answers(said) | Play::CallsBack(said) => task(id, "COMPLETED", "", text("result", said)),
-            Play::Makes(artifacts) => task(id, "COMPLETED", "", artifacts),
-            Play::Works(needed, said) if *looks >= needed => task(id, "COMPLETED", "", text("result", said)),
-            Play::Works(..) | Play::Never | Play::Floods | Play::Mute => {
-                task(id, "WORKING", "busy over there", json!([]))
+            ForeignBehavior::Answers(said) | ForeignBehavior::CallsBack(said) => {
+                task(id, "COMPLETED", "", text("result", said))
             }
-            Play::Tells(pieces, _) => task(
+            ForeignBehavior::Makes(artifacts) => task(id, "COMPLETED", "", artifacts),
+            ForeignBehavior::Works(needed, said) if *looks >= needed => {
+                task(id, "COMPLETED", "", text("result", said))
+            }
+            ForeignBehavior::Works(..)
+            | ForeignBehavior::Never
+            | ForeignBehavior::Floods
+            | ForeignBehavior::Mute => task(id, "WORKING", "busy over there", json!([])),
+            ForeignBehavior::Tells(pieces, _) => task(
                 id,
                 "COMPLETED",
                 "",
@@ -252,25 +257,25 @@ impl Inner {
                     "parts": pieces.iter().map(|piece| json!({ "text": piece })).collect::<Vec<_>>(),
                 }]),
             ),
-            Play::Asks(question) => match answer {
+            ForeignBehavior::Asks(question) => match answer {
                 Some(answer) => task(id, "COMPLETED", "", text("result", &format!("so it is {answer}"))),
                 None => task(id, "INPUT_REQUIRED", question, json!([])),
             },
-            Play::Fails(why) => task(id, "FAILED", why, json!([])),
-            Play::Rejects(why) => task(id, "REJECTED", why, json!([])),
-            Play::Says(value) => value,
+            ForeignBehavior::Fails(why) => task(id, "FAILED", why, json!([])),
+            ForeignBehavior::Rejects(why) => task(id, "REJECTED", why, json!([])),
+            ForeignBehavior::Says(value) => value,
         }
     }
 }
 
-async fn rpc(request: HttpRequest, inner: web::Data<Inner>, body: Bytes) -> HttpResponse {
+async fn rpc(request: HttpRequest, inner: web::Data<ForeignServer>, body: Bytes) -> HttpResponse {
     let body: Value = serde_json::from_slice(&body).unwrap();
     let (method, params, id) =
         (body["method"].as_str().unwrap().to_owned(), body["params"].clone(), body["id"].clone());
     let headers = request.headers().iter();
     let headers =
         headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
-    let heard = Heard {
+    let heard = ReceivedCall {
         method: method.clone(),
         params: params.clone(),
         headers: headers.collect(),
@@ -314,16 +319,16 @@ async fn rpc(request: HttpRequest, inner: web::Data<Inner>, body: Bytes) -> Http
                 let said = params["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned();
                 inner.memory.lock().unwrap().tasks.entry(task_id.clone()).or_default().2 = Some(said);
             }
-            if let (Play::CallsBack(_), Some(push)) =
+            if let (ForeignBehavior::CallsBack(_), Some(push)) =
                 (&play, params["configuration"].get("taskPushNotificationConfig"))
             {
                 call_back(push.clone(), inner.look(&task_id, false));
                 return result(json!({ "task": task(&task_id, "WORKING", "", json!([])) }));
             }
-            if let (Play::Says(value), "SendMessage") = (&play, method.as_str()) {
+            if let (ForeignBehavior::Says(value), "SendMessage") = (&play, method.as_str()) {
                 return result(value.clone());
             }
-            if let Play::Mute = play {
+            if let ForeignBehavior::Mute = play {
                 std::future::pending::<()>().await;
             }
             if method == "SendStreamingMessage" {
@@ -351,7 +356,7 @@ fn call_back(push: Value, task: Value) {
 }
 
 /// A stream of what it plays. One that never ends stays open, one that breaks is cut in the middle.
-fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpResponse {
+fn stream(inner: &ForeignServer, id: &Value, task_id: &str, is_first: bool) -> HttpResponse {
     let play = inner.play.lock().unwrap().clone();
     let first = {
         let mut memory = inner.memory.lock().unwrap();
@@ -368,7 +373,7 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
     };
     let mut events = Vec::new();
     let mut stays_open = false;
-    if let Play::Floods = play {
+    if let ForeignBehavior::Floods = play {
         let begun = wrapped(json!({ "task": inner.look(task_id, false) }));
         let (id, task_id) = (id.clone(), task_id.to_owned());
         let pieces = futures_util::stream::iter(0..).map(move |at: usize| {
@@ -381,7 +386,7 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
         return HttpResponse::Ok().content_type("text/event-stream").streaming(all);
     }
     match &play {
-        Play::Tells(pieces, breaks) if is_first || breaks.is_none() => {
+        ForeignBehavior::Tells(pieces, breaks) if is_first || breaks.is_none() => {
             events.push(wrapped(json!({ "task": task(task_id, "WORKING", "listening", json!([])) })));
             for (at, piece) in pieces.iter().enumerate() {
                 let update = json!({ "taskId": task_id, "contextId": format!("context-{task_id}"), "append": at > 0,
@@ -394,24 +399,26 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
                 events.truncate(1 + after);
             }
         }
-        Play::Never => {
+        ForeignBehavior::Never => {
             events.push(wrapped(json!({ "task": inner.look(task_id, false) })));
             stays_open = true;
         }
-        Play::Says(value) => {
+        ForeignBehavior::Says(value) => {
             events.push(wrapped(json!({ "task": task(task_id, "WORKING", "", json!([])) })));
             events.push(wrapped(value.clone()));
         }
-        Play::Floods
-        | Play::Mute
-        | Play::Answers(_)
-        | Play::Makes(_)
-        | Play::Works(..)
-        | Play::Tells(..)
-        | Play::Asks(_)
-        | Play::Fails(_)
-        | Play::Rejects(_)
-        | Play::CallsBack(_) => events.push(wrapped(json!({ "task": inner.look(task_id, false) }))),
+        ForeignBehavior::Floods
+        | ForeignBehavior::Mute
+        | ForeignBehavior::Answers(_)
+        | ForeignBehavior::Makes(_)
+        | ForeignBehavior::Works(..)
+        | ForeignBehavior::Tells(..)
+        | ForeignBehavior::Asks(_)
+        | ForeignBehavior::Fails(_)
+        | ForeignBehavior::Rejects(_)
+        | ForeignBehavior::CallsBack(_) => {
+            events.push(wrapped(json!({ "task": inner.look(task_id, false) })))
+        }
     }
     let told = futures_util::stream::iter(events).then(|event| async move {
         tokio::time::sleep(Duration::from_millis(15)).await;

@@ -22,7 +22,7 @@ use std::{
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A process of ours and where it listens; killed when dropped.
 pub(crate) struct Process {
@@ -98,7 +98,7 @@ impl Process {
             if let Some(status) = child.try_wait().unwrap() {
                 panic!("mesh {args:?} ended with {status}: {}", log_of(&data));
             }
-            assert!(started.elapsed() < PATIENCE, "mesh {args:?} does not start: {}", log_of(&data));
+            assert!(started.elapsed() < DEADLINE, "mesh {args:?} does not start: {}", log_of(&data));
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
         let agents = run["agents"].as_object().unwrap().iter();
@@ -179,7 +179,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code().unwrap_or(-1);
             }
-            assert!(started.elapsed() < PATIENCE, "it does not end: {}", log_of(&self.data));
+            assert!(started.elapsed() < DEADLINE, "it does not end: {}", log_of(&self.data));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -245,7 +245,7 @@ pub(crate) struct Answer {
 }
 
 pub(crate) fn client() -> Client {
-    blackboard::wire::tls::client().no_proxy().timeout(PATIENCE).build().unwrap()
+    blackboard::wire::tls::client().no_proxy().timeout(DEADLINE).build().unwrap()
 }
 
 async fn answered(response: reqwest::Response) -> Answer {
@@ -359,7 +359,7 @@ pub fn refusal(answer: &Answer) -> (u16, String) {
 }
 
 /// What a refusal says to people.
-pub fn says(answer: &Answer) -> String {
+pub fn refusal_text(answer: &Answer) -> String {
     answer.body["error"]["message"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -386,7 +386,7 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, loo
         if let Some(found) = look().await {
             return found;
         }
-        assert!(started.elapsed() < PATIENCE, "never seen: {what}");
+        assert!(started.elapsed() < DEADLINE, "never seen: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -21,17 +21,17 @@ use std::{
 
 /// Sends as an agent of the mesh.
 #[derive(Clone)]
-pub struct Signing(Signer);
+pub struct SignedClient(Signer);
 
 impl Process {
     /// Whoever holds the join secret may speak as any agent.
-    pub fn signing_as(&self, id: &str) -> Signing {
+    pub fn client_as(&self, id: &str) -> SignedClient {
         let secret = std::fs::read_to_string(self.data.join("join")).unwrap();
-        Signing(Signer::new(Secret::new(secret.trim().as_bytes()).unwrap(), AgentId::parse(id).unwrap()))
+        SignedClient(Signer::new(Secret::new(secret.trim().as_bytes()).unwrap(), AgentId::parse(id).unwrap()))
     }
 }
 
-impl Signing {
+impl SignedClient {
     /// A signed request to `base` + `target`, which `recipient` serves.
     pub async fn call(
         &self,
@@ -87,13 +87,13 @@ pub fn now() -> u64 {
 }
 
 /// The status a peer does not answer with: it says nothing.
-pub const SILENCE: u16 = 0;
+pub const NO_ANSWER: u16 = 0;
 
 /// A registered agent that the test plays.
 pub struct Peer {
     pub id: String,
     pub url: String,
-    pub signing: Signing,
+    pub signing: SignedClient,
     registry: String,
     incarnation: u64,
     heard: Arc<Mutex<Vec<Value>>>,
@@ -115,7 +115,7 @@ impl Peer {
                 std::thread::spawn(move || serve(connection, &all, &status));
             }
         });
-        let signing = mesh.signing_as(id);
+        let signing = mesh.client_as(id);
         let card = json!({ "agentId": id, "endpoint": url, "skills": [{ "id": skill }] });
         let body = json!({ "card": card, "instance": url });
         let place = (mesh.url.as_str(), "/registry/agents");
@@ -156,20 +156,20 @@ impl Peer {
         self.seen(mesh, false).await;
     }
 
-    /// What it answers from here on; [`SILENCE`] is no answer at all.
+    /// What it answers from here on; [`NO_ANSWER`] is no answer at all.
     pub fn answer_with(&self, status: u16) {
         self.answers.store(status, Ordering::SeqCst);
     }
 
     /// Everything it was sent, in order.
-    pub fn heard(&self) -> Vec<Value> {
+    pub fn received(&self) -> Vec<Value> {
         self.heard.lock().unwrap().clone()
     }
 
     /// Waits for a message of this type.
-    pub async fn hears(&self, kind: &str) -> Value {
+    pub async fn wait_for(&self, kind: &str) -> Value {
         eventually(&format!("a {kind} at {}", self.id), async || {
-            self.heard().into_iter().find(|message| message["type"] == kind)
+            self.received().into_iter().find(|message| message["type"] == kind)
         })
         .await
     }
@@ -209,7 +209,7 @@ fn serve(mut connection: TcpStream, heard: &Mutex<Vec<Value>>, status: &AtomicU1
     if is_message {
         heard.lock().ok()?.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
     }
-    while status.load(Ordering::SeqCst) == SILENCE {
+    while status.load(Ordering::SeqCst) == NO_ANSWER {
         std::thread::sleep(Duration::from_millis(10));
     }
     let message: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);

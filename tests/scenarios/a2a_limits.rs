@@ -85,7 +85,7 @@ async fn holds(mesh: &Process, name: &str, limit: usize) -> bool {
 }
 
 #[actix::test]
-async fn what_the_card_declares_is_enforced_at_that_very_number() {
+async fn every_declared_limit_is_enforced_exactly() {
     let mesh = Process::up(TEAM).await;
     let front = mesh.agent("front-01");
     let card =
@@ -132,7 +132,7 @@ async fn what_the_card_declares_is_enforced_at_that_very_number() {
 }
 
 #[actix::test]
-async fn a_coordinated_request_is_bounded_as_declared() {
+async fn a_coordinated_request_has_the_declared_limits() {
     let mesh = Process::up(TEAM).await;
     let front = mesh.agent("front-01");
     let limits =

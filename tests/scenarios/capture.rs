@@ -4,7 +4,7 @@
 use super::traces::ended;
 use crate::harness::{
     Process, client,
-    collector::{Collector, Seen},
+    collector::{Collector, ReceivedSpan},
     directory, eventually, file, get, state, text,
 };
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn own() -> String {
     text
 }
 
-fn has_ended(spans: &[Seen], patterns: &[(&str, &str)]) -> bool {
+fn has_ended(spans: &[ReceivedSpan], patterns: &[(&str, &str)]) -> bool {
     patterns.iter().all(|(agent, pattern)| ended(spans, agent, pattern))
 }
 
@@ -216,7 +216,7 @@ agents:
         collector
             .spans_where("of all of it", |spans| {
                 has_ended(spans, &all)
-                    && spans.iter().filter(|span| span.is("mesh.task.state") == "canceled").count() > 0
+                    && spans.iter().filter(|span| span.attribute("mesh.task.state") == "canceled").count() > 0
             })
             .await;
         mesh.signal("TERM");

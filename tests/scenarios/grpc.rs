@@ -12,8 +12,8 @@ use tonic::{Code, Request, Response, Status, body::Body, metadata::AsciiMetadata
 
 mod foreign;
 mod refusals;
-mod secured;
 mod streams;
+mod tls;
 mod wire;
 
 use wire::{a2a_service_client::A2aServiceClient, part::Content};
@@ -163,7 +163,7 @@ fn refusal<T: std::fmt::Debug>(answer: Result<Response<T>, Status>) -> (Code, In
 }
 
 #[tokio::test]
-async fn the_task_is_the_same_over_grpc_and_over_http() {
+async fn a_task_is_the_same_over_grpc_and_http() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let done = task(stub.send_message(asked(send("make it"))).await.unwrap());
@@ -182,7 +182,7 @@ async fn the_task_is_the_same_over_grpc_and_over_http() {
 }
 
 #[tokio::test]
-async fn what_a_message_carries_arrives_and_comes_back() {
+async fn every_part_of_a_message_arrives_and_is_returned() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let number = |number| prost_types::Value { kind: Some(prost_types::value::Kind::NumberValue(number)) };
@@ -210,7 +210,7 @@ async fn what_a_message_carries_arrives_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_with_nothing_but_the_tasks_id() {
+async fn a_question_is_answered_by_the_task_id_alone() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let asks = task(stub.send_message(asked(send("ask me"))).await.unwrap());
@@ -222,7 +222,7 @@ async fn a_question_is_answered_with_nothing_but_the_tasks_id() {
 }
 
 #[tokio::test]
-async fn a_list_comes_page_by_page_and_is_filtered() {
+async fn a_list_is_paged_and_filtered() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let mut sent = Vec::new();
@@ -267,7 +267,7 @@ async fn a_task_is_cancelled_once() {
 }
 
 #[tokio::test]
-async fn webhooks_are_kept_shown_and_removed() {
+async fn webhooks_are_stored_listed_and_removed() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let begun = task(stub.send_message(asked(at_once("for ever"))).await.unwrap());
@@ -344,7 +344,7 @@ async fn the_card_names_the_port_and_each_agent_of_it() {
 }
 
 #[tokio::test]
-async fn what_the_ports_first_agent_does_not_offer_says_nothing_about_the_others() {
+async fn capabilities_and_extensions_are_those_of_the_addressed_agent() {
     let team = "
 agents:
   - agent: first-01
@@ -379,7 +379,7 @@ agents:
 }
 
 #[tokio::test]
-async fn an_agent_that_is_alone_there_needs_no_name_and_nothing_is_told_of_a_port_that_is_not() {
+async fn a_single_agent_needs_no_tenant_and_without_a_port_no_card_names_one() {
     let team = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
     let interfaces = async |mesh: &Process| {
         let url = format!("{}/.well-known/agent-card.json", mesh.agents["echo-01"]);
@@ -398,7 +398,7 @@ async fn an_agent_that_is_alone_there_needs_no_name_and_nothing_is_told_of_a_por
 }
 
 #[tokio::test]
-async fn a_skill_the_agent_lacks_is_awarded_and_the_award_goes_along_for_those_who_ask() {
+async fn a_skill_the_agent_lacks_is_awarded_and_the_award_is_sent_on_request() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let skill = prost_types::Value { kind: Some(prost_types::value::Kind::StringValue("forge".to_owned())) };

@@ -58,7 +58,7 @@ fn open(cluster: &Cluster) {
 }
 
 #[tokio::test]
-async fn a_result_of_a_mebibyte_comes_whole_from_another_process() {
+async fn a_result_of_one_mebibyte_arrives_whole_from_another_process() {
     let (cluster, manager, _writer) = two_processes(PATIENT).await;
     open(&cluster);
     let task = manager.agent("manager-01").ask(write("t-1")).await;
@@ -68,7 +68,7 @@ async fn a_result_of_a_mebibyte_comes_whole_from_another_process() {
 }
 
 #[tokio::test]
-async fn a_large_result_arrives_whoever_is_killed_on_the_way() {
+async fn a_large_result_arrives_despite_kills() {
     let (cluster, mut manager, mut writer) = two_processes(PATIENT).await;
     let asked = manager.agent("manager-01");
     asked.send(write("t-1")).await;
@@ -102,7 +102,7 @@ async fn a_large_result_arrives_whoever_is_killed_on_the_way() {
 }
 
 #[tokio::test]
-async fn a_result_that_the_asker_cannot_take_is_told_as_a_failure_at_once() {
+async fn a_result_that_the_requester_cannot_take_fails_the_task_at_once() {
     let small = "mesh: { limits: { maxArtifactBytes: 300000 }, auction: { rounds: 1, leaseMs: 20000, acceptMs: 10000 } }\n";
     let (cluster, manager, writer) = two_processes(small).await;
     open(&cluster);
@@ -115,7 +115,7 @@ async fn a_result_that_the_asker_cannot_take_is_told_as_a_failure_at_once() {
 }
 
 #[tokio::test]
-async fn a_payload_by_reference_is_its_senders_own_and_an_agents_only() {
+async fn only_the_sending_agent_can_refer_to_its_payload() {
     let mesh = Process::up("agents:\n  - { agent: echo-01, skills: [echo], brain: { echo: {} } }\n").await;
     let agent = mesh.agent("echo-01");
     let put = |text: &'static str| {
@@ -125,7 +125,7 @@ async fn a_payload_by_reference_is_its_senders_own_and_an_agents_only() {
     let message = |id: &str, from: &str, reference: &Value| json!({ "messageId": id, "fromAgentId": from, "toAgentId": "echo-01", "type": "task-request", "payloadRef": reference });
     let by_user = agent.post(&message("m-1", "me", &put["sha256"])).await;
     assert_eq!(refusal(&by_user), (403, "forbidden".into()));
-    let peer = mesh.signing_as("peer-01");
+    let peer = mesh.client_as("peer-01");
     let foreign = peer.post(&agent, &message("m-2", "peer-01", &put["sha256"])).await;
     assert_eq!(refusal(&foreign), (404, "artifact_not_found".into()), "another's content is no payload");
     let malformed = peer.post(&agent, &message("m-3", "peer-01", &json!("xyz"))).await;

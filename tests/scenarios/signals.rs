@@ -4,7 +4,7 @@
 use crate::harness::{
     Process,
     bidder::{Bidder, secret_of, wire},
-    call, client, eventually, get, refusal, says,
+    call, client, eventually, get, refusal, refusal_text,
 };
 use blackboard::wire::Call;
 use reqwest::{Method, Response};
@@ -51,7 +51,7 @@ fn subjects(signals: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn each_of_the_signals_comes_from_whom_it_should() {
+async fn every_signal_type_has_the_right_publisher() {
     let (_dir, mesh) = team().await;
     let manager = mesh.agent("manager-01");
     publish(&mesh, json!({ "type": "task.available", "taskId": "open-1", "capability": "build" })).await;
@@ -91,7 +91,7 @@ async fn each_of_the_signals_comes_from_whom_it_should() {
 }
 
 #[tokio::test]
-async fn nobody_speaks_in_anothers_name() {
+async fn no_one_can_publish_as_another() {
     let (_dir, mesh) = team().await;
     let url = format!("{}/board/signals", mesh.url);
     let joined = json!({ "type": "agent.joined", "subject": "ghost-01" });
@@ -119,7 +119,7 @@ async fn nobody_speaks_in_anothers_name() {
 }
 
 #[tokio::test]
-async fn a_late_reader_gets_the_history_it_asks_for_and_nothing_else() {
+async fn a_late_reader_gets_exactly_the_requested_history() {
     let (_dir, mut mesh) = team().await;
     for n in 0..6 {
         let kind = if n % 2 == 0 { "acme.even" } else { "acme.odd" };
@@ -173,7 +173,7 @@ impl Live {
                 }
                 continue;
             }
-            let chunk = tokio::time::timeout(crate::harness::PATIENCE, self.response.chunk()).await;
+            let chunk = tokio::time::timeout(crate::harness::DEADLINE, self.response.chunk()).await;
             self.text.push_str(&String::from_utf8_lossy(
                 &chunk.expect("the stream fell silent").unwrap().expect("the stream ended"),
             ));
@@ -182,7 +182,7 @@ impl Live {
 }
 
 #[tokio::test]
-async fn a_live_reader_that_is_cut_off_resumes_without_a_gap_or_a_repeat() {
+async fn an_interrupted_reader_resumes_without_a_gap_or_a_repeat() {
     let (_dir, mesh) = team().await;
     let mut live = Live::follow(&mesh, "type=acme.wanted", None).await;
     let mut published = Vec::new();
@@ -213,7 +213,7 @@ async fn a_live_reader_that_is_cut_off_resumes_without_a_gap_or_a_repeat() {
 }
 
 #[tokio::test]
-async fn a_subscription_hears_only_its_types_and_capabilities_whoever_publishes() {
+async fn a_subscription_gets_only_its_types_and_capabilities() {
     let (_dir, mesh) = team().await;
     let mut live = Live::follow(&mesh, "type=task.*&capability=build", None).await;
     publish(&mesh, json!({ "type": "task.available", "taskId": "open-1", "capability": "paint" })).await;
@@ -244,7 +244,7 @@ async fn a_broadcast_becomes_a_signal_of_its_sender() {
 }
 
 #[tokio::test]
-async fn a_broadcast_that_the_board_would_not_have_is_refused_at_the_door() {
+async fn a_broadcast_that_the_board_would_refuse_is_refused_on_arrival() {
     let (_dir, mesh) = team().await;
     let manager = mesh.agent("manager-01");
     let broadcast = |signal: &str, bytes: usize| {
@@ -256,11 +256,11 @@ async fn a_broadcast_that_the_board_would_not_have_is_refused_at_the_door() {
     for reserved in ["agent.joined", "agent.left"] {
         let refused = manager.post(&broadcast(reserved, 1)).await;
         assert_eq!(refusal(&refused), (403, "forbidden".to_owned()), "{refused:?}");
-        assert!(says(&refused).contains("payload.signal"), "{refused:?}");
+        assert!(refusal_text(&refused).contains("payload.signal"), "{refused:?}");
     }
     let refused = manager.post(&broadcast("acme.news", 20_000)).await;
     assert_eq!(refusal(&refused), (413, "payload_too_large".to_owned()), "{refused:?}");
-    let said = says(&refused);
+    let said = refusal_text(&refused);
     let numbers: Vec<usize> =
         said.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
     let [bytes, limit] = numbers[..] else { panic!("{said}") };

@@ -39,7 +39,7 @@ fn word(event: &Payload) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_tells_everything_in_order_and_ends() {
+async fn a_stream_delivers_every_event_in_order_and_ends() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let stream = stub.send_streaming_message(asked(send("make it"))).await.unwrap().into_inner();
@@ -50,7 +50,7 @@ async fn a_stream_tells_everything_in_order_and_ends() {
 }
 
 #[tokio::test]
-async fn subscribers_miss_nothing_and_hear_nothing_twice() {
+async fn every_subscriber_gets_every_event_once() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let begun = task(stub.send_message(asked(at_once("slowly"))).await.unwrap());
@@ -70,7 +70,7 @@ async fn subscribers_miss_nothing_and_hear_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_is_subscribed_to_and_goes_on() {
+async fn a_waiting_task_can_be_subscribed_to_and_continues() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let stream = stub.send_streaming_message(asked(send("ask me"))).await.unwrap().into_inner();
@@ -84,7 +84,7 @@ async fn a_task_that_waits_is_subscribed_to_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_cancel_is_heard_on_the_stream() {
+async fn a_cancel_appears_on_the_stream() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let mut stream = stub.send_streaming_message(asked(send("for ever"))).await.unwrap().into_inner();
@@ -95,7 +95,7 @@ async fn a_cancel_is_heard_on_the_stream() {
 }
 
 #[tokio::test]
-async fn streams_are_counted_for_each_reader() {
+async fn streams_are_counted_per_principal() {
     let team = TEAM.replace("grpcPort: 0", "grpcPort: 0\n  limits: { maxReadersPerPrincipal: 2 }");
     let mesh = Process::up_beside(&team, &[("script.yaml", SCRIPT)]).await;
     let mut stub = stub(&mesh);
@@ -113,7 +113,7 @@ async fn streams_are_counted_for_each_reader() {
 }
 
 #[tokio::test]
-async fn a_node_that_leaves_takes_nothing_and_ends_its_streams() {
+async fn a_draining_node_refuses_calls_and_ends_its_streams() {
     let mut mesh = up().await;
     let mut stub = stub(&mesh);
     let waits = task(stub.send_message(asked(send("ask me"))).await.unwrap());

@@ -1,4 +1,4 @@
-//! The board: its pure rules over a store in memory, and the leases that its actor keeps.
+//! The simulated board: the board's pure rules over a store in memory, and the leases of claims.
 
 use crate::random::Hash;
 use blackboard::{
@@ -20,31 +20,32 @@ use protocol::{
 use std::{collections::BTreeMap, time::Duration};
 use store_types::{Batch, Error, MemoryState, Revision, Snapshot};
 
+/// The board.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct SimulatedBoard {
     store: MemoryState,
     leases: BTreeMap<TaskId, Lease>,
     config: BoardConfig,
-    /// The newest effect of each conversation that is on the board.
-    newest: BTreeMap<String, (u64, u32)>,
+    /// The newest (step, index) of each conversation's signals on the board.
+    newest_effects: BTreeMap<String, (u64, u32)>,
     pub hash: Hash,
-    /// What broke an order.
-    pub broken: Vec<String>,
+    /// Signals that arrived out of order.
+    pub violations: Vec<String>,
 }
 
-impl Board {
+impl SimulatedBoard {
     pub(crate) fn new() -> Self {
         Self {
             store: MemoryState::default(),
             leases: BTreeMap::new(),
             config: BoardConfig::default(),
-            newest: BTreeMap::new(),
+            newest_effects: BTreeMap::new(),
             hash: Hash::default(),
-            broken: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
-    /// A restart: every claim that is held starts its lease afresh.
+    /// Restarts from the store; every held claim gets a full lease.
     pub(crate) fn restart(&mut self, now: NodeTime) {
         self.leases.clear();
         for (task, stands) in self.held() {
@@ -95,21 +96,21 @@ impl Board {
         }
     }
 
-    /// Signals of one conversation come in the order of its steps.
+    /// Signals of one conversation arrive in the order of its steps.
     fn check_order(&mut self, signal: &Signal) {
         let Some(id) = EffectId::parse(&signal.id) else { return };
-        let place = (id.step, id.index);
-        let newest = self.newest.entry(format!("{}/{}", id.agent, id.conversation)).or_default();
-        if place <= *newest {
-            self.broken.push(format!(
+        let key = (id.step, id.index);
+        let newest = self.newest_effects.entry(format!("{}/{}", id.agent, id.conversation)).or_default();
+        if key <= *newest {
+            self.violations.push(format!(
                 "signals out of order: {} of {} in conversation {} is on the board after {newest:?}",
                 signal.id, id.agent, id.conversation
             ));
         }
-        *newest = (*newest).max(place);
+        *newest = (*newest).max(key);
     }
 
-    /// What the board says of a request about a claim, in the words of an agent's events.
+    /// Handles a claim request. Returns the event for the agent.
     pub(crate) fn claim(
         &mut self,
         me: &AgentId,
@@ -183,7 +184,7 @@ impl Board {
         Ok(EventKind::ClaimEnded { epoch })
     }
 
-    /// Frees the claims whose lease has run out.
+    /// Ends the claims whose lease has expired.
     pub(crate) fn expire(&mut self, now: NodeTime, wall: WallTime) {
         let due: Vec<_> = self.leases.iter().filter(|(_, lease)| lease.until <= now).collect();
         let due: Vec<_> = due.into_iter().map(|(task, lease)| (task.clone(), *lease)).collect();
@@ -192,19 +193,19 @@ impl Board {
                 && let Ok(batch) = decided.batch(&task)
             {
                 let written = self.commit(batch);
-                debug_assert!(written.is_ok(), "nobody else writes");
+                debug_assert!(written.is_ok(), "the board is the only writer");
             }
             self.leases.remove(&task);
         }
     }
 
-    /// The next signal after `cursor` that `selector` wants.
+    /// The next signal after `cursor` that `selector` admits.
     pub(crate) fn next(&self, selector: &Selector, mut cursor: Revision) -> Option<SignalRecord> {
         loop {
             let page = self.store.page(&signals::everything(), cursor, 64);
             let last = page.last()?.revision;
-            let wanted = |posted: &SignalRecord| selector.admits(&posted.signal);
-            if let Some(next) = page.iter().filter_map(signals::posted).find(wanted) {
+            let is_admitted = |record: &SignalRecord| selector.admits(&record.signal);
+            if let Some(next) = page.iter().filter_map(signals::posted).find(is_admitted) {
                 return Some(next);
             }
             cursor = last;

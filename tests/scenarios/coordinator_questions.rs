@@ -55,7 +55,7 @@ async fn once(desk: &Agent, task: &str, agent: &str, status: &str) -> Value {
 }
 
 #[actix::test]
-async fn a_peers_question_is_shown_like_a_foreign_agents_with_all_that_is_known() {
+async fn a_question_of_a_peer_is_shown_with_the_partial_output() {
     let clear = "turns: [{ say: [{ type: artifact, name: sky, text: clear }], end: { done: clear } }]";
     let files = [("calendar.yaml", CALENDAR), ("clear.yaml", clear)];
     let mesh_process = Process::up_beside(&team("scripted: clear.yaml"), &files).await;
@@ -88,7 +88,7 @@ async fn a_peers_question_is_shown_like_a_foreign_agents_with_all_that_is_known(
 }
 
 #[actix::test]
-async fn the_command_line_shows_the_question_and_what_there_is_so_far() {
+async fn the_command_line_shows_the_question_and_the_partial_output() {
     let files = [("calendar.yaml", CALENDAR), ("fail.yaml", "turns: [{ end: { failed: no satellite } }]")];
     let mesh_process = Process::up_beside(&team("scripted: fail.yaml"), &files).await;
     let url = mesh_process.url.clone();

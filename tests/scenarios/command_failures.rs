@@ -1,6 +1,6 @@
 //! What `mesh` says when the mesh or a brain does not keep its part.
 
-use crate::harness::{PATIENCE, Process, eventually, mesh as program, message, state};
+use crate::harness::{DEADLINE, Process, eventually, mesh as program, message, state};
 use serde_json::json;
 use std::{
     io::Read,
@@ -8,7 +8,7 @@ use std::{
 };
 
 #[tokio::test]
-async fn a_mesh_that_is_killed_under_an_ask_is_said_with_what_becomes_of_the_task() {
+async fn an_ask_whose_mesh_is_killed_says_what_happens_to_the_task() {
     let team = "agents: [{ agent: slow-01, skills: [slow], brain: { scripted: script.yaml } }]";
     let mut mesh = Process::up_beside(team, &[("script.yaml", "turns: [{ hang: true }]")]).await;
     let agent = mesh.agent("slow-01");
@@ -28,7 +28,7 @@ async fn a_mesh_that_is_killed_under_an_ask_is_said_with_what_becomes_of_the_tas
     })
     .await;
     mesh.kill();
-    let output = tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(move || ask.wait_with_output()));
+    let output = tokio::time::timeout(DEADLINE, tokio::task::spawn_blocking(move || ask.wait_with_output()));
     let output = output.await.expect("it ends").unwrap().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(5), "{said}");
@@ -44,7 +44,7 @@ async fn a_mesh_that_is_killed_under_an_ask_is_said_with_what_becomes_of_the_tas
 }
 
 #[tokio::test]
-async fn an_ask_that_is_stopped_says_which_task_goes_on_and_how_to_end_it() {
+async fn a_stopped_ask_says_which_task_continues_and_how_to_end_it() {
     let team = "agents: [{ agent: slow-01, skills: [slow], brain: { scripted: script.yaml } }]";
     let mesh = Process::up_beside(team, &[("script.yaml", "turns: [{ hang: true }]")]).await;
     let agent = mesh.agent("slow-01");
@@ -64,7 +64,7 @@ async fn an_ask_that_is_stopped_says_which_task_goes_on_and_how_to_end_it() {
         let kill = Command::new("kill").arg(format!("-{signal}")).arg(ask.id().to_string()).status();
         assert!(kill.unwrap().success());
         let ended = tokio::task::spawn_blocking(move || ask.wait_with_output());
-        let output = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").unwrap().unwrap();
+        let output = tokio::time::timeout(DEADLINE, ended).await.expect("it ends").unwrap().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(code), &[][..]), "{said}");
         says_how_to_go_on(&said, task, &again);
@@ -87,7 +87,7 @@ fn says_how_to_go_on(said: &str, task: &str, again: &[&str]) {
 }
 
 #[tokio::test]
-async fn an_ask_whose_result_nobody_reads_can_still_be_ended() {
+async fn an_ask_with_an_unread_pipe_can_be_stopped() {
     let mesh = Process::up("agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
     let agent = mesh.agent("echo-01");
     let mut ask = Command::new(env!("CARGO_BIN_EXE_mesh"))
@@ -109,13 +109,13 @@ async fn an_ask_whose_result_nobody_reads_can_still_be_ended() {
     let kill = Command::new("kill").arg(ask.id().to_string()).status();
     assert!(kill.unwrap().success());
     let ended = tokio::task::spawn_blocking(move || ask.wait());
-    let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").unwrap().unwrap();
+    let status = tokio::time::timeout(DEADLINE, ended).await.expect("it ends").unwrap().unwrap();
     assert_eq!(status.code(), Some(143));
     drop(result.read(&mut [0]));
 }
 
 #[tokio::test]
-async fn a_brain_that_hands_on_for_ever_ends_visibly_at_its_last_turn() {
+async fn a_brain_that_always_delegates_ends_visibly_at_its_last_turn() {
     let team = "
 agents:
   - { agent: echo-01, skills: [echo], brain: { echo: {} }, bid: { maxParallel: 8 } }
@@ -132,7 +132,7 @@ echo "{\"type\":\"delegate\",\"id\":\"d$turn\",\"to\":\"echo-01\",\"description\
 }
 
 #[tokio::test]
-async fn a_brain_that_speaks_for_the_registry_is_not_heard() {
+async fn a_brain_cannot_publish_signals_of_the_registry() {
     let team = "agents: [{ agent: liar-01, skills: [lie], brain: { exec: [sh, ./liar.sh] } }]";
     let brain = r#"echo '{"type":"status","message":"at it"}'
 echo '{"type":"signal","signal":"agent.left","subject":"liar-01"}'

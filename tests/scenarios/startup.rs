@@ -6,7 +6,7 @@ use serde_json::json;
 const ECHO: &str = "agents:\n  - { agent: echo-01, skills: [echo], open: true, brain: { echo: {} } }\n";
 
 #[tokio::test]
-async fn data_of_another_program_or_format_is_named_and_left_alone() {
+async fn data_of_another_program_or_format_is_named_and_left_unchanged() {
     let dir = directory();
     let data = dir.path().join("data");
     std::fs::create_dir_all(&data).unwrap();
@@ -30,7 +30,7 @@ async fn data_of_another_program_or_format_is_named_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_damaged_is_named_in_one_line() {
+async fn a_damaged_key_is_named_in_one_line() {
     let mut process = Process::up_in(&[], ECHO).await;
     let (dir, data) = (process.dir().to_owned(), process.data.to_string_lossy().into_owned());
     process.kill();
@@ -46,7 +46,7 @@ async fn a_key_that_is_damaged_is_named_in_one_line() {
 }
 
 #[tokio::test]
-async fn a_join_secret_that_others_can_read_is_named_once() {
+async fn a_join_secret_that_others_can_read_is_logged_once() {
     use std::os::unix::fs::PermissionsExt as _;
     let mesh = Process::up_in(&[], ECHO).await;
     assert!(!mesh.log().contains("others can read"), "{}", mesh.log());
@@ -63,7 +63,7 @@ async fn a_join_secret_that_others_can_read_is_named_once() {
 }
 
 #[tokio::test]
-async fn a_variable_that_is_none_of_ours_is_named_with_the_nearest_that_is() {
+async fn an_unknown_variable_is_named_with_the_nearest_known_one() {
     let odd = [
         "MESH_CAPTUER=full",
         "MESH_QQQQQQQQ=1",
@@ -101,7 +101,7 @@ async fn a_variable_that_is_none_of_ours_is_named_with_the_nearest_that_is() {
 }
 
 #[tokio::test]
-async fn a_variable_that_makes_no_sense_is_named_in_one_line_with_what_would_do() {
+async fn an_invalid_variable_is_named_in_one_line_with_valid_values() {
     let dir = directory();
     let (team, data) = (file(dir.path(), "team.yaml", ECHO), dir.path().join("data"));
     let (team, data) = (team.to_string_lossy().into_owned(), data.to_string_lossy().into_owned());
@@ -143,7 +143,7 @@ async fn a_variable_that_makes_no_sense_is_named_in_one_line_with_what_would_do(
 }
 
 #[tokio::test]
-async fn every_line_of_a_process_is_json_where_that_is_asked_for() {
+async fn every_line_is_json_with_the_json_log_format() {
     let json_of = |text: &str| -> Vec<serde_json::Value> {
         let parsed = text.lines().map(|line| {
             serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line:?} of\n{text}"))

@@ -28,7 +28,7 @@ impl Drop for Held {
 }
 
 #[test]
-fn without_a_join_secret_nothing_listens_beyond_this_machine_and_it_is_said_how_to_make_one() {
+fn without_a_join_secret_no_process_listens_beyond_loopback_and_the_remedy_is_named() {
     let dir = directory();
     let data = dir.path().join("data");
     let team = file(dir.path(), "team.yaml", TEAM);
@@ -48,7 +48,7 @@ fn without_a_join_secret_nothing_listens_beyond_this_machine_and_it_is_said_how_
 }
 
 #[test]
-fn a_join_secret_is_made_once_for_its_owners_eyes() {
+fn a_join_secret_is_made_once_and_only_its_owner_can_read_it() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = directory();
     let path = dir.path().join("new").join("join");
@@ -72,7 +72,7 @@ fn a_join_secret_is_made_once_for_its_owners_eyes() {
 }
 
 #[tokio::test]
-async fn beyond_this_machine_a_caller_needs_a_credential_unless_it_was_said_to_be_the_user() {
+async fn a_remote_caller_needs_a_credential_unless_configured_as_the_user() {
     let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
     let cluster = Cluster::start().await;
     for (callers, name, status) in [("192.0.2.7", "stranger-01", 401), (&*own, "known-01", 200)] {
@@ -125,7 +125,7 @@ pub(super) async fn team_beyond(
 }
 
 #[tokio::test]
-async fn who_may_read_metrics_from_elsewhere_may_read_nothing_else() {
+async fn a_metrics_caller_can_read_nothing_but_metrics() {
     let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
     let cluster = Cluster::start().await;
     for (callers, name, status) in [("192.0.2.7", "closed-01", 401), (&*own, "watched-01", 200)] {
@@ -144,7 +144,7 @@ async fn who_may_read_metrics_from_elsewhere_may_read_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_name_for_agents_is_no_way_in_without_a_credential() {
+async fn a_call_by_an_agents_host_name_needs_a_credential() {
     let cluster = Cluster::start().await;
     for (name, more, status) in [("shy-01", None, 403), ("open-01", Some(["--hosts", "planner"]), 200)] {
         let more = [&["--advertise", "planner"][..], more.as_ref().map_or(&[], |more| &more[..])].concat();
@@ -163,7 +163,7 @@ async fn a_name_for_agents_is_no_way_in_without_a_credential() {
 }
 
 #[tokio::test]
-async fn a_grace_that_outlasts_the_kill_is_warned_of_at_the_start() {
+async fn a_grace_longer_than_the_stop_grace_is_a_warning_at_start() {
     let cluster = Cluster::start().await;
     let warned = |node: &crate::harness::Process| node.log().contains("MESH_STOP_GRACE");
     let long = ["--grace", "60s", "--stop-grace", "40s"];
@@ -180,7 +180,7 @@ async fn a_grace_that_outlasts_the_kill_is_warned_of_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_node_that_starts_before_its_registry_says_so_and_joins_when_it_is_there() {
+async fn a_node_that_starts_before_its_registry_logs_it_and_joins_later() {
     let mut cluster = Cluster::start().await;
     let url = cluster.registry.url.clone();
     cluster.registry.kill();

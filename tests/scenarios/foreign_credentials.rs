@@ -1,7 +1,7 @@
 //! A credential for one host is shown to no other, whatever a card names and wherever an agent sends its callers.
 
 use super::foreign::{forecast_of, up, weather};
-use crate::harness::{Process, artifact, file, foreign::Play, mesh, message, state};
+use crate::harness::{Process, artifact, file, foreign::ForeignBehavior, mesh, message, state};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 use tokio::{
@@ -28,10 +28,10 @@ fn by_name(url: &str) -> String {
 }
 
 #[actix::test]
-async fn an_interface_of_another_host_is_not_shown_the_credential_of_the_cards() {
-    let elsewhere = weather(&format!("{{ {GUARD} }}"), Play::Answers("from elsewhere")).await;
+async fn a_credential_is_not_sent_to_an_interface_of_another_host() {
+    let elsewhere = weather(&format!("{{ {GUARD} }}"), ForeignBehavior::Answers("from elsewhere")).await;
     let other = by_name(&elsewhere.url);
-    let foreign = weather(&working_at(&[&other]), Play::Answers("from home")).await;
+    let foreign = weather(&working_at(&[&other]), ForeignBehavior::Answers("from home")).await;
     let team =
         super::foreign::team(&foreign, KEY).replace("allow: [127.0.0.0/8]", "allow: [127.0.0.0/8, '::1']");
     let dir = crate::harness::directory();
@@ -54,13 +54,13 @@ async fn an_interface_of_another_host_is_not_shown_the_credential_of_the_cards()
     let mesh = Process::up(&named).await;
     let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("from elsewhere"), "{task:#}");
-    assert_eq!(elsewhere.heard("SendMessage")[0].headers["x-key"], "s3cret-w0rd");
+    assert_eq!(elsewhere.received("SendMessage")[0].headers["x-key"], "s3cret-w0rd");
     assert_eq!(foreign.calls(), 0);
 }
 
 #[actix::test]
-async fn a_redirect_is_not_followed_and_takes_no_credential_along() {
-    let elsewhere = weather("{}", Play::Answers("from elsewhere")).await;
+async fn a_redirect_is_not_followed_and_gets_no_credential() {
+    let elsewhere = weather("{}", ForeignBehavior::Answers("from elsewhere")).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let sends_on = format!("http://{}/rpc", listener.local_addr().unwrap());
     let (heard, target) = (Arc::new(Mutex::new(Vec::new())), by_name(&elsewhere.url));
@@ -76,7 +76,7 @@ async fn a_redirect_is_not_followed_and_takes_no_credential_along() {
             let _ = socket.write_all(answer.as_bytes()).await;
         }
     });
-    let foreign = weather(&working_at(&[&sends_on]), Play::Answers("from home")).await;
+    let foreign = weather(&working_at(&[&sends_on]), ForeignBehavior::Answers("from home")).await;
     let (_mesh, desk) = up(&foreign, KEY).await;
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(state(&task), "failed", "{task:#}");

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::harness::{
     Agent, artifact,
-    foreign::{Foreign, Play, skill},
+    foreign::{ForeignAgent, ForeignBehavior, skill},
     message as said_of, state as state_of,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
@@ -44,12 +44,12 @@ async fn proxy(target: String) -> String {
 }
 
 /// A mesh with an agent that works at `url` over gRPC, and with these variables in its environment.
-async fn mesh_with(url: &str, environment: &[String]) -> (Foreign, Process, Agent) {
+async fn mesh_with(url: &str, environment: &[String]) -> (ForeignAgent, Process, Agent) {
     let interface =
         json!({ "url": url, "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "front-01" });
     let members = json!({ "supportedInterfaces": [interface], "capabilities": { "streaming": true } });
     let skill = skill("get_forecast", "Weather forecast", &["weather"], &["Will it rain?"]);
-    let card = Foreign::start("WeatherBot", skill, members, Play::Never).await;
+    let card = ForeignAgent::start("WeatherBot", skill, members, ForeignBehavior::Never).await;
     let team = format!(
         "
 mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
@@ -65,7 +65,7 @@ agents:
 }
 
 #[actix::test]
-async fn a_proxy_gives_the_port_tls_and_streams_pass_through_it() {
+async fn a_proxy_adds_tls_to_the_port_and_passes_streams() {
     let agent = able(TEAM, SCRIPT).await;
     let url = proxy(port(&agent)).await;
     let trusting = [format!("SSL_CERT_FILE={}", file("ca.pem"))];
@@ -77,7 +77,7 @@ async fn a_proxy_gives_the_port_tls_and_streams_pass_through_it() {
 }
 
 #[actix::test]
-async fn a_certificate_that_nobody_vouches_for_is_not_believed() {
+async fn an_untrusted_certificate_is_refused() {
     let agent = able(TEAM, SCRIPT).await;
     let url = proxy(port(&agent)).await;
     let (_card, _mesh, desk) = mesh_with(&url, &[]).await;

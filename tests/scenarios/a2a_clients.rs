@@ -59,7 +59,7 @@ fn asked(answer: &Value) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn a_message_that_names_no_skill_is_for_the_agent_it_was_sent_to() {
+async fn a_message_without_a_skill_is_for_its_recipient() {
     let mesh = up().await;
     let modes =
         json!({ "message": said("m", "hello"), "configuration": { "acceptedOutputModes": ["image/png"] } });
@@ -73,7 +73,7 @@ async fn a_message_that_names_no_skill_is_for_the_agent_it_was_sent_to() {
 }
 
 #[tokio::test]
-async fn what_is_wished_wrongly_is_named() {
+async fn an_invalid_metadata_member_is_named() {
     let mesh = up().await;
     for (wish, field) in [
         (json!({ "skill": 5 }), "metadata.skill".to_owned()),
@@ -89,7 +89,7 @@ async fn what_is_wished_wrongly_is_named() {
 }
 
 #[tokio::test]
-async fn a_repeated_answer_is_answered_with_its_task_also_once_that_has_ended() {
+async fn a_repeated_answer_returns_its_task_even_after_the_end() {
     let mesh = up().await;
     let (_, begun) = sent(&mesh, "none-01", json!({ "message": said("q", "ask me") })).await;
     let task = &begun["task"]["id"];
@@ -107,7 +107,7 @@ async fn a_repeated_answer_is_answered_with_its_task_also_once_that_has_ended() 
 }
 
 #[tokio::test]
-async fn what_the_edge_refuses_is_said_in_the_words_of_the_binding() {
+async fn a_refusal_at_the_edge_has_the_shape_of_the_binding() {
     let mesh = up().await;
     let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "ListTasks" });
     let forged = |request: RequestBuilder| answer(request.header("x-api-key", "not-one-of-the-keys"));
@@ -136,7 +136,7 @@ async fn what_the_edge_refuses_is_said_in_the_words_of_the_binding() {
 }
 
 #[tokio::test]
-async fn json_that_may_not_be_is_told_from_what_is_no_json() {
+async fn invalid_params_and_malformed_json_have_different_codes() {
     let mesh = up().await;
     for (body, code, id) in [
         (r#"{"jsonrpc":"2.0","id":"a","method":"GetTask","params":{"id":"\u0000"}}"#, -32602, json!("a")),
@@ -152,7 +152,7 @@ async fn json_that_may_not_be_is_told_from_what_is_no_json() {
 }
 
 #[tokio::test]
-async fn an_id_comes_back_as_it_was_sent_and_a_request_without_one_is_refused() {
+async fn an_id_is_returned_unchanged_and_a_request_without_one_is_refused() {
     let mesh = up().await;
     let call = async |body: String| {
         let request =
@@ -189,7 +189,7 @@ async fn an_id_comes_back_as_it_was_sent_and_a_request_without_one_is_refused() 
 }
 
 #[tokio::test]
-async fn a_wrong_method_is_told_the_right_ones() {
+async fn a_wrong_method_is_answered_with_the_valid_ones() {
     let mesh = up().await;
     for (method, path, allow) in [
         ("PUT", "tasks", "GET, HEAD"),
@@ -215,7 +215,7 @@ async fn a_wrong_method_is_told_the_right_ones() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_could_never_be_called_is_refused_by_the_name_of_the_switch() {
+async fn a_webhook_at_a_blocked_address_is_refused_with_the_name_of_the_setting() {
     let mesh = up().await;
     let (_, done) = sent(&mesh, "none-01", json!({ "message": said("m", "hello") })).await;
     let path = format!("/a2a/v1/tasks/{}/pushNotificationConfigs", done["task"]["id"].as_str().unwrap());
@@ -234,7 +234,7 @@ async fn a_webhook_that_could_never_be_called_is_refused_by_the_name_of_the_swit
 }
 
 #[tokio::test]
-async fn what_a_webhook_is_shown_lies_sealed_in_files_for_their_owner_only() {
+async fn webhook_credentials_are_encrypted_in_files_that_only_the_owner_can_read() {
     use std::os::unix::fs::PermissionsExt as _;
     let allowed = TEAM.replace("mesh:\n", "mesh:\n  outside: { allow: [127.0.0.0/8] }\n");
     let mesh = Process::up_beside(&allowed, &[("tell.sh", TELL), ("script.yaml", SCRIPT)]).await;

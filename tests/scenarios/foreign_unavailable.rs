@@ -1,7 +1,7 @@
 //! A foreign agent that is not there, or would not: whoever is next does the work, and if nobody does, the end says why.
 
 use super::foreign::{STREAMING, forecast_of, team, up, weather};
-use crate::harness::{Process, artifact, call, foreign::Play, mesh, message, state};
+use crate::harness::{Process, artifact, call, foreign::ForeignBehavior, mesh, message, state};
 use reqwest::Method;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ fn with_runner_up(team: &str) -> String {
 const FORECAST: &str = "turns: [{ say: [{ type: artifact, name: sky, text: rain }], end: { done: rain } }]";
 
 #[actix::test]
-async fn an_award_to_one_that_is_away_goes_to_the_runner_up_soon() {
-    let foreign = weather("{}", Play::Answers("fine")).await;
+async fn an_award_to_an_unreachable_agent_goes_to_the_runner_up_soon() {
+    let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let mesh = Process::up_beside(&with_runner_up(&team(&foreign, "")), &[("forecast.yaml", FORECAST)]).await;
     let desk = mesh.agent("desk-01");
     foreign.leave().await;
@@ -38,8 +38,8 @@ async fn an_award_to_one_that_is_away_goes_to_the_runner_up_soon() {
 }
 
 #[actix::test]
-async fn how_long_an_award_waits_for_it_can_be_said() {
-    let foreign = weather("{}", Play::Answers("fine")).await;
+async fn the_time_until_an_award_is_handed_back_is_configurable() {
+    let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let team = with_runner_up(&team(&foreign, ", bounds: { reachMs: 100 }"));
     let mesh = Process::up_beside(&team, &[("forecast.yaml", FORECAST)]).await;
     foreign.leave().await;
@@ -50,8 +50,8 @@ async fn how_long_an_award_waits_for_it_can_be_said() {
 }
 
 #[actix::test]
-async fn one_that_asks_for_more_time_than_an_award_has_is_followed_by_the_runner_up() {
-    let foreign = weather("{}", Play::Answers("fine")).await;
+async fn a_retry_after_longer_than_the_award_goes_to_the_runner_up() {
+    let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let mesh = Process::up_beside(&with_runner_up(&team(&foreign, "")), &[("forecast.yaml", FORECAST)]).await;
     foreign.is_busy_for(100, 3_600);
     let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
@@ -60,8 +60,8 @@ async fn one_that_asks_for_more_time_than_an_award_has_is_followed_by_the_runner
 }
 
 #[actix::test]
-async fn the_only_bidder_is_waited_for_as_long_as_its_bounds_say() {
-    let mut foreign = weather("{}", Play::Answers("fine")).await;
+async fn the_only_bidder_is_retried_within_its_bounds() {
+    let mut foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let (_mesh, desk) = up(&foreign, ", bounds: { reachMs: 100 }").await;
     foreign.leave().await;
     let id = desk.send(forecast_of("Bern")).await;
@@ -75,16 +75,16 @@ async fn the_only_bidder_is_waited_for_as_long_as_its_bounds_say() {
 }
 
 #[actix::test]
-async fn where_one_interface_does_not_answer_the_next_one_is_called() {
+async fn the_next_interface_is_called_when_one_does_not_answer() {
     for how in ["", ", mode: sync"] {
-        let elsewhere = weather(STREAMING, Play::Tells(&["fine ", "there"], None)).await;
-        let gone = weather("{}", Play::Answers("nobody")).await;
+        let elsewhere = weather(STREAMING, ForeignBehavior::Tells(&["fine ", "there"], None)).await;
+        let gone = weather("{}", ForeignBehavior::Answers("nobody")).await;
         gone.leave().await;
         let interfaces = [&gone, &elsewhere].map(|agent| {
             json!({ "url": format!("{}/rpc", agent.url), "protocolBinding": "JSONRPC", "protocolVersion": "1.0" })
         });
         let card = json!({ "supportedInterfaces": interfaces, "capabilities": { "streaming": true } });
-        let foreign = weather(&card.to_string(), Play::Answers("not here")).await;
+        let foreign = weather(&card.to_string(), ForeignBehavior::Answers("not here")).await;
         let (_mesh, desk) = up(&foreign, how).await;
         let task = desk.ask(forecast_of("Bern")).await;
         assert_eq!(artifact(&task, "result").as_deref(), Some("fine there"), "{how}: {task:#}");
@@ -93,14 +93,14 @@ async fn where_one_interface_does_not_answer_the_next_one_is_called() {
 }
 
 #[actix::test]
-async fn what_nobody_would_do_is_rejected_and_the_reasons_are_named() {
-    let foreign = weather("{}", Play::Rejects("not on a Sunday")).await;
+async fn a_task_that_all_reject_is_rejected_with_the_reasons() {
+    let foreign = weather("{}", ForeignBehavior::Rejects("not on a Sunday")).await;
     let (mesh, desk) = up(&foreign, "").await;
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(state(&task), "rejected", "{task:#}");
     let said = message(&task);
     assert!(said.contains("unassigned") && said.contains("not on a Sunday"), "{said}");
-    assert_eq!(foreign.heard("SendMessage").len(), 1, "who rejects a task is not asked again");
+    assert_eq!(foreign.received("SendMessage").len(), 1, "who rejects a task is not asked again");
     drop(mesh);
 
     let mesh = Process::up_beside(&with_runner_up(&team(&foreign, "")), &[("forecast.yaml", FORECAST)]).await;
@@ -109,8 +109,8 @@ async fn what_nobody_would_do_is_rejected_and_the_reasons_are_named() {
 }
 
 #[actix::test]
-async fn a_node_starts_while_it_is_away_and_takes_its_work_once_its_card_was_read() {
-    let mut foreign = weather("{}", Play::Answers("fine")).await;
+async fn a_node_starts_without_the_foreign_card_and_takes_work_once_it_is_read() {
+    let mut foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     foreign.leave().await;
     let process = Process::up(&team(&foreign, "")).await;
     let (desk, bot) = (process.agent("desk-01"), process.agent("weather-bot"));
@@ -144,8 +144,8 @@ async fn a_node_starts_while_it_is_away_and_takes_its_work_once_its_card_was_rea
 }
 
 #[actix::test]
-async fn why_it_waits_is_what_is_the_matter_now() {
-    let mut foreign = weather(r#"{ "skills": [] }"#, Play::Answers("fine")).await;
+async fn the_reason_for_waiting_is_current() {
+    let mut foreign = weather(r#"{ "skills": [] }"#, ForeignBehavior::Answers("fine")).await;
     foreign.leave().await;
     let process = Process::up(&team(&foreign, "")).await;
     let waits_for = |what: &'static str| {
@@ -165,8 +165,8 @@ async fn why_it_waits_is_what_is_the_matter_now() {
 }
 
 #[actix::test]
-async fn a_node_of_nothing_but_one_that_is_away_is_not_ready() {
-    let mut foreign = weather("{}", Play::Answers("fine")).await;
+async fn a_node_with_only_an_unreachable_foreign_agent_is_not_ready() {
+    let mut foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     foreign.leave().await;
     let alone = format!(
         "
@@ -187,8 +187,8 @@ agents: [{{ agent: weather-bot, brain: {{ a2a: {{ card: '{}' }} }} }}]
 }
 
 #[actix::test]
-async fn to_join_one_that_is_away_is_an_error_at_once() {
-    let foreign = weather("{}", Play::Answers("fine")).await;
+async fn mesh_join_of_an_unreachable_agent_fails_at_once() {
+    let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     foreign.leave().await;
     let (url, begun) = (foreign.url.clone(), Instant::now());
     let joined = tokio::task::spawn_blocking(move || mesh(&["join", &url, "--allow", "127.0.0.0/8"], &[]));

@@ -3,8 +3,8 @@
 
 use super::crash::{at_work, build, builder, fates, open_gate};
 use crate::harness::{
-    PATIENCE, Process, artifact, client,
-    cluster::{Cluster, begun},
+    DEADLINE, Process, artifact, client,
+    cluster::{Cluster, started_turns},
     directory, eventually, file, get, state,
 };
 use serde_json::json;
@@ -15,7 +15,7 @@ mesh: { auction: { leaseMs: 600000 } }
 ";
 
 #[tokio::test]
-async fn awarded_work_that_does_not_fit_into_the_grace_goes_to_the_runner_up_at_once() {
+async fn awarded_work_beyond_the_grace_goes_to_the_runner_up_at_once() {
     let cluster = Cluster::start().await;
     let (first, second) = (
         builder(cluster.dir.path(), "builder-01", "cost: 0, eta: 1s"),
@@ -49,7 +49,7 @@ async fn awarded_work_that_does_not_fit_into_the_grace_goes_to_the_runner_up_at_
 }
 
 #[tokio::test]
-async fn a_task_of_its_own_waits_for_its_return_and_no_goodbye_counts_as_a_crash() {
+async fn an_own_task_waits_for_the_restart_and_a_drain_is_no_crash() {
     let cluster = Cluster::start().await;
     let yaml = builder(cluster.dir.path(), "builder-01", "maxParallel: 1");
     let mut node = cluster.node_with("one", &yaml, &["--grace", "0ms"]).await;
@@ -57,7 +57,7 @@ async fn a_task_of_its_own_waits_for_its_return_and_no_goodbye_counts_as_a_crash
     node.agent("builder-01").send(build("t-1")).await;
     for round in 1..=6 {
         eventually(&format!("begun {round} times"), async || {
-            (begun(cluster.dir.path()).len() == round).then_some(())
+            (started_turns(cluster.dir.path()).len() == round).then_some(())
         })
         .await;
         node.signal("TERM");
@@ -70,7 +70,7 @@ async fn a_task_of_its_own_waits_for_its_return_and_no_goodbye_counts_as_a_crash
 }
 
 #[tokio::test]
-async fn what_it_has_to_say_is_said_before_it_goes() {
+async fn queued_messages_are_sent_before_the_exit() {
     let cluster = Cluster::start().await;
     let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 1")).await;
     cluster.has(&["builder-01"]).await;
@@ -86,7 +86,7 @@ async fn what_it_has_to_say_is_said_before_it_goes() {
 }
 
 #[tokio::test]
-async fn told_twice_it_leaves_at_once_and_goes_on_where_it_was() {
+async fn a_second_signal_ends_the_process_at_once_and_its_work_continues_later() {
     let cluster = Cluster::start().await;
     let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 1")).await;
     cluster.has(&["builder-01"]).await;
@@ -104,7 +104,7 @@ async fn told_twice_it_leaves_at_once_and_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_task_that_goes_on_later_is_told_so() {
+async fn a_waiting_caller_learns_that_the_task_continues_later() {
     let cluster = Cluster::start().await;
     let yaml = builder(cluster.dir.path(), "builder-01", "maxParallel: 2");
     let mut node = cluster.node_with("one", &yaml, &["--grace", "100ms"]).await;
@@ -118,7 +118,8 @@ async fn whoever_waits_for_a_task_that_goes_on_later_is_told_so() {
     let waits = [("prefer", "wait=25")];
     let ((), house, a2a) = tokio::join!(
         async {
-            eventually("both begun", async || (begun(cluster.dir.path()).len() == 2).then_some(())).await;
+            eventually("both begun", async || (started_turns(cluster.dir.path()).len() == 2).then_some(()))
+                .await;
             node.signal("TERM");
         },
         agent.post_raw(house, &waits),
@@ -134,7 +135,7 @@ async fn whoever_waits_for_a_task_that_goes_on_later_is_told_so() {
 }
 
 #[tokio::test]
-async fn who_watches_does_not_hold_it() {
+async fn open_streams_do_not_delay_the_shutdown() {
     let mut cluster = Cluster::start().await;
     let node = cluster.node("one", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
     cluster.has(&["echo-01"]).await;
@@ -145,7 +146,7 @@ async fn who_watches_does_not_hold_it() {
     assert_eq!(cluster.registry.ended().await, 0, "{}", cluster.registry.log());
     cluster.board.signal("TERM");
     assert_eq!(cluster.board.ended().await, 0, "{}", cluster.board.log());
-    assert!(begun.elapsed() < PATIENCE.min(Duration::from_secs(20)), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < DEADLINE.min(Duration::from_secs(20)), "{:?}", begun.elapsed());
     while let Ok(Some(_)) = stream.chunk().await {}
     drop(node);
 }

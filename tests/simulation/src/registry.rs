@@ -1,4 +1,4 @@
-//! The registry, its pure table with what it keeps, and what an agent knows of it.
+//! The simulated registry: its pure directory and its durable rows; and each agent's copy of the directory.
 
 use engine::{Directory, Whereabouts};
 use protocol::{
@@ -17,8 +17,9 @@ use std::{
     sync::Arc,
 };
 
+/// The registry.
 #[derive(Debug)]
-pub(crate) struct Registry {
+pub(crate) struct SimulatedRegistry {
     table: registry::directory::Directory,
     rows: BTreeMap<AgentId, Row>,
     floor: u64,
@@ -26,13 +27,13 @@ pub(crate) struct Registry {
     pub version: u64,
 }
 
-impl Registry {
+impl SimulatedRegistry {
     pub(crate) fn new() -> Self {
         let table = registry::directory::Directory::new(Config::default(), [], 0, NodeTime(0));
         Self { table, rows: BTreeMap::new(), floor: 0, version: 1 }
     }
 
-    /// A restart: everybody who was there gets a full lease.
+    /// Restarts from the durable rows; every registered agent gets a full lease.
     pub(crate) fn restart(&mut self, now: NodeTime) {
         let rows = self.rows.values().cloned();
         self.table = registry::directory::Directory::new(Config::default(), rows, self.floor, now);
@@ -57,7 +58,7 @@ impl Registry {
         Some(admitted.incarnation)
     }
 
-    /// Whether that life of the agent is known.
+    /// Renews the lease of an agent; false if that incarnation is unknown.
     pub(crate) fn heartbeat(&mut self, id: &AgentId, incarnation: u64, running: u32, now: NodeTime) -> bool {
         let beat = Heartbeat { incarnation, running, accepting: true };
         match self.table.heartbeat(id, beat, now) {
@@ -90,24 +91,24 @@ impl Registry {
     }
 }
 
-/// What an agent knows of its peers.
+/// An agent's copy of the registry's entries.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct AgentDirectory {
     entries: BTreeMap<AgentId, Entry>,
-    /// The registry's version when it was asked last; 0 before that.
+    /// The version of the registry at the last update; 0 before the first.
     pub version: u64,
 }
 
-impl Known {
-    pub(crate) fn learn(&mut self, entries: Vec<Entry>, version: u64) {
+impl AgentDirectory {
+    pub(crate) fn update(&mut self, entries: Vec<Entry>, version: u64) {
         self.entries = entries.into_iter().map(|entry| (entry.id().clone(), entry)).collect();
         self.version = version;
     }
 }
 
-impl Directory for Known {
+impl Directory for AgentDirectory {
     fn candidates(&self, capability: &Capability) -> Vec<Candidate> {
-        let having = self
+        let matching = self
             .entries
             .values()
             .filter(|entry| entry.state != Presence::Departed && entry.card.support(capability) > 0.0);
@@ -117,7 +118,7 @@ impl Directory for Known {
             is_alive: entry.state.is_live(),
             track_record: 0.0,
         };
-        having.map(candidate).collect()
+        matching.map(candidate).collect()
     }
 
     fn has(&self, capability: &Capability) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::harness::{
     Agent, Process, artifact, call, eventually,
-    foreign::{Foreign, Play, skill},
+    foreign::{ForeignAgent, ForeignBehavior, skill},
     mesh, message, state,
 };
 use reqwest::Method;
@@ -14,24 +14,24 @@ const GUARDED: &str = r#"{
     "securityRequirements": [{ "schemes": { "key": { "list": [] } } }]
 }"#;
 
-async fn calendar(more: &str, play: Play) -> Foreign {
+async fn calendar(more: &str, play: ForeignBehavior) -> ForeignAgent {
     let skill = skill(
         "check_availability",
         "Says when you are free",
         &["calendar", "availability"],
         &["Am I free on Friday afternoon?"],
     );
-    Foreign::start("Calendar Agent", skill, serde_json::from_str(more).unwrap(), play).await
+    ForeignAgent::start("Calendar Agent", skill, serde_json::from_str(more).unwrap(), play).await
 }
 
-async fn weather(more: &str, play: Play) -> Foreign {
+async fn weather(more: &str, play: ForeignBehavior) -> ForeignAgent {
     let skill = skill(
         "get_forecast",
         "The forecast for a place and a day",
         &["weather", "forecast"],
         &["Is the weather good for a picnic outdoors?"],
     );
-    Foreign::start("WeatherBot", skill, serde_json::from_str(more).unwrap(), play).await
+    ForeignAgent::start("WeatherBot", skill, serde_json::from_str(more).unwrap(), play).await
 }
 
 /// A node with one agent that can do nothing of this itself.
@@ -47,7 +47,7 @@ agents: [{ agent: desk-01, skills: [desk], bid: { maxParallel: 8 }, brain: { ech
     (mesh, desk)
 }
 
-fn terms(cards: &[&Foreign], more: Value) -> Value {
+fn terms(cards: &[&ForeignAgent], more: Value) -> Value {
     let urls: Vec<_> = cards.iter().map(|foreign| foreign.url.clone()).collect();
     let bounds = json!({ "pollMs": 10, "polls": 20, "attempts": 2 });
     crate::harness::with(json!({ "cards": urls, "bounds": bounds }), more)
@@ -88,11 +88,11 @@ fn used(output: &Value, agent: &str) -> Value {
 }
 
 #[actix::test]
-async fn two_agents_are_found_asked_at_the_same_time_and_answered_as_one() {
+async fn two_agents_work_in_parallel_and_give_one_answer() {
     let (_mesh, desk) = desk().await;
     let (calendar, weather) = (
-        calendar("{}", Play::Answers("free from 13:00 to 17:00")).await,
-        weather("{}", Play::Works(3, "clear, 22 C")).await,
+        calendar("{}", ForeignBehavior::Answers("free from 13:00 to 17:00")).await,
+        weather("{}", ForeignBehavior::Works(3, "clear, 22 C")).await,
     );
     let (output, record, task) =
         coordinated(&desk, BOTH, terms(&[&calendar, &weather], json!({ "items": [
@@ -121,16 +121,16 @@ async fn two_agents_are_found_asked_at_the_same_time_and_answered_as_one() {
 }
 
 #[actix::test]
-async fn what_is_sent_is_an_a2a_request_with_everything_it_needs() {
+async fn each_part_is_sent_as_a_complete_a2a_request() {
     let (_mesh, desk) = desk().await;
-    let calendar = calendar("{}", Play::Answers("free")).await;
+    let calendar = calendar("{}", ForeignBehavior::Answers("free")).await;
     let (_, record, _) = coordinated(
         &desk,
         "Am I free tomorrow afternoon?",
         terms(&[&calendar], json!({ "mode": "sync", "acceptedModes": ["text/plain"] })),
     )
     .await;
-    let sent = calendar.heard("SendMessage").remove(0).params;
+    let sent = calendar.received("SendMessage").remove(0).params;
     assert_eq!(sent["configuration"]["acceptedOutputModes"], json!(["text/plain"]));
     assert_eq!(sent["message"]["parts"][0]["text"], "Am I free tomorrow afternoon");
     let ours = &sent["message"]["metadata"]["urn:agent-mesh:ext:task:v1"];
@@ -142,11 +142,13 @@ async fn what_is_sent_is_an_a2a_request_with_everything_it_needs() {
 }
 
 #[actix::test]
-async fn a_stream_comes_to_the_same_artifacts_as_looking() {
+async fn streaming_and_polling_return_the_same_artifacts() {
     let (_mesh, desk) = desk().await;
-    let weather =
-        weather(r#"{ "capabilities": { "streaming": true } }"#, Play::Tells(&["clear, ", "22 C"], None))
-            .await;
+    let weather = weather(
+        r#"{ "capabilities": { "streaming": true } }"#,
+        ForeignBehavior::Tells(&["clear, ", "22 C"], None),
+    )
+    .await;
     let mut shapes = Vec::new();
     for mode in ["streaming", "polling"] {
         let (output, record, _) = coordinated(
@@ -167,11 +169,11 @@ async fn a_stream_comes_to_the_same_artifacts_as_looking() {
 }
 
 #[actix::test]
-async fn what_an_agent_asks_is_asked_of_the_user_and_nothing_is_made_up() {
+async fn a_question_of_an_agent_goes_to_the_user_and_no_answer_is_invented() {
     let (_mesh, desk) = desk().await;
     let (calendar, weather) = (
-        calendar("{}", Play::Asks("Which date should I check?")).await,
-        weather("{}", Play::Answers("clear")).await,
+        calendar("{}", ForeignBehavior::Asks("Which date should I check?")).await,
+        weather("{}", ForeignBehavior::Answers("clear")).await,
     );
     let id = desk.send(asked(BOTH, terms(&[&calendar, &weather], json!({})))).await;
     let task = desk.task_in(&id, &["input_required"]).await;
@@ -181,7 +183,7 @@ async fn what_an_agent_asks_is_asked_of_the_user_and_nothing_is_made_up() {
     assert_eq!(output["pending_user_questions"], json!(["Which date should I check?"]));
     assert_eq!(used(&output, "Calendar Agent")["status"], "input-required");
     assert_eq!(output["artifact_summary"], json!({ "WeatherBot": "clear" }));
-    assert_eq!(calendar.heard("SendMessage").len(), 1);
+    assert_eq!(calendar.received("SendMessage").len(), 1);
 
     let answer = json!({ "text": "2026-11-22" });
     assert_eq!(
@@ -192,15 +194,15 @@ async fn what_an_agent_asks_is_asked_of_the_user_and_nothing_is_made_up() {
     let output = data(&task, "final_output");
     assert_eq!(output["status"], "ok", "{output:#}");
     assert_eq!(output["artifact_summary"]["Calendar Agent"], "so it is 2026-11-22");
-    let follow_up = calendar.heard("SendMessage").remove(1).params;
+    let follow_up = calendar.received("SendMessage").remove(1).params;
     assert_eq!(follow_up["message"]["taskId"], used(&output, "Calendar Agent")["task_id"]);
-    assert_eq!(weather.heard("SendMessage").len(), 1, "what was done is not asked again");
+    assert_eq!(weather.received("SendMessage").len(), 1, "what was done is not asked again");
 }
 
 #[actix::test]
 async fn a_malformed_card_is_rejected_before_anything_is_sent() {
     let (_mesh, desk) = desk().await;
-    let odd = calendar(r#"{ "skills": [], "version": "" }"#, Play::Answers("free")).await;
+    let odd = calendar(r#"{ "skills": [], "version": "" }"#, ForeignBehavior::Answers("free")).await;
     let (output, record, task) = coordinated(&desk, BOTH, terms(&[&odd], json!({}))).await;
     assert_eq!((output["status"].as_str(), state(&task).as_str()), (Some("no_agents_available"), "failed"));
     let why = output["errors"][0].as_str().unwrap();
@@ -215,9 +217,9 @@ async fn a_malformed_card_is_rejected_before_anything_is_sent() {
 }
 
 #[actix::test]
-async fn without_a_matching_skill_nobody_is_asked() {
+async fn without_a_matching_skill_no_agent_is_asked() {
     let (_mesh, desk) = desk().await;
-    let weather = weather("{}", Play::Answers("clear")).await;
+    let weather = weather("{}", ForeignBehavior::Answers("clear")).await;
     let (output, record, _) =
         coordinated(&desk, "Draft a poem about the weather", terms(&[&weather], json!({}))).await;
     assert_eq!(output["status"], "no_matching_skill", "{output:#}");
@@ -235,10 +237,12 @@ async fn without_a_matching_skill_nobody_is_asked() {
 }
 
 #[actix::test]
-async fn without_a_credential_nothing_is_sent_to_whom_it_is_for_and_the_rest_goes_on() {
+async fn an_agent_without_its_credential_is_not_called_and_the_rest_continues() {
     let (_mesh, desk) = desk().await;
-    let (calendar, weather) =
-        (calendar("{}", Play::Answers("free")).await, weather(GUARDED, Play::Answers("clear")).await);
+    let (calendar, weather) = (
+        calendar("{}", ForeignBehavior::Answers("free")).await,
+        weather(GUARDED, ForeignBehavior::Answers("clear")).await,
+    );
     let (output, record, _) = coordinated(&desk, BOTH, terms(&[&calendar, &weather], json!({}))).await;
     assert_eq!(output["status"], "partial", "{output:#}");
     assert_eq!(used(&output, "WeatherBot")["status"], "auth_failed");
@@ -258,8 +262,8 @@ async fn without_a_credential_nothing_is_sent_to_whom_it_is_for_and_the_rest_goe
 async fn a_part_that_fails_is_named_with_its_task_and_marks_the_answer_as_partial() {
     let (_mesh, desk) = desk().await;
     let (calendar, weather) = (
-        calendar("{}", Play::Answers("free from 13:00")).await,
-        weather("{}", Play::Fails("no satellite in sight")).await,
+        calendar("{}", ForeignBehavior::Answers("free from 13:00")).await,
+        weather("{}", ForeignBehavior::Fails("no satellite in sight")).await,
     );
     let (output, _, task) = coordinated(&desk, BOTH, terms(&[&calendar, &weather], json!({}))).await;
     assert_eq!((output["status"].as_str(), state(&task).as_str()), (Some("partial"), "completed"));
@@ -278,24 +282,26 @@ async fn a_part_that_fails_is_named_with_its_task_and_marks_the_answer_as_partia
 }
 
 #[actix::test]
-async fn looking_has_an_end() {
+async fn polling_has_a_limit() {
     let (_mesh, desk) = desk().await;
-    let weather = weather("{}", Play::Never).await;
+    let weather = weather("{}", ForeignBehavior::Never).await;
     let bounds = json!({ "bounds": { "polls": 3, "pollMs": 5 } });
     let (output, record, _) =
         coordinated(&desk, "Is the weather good for an outdoor meeting?", terms(&[&weather], bounds)).await;
     assert_eq!(used(&output, "WeatherBot")["status"], "timeout");
     assert_eq!(output["status"], "failed");
     assert_eq!(record["poll_attempts"].as_object().unwrap().values().next(), Some(&json!(3)));
-    assert_eq!(weather.heard("GetTask").len(), 3);
-    eventually("its task to be given up over there", async || weather.heard("CancelTask").first().cloned())
-        .await;
+    assert_eq!(weather.received("GetTask").len(), 3);
+    eventually("its task to be given up over there", async || {
+        weather.received("CancelTask").first().cloned()
+    })
+    .await;
 }
 
 #[actix::test]
 async fn a_mode_that_an_agent_lacks_prevents_the_task() {
     let (_mesh, desk) = desk().await;
-    let weather = weather("{}", Play::Answers("clear")).await;
+    let weather = weather("{}", ForeignBehavior::Answers("clear")).await;
     for (more, why) in [
         (json!({ "acceptedModes": ["image/png"] }), "image/png is wanted"),
         (json!({ "mode": "streaming" }), "capabilities.streaming"),
@@ -312,15 +318,18 @@ async fn a_mode_that_an_agent_lacks_prevents_the_task() {
 #[actix::test]
 async fn malformed_artifacts_and_answers_are_refused_and_not_aggregated() {
     let (_mesh, desk) = desk().await;
-    let calendar = calendar("{}", Play::Answers("free")).await;
+    let calendar = calendar("{}", ForeignBehavior::Answers("free")).await;
     let too_long = json!([{ "artifactId": "a", "parts": [{ "text": "x".repeat(5_001) }] }]);
     let bytes = json!([{ "artifactId": "a", "parts": [{ "raw": "AAAA" }] }]);
     for (play, part) in [
-        (Play::Makes(too_long), "5001 characters"),
-        (Play::Makes(bytes), "bytes are not taken"),
-        (Play::Makes(json!([])), "nothing in it"),
-        (Play::Makes(json!([{ "artifactId": "a", "parts": [{ "text": "x", "raw": "AA" }] }])), "only one of"),
-        (Play::Says(json!({ "nonsense": true })), "needs one of"),
+        (ForeignBehavior::Makes(too_long), "5001 characters"),
+        (ForeignBehavior::Makes(bytes), "bytes are not taken"),
+        (ForeignBehavior::Makes(json!([])), "nothing in it"),
+        (
+            ForeignBehavior::Makes(json!([{ "artifactId": "a", "parts": [{ "text": "x", "raw": "AA" }] }])),
+            "only one of",
+        ),
+        (ForeignBehavior::Says(json!({ "nonsense": true })), "needs one of"),
     ] {
         let weather = weather("{}", play.clone()).await;
         let (output, ..) = coordinated(&desk, BOTH, terms(&[&calendar, &weather], json!({}))).await;
@@ -332,8 +341,8 @@ async fn malformed_artifacts_and_answers_are_refused_and_not_aggregated() {
 }
 
 #[actix::test]
-async fn the_audit_tells_every_step_and_no_secret() {
-    let weather = weather(GUARDED, Play::Fails("I know your s3cret-w0rd")).await;
+async fn the_audit_log_has_every_step_and_no_secret() {
+    let weather = weather(GUARDED, ForeignBehavior::Fails("I know your s3cret-w0rd")).await;
     let host = weather.url.trim_start_matches("http://").to_owned();
     let mesh = Process::up(&format!(
         "
@@ -368,7 +377,7 @@ agents: [{{ agent: desk-01, skills: [desk], brain: {{ echo: {{}} }} }}]
 }
 
 #[actix::test]
-async fn peers_of_the_mesh_are_found_by_the_registry_and_asked_like_any_other() {
+async fn peers_of_the_mesh_are_found_by_the_registry() {
     let mesh = Process::up_beside(
         "
 mesh: { outside: { allow: [127.0.0.0/8] } }
@@ -418,9 +427,9 @@ agents:
 }
 
 #[actix::test]
-async fn hosts_are_asked_for_their_card_at_its_well_known_place_and_a_command_line_is_enough() {
+async fn hosts_serve_their_well_known_cards_and_one_command_is_enough() {
     let (mesh_process, _) = desk().await;
-    let weather = weather("{}", Play::Answers("clear, 22 C")).await;
+    let weather = weather("{}", ForeignBehavior::Answers("clear, 22 C")).await;
     let (url, host) = (mesh_process.url.clone(), weather.url.clone());
     let run = move || {
         mesh(

@@ -12,7 +12,7 @@ agents:
 ";
 
 #[tokio::test]
-async fn processes_of_one_user_need_not_be_told_of_each_others_data_secret_or_board() {
+async fn processes_of_one_user_find_data_secret_and_board_without_flags() {
     let home = directory();
     let home = home.path();
     let fast = ["--port", "0", "--profile", "fast"];
@@ -41,7 +41,7 @@ async fn processes_of_one_user_need_not_be_told_of_each_others_data_secret_or_bo
 }
 
 #[tokio::test]
-async fn a_node_that_starts_first_finds_the_board_when_the_registry_comes() {
+async fn a_node_that_starts_first_finds_the_board_once_the_registry_is_up() {
     let mut cluster = Cluster::start().await;
     cluster.registry.kill();
     let dir = directory();
@@ -59,7 +59,7 @@ async fn a_node_that_starts_first_finds_the_board_when_the_registry_comes() {
 }
 
 #[tokio::test]
-async fn a_board_that_comes_back_elsewhere_is_found_there_through_the_registry() {
+async fn a_board_that_moved_is_found_through_the_registry() {
     let mut cluster = Cluster::start().await;
     let dir = directory();
     let (team, join) = (file(dir.path(), "team.yaml", TEAM), cluster.path("join"));
@@ -78,7 +78,7 @@ async fn a_board_that_comes_back_elsewhere_is_found_there_through_the_registry()
 }
 
 #[tokio::test]
-async fn another_join_secret_is_told_by_its_file_and_who_refused_it() {
+async fn a_wrong_join_secret_is_reported_with_its_file_and_the_refusing_process() {
     let cluster = Cluster::start().await;
     let dir = directory();
     let (team, join) = (file(dir.path(), "team.yaml", TEAM), file(dir.path(), "other-join", &"x".repeat(64)));
@@ -98,7 +98,7 @@ async fn another_join_secret_is_told_by_its_file_and_who_refused_it() {
 }
 
 #[tokio::test]
-async fn a_password_for_a_proxy_on_the_way_is_used_and_told_to_nobody() {
+async fn a_proxy_password_in_a_url_is_used_and_never_shown() {
     let cluster = Cluster::start().await;
     let dir = directory();
     let (team, join) = (file(dir.path(), "team.yaml", TEAM), cluster.path("join"));
@@ -148,7 +148,7 @@ agents:
 ";
 
 #[tokio::test]
-async fn a_node_without_a_registry_says_so_in_one_line_and_what_was_found_in_its_place() {
+async fn a_node_without_a_registry_reports_in_one_line_what_answered_instead() {
     let other = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let elsewhere = format!("http://{}", other.local_addr().unwrap());
     std::thread::spawn(move || {

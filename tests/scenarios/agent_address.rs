@@ -18,7 +18,7 @@ async fn hidden(cluster: &Cluster) -> Process {
 }
 
 #[tokio::test]
-async fn verbs_reach_an_agent_at_the_address_that_is_named_for_it() {
+async fn commands_reach_an_agent_at_the_given_address() {
     let cluster = Cluster::start().await;
     let node = hidden(&cluster).await;
     let at = node.agent("front-01").url;
@@ -62,7 +62,7 @@ async fn verbs_reach_an_agent_at_the_address_that_is_named_for_it() {
 }
 
 #[tokio::test]
-async fn a_part_of_a_task_says_with_whom_the_whole_is() {
+async fn a_subtask_names_the_agent_that_owns_the_task() {
     let cluster = Cluster::start().await;
     let front =
         cluster.node("front", "agents: [{ agent: front-01, skills: [front], brain: { echo: {} } }]").await;
@@ -77,7 +77,7 @@ async fn a_part_of_a_task_says_with_whom_the_whole_is() {
 }
 
 #[tokio::test]
-async fn whoever_has_a_task_from_another_says_who_knows_how_it_was_awarded() {
+async fn a_doer_names_the_agent_that_knows_the_award() {
     let cluster = Cluster::start().await;
     let front =
         cluster.node("front", "agents: [{ agent: front-01, skills: [front], brain: { echo: {} } }]").await;
@@ -96,7 +96,7 @@ async fn whoever_has_a_task_from_another_says_who_knows_how_it_was_awarded() {
 
 /// The port of the registry and the board is no agent's: whoever is accountable tells.
 #[tokio::test]
-async fn every_port_of_a_process_tells_the_whole_of_a_task() {
+async fn every_port_of_a_process_shows_the_whole_task() {
     let team = "
 agents:
   - { agent: echo-01, skills: [echo], brain: { echo: {} } }
@@ -127,7 +127,7 @@ agents:
 }
 
 #[tokio::test]
-async fn where_nobody_answers_at_the_registered_address_it_is_said_in_one_line_what_to_do() {
+async fn an_unreachable_registered_address_is_reported_in_one_line_with_the_remedy() {
     let cluster = Cluster::start().await;
     let _node = hidden(&cluster).await;
     for args in [
