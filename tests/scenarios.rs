@@ -1,4 +1,4 @@
-//! Every promise of the README, on real sockets, with the real program (SEEDS §9, RELIABILITY §2).
+//! Scenarios with the real program on real sockets (SEEDS §9, RELIABILITY §2).
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on says so by panicking")]
 

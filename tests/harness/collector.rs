@@ -1,4 +1,4 @@
-//! A backend that receives traces, as any collector does: OTLP over HTTP, in protobuf. It can be slow, or refuse.
+//! A tracing backend: OTLP over HTTP, in protobuf. It can be slow or refuse.
 
 use super::eventually;
 use opentelemetry_proto::tonic::{
@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// One span as it came.
+/// A received span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceivedSpan {
     pub trace: String,
@@ -39,14 +39,14 @@ impl ReceivedSpan {
     }
 }
 
-/// How it answers.
+/// How the backend answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CollectorBehavior {
     Accepts,
-    /// All but so many.
+    /// Accepts all but so many spans.
     RejectsSome(i64),
     Refuses,
-    /// So many requests with this status, `Retry-After` so many seconds, then it takes them.
+    /// Answers so many requests with this status and `Retry-After` in seconds; then accepts.
     Busy(usize, u16, u64),
     Hangs,
 }
@@ -54,37 +54,36 @@ pub enum CollectorBehavior {
 #[derive(Default)]
 struct CollectorState {
     spans: Vec<ReceivedSpan>,
-    /// Everything that came, head and body.
+    /// The bodies of all accepted requests.
     raw: Vec<u8>,
     requests: usize,
-    /// When each came.
-    came: Vec<std::time::Instant>,
+    arrivals: Vec<std::time::Instant>,
 }
 
 /// The backend.
 pub struct Collector {
     pub url: String,
-    got: Arc<Mutex<CollectorState>>,
-    manner: Arc<Mutex<CollectorBehavior>>,
+    state: Arc<Mutex<CollectorState>>,
+    behavior: Arc<Mutex<CollectorBehavior>>,
 }
 
 impl Collector {
     pub fn start() -> Self {
-        Self::listening("http", |stream, got, manner| drop(serve(stream, got, manner)))
+        Self::listening("http", |stream, state, behavior| drop(serve(stream, state, behavior)))
     }
 
-    /// One that speaks TLS, shows the certificate of `tests/harness/tls` and asks for one that the same root has signed.
+    /// A backend over TLS with the certificate of `tests/harness/tls`; it requires a client certificate of the same root.
     pub fn over_tls() -> Self {
         let config = Arc::new(tls());
-        Self::listening("https", move |stream, got, manner| {
+        Self::listening("https", move |stream, state, behavior| {
             let session = rustls::ServerConnection::new(config.clone()).unwrap();
-            drop(serve(rustls::StreamOwned::new(session, stream), got, manner));
+            drop(serve(rustls::StreamOwned::new(session, stream), state, behavior));
         })
     }
 
-    /// One that comes to where nobody was.
+    /// A backend at a given address.
     pub fn start_at(address: std::net::SocketAddr) -> Self {
-        Self::at(address, "http", |stream, got, manner| drop(serve(stream, got, manner)))
+        Self::at(address, "http", |stream, state, behavior| drop(serve(stream, state, behavior)))
     }
 
     fn listening(
@@ -102,23 +101,24 @@ impl Collector {
         let listener = TcpListener::bind(address).unwrap();
         let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let serve = Arc::new(serve);
-        let (got, manner) =
+        let (state, behavior) =
             (Arc::<Mutex<CollectorState>>::default(), Arc::new(Mutex::new(CollectorBehavior::Accepts)));
-        let (taken, how) = (got.clone(), manner.clone());
+        let (shared_state, shared_behavior) = (state.clone(), behavior.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (taken, how, serve) = (taken.clone(), how.clone(), serve.clone());
-                std::thread::spawn(move || serve(stream, &taken, &how));
+                let (state, behavior) = (shared_state.clone(), shared_behavior.clone());
+                let serve = serve.clone();
+                std::thread::spawn(move || serve(stream, &state, &behavior));
             }
         });
-        Self { url, got, manner }
+        Self { url, state, behavior }
     }
 
-    pub fn set_behavior(&self, manner: CollectorBehavior) {
-        *self.manner.lock().unwrap() = manner;
+    pub fn set_behavior(&self, behavior: CollectorBehavior) {
+        *self.behavior.lock().unwrap() = behavior;
     }
 
-    /// What a process is told so that it sends its traces here, at once.
+    /// The environment variables of a process that exports here without delay.
     pub fn environment(&self) -> Vec<String> {
         vec![
             format!("OTEL_EXPORTER_OTLP_ENDPOINT={}", self.url),
@@ -128,31 +128,31 @@ impl Collector {
     }
 
     pub fn spans(&self) -> Vec<ReceivedSpan> {
-        self.got.lock().unwrap().spans.clone()
+        self.state.lock().unwrap().spans.clone()
     }
 
     pub fn requests(&self) -> usize {
-        self.got.lock().unwrap().requests
+        self.state.lock().unwrap().requests
     }
 
-    /// How long the pauses between requests were.
+    /// The pauses between the requests.
     pub fn pauses(&self) -> Vec<std::time::Duration> {
-        self.got.lock().unwrap().came.windows(2).map(|two| two[1] - two[0]).collect()
+        self.state.lock().unwrap().arrivals.windows(2).map(|two| two[1] - two[0]).collect()
     }
 
     pub fn raw(&self) -> String {
-        String::from_utf8_lossy(&self.got.lock().unwrap().raw).into_owned()
+        String::from_utf8_lossy(&self.state.lock().unwrap().raw).into_owned()
     }
 
-    /// The spans of a trace, once they are as expected.
+    /// Waits until the received spans match; returns them.
     pub async fn spans_where(
         &self,
         what: &str,
-        is_it: impl Fn(&[ReceivedSpan]) -> bool,
+        matches: impl Fn(&[ReceivedSpan]) -> bool,
     ) -> Vec<ReceivedSpan> {
         eventually(&format!("spans: {what}"), async || {
             let spans = self.spans();
-            is_it(&spans).then_some(spans)
+            matches(&spans).then_some(spans)
         })
         .await
     }
@@ -180,8 +180,8 @@ fn tls() -> rustls::ServerConfig {
 
 fn serve(
     stream: impl Read + Write,
-    got: &Mutex<CollectorState>,
-    manner: &Mutex<CollectorBehavior>,
+    state: &Mutex<CollectorState>,
+    behavior: &Mutex<CollectorBehavior>,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
@@ -201,11 +201,11 @@ fn serve(
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
-        let manner = {
-            let mut manner = manner.lock().unwrap();
-            let now = *manner;
+        let behavior = {
+            let mut behavior = behavior.lock().unwrap();
+            let now = *behavior;
             if let CollectorBehavior::Busy(times, status, seconds) = now {
-                *manner = if times > 1 {
+                *behavior = if times > 1 {
                     CollectorBehavior::Busy(times - 1, status, seconds)
                 } else {
                     CollectorBehavior::Accepts
@@ -214,11 +214,11 @@ fn serve(
             now
         };
         {
-            let mut got = got.lock().unwrap();
-            got.requests += 1;
-            got.came.push(std::time::Instant::now());
+            let mut state = state.lock().unwrap();
+            state.requests += 1;
+            state.arrivals.push(std::time::Instant::now());
         }
-        match manner {
+        match behavior {
             CollectorBehavior::Hangs => loop {
                 std::thread::park();
             },
@@ -234,11 +234,11 @@ fn serve(
                 assert!(head.starts_with("POST /v1/traces "), "{head}");
                 assert!(head.to_lowercase().contains("content-type: application/x-protobuf"), "{head}");
                 let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
-                let mut got = got.lock().unwrap();
-                got.raw.extend_from_slice(&body);
-                got.spans.extend(seen(request));
-                drop(got);
-                let rejected = match manner {
+                let mut state = state.lock().unwrap();
+                state.raw.extend_from_slice(&body);
+                state.spans.extend(spans_of(request));
+                drop(state);
+                let rejected = match behavior {
                     CollectorBehavior::RejectsSome(rejected_spans) => Some(ExportTracePartialSuccess {
                         rejected_spans,
                         error_message: "too many, says the canary".to_owned(),
@@ -257,7 +257,7 @@ fn serve(
     }
 }
 
-fn seen(request: ExportTraceServiceRequest) -> Vec<ReceivedSpan> {
+fn spans_of(request: ExportTraceServiceRequest) -> Vec<ReceivedSpan> {
     let mut spans = Vec::new();
     for resource in request.resource_spans {
         let known = attributes(&resource.resource.unwrap_or_default().attributes);
@@ -297,28 +297,27 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether nothing is missing above any span: each hangs under another, or is the one root. What is exported by several
-/// processes comes in any order.
+/// Whether no parent is missing: every span but the one root has its parent. Spans of several processes arrive in any
+/// order.
 pub fn is_whole<'a>(spans: impl IntoIterator<Item = &'a ReceivedSpan> + Clone) -> bool {
     let ids: std::collections::BTreeSet<_> = spans.clone().into_iter().map(|span| span.id.as_str()).collect();
     let roots = spans.into_iter().filter(|span| !ids.contains(span.parent.as_str()));
     roots.map(|span| span.id.as_str()).collect::<std::collections::BTreeSet<_>>().len() == 1
 }
 
-/// Each span once. What a process has told and could not note before it was killed is told again when it is back: under
-/// the same id, and the same in every respect.
+/// Each span once. A process that was killed before it recorded an export sends the same spans again; they must be equal.
 pub fn each_once(spans: Vec<ReceivedSpan>) -> Vec<ReceivedSpan> {
     let mut once: Vec<ReceivedSpan> = Vec::new();
     for span in spans {
         match once.iter().find(|known| known.id == span.id) {
-            Some(known) => assert_eq!(*known, span, "told again, and otherwise"),
+            Some(known) => assert_eq!(*known, span, "sent again with other content"),
             None => once.push(span),
         }
     }
     once
 }
 
-/// Asserts that the spans are one tree: all in one trace, and every parent there, or `caller`'s.
+/// Asserts that the spans are one tree of one trace whose root has the parent `caller`.
 pub fn assert_one_tree(spans: &[ReceivedSpan], caller: Option<&str>) {
     let traces: std::collections::BTreeSet<_> = spans.iter().map(|span| &span.trace).collect();
     assert_eq!(traces.len(), 1, "{traces:?}");

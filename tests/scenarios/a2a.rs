@@ -1,4 +1,4 @@
-//! Any A2A client at any agent: what the bindings answer, whose tasks they are, and that nothing said is lost.
+//! A2A clients: the bindings return the same tasks, callers see their own tasks only, no event is lost.
 
 use crate::harness::{Process, client, eventually};
 use reqwest::{RequestBuilder, Response};
@@ -76,7 +76,7 @@ fn reason(body: &Value) -> &str {
     body["error"]["details"][0]["reason"].as_str().unwrap_or_default()
 }
 
-/// The events of a stream, read to its end.
+/// Reads a stream to its end.
 async fn events(response: Response) -> Vec<Value> {
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     let text = response.text().await.unwrap();
@@ -402,8 +402,8 @@ async fn a_cancel_ends_the_stream_of_its_task() {
     assert_eq!(rpc(&mesh, "CancelTask", json!({ "id": id })).await["error"]["code"], -32002);
 }
 
-/// Takes one notification, answers it with `status`, and says what it was told.
-async fn heard(listener: &TcpListener, status: u16) -> (String, Value) {
+/// Receives one webhook call and answers with `status`; returns the call.
+async fn receive_notification(listener: &TcpListener, status: u16) -> (String, Value) {
     let (mut socket, _) = listener.accept().await.unwrap();
     let mut bytes = Vec::new();
     let (head, body) = loop {
@@ -434,17 +434,17 @@ async fn a_webhook_gets_every_event_despite_failures() {
         json!({ "message": said("ask me"), "configuration": { "taskPushNotificationConfig": webhook } });
     let begun = rest(&mesh, "message:send", &body).await;
     let id = begun["task"]["id"].as_str().unwrap().to_owned();
-    let (head, first) = heard(&listener, 200).await;
+    let (head, first) = receive_notification(&listener, 200).await;
     assert!(
         head.contains("authorization: bearer top-secret") && head.contains("application/a2a+json"),
         "{head}"
     );
     assert_eq!(first["statusUpdate"]["taskId"], id.as_str());
-    // The webhook is out of order, and the node is killed before it gets another chance.
-    let (_, refused) = heard(&listener, 500).await;
+    // The webhook fails, and the node is killed before the next attempt.
+    let (_, refused) = receive_notification(&listener, 500).await;
     assert_eq!(refused["statusUpdate"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
     let mesh = mesh.restart().await;
-    let (_, again) = heard(&listener, 200).await;
+    let (_, again) = receive_notification(&listener, 200).await;
     assert_eq!(again, refused, "what it was not told of comes again");
     let mut last = said("enough");
     last["taskId"] = id.as_str().into();
@@ -452,7 +452,7 @@ async fn a_webhook_gets_every_event_despite_failures() {
     rest(&mesh, "message:send", &json!({ "message": last })).await;
     let mut states = Vec::new();
     while states.last().is_none_or(|state| state != "TASK_STATE_COMPLETED") {
-        let (_, event) = heard(&listener, 200).await;
+        let (_, event) = receive_notification(&listener, 200).await;
         states.push(event["statusUpdate"]["status"]["state"].as_str().unwrap_or_default().to_owned());
     }
     assert!(
@@ -470,11 +470,11 @@ async fn a_node_that_shuts_down_calls_its_webhooks_first() {
         json!({ "message": said("make it"), "configuration": { "taskPushNotificationConfig": webhook } });
     let done = rest(&mesh, "message:send", &body).await;
     assert_eq!(done["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{done:#}");
-    // Nobody has answered the first of its calls yet.
+    // The first call is still unanswered.
     mesh.signal("TERM");
     let mut last = json!(null);
     while last != "TASK_STATE_COMPLETED" {
-        let (_, event) = heard(&listener, 200).await;
+        let (_, event) = receive_notification(&listener, 200).await;
         last = event["statusUpdate"]["status"]["state"].clone();
     }
     assert_eq!(mesh.ended().await, 0, "{}", mesh.log());

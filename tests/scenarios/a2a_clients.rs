@@ -1,4 +1,4 @@
-//! A2A clients that know nothing of the mesh: they name no skill, repeat themselves, show wrong keys, send odd JSON.
+//! A2A clients that know nothing of the mesh: no skill, repeated messages, wrong keys, unusual JSON.
 
 use crate::harness::{Process, client};
 use reqwest::RequestBuilder;
@@ -15,7 +15,7 @@ mesh:
   callers: [{ user: alice, apiKey: alices-own-key-0001 }]
 ";
 
-/// Tells what it was asked, as it was asked.
+/// A brain that returns its input line.
 const TELL: &str = r#"
 read -r ask
 text=$(printf '%s' "$ask" | sed 's/\\/\\\\/g; s/"/\\"/g')
@@ -51,7 +51,7 @@ async fn sent(mesh: &Process, agent: &str, body: Value) -> (u16, Value) {
     answer(called(mesh, agent, "/a2a/v1/message:send", &body)).await
 }
 
-/// What the brain of a task was asked for: the capability, and the types it is wanted in.
+/// The capability and the accepted modes that the brain got.
 fn asked(answer: &Value) -> (Value, Value) {
     let text = answer["task"]["artifacts"][0]["parts"][0]["text"].as_str();
     let ask: Value = serde_json::from_str(text.unwrap_or_else(|| panic!("{answer:#}"))).unwrap();
@@ -255,7 +255,7 @@ async fn webhook_credentials_are_encrypted_in_files_that_only_the_owner_can_read
         "its client sees it again: {told}"
     );
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    // The folder itself is the test's own, which others may look into.
+    // The directory itself belongs to the test and is readable by others.
     assert_eq!(mode(&mesh.data.join("keys")), 0o700);
     let mut stores = 0;
     for entry in std::fs::read_dir(&mesh.data).unwrap() {

@@ -1,5 +1,4 @@
-//! Agents that are registered where only their own kind reaches them, as those in containers are: from outside, `--at`
-//! says where they are published.
+//! Agents that are registered at an address that the caller cannot reach, as in containers: `--at` names another one.
 
 use crate::harness::{Process, cluster::Cluster, get, mesh, state};
 use serde_json::{Value, json};
@@ -10,10 +9,10 @@ agents:
   - { agent: echo-01, skills: [echo], brain: { echo: {} } }
 ";
 
-/// A node that is registered under a name that resolves nowhere.
+/// A node that is registered under a name that does not resolve.
 async fn hidden(cluster: &Cluster) -> Process {
     let node = cluster.node_with("one", TEAM, &["--advertise", "mesh.invalid"]).await;
-    cluster.has(&["front-01", "echo-01"]).await;
+    cluster.wait_for_agents(&["front-01", "echo-01"]).await;
     node
 }
 
@@ -68,7 +67,7 @@ async fn a_subtask_names_the_agent_that_owns_the_task() {
         cluster.node("front", "agents: [{ agent: front-01, skills: [front], brain: { echo: {} } }]").await;
     let echo =
         cluster.node("echo", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
-    cluster.has(&["front-01", "echo-01"]).await;
+    cluster.wait_for_agents(&["front-01", "echo-01"]).await;
     let task = json!({ "taskId": "t-1", "description": "hi", "capability": "echo" });
     assert_eq!(state(&front.agent("front-01").ask(task).await), "completed");
     let (code, said, why) = mesh(&["trace", "t-1", "--at", &echo.agent("echo-01").url], &[]);
@@ -83,7 +82,7 @@ async fn a_doer_names_the_agent_that_knows_the_award() {
         cluster.node("front", "agents: [{ agent: front-01, skills: [front], brain: { echo: {} } }]").await;
     let echo =
         cluster.node("echo", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
-    cluster.has(&["front-01", "echo-01"]).await;
+    cluster.wait_for_agents(&["front-01", "echo-01"]).await;
     let task = json!({ "taskId": "t-1", "description": "hi", "capability": "echo" });
     assert_eq!(state(&front.agent("front-01").ask(task).await), "completed");
     let (code, said, why) = mesh(&["award", "explain", "t-1", "--at", &echo.agent("echo-01").url], &[]);
@@ -94,7 +93,7 @@ async fn a_doer_names_the_agent_that_knows_the_award() {
     assert!(!why.contains("not awarded"), "{why}");
 }
 
-/// The port of the registry and the board is no agent's: whoever is accountable tells.
+/// At the port of the registry and the board, the accountable agent answers.
 #[tokio::test]
 async fn every_port_of_a_process_shows_the_whole_task() {
     let team = "

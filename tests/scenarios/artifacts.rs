@@ -1,4 +1,4 @@
-//! Content by reference: put once, read back as it was, and handed to whoever works with it.
+//! Content by reference: stored once, returned unchanged, available to the agents that work with it.
 
 use crate::harness::{
     Agent, Answer, Process, artifact, client, eventually, message, refusal, refusal_text, state,
@@ -50,7 +50,7 @@ async fn fetched(agent: &Agent, digest: &str) -> (u16, String, Vec<u8>) {
     (response.status().as_u16(), media_type, response.bytes().await.unwrap().to_vec())
 }
 
-/// What the writer's brain writes.
+/// The output of the writer's brain.
 fn written(lines: usize) -> String {
     let line = |at| {
         format!(
@@ -149,7 +149,7 @@ async fn a_large_result_of_the_winner_is_returned_whole() {
     assert!(artifact(&task, "big.txt").as_ref() == Some(&text), "{} bytes", text.len());
 }
 
-/// Contents that `agent` keeps by digest, as its store has them.
+/// The content rows in the store of `agent`.
 fn kept(mesh: &Process, agent: &str) -> Vec<String> {
     let store = rusqlite::Connection::open(mesh.data.join("store.sqlite")).unwrap();
     let mut keys = store.prepare("SELECT key FROM state WHERE key LIKE ?1").unwrap();
@@ -170,7 +170,7 @@ async fn unreferenced_content_is_deleted_and_the_rest_is_kept() {
     assert!(artifact(&task, "big.txt").as_ref() == Some(&text), "{} bytes", text.len());
     let result = format!("writer-01.content.{}", Digest::of(text.as_bytes()));
     assert!(kept(&mesh, "writer-01").contains(&result), "it lies there by digest");
-    // What the sweep has looked for so far is forgotten with the process.
+    // The progress of the sweep is lost with the process.
     let mesh = mesh.restart().await;
     let agent = mesh.agent("writer-01");
     eventually("the journal's end", async || {

@@ -16,7 +16,7 @@ fn doer(task: &Value) -> &str {
     task["metadata"][EXTENSION]["doer"].as_str().unwrap_or_default()
 }
 
-/// A manager that has no skill of its own, and what it gives work away by.
+/// A manager without the skill, with these auction settings.
 fn manager(auction: &str) -> String {
     format!(
         "
@@ -51,14 +51,14 @@ fn build(id: &str) -> Value {
     json!({ "taskId": id, "description": "build it", "capability": "build" })
 }
 
-/// What became of `agent` in the award's last round it was in.
+/// The result of `agent` in its last round of the award.
 fn fate(award: &Value, agent: &str) -> Value {
     let rounds = award["rounds"].as_array().into_iter().flatten().rev();
     let mut entries = rounds.flat_map(|round| round["candidates"].as_array().into_iter().flatten());
     entries.find(|entry| entry["agent"] == agent).cloned().unwrap_or_default()
 }
 
-/// Waits until something from `agent` was noted as ignored.
+/// Waits until an ignored message of `from` is recorded; returns the reason.
 async fn ignored(at: &Agent, task: &str, from: &str, kind: &str) -> String {
     eventually(&format!("{kind} from {from} ignored"), async || {
         let award = at.award(task).await;

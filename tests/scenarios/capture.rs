@@ -1,5 +1,5 @@
-//! What `--capture` puts into spans: nothing, the shape of content, or all of it without this process's secrets and without
-//! values under secret names. Everything that a backend receives is searched for canaries.
+//! What `--capture` puts into spans: nothing, the shape of content, or content without secrets. The tests search everything
+//! that a backend receives for canaries.
 
 use super::traces::ended;
 use crate::harness::{
@@ -9,7 +9,7 @@ use crate::harness::{
 };
 use serde_json::{Value, json};
 
-/// A brain that repeats the secret in its environment wherever it can.
+/// A brain that puts the secret of its environment into every output.
 const TELLTALE: &str = r#"#!/bin/sh
 read -r line
 echo "canary-said-aloud $BRAIN_API_KEY" >&2
@@ -83,7 +83,7 @@ const VARIABLES: &[&str] = &[
     "OTEL_RESOURCE_ATTRIBUTES=note=own-nightingale-1",
 ];
 
-/// A brain that repeats a text in every kind of update, and fails in the end with it.
+/// A brain that puts a text into every kind of output and fails with it.
 const PARROT: &str = r#"#!/bin/sh
 read -r line
 said=$(cat SAID)
@@ -152,7 +152,7 @@ agents:
         });
         let mut request = parrot.request(payload);
         if !is_told {
-            // Names of members are content: only `full` tells them.
+            // Names of members are content: only `full` has them.
             request["payload"]["input"]["nightingale-name"] = json!(1);
         }
         let headers = [

@@ -1,4 +1,4 @@
-//! What `mesh` says when the mesh or a brain does not keep its part.
+//! What `mesh` reports when the mesh or a brain fails.
 
 use crate::harness::{DEADLINE, Process, eventually, mesh as program, message, state};
 use serde_json::json;
@@ -21,7 +21,7 @@ async fn an_ask_whose_mesh_is_killed_says_what_happens_to_the_task() {
         .spawn()
         .unwrap();
     agent.task_in("t-1", &["working"]).await;
-    // It is followed: the stream is open.
+    // The stream is open.
     eventually("the stream", async || {
         let readers = crate::harness::get(&format!("{}/state", agent.url)).await["readers"].clone();
         (readers["user:local"] == 1).then_some(())
@@ -78,7 +78,7 @@ async fn a_stopped_ask_says_which_task_continues_and_how_to_end_it() {
     }
 }
 
-/// Whether it names the commands that follow and end `task`, each with what it takes to ask at the same place.
+/// Whether the text names the commands that follow and end `task`, with the same address flags.
 fn says_how_to_go_on(said: &str, task: &str, again: &[&str]) {
     for verb in ["watch", "cancel"] {
         let command = format!("`mesh tasks {verb} {task} {}`", again.join(" "));
@@ -97,7 +97,7 @@ async fn an_ask_with_an_unread_pipe_can_be_stopped() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It has begun to write, and will not come to the end.
+    // It has started to write, and the pipe is full.
     let mut result = ask.stdout.take().unwrap();
     let (mut result, begun) = tokio::task::spawn_blocking(move || {
         let begun = result.read(&mut [0]).unwrap();

@@ -1,4 +1,4 @@
-//! What makes no sense is said before anything runs: the file, the place, the thing, and what would be right.
+//! An invalid configuration is reported before anything starts: the file, the position, the value and the remedy.
 
 use crate::harness::{DEADLINE, Process, directory, file, mesh, state};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::{net::TcpListener, path::Path, process::Stdio};
 
 const TEAM: &str = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
 
-/// `mesh` with these arguments, which must end by itself: its exit code and what it said.
+/// Runs `mesh` with arguments that must fail; returns its exit code and output.
 pub(crate) async fn ended(args: &[&str]) -> (i32, String) {
     let child = tokio::process::Command::new(env!("CARGO_BIN_EXE_mesh"))
         .args(args)
@@ -201,7 +201,7 @@ async fn a_full_device_refuses_new_work_and_keeps_accepted_work() {
         .kill_on_drop(true)
         .spawn();
     let Ok(mut child) = started else { return eprintln!("skipped: there is no unshare") };
-    // What is mounted there is seen by that process alone.
+    // The mount is visible to that process only.
     let inside = format!("/proc/{}/root{}/run.json", child.id().unwrap(), data.display());
     let began = std::time::Instant::now();
     let run: Value = loop {
@@ -237,7 +237,7 @@ async fn a_full_device_refuses_new_work_and_keeps_accepted_work() {
         let task = agent.task(id).await;
         assert_eq!(task["id"], json!(id), "what was taken is still there: {task:#}");
     }
-    // Down to where the device takes little pages, and no message.
+    // Fill the device until it takes small pages but no message.
     crate::harness::eventually("a device too full for a message", async || {
         let request = agent.request(json!({ "description": "x".repeat(3_000), "capability": "echo" }));
         (agent.post(&request).await.status == 507).then_some(())

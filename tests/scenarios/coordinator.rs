@@ -1,4 +1,4 @@
-//! The delegation coordinator on real HTTP agents: the fifteen test ideas of seed 004, and the mesh's own peers.
+//! The delegation coordinator with real HTTP agents: the fifteen test ideas of seed 004, and peers of the mesh.
 
 use crate::harness::{
     Agent, Process, artifact, call, eventually,
@@ -34,7 +34,7 @@ async fn weather(more: &str, play: ForeignBehavior) -> ForeignAgent {
     ForeignAgent::start("WeatherBot", skill, serde_json::from_str(more).unwrap(), play).await
 }
 
-/// A node with one agent that can do nothing of this itself.
+/// A node with one agent that has none of the skills.
 async fn desk() -> (Process, Agent) {
     let mesh = Process::up(
         "
@@ -63,7 +63,7 @@ fn data(task: &Value, name: &str) -> Value {
     found.unwrap_or_else(|| panic!("no {name}: {task:#}"))["parts"][0]["data"].clone()
 }
 
-/// The output and the record of a request that has ended.
+/// The output, the record and the task of a finished request.
 async fn coordinated(desk: &Agent, text: &str, input: Value) -> (Value, Value, Value) {
     let task = desk.ask(asked(text, input)).await;
     let (output, record) = (data(&task, "final_output"), data(&task, "delegation_record"));
@@ -146,7 +146,7 @@ async fn streaming_and_polling_return_the_same_artifacts() {
     let (_mesh, desk) = desk().await;
     let weather = weather(
         r#"{ "capabilities": { "streaming": true } }"#,
-        ForeignBehavior::Tells(&["clear, ", "22 C"], None),
+        ForeignBehavior::Streams(&["clear, ", "22 C"], None),
     )
     .await;
     let mut shapes = Vec::new();
@@ -329,7 +329,7 @@ async fn malformed_artifacts_and_answers_are_refused_and_not_aggregated() {
             ForeignBehavior::Makes(json!([{ "artifactId": "a", "parts": [{ "text": "x", "raw": "AA" }] }])),
             "only one of",
         ),
-        (ForeignBehavior::Says(json!({ "nonsense": true })), "needs one of"),
+        (ForeignBehavior::Returns(json!({ "nonsense": true })), "needs one of"),
     ] {
         let weather = weather("{}", play.clone()).await;
         let (output, ..) = coordinated(&desk, BOTH, terms(&[&calendar, &weather], json!({}))).await;

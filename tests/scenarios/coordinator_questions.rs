@@ -1,4 +1,4 @@
-//! A coordinated request while somebody who works for it asks: the task waits for the user, and says how far it is.
+//! A coordinated request while one of its agents asks a question: the task waits for the user and shows its partial output.
 
 use crate::harness::{Agent, Process, call, mesh, message};
 use reqwest::Method;
@@ -45,7 +45,7 @@ async fn answer(desk: &Agent, task: &str, text: &str) -> Value {
     desk.task_in(task, &["completed", "failed"]).await
 }
 
-/// The task, once its output so far says that `agent` is in that state.
+/// Waits until the partial output shows `agent` in this state; returns the task.
 async fn once(desk: &Agent, task: &str, agent: &str, status: &str) -> Value {
     crate::harness::eventually("its output to say so", async || {
         let task = desk.task_in(task, &["input_required"]).await;

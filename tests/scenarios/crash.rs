@@ -1,4 +1,4 @@
-//! Processes are killed, stopped and started again, and every accepted task still ends: visibly, and once.
+//! Processes are killed, stopped and started again. Every accepted task ends visibly and once.
 
 use crate::harness::{
     Process, artifact,
@@ -25,7 +25,7 @@ agents:
     )
 }
 
-/// A builder whose work ends when the test says so.
+/// A builder whose turn ends when the test opens its gate.
 pub(super) fn builder(dir: &Path, id: &str, bid: &str) -> String {
     let script = gated_brain(dir, id);
     format!(
@@ -51,7 +51,7 @@ pub(super) async fn at_work(dir: &Path, agent: &str) {
     .await;
 }
 
-/// Every candidate's fate in every round.
+/// The result of every candidate in every round.
 pub(super) fn fates(award: &Value) -> Vec<(String, String)> {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let rounds = award["rounds"].as_array().into_iter().flatten();
@@ -80,12 +80,12 @@ async fn trio(auction: &str) -> (Cluster, Process, Process, Process) {
         cluster.node("two", &second),
         cluster.node("manager", &manager),
     );
-    cluster.has(&["builder-01", "builder-02", "manager-01"]).await;
+    cluster.wait_for_agents(&["builder-01", "builder-02", "manager-01"]).await;
     knows(&manager, &["builder-01", "builder-02"]).await;
     (cluster, manager, one, two)
 }
 
-/// Waits until the process of `node` has heard of all of `agents`.
+/// Waits until `node` has all of `agents` in its directory.
 async fn knows(node: &Process, agents: &[&str]) {
     let at = node.agents.values().next().unwrap();
     eventually(&format!("{agents:?} known at {at}"), async || {
@@ -160,12 +160,12 @@ async fn a_killed_registry_comes_back_without_losing_an_agent() {
         let task = manager.ask(build(&format!("t-{n}"))).await;
         assert_eq!(state(&task), "completed", "without a registry: {task:#}");
     }
-    // Away for longer than a lease: those who could not be heard must not be taken for dead.
+    // The outage is longer than a lease; agents must not expire because of it.
     let away = std::time::Instant::now();
     eventually("longer than a lease", async || (away.elapsed().as_millis() > 2_300).then_some(())).await;
     silent.stop_heartbeats();
     cluster.registry.revive().await;
-    cluster.has(&["builder-01", "builder-02", "manager-01"]).await;
+    cluster.wait_for_agents(&["builder-01", "builder-02", "manager-01"]).await;
     cluster.board.signal_where("agent.left", |signal| signal["subject"] == "silent-01").await;
     assert_eq!(cluster.board.signals("agent.left").await.len(), 1, "only who really fell silent is given up");
     assert_eq!(cluster.board.signals("agent.joined").await.len(), joined);

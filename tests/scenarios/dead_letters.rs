@@ -1,4 +1,4 @@
-//! Messages that were given up: kept with their reason, shown, and sent again.
+//! Messages that were given up: stored with their reason, listed, sent again.
 
 use crate::harness::{
     Process, call, eventually, get, mesh,
@@ -29,7 +29,7 @@ async fn letters(mesh: &Process) -> Vec<Value> {
     all["deadLetters"].as_array().unwrap().clone()
 }
 
-/// A peer that was there and has left, a message to it that expired, and the task that went on without.
+/// A peer that has left and an expired message to it; returns the mesh and the task.
 async fn with_a_dead_letter() -> (Process, Value) {
     let mesh = Process::up_beside(TEAM, &[("script.yaml", SCRIPT)]).await;
     Peer::join(&mesh, "peer-01", "dig").await.leave(&mesh).await;

@@ -1,4 +1,4 @@
-//! `mesh up` without a file: a team that does real work on the text it is sent.
+//! `mesh up` without a file: the demo team works on the text of the request.
 
 use crate::harness::{Process, artifact, directory, mesh as program, message, state};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const GARDEN: &str =
 const CINEMA: &str =
     "Cinema: movies (title, year:int), screenings (room, starts_on:date) and tickets (seat, price:number)";
 
-/// The code of a finished task.
+/// The code artifact of a finished task.
 fn code(task: &Value) -> String {
     assert_eq!(state(task), "completed", "{task:#}");
     artifact(task, "src/main.rs").unwrap_or_else(|| panic!("no src/main.rs in {task:#}"))

@@ -1,4 +1,4 @@
-//! A foreign A2A agent in the mesh: it joins by its card, bids, streams, asks, is cancelled and survives like a native one.
+//! A foreign A2A agent in the mesh: it joins by its card, bids, streams, asks, is cancelled and survives restarts.
 
 use super::remote_access::{outward, team_beyond};
 use crate::harness::{
@@ -21,7 +21,7 @@ pub(super) async fn weather(more: &str, play: ForeignBehavior) -> ForeignAgent {
     ForeignAgent::start("WeatherBot", forecast(), serde_json::from_str(more).unwrap(), play).await
 }
 
-/// A team with the foreign agent beside one that lacks its skill.
+/// A team with the foreign agent and an agent that lacks its skill.
 pub(super) fn team(foreign: &ForeignAgent, how: &str) -> String {
     format!(
         "
@@ -48,7 +48,7 @@ pub(super) fn forecast_of(text: &str) -> Value {
 
 #[actix::test]
 async fn a_foreign_agent_wins_a_contract_net_and_streams() {
-    let foreign = weather(STREAMING, ForeignBehavior::Tells(&["sunny ", "and ", "warm"], None)).await;
+    let foreign = weather(STREAMING, ForeignBehavior::Streams(&["sunny ", "and ", "warm"], None)).await;
     let (_mesh, desk) = up(&foreign, "").await;
     let id = desk.send(forecast_of("Tomorrow in Bern")).await;
     let events = stream(&format!("{}/a2a/tasks/{id}/events", desk.url), None).await;
@@ -71,7 +71,7 @@ async fn a_foreign_agent_wins_a_contract_net_and_streams() {
 
 #[actix::test]
 async fn a_broken_stream_is_resumed_without_a_gap_or_a_repeat() {
-    let foreign = weather(STREAMING, ForeignBehavior::Tells(&["one ", "two ", "three"], Some(2))).await;
+    let foreign = weather(STREAMING, ForeignBehavior::Streams(&["one ", "two ", "three"], Some(2))).await;
     let (_mesh, desk) = up(&foreign, "").await;
     let task = desk.ask(forecast_of("count")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("one two three"));
@@ -167,7 +167,7 @@ async fn a_cancel_reaches_an_answered_foreign_task() {
     let (_mesh, desk) = up(&foreign, "").await;
     let id = desk.send(forecast_of("Will it rain?")).await;
     desk.task_in(&id, &["input_required"]).await;
-    foreign.play(ForeignBehavior::Never);
+    foreign.set_behavior(ForeignBehavior::Never);
     let answer = json!({ "text": "Bern" });
     call(Method::POST, &format!("{}/a2a/tasks/{id}/answer", desk.url), Some(&answer)).await;
     eventually("the answer", async || {
@@ -189,12 +189,12 @@ async fn after_a_kill_the_same_foreign_task_continues() {
             desk.task(&id).await.to_string().contains("busy over there").then_some(())
         })
         .await;
-        // A stream that was joined stays as it is, so that it has to change before it is joined again.
+        // A resumed stream repeats the same behavior, so it must change first.
         if more == STREAMING {
-            foreign.play(ForeignBehavior::Answers("done at last"));
+            foreign.set_behavior(ForeignBehavior::Answers("done at last"));
         }
         let mesh = mesh.restart().await;
-        foreign.play(ForeignBehavior::Answers("done at last"));
+        foreign.set_behavior(ForeignBehavior::Answers("done at last"));
         let task = mesh.agent("desk-01").task_in(&id, &["completed", "failed"]).await;
         assert_eq!(artifact(&task, "result").as_deref(), Some("done at last"), "{task:#}");
         let sent = foreign.received("SendMessage").len() + foreign.received("SendStreamingMessage").len();
@@ -210,10 +210,10 @@ async fn a_foreign_agent_that_calls_back_is_not_polled() {
     let (mesh, desk) = up(&foreign, ", mode: webhook").await;
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("rain"));
-    assert_eq!(foreign.received("GetTask").len(), 0, "it was not looked at");
+    assert_eq!(foreign.received("GetTask").len(), 0, "it was not polled");
     let push =
         foreign.received("SendMessage")[0].params["configuration"]["taskPushNotificationConfig"].clone();
-    // The place is gone with the errand, and was never open to whoever lacks the token.
+    // The callback address ends with the task, and needs the token.
     let news = json!({ "task": { "id": "x", "status": { "state": "TASK_STATE_COMPLETED" } } });
     let late = call(Method::POST, push["url"].as_str().unwrap(), Some(&news)).await;
     assert_eq!(late.status, 404, "{late:?}");
@@ -239,15 +239,15 @@ async fn a_callback_from_another_machine_needs_only_its_token() {
         weather(r#"{ "capabilities": { "pushNotifications": true } }"#, ForeignBehavior::CallsBack("rain"))
             .await;
     let cluster = Cluster::start().await;
-    // Whoever calls this machine's own address is a stranger there, and so is the foreign agent.
+    // A call to the external address of this machine has no credential; so has the foreign agent.
     let more = ["--advertise", &own, "--local-callers", "192.0.2.7"];
     let team = team(&foreign, ", mode: webhook");
     let (_node, endpoint) = team_beyond(&cluster, ("desk-01", &team), &more).await;
-    cluster.has(&["weather-bot"]).await;
+    cluster.wait_for_agents(&["weather-bot"]).await;
     let desk = Agent { id: "desk-01".to_owned(), url: endpoint.replace(&own, "127.0.0.1") };
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("rain"), "{task:#}");
-    assert_eq!(foreign.received("GetTask").len(), 0, "it was not looked at");
+    assert_eq!(foreign.received("GetTask").len(), 0, "it was not polled");
     let push =
         foreign.received("SendMessage")[0].params["configuration"]["taskPushNotificationConfig"].clone();
     let place = push["url"].as_str().unwrap();
@@ -286,7 +286,7 @@ async fn a_credential_is_sent_only_to_its_host() {
     assert!(!task.to_string().contains("s3cret"));
 }
 
-/// Whether `mesh up` starts, and what it says; in a thread of its own, so that the foreign agent can answer meanwhile.
+/// Runs `mesh up` in a thread, so that the foreign agent can answer meanwhile; returns exit code and output.
 async fn starts(data: &str, team: &std::path::Path) -> (i32, String, String) {
     let args = ["up", "--port", "0", "--data", data, &team.to_string_lossy()].map(str::to_owned);
     let run = move || mesh(&args.each_ref().map(String::as_str), &[]);
@@ -373,7 +373,7 @@ async fn the_skills_of_a_foreign_card_are_registered_within_the_limits() {
     let card = call(Method::GET, &format!("{}/.well-known/agent-card.json", bot.url), None).await;
     let skill = &card.body["skills"][0];
     assert_eq!((&skill["name"], &skill["examples"]), (&json!("Weather forecast"), &json!(["Will it rain?"])));
-    // Its example is what a request is matched by.
+    // The example of the skill matches the request.
     let planned = json!({ "description": "Will it rain?", "capability": "coordinate" });
     let task = desk.ask(planned).await;
     assert_eq!(state(&task), "completed", "{task:#}");
@@ -389,7 +389,7 @@ async fn a_foreign_card_is_cached_as_its_host_says() {
             let task = desk.ask(forecast_of("Bern")).await;
             assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
         }
-        assert_eq!(foreign.looks(), looks, "as a whole, and whether it is the same: {card}");
+        assert_eq!(foreign.card_requests(), looks, "as a whole, and whether it is the same: {card}");
     }
 }
 

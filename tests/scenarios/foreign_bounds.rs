@@ -1,4 +1,4 @@
-//! How long, and how much, a foreign agent may take: it may be away for a while, and nothing lasts for ever.
+//! Limits of time and size for a foreign agent.
 
 use super::foreign::{STREAMING, forecast_of, team, up, weather};
 use crate::harness::{Process, artifact, eventually, foreign::ForeignBehavior, message, state};
@@ -14,7 +14,7 @@ async fn an_outage_of_some_seconds_does_not_fail_the_task() {
             desk.task(&id).await.to_string().contains("busy over there").then_some(())
         })
         .await;
-        foreign.play(ForeignBehavior::Answers("done at last"));
+        foreign.set_behavior(ForeignBehavior::Answers("done at last"));
         foreign.gone_for(Duration::from_secs(3)).await;
         let task = desk.task_in(&id, &["completed", "failed"]).await;
         assert_eq!(artifact(&task, "result").as_deref(), Some("done at last"), "{how}: {task:#}");
@@ -25,7 +25,7 @@ async fn an_outage_of_some_seconds_does_not_fail_the_task() {
 async fn retry_after_of_a_foreign_agent_is_honoured() {
     let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let (_mesh, desk) = up(&foreign, "").await;
-    foreign.is_busy_for(2, 1);
+    foreign.refuse_calls(2, 1);
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
     let sent = foreign.received("SendMessage");

@@ -1,4 +1,4 @@
-//! A credential for one host is shown to no other, whatever a card names and wherever an agent sends its callers.
+//! A credential for one host is sent to no other, whatever a card names and wherever an agent redirects.
 
 use super::foreign::{forecast_of, up, weather};
 use crate::harness::{Process, artifact, file, foreign::ForeignBehavior, mesh, message, state};
@@ -13,7 +13,7 @@ const GUARD: &str = r#""securitySchemes": { "key": { "apiKeySecurityScheme": { "
     "securityRequirements": [{ "schemes": { "key": { "list": [] } } }]"#;
 const KEY: &str = ", credentials: { key: s3cret-w0rd }";
 
-/// A card of a guarded agent that works at these URLs.
+/// A card of an agent that needs a key, with these URLs.
 fn working_at(urls: &[&str]) -> String {
     let interfaces: Vec<_> = urls
         .iter()
@@ -22,7 +22,7 @@ fn working_at(urls: &[&str]) -> String {
     format!("{{ {GUARD}, \"supportedInterfaces\": {} }}", json!(interfaces))
 }
 
-/// The same server by another name.
+/// The same server under another host name.
 fn by_name(url: &str) -> String {
     format!("{}/rpc", url.replace("127.0.0.1", "localhost"))
 }
@@ -46,7 +46,7 @@ async fn a_credential_is_not_sent_to_an_interface_of_another_host() {
     );
     assert_eq!(elsewhere.calls(), 0);
 
-    // Where the node says what is for whom, it is called there.
+    // With a credential for that host in the node's configuration, the agent is called.
     let named = super::foreign::team(&foreign, "").replace(
         "allow: [127.0.0.0/8]",
         "allow: [127.0.0.0/8, '::1'], credentials: { localhost: { key: s3cret-w0rd } }",

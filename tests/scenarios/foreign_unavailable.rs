@@ -1,4 +1,4 @@
-//! A foreign agent that is not there, or would not: whoever is next does the work, and if nobody does, the end says why.
+//! A foreign agent that is unreachable or rejects: the runner-up does the work, or the task ends with the reason.
 
 use super::foreign::{STREAMING, forecast_of, team, up, weather};
 use crate::harness::{Process, artifact, call, foreign::ForeignBehavior, mesh, message, state};
@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// The team of `foreign`, which bids best, and a runner-up.
+/// The team of the foreign agent, which bids best, with a runner-up.
 fn with_runner_up(team: &str) -> String {
     format!(
         "{team}  - agent: weather-02
@@ -53,7 +53,7 @@ async fn the_time_until_an_award_is_handed_back_is_configurable() {
 async fn a_retry_after_longer_than_the_award_goes_to_the_runner_up() {
     let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let mesh = Process::up_beside(&with_runner_up(&team(&foreign, "")), &[("forecast.yaml", FORECAST)]).await;
-    foreign.is_busy_for(100, 3_600);
+    foreign.refuse_calls(100, 3_600);
     let task = mesh.agent("desk-01").ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "sky").as_deref(), Some("rain"), "{task:#}");
     assert_eq!(foreign.calls(), 1);
@@ -65,7 +65,7 @@ async fn the_only_bidder_is_retried_within_its_bounds() {
     let (_mesh, desk) = up(&foreign, ", bounds: { reachMs: 100 }").await;
     foreign.leave().await;
     let id = desk.send(forecast_of("Bern")).await;
-    // Longer than three rounds of `reachMs`, had there been somebody else.
+    // Longer than three rounds of `reachMs`.
     tokio::time::sleep(Duration::from_secs(3)).await;
     foreign.come_back();
     let task = desk.task_in(&id, &["completed", "failed"]).await;
@@ -77,7 +77,7 @@ async fn the_only_bidder_is_retried_within_its_bounds() {
 #[actix::test]
 async fn the_next_interface_is_called_when_one_does_not_answer() {
     for how in ["", ", mode: sync"] {
-        let elsewhere = weather(STREAMING, ForeignBehavior::Tells(&["fine ", "there"], None)).await;
+        let elsewhere = weather(STREAMING, ForeignBehavior::Streams(&["fine ", "there"], None)).await;
         let gone = weather("{}", ForeignBehavior::Answers("nobody")).await;
         gone.leave().await;
         let interfaces = [&gone, &elsewhere].map(|agent| {

@@ -1,4 +1,4 @@
-//! `mesh health`: what is broken is named, and who says nothing is not waited for.
+//! `mesh health` names every failure and does not wait for a silent process.
 
 use crate::harness::{cluster::Cluster, eventually, mesh};
 use serde_json::Value;
@@ -13,7 +13,7 @@ const TEAM: &str = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {}
 async fn every_failure_is_named_with_its_reason() {
     let mut cluster = Cluster::start().await;
     let node = cluster.node("one", TEAM).await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     let (code, said, why) = mesh(&["health", "--url", &cluster.registry.url], &[]);
     assert_eq!((code, said.matches("ready").count()), (0, 2), "{said}{why}");
 
@@ -47,7 +47,7 @@ async fn a_silent_process_does_not_block_the_check() {
 async fn the_other_processes_report_a_hanging_registry_in_time() {
     let cluster = Cluster::start().await;
     let node = cluster.node("one", TEAM).await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     cluster.registry.signal("STOP");
     let begun = Instant::now();
     let (code, said, why) = mesh(&["health", "--itself", "--url", &node.agent("echo-01").url], &[]);

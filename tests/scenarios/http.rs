@@ -1,4 +1,4 @@
-//! What HTTP itself promises is kept on every route: HEAD, Allow, Prefer, Last-Event-ID; and a refusal names what is wrong.
+//! HTTP semantics on every route: HEAD, Allow, Prefer, Last-Event-ID; and refusals that name the fault.
 
 use crate::harness::{Process, call, get, mesh as program, refusal, refusal_text, state, stream};
 use reqwest::Method;
@@ -14,7 +14,7 @@ agents:
   - { agent: echo-01, skills: [echo, paint], brain: { echo: {} } }
 ";
 
-/// Head and body as they come over the wire, until the server closes.
+/// Sends raw bytes; returns head and body as received until the server closes.
 fn raw(url: &str, request: &str) -> (String, String) {
     let mut socket = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -58,7 +58,7 @@ async fn head_answers_like_get_without_a_body() {
     }
 }
 
-/// Status and type that GET is answered with.
+/// The status and content type of a GET.
 async fn client_head(url: &str, path: &str) -> (u16, Option<String>) {
     let answer = crate::harness::client().get(format!("{url}{path}")).send().await.unwrap();
     let kind = answer.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());

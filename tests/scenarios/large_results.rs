@@ -1,9 +1,9 @@
-//! What is too large for one message goes between processes by reference, and what can't go at all is said at once.
+//! A payload too large for one message goes by reference between processes; one that is refused fails the task at once.
 
 use crate::harness::{Process, artifact, cluster::Cluster, eventually, file, message, refusal, state};
 use serde_json::{Value, json};
 
-/// More than a mebibyte, and what it is made of.
+/// The lines of a result of more than one mebibyte.
 const LINES: usize = 11_000;
 
 fn line(at: usize) -> String {
@@ -16,7 +16,7 @@ fn written() -> String {
     (0..LINES).map(line).collect()
 }
 
-/// A brain that writes it once `<dir>/open` is there.
+/// A brain that writes the result once `<dir>/open` exists.
 fn writer(cluster: &Cluster) -> String {
     let script = format!(
         r#"read -r line
@@ -45,7 +45,7 @@ async fn two_processes(manager: &str) -> (Cluster, Process, Process) {
     let writer = writer(&cluster);
     let writer = cluster.node("writer", &format!("{writer}{PATIENT}")).await;
     let manager = cluster.node("manager", &format!("{MANAGER}{manager}")).await;
-    cluster.has(&["writer-01", "manager-01"]).await;
+    cluster.wait_for_agents(&["writer-01", "manager-01"]).await;
     (cluster, manager, writer)
 }
 
@@ -89,7 +89,7 @@ async fn a_large_result_arrives_despite_kills() {
     let task = manager.agent("manager-01").task_in("t-1", &["completed", "failed"]).await;
     assert_eq!(state(&task), "completed", "{task:.300?}");
     assert!(artifact(&task, "big.txt") == Some(written()));
-    // What carried it is let go of, not kept beside it.
+    // The content that carried the result is deleted.
     let readers = || {
         let store = rusqlite::Connection::open(manager.data.join("store.sqlite")).unwrap();
         let mut rows =

@@ -1,4 +1,4 @@
-//! Peer messages: what is acknowledged, recognised, and kept.
+//! Peer messages: acknowledged, deduplicated and queryable.
 
 use crate::harness::{
     Process, call, client, eventually, file, get, peer::Peer, refusal, refusal_text, state, with,
@@ -17,7 +17,7 @@ agents:
     brain: { echo: {} }
 ";
 
-/// Leaves a line in `runs` for every turn it takes. A thousand connections at once may be slow to say what they want.
+/// A brain that appends a line to `runs` for every turn. A thousand simultaneous connections may be slow to send.
 const COUNTING: &str = r#"
 mesh: { limits: { headMs: 20000, ackMs: 20000 } }
 agents:
@@ -31,7 +31,7 @@ fn runs(mesh: &Process) -> usize {
     std::fs::read_to_string(mesh.dir().join("runs")).unwrap_or_default().lines().count()
 }
 
-/// All of `bodies` at once, over connections of their own: status and answer of each.
+/// Posts all `bodies` at once over separate connections; returns status and answer of each.
 async fn all_at_once(url: &str, bodies: Vec<Value>) -> Vec<(u16, Value)> {
     let client = client();
     let posts = bodies.into_iter().map(|body| {
@@ -81,7 +81,7 @@ async fn an_id_used_under_several_names_is_listed_under_each() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let url = format!("{}/a2a/messages/m-1", agent.url);
-    // More than one page of them, by one user; what an agent sent under that id is not among them.
+    // More than one page by one user; messages of agents under that id are not listed.
     let peer = mesh.client_as("peer-01");
     let others = with(
         agent.request(json!({ "description": "peer", "capability": "echo" })),
@@ -156,7 +156,7 @@ async fn a_repeat_gets_the_same_answer_and_other_content_is_refused() {
     let other = with(request.clone(), json!({ "payload": { "description": "something else" } }));
     assert_eq!(refusal(&agent.post(&other).await), (409, "message_id_reused".into()));
 
-    // A sender's ids are its own: another label under the same id is another message.
+    // Ids belong to a sender: the same id under another `fromAgentId` is another message.
     let stranger = with(request, json!({ "fromAgentId": "someone-else" }));
     assert_eq!(agent.post(&stranger).await.status, 202);
     eventually("two runs", async || (runs(&mesh) == 2).then_some(())).await;

@@ -1,4 +1,4 @@
-//! What is counted is what happened, and nobody's name stands in it.
+//! Metrics count what happened and contain no id.
 
 use crate::harness::{Process, call, cluster::Cluster, get, text};
 use agent_node::telemetry::meters::page::Metric;

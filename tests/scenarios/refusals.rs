@@ -1,4 +1,4 @@
-//! What is refused, with which status, and in which words; and that a refusal costs nobody anything.
+//! Refusals: their status and message; a refused request has no effect.
 
 use crate::harness::{
     Agent, Answer, Process, call, client, directory, eventually, file, get,
@@ -190,7 +190,7 @@ async fn a_request_without_a_capability_needs_an_open_agent() {
     );
 }
 
-/// JSON of so many levels: the envelope and its payload are two of them.
+/// A message nested so many levels deep, envelope and payload included.
 fn nested(levels: usize) -> String {
     let (open, close) = ("[".repeat(levels - 2), "]".repeat(levels - 2));
     format!(

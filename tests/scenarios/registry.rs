@@ -1,5 +1,4 @@
-//! Who is there: joining, leaving, falling silent, being found, and what happens when two claim one name
-//! (SEEDS §9, 10-12).
+//! Membership: joining, leaving, falling silent, being found, and two processes with one agent id (SEEDS §9, 10-12).
 
 use crate::harness::{
     Process,
@@ -64,8 +63,8 @@ async fn a_silent_agent_is_suspected_then_expired_and_must_register_again() {
     assert_eq!(left(&mesh, "silent-01").await["refs"]["reason"], "expired");
     assert_eq!(found(&mesh, "capability=paint").await, ["lively-01"]);
     mesh.entry_where("lively-01", |entry| entry["state"] == "alive").await;
-    assert_eq!(lively.beat().await, Ok(()), "heartbeats kept it for longer than a lease");
-    let told = silent.beat().await.unwrap_err();
+    assert_eq!(lively.send_heartbeat().await, Ok(()), "heartbeats kept it for longer than a lease");
+    let told = silent.send_heartbeat().await.unwrap_err();
     assert_eq!(told.reason, Reason::AgentNotFound, "{told:?}");
     assert!(told.message.contains("register"), "{}", told.message);
     let again = Bidder::join(&mesh, "silent-01", "paint", json!({})).await;
@@ -77,7 +76,7 @@ async fn a_silent_agent_is_suspected_then_expired_and_must_register_again() {
 async fn a_stopped_node_that_expired_registers_again() {
     let cluster = Cluster::start().await;
     let node = cluster.node("node", TEAM).await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     let first = cluster.registry.entry_where("echo-01", |entry| entry["state"] == "alive").await;
     node.signal("STOP");
     assert_eq!(left(&cluster.board, "echo-01").await["refs"]["reason"], "expired");
@@ -103,7 +102,7 @@ async fn agents_are_found_by_capability_in_the_requested_order() {
     for (peer, running) in [(&mut dear, 1), (&mut middle, 0), (&mut cheap, 1)] {
         peer.stop_heartbeats();
         eventually("the load told", async || {
-            bidder::beat(
+            bidder::send_heartbeat(
                 &mesh.url,
                 &bidder::wire(&peer.id, &bidder::secret_of(&mesh)),
                 &peer.id,
@@ -176,7 +175,7 @@ async fn the_same_agent_in_a_second_process_supersedes_the_first_whose_exit_chan
 async fn a_taken_agent_id_cannot_be_registered_by_another() {
     let cluster = Cluster::start().await;
     let node = cluster.node("node", TEAM).await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     let card = bidder::card("echo-01", "http://127.0.0.1:1", "echo", &json!({}));
     let url = &cluster.registry.url;
     let forger = bidder::wire("echo-01", "another secret of the same length, not this mesh's");
@@ -221,7 +220,7 @@ async fn nodes_that_start_before_registry_and_board_join_later() {
     assert_eq!(state(&task), "completed", "its own work needs neither: {task:#}");
     cluster.registry.revive().await;
     cluster.board.revive().await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     cluster.board.signal_where("agent.joined", |signal| signal["subject"] == "echo-01").await;
     cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
     eventually("readiness", async || {
@@ -235,7 +234,7 @@ async fn a_registry_that_lost_its_data_learns_every_live_agent_again_and_no_dead
     let mut cluster = Cluster::start().await;
     let node = cluster.node("node", TEAM).await;
     let mut other = cluster.node("other", &TEAM.replace("echo-01", "echo-02")).await;
-    cluster.has(&["echo-01", "echo-02"]).await;
+    cluster.wait_for_agents(&["echo-01", "echo-02"]).await;
     let first = cluster.registry.entry_where("echo-01", |entry| entry["state"] == "alive").await;
     let echo = node.agent("echo-01");
     let to_the_other = async || {
@@ -254,7 +253,7 @@ async fn a_registry_that_lost_its_data_learns_every_live_agent_again_and_no_dead
         signal["subject"] == "echo-01" && signal["refs"]["incarnation"] == again["incarnation"]
     };
     cluster.board.signal_where("agent.joined", is_again).await;
-    // Whom it has not heard of again counts as there for a lease, and then no more.
+    // An agent that does not register again counts as alive for one lease.
     let gone = eventually("the other's end", async || {
         let answer = to_the_other().await;
         (answer.status != 421).then_some(answer)

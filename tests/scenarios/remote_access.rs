@@ -1,5 +1,5 @@
-//! Listening beyond this machine: only with a join secret that was there before, and with a credential for every call
-//! that does not come from where the user was said to be.
+//! Listening beyond loopback needs an existing join secret; calls from elsewhere need a credential, except from configured
+//! addresses.
 
 use crate::harness::{client, cluster::Cluster, directory, eventually, file, get, mesh};
 use serde_json::json;
@@ -10,17 +10,17 @@ use std::{
 
 const TEAM: &str = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
 
-/// The address of this machine that others would call; none if it has only loopback.
+/// The external address of this machine; none if it has only loopback.
 pub(super) fn outward() -> Option<String> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     Some(socket.local_addr().ok()?.ip().to_string())
 }
 
-/// A process that ends with its test.
-pub(super) struct Held(Child);
+/// A process that is killed when dropped.
+pub(super) struct KilledOnDrop(Child);
 
-impl Drop for Held {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
@@ -96,17 +96,17 @@ async fn a_remote_caller_needs_a_credential_unless_configured_as_the_user() {
     }
 }
 
-/// `mesh node` beyond loopback, told `more`; where it is registered.
-async fn beyond(cluster: &Cluster, name: &str, more: &[&str]) -> (Held, String) {
+/// Starts `mesh node` beyond loopback with more arguments; returns its registered address.
+async fn beyond(cluster: &Cluster, name: &str, more: &[&str]) -> (KilledOnDrop, String) {
     team_beyond(cluster, (name, &TEAM.replace("echo-01", name)), more).await
 }
 
-/// The same for a team, one of whose agents is `name`.
+/// The same for a team with the agent `name`.
 pub(super) async fn team_beyond(
     cluster: &Cluster,
     (name, team): (&str, &str),
     more: &[&str],
-) -> (Held, String) {
+) -> (KilledOnDrop, String) {
     let team = file(cluster.dir.path(), &format!("{name}.yaml"), team);
     let log = std::fs::File::create(cluster.path(&format!("{name}.log"))).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_mesh"));
@@ -121,7 +121,7 @@ pub(super) async fn team_beyond(
         .arg(team);
     let node = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
     let entry = cluster.registry.entry_where(name, |entry| entry["state"] == "alive").await;
-    (Held(node), entry["card"]["endpoint"].as_str().unwrap().to_owned())
+    (KilledOnDrop(node), entry["card"]["endpoint"].as_str().unwrap().to_owned())
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn a_node_that_starts_before_its_registry_logs_it_and_joins_later() {
     .await;
     assert_eq!(said.len(), 1, "once, however often it tries: {said:?}");
     cluster.registry.revive().await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     let task = agent.ask(json!({ "description": "hello", "capability": "echo" })).await;
     assert_eq!(crate::harness::state(&task), "completed");
     let said = node.log().lines().filter(|line| line.contains("no registry yet")).count();

@@ -1,5 +1,5 @@
-//! Several processes of one agent share a data directory: each has a place there, and its id from it, for as long as it
-//! lives.
+//! Several processes of one agent file share a data directory; each takes a subdirectory and its id from it, for as long as
+//! it lives.
 
 use crate::harness::{
     cluster::{Cluster, gated_brain, started_turns},
@@ -8,7 +8,7 @@ use crate::harness::{
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 
-/// One of them; killed when dropped.
+/// A replica; killed when dropped.
 struct Replica(Child);
 
 impl Replica {
@@ -40,7 +40,7 @@ impl Drop for Replica {
     }
 }
 
-/// Which replicas are alive: their ids and where they are.
+/// The ids and addresses of the live replicas.
 async fn alive(cluster: &Cluster) -> Vec<(String, String)> {
     let answer = get(&format!("{}/registry/agents?capability=build", cluster.registry.url)).await;
     let entries = answer["agents"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a process was doing when it went away: thoughts are begun again, timers go on, and who is told to end says goodbye.
+//! What continues after a restart: turns start again, timers keep running; and the orderly end on SIGTERM.
 
 use super::crash::{at_work, build, builder, open_gate};
 use crate::harness::{
@@ -9,13 +9,13 @@ use crate::harness::{
 };
 use serde_json::json;
 
-/// The moment so many milliseconds from here, as the wire writes it.
+/// The time so many milliseconds from now, in wire format.
 fn wall_in(ms: i64) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     protocol::time::WallTime(i64::try_from(now.as_millis()).unwrap() + ms).to_string()
 }
 
-/// A doer of its own tasks, whose thoughts end when the test says so.
+/// An agent whose turns end when the test opens its gate.
 async fn thinker() -> (tempfile::TempDir, Process, Agent) {
     let dir = crate::harness::directory();
     let mesh = Process::up(&builder(dir.path(), "thinker-01", "maxParallel: 4")).await;
@@ -84,7 +84,7 @@ async fn timers_survive_a_restart() {
 async fn a_process_on_sigterm_refuses_new_work_finishes_its_own_and_deregisters() {
     let cluster = Cluster::start().await;
     let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 4")).await;
-    cluster.has(&["builder-01"]).await;
+    cluster.wait_for_agents(&["builder-01"]).await;
     let agent = node.agent("builder-01");
     agent.send(build("t-1")).await;
     at_work(cluster.dir.path(), "builder-01").await;

@@ -1,5 +1,4 @@
-//! Registry, blackboard and nodes as processes of their own, as the README starts them: they find each other, share one
-//! secret, and say so when they do not.
+//! Registry, blackboard and nodes as separate processes: they find each other, share one secret, and report failures.
 
 use super::config::ended;
 use crate::harness::{Process, call, cluster::Cluster, directory, file, get, mesh, state, text};
@@ -29,7 +28,7 @@ async fn processes_of_one_user_find_data_secret_and_board_without_flags() {
     board.signal_where("agent.joined", |signal| signal["subject"] == "echo-01").await;
     board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
 
-    // Whichever process is asked, the board is found.
+    // Every process knows the address of the board.
     for url in [&registry.url, &board.url, &node.agent("echo-01").url] {
         let tail = ["board", "tail", "--no-follow", "--type", "task.complete", "--url", url];
         let (code, out, said) = mesh(&tail, &[]);
@@ -120,7 +119,7 @@ async fn a_proxy_password_in_a_url_is_used_and_never_shown() {
     }
     assert!(!node.log().contains("s3cret"), "{}", node.log());
 
-    // Nor by a process that does not start.
+    // A process that does not start does not show it either.
     let other = file(dir.path(), "other-join", &"x".repeat(64));
     let (other, data) = (other.to_string_lossy(), dir.path().join("other").to_string_lossy().into_owned());
     let start = |verb: &'static str, flag: &'static str, url: &str, more: &[&str]| {
@@ -140,7 +139,7 @@ async fn a_proxy_password_in_a_url_is_used_and_never_shown() {
     }
 }
 
-/// An agent that also waits for work on the board, whose place only the registry knows.
+/// An agent that also subscribes to the board, whose address only the registry knows.
 const WAITS: &str = "
 agents:
   - { agent: echo-01, skills: [echo], subscribe: [task.available], brain: { echo: {} } }

@@ -1,5 +1,4 @@
-//! A process that is told to end leaves in good order: what does not fit into its grace is handed back or kept, and nothing
-//! holds it longer than that.
+//! An orderly shutdown: work beyond the grace is handed back or kept, and nothing delays the exit beyond the grace.
 
 use super::crash::{at_work, build, builder, fates, open_gate};
 use crate::harness::{
@@ -24,7 +23,7 @@ async fn awarded_work_beyond_the_grace_goes_to_the_runner_up_at_once() {
     let mut winner = cluster.node_with("one", &first, &["--grace", "100ms"]).await;
     let _other = cluster.node("two", &second).await;
     let manager = cluster.node("three", MANAGER).await;
-    cluster.has(&["builder-01", "builder-02", "manager-01"]).await;
+    cluster.wait_for_agents(&["builder-01", "builder-02", "manager-01"]).await;
     let agent = manager.agent("manager-01");
     eventually("both known to the manager", async || {
         let state = crate::harness::get(&format!("{}/state", agent.url)).await;
@@ -53,7 +52,7 @@ async fn an_own_task_waits_for_the_restart_and_a_drain_is_no_crash() {
     let cluster = Cluster::start().await;
     let yaml = builder(cluster.dir.path(), "builder-01", "maxParallel: 1");
     let mut node = cluster.node_with("one", &yaml, &["--grace", "0ms"]).await;
-    cluster.has(&["builder-01"]).await;
+    cluster.wait_for_agents(&["builder-01"]).await;
     node.agent("builder-01").send(build("t-1")).await;
     for round in 1..=6 {
         eventually(&format!("begun {round} times"), async || {
@@ -73,7 +72,7 @@ async fn an_own_task_waits_for_the_restart_and_a_drain_is_no_crash() {
 async fn queued_messages_are_sent_before_the_exit() {
     let cluster = Cluster::start().await;
     let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 1")).await;
-    cluster.has(&["builder-01"]).await;
+    cluster.wait_for_agents(&["builder-01"]).await;
     node.agent("builder-01").send(build("t-1")).await;
     at_work(cluster.dir.path(), "builder-01").await;
     node.signal("TERM");
@@ -89,7 +88,7 @@ async fn queued_messages_are_sent_before_the_exit() {
 async fn a_second_signal_ends_the_process_at_once_and_its_work_continues_later() {
     let cluster = Cluster::start().await;
     let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 1")).await;
-    cluster.has(&["builder-01"]).await;
+    cluster.wait_for_agents(&["builder-01"]).await;
     node.agent("builder-01").send(build("t-1")).await;
     at_work(cluster.dir.path(), "builder-01").await;
     node.signal("TERM");
@@ -108,7 +107,7 @@ async fn a_waiting_caller_learns_that_the_task_continues_later() {
     let cluster = Cluster::start().await;
     let yaml = builder(cluster.dir.path(), "builder-01", "maxParallel: 2");
     let mut node = cluster.node_with("one", &yaml, &["--grace", "100ms"]).await;
-    cluster.has(&["builder-01"]).await;
+    cluster.wait_for_agents(&["builder-01"]).await;
     let agent = node.agent("builder-01");
     let house = agent.request(build("t-1")).to_string();
     let said = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "build it" }] },
@@ -138,7 +137,7 @@ async fn a_waiting_caller_learns_that_the_task_continues_later() {
 async fn open_streams_do_not_delay_the_shutdown() {
     let mut cluster = Cluster::start().await;
     let node = cluster.node("one", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     let url = format!("{}/board/signals/stream", cluster.board.url);
     let mut stream = crate::harness::client().get(url).send().await.unwrap();
     let begun = Instant::now();

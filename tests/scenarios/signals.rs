@@ -1,5 +1,4 @@
-//! What the blackboard tells: the right words from the right mouths, filtered, kept, and followed live without a gap
-//! (SEEDS §9, 22).
+//! Signals of the blackboard: their publishers, filters, retention, and live reading without a gap (SEEDS §9, 22).
 
 use crate::harness::{
     Process,
@@ -10,7 +9,7 @@ use blackboard::wire::Call;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-/// A worker that asks for help on the board, and a manager that gives it work.
+/// A worker that asks for help on the board, and its manager.
 async fn team() -> (tempfile::TempDir, Process) {
     let dir = crate::harness::directory();
     let script = "
@@ -142,12 +141,12 @@ async fn a_late_reader_gets_exactly_the_requested_history() {
 }
 
 /// A live subscription, read event by event.
-struct Live {
+struct LiveReader {
     response: Response,
     text: String,
 }
 
-impl Live {
+impl LiveReader {
     async fn follow(mesh: &Process, query: &str, last: Option<&str>) -> Self {
         let mut request = client().get(format!("{}/board/signals/stream?{query}", mesh.url));
         if let Some(last) = last {
@@ -159,7 +158,7 @@ impl Live {
         Self { response, text: String::new() }
     }
 
-    /// The next event that is a signal: its id and what it says.
+    /// The id and the content of the next signal.
     async fn next(&mut self) -> (String, Value) {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -184,7 +183,7 @@ impl Live {
 #[tokio::test]
 async fn an_interrupted_reader_resumes_without_a_gap_or_a_repeat() {
     let (_dir, mesh) = team().await;
-    let mut live = Live::follow(&mesh, "type=acme.wanted", None).await;
+    let mut live = LiveReader::follow(&mesh, "type=acme.wanted", None).await;
     let mut published = Vec::new();
     let mut seen = Vec::new();
     let mut last = None;
@@ -201,7 +200,7 @@ async fn an_interrupted_reader_resumes_without_a_gap_or_a_repeat() {
             last = Some(id);
         }
         if n % 7 == 6 {
-            live = Live::follow(&mesh, "type=acme.wanted", last.as_deref()).await;
+            live = LiveReader::follow(&mesh, "type=acme.wanted", last.as_deref()).await;
         }
     }
     while seen.len() < published.len() {
@@ -215,7 +214,7 @@ async fn an_interrupted_reader_resumes_without_a_gap_or_a_repeat() {
 #[tokio::test]
 async fn a_subscription_gets_only_its_types_and_capabilities() {
     let (_dir, mesh) = team().await;
-    let mut live = Live::follow(&mesh, "type=task.*&capability=build", None).await;
+    let mut live = LiveReader::follow(&mesh, "type=task.*&capability=build", None).await;
     publish(&mesh, json!({ "type": "task.available", "taskId": "open-1", "capability": "paint" })).await;
     publish(&mesh, json!({ "type": "help.needed", "capability": "build" })).await;
     mesh.agent("manager-01")
@@ -268,7 +267,7 @@ async fn a_broadcast_that_the_board_would_refuse_is_refused_on_arrival() {
     let room = 20_000 - (bytes - limit);
     let refused = manager.post(&broadcast("acme.news", room + 8)).await;
     assert_eq!(refused.status, 413, "{refused:?}");
-    // A time may be written in a few bytes more or less.
+    // The length of a timestamp varies by a few bytes.
     let taken = manager.post(&broadcast("acme.news", room - 8)).await;
     assert_eq!(taken.status, 202, "{taken:?}");
     mesh.signal_where("acme.news", |signal| signal["subject"] == "lunch").await;

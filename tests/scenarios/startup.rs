@@ -1,4 +1,4 @@
-//! What a process says about what it finds when it starts.
+//! What a process reports at its start.
 
 use crate::harness::{Process, directory, eventually, file, mesh};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Agents follow the board and react to what they subscribe to (DESIGN §5): each signal once, open tasks by one of them.
+//! Agents react to signals (DESIGN §5): to each signal once, and one of them to an open task.
 
 use crate::harness::{
     Answer, Process, artifact, call,
@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Answers every signal with one of its own, about the same subject.
+/// A brain that answers every signal with a signal about the same subject.
 const WATCHER: &str = r#"
 agents:
   - agent: watcher-01
@@ -39,7 +39,7 @@ async fn produced(mesh: &Process, names: std::ops::Range<usize>) {
     }
 }
 
-/// How often each subject was seen.
+/// The number of reactions by subject.
 async fn seen(mesh: &Process) -> BTreeMap<String, usize> {
     let mut seen = BTreeMap::new();
     for signal in mesh.signals("acme.seen").await {
@@ -66,7 +66,7 @@ async fn a_brain_reacts_to_every_signal_once_also_after_a_crash() {
     assert!(seen.values().all(|times| *times == 1), "{seen:?}");
 }
 
-/// Two equal agents, each waiting for open work, and one that only passes broadcasts on.
+/// Two equal agents that subscribe to open tasks, and a relay for broadcasts.
 const BUILDERS: &str = "
 agents:
   - { agent: relay-01, skills: [relay], brain: { echo: {} } }
@@ -246,7 +246,7 @@ async fn an_unreachable_board_delays_only_reactions() {
     let watcher = node.agent("watcher-01");
     eventually("a place on the board", async || watcher.state().await["followed"].as_u64()).await;
     produced(&cluster.board, 0..1).await;
-    // The task's own artifact is on its way to the board too, and may be reacted to before or after.
+    // The artifact of the task is a signal, too; the reaction to it may come before or after.
     eventually("a reaction", async || seen(&cluster.board).await.contains_key("a-0").then_some(())).await;
     cluster.board.revive().await;
     produced(&cluster.board, 1..2).await;

@@ -1,4 +1,4 @@
-//! Tasks as their owner sees them: waiting, watching, cancelling, answering; and what a stranger does not see.
+//! Tasks as their owner sees them: waiting, watching, cancelling, answering; and what others do not see.
 
 use crate::harness::{
     Agent, Answer, Process, artifact, call, eventually, get, message, refusal, refusal_text, state, stream,
@@ -71,7 +71,7 @@ fn events_of(agent: &Agent, task: &str) -> String {
     format!("{}/a2a/tasks/{task}/events", agent.url)
 }
 
-/// The brain and its child, once both run.
+/// Waits until the brain and its child run; returns their pids.
 async fn pids(mesh: &Process) -> Vec<String> {
     let file = mesh.dir().join("pids");
     let text = eventually("the brain to run", async || std::fs::read_to_string(&file).ok()).await;

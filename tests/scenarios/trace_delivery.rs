@@ -1,4 +1,4 @@
-//! Spans wait for a backend that is busy or away, for a time that has an end, and what is wrong with it is said.
+//! Spans are retried for a limited time while a backend is busy or unreachable, and the failure is logged.
 
 use crate::harness::{
     Process,
@@ -49,7 +49,7 @@ async fn a_backend_that_starts_later_gets_the_earlier_spans() {
     ask(&mesh, "t-1").await;
     eventually("the line", async || mesh.log().contains("traces can't be delivered").then_some(())).await;
     let begun = Instant::now();
-    // Longer than one or two quick repeats would last.
+    // Longer than one or two quick retries.
     eventually("a while", async || (begun.elapsed() > Duration::from_secs(3)).then_some(())).await;
     let collector = Collector::start_at(address);
     delivered(&collector, "t-1").await;
@@ -88,7 +88,7 @@ async fn a_failing_backend_is_logged_with_its_address_and_a_batch_is_given_up_in
             line.contains(why) && line.contains(url.as_str()) && !line.contains("canary"),
             "{why}: {line}"
         );
-        // What waits now is not waited for beyond what goodbyes may take.
+        // The shutdown does not wait for these spans beyond its limit.
         ask(&mesh, "t-2").await;
         let begun = Instant::now();
         mesh.signal("TERM");

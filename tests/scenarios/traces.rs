@@ -1,4 +1,4 @@
-//! One task is one trace, over every process, kill and restart; and a backend that does not take it changes nothing.
+//! One task is one trace over every process, kill and restart; a failing backend has no effect on tasks.
 
 use super::crash::{at_work, build, builder, open_gate};
 use crate::harness::{
@@ -34,7 +34,7 @@ fn one<'a>(spans: &'a [ReceivedSpan], name: &str, agent: &str) -> &'a ReceivedSp
     found[0]
 }
 
-/// A builder that asks a reviewer when its gate opens.
+/// A builder that asks a reviewer once its gate opens.
 fn asking(dir: &std::path::Path) -> String {
     let script = format!(
         r#"#!/bin/sh
@@ -67,7 +67,7 @@ async fn a_task_over_five_processes_is_one_trace_below_the_callers_span() {
     let _reviewer = cluster
         .node("r", "agents:\n  - { agent: reviewer-01, skills: [review], brain: { echo: {} } }\n")
         .await;
-    cluster.has(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
+    cluster.wait_for_agents(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
     open_gate(cluster.dir.path());
     let agent = manager.agent("manager-01");
     let headers = [("traceparent", CALLER), ("tracestate", "congo=t61,rojo=1"), ("prefer", "wait=25")];
@@ -196,7 +196,7 @@ async fn the_trace_is_whole_after_a_winner_is_killed_and_after_it_returns() {
     let _reviewer = cluster
         .node("r", "agents:\n  - { agent: reviewer-01, skills: [review], brain: { echo: {} } }\n")
         .await;
-    cluster.has(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
+    cluster.wait_for_agents(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
     let agent = manager.agent("manager-01");
     let task = agent.send(build("t-2")).await;
     eventually("the winner at its second turn", async || {
@@ -208,7 +208,7 @@ async fn the_trace_is_whole_after_a_winner_is_killed_and_after_it_returns() {
     at_work(cluster.dir.path(), "builder-02").await;
     open_gate(cluster.dir.path());
     agent.task_in(&task, &["completed"]).await;
-    // What the dead one has said of its work, and what it asked for, hangs under what it says when it is back.
+    // The spans from before the kill are children of spans that are sent after the restart.
     let by_others =
         |span: &ReceivedSpan| !["builder-01", "reviewer-01"].contains(&span.attribute("gen_ai.agent.id"));
     let spans = collector
@@ -328,7 +328,7 @@ async fn rejected_spans_are_counted_and_logged_once() {
             .await;
         eventually("its spans", async || (collector.requests() > before).then_some(())).await;
     }
-    // Spans of what closes after a task may still come.
+    // Spans that end after the task may still arrive.
     let lost = eventually("rejected spans, and all others counted as exported", async || {
         let counts = get(&format!("{}/state", mesh.url)).await["telemetry"].clone();
         let (all, lost) = (collector.spans().len() as u64, counts["droppedRejected"].as_u64()?);

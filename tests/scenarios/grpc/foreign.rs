@@ -1,4 +1,4 @@
-//! A foreign agent that speaks gRPC only, for which one of ours stands in: its card, served by the test, offers nothing else.
+//! A foreign agent that speaks only gRPC: an agent of ours behind a card, served by the test, that names its gRPC port alone.
 
 use super::*;
 use crate::harness::{
@@ -8,8 +8,8 @@ use crate::harness::{
 };
 use reqwest::Method;
 
-/// An agent behind a card that names its gRPC port alone.
-struct Abroad {
+/// An agent behind a card that names only its gRPC port.
+struct GrpcOnlyAgent {
     agent: Process,
     card: ForeignAgent,
 }
@@ -20,16 +20,19 @@ pub(super) async fn able(team: &str, script: &str) -> Process {
     Process::up_beside(&team, &[("script.yaml", script)]).await
 }
 
-async fn abroad(agent: Process, more: Value) -> Abroad {
+async fn abroad(agent: Process, more: Value) -> GrpcOnlyAgent {
     let interface = json!({ "url": port(&agent), "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "front-01" });
     let members = json!({ "supportedInterfaces": [interface], "capabilities": { "streaming": true } });
     let members = crate::harness::with(members, more);
     let skill = skill("get_forecast", "Weather forecast", &["weather"], &["Will it rain?"]);
-    Abroad { agent, card: ForeignAgent::start("WeatherBot", skill, members, ForeignBehavior::Never).await }
+    GrpcOnlyAgent {
+        agent,
+        card: ForeignAgent::start("WeatherBot", skill, members, ForeignBehavior::Never).await,
+    }
 }
 
-/// A mesh in which it is one of two.
-async fn joined(abroad: &Abroad, how: &str) -> (Process, Agent) {
+/// A mesh with that agent and one other.
+async fn joined(abroad: &GrpcOnlyAgent, how: &str) -> (Process, Agent) {
     let team = format!(
         "
 mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
@@ -48,8 +51,8 @@ pub(super) fn forecast_of(text: &str) -> Value {
     json!({ "description": text, "capability": "get_forecast" })
 }
 
-/// What it did, the newest first.
-async fn theirs(abroad: &Abroad) -> Vec<wire::Task> {
+/// The tasks of that agent, newest first.
+async fn theirs(abroad: &GrpcOnlyAgent) -> Vec<wire::Task> {
     stub(&abroad.agent).list_tasks(asked(wire::ListTasksRequest::default())).await.unwrap().into_inner().tasks
 }
 

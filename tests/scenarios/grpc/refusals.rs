@@ -1,4 +1,4 @@
-//! Who is refused what, in the words of gRPC.
+//! Refusals over gRPC.
 
 use super::*;
 use tokio::{

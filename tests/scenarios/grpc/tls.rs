@@ -1,4 +1,4 @@
-//! gRPC behind TLS: the port itself speaks none, a proxy in front of it does, and a caller believes whom its roots vouch for.
+//! gRPC behind TLS: a proxy in front of the port speaks TLS, and callers verify its certificate by their roots.
 
 use super::{
     foreign::{able, forecast_of},
@@ -18,7 +18,7 @@ fn file(name: &str) -> String {
     format!("{}/../tests/harness/tls/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A proxy that speaks TLS and HTTP/2 to its callers, and passes on what they say. Where it is.
+/// Starts a proxy that speaks TLS and HTTP/2 and forwards to `target`; returns its address.
 async fn proxy(target: String) -> String {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versioned =
@@ -43,7 +43,7 @@ async fn proxy(target: String) -> String {
     format!("https://{address}")
 }
 
-/// A mesh with an agent that works at `url` over gRPC, and with these variables in its environment.
+/// A mesh with a foreign gRPC agent at `url`, with these environment variables.
 async fn mesh_with(url: &str, environment: &[String]) -> (ForeignAgent, Process, Agent) {
     let interface =
         json!({ "url": url, "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "front-01" });
