@@ -1,6 +1,6 @@
 //! Scenarios with the real program on real sockets (SEEDS §9, RELIABILITY §2).
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod harness;
 

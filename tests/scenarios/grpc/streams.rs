@@ -131,7 +131,11 @@ async fn a_draining_node_refuses_calls_and_ends_its_streams() {
         }
     })
     .await;
-    assert_eq!(event_words(working).await.last().unwrap(), "Completed done", "what runs is finished and told");
+    assert_eq!(
+        event_words(working).await.last().unwrap(),
+        "Completed done",
+        "what runs is finished and told"
+    );
     let end = stream.message().await.unwrap_err();
     assert_eq!(end.code(), Code::Unavailable, "{end:?}");
     assert!(end.message().contains("leaving"), "{end:?}");
