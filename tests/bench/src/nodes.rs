@@ -1,6 +1,6 @@
-//! The nodes under measure.
+//! The measured nodes.
 
-use crate::child::{Ready, parent_spoke, report};
+use crate::child::{ChildAddress, report, wait_for_parent};
 use agent_node::{
     brain::{Ask, Brain, Turn},
     node::{self, Seat, Service, Setup},
@@ -24,22 +24,22 @@ use tokio::sync::mpsc;
 
 /// The agent that has the tasks.
 pub(crate) const HOLDER: &str = "builder-01";
-/// The join secret of every process under measure.
+/// The join secret of every measured process.
 pub(crate) const SECRET: [u8; 32] = [7; 32];
 /// The agent that sends the signed messages.
 pub(crate) const SENDER: &str = "planner-01";
 
 /// A node with one agent whose brain never ends, so that its tasks stay open.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Holder {
-    /// Where its store is; in memory if nowhere.
+pub(crate) struct TaskNode {
+    /// The directory of its store; in memory if none.
     pub(crate) store: Option<PathBuf>,
 }
 
 /// A brain whose turn never ends.
-struct NeverEnds;
+struct BlockingBrain;
 
-impl Brain for NeverEnds {
+impl Brain for BlockingBrain {
     fn think(&self, _: Ask, _: mpsc::Sender<Progress>) -> Turn {
         Box::pin(std::future::pending())
     }
@@ -101,13 +101,13 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<Seat> {
     })
 }
 
-/// Serves until the parent is gone.
-pub(crate) async fn serve(holder: Holder) -> anyhow::Result<()> {
-    let seats = vec![seat(HOLDER, Arc::new(NeverEnds))?, seat(SENDER, Arc::new(NeverEnds))?];
-    let running = node::start(setup(seats, store(holder.store.as_ref())?, Auction::default())?).await?;
+/// Serves until the parent ends.
+pub(crate) async fn serve(node: TaskNode) -> anyhow::Result<()> {
+    let seats = vec![seat(HOLDER, Arc::new(BlockingBrain))?, seat(SENDER, Arc::new(BlockingBrain))?];
+    let running = node::start(setup(seats, store(node.store.as_ref())?, Auction::default())?).await?;
     let address = *running.agents.get(&AgentId::parse(HOLDER)?).context("the holder has no address")?;
-    report(&Ready { address })?;
-    while parent_spoke().await {}
+    report(&ChildAddress { address })?;
+    while wait_for_parent().await {}
     running.stop(Duration::ZERO).await;
     Ok(())
 }

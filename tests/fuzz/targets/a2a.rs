@@ -1,4 +1,4 @@
-//! Everything A2A that is read can be written, and is read back as the same. The first byte says what it is read as.
+//! Every A2A value that is read can be written and read back as the same. The first byte selects the type.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
