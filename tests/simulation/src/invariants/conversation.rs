@@ -67,10 +67,8 @@ impl ObservedConversation {
                 Effect::Send(message) => {
                     if let Payload::Award(award) = &message.payload {
                         if let Some((epoch, winner)) = &self.live_award {
-                            violations.push(format!(
-                                "two live awards: {epoch} of {winner} and {}",
-                                award.epoch
-                            ));
+                            violations
+                                .push(format!("two live awards: {epoch} of {winner} and {}", award.epoch));
                         }
                         if award.epoch != self.newest_epoch || !self.awarded.insert(award.epoch) {
                             violations
