@@ -93,20 +93,20 @@ impl SimulatedRegistry {
 
 /// An agent's copy of the registry's entries.
 #[derive(Debug, Default)]
-pub(crate) struct AgentDirectory {
+pub(crate) struct RegistryCache {
     entries: BTreeMap<AgentId, Entry>,
     /// The version of the registry at the last update; 0 before the first.
     pub version: u64,
 }
 
-impl AgentDirectory {
+impl RegistryCache {
     pub(crate) fn update(&mut self, entries: Vec<Entry>, version: u64) {
         self.entries = entries.into_iter().map(|entry| (entry.id().clone(), entry)).collect();
         self.version = version;
     }
 }
 
-impl Directory for AgentDirectory {
+impl Directory for RegistryCache {
     fn candidates(&self, capability: &Capability) -> Vec<Candidate> {
         let matching = self
             .entries

@@ -4,7 +4,7 @@ use super::{EPOCH, Simulation, event::Event, services::BoardReader};
 use crate::{
     plan,
     random::{Hash, Random},
-    registry::AgentDirectory,
+    registry::RegistryCache,
     store::{Operation, SimulatedStore, StoreWrite},
 };
 use engine::{Agent, AgentConfig, AttemptId, Directory, Input, Output, TimerId, TurnKey, World};
@@ -28,7 +28,7 @@ pub(super) struct Node {
     pub(super) data_generation: u64,
     pub(super) agent: Option<Agent>,
     pub(super) store: SimulatedStore,
-    pub(super) directory: AgentDirectory,
+    pub(super) directory: RegistryCache,
     pub(super) random: Random,
     /// The node time at its start, and the virtual time of that.
     pub(super) clock_base: u64,
@@ -58,7 +58,7 @@ impl Node {
             data_generation: 0,
             agent: None,
             store: SimulatedStore::default(),
-            directory: AgentDirectory::default(),
+            directory: RegistryCache::default(),
             random,
             clock_base: 0,
             started: 0,
@@ -80,7 +80,7 @@ struct NodeWorld<'a> {
     now: NodeTime,
     wall: WallTime,
     random: &'a mut Random,
-    directory: &'a AgentDirectory,
+    directory: &'a RegistryCache,
 }
 
 impl World for NodeWorld<'_> {
@@ -148,7 +148,7 @@ impl Simulation {
             engine::newest_time(&node.store.settled, &node.id).unwrap_or_default().0.max(node.clock_base);
         node.started = now;
         node.random = Random::new(seed).fork(Hash::of(&[node.id.as_str(), &life.to_string()]));
-        node.directory = AgentDirectory::default();
+        node.directory = RegistryCache::default();
         let (at, wall) = (self.node_time(agent), self.wall(agent));
         let node = &mut self.nodes[agent];
         let mut world = NodeWorld { now: at, wall, random: &mut node.random, directory: &node.directory };
