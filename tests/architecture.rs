@@ -1,6 +1,13 @@
-//! The map of DESIGN §3, checked: who may import whom, and what the rules must never touch.
+//! Checks the architecture of DESIGN §3: which crate may import which, and what pure code must not use.
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "Rust has more items than these tests look at")]
+mod architecture {
+    mod imports;
+    mod sources;
+    mod type_names;
+}
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
@@ -13,7 +20,7 @@ fn metadata() -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The dependencies of a crate of ours, test ones left out.
+/// The dependencies of one of our crates, without dev-dependencies.
 fn dependencies(of: &str) -> BTreeSet<String> {
     let metadata = metadata();
     let package = metadata["packages"]
@@ -46,7 +53,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     files
 }
 
-fn ours(of: &str) -> BTreeSet<String> {
+fn own_dependencies(of: &str) -> BTreeSet<String> {
     let ours =
         ["protocol", "store-types", "blackboard", "registry", "engine", "agent-node"].map(str::to_owned);
     dependencies(of).into_iter().filter(|name| ours.contains(name)).collect()
@@ -58,16 +65,16 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 
 #[test]
 fn crates_import_only_what_the_map_allows() {
-    assert_eq!(ours("protocol"), set(&[]));
-    assert_eq!(ours("store-types"), set(&["protocol"]));
-    assert_eq!(ours("blackboard"), set(&["protocol", "store-types"]));
-    assert_eq!(ours("registry"), set(&["protocol", "blackboard"]));
-    assert_eq!(ours("engine"), set(&["protocol", "store-types"]));
-    assert_eq!(ours("agent-node"), set(&["protocol", "blackboard", "registry", "engine"]));
+    assert_eq!(own_dependencies("protocol"), set(&[]));
+    assert_eq!(own_dependencies("store-types"), set(&["protocol"]));
+    assert_eq!(own_dependencies("blackboard"), set(&["protocol", "store-types"]));
+    assert_eq!(own_dependencies("registry"), set(&["protocol", "blackboard"]));
+    assert_eq!(own_dependencies("engine"), set(&["protocol", "store-types"]));
+    assert_eq!(own_dependencies("agent-node"), set(&["protocol", "blackboard", "registry", "engine"]));
 }
 
 #[test]
-fn the_rules_know_no_runtime_no_actors_no_clock_and_no_chance() {
+fn pure_crates_use_no_runtime_no_actors_no_clock_and_no_randomness() {
     let banned = [
         "tokio",
         "actix",
@@ -89,8 +96,8 @@ fn the_rules_know_no_runtime_no_actors_no_clock_and_no_chance() {
     }
 }
 
-/// Everything that `of` is built from, features resolved.
-fn resolved(of: &str) -> BTreeSet<String> {
+/// All crates that `of` is built from, with resolved features.
+fn resolved_dependencies(of: &str) -> BTreeSet<String> {
     let arguments = ["tree", "--offline", "--package", of, "--edges", "normal", "--prefix", "none"];
     let output = Command::new(env!("CARGO")).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -99,7 +106,7 @@ fn resolved(of: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_engine_is_built_from_nothing_that_does_io() {
+fn the_engine_depends_on_no_crate_that_does_io() {
     let banned = set(&[
         "tokio",
         "actix",
@@ -112,14 +119,14 @@ fn the_engine_is_built_from_nothing_that_does_io() {
         "futures-util",
     ]);
     for package in ["engine", "store-types"] {
-        let found: Vec<_> = resolved(package).intersection(&banned).cloned().collect();
+        let found: Vec<_> = resolved_dependencies(package).intersection(&banned).cloned().collect();
         assert!(found.is_empty(), "{package} is built with {found:?}");
     }
 }
 
-/// The files that may name an agent's actor: its own folder and who starts it. Everything else talks to it by messages.
+/// Only the actor's own folder and the code that starts it name the actor of an agent.
 #[test]
-fn the_actor_of_an_agent_is_an_adapter() {
+fn the_actor_of_an_agent_is_a_small_adapter() {
     let mut lines = 0;
     for (path, text) in sources("agent-node/src") {
         if text.contains("AgentActor") && !path.contains("/tests") {
@@ -151,8 +158,8 @@ fn check_pure(folder: &str) {
         let rules = text.split("#[cfg(test)]").next().unwrap_or_default();
         let code = rules.lines().filter(|line| !line.trim_start().starts_with("//"));
         for line in code {
-            let touched = words.iter().find(|word| line.contains(**word));
-            assert!(touched.is_none(), "{path}: {line}");
+            let forbidden = words.iter().find(|word| line.contains(**word));
+            assert!(forbidden.is_none(), "{path}: {line}");
         }
     }
 }
@@ -166,7 +173,7 @@ fn only_the_composition_root_names_the_registrys_actor() {
 }
 
 #[test]
-fn nobody_sends_without_looking_whether_it_arrived() {
+fn do_send_is_not_used() {
     for folder in ["protocol/src", "blackboard/src", "registry/src", "agent-node/src"] {
         for (path, text) in sources(folder) {
             assert!(!text.contains(".do_send("), "{path} uses do_send");
@@ -175,7 +182,7 @@ fn nobody_sends_without_looking_whether_it_arrived() {
 }
 
 #[test]
-fn the_top_level_is_the_cards_list_and_what_the_tools_require() {
+fn the_top_level_has_only_the_agreed_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let output =
         Command::new("git").args(["ls-tree", "--name-only", "HEAD"]).current_dir(root).output().unwrap();
@@ -189,7 +196,6 @@ fn the_top_level_is_the_cards_list_and_what_the_tools_require() {
         "deploy",
         "docs",
         "tests",
-        "docs",
         "README.md",
         "LICENSE",
         "clippy.toml",
@@ -198,6 +204,6 @@ fn the_top_level_is_the_cards_list_and_what_the_tools_require() {
     ]);
     let names = String::from_utf8(output.stdout).unwrap();
     let visible = names.lines().filter(|name| !name.starts_with('.')).map(str::to_owned);
-    let strangers: Vec<_> = visible.filter(|name| !allowed.contains(name)).collect();
-    assert!(strangers.is_empty(), "the top level has {strangers:?}");
+    let unexpected: Vec<_> = visible.filter(|name| !allowed.contains(name)).collect();
+    assert!(unexpected.is_empty(), "the top level has {unexpected:?}");
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Looks at what deploy/*.yaml and deploy/.env come to, without starting anything: needs docker-compose and no engine.
+"""Checks the resolved deploy/*.yaml and deploy/.env without starting anything; needs docker-compose and no engine.
 
     tests/compose.py
 
-tests/containers.py, which starts it all, takes these steps first.
+tests/containers.py, which starts the containers, runs these steps first.
 """
 
 import os
@@ -20,7 +20,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 class Failed(Exception):
-    """A step did not show what it should."""
+    """A step failed."""
 
 
 def check(holds, what):
@@ -29,7 +29,7 @@ def check(holds, what):
 
 
 def run(*command, ok=(0,), within=600, **more):
-    """Runs a command to its end; its output. Any other exit code than those in `ok` fails the step."""
+    """Runs a command; returns its output. An exit code that is not in `ok` fails the step."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=within, **more)
     if ok is not None and done.returncode not in ok:
         raise Failed(f"{' '.join(map(str, command))}\n  ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-4000:]}")
@@ -37,7 +37,7 @@ def run(*command, ok=(0,), within=600, **more):
 
 
 def tool():
-    """How compose is called here: as docker's plugin, or by itself."""
+    """The compose command of this machine: docker's plugin or docker-compose."""
     if subprocess.run(["docker", "compose", "version"], capture_output=True).returncode == 0:
         return ["docker", "compose"]
     if shutil.which("docker-compose"):
@@ -46,7 +46,7 @@ def tool():
 
 
 def compose(*words, files=("compose.yaml",), ok=(0,), **variables):
-    """What compose says, called from elsewhere by somebody who has set nothing but `variables`."""
+    """The output of compose, called from another directory with only `variables` set."""
     ours = ("COMPOSE_", "MESH_", "OTEL_", "LANGFUSE_", "RUST_LOG")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     named = [word for file in files for word in ("-f", str(DEPLOY / file))]
@@ -61,13 +61,13 @@ def services(config):
 
 
 def set_to(service, name):
-    """What a service's environment holds."""
+    """The environment of a service."""
     found = re.search(rf"^      {name}: (.*)$", service, re.M)
     return found and found.group(1).strip("'\"")
 
 
 def starts(name, **variables):
-    """Whether a service is one of those that would start; docker-compose 1.29 names them all, whatever profiles say."""
+    """Whether a service would start; docker-compose 1.29 lists all of them, whatever the profiles."""
     shows_all = run(*tool(), "version", "--short").stdout.startswith("1.")
     return None if shows_all else name in compose("config", "--services", **variables).stdout.split()
 
@@ -84,13 +84,13 @@ def the_file_beside_it_is_read_and_the_shell_goes_before_it():
     for name in SERVERS:
         told = (set_to(known[name], ENDPOINT), set_to(known[name], "MESH_CAPTURE"))
         check(told == ("http://elsewhere:4318", "full") and "image: other:1" in known[name], f"{name}: {told}")
-        # v2 has a newer word for it.
+        # v2 uses another name.
         check(re.search("pull_policy: (if_not_present|missing)", known[name]), f"{name}: an image that lies in a registry")
 
 
 def whatever_the_program_reads_of_the_standard_reaches_its_containers():
     text = (DEPLOY / "config" / "settings.md").read_text().split("\n## From the environment\n")[1].split("\n## ")[0]
-    # What a process is called is each service's own; what is said of it has a name that docker does not take.
+    # Each service has its own service name; the resource attributes have a variable that docker does not overwrite.
     names = set(re.findall(r"^\| `(OTEL_\w+)`", text, re.M)) - {"OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"}
     check(len(names) > 20, f"{names}")
     known = services(compose("config", **{name: f"said-{name}" for name in names}).stdout)
@@ -106,9 +106,9 @@ def the_files_for_other_backends_are_laid_over_it():
     collector = services(compose("config", files=("compose.yaml", "compose.collector.yaml")).stdout)
     check(re.search(r"^      traces:", collector["collector"], re.M), f"the collector can be called: {collector['collector']}")
     check(not re.search(r"^    ports:", collector["collector"], re.M), "by nobody else")
-    # The environment is laid over key by key, and all else stays, though it may be written in another way.
+    # Environments are merged key by key; everything else stays the same, possibly in another notation.
     word = lambda line: line.strip().removeprefix("- ").removesuffix(": {}").replace(": null", "")
-    # docker-compose 1.29 forgets a pull_policy when files are laid over each other. It builds before it asks anyway.
+    # docker-compose 1.29 drops pull_policy when files are merged. It builds before it pulls.
     ours = ("OTEL_EXPORTER_OTLP_", "pull_policy")
     plain = lambda text: {word(line) for line in text.splitlines() if not any(name in line for name in ours)}
     for name in SERVERS:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the image and runs deploy/compose.yaml for real, wherever a Docker engine answers.
+"""Builds the image and runs deploy/compose.yaml, where a Docker engine answers.
 
     tests/containers.py              # builds a static binary, the image from it, and tries the whole file
     MESH_BINARY=path tests/containers.py
@@ -34,7 +34,7 @@ from otlp import Receiver
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME = f"meshtest{os.getpid()}"
 IMAGE = f"agent-mesh:{NAME}"
-# An address of this machine's loopback for this run alone, so that whatever has 127.0.0.1:8000 is not in the way.
+# A separate loopback address for this run, so that a process at 127.0.0.1:8000 does not conflict.
 LOOPBACK = f"{83 + os.getpid() % 100}.{os.getpid() // 250 % 250}.{1 + os.getpid() % 250}"
 PORTS = {"blackboard": 7999, "registry": 8000, "planner": 8001, "builder-fast": 8002, "reviewer": 8004, "orchestrator": 8005}
 TEAM = {"planner-01", "builder-fast", "builder-1", "reviewer-01", "orchestrator-01"}
@@ -43,7 +43,7 @@ REQUEST = "A REST API for a greenhouse: plants (name, species) and sensors (kind
 
 
 def eventually(what, look, within=90):
-    """What `look` finds, as soon as it finds something."""
+    """Calls `look` until it returns something."""
     deadline, seen = time.monotonic() + within, None
     while time.monotonic() < deadline:
         try:
@@ -76,7 +76,7 @@ def get(port, path):
 
 
 def published(service):
-    """Where a service is reached from this machine."""
+    """The address of a service on this machine."""
     return f"http://127.{LOOPBACK}:{PORTS[service]}"
 
 
@@ -97,7 +97,7 @@ class Mesh:
             "MESH_BUILD_TARGET": "ready",
             "MESH_LOOPBACK": LOOPBACK,
             "OTEL_EXPORTER_OTLP_ENDPOINT": traces.url,
-            # As docker's own program leaves it to compose.
+            # As the docker command passes it to compose.
             "OTEL_RESOURCE_ATTRIBUTES": "docker.cli.cobra.command_path=docker%20compose",
             "MESH_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
         }
@@ -106,7 +106,7 @@ class Mesh:
         return run(*self.command, *words, env=self.env, **more)
 
     def containers(self, service=None):
-        """What Docker knows of the containers, those that have ended too."""
+        """The containers by `docker ps`, stopped ones included."""
         wanted = ["--filter", f"label=com.docker.compose.project={NAME}"]
         if service:
             wanted += ["--filter", f"label=com.docker.compose.service={service}"]
@@ -121,12 +121,12 @@ class Mesh:
         eventually("every container healthy", look)
 
     def verb(self, *words, ok=(0,)):
-        """`mesh` on this machine, outside of all containers."""
+        """Runs `mesh` on this machine, outside the containers."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("MESH_")}
         return run(self.binary, *words, ok=ok, within=60, env=env)
 
     def events(self):
-        """When what happened to the containers first: nanoseconds by service and event."""
+        """The first time of each event of the containers: nanoseconds by service and event."""
         wanted = ["--filter", "type=container", "--filter", f"label=com.docker.compose.project={NAME}"]
         lines = run("docker", "events", "--since", str(self.began), "--until", str(int(time.time()) + 1), *wanted,
                     "--format", "{{json .}}").stdout
@@ -142,7 +142,7 @@ class Mesh:
 
 
 def bridge():
-    """This machine's address as every container can call it."""
+    """The address of this machine that containers can call."""
     known = json.loads(run("docker", "network", "inspect", "bridge").stdout)[0]["IPAM"]["Config"][0]
     return known.get("Gateway") or str(next(ipaddress.ip_network(known["Subnet"]).hosts()))
 
@@ -174,7 +174,7 @@ def ask(of, to, task, wait=None):
 
 
 def builder_of(task):
-    """Who built what a finished task holds."""
+    """The agent that built the result of a finished task."""
     by = {artifact.get("metadata", {}).get("builtBy") for artifact in task.get("artifacts", [])} - {None}
     return by.pop() if len(by) == 1 else None
 
@@ -230,7 +230,7 @@ def nothing_has_more_rights_than_it_needs_or_a_port_beyond_loopback(mesh):
 
 
 def join_secret(mesh):
-    """The secret's file, as the volume holds it: mode, owner, content."""
+    """The file of the join secret in the volume: mode, owner, content."""
     registry = mesh.containers("registry")[0]["Id"]
     packed = subprocess.run(["docker", "cp", f"{registry}:/secret/join", "-"], capture_output=True, check=True).stdout
     with tarfile.open(fileobj=BytesIO(packed)) as tar:
@@ -380,7 +380,7 @@ def replicas_keep_their_ids_over_a_restart(mesh):
 
 
 def when_the_winner_is_killed_at_work_the_runner_up_finishes(mesh):
-    # It asks the reviewer before it is done: while that one is held, the winner is at work.
+    # The winner asks the reviewer before it ends, so it is at work while the reviewer is paused.
     mesh.do("pause", "reviewer")
     try:
         status, told = ask("orchestrator", "orchestrator-01", "t-3")

@@ -29,12 +29,12 @@ TICK = os.sysconf("SC_CLK_TCK")
 BIDDERS = 10
 MANAGER, HOLDER = "manager-01", "holder-01"
 CHUNKS, CHUNK_BYTES = 5_000, 1_024
-# How long a start, a stop and one answer may take, seconds.
+# The time limit of a start, a stop and one answer, seconds.
 START, STOP, ANSWER = 60, 60, 60
 
 
 class Process:
-    """One `mesh` process and what the kernel counts for it."""
+    """One `mesh` process and its kernel counters."""
 
     def __init__(self, options, data, *arguments):
         self.data = data
@@ -70,12 +70,12 @@ class Process:
         return host, int(port)
 
     def processor(self):
-        """Seconds of processor time so far, all threads; children are not in it."""
+        """Processor time so far in seconds, of all threads, without children."""
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
     def written(self):
-        """Bytes that it caused to be written to the disk so far."""
+        """Bytes written to the disk so far."""
         return self._number("io", "write_bytes")
 
     def resident(self):
@@ -103,7 +103,7 @@ running = []
 
 
 class Connection:
-    """As much of HTTP/1.1 as is needed, at as little of the processor as Python can."""
+    """A minimal HTTP/1.1 client with little processor time."""
 
     def __init__(self, address):
         self.host = f"{address[0]}:{address[1]}"
@@ -139,7 +139,7 @@ class Connection:
 
 @dataclasses.dataclass
 class Load:
-    """What came of many calls."""
+    """The results of many calls."""
 
     elapsed: float
     seconds: list
@@ -164,8 +164,8 @@ class Load:
 
 
 def load(address, count, connections, limit, request, expected=b""):
-    """Calls `request(number)` for numbers below `count`, at most for `limit` seconds. What is refused by 429 or 503 is
-    counted, and called again after the pause the answer asks for; it is one call, from its first attempt on."""
+    """Calls `request(number)` for numbers below `count`, at most for `limit` seconds. A refusal by 429 or 503 is
+    counted and retried after its Retry-After; the time of a call runs from its first attempt."""
     numbers = iter(range(count))
     lock = threading.Lock()
     result = Load(0, [], collections.Counter(), collections.Counter())

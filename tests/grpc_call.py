@@ -1,4 +1,4 @@
-"""One call of gRPC with nothing but a socket: enough of HTTP/2 (RFC 9113) to ask, and to see what came of it."""
+"""One gRPC call over a plain socket, with the necessary part of HTTP/2 (RFC 9113)."""
 
 import socket
 import struct
@@ -14,7 +14,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def literal(name, value):
-    """A header that is in no table and is put into none (RFC 7541 section 6.2.2)."""
+    """A literal header without indexing (RFC 7541 section 6.2.2)."""
     return b"\0" + b"".join(bytes([len(text)]) + text.encode() for text in (name, value))
 
 
@@ -29,7 +29,7 @@ def whole(sock, count):
 
 
 def call(at, method, message=b"", host="localhost", within=20):
-    """The status, and the answer's bytes; the status is `refused` for an answer that is nothing but one."""
+    """The status and the bytes of the answer; the status is `refused` for a trailers-only answer."""
     fields = {":method": "POST", ":scheme": "http", ":path": SERVICE + method, ":authority": host,
               "content-type": "application/grpc", "te": "trailers", "a2a-version": "1.0"}
     head = b"".join(literal(*field) for field in fields.items())
@@ -46,5 +46,5 @@ def call(at, method, message=b"", host="localhost", within=20):
                 continue
             answer += payload if kind == DATA else b""
             if kind not in (DATA, HEADERS) or flags & END_STREAM:
-                # A refusal has no message, and its status stands in its only head.
+                # A refusal has no message; its status is in its only header block.
                 return ("0" if answer else "refused"), answer[5:]

@@ -1,4 +1,4 @@
-"""A backend that receives traces, as any collector does: OTLP over HTTP, in protobuf, with nothing but Python."""
+"""A tracing backend: OTLP over HTTP, in protobuf, in plain Python."""
 
 import http.server
 import struct
@@ -6,7 +6,7 @@ import threading
 
 
 def fields(message):
-    """The fields of a protobuf message: number and value; bytes for what is nested or text, whole numbers else."""
+    """The fields of a protobuf message: number and value; bytes for nested messages and texts, integers otherwise."""
     at = 0
 
     def varint():
@@ -40,7 +40,7 @@ def first(message, number, default=b""):
 
 
 def plain(any_value):
-    """OTLP's AnyValue: a text, a truth, a whole number or a fraction."""
+    """OTLP's AnyValue: a string, a boolean, an integer or a double."""
     for number, value in fields(any_value):
         if number == 4:
             return struct.unpack("<d", value)[0]
@@ -70,7 +70,7 @@ def spans_of(request):
 
 
 class Receiver:
-    """Listens at `host`, on any free port, and keeps what it is sent."""
+    """Listens at `host` on a free port and keeps the received spans."""
 
     def __init__(self, host):
         spans = []

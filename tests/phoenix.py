@@ -26,9 +26,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 MESH = str(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else TARGET / "debug" / "mesh").resolve())
 PATIENCE = 90
-# Fewer than a trace has, so that there are several pages.
+# Fewer than the spans of a trace, so that there are several pages.
 PAGE = 40
-# What every span says, and what those of each word say beside it.
+# The attributes of every span, and further ones by kind of span.
 ALWAYS = ["gen_ai.agent.id", "peer.from", "mesh.task.id", "mesh.conversation.id", "mesh.skill"]
 MESSAGE = ["peer.to", "mesh.message.type", "mesh.message.id", "messaging.message.id", "messaging.destination.name"]
 SAID = {
@@ -67,7 +67,7 @@ def call(url, body=None, headers=None):
 
 
 def eventually(what, look):
-    """What `look` finds, as soon as it finds something."""
+    """Calls `look` until it returns something."""
     ends, last = time.monotonic() + PATIENCE, None
     while time.monotonic() < ends:
         try:
@@ -81,7 +81,7 @@ def eventually(what, look):
 
 
 def install():
-    """Phoenix in an environment of its own; its program."""
+    """Installs Phoenix in a virtual environment; returns its program."""
     place = TARGET / "phoenix" / VERSION
     program = place / "bin" / "phoenix"
     if not program.exists():
@@ -97,7 +97,7 @@ def install():
 
 
 def start(args, log, env=None):
-    """A process in a group of its own, ended with this one."""
+    """A process in its own group that ends with this one."""
     out = open(log, "ab")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "MESH_"))}
     process = subprocess.Popen(
@@ -108,7 +108,7 @@ def start(args, log, env=None):
 
 
 def end(process, by=signal.SIGKILL):
-    """Ends a process and waits until it is gone."""
+    """Ends a process and waits for its exit."""
     if process.poll() is None:
         process.send_signal(by)
     process.wait(PATIENCE)
@@ -169,7 +169,7 @@ class Mesh:
 
 
 class Phoenix:
-    """The backend, and what it says it has seen."""
+    """The backend and its REST API."""
 
     def __init__(self, program, place):
         port = free_port()
@@ -195,7 +195,7 @@ class Phoenix:
         eventually("Phoenix listening", ready)
 
     def all_spans(self):
-        """Every span there is, page by page."""
+        """All spans, page by page."""
         spans, cursor = [], ""
         while True:
             page = call(f"{self.url}/v1/projects/{PROJECT}/spans?limit={PAGE}{cursor}")
@@ -257,7 +257,7 @@ def parent(span, of_span):
 
 
 def assert_each_says_what_it_should(spans):
-    """Every span names who is at it, in which task and conversation and for which skill; messages say which and whose."""
+    """Every span names its agent, task, conversation and skill; spans of messages name the message and its sender."""
     for span in spans:
         word = of(span, "mesh.span")
         missing = [name for name in ALWAYS + SAID[word] if of(span, name) in ("", None)]
@@ -270,7 +270,7 @@ def assert_each_says_what_it_should(spans):
 
 
 def assert_parents(spans):
-    """What an agent does hangs under its conversation; what it hears under that, or under who asked for the work."""
+    """Spans of an agent are children of its conversation; received messages too, or of the span of the requester."""
     by_id = {span["context"]["span_id"]: span for span in spans}
     for span in spans:
         above = by_id.get(span["parent_id"])

@@ -1,45 +1,45 @@
-//! Every promise of the README, on real sockets, with the real program (SEEDS §9, RELIABILITY §2).
+//! Scenarios with the real program on real sockets (SEEDS §9, RELIABILITY §2).
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod harness;
 
 mod scenarios {
     mod a2a;
+    mod a2a_clients;
     mod a2a_limits;
-    mod a2a_strangers;
+    mod agent_address;
     mod artifacts;
     mod auction;
     mod capture;
-    mod command;
+    mod command_failures;
     mod config;
+    mod coordinator;
+    mod coordinator_questions;
     mod crash;
     mod dead_letters;
     mod demo;
-    mod elsewhere;
     mod foreign;
-    mod foreign_away;
     mod foreign_bounds;
-    mod foreign_hosts;
+    mod foreign_credentials;
+    mod foreign_unavailable;
     mod grpc;
     mod health;
     mod http;
-    mod joint;
-    mod joint_questions;
     mod large_results;
-    mod leave;
     mod messages;
     mod metrics;
-    mod reach;
     mod readme;
     mod refusals;
     mod registry;
+    mod remote_access;
     mod replay;
     mod replicas;
     mod restart;
-    mod separate;
+    mod separate_processes;
+    mod shutdown;
     mod signals;
-    mod start;
+    mod startup;
     mod subscriptions;
     mod tasks;
     mod trace_delivery;

@@ -1,29 +1,32 @@
-//! The actor of one agent: an adapter around the engine. It hands inputs in, performs what comes out, one attempt at a
-//! time, and reports what became of it. What an agent decides is in the crate `engine`.
+//! The actor of one agent: an adapter around the engine. It passes inputs to the engine, performs its outputs, one attempt at a
+//! time, and reports their results. All decisions are in the crate `engine`.
 
+mod agent_status;
 mod attempts;
-mod board;
+mod board_subscription;
 mod large_message;
 mod messages;
 mod observations;
-mod status;
 mod supervision;
 mod turns;
 mod world;
 
-pub use messages::{Answer, Cancel, HandBack, IsIdle, IsPending, Look, Redrive, Snapshot, Sweep, UpdateCard};
-pub use status::AgentStatus;
+pub use agent_status::AgentStatus;
+pub use messages::{
+    ActorSnapshot, AnswerTaskRequest, CancelTaskRequest, GetAgentSnapshot, HandBackTasks, IsIdle, IsPending,
+    RedriveDeadLetter, StartRetentionSweep, UpdateCard,
+};
 
 use crate::{
     brain::Brain,
-    clock::Clock,
-    outbox::{Transports, a2a::notes},
+    clock::NodeClock,
+    outbox::{Transports, a2a::remote_task_store},
     telemetry::{Telemetry, cursor::SpanCursor},
 };
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
-use blackboard::store::{Error, Shared};
+use blackboard::store::{Error, SharedStore};
 use engine::{
-    Ack, Agent, AgentConfig, AttemptId, CommitId, Input, Output, ReplyTo, TimerId, TurnKey, records::keys,
+    Ack, Agent, AttemptId, CommitId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys,
 };
 use protocol::{
     card::Card,
@@ -41,36 +44,36 @@ use std::{
 use supervision::Supervision;
 use tokio::{sync::oneshot, task::JoinHandle};
 
-/// What an agent is made of.
+/// Everything that an agent's actor needs.
 #[derive(Clone)]
 pub struct AgentParts {
-    /// What it says of itself.
+    /// Its card.
     pub card: Arc<Card>,
-    /// Who thinks for it.
+    /// Its brain.
     pub brain: Arc<dyn Brain>,
-    /// Who thinks for it when a request needs several agents.
+    /// The brain for requests that need several agents.
     pub coordinator: Arc<dyn Brain>,
     /// Its store, bound to its own prefix.
-    pub store: Shared,
+    pub store: SharedStore,
     /// The node's clocks.
-    pub clock: Clock,
-    /// What it sends through.
+    pub clock: NodeClock,
+    /// The clients that it sends through.
     pub transports: Transports,
-    /// What it takes, and for how long it waits.
+    /// Sizes, numbers and timeouts.
     pub limits: Arc<Limits>,
-    /// Types of signals it reacts to, each exact or ending in `*`.
+    /// The types of signals that it subscribes to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
-    /// How it gives work away.
+    /// How it awards work.
     pub auction: Auction,
-    /// How long it waits for what it asked.
+    /// How long it waits for delegated work and answers.
     pub timeouts: Timeouts,
-    /// Where it is counted and traced.
+    /// Metrics and traces.
     pub telemetry: Telemetry,
-    /// Whether its brain may answer with a message and make no task of it.
+    /// Whether its brain may answer with a message instead of a task.
     pub is_direct: bool,
-    /// What the outside may look at without asking it.
+    /// The status that other threads read.
     pub status: Arc<AgentStatus>,
-    /// Ends the process: the store has failed, and only a restart recovers what is true.
+    /// Ends the process after a failure of the store. A restart recovers the durable state.
     pub fatal: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -80,29 +83,29 @@ pub struct AgentActor {
     parts: AgentParts,
     /// None while it restarts, and after it has been given up.
     agent: Option<Agent>,
-    /// Counts the lives of the agent; what an older life began is not reported to a newer one.
+    /// The number of restarts. Inputs of an older life are dropped.
     life: u64,
     supervision: Supervision,
-    replies: BTreeMap<ReplyTo, oneshot::Sender<Answered>>,
+    replies: BTreeMap<ReplyTo, oneshot::Sender<AckResult>>,
     last_reply: u64,
     timers: HashMap<TimerId, JoinHandle<()>>,
     attempts: HashMap<AttemptId, JoinHandle<()>>,
     turns: HashMap<TurnKey, JoinHandle<()>>,
     subscription: Option<JoinHandle<()>>,
-    /// Commits that have been given to the store and not settled, of any life.
+    /// The number of commits, of any life, that have not settled.
     commits: usize,
     is_drained: bool,
-    /// How far the journal has been told in traces, if it is told to anybody.
-    traced: Option<Arc<SpanCursor>>,
+    /// How far the spans of the journal are exported; `None` if they are not.
+    span_cursor: Option<Arc<SpanCursor>>,
 }
 
-/// What a message to an agent is answered with.
-type Answered = Result<Ack, Problem>;
+/// The reply to a message to an agent.
+type AckResult = Result<Ack, Problem>;
 
-/// Something outside has become of what a life of the agent began.
+/// An input for the engine, and the life of the agent that it belongs to.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Report {
+struct LifeInput {
     life: u64,
     input: Input,
 }
@@ -124,13 +127,13 @@ impl AgentActor {
             subscription: None,
             commits: 0,
             is_drained: false,
-            traced: None,
+            span_cursor: None,
         }
     }
 
-    /// Begins a life: from what the store holds.
+    /// Starts a life from the store.
     fn recover(&mut self, ctx: &mut Context<Self>) {
-        let config = AgentConfig {
+        let config = EngineConfig {
             card: self.parts.card.clone(),
             limits: self.parts.limits.clone(),
             subscribe: self.parts.subscribe.clone(),
@@ -157,7 +160,7 @@ impl AgentActor {
         (self.parts.fatal)(&format!("{} can't recover from its store: {error}", self.me));
     }
 
-    /// Hands an input to the agent and performs what comes out.
+    /// Passes an input to the engine and performs the outputs.
     fn feed(&mut self, input: Input, ctx: &mut Context<Self>) {
         if self.parts.status.is_draining() && !std::mem::replace(&mut self.is_drained, true) {
             self.feed_one(Input::Drain, ctx);
@@ -172,7 +175,7 @@ impl AgentActor {
             return self.refuse_all(failed.as_deref().unwrap_or("the agent is starting again"));
         };
         let store = self.parts.store.as_ref();
-        match supervision::guarded(|| agent.handle(input, store, &mut world)) {
+        match supervision::catch_panic(|| agent.handle(input, store, &mut world)) {
             Ok(outputs) => self.perform_all(outputs, ctx),
             Err(why) => self.restart(&why, ctx),
         }
@@ -183,7 +186,7 @@ impl AgentActor {
             self.perform(output, ctx);
         }
         if let Some(agent) = &self.agent {
-            self.parts.status.show(agent);
+            self.parts.status.update(agent);
         }
     }
 
@@ -200,9 +203,9 @@ impl AgentActor {
             }
             Output::Trim(id, filter, before) => self.trim(id, filter, before, ctx),
             Output::Reply(to, answer) => {
-                if let Some(waits) = self.replies.remove(&to) {
-                    // Whoever no longer waits asks for the message by its id.
-                    drop(waits.send(answer));
+                if let Some(reply) = self.replies.remove(&to) {
+                    // A caller that has timed out can ask for the message by its id.
+                    drop(reply.send(answer));
                 }
             }
             Output::Attempt(id, attempt) => {
@@ -229,7 +232,7 @@ impl AgentActor {
                 }
             }
             Output::Subscribe(selector, after) => {
-                let following = board::follow(
+                let following = board_subscription::follow(
                     self.parts.transports.board.clone(),
                     self.me.clone(),
                     selector,
@@ -242,7 +245,7 @@ impl AgentActor {
                 }
             }
             Output::ReleaseBrain(conversation, capability) => {
-                turns::brain_of(&self.parts, capability.as_ref()).over(&conversation);
+                turns::brain_of(&self.parts, capability.as_ref()).release(&conversation);
             }
             Output::Observed(what) => self.observe(what),
             Output::Continue => drop(self.spawn(ctx, std::future::ready(Input::Continue))),
@@ -261,7 +264,7 @@ impl AgentActor {
         self.settle(ctx, async move { Input::TrimSettled(id, trim.await) });
     }
 
-    /// Reports what `future` resolves to, to the life that began it.
+    /// Runs `future` and passes its input to the current life.
     fn spawn(
         &self,
         ctx: &mut Context<Self>,
@@ -270,20 +273,20 @@ impl AgentActor {
         let (agent, life) = (ctx.address(), self.life);
         actix::spawn(async move {
             let input = future.await;
-            report(&agent, Report { life, input }).await;
+            send_input(&agent, LifeInput { life, input }).await;
         })
     }
 
-    /// The same for what must have settled before another life begins.
+    /// Like [`Self::spawn`], for a commit or trim. A new life waits until it has settled.
     fn settle(&mut self, ctx: &mut Context<Self>, future: impl Future<Output = Input> + 'static) {
         self.commits += 1;
         drop(self.spawn(ctx, future));
     }
 
-    /// At a start: brains end what still works elsewhere for conversations that ended just before the process did.
+    /// Releases the brains from conversations that ended before the process stopped.
     fn release_ended(&self) -> Result<(), Error> {
         let mut ended = BTreeSet::new();
-        for topic in notes::TOPICS {
+        for topic in remote_task_store::TOPICS {
             let filter = keys::all(&self.me, topic);
             let mut after = 0;
             loop {
@@ -296,43 +299,43 @@ impl AgentActor {
         }
         let is_open = |id: &ConversationId| self.agent.as_ref().is_some_and(|agent| agent.has_open(id));
         for id in ended.iter().filter(|id| !is_open(id)) {
-            self.parts.brain.over(id);
-            self.parts.coordinator.over(id);
+            self.parts.brain.release(id);
+            self.parts.coordinator.release(id);
         }
         Ok(())
     }
 
-    /// Tells the agent when the whole directory has been seen.
+    /// Tells the engine when the directory is complete.
     fn wait_for_directory(&self, ctx: &mut Context<Self>) {
         let peers = self.parts.transports.peers.clone();
         if !peers.is_synced() {
             drop(self.spawn(ctx, async move {
-                peers.synced().await;
+                peers.wait_until_synced().await;
                 Input::DirectorySynced
             }));
         }
     }
 
-    /// A place for an answer, and where it arrives. The answer is an error if the agent stops before.
-    fn expect_reply(&mut self) -> (ReplyTo, oneshot::Receiver<Answered>) {
+    /// Registers a reply and returns its receiver, which fails if the agent stops before.
+    fn expect_reply(&mut self) -> (ReplyTo, oneshot::Receiver<AckResult>) {
         self.last_reply += 1;
         let (reply, answer) = oneshot::channel();
         self.replies.insert(ReplyTo(self.last_reply), reply);
         (ReplyTo(self.last_reply), answer)
     }
 
-    /// Answers everyone who waits that the agent is not there.
+    /// Refuses all open requests.
     fn refuse_all(&mut self, why: &str) {
-        for waits in std::mem::take(&mut self.replies).into_values() {
-            drop(waits.send(Err(Problem::new(Reason::StoreUnavailable, why))));
+        for reply in std::mem::take(&mut self.replies).into_values() {
+            drop(reply.send(Err(Problem::new(Reason::StoreUnavailable, why))));
         }
     }
 }
 
-/// Reports to the agent; if it has stopped, its store knows what is open.
-async fn report(agent: &Addr<AgentActor>, report: Report) {
-    if agent.send(report).await.is_err() {
-        tracing::debug!("an agent has stopped; its store knows what is open");
+/// Sends an input to the actor. If the actor has stopped, the input is lost; the effect is still open in the store.
+async fn send_input(agent: &Addr<AgentActor>, input: LifeInput) {
+    if agent.send(input).await.is_err() {
+        tracing::debug!("an agent has stopped; its open effects are in its store");
     }
 }
 
@@ -340,7 +343,7 @@ impl Actor for AgentActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if let Err(error) = self.trace_again() {
+        if let Err(error) = self.export_pending_spans() {
             self.give_up_store(&error);
         }
         self.recover(ctx);
@@ -348,15 +351,11 @@ impl Actor for AgentActor {
     }
 }
 
-impl Handler<Report> for AgentActor {
+impl Handler<LifeInput> for AgentActor {
     type Result = ();
 
-    fn handle(&mut self, report: Report, ctx: &mut Self::Context) {
-        let Report { life, input } = report;
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "only these end something that is remembered here"
-        )]
+    fn handle(&mut self, LifeInput { life, input }: LifeInput, ctx: &mut Self::Context) {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only these inputs end something listed here")]
         match &input {
             Input::CommitSettled(..) | Input::TrimSettled(..) => {
                 self.commits -= 1;

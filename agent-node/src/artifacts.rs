@@ -1,4 +1,4 @@
-//! Puts content by digest into an agent's store.
+//! Content-addressed artifacts in an agent's store.
 
 pub use engine::artifacts::{StoredArtifact, read};
 
@@ -11,10 +11,10 @@ use protocol::{
     time::WallTime,
 };
 
-/// How often two who put the same artifact may come in each other's way before one is told to come back.
-const MOST_TRIES: usize = 64;
+/// Attempts to commit an artifact that others write concurrently, before [`Error::Full`].
+const MAX_ATTEMPTS: usize = 64;
 
-/// Keeps `content` for `by`; the same content again is the same artifact, with one reader more.
+/// Stores `content` with `by` as a reader. Equal content is one artifact; `by` is added to its readers.
 pub async fn put(
     store: &dyn Store,
     me: &AgentId,
@@ -23,10 +23,10 @@ pub async fn put(
     media_type: Option<String>,
     content: Bytes,
 ) -> Result<Digest, Error> {
-    for _ in 0..MOST_TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let (digest, batch) = artifacts::put(store, me, by, now, media_type.clone(), content.clone())?;
         match store.commit(Lane::Admission, batch).await {
-            // Somebody else has put it meanwhile, and must stay a reader.
+            // A concurrent writer has added a reader; the retry keeps it.
             Err(Error::Conflict { .. }) => {}
             outcome => return outcome.map(|_| digest),
         }
@@ -34,7 +34,7 @@ pub async fn put(
     Err(Error::Full)
 }
 
-/// Ends `by`'s interest in an artifact: what nobody else has put goes with the next sweep.
+/// Removes `by` from an artifact's readers; the next sweep deletes an artifact without readers.
 pub(crate) async fn release(
     store: &dyn Store,
     me: &AgentId,
@@ -53,9 +53,9 @@ mod tests {
     use blackboard::store::{embedded, memory};
 
     #[tokio::test]
-    async fn all_who_put_the_same_artifact_at_once_may_read_it() {
+    async fn every_concurrent_writer_of_an_artifact_may_read_it() {
         let directory = tempfile::tempdir().unwrap();
-        let on_disk = embedded::open(directory.path(), embedded::Options::default()).unwrap();
+        let on_disk = embedded::open(directory.path(), embedded::StoreOptions::default()).unwrap();
         for store in [memory::new(), on_disk] {
             let me = AgentId::parse("a").unwrap();
             let who: Vec<_> =

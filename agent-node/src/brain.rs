@@ -1,11 +1,12 @@
-//! Who thinks. A brain is asked one turn at a time and keeps nothing in between: all it needs comes with the question.
+//! Brains: what decides for an agent. A brain runs one turn at a time and keeps no state between turns: the request of a turn
+//! holds all that it needs.
 
-pub mod lines;
+pub mod json_lines;
 
+pub mod a2a;
 pub mod coordinator;
 pub mod echo;
 pub mod exec;
-pub mod foreign;
 pub mod scripted;
 
 use protocol::{
@@ -18,111 +19,111 @@ use serde::{Deserialize, Serialize};
 use std::{future::Future, pin::Pin, time::Duration};
 use tokio::sync::mpsc;
 
-/// A turn as a whole: what was reported, in order, and how it ended.
-pub type Said = (Vec<Progress>, Result<TurnEnd, BrainError>);
+/// A turn that has ended: its reports in order, and its end.
+pub type CompletedTurn = (Vec<Progress>, Result<TurnEnd, BrainError>);
 
 /// A turn in progress.
-pub type Turn = Pin<Box<dyn Future<Output = Result<TurnEnd, BrainError>> + Send>>;
+pub type TurnFuture = Pin<Box<dyn Future<Output = Result<TurnEnd, BrainError>> + Send>>;
 
-/// One turn in, a stream of reports and an end out.
+/// Runs turns. A turn takes a request and returns a stream of reports and an end.
 ///
-/// - Nothing is done before the future is polled, nothing goes on after it has been dropped: dropping it stops the turn.
-/// - Reports arrive in the order they were made, all of them before the future is ready. A full channel slows the brain
-///   down; a closed one does not stop it.
-/// - The caller keeps the deadline.
-/// - The same [`Ask::key`] comes again after a crash: a brain with effects outside the mesh recognises a repeat by it.
+/// - A turn starts when its future is first polled, and stops when the future is dropped.
+/// - All reports are sent, in order, before the future is ready. A full channel slows the brain down; a closed one does not
+///   stop it.
+/// - The caller enforces the deadline.
+/// - After a crash the same [`TurnRequest::key`] is sent again. A brain with effects outside the mesh detects a repeat by it.
 pub trait Brain: Send + Sync {
     /// Runs one turn.
-    fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn;
+    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture;
 
-    /// How long the turn that `ask` begins may take, for a brain whose turns have a bound of their own; the node's
-    /// `thinkMs` for all others. A task's deadline goes before either.
-    fn patience(&self, _ask: &Ask) -> Option<Duration> {
+    /// The longest that the turn of `request` may take, if this brain sets it; `None` means the node's `thinkMs`. A task's
+    /// earlier deadline takes precedence.
+    fn turn_timeout(&self, _request: &TurnRequest) -> Option<Duration> {
         None
     }
 
-    /// That conversation has ended, however: what still works for it elsewhere, or waits for its answer, is ended. Said
-    /// again after a crash.
-    fn over(&self, _conversation: &ConversationId) {}
+    /// Ends work elsewhere for a conversation that has ended. Called again after a crash.
+    fn release(&self, _conversation: &ConversationId) {}
 
-    /// What kind of brain it is: `exec`, `scripted`, …
+    /// The kind of brain: `exec`, `scripted`, …
     fn name(&self) -> &'static str;
 }
 
-/// What a brain is asked; on the wire, one JSON object with the prompt's members at its top.
+/// The input of a turn. On the wire it is one JSON object with the members of the prompt at the top level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ask {
-    /// Whose brain it is.
+pub struct TurnRequest {
+    /// The agent of the brain.
     pub agent: AgentId,
-    /// Names this turn; the same after a crash.
+    /// The effect key of the turn; the same after a crash.
     pub key: String,
-    /// The turn, what it is about, and what has come of it so far.
+    /// The number of the turn, its subject, and the results of earlier turns.
     #[serde(flatten)]
     pub prompt: Prompt,
-    /// Who else is there, by the directory, in the order of their ids.
+    /// The other agents in the directory, ordered by id.
     #[serde(default)]
-    pub peers: Vec<PeerSkill>,
-    /// The trace it belongs to, for calls beyond the mesh.
+    pub peers: Vec<PeerSummary>,
+    /// The trace of the turn, for calls beyond the mesh.
     #[serde(skip)]
     pub trace: Option<TraceContext>,
-    /// Whether it is done under an award that somebody else has bid for too.
+    /// Whether the turn works under an award that has a runner-up.
     #[serde(skip)]
     pub has_runner_up: bool,
 }
 
-/// A peer and what it can do.
+/// A peer and its skills.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PeerSkill {
-    /// Who.
+pub struct PeerSummary {
+    /// The peer.
     pub agent_id: AgentId,
     /// One sentence about it.
     #[serde(default)]
     pub description: String,
-    /// What it can do.
+    /// Its skills.
     #[serde(default)]
     pub skills: Vec<Skill>,
 }
 
-/// Why a turn came to nothing, as opposed to a brain that says that the work can't be done.
+/// Why a turn failed without an end. A brain that reports failure returns [`TurnEnd::Failed`] instead.
 #[derive(Debug, thiserror::Error)]
 pub enum BrainError {
-    /// There is nothing that could think.
+    /// The brain could not be started.
     #[error("the brain could not be started: {what}")]
     NotStarted {
-        /// Which command or file.
+        /// The command or file.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: Option<std::io::Error>,
     },
-    /// It ended badly.
+    /// The process of the brain failed.
     #[error("the brain died: {how}{}", with_stderr(stderr))]
     Died {
         /// Exit code or signal.
         how: String,
-        /// The last of what it wrote to its standard error.
+        /// The end of its standard error.
         stderr: String,
     },
-    /// It said something that is no report.
+    /// A line of its output is no valid report.
     #[error("line {line} of the brain's output: {problem}")]
-    Nonsense {
+    InvalidLine {
         /// From 1.
         line: u64,
-        /// What is wrong with it.
+        /// What is wrong with the line.
         problem: String,
     },
-    /// It ended without a result: it neither finished nor asked anything.
+    /// The brain ended without an end of the turn and without a question.
     #[error("the brain ended without a result{}", with_stderr(stderr))]
-    Silent {
-        /// The last of what it wrote to its standard error.
+    NoResult {
+        /// The end of its standard error.
         stderr: String,
     },
 }
 
-/// A turn that was over at once, for whoever runs it all the same.
-async fn report_all((updates, end): Said, report: mpsc::Sender<Progress>) -> Result<TurnEnd, BrainError> {
+/// Sends the reports of a completed turn and returns its end.
+async fn report_all(turn: CompletedTurn, report: mpsc::Sender<Progress>) -> Result<TurnEnd, BrainError> {
+    let (updates, end) = turn;
     for update in updates {
         let _ = report.send(update).await;
     }
@@ -139,8 +140,8 @@ pub(crate) mod tests {
     use protocol::{ids::TaskId, patterns::turn::TurnSubject};
 
     /// The first turn of a task.
-    pub(crate) fn ask(description: &str) -> Ask {
-        Ask {
+    pub(crate) fn first_turn(description: &str) -> TurnRequest {
+        TurnRequest {
             agent: AgentId::parse("agent-01").unwrap(),
             key: "agent-01:c:1:0".into(),
             prompt: Prompt {
@@ -165,22 +166,22 @@ pub(crate) mod tests {
     }
 
     /// Runs a turn to its end.
-    pub(crate) async fn turn(brain: &dyn Brain, ask: Ask) -> (Vec<Progress>, Result<TurnEnd, BrainError>) {
-        let (report, mut reports) = mpsc::channel(1024);
-        let end = brain.think(ask, report).await;
-        let mut heard = Vec::new();
-        while let Some(progress) = reports.recv().await {
-            heard.push(progress);
+    pub(crate) async fn turn(brain: &dyn Brain, request: TurnRequest) -> CompletedTurn {
+        let (report, mut receiver) = mpsc::channel(1024);
+        let end = brain.think(request, report).await;
+        let mut reports = Vec::new();
+        while let Some(progress) = receiver.recv().await {
+            reports.push(progress);
         }
-        (heard, end)
+        (reports, end)
     }
 
     #[test]
-    fn an_ask_is_one_flat_object_and_survives_its_json() {
-        let ask = ask("do it");
-        let json = serde_json::to_value(&ask).unwrap();
+    fn a_turn_request_is_one_flat_object_in_json() {
+        let request = first_turn("do it");
+        let json = serde_json::to_value(&request).unwrap();
         assert_eq!(json["turn"], 1);
         assert_eq!(json["task"]["description"], "do it");
-        assert_eq!(serde_json::from_value::<Ask>(json).unwrap(), ask);
+        assert_eq!(serde_json::from_value::<TurnRequest>(json).unwrap(), request);
     }
 }

@@ -1,4 +1,4 @@
-//! The `mesh` command: what is asked, and who answers.
+//! The `mesh` command line: parsing, and dispatch to the verbs.
 
 pub mod exit;
 
@@ -8,28 +8,28 @@ mod award;
 mod board;
 mod client;
 mod dlq;
+mod endpoints;
 mod health;
+mod interrupt;
 mod join;
 mod join_secret;
+mod listen_args;
 mod ls;
-mod misunderstood;
 mod output;
-mod places;
-mod reaching;
+mod parsing;
+mod processes;
 mod reset;
-mod serve;
-mod settings;
-mod stopped;
+mod settings_reference;
+mod shell_quote;
 mod tasks;
 mod trace;
-mod typed;
-mod unknown;
+mod unknown_variables;
 mod validate;
 mod watch;
 
 use crate::telemetry::{self, LogFormat};
 use clap::{Args, Parser, Subcommand};
-use exit::{Exit, Failure};
+use exit::{CliError, Exit};
 use std::process::ExitCode;
 
 /// A mesh of agents: any agent takes a task, the contract net awards it, the blackboard tells.
@@ -37,24 +37,24 @@ use std::process::ExitCode;
 #[command(name = "mesh", version, after_help = exit::TABLE, propagate_version = true)]
 struct Cli {
     #[command(flatten)]
-    common: Common,
+    common: CommonArgs,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
 
-/// Where `mesh up` has the registry and the board if it is told nothing else.
-const USUAL_URL: &str = "http://127.0.0.1:8000";
+/// The default address of the registry and the board.
+const DEFAULT_URL: &str = "http://127.0.0.1:8000";
 
 /// What every verb takes.
 #[derive(Debug, Clone, Args)]
-struct Common {
+struct CommonArgs {
     /// Where the registry and the board are.
     #[arg(
         long,
         global = true,
         env = "MESH_URL",
         hide_env_values = true,
-        default_value = USUAL_URL,
+        default_value = DEFAULT_URL,
         value_parser = client::base_url,
         value_name = "URL"
     )]
@@ -73,106 +73,106 @@ struct Common {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run everything in one process: registry, blackboard and agents (the demo team if no file is given).
-    Up(serve::Up),
+    Up(processes::UpArgs),
     /// Run agents that join a mesh.
-    Node(serve::NodeArgs),
+    Node(processes::NodeArgs),
     /// Let a foreign A2A agent join a mesh, by the URL of its card.
-    Join(join::Join),
+    Join(join::JoinArgs),
     /// Run a registry.
-    Registry(serve::RegistryArgs),
+    Registry(processes::RegistryArgs),
     /// Run a blackboard.
-    Blackboard(serve::BlackboardArgs),
+    Blackboard(processes::BlackboardArgs),
     #[command(flatten)]
-    Mesh(Asking),
+    Mesh(ClientVerb),
     /// Check agent and team files, or print their JSON Schema.
-    Validate(validate::Validate),
+    Validate(validate::ValidateArgs),
     /// Delete a mesh's data, after asking.
-    Reset(reset::Reset),
+    Reset(reset::ResetArgs),
     /// Make the secret that every process of a mesh shares.
-    JoinSecret(join_secret::JoinSecret),
+    JoinSecret(join_secret::JoinSecretArgs),
     /// Run one of the demo's brains: one JSON line in, JSON lines out.
-    Brain(Brain),
+    Brain(BrainArgs),
 }
 
-/// What is asked of a running mesh.
+/// The verbs that talk to a running mesh.
 #[derive(Debug, Subcommand)]
-enum Asking {
+enum ClientVerb {
     /// Send a task, follow it, print its artifacts.
-    Ask(ask::Ask),
+    Ask(ask::AskArgs),
     /// List the agents.
-    Ls(ls::Ls),
+    Ls(ls::LsArgs),
     /// Show the card an agent is registered with.
-    Card(ls::Card),
+    Card(ls::CardArgs),
     /// List, show, watch, cancel or answer tasks.
-    Tasks(tasks::Tasks),
+    Tasks(tasks::TasksArgs),
     /// Follow the blackboard.
     #[command(subcommand)]
-    Board(board::Board),
+    Board(board::BoardVerb),
     /// Explain who got a task, and why.
     #[command(subcommand)]
-    Award(award::Award),
+    Award(award::AwardVerb),
     /// Show what happened to a task, agent by agent, with times.
-    Trace(trace::Trace),
+    Trace(trace::TraceArgs),
     /// Messages that were given up: list, show, or send them again.
-    Dlq(dlq::Dlq),
+    Dlq(dlq::DlqArgs),
     /// Say what works and what is broken.
-    Health(health::Health),
+    Health(health::HealthArgs),
 }
 
 #[derive(Debug, Args)]
-struct Brain {
+struct BrainArgs {
     /// planner, rest-builder, reviewer or orchestrator.
     name: String,
 }
 
-/// Runs the command line of this process.
+/// Runs the command line of this process and returns its exit code.
 pub fn main() -> ExitCode {
-    let Cli { common, verb } = match misunderstood::parse() {
+    let Cli { common, verb } = match parsing::parse() {
         Ok(line) => line,
         Err(code) => return code,
     };
-    let verb = match verb.map_or_else(|| serve::Up::usual().map(Verb::Up), Ok) {
+    let verb = match verb.map_or_else(|| processes::UpArgs::from_environment().map(Verb::Up), Ok) {
         Ok(verb) => verb,
         Err(code) => return code,
     };
     let is_server =
         matches!(verb, Verb::Up(_) | Verb::Node(_) | Verb::Join(_) | Verb::Registry(_) | Verb::Blackboard(_));
-    let usual = if is_server { "warn" } else { "error" };
-    if let Err(problem) = telemetry::start(common.log.as_deref(), usual, common.log_format) {
+    let default_log = if is_server { "warn" } else { "error" };
+    if let Err(problem) = telemetry::start(common.log.as_deref(), default_log, common.log_format) {
         let exit = if common.log.is_some() { Exit::Usage } else { Exit::Config };
-        return Failure::new(exit, problem).report();
+        return CliError::new(exit, problem).report();
     }
     if is_server {
-        unknown::name_unknown();
+        unknown_variables::warn_unknown();
     }
-    let told = match verb {
-        Verb::Up(up) => return serve::up(up),
-        Verb::Node(node) => return serve::node(node),
+    let outcome = match verb {
+        Verb::Up(up) => return processes::up(up),
+        Verb::Node(node) => return processes::node(node),
         Verb::Join(card) => return join::join(card),
-        Verb::Registry(registry) => return serve::registry(registry),
-        Verb::Blackboard(blackboard) => return serve::blackboard(blackboard),
-        Verb::Brain(Brain { name }) => return crate::demo::run(&name),
+        Verb::Registry(registry) => return processes::registry(registry),
+        Verb::Blackboard(blackboard) => return processes::blackboard(blackboard),
+        Verb::Brain(BrainArgs { name }) => return crate::demo::run(&name),
         Verb::Validate(validate) => validate::validate(&common, &validate),
-        Verb::JoinSecret(asked) => join_secret::join_secret(&asked),
+        Verb::JoinSecret(args) => join_secret::join_secret(&args),
         Verb::Reset(reset) => reset::reset(&reset),
         Verb::Mesh(verb) => actix::System::new().block_on(run(&common, verb)),
     };
-    match told {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
 }
 
-async fn run(common: &Common, verb: Asking) -> Result<(), Failure> {
+async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
     match verb {
-        Asking::Ask(ask) => ask::ask(common, ask).await,
-        Asking::Ls(list) => ls::ls(common, list).await,
-        Asking::Card(card) => ls::card(common, card).await,
-        Asking::Tasks(tasks) => tasks::tasks(common, tasks).await,
-        Asking::Board(board::Board::Tail(tail)) => board::tail(common, tail).await,
-        Asking::Award(award::Award::Explain(explain)) => award::explain(common, explain).await,
-        Asking::Trace(trace) => trace::trace(common, trace).await,
-        Asking::Dlq(dlq) => dlq::dlq(common, dlq).await,
-        Asking::Health(health) => health::health(common, health).await,
+        ClientVerb::Ask(ask) => ask::ask(common, ask).await,
+        ClientVerb::Ls(list) => ls::ls(common, list).await,
+        ClientVerb::Card(card) => ls::card(common, card).await,
+        ClientVerb::Tasks(tasks) => tasks::tasks(common, tasks).await,
+        ClientVerb::Board(board::BoardVerb::Tail(tail)) => board::tail(common, tail).await,
+        ClientVerb::Award(award::AwardVerb::Explain(explain)) => award::explain(common, explain).await,
+        ClientVerb::Trace(trace) => trace::trace(common, trace).await,
+        ClientVerb::Dlq(dlq) => dlq::dlq(common, dlq).await,
+        ClientVerb::Health(health) => health::health(common, health).await,
     }
 }

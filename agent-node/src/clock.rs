@@ -1,28 +1,28 @@
-//! The two clocks of a node, read in one place.
+//! The node clock and the wall clock.
 
 use protocol::time::{NodeTime, WallTime};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A node's clocks. Its own never goes back and stands still while the node is down: it starts where the newest
-/// record of its agents left it.
+/// A node's clocks. The node clock never goes back and pauses while the node is down: it continues from the newest
+/// record of its agents.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock {
+pub struct NodeClock {
     base: NodeTime,
     started: Instant,
 }
 
-impl Clock {
-    /// A clock that goes on from `base`.
-    pub fn from(base: NodeTime) -> Self {
+impl NodeClock {
+    /// A clock that continues from `base`.
+    pub fn starting_at(base: NodeTime) -> Self {
         Self { base, started: Instant::now() }
     }
 
-    /// The node's own time.
+    /// The time of the node clock.
     pub fn node(&self) -> NodeTime {
         self.base + self.started.elapsed()
     }
 
-    /// The wall's time.
+    /// The time of the wall clock.
     pub fn wall(&self) -> WallTime {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         WallTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

@@ -1,25 +1,27 @@
-//! What a node is told by its YAML (DESIGN §12): agents, one a document or a team in one file, and the mesh's terms.
+//! The YAML configuration of a node (DESIGN §12): agents, one per document or as a team, and the mesh's settings.
 //!
-//! `tree` reads YAML and remembers lines, `variables` puts in `${VAR:-default}`, `unknown` names keys that nobody knows,
-//! `file` is the YAML as types, `words` says what does not fit them, `check` turns it into what the node uses.
+//! `yaml` parses YAML with line numbers, `variables` substitutes `${VAR:-default}`, `unknown_keys` finds unknown keys,
+//! `file` has the types of the YAML, `type_names` rewords type errors, `loader` validates and converts.
 
 mod a2a;
-mod check;
 mod fault;
 mod file;
+mod loader;
 mod mesh;
 mod schema;
 mod text;
-mod tree;
-mod unknown;
+mod type_names;
+mod unknown_keys;
 mod variables;
-mod words;
+mod yaml;
 
-pub use fault::{BadConfig, Fault};
-pub use mesh::{MeshConfig, Profile};
+pub use fault::{ConfigErrors, ConfigFault};
+pub use mesh::{MeshConfig, TimingPreset};
 pub use schema::schema;
 
-use crate::brain::{Brain, BrainError, echo::Echo, exec::Exec, foreign::ForeignConfig, scripted::Scripted};
+use crate::brain::{
+    Brain, BrainError, a2a::A2aBrainConfig, echo::EchoBrain, exec::ExecBrain, scripted::ScriptedBrain,
+};
 use crate::telemetry::capture::{of_command, of_variable};
 use protocol::{
     a2a::agent_policy::AgentPolicy,
@@ -33,27 +35,27 @@ use std::{
     sync::Arc,
 };
 
-/// Agents that are started together, and the terms of the mesh they work in.
+/// The agents of a node and the settings of their mesh.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Team {
-    /// In the order of the files.
-    pub agents: Vec<AgentConfig>,
-    /// The terms.
+    /// The agents, in the order of the files.
+    pub agents: Vec<AgentDefinition>,
+    /// The mesh's settings.
     pub mesh: MeshConfig,
 }
 
 /// One agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AgentConfig {
+pub struct AgentDefinition {
     /// Its id.
     pub id: AgentId,
     /// One sentence for people.
     pub description: String,
-    /// What it can do.
+    /// Its skills.
     pub skills: Vec<Skill>,
-    /// Who thinks.
+    /// Its brain.
     pub brain: BrainConfig,
-    /// What its bids are made of.
+    /// The terms of its bids.
     pub terms: BidTerms,
     /// Signal types it reacts to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
@@ -63,11 +65,11 @@ pub struct AgentConfig {
     pub a2a: AgentPolicy,
     /// Its part in the team, for people.
     pub role: Option<String>,
-    /// The port it listens at; the next free one if none.
+    /// Its port; `None` takes the next free one.
     pub port: Option<u16>,
 }
 
-/// Who thinks for an agent.
+/// The brain of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BrainConfig {
     /// A command.
@@ -76,27 +78,27 @@ pub enum BrainConfig {
         command: Vec<String>,
         /// Its environment.
         env: BTreeMap<String, String>,
-        /// Where it runs.
+        /// Its working directory.
         dir: Option<PathBuf>,
     },
     /// Answers from a file.
     Scripted(PathBuf),
     /// A foreign A2A agent.
-    Foreign(ForeignConfig),
-    /// Says back what it is told.
+    Foreign(A2aBrainConfig),
+    /// Returns its input.
     Echo,
 }
 
 impl BrainConfig {
-    /// The credentials it holds, which are told to nobody.
+    /// The credentials in the configuration, which telemetry redacts.
     pub fn secrets(&self) -> Vec<String> {
         match self {
             Self::Exec { env, command, .. } => {
-                let named = env.iter().flat_map(|(name, value)| of_variable(name, value));
-                named.chain(of_command(command)).collect()
+                let of_env = env.iter().flat_map(|(name, value)| of_variable(name, value));
+                of_env.chain(of_command(command)).collect()
             }
             Self::Foreign(config) => {
-                config.credentials.0.values().map(|secret| secret.secret().to_owned()).collect()
+                config.credentials.0.values().map(|secret| secret.expose().to_owned()).collect()
             }
             Self::Scripted(_) | Self::Echo => Vec::new(),
         }
@@ -104,39 +106,39 @@ impl BrainConfig {
 }
 
 impl Team {
-    /// The team that the files describe together. A file's faults are all named at once.
-    /// `profile` is where times start from if the files do not say.
-    pub fn load(paths: &[PathBuf], profile: Profile) -> Result<Self, BadConfig> {
-        let mut loading = check::Loading::in_profile(profile);
+    /// Loads the team that the files describe together; the error lists all faults of all files. `preset` is the timing
+    /// preset if the files name none.
+    pub fn load(paths: &[PathBuf], preset: TimingPreset) -> Result<Self, ConfigErrors> {
+        let mut loader = loader::TeamLoader::with_preset(preset);
         for path in paths {
             match std::fs::read_to_string(path) {
                 Ok(text) => {
                     let base = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-                    loading.add(&path.display().to_string(), &text, base, &variables::from_process);
+                    loader.add(&path.display().to_string(), &text, base, &variables::from_process);
                 }
-                Err(error) => loading.fault(Fault::of_file(path, format!("cannot be read: {error}"))),
+                Err(error) => loader.fault(ConfigFault::of_file(path, format!("cannot be read: {error}"))),
             }
         }
-        loading.team()
+        loader.team()
     }
 
-    /// The team in `text`. `name` stands for the file in faults, relative paths start at `base`.
-    pub fn parse(name: &str, text: &str, base: Option<&Path>) -> Result<Self, BadConfig> {
-        let mut loading = check::Loading::default();
-        loading.add(name, text, base, &variables::from_process);
-        loading.team()
+    /// Parses the team in `text`. `name` is the file name in faults; relative paths start at `base`.
+    pub fn parse(name: &str, text: &str, base: Option<&Path>) -> Result<Self, ConfigErrors> {
+        let mut loader = loader::TeamLoader::default();
+        loader.add(name, text, base, &variables::from_process);
+        loader.team()
     }
 
-    /// The demo team, which is part of the program.
-    pub fn demo(profile: Profile) -> Result<Self, BadConfig> {
-        let mut loading = check::Loading::in_profile(profile);
-        loading.add("the demo team", crate::demo::TEAM, None, &variables::from_process);
-        loading.team()
+    /// The built-in demo team.
+    pub fn demo(preset: TimingPreset) -> Result<Self, ConfigErrors> {
+        let mut loader = loader::TeamLoader::with_preset(preset);
+        loader.add("the demo team", crate::demo::TEAM, None, &variables::from_process);
+        loader.team()
     }
 }
 
-impl AgentConfig {
-    /// The card it registers with.
+impl AgentDefinition {
+    /// The card with which it registers.
     pub fn card(&self, endpoint: &str, version: &str, limits: &Limits) -> Card {
         Card {
             agent_id: self.id.clone(),
@@ -154,14 +156,14 @@ impl AgentConfig {
 }
 
 impl BrainConfig {
-    /// The brain itself.
+    /// Creates the brain. Fails for a foreign agent, which needs a node.
     pub fn brain(&self) -> Result<Arc<dyn Brain>, BrainError> {
         Ok(match self {
             Self::Exec { command, env, dir } => {
-                Arc::new(Exec { env: env.clone(), dir: dir.clone(), ..Exec::new(command.clone()) })
+                Arc::new(ExecBrain { env: env.clone(), dir: dir.clone(), ..ExecBrain::new(command.clone()) })
             }
-            Self::Scripted(path) => Arc::new(Scripted::read(path)?),
-            Self::Echo => Arc::new(Echo),
+            Self::Scripted(path) => Arc::new(ScriptedBrain::read(path)?),
+            Self::Echo => Arc::new(EchoBrain),
             Self::Foreign(foreign) => {
                 let what = format!("{} is reached through a node", foreign.card);
                 return Err(BrainError::NotStarted { what, source: None });
@@ -171,6 +173,6 @@ impl BrainConfig {
 }
 
 #[cfg(test)]
-mod reference;
+mod reference_tests;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,11 @@
-//! The demo team: brains that plan, build and review REST APIs, without a network and without chance.
+//! The demo team: brains that plan, build and review REST APIs, without network access and without randomness.
 //!
-//! A request is read in the notation of [`notation`]. The planner gives the plan to whoever has `implement-api`; the
-//! builder writes a Rust crate, asks for a review, and writes it again with what the review asks for. The builder's
-//! drafts have no checks of values, no doc comments and no tests: those rules are the reviewer's, who finds what is
-//! missing by reading the code.
+//! Requests are in the notation of [`notation`]. The planner delegates the plan to an agent with `implement-api`. The builder
+//! writes a Rust crate, asks for a review, and writes the crate again with the fixes that the review asks for. Its drafts have
+//! no checks of values, no doc comments and no tests; the reviewer finds that by reading the code.
 //!
-//! Each brain is a pure function from what it is asked to what it says; [`run`] is the shell around them, and `mesh brain
-//! <name>` the command. The team itself is data: [`TEAM`].
+//! Each brain is a pure function from a request to output lines. [`run`] connects it to standard input and output for the
+//! command `mesh brain <name>`. The team is data: [`TEAM`].
 
 mod notation;
 mod orchestrator;
@@ -14,13 +13,13 @@ mod planner;
 mod rest_builder;
 mod reviewer;
 
-use crate::brain::{Ask, lines::Said};
-use notation::{Plan, Unreadable};
+use crate::brain::{TurnRequest, json_lines::BrainLine};
+use notation::{ApiPlan, NotationError};
 use protocol::{
     artifact::Artifact,
     ids::{Address, Capability},
     json,
-    patterns::turn::{Progress, Reply, TurnEnd, TurnSubject},
+    patterns::turn::{Progress, RequestResult, TurnEnd, TurnSubject},
 };
 use std::{
     borrow::Cow,
@@ -34,18 +33,18 @@ pub const TEAM: &str = include_str!("demo/team.yaml");
 /// The names of the brains.
 pub const BRAINS: [&str; 4] = ["planner", "rest-builder", "reviewer", "orchestrator"];
 
-const MAX_QUESTION_BYTES: u64 = 16 << 20;
+const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
-/// The id of the question for a request in the notation.
+/// The prefix of the ids of questions for a request in the notation.
 const REQUEST: &str = "request-";
 
-/// The plan in its notation. A turn sees the answers since the last turn only, so the plan is kept as an artifact.
+/// The artifact with the plan in its notation. A later turn reads it, because a turn has only the newest answers.
 const PLAN: &str = "plan.txt";
 
-/// What the brain `name` says to `ask`; `None` if there is no such brain.
+/// The output of the brain `name` for `request`; `None` if there is no such brain.
 ///
-/// It leaves signals alone: an agent that offers work or needs help also asks for it.
-fn answer(name: &str, ask: &Ask) -> Option<Vec<Said>> {
+/// Signals are ignored: an agent that offers work or needs help also sends a request.
+fn answer(name: &str, request: &TurnRequest) -> Option<Vec<BrainLine>> {
     let brain = match name {
         "planner" => planner::answer,
         "rest-builder" => rest_builder::answer,
@@ -53,13 +52,13 @@ fn answer(name: &str, ask: &Ask) -> Option<Vec<Said>> {
         "orchestrator" => orchestrator::answer,
         _ => return None,
     };
-    Some(match ask.prompt.about {
-        TurnSubject::Signal(_) => vec![Said::End(TurnEnd::Done { message: None })],
-        TurnSubject::Task { .. } | TurnSubject::Help { .. } => brain(ask),
+    Some(match request.prompt.about {
+        TurnSubject::Signal(_) => vec![BrainLine::End(TurnEnd::Done { message: None })],
+        TurnSubject::Task { .. } | TurnSubject::Help { .. } => brain(request),
     })
 }
 
-/// Runs the brain `name`: one question from standard input, its answer to standard output.
+/// Runs the brain `name`: reads one request from standard input and writes lines to standard output.
 pub fn run(name: &str) -> ExitCode {
     match turn(name, std::io::stdin().lock(), std::io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -71,26 +70,27 @@ pub fn run(name: &str) -> ExitCode {
 }
 
 fn turn(name: &str, input: impl BufRead, mut output: impl Write) -> Result<(), String> {
-    let mut question = String::new();
-    let mut input = input.take(MAX_QUESTION_BYTES);
-    input.read_line(&mut question).map_err(|error| format!("reading the question: {error}"))?;
-    // What peers sent is nested deeper in the question than in their messages.
-    let value = json::parse(question.as_bytes(), 2 * json::MAX_DEPTH).map_err(|problem| {
+    let mut text = String::new();
+    let mut input = input.take(MAX_REQUEST_BYTES);
+    input.read_line(&mut text).map_err(|error| format!("reading the question: {error}"))?;
+    // Content from peers is nested deeper here than in their messages.
+    let value = json::parse(text.as_bytes(), 2 * json::MAX_DEPTH).map_err(|problem| {
         format!("expected one line of JSON, the question, on standard input: {problem}")
     })?;
-    let ask: Ask = serde_json::from_value(value).map_err(|error| format!("the question: {error}"))?;
-    let said = answer(name, &ask)
+    let request: TurnRequest =
+        serde_json::from_value(value).map_err(|error| format!("the question: {error}"))?;
+    let lines = answer(name, &request)
         .ok_or_else(|| format!("there is no brain {name:?}; there are {}", BRAINS.join(", ")))?;
-    for line in said.iter().filter_map(Said::line) {
+    for line in lines.iter().filter_map(BrainLine::to_json) {
         writeln!(output, "{line}").map_err(|error| format!("writing the answer: {error}"))?;
     }
     output.flush().map_err(|error| format!("writing the answer: {error}"))
 }
 
-/// The request: the newest answer to the question for one, the plan of an earlier turn, or what the task or the peer says.
-fn request(ask: &Ask) -> Cow<'_, str> {
-    let plan = ask.prompt.produced.iter().find(|artifact| name(artifact) == PLAN);
-    match (replies(ask, REQUEST).last(), plan, &ask.prompt.about) {
+/// The text of the request: the newest answer to a question for it, the plan of an earlier turn, or the subject of the turn.
+fn request_text(request: &TurnRequest) -> Cow<'_, str> {
+    let plan = request.prompt.produced.iter().find(|artifact| name(artifact) == PLAN);
+    match (replies(request, REQUEST).last(), plan, &request.prompt.about) {
         (Some(reply), _, _) => reply.text.as_str().into(),
         (None, Some(plan), _) => plan.as_text().into(),
         (None, None, TurnSubject::Task { description, .. }) => description.into(),
@@ -99,30 +99,35 @@ fn request(ask: &Ask) -> Cow<'_, str> {
     }
 }
 
-/// The plan that the request describes. The error is the turn's end: a question if nothing is named, else a failure.
-fn plan(ask: &Ask) -> Result<Plan, Vec<Said>> {
-    if let TurnSubject::Help { .. } = ask.prompt.about {
+/// The plan that the request describes. The error is the end of the turn: a question if nothing is named, else a failure.
+fn plan(request: &TurnRequest) -> Result<ApiPlan, Vec<BrainLine>> {
+    if let TurnSubject::Help { .. } = request.prompt.about {
         return Err(vec![failed("this takes a task, not a question")]);
     }
-    notation::read(&request(ask)).map_err(|unreadable| match unreadable {
-        Unreadable::NothingNamed => vec![question(ask, format!("What shall I build? {}", notation::usage()))],
-        Unreadable::Invalid(problem) => vec![failed(format!("{problem}. {}", notation::usage()))],
+    notation::read(&request_text(request)).map_err(|error| match error {
+        NotationError::NothingNamed => {
+            vec![question(request, format!("What shall I build? {}", notation::usage()))]
+        }
+        NotationError::Invalid(problem) => vec![failed(format!("{problem}. {}", notation::usage()))],
     })
 }
 
-fn artifacts(ask: &Ask) -> &[Artifact] {
-    match &ask.prompt.about {
+fn artifacts(request: &TurnRequest) -> &[Artifact] {
+    match &request.prompt.about {
         TurnSubject::Task { artifacts, .. } | TurnSubject::Help { artifacts, .. } => artifacts,
         TurnSubject::Signal(_) => &[],
     }
 }
 
-/// The replies to what was asked under ids that begin with `prefix`, in the order in which it was asked.
-fn replies<'a>(ask: &'a Ask, prefix: &'a str) -> impl DoubleEndedIterator<Item = &'a Reply> {
-    ask.prompt.answers.iter().filter(move |reply| reply.id.starts_with(prefix))
+/// The replies to reports whose ids begin with `prefix`, in the order of the reports.
+fn replies<'a>(
+    request: &'a TurnRequest,
+    prefix: &'a str,
+) -> impl DoubleEndedIterator<Item = &'a RequestResult> {
+    request.prompt.answers.iter().filter(move |reply| reply.id.starts_with(prefix))
 }
 
-fn plan_file(plan: &Plan) -> Said {
+fn plan_artifact(plan: &ApiPlan) -> BrainLine {
     artifact(Artifact::text(PLAN, "text/plain", format!("{plan}\n")))
 }
 
@@ -130,38 +135,39 @@ fn name(artifact: &Artifact) -> &str {
     artifact.name.as_deref().unwrap_or(&artifact.artifact_id)
 }
 
-fn status(message: impl Into<String>) -> Said {
-    Said::Progress(Progress::Status { message: message.into() })
+fn status(message: impl Into<String>) -> BrainLine {
+    BrainLine::Progress(Progress::Status { message: message.into() })
 }
 
-fn artifact(artifact: Artifact) -> Said {
-    Said::Progress(Progress::Artifact { artifact, append: false, last_chunk: true })
+fn artifact(artifact: Artifact) -> BrainLine {
+    BrainLine::Progress(Progress::Artifact { artifact, append: false, last_chunk: true })
 }
 
-fn question(ask: &Ask, text: String) -> Said {
-    Said::Progress(Progress::Question { id: format!("{REQUEST}{}", ask.prompt.turn), text, auth: false })
+fn question(request: &TurnRequest, text: String) -> BrainLine {
+    let id = format!("{REQUEST}{}", request.prompt.turn);
+    BrainLine::Progress(Progress::Question { id, text, auth: false })
 }
 
-/// A task for whoever has `capability`, with the artifacts that this one came with.
-fn delegate(ask: &Ask, id: String, capability: Capability, description: String) -> Said {
-    let artifacts = artifacts(ask).iter().map(|artifact| artifact.artifact_id.clone()).collect();
+/// A task for an agent with `capability`, with the artifacts of this request.
+fn delegate(request: &TurnRequest, id: String, capability: Capability, description: String) -> BrainLine {
+    let artifacts = artifacts(request).iter().map(|artifact| artifact.artifact_id.clone()).collect();
     let to = Address::Capability(capability);
-    Said::Progress(Progress::Delegate { id, to, capability: None, description, input: None, artifacts })
+    BrainLine::Progress(Progress::Delegate { id, to, capability: None, description, input: None, artifacts })
 }
 
-/// The result of a delegated task as this task's own.
-fn pass_on(reply: &Reply) -> Vec<Said> {
-    let mut said: Vec<Said> = reply.artifacts.iter().cloned().map(artifact).collect();
-    said.push(if reply.ok { done(reply.text.clone()) } else { failed(reply.text.clone()) });
-    said
+/// Returns the result of a delegated task as the result of this task.
+fn forward_result(reply: &RequestResult) -> Vec<BrainLine> {
+    let mut lines: Vec<BrainLine> = reply.artifacts.iter().cloned().map(artifact).collect();
+    lines.push(if reply.ok { done(reply.text.clone()) } else { failed(reply.text.clone()) });
+    lines
 }
 
-fn done(message: impl Into<String>) -> Said {
-    Said::End(TurnEnd::Done { message: Some(message.into()) })
+fn done(message: impl Into<String>) -> BrainLine {
+    BrainLine::End(TurnEnd::Done { message: Some(message.into()) })
 }
 
-fn failed(reason: impl Into<String>) -> Said {
-    Said::End(TurnEnd::Failed { reason: reason.into() })
+fn failed(reason: impl Into<String>) -> BrainLine {
+    BrainLine::End(TurnEnd::Failed { reason: reason.into() })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The gRPC binding of A2A (A2A §10): the same operations as over HTTP, on a port of the whole node. This module only
-//! translates; what a call may do and what it does is decided where the HTTP bindings decide it.
+//! The gRPC binding of A2A (A2A §10): the same operations as over HTTP, on one port for the whole node. This module only
+//! translates; `http::edge` and `http::a2a` check and perform calls, as for the HTTP bindings.
 //!
-//! In reading order: `listener` takes connections, `call` admits and answers one call, `schema` turns protobuf into the
+//! In reading order: `listener` accepts connections, `call` admits and answers one call, `schema` turns protobuf into the
 //! ProtoJSON that all bindings read and back, `status` turns errors into statuses and back.
 
 mod call;
@@ -10,4 +10,4 @@ mod listener;
 pub(crate) mod schema;
 pub(crate) mod status;
 
-pub use listener::Server;
+pub use listener::GrpcServer;

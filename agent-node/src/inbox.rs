@@ -1,26 +1,26 @@
-//! How the agents of one node take messages from each other and from the routes, without a socket.
+//! Delivery of messages to the agents of this node, from each other and from the routes, without a socket.
 
 use actix::{Message, Recipient};
 use dashmap::DashMap;
 use engine::{Ack, IncomingMessage};
 use protocol::{ids::AgentId, problem::Problem};
 
-/// Takes a message in. Answered when it is durable.
+/// Delivers a message to an agent; answered when it is durable.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct TakeMessage(pub IncomingMessage);
 
-/// The agents of this node, reached without a socket; each by the same admission as over HTTP.
+/// The inboxes of this node's agents; admission is the same as over HTTP.
 #[derive(Default)]
-pub struct Locals(DashMap<AgentId, Recipient<TakeMessage>>);
+pub struct LocalAgents(DashMap<AgentId, Recipient<TakeMessage>>);
 
-impl Locals {
-    /// Takes an agent in.
+impl LocalAgents {
+    /// Adds or replaces an agent's inbox.
     pub fn add(&self, agent: AgentId, inbox: Recipient<TakeMessage>) {
         self.0.insert(agent, inbox);
     }
 
-    /// The inbox of an agent of this node.
+    /// The inbox of `agent`, if it runs on this node.
     pub fn get(&self, agent: &AgentId) -> Option<Recipient<TakeMessage>> {
         self.0.get(agent).map(|inbox| inbox.clone())
     }

@@ -1,4 +1,4 @@
-//! Reads journals and other records page by page.
+//! Reads journals and other records, page by page.
 
 use blackboard::store::{Error, Filter, Record, Revision, Store};
 use engine::{
@@ -9,17 +9,17 @@ use protocol::ids::{AgentId, ConversationId};
 
 const PAGE: usize = 256;
 
-/// Everything under `filter`, page by page.
-pub(crate) fn every(
+/// Calls `each` with every record that matches `filter`.
+pub(crate) fn for_each_record(
     store: &dyn Store,
     filter: &Filter,
     each: impl FnMut(Record) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    every_after(store, filter, 0, each)
+    for_each_record_after(store, filter, 0, each)
 }
 
-/// Everything under `filter` after that revision, page by page.
-pub(crate) fn every_after(
+/// Calls `each` with every record that matches `filter` and is newer than `after`.
+pub(crate) fn for_each_record_after(
     store: &dyn Store,
     filter: &Filter,
     mut after: Revision,
@@ -33,17 +33,17 @@ pub(crate) fn every_after(
     }
 }
 
-/// The steps of a conversation, oldest first, as far as its journal goes back.
+/// The steps of a conversation that its journal still holds, oldest first.
 pub(crate) fn steps(store: &dyn Store, me: &AgentId, id: &ConversationId) -> Result<Vec<Step>, Error> {
     let mut steps = Vec::new();
-    every(store, &Filter::Exactly(keys::journal(me, id)), |record| {
+    for_each_record(store, &Filter::Exactly(keys::journal(me, id)), |record| {
         steps.push(content::decode(me, store, &record.value)?);
         Ok(())
     })?;
     Ok(steps)
 }
 
-/// The oldest step of a conversation, of those its journal goes back to.
+/// The oldest step of a conversation that its journal still holds.
 pub(crate) fn first_step(
     store: &dyn Store,
     me: &AgentId,

@@ -1,9 +1,9 @@
-//! One node: agents as actors behind HTTP, the one driver for every pattern, and the `mesh` command.
+//! One node: agents as actors behind HTTP, their outbox and brains, and the `mesh` command.
 //!
-//! Invariants: a step is one commit, and nothing is performed, answered or shown before it is durable; effects have ids and
-//! a restart performs the open ones again; nobody writes in another's store. Only [`node`] chooses and joins parts.
+//! Invariants: a step is one commit, and nothing is performed, answered or shown before it is durable; a restart performs
+//! open effects again under the same keys; each owner writes only to its part of the store. Only [`node`] wires parts.
 //!
-//! In reading order, the life of a request:
+//! Modules in the order in which a request passes them:
 
 pub mod grpc;
 pub mod http;
@@ -18,8 +18,8 @@ pub mod artifacts;
 pub mod clock;
 pub mod inbox;
 mod journal;
-pub mod latest;
 pub mod peers;
+pub mod shared_cell;
 pub mod tasks;
 
 pub mod config;

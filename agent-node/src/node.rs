@@ -1,59 +1,59 @@
-//! The one place where parts are chosen and joined: store, registry, board, agents, and the server before them.
+//! The composition root of a node: store, registry, board, agents, and the HTTP server in server_config of them.
 
-mod arbiters;
-mod calls;
-mod checks;
-mod follow;
-mod foreign;
-pub mod home;
-pub mod keys;
-pub mod late;
-mod leave;
-mod missed;
-pub mod plan;
-mod presence;
-pub mod reach;
+pub mod advertise;
+mod arbiter_pool;
+pub mod card_retry;
+pub mod data_dir;
+mod directory_sync;
+mod foreign_agents;
+mod grpc_port;
+mod health_checks;
+pub mod process;
+mod registration;
 mod replica;
 pub mod services;
 mod setup;
+mod shutdown;
+pub mod signing_keys;
+mod unreachable_reports;
 
-pub use services::Service;
-pub use setup::{Seat, Setup};
+pub use services::ServiceLocation;
+pub use setup::{AgentSpec, NodeSetup};
 
 use crate::{
-    agent::{AgentActor, AgentParts, AgentStatus, Sweep},
-    brain::{PeerSkill, coordinator::Coordinator},
-    clock::Clock,
+    agent::{AgentActor, AgentParts, AgentStatus, StartRetentionSweep},
+    brain::{PeerSummary, coordinator::Coordinator},
+    clock::NodeClock,
     http::{
-        a2a::{self, face::Face, listed::Listed},
-        edge::{Auth, Callers, Edge, Front},
-        leaving::Leaving,
-        node_state::{HostedAgent, Looked, Node},
+        a2a::{self, facade::AgentFacade, task_index::TaskIndex},
+        drain::DrainSignal,
+        edge::{Auth, Callers, Edge, HttpServerConfig},
+        node_state::{HostedAgent, LocalServices, NodeState},
         routes,
         server::server,
     },
-    inbox::Locals,
-    latest::Latest,
+    inbox::LocalAgents,
     outbox::{
         Transports,
-        outside::{self, Outside},
+        outbound_client::{self, OutboundClient},
         webhooks::{Pusher, Seal},
     },
     peers::Peers,
+    shared_cell::SharedCell,
     telemetry::Telemetry,
 };
 use actix::{Actor, Addr};
 use actix_web::{dev::ServerHandle, web};
+use advertise::AdvertiseConfig;
 use anyhow::Context as _;
-use arbiters::Arbiters;
+use arbiter_pool::ArbiterPool;
 use blackboard::{
-    board::{Board, BoardConfig, Clock as BoardClock},
+    board::{Board, BoardClock, BoardConfig},
     client::{Backoff, Blackboard},
-    store::{Shared, owned::Owned},
-    wire::{Wire, WireLimits},
+    http_client::{HttpClient, HttpClientLimits},
+    store::{SharedStore, owned_store::OwnedStore},
 };
-use late::Late;
-use presence::Presence;
+use card_retry::CardRetry;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
     ids::AgentId,
@@ -63,12 +63,12 @@ use protocol::{
     signature::{Signer, Verifier},
     time::NodeTime,
 };
-use reach::Reach;
+use registration::RegistrationTask;
 use registry::{
     client::Registry,
-    registrar::{Clocks, Keeper, Publish},
+    registrar::{Clocks, SignalPublisher, SupervisedRegistry},
 };
-use services::NotStarted;
+use services::StartError;
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr, TcpListener},
@@ -76,29 +76,30 @@ use std::{
     time::Duration,
 };
 
-/// A process at work.
-pub struct Running {
-    /// Where the registry and the board are.
+/// A running process.
+pub struct RunningNode {
+    /// The address of the registry and the board, if they run here.
     pub services: Option<SocketAddr>,
-    /// Where each agent is.
+    /// The address of each agent.
     pub agents: BTreeMap<AgentId, SocketAddr>,
-    /// Where they take gRPC.
+    /// The address of the gRPC listener, if there is one.
     pub grpc: Option<SocketAddr>,
-    reach: Reach,
+    advertise: AdvertiseConfig,
     handle: ServerHandle,
-    calls: Option<calls::Server>,
-    ended: tokio::task::JoinHandle<std::io::Result<()>>,
-    presences: Vec<Presence>,
+    grpc_server: Option<grpc_port::GrpcServer>,
+    server: tokio::task::JoinHandle<std::io::Result<()>>,
+    registrations: Vec<RegistrationTask>,
     statuses: Vec<Arc<AgentStatus>>,
     actors: Vec<Addr<AgentActor>>,
     pushers: Vec<Addr<Pusher>>,
     telemetry: Telemetry,
-    leaving: Leaving,
+    drain: DrainSignal,
 }
 
-struct ToBoard(Blackboard, Principal);
+/// Publishes the registry's signals on the board.
+struct BoardPublisher(Blackboard, Principal);
 
-impl Publish for ToBoard {
+impl SignalPublisher for BoardPublisher {
     fn publish(
         &self,
         signal: Signal,
@@ -109,38 +110,40 @@ impl Publish for ToBoard {
     }
 }
 
-/// How long a start waits for the first view of the directory.
-const FIRST_VIEW: Duration = Duration::from_secs(5);
+/// How long a start waits for the first snapshot of the directory.
+const FIRST_SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Starts everything and returns once it listens and every local agent is registered or known to be waiting.
-pub async fn start(setup: Setup) -> anyhow::Result<Running> {
+/// Starts everything. Returns once it listens and every local agent is registered, or after [`FIRST_SNAPSHOT_TIMEOUT`].
+pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let limits = Arc::new(setup.limits.clone());
-    let key = |seat: &Seat| Ok((seat.id.clone(), setup.keys.of(&seat.id)?));
-    let keys: BTreeMap<_, _> = setup.seats.iter().map(key).collect::<anyhow::Result<_>>()?;
-    let has_services = setup.registry == Some(Service::Here) || setup.board == Service::Here;
+    let key = |spec: &AgentSpec| Ok((spec.id.clone(), setup.keys.of(&spec.id)?));
+    let keys: BTreeMap<_, _> = setup.agents.iter().map(key).collect::<anyhow::Result<_>>()?;
+    let has_services =
+        setup.registry == Some(ServiceLocation::Local) || setup.board == ServiceLocation::Local;
     let services = has_services.then(|| listen(setup.listen, setup.port)).transpose()?;
     let mut listeners = Vec::new();
-    for seat in &setup.seats {
-        let (listener, address) = listen(setup.listen, seat.port)?;
-        listeners.push((seat.id.clone(), listener, address));
+    for spec in &setup.agents {
+        let (listener, address) = listen(setup.listen, spec.port)?;
+        listeners.push((spec.id.clone(), listener, address));
     }
-    let grpc = calls::listen(&setup)?;
+    let grpc = grpc_port::listen(&setup)?;
     let agents: BTreeMap<_, _> = listeners.iter().map(|(id, _, address)| (id.clone(), *address)).collect();
 
-    let owned = |owner: &str| -> Shared { Arc::new(Owned::new(setup.store.clone(), owner)) };
+    let owned = |owner: &str| -> SharedStore { Arc::new(OwnedStore::new(setup.store.clone(), owner)) };
     let mut base = NodeTime::default();
-    for seat in &setup.seats {
-        let newest = engine::newest_time(owned(seat.id.as_str()).as_ref(), &seat.id);
-        base = base.max(newest.with_context(|| format!("the journal of {} can't be read", seat.id))?);
+    for spec in &setup.agents {
+        let newest = engine::newest_time(owned(spec.id.as_str()).as_ref(), &spec.id);
+        base = base.max(newest.with_context(|| format!("the journal of {} can't be read", spec.id))?);
     }
-    let clock = Clock::from(base);
-    let wire = Wire::new(None, WireLimits::default()).map_err(|problem| anyhow::anyhow!(problem.message))?;
+    let clock = NodeClock::starting_at(base);
+    let wire = HttpClient::new(None, HttpClientLimits::default())
+        .map_err(|problem| anyhow::anyhow!(problem.message))?;
     let signed = |id: &AgentId, away: Reason| {
-        wire.signing_as(Signer::new(setup.secret.clone(), id.clone())).unreachable_is(away)
+        wire.signing_as(Signer::new(setup.secret.clone(), id.clone())).with_unreachable_reason(away)
     };
 
     let board_here = match setup.board {
-        Service::Here => {
+        ServiceLocation::Local => {
             let config = BoardConfig {
                 max_signal_bytes: setup.limits.max_signal_bytes,
                 keep_ms: setup.limits.keep_signals_ms,
@@ -157,76 +160,77 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
                     .map_err(|problem| anyhow::anyhow!("the blackboard can't start: {}", problem.message))?,
             )
         }
-        Service::At(_) | Service::Told => None,
+        ServiceLocation::Remote(_) | ServiceLocation::FromRegistry => None,
     };
-    let services_known = Arc::new(services::Known::new(setup.registry.clone(), setup.board.clone(), &wire));
+    let service_locator =
+        Arc::new(services::ServiceLocator::new(setup.registry.clone(), setup.board.clone(), &wire));
     let board_for = |id: &AgentId| match (&board_here, &setup.board) {
         (Some(board), _) => Blackboard::local(board.clone()),
-        (None, Service::At(_) | Service::Told) => {
+        (None, ServiceLocation::Remote(_) | ServiceLocation::FromRegistry) => {
             let wire = signed(id, Reason::BlackboardUnavailable);
-            Blackboard::remote(services_known.board_base(), move |_| wire.clone(), Backoff::default())
+            Blackboard::remote(service_locator.board_base(), move |_| wire.clone(), Backoff::default())
         }
-        (None, Service::Here) => unreachable!("a board that is here has started"),
+        (None, ServiceLocation::Local) => unreachable!("a local board has started"),
     };
     let registry_id = AgentId::parse("registry")?;
     let registry_actor = match setup.registry {
-        Some(Service::Here) => {
-            let to_board = ToBoard(board_for(&registry_id), Principal::Agent(registry_id.clone()));
+        Some(ServiceLocation::Local) => {
+            let publisher = BoardPublisher(board_for(&registry_id), Principal::Agent(registry_id.clone()));
             let clocks =
                 Clocks { node: Arc::new(move || clock.node()), wall: Arc::new(move || clock.wall()) };
             let (config, store) = (setup.registry_config.clone(), owned("registry"));
-            let started = Keeper::start(config, store, Arc::new(to_board), clocks);
+            let started = SupervisedRegistry::start(config, store, Arc::new(publisher), clocks);
             Some(
                 started
                     .map_err(|problem| anyhow::anyhow!("the registry can't start: {}", problem.message))?,
             )
         }
-        Some(Service::At(_) | Service::Told) | None => None,
+        Some(ServiceLocation::Remote(_) | ServiceLocation::FromRegistry) | None => None,
     };
     let registry_for = |id: &AgentId| match (&registry_actor, &setup.registry) {
         (Some(actor), _) => Some(Registry::local(actor.clone())),
-        (None, Some(Service::At(url))) => {
+        (None, Some(ServiceLocation::Remote(url))) => {
             Some(Registry::remote(url, signed(id, Reason::RegistryUnavailable)))
         }
         (None, _) => None,
     };
 
-    let speaker = setup.seats.first().map_or(&registry_id, |seat| &seat.id);
-    services_known.accept(registry_for(speaker), board_for(speaker)).await?;
+    let first_agent = setup.agents.first().map_or(&registry_id, |spec| &spec.id);
+    service_locator.check_join_secret(registry_for(first_agent), board_for(first_agent)).await?;
 
-    let outside = Outside::new(setup.outside.clone(), outside::Bounds::of(&setup.limits))
-        .map_err(|error| anyhow::anyhow!("the client for the outside can't start: {error}"))?;
+    let outside =
+        OutboundClient::new(setup.outside.clone(), outbound_client::OutboundLimits::for_node(&setup.limits))
+            .map_err(|error| anyhow::anyhow!("the client for the outside can't start: {error}"))?;
     let peers = Arc::new(Peers::default());
-    let locals = Arc::new(Locals::default());
+    let locals = Arc::new(LocalAgents::default());
     let callers = Callers::new(&setup.callers);
     let schemes = CallerSchemes { needed: !setup.listen.is_loopback(), ..callers.schemes() };
-    let mut arbiters = Arbiters::for_agents(setup.seats.len());
+    let mut arbiters = ArbiterPool::for_agents(setup.agents.len());
     let mut local = BTreeMap::new();
-    let mut presences = Vec::new();
-    for seat in &setup.seats {
-        let address = agents.get(&seat.id).context("every seat has a listener")?;
-        let card = Latest::new(setup::card(seat, setup.reach.endpoint(*address), &setup.limits));
-        let me = Latest::new(PeerSkill {
-            agent_id: seat.id.clone(),
-            description: seat.description.clone(),
-            skills: seat.skills.clone(),
+    let mut registrations = Vec::new();
+    for spec in &setup.agents {
+        let address = agents.get(&spec.id).context("every agent has a listener")?;
+        let card = SharedCell::new(setup::card(spec, setup.advertise.endpoint(*address), &setup.limits));
+        let me = SharedCell::new(PeerSummary {
+            agent_id: spec.id.clone(),
+            description: spec.description.clone(),
+            skills: spec.skills.clone(),
         });
         let status = Arc::new(AgentStatus::default());
-        let key = keys.get(&seat.id).context("every seat has a key")?.clone();
-        let store = owned(seat.id.as_str());
+        let key = keys.get(&spec.id).context("every agent has a key")?.clone();
+        let store = owned(spec.id.as_str());
         let transports = Transports {
             locals: locals.clone(),
             peers: peers.clone(),
-            wire: signed(&seat.id, Reason::Overloaded),
-            board: board_for(&seat.id),
-            outside: outside.clone(),
+            wire: signed(&spec.id, Reason::Overloaded),
+            board: board_for(&spec.id),
             limits: limits.clone(),
             telemetry: setup.telemetry.clone(),
         };
         let wire = transports.wire.clone();
         let parts = AgentParts {
             card: card.get(),
-            brain: seat.brain.clone(),
+            brain: spec.brain.clone(),
             coordinator: Arc::new(Coordinator::new(
                 outside.clone(),
                 setup.keyring.clone(),
@@ -238,49 +242,60 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             clock,
             transports,
             limits: limits.clone(),
-            subscribe: seat.subscribe.clone(),
+            subscribe: spec.subscribe.clone(),
             auction: setup.auction.clone(),
-            timeouts: setup.patience,
+            timeouts: setup.timeouts,
             telemetry: setup.telemetry.clone(),
-            is_direct: seat.a2a.direct,
+            is_direct: spec.a2a.direct,
             status: status.clone(),
-            fatal: Arc::new(die),
+            fatal: Arc::new(exit_on_store_failure),
         };
         let actor = arbiters.start(parts);
-        sweep_now_and_then(&actor, limits.sweep());
-        if let Some(waits) = &seat.waits {
-            status.wait(Some(waits.why.clone()));
+        spawn_sweep_timer(&actor, limits.sweep());
+        if let Some(pending) = &spec.pending_card {
+            status.set_waits_for(Some(pending.why.clone()));
         }
-        let presence =
-            registry_for(&seat.id).map(|registry| Presence::keep(registry, card.clone(), status.clone()));
-        let nudge = presence.as_ref().map(Presence::nudge);
-        presences.extend(presence);
+        let registration = registry_for(&spec.id)
+            .map(|registry| RegistrationTask::spawn(registry, card.clone(), status.clone()));
+        let wake = registration.as_ref().map(RegistrationTask::wake_signal);
+        registrations.extend(registration);
         let seal = Seal::of(&key);
-        let pusher = Pusher::new(seat.id.clone(), store.clone(), outside.clone(), seal).start();
-        let interface = grpc.as_ref().map(|(_, address)| calls::interface(&setup, *address, &seat.id));
-        let face = Latest::new(Face::new(&card.get(), seat.a2a.clone(), schemes, interface.clone(), &key));
+        let pusher = Pusher::new(spec.id.clone(), store.clone(), outside.clone(), seal).start();
+        let interface = grpc.as_ref().map(|(_, address)| grpc_port::interface(&setup, *address, &spec.id));
+        let facade = SharedCell::new(AgentFacade::new(
+            &card.get(),
+            spec.a2a.clone(),
+            schemes,
+            interface.clone(),
+            &key,
+        ));
         let outside = outside.clone();
-        let (id, listed) = (seat.id.clone(), Listed::default());
-        let one = HostedAgent { id, actor, store, wire, card, status, key, face, pusher, outside, listed };
-        if let Some(waits) = seat.waits.clone() {
-            Late { local: one.clone(), me, schemes, interface, nudge }.wait(waits);
+        let (id, task_index) = (spec.id.clone(), TaskIndex::default());
+        let hosted =
+            HostedAgent { id, actor, store, wire, card, status, key, facade, pusher, outside, task_index };
+        if let Some(pending) = spec.pending_card.clone() {
+            CardRetry { agent: hosted.clone(), me, schemes, interface, wake }.spawn(pending);
         }
-        local.insert(seat.id.clone(), one);
+        local.insert(spec.id.clone(), hosted);
     }
-    if let Some(first) = setup.seats.first()
+    if let Some(first) = setup.agents.first()
         && let Some(registry) = registry_for(&first.id)
     {
-        follow::keep(registry, peers.clone(), setup.registry_config.grace());
+        directory_sync::spawn(registry, peers.clone(), setup.registry_config.grace_period());
         let registries = local.keys().filter_map(|id| Some((id.clone(), registry_for(id)?))).collect();
-        missed::report(registries, &peers, Duration::from_millis(setup.registry_config.heartbeat_ms));
+        unreachable_reports::spawn(
+            registries,
+            &peers,
+            Duration::from_millis(setup.registry_config.heartbeat_ms),
+        );
         let ids: Vec<_> = agents.keys().cloned().collect();
-        peers.first_view(&ids, FIRST_VIEW).await;
+        peers.wait_for_agents(&ids, FIRST_SNAPSHOT_TIMEOUT).await;
     }
 
     let statuses = local.values().map(|local| local.status.clone()).collect();
     let actors = local.values().map(|local| local.actor.clone()).collect();
     let pushers = local.values().map(|local| local.pusher.clone()).collect();
-    let serves = {
+    let is_served_here = {
         let ids: Vec<_> = local.keys().cloned().collect();
         let (registry_here, board_here) = (registry_actor.is_some(), board_here.is_some());
         move |name: &str| {
@@ -289,33 +304,38 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
                 || board_here && name == "board"
         }
     };
-    let auth = Auth::new(Verifier::new(setup.secret.clone(), None), serves)
-        .with_local_callers(setup.reach.callers())
-        .with_watchers(setup.reach.watchers())
-        .with_user_hosts(setup.reach.user_names(setup.listen))
+    let auth = Auth::new(Verifier::new(setup.secret.clone(), None), is_served_here)
+        .with_local_callers(setup.advertise.callers())
+        .with_metrics_callers(setup.advertise.metrics_callers())
+        .with_user_hosts(setup.advertise.user_names(setup.listen))
         .with_callers(callers);
-    let hosts = setup.reach.names(setup.listen);
-    let meters = Some(setup.telemetry.clone());
-    let front = Front { hosts, meters, shutdown: leave::ANSWERS, ..Front::new(setup.limits.clone(), auth) };
-    let (readers, leaving) = (front.readers.clone(), front.leaving.clone());
-    let edge = Edge::new(front);
+    let hosts = setup.advertise.names(setup.listen);
+    let telemetry = Some(setup.telemetry.clone());
+    let server_config = HttpServerConfig {
+        hosts,
+        telemetry,
+        shutdown: shutdown::RESPONSE_TIMEOUT,
+        ..HttpServerConfig::new(setup.limits.clone(), auth)
+    };
+    let (streams, drain) = (server_config.streams.clone(), server_config.drain.clone());
+    let edge = Edge::new(server_config);
     if let Some((_, _, address)) = listeners.first() {
-        setup.hooks.listen_at(setup.reach.endpoint(*address));
+        setup.hooks.set_base_url(setup.advertise.endpoint(*address));
     }
-    let node = Node {
+    let node = NodeState {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
-        readers,
-        leaving: leaving.clone(),
-        services: services_known.clone(),
+        streams,
+        drain: drain.clone(),
+        services: service_locator.clone(),
         was_ready: Default::default(),
-        checks: checks::checks(&setup, &board_for, &registry_for, &registry_id),
+        checks: health_checks::checks(&setup, &board_for, &registry_for, &registry_id),
         agents: local,
         peers,
         locals,
         limits,
         clock,
         telemetry: setup.telemetry.clone(),
-        looked: Looked {
+        local_services: LocalServices {
             board: board_here.clone(),
             registry: registry_actor.clone().map(Registry::local),
             store: setup.gauge.clone(),
@@ -324,18 +344,22 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
     };
     let has_agents = !node.agents.is_empty();
     let data = web::Data::new(node);
-    let (grpc, calls) = match (grpc, setup.seats.first()) {
+    let (grpc, grpc_server) = match (grpc, setup.agents.first()) {
         (Some((listener, address)), Some(first)) => {
-            let calls =
-                calls::Server::start(listener, data.clone().into_inner(), edge.clone(), first.id.clone());
-            (Some(address), Some(calls.context("gRPC can't start")?))
+            let server = grpc_port::GrpcServer::start(
+                listener,
+                data.clone().into_inner(),
+                edge.clone(),
+                first.id.clone(),
+            );
+            (Some(address), Some(server.context("gRPC can't start")?))
         }
         (_, _) => (None, None),
     };
     let (registry_service, board_service) = (registry_actor.clone(), board_here.clone());
     let configure = move |config: &mut web::ServiceConfig| {
         config.app_data(data.clone());
-        // A request is held against one route after the other: what is asked for most comes first.
+        // Routes are tried in order, so the most frequent ones come first.
         if has_agents {
             config.configure(routes::messages).configure(a2a::rpc);
         }
@@ -350,51 +374,51 @@ pub async fn start(setup: Setup) -> anyhow::Result<Running> {
             config.app_data(web::Data::new(board.clone())).configure(blackboard::http::routes);
         }
     };
-    let reach = setup.reach;
-    let services_at = services.as_ref().map(|(_, address)| *address);
+    let advertise = setup.advertise;
+    let services_address = services.as_ref().map(|(_, address)| *address);
     let sockets = services.into_iter().map(|(listener, _)| listener);
     let sockets = sockets.chain(listeners.into_iter().map(|(_, listener, _)| listener)).collect();
     let server = server(sockets, edge, configure).context("the server can't start")?;
     let handle = server.handle();
-    let ended = actix::spawn(server);
+    let server = actix::spawn(server);
     let telemetry = setup.telemetry.clone();
-    Ok(Running {
-        services: services_at,
+    Ok(RunningNode {
+        services: services_address,
         agents,
         grpc,
-        reach,
+        advertise,
         handle,
-        calls,
-        ended,
-        presences,
+        grpc_server,
+        server,
+        registrations,
         statuses,
         actors,
         pushers,
         telemetry,
-        leaving,
+        drain,
     })
 }
 
 fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind((ip, port)).map_err(|source| NotStarted::Port { ip, port, source })?;
+    let listener = TcpListener::bind((ip, port)).map_err(|source| StartError::Port { ip, port, source })?;
     let address = listener.local_addr()?;
     Ok((listener, address))
 }
 
-fn sweep_now_and_then(actor: &Addr<AgentActor>, every: Duration) {
+fn spawn_sweep_timer(actor: &Addr<AgentActor>, interval: Duration) {
     let actor = actor.clone();
     actix::spawn(async move {
         loop {
-            tokio::time::sleep(every).await;
-            if actor.send(Sweep).await.is_err() {
+            tokio::time::sleep(interval).await;
+            if actor.send(StartRetentionSweep).await.is_err() {
                 return;
             }
         }
     });
 }
 
-/// The store has failed: nothing more is acknowledged, and a restart recovers what is true.
-fn die(why: &str) {
+/// Ends the process after a failure of the store; a restart recovers the durable state.
+fn exit_on_store_failure(why: &str) {
     tracing::error!("{why}");
     crate::telemetry::print_line(tracing::Level::ERROR, &format!("mesh: {why}"));
     std::process::exit(74);

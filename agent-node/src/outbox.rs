@@ -1,31 +1,29 @@
-//! What leaves the process: other agents, the board, and everything beyond the mesh.
+//! Delivery to destinations outside of the process: peers, the board, foreign agents and webhooks.
 
 pub mod a2a;
-pub mod outside;
+pub mod outbound_client;
 pub(crate) mod retry_after;
 pub mod webhooks;
 
-use crate::{inbox::Locals, peers::Peers, telemetry::Telemetry};
-use blackboard::{client::Blackboard, wire::Wire};
+use crate::{inbox::LocalAgents, peers::Peers, telemetry::Telemetry};
+use blackboard::{client::Blackboard, http_client::HttpClient};
 use protocol::limits::Limits;
 use std::{sync::Arc, time::Duration};
 
-/// What leaves the process goes through these.
+/// The clients that an agent sends through.
 #[derive(Clone)]
 pub struct Transports {
     /// Agents on this node.
-    pub locals: Arc<Locals>,
-    /// Everyone else.
+    pub locals: Arc<LocalAgents>,
+    /// Agents on other nodes.
     pub peers: Arc<Peers>,
-    /// HTTP, signed as this agent.
-    pub wire: Wire,
+    /// The HTTP client, which signs as this agent.
+    pub wire: HttpClient,
     /// The blackboard.
     pub board: Blackboard,
-    /// Everything beyond the mesh.
-    pub outside: outside::Outside,
-    /// How long to try.
+    /// Timeouts and sizes.
     pub limits: Arc<Limits>,
-    /// Where tries are counted.
+    /// The counters of attempts.
     pub telemetry: Telemetry,
 }
 
@@ -34,8 +32,8 @@ pub(crate) fn pause(attempt: u32) -> Duration {
     engine::pause(attempt, uuid::Uuid::new_v4().as_u64_pair().1)
 }
 
-/// Any number from 0 to 1.
-pub(crate) fn chance() -> f64 {
+/// A random number from 0 to 1.
+pub(crate) fn random_fraction() -> f64 {
     let bits = u16::from_le_bytes([uuid::Uuid::new_v4().as_bytes()[0], uuid::Uuid::new_v4().as_bytes()[15]]);
     f64::from(bits) / f64::from(u16::MAX)
 }

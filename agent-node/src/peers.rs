@@ -1,8 +1,7 @@
-//! What an agent knows of the others: the registry's view, cached, so that peers go on talking when the registry is
-//! away.
+//! The cache of peers, filled from the registry, so that agents reach each other while the registry is unavailable.
 
 use dashmap::DashMap;
-use engine::Whereabouts;
+use engine::PeerLocation;
 use protocol::{
     card::Card,
     ids::{AgentId, Capability},
@@ -17,50 +16,50 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// One peer, as the registry last told.
+/// One peer, as the registry last reported it.
 #[derive(Debug, Clone)]
 pub struct Peer {
     /// Its card.
     pub card: Arc<Card>,
-    /// Which of its lives.
+    /// Its incarnation.
     pub incarnation: u64,
-    /// Whether its lease stands.
+    /// Whether it is alive and accepts work.
     pub is_alive: bool,
-    /// Whether it has left, or was given up.
+    /// Whether it is dead or departed, or has dropped out of the registry.
     pub has_departed: bool,
-    /// Tasks it was doing at its last heartbeat.
+    /// Number of running tasks, from its last heartbeat.
     pub running: u32,
 }
 
-/// Somebody could not reach somebody.
+/// An agent could not reach a peer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Missed {
-    /// Who.
-    pub by: AgentId,
-    /// Whom.
-    pub whom: AgentId,
-    /// Which life of it.
+pub struct UnreachableReport {
+    /// The agent that reports it.
+    pub reporter: AgentId,
+    /// The peer that could not be reached.
+    pub peer: AgentId,
+    /// The peer's incarnation.
     pub incarnation: u64,
 }
 
-/// The cached view.
+/// The peers of a node's agents. Every handle shares it.
 #[derive(Default)]
 pub struct Peers {
     all: DashMap<AgentId, Peer>,
     by_capability: DashMap<Capability, BTreeSet<AgentId>>,
-    synced: AtomicBool,
-    arrived: tokio::sync::Notify,
-    missed: OnceLock<mpsc::Sender<Missed>>,
+    is_synced: AtomicBool,
+    changed: tokio::sync::Notify,
+    reports: OnceLock<mpsc::Sender<UnreachableReport>>,
 }
 
 impl Peers {
-    /// Takes what the registry says of one peer.
-    pub fn learn(&self, peer: Peer) {
+    /// Stores what the registry reports about one peer.
+    pub fn update(&self, peer: Peer) {
         let id = peer.card.agent_id.clone();
         if let Some(old) = self.all.insert(id.clone(), peer.clone()) {
             for capability in capabilities(&old.card) {
-                if let Some(mut having) = self.by_capability.get_mut(&capability) {
-                    having.remove(&id);
+                if let Some(mut agents) = self.by_capability.get_mut(&capability) {
+                    agents.remove(&id);
                 }
             }
         }
@@ -69,90 +68,90 @@ impl Peers {
                 self.by_capability.entry(capability).or_default().insert(id.clone());
             }
         }
-        self.arrived.notify_waiters();
+        self.changed.notify_waiters();
     }
 
-    /// Who is thought to be there and is none of `these`.
-    pub fn others(&self, these: &BTreeSet<AgentId>) -> BTreeSet<AgentId> {
-        let here = self.all.iter().filter(|peer| !peer.has_departed);
-        here.map(|peer| peer.key().clone()).filter(|id| !these.contains(id)).collect()
+    /// The present peers that are not in `snapshot`.
+    pub fn missing_from(&self, snapshot: &BTreeSet<AgentId>) -> BTreeSet<AgentId> {
+        let present = self.all.iter().filter(|peer| !peer.has_departed);
+        present.map(|peer| peer.key().clone()).filter(|id| !snapshot.contains(id)).collect()
     }
 
-    /// Takes `agent` for gone, until the registry names it again.
-    pub fn give_up(&self, agent: &AgentId) {
+    /// Marks `agent` as departed until the registry reports it again.
+    pub fn mark_departed(&self, agent: &AgentId) {
         let known = self.all.get(agent).map(|peer| peer.clone());
         if let Some(peer) = known {
-            self.learn(Peer { is_alive: false, has_departed: true, running: 0, ..peer });
+            self.update(Peer { is_alive: false, has_departed: true, running: 0, ..peer });
         }
     }
 
-    /// The whole view has been seen at least once.
+    /// Records that a snapshot of the registry has been received.
     pub fn set_synced(&self) {
-        self.synced.store(true, Ordering::Release);
-        self.arrived.notify_waiters();
+        self.is_synced.store(true, Ordering::Release);
+        self.changed.notify_waiters();
     }
 
-    /// Whether the whole view has been seen.
+    /// Whether a snapshot of the registry has been received.
     pub fn is_synced(&self) -> bool {
-        self.synced.load(Ordering::Acquire)
+        self.is_synced.load(Ordering::Acquire)
     }
 
-    /// Waits until the whole view has been seen.
-    pub async fn synced(&self) {
+    /// Waits for the first snapshot of the registry.
+    pub async fn wait_until_synced(&self) {
         loop {
-            let arrived = self.arrived.notified();
+            let changed = self.changed.notified();
             if self.is_synced() {
                 return;
             }
-            arrived.await;
+            changed.await;
         }
     }
 
-    /// Waits until the whole view has been seen, and all of `these` in it, at most this long.
-    pub async fn first_view(&self, these: &[AgentId], patience: std::time::Duration) {
-        let seen = async {
+    /// Waits until the first snapshot has been received and `agents` are present, for at most `timeout`.
+    pub async fn wait_for_agents(&self, agents: &[AgentId], timeout: std::time::Duration) {
+        let ready = async {
             loop {
-                let arrived = self.arrived.notified();
-                let is_here = |id: &AgentId| matches!(self.whereabouts(id), Whereabouts::At(_));
-                if self.is_synced() && these.iter().all(is_here) {
+                let changed = self.changed.notified();
+                let is_present = |id: &AgentId| matches!(self.locate(id), PeerLocation::At(_));
+                if self.is_synced() && agents.iter().all(is_present) {
                     return;
                 }
-                arrived.await;
+                changed.await;
             }
         };
-        drop(tokio::time::timeout(patience, seen).await);
+        drop(tokio::time::timeout(timeout, ready).await);
     }
 
-    /// Where it is heard from now on whom nobody could reach.
-    pub fn report_missed(&self, to: mpsc::Sender<Missed>) {
-        drop(self.missed.set(to));
+    /// Sets the channel that [`Self::report_unreachable`] sends to; only the first call has an effect.
+    pub fn set_report_channel(&self, sender: mpsc::Sender<UnreachableReport>) {
+        drop(self.reports.set(sender));
     }
 
-    /// `by` could not reach `whom`. Said as often as it is seen; when nobody listens, it is of no use to anyone.
-    pub fn miss(&self, by: &AgentId, whom: &AgentId) {
-        if let (Some(to), Some(peer)) = (self.missed.get(), self.all.get(whom)) {
-            drop(to.try_send(Missed { by: by.clone(), whom: whom.clone(), incarnation: peer.incarnation }));
+    /// Reports that `reporter` could not reach `peer`; dropped if the channel is full or not set.
+    pub fn report_unreachable(&self, reporter: &AgentId, peer: &AgentId) {
+        if let (Some(sender), Some(known)) = (self.reports.get(), self.all.get(peer)) {
+            let (reporter, peer, incarnation) = (reporter.clone(), peer.clone(), known.incarnation);
+            drop(sender.try_send(UnreachableReport { reporter, peer, incarnation }));
         }
     }
 
-    /// Where `agent` can be reached.
-    pub fn whereabouts(&self, agent: &AgentId) -> Whereabouts {
+    /// The address of `agent`, or that it has departed or is unknown.
+    pub fn locate(&self, agent: &AgentId) -> PeerLocation {
         match self.all.get(agent) {
-            Some(peer) if peer.has_departed => Whereabouts::Departed,
-            Some(peer) => Whereabouts::At(peer.card.endpoint.clone()),
-            None => Whereabouts::Unknown,
+            Some(peer) if peer.has_departed => PeerLocation::Departed,
+            Some(peer) => PeerLocation::At(peer.card.endpoint.clone()),
+            None => PeerLocation::Unknown,
         }
     }
 
-    /// Whether `agent` is, or was, a registered agent: nobody else may speak in its name.
+    /// Whether `agent` is or was registered; then no other sender may use its id.
     pub fn knows(&self, agent: &AgentId) -> bool {
         self.all.contains_key(agent)
     }
 
-    /// Everyone who could be asked for `capability`, in the order of their ids. What track record each has, only the
-    /// asking agent knows.
+    /// The present agents with `capability`, by id. The track record is left at 0; the engine fills it in.
     pub fn candidates(&self, capability: &Capability) -> Vec<Candidate> {
-        let having = self.by_capability.get(capability).map(|having| having.clone()).unwrap_or_default();
+        let agents = self.by_capability.get(capability).map(|agents| agents.clone()).unwrap_or_default();
         let candidate = |id: &AgentId| {
             let peer = self.all.get(id)?.clone();
             Some(Candidate {
@@ -162,31 +161,31 @@ impl Peers {
                 track_record: 0.0,
             })
         };
-        having.iter().filter_map(candidate).collect()
+        agents.iter().filter_map(candidate).collect()
     }
 
-    /// What can be asked for: the skills of all who are there, tags left out.
+    /// The skill ids of all present agents, without tags.
     pub fn skills(&self) -> BTreeSet<Capability> {
         let present = self.present();
         present.values().flat_map(|card| card.skills.iter().map(|skill| skill.id.clone())).collect()
     }
 
-    /// Whether anyone who is there has `capability`.
+    /// Whether a present agent has `capability`.
     pub fn has(&self, capability: &Capability) -> bool {
-        self.by_capability.get(capability).is_some_and(|having| !having.is_empty())
+        self.by_capability.get(capability).is_some_and(|agents| !agents.is_empty())
     }
 
-    /// The cards of all who are, or were, registered, in the order of their ids.
+    /// The cards of all agents that are or were registered, by id.
     pub fn cards(&self) -> Vec<Arc<Card>> {
         let mut cards: Vec<_> = self.all.iter().map(|peer| peer.card.clone()).collect();
         cards.sort_by(|a, b| a.agent_id.cmp(&b.agent_id));
         cards
     }
 
-    /// All who are there, with their skills.
+    /// The present agents and their cards.
     pub fn present(&self) -> BTreeMap<AgentId, Arc<Card>> {
-        let here = self.all.iter().filter(|peer| !peer.has_departed);
-        here.map(|peer| (peer.key().clone(), peer.card.clone())).collect()
+        let present = self.all.iter().filter(|peer| !peer.has_departed);
+        present.map(|peer| (peer.key().clone(), peer.card.clone())).collect()
     }
 }
 

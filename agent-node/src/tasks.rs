@@ -1,14 +1,14 @@
-//! Tasks as anyone may look at them: straight from the store, so that nothing is shown before it is durable.
+//! Views of tasks, read from the store: nothing is shown before it is durable.
 
-pub mod follow;
-mod reply;
+pub mod follower;
+mod outcome;
 
 pub use engine::tasks::find;
 use engine::{
     content,
     records::{Step, TaskRow, keys},
 };
-pub use reply::reply;
+pub use outcome::conversation_outcome;
 
 use blackboard::store::{Error, Record, Revision, Store};
 use protocol::{
@@ -21,8 +21,8 @@ use protocol::{
 };
 use serde_json::Value;
 
-/// The task of that id which `by` may see, and the revision of its journal it was seen at: whatever happens after that
-/// revision is not in it, whatever happened before is.
+/// The task `task`, if `by` may see it, and the revision of its journal that it reflects: it includes everything up to that
+/// revision and nothing after it.
 pub fn snapshot(
     store: &dyn Store,
     me: &AgentId,
@@ -34,10 +34,10 @@ pub fn snapshot(
         let journal = keys::journal(me, &row.task.conversation);
         let head = || store.latest(&journal).map(|record| record.map_or(0, |record| record.revision));
         let before = head()?;
-        let Some(again) = find(store, me, task, by)? else { return Ok(None) };
-        let is_still = again.task.conversation == row.task.conversation && head()? == before;
-        row = again;
-        if is_still {
+        let Some(reread) = find(store, me, task, by)? else { return Ok(None) };
+        let is_unchanged = reread.task.conversation == row.task.conversation && head()? == before;
+        row = reread;
+        if is_unchanged {
             return Ok(Some((row, before)));
         }
     }
@@ -45,24 +45,24 @@ pub fn snapshot(
 
 /// The newest `limit` tasks that `by` may see, newest change first.
 pub fn list(store: &dyn Store, me: &AgentId, by: &Principal, limit: usize) -> Result<Vec<Task>, Error> {
-    let mut seen = std::collections::VecDeque::new();
-    crate::journal::every(store, &keys::all(me, "task"), |record| {
+    let mut tasks = std::collections::VecDeque::new();
+    crate::journal::for_each_record(store, &keys::all(me, "task"), |record| {
         let row: TaskRow = content::decode(me, store, &record.value)?;
         if row.task.is_visible_to(by) {
-            seen.push_back(row.task);
-            if seen.len() > limit {
-                seen.pop_front();
+            tasks.push_back(row.task);
+            if tasks.len() > limit {
+                tasks.pop_front();
             }
         }
         Ok(())
     })?;
-    Ok(seen.into_iter().rev().collect())
+    Ok(tasks.into_iter().rev().collect())
 }
 
-/// The award record of a task: from its open conversation, or as it was when it ended.
+/// The award record of a task, from the state of its open conversation or as saved at its end.
 pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> Result<Option<Value>, Error> {
     if let Some(record) = store.latest(&keys::state(me, conversation))? {
-        let state: engine::records::State = content::decode(me, store, &record.value)?;
+        let state: engine::records::ConversationState = content::decode(me, store, &record.value)?;
         if let Some(award) = state.pattern.award() {
             return Ok(serde_json::to_value(award).ok());
         }
@@ -73,25 +73,30 @@ pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> 
     }
 }
 
-/// One thing that a task's watchers see.
-pub struct Seen {
-    /// The journal's revision, and the event's place in that step.
-    pub id: (Revision, usize),
-    /// What they see.
+/// One event in the stream of a task.
+pub struct TaskEvent {
+    /// Its position.
+    pub id: follower::TaskEventCursor,
+    /// Its content.
     pub data: StreamResponse,
-    /// Whether nothing follows.
+    /// Whether it is the last one.
     pub is_last: bool,
 }
 
-/// What a step of a task's journal shows.
-pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) -> Result<Vec<Seen>, Error> {
-    let step: Step = content::decode(me, store, &record.value)?;
+/// The events in one step of a task's journal.
+pub fn events_in(
+    store: &dyn Store,
+    me: &AgentId,
+    task: &Task,
+    line: &Record,
+) -> Result<Vec<TaskEvent>, Error> {
+    let step: Step = content::decode(me, store, &line.value)?;
     let at = step.events.last().map_or(task.created_at, |event| event.wall);
-    let shown = step.effects.into_iter().filter_map(|effect| match effect {
-        Effect::Update(update) => Some((shown(task, update, at), false)),
+    let events = step.effects.into_iter().filter_map(|effect| match effect {
+        Effect::Update(update) => Some((update_event(task, update, at), false)),
         Effect::Finish(outcome) if outcome.is_message => {
-            let answered = Task { status: outcome.status, ..task.clone() };
-            Some((StreamResponse::Message(Box::new(answered.answer_a2a())), true))
+            let task = Task { status: outcome.status, ..task.clone() };
+            Some((StreamResponse::Message(Box::new(task.answer_a2a())), true))
         }
         Effect::Finish(outcome) => Some((status_update(task, &outcome.status, at), true)),
         Effect::Send(_)
@@ -112,18 +117,18 @@ pub fn seen_in(store: &dyn Store, me: &AgentId, task: &Task, record: &Record) ->
         | Effect::AskPerson { .. }
         | Effect::Assign { .. } => None,
     });
-    Ok(shown
+    Ok(events
         .enumerate()
-        .map(|(place, (data, is_last))| Seen { id: (record.revision, place), data, is_last })
+        .map(|(index, (data, is_last))| TaskEvent { id: (line.revision, index), data, is_last })
         .collect())
 }
 
-/// How a task ended, for a watcher who comes when its journal is gone.
-pub fn end_of(task: &Task) -> StreamResponse {
+/// The final event of a task whose journal has been deleted.
+pub fn final_event(task: &Task) -> StreamResponse {
     status_update(task, &task.status, task.changed_at)
 }
 
-fn shown(task: &Task, update: Update, at: WallTime) -> StreamResponse {
+fn update_event(task: &Task, update: Update, at: WallTime) -> StreamResponse {
     match update {
         Update::Status(status) => status_update(task, &status, at),
         Update::Artifact { artifact, append, last_chunk } => {

@@ -6,40 +6,40 @@
 
 pub mod capture;
 pub mod cursor;
-mod delivery;
 pub mod export;
 pub mod log;
 pub mod meters;
 pub mod names;
+pub mod otel_settings;
 mod otlp;
+mod otlp_client;
 pub mod sampler;
-pub mod settings;
 pub mod span;
 pub mod span_builder;
 
 pub use log::{LogFormat, format_line, print_line, set_format, start};
 
 use capture::Capture;
-use cursor::PendingStep;
+use cursor::PendingExport;
 use export::Exporter;
 use meters::Meters;
+use otel_settings::TelemetrySettings;
 use protocol::trace::TraceContext;
 use sampler::TraceSampler;
-use settings::Settings;
 use span::Span;
 use std::{sync::Arc, time::Duration};
 
 /// A wrong setting, described in one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct BadSettings(pub String);
+pub struct TelemetrySettingsError(pub String);
 
 /// The telemetry of a process. Clones share their state.
 #[derive(Clone, Default)]
-pub struct Telemetry(Arc<Parts>);
+pub struct Telemetry(Arc<TelemetryParts>);
 
 #[derive(Default)]
-struct Parts {
+struct TelemetryParts {
     sampler: TraceSampler,
     capture: Capture,
     exporter: Option<Exporter>,
@@ -48,14 +48,14 @@ struct Parts {
 
 impl Telemetry {
     /// Starts what `settings` ask for. `service` is the service name unless they set one. Fails if the exporter can't start.
-    pub fn start(settings: &Settings, capture: Capture, service: &str) -> Result<Self, String> {
+    pub fn start(settings: &TelemetrySettings, capture: Capture, service: &str) -> Result<Self, String> {
         let exporter = settings
             .export
             .as_ref()
             .map(|export| Exporter::start(export, settings.queue, service, capture.clone()))
             .transpose()?;
         let meters = Meters::default();
-        Ok(Self(Arc::new(Parts { sampler: settings.sampler.clone(), capture, exporter, meters })))
+        Ok(Self(Arc::new(TelemetryParts { sampler: settings.sampler.clone(), capture, exporter, meters })))
     }
 
     /// Whether a trace is sampled, under a parent that was or was not, or as a new one.
@@ -73,7 +73,7 @@ impl Telemetry {
         self.0.exporter.is_some() && trace.is_some_and(|trace| trace.sampled)
     }
 
-    /// Counters and latencies.
+    /// CounterFamily and latencies.
     pub fn meters(&self) -> &Meters {
         &self.0.meters
     }
@@ -94,7 +94,7 @@ impl Telemetry {
     /// for it.
     pub fn export_from_journal(
         &self,
-        step: Option<PendingStep>,
+        step: Option<PendingExport>,
         build: impl FnOnce() -> Vec<Span> + Send + 'static,
     ) {
         let Some(exporter) = &self.0.exporter else { return };

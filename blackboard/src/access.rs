@@ -1,5 +1,5 @@
-//! Who may say what on the board. Pure. Who is registered is an argument: the board knows it from what the registry
-//! publishes ([`crate::attendance`]).
+//! Access rules of the board: who may publish which signal and hold which claim. Pure. The set of registered agents is an
+//! argument; the board reads it from [`crate::registered_agents`].
 
 use protocol::{
     ids::AgentId,
@@ -10,17 +10,17 @@ use protocol::{
 
 /// The agent id under which the registry signs.
 pub const REGISTRY: &str = "registry";
-/// The name under which the board itself speaks, of claims whose lease ran out.
+/// The sender of the board's own signals.
 pub const BOARD: &str = "blackboard";
 
-/// Whether `by` may publish `signal`: an agent speaks for itself only, a user under any label that is neither a
-/// service's nor a registered agent's, and the registry alone tells who is there.
+/// Checks that `by` may publish `signal`. An agent publishes only under its own id, a user under any label that is neither
+/// a service's nor a registered agent's. Only the registry publishes the registry's signal types.
 pub fn may_publish(
     by: &Principal,
     signal: &Signal,
     is_registered: impl Fn(&AgentId) -> bool,
 ) -> Result<(), Problem> {
-    speaks_as(by, &signal.from, "from", is_registered)?;
+    check_label(by, &signal.from, "from", is_registered)?;
     if signal.is_boards_own() {
         let message = format!("id: {} begins as the board's own do", signal.id);
         return Err(Problem::new(Reason::InvalidField, message).with("field", "id"));
@@ -32,16 +32,16 @@ pub fn may_publish(
     Ok(())
 }
 
-/// Whether `by` may hold a claim as `holder`.
+/// Checks that `by` may hold a claim as `holder`.
 pub fn may_hold(
     by: &Principal,
     holder: &AgentId,
     is_registered: impl Fn(&AgentId) -> bool,
 ) -> Result<(), Problem> {
-    speaks_as(by, holder, "holder", is_registered)
+    check_label(by, holder, "holder", is_registered)
 }
 
-fn speaks_as(
+fn check_label(
     by: &Principal,
     label: &AgentId,
     field: &str,
@@ -68,7 +68,7 @@ mod tests {
     use protocol::{signal::SignalType, time::WallTime};
     use serde_json::json;
 
-    fn verdict(by: Principal, kind: &str, from: &str) -> Option<Reason> {
+    fn refusal_of(by: Principal, kind: &str, from: &str) -> Option<Reason> {
         let signal = Signal {
             id: "1".into(),
             kind: SignalType::parse(kind).unwrap(),
@@ -83,30 +83,33 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_has_ids_like_the_boards_own() {
+    fn ids_with_the_boards_prefix_are_refused() {
         let by = Principal::local_user();
-        let told = |id: &str| {
+        let refusal = |id: &str| {
             let posted =
                 json!({ "id": id, "type": "task.available", "from": "me", "at": "2026-01-01T00:00:00Z" });
             let signal: Signal = serde_json::from_value(posted).unwrap();
             may_publish(&by, &signal, |_| false).err().map(|problem| problem.reason)
         };
-        assert_eq!(told("board:task.available:t-1:5"), Some(Reason::InvalidField));
-        assert_eq!((told("boarding"), told("b-1:board:1:0")), (None, None));
+        assert_eq!(refusal("board:task.available:t-1:5"), Some(Reason::InvalidField));
+        assert_eq!((refusal("boarding"), refusal("b-1:board:1:0")), (None, None));
     }
 
     #[test]
-    fn an_agent_speaks_for_itself_and_only_the_registry_tells_who_is_there() {
+    fn an_agent_publishes_as_itself_and_only_the_registry_publishes_membership() {
         let agent = |id: &str| Principal::Agent(AgentId::parse(id).unwrap());
-        assert_eq!(verdict(agent("b-1"), "task.claimed", "b-1"), None);
-        assert_eq!(verdict(agent("b-1"), "task.claimed", "b-2"), Some(Reason::SenderNotProven));
-        assert_eq!(verdict(agent("b-1"), "agent.joined", "b-1"), Some(Reason::Forbidden));
-        assert_eq!(verdict(agent("registry"), "agent.left", "registry"), None);
-        assert_eq!(verdict(Principal::local_user(), "task.available", "anyone"), None);
-        assert_eq!(verdict(Principal::local_user(), "task.available", "b-1"), Some(Reason::SenderNotProven));
-        assert_eq!(verdict(Principal::local_user(), "agent.joined", "anyone"), Some(Reason::Forbidden));
+        assert_eq!(refusal_of(agent("b-1"), "task.claimed", "b-1"), None);
+        assert_eq!(refusal_of(agent("b-1"), "task.claimed", "b-2"), Some(Reason::SenderNotProven));
+        assert_eq!(refusal_of(agent("b-1"), "agent.joined", "b-1"), Some(Reason::Forbidden));
+        assert_eq!(refusal_of(agent("registry"), "agent.left", "registry"), None);
+        assert_eq!(refusal_of(Principal::local_user(), "task.available", "anyone"), None);
         assert_eq!(
-            verdict(Principal::local_user(), "agent.joined", "registry"),
+            refusal_of(Principal::local_user(), "task.available", "b-1"),
+            Some(Reason::SenderNotProven)
+        );
+        assert_eq!(refusal_of(Principal::local_user(), "agent.joined", "anyone"), Some(Reason::Forbidden));
+        assert_eq!(
+            refusal_of(Principal::local_user(), "agent.joined", "registry"),
             Some(Reason::SenderNotProven)
         );
     }

@@ -1,12 +1,12 @@
-//! The blackboard of one process: an actor that takes signals and claims, and a feed that everybody may follow.
+//! The blackboard of one process: an actor that takes signals and claims, and a feed for subscribers.
 
 use crate::{
-    access, attendance, claims,
-    claims::{Claim, Lease, Standing},
-    feed::{self, Feed, Subscription},
-    signals,
-    store::{self, Revision, Shared},
-    supervised::{Budget, Life, Supervised},
+    access, claims,
+    claims::{ClaimState, ClaimView, Lease},
+    feed::{self, Feed, FeedSubscription},
+    registered_agents, signals,
+    store::{self, Revision, SharedStore},
+    supervisor::{RestartBudget, RestartGuard, Supervisor},
 };
 use actix::prelude::*;
 use protocol::{
@@ -24,63 +24,63 @@ use std::{
 };
 
 pub mod config;
-pub use config::{BoardConfig, Clock};
+pub use config::{BoardClock, BoardConfig};
 
-mod claiming;
+mod claim_commits;
+mod history;
 mod messages;
-mod publishing;
-mod tidying;
+mod publish;
 
-use messages::{Change, Look, Publish, Show};
+use messages::{ClaimChange, GetBoardSnapshot, GetClaim, PublishSignal};
 
-/// Some signals and where to read on.
+/// A page of signals and the cursor of the next one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Page {
+pub struct SignalPage {
     /// Oldest first.
     pub signals: Vec<SignalRecord>,
-    /// The cursor of the next page: everything up to it has been looked at.
+    /// The cursor of the next page: everything up to it has been read.
     pub next: Revision,
 }
 
-/// What the board is doing.
+/// The board's state and counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Snapshot {
+pub struct BoardSnapshot {
     /// The highest revision that is durable.
     pub head: Revision,
-    /// Which life of the store this is.
+    /// The generation of the store.
     pub generation: String,
-    /// Readers that follow.
+    /// Open subscriptions.
     pub subscribers: usize,
-    /// Bytes of signals kept in memory for them.
+    /// Bytes of signals kept in memory for subscribers.
     pub recent_bytes: usize,
     /// Claims that are held.
     pub held_claims: usize,
-    /// How often the actor was started anew after a panic.
+    /// Restarts of the actor after a panic.
     pub restarts: u64,
     /// Requests that wait for the store.
     pub in_flight: usize,
-    /// What has happened since the start.
-    pub counts: Counts,
+    /// Counters since the start.
+    pub counts: BoardCounts,
     /// The limits in force.
     pub limits: BoardConfig,
 }
 
-/// What has happened since the start.
+/// Counters of the board since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub struct BoardCounts {
     /// Signals written.
     pub published: u64,
-    /// Signals that had been written before.
+    /// Publications of a signal that was already written.
     pub repeated: u64,
     /// Signals refused.
     pub refused: u64,
     /// Claims won.
     pub claimed: u64,
-    /// Claims lost to somebody else.
+    /// Claims refused because the task was already claimed.
     pub lost: u64,
-    /// Writes that named an epoch no longer in force.
+    /// Writes refused because their epoch was not in force.
     pub fenced: u64,
     /// Claims whose lease ran out.
     pub expired: u64,
@@ -89,52 +89,57 @@ pub struct Counts {
 /// The board of this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Board {
-    live: Arc<Supervised<Live>>,
-    store: Shared,
+    instance: Arc<Supervisor<BoardInstance>>,
+    store: SharedStore,
     config: Arc<BoardConfig>,
 }
 
-/// The actor in one of its lives, and what its readers follow.
+/// One run of the actor, with the feed of its subscribers.
 #[derive(Clone)]
-struct Live {
+struct BoardInstance {
     actor: Addr<BlackboardActor>,
     feed: Arc<Feed>,
 }
 
 impl Board {
     /// Opens the board over `store` (its keys begin with `board`) and starts its actor in the current arbiter.
-    /// Every claim that is held starts its lease afresh. After a panic the same happens again, and readers are cut.
-    pub fn start(store: Shared, config: BoardConfig, clock: Clock) -> Result<Self, Problem> {
+    /// The lease of every held claim starts anew. A panic restarts the actor the same way and ends all subscriptions.
+    pub fn start(store: SharedStore, config: BoardConfig, clock: BoardClock) -> Result<Self, Problem> {
         let config = Arc::new(config);
-        let bounds = feed::Bounds {
+        let bounds = feed::FeedLimits {
             events: config.recent_events,
             bytes: config.recent_bytes,
             subscribers: config.max_subscribers,
         };
-        let (its_store, its_config) = (store.clone(), config.clone());
-        let mut former: Option<Weak<Feed>> = None;
-        let away = Reason::BlackboardUnavailable;
-        let live = Supervised::start("the blackboard", away, Budget::default(), move |life| {
-            if let Some(feed) = former.take().and_then(|feed| feed.upgrade()) {
-                feed.close();
-            }
-            let feed = Feed::start(its_store.clone(), bounds)?;
-            former = Some(Arc::downgrade(&feed));
-            let actor = BlackboardActor {
-                store: its_store.clone(),
-                config: its_config.clone(),
-                leases: claiming::held(&its_store, clock.node(), its_config.grace())?,
-                clock: clock.clone(),
-                waiting: Vec::new(),
-                in_flight: 0,
-                counts: Counts::default(),
-                feed: feed.clone(),
-                unfreed: LogThrottle::default(),
-                life,
-            };
-            Ok(Live { actor: actor.start(), feed })
-        })?;
-        Ok(Self { live, store, config })
+        let (actor_store, actor_config) = (store.clone(), config.clone());
+        let mut previous: Option<Weak<Feed>> = None;
+        let unavailable = Reason::BlackboardUnavailable;
+        let instance = Supervisor::start(
+            "the blackboard",
+            unavailable,
+            RestartBudget::default(),
+            move |restart_guard| {
+                if let Some(feed) = previous.take().and_then(|feed| feed.upgrade()) {
+                    feed.close();
+                }
+                let feed = Feed::start(actor_store.clone(), bounds)?;
+                previous = Some(Arc::downgrade(&feed));
+                let actor = BlackboardActor {
+                    store: actor_store.clone(),
+                    config: actor_config.clone(),
+                    leases: claim_commits::load_leases(&actor_store, clock.node(), actor_config.grace())?,
+                    clock: clock.clone(),
+                    pending: Vec::new(),
+                    in_flight: 0,
+                    counts: BoardCounts::default(),
+                    feed: feed.clone(),
+                    expiry_failures: LogThrottle::default(),
+                    restart_guard,
+                };
+                Ok(BoardInstance { actor: actor.start(), feed })
+            },
+        )?;
+        Ok(Self { instance, store, config })
     }
 
     /// The limits in force.
@@ -142,86 +147,97 @@ impl Board {
         &self.config
     }
 
-    /// Puts `signal` on the board; its revision. The same signal again is answered with the first revision.
+    /// Publishes `signal` and returns its revision. A repeat returns the first revision.
     pub async fn publish(&self, by: &Principal, signal: Signal) -> Result<Revision, Problem> {
-        let gone = |gone: String| Problem::new(Reason::BlackboardUnavailable, format!("the board: {gone}"));
-        let (done, stands) = tokio::sync::oneshot::channel();
-        let publish = Publish { by: by.clone(), signal, done };
-        self.live.get()?.actor.send(publish).await.map_err(|error| gone(error.to_string()))?;
-        stands.await.map_err(|_| gone("it stopped before the signal was written".to_owned()))?
+        let unavailable =
+            |why: String| Problem::new(Reason::BlackboardUnavailable, format!("the board: {why}"));
+        let (done, outcome) = tokio::sync::oneshot::channel();
+        let publish = PublishSignal { by: by.clone(), signal, done };
+        self.instance.get()?.actor.send(publish).await.map_err(|error| unavailable(error.to_string()))?;
+        outcome.await.map_err(|_| unavailable("it stopped before the signal was written".to_owned()))?
     }
 
-    /// Up to `limit` signals after revision `after` (absent: from the oldest that is kept on), oldest first.
+    /// Up to `limit` signals after revision `after`, oldest first. Without `after`, from the oldest signal that is kept.
     pub async fn read(
         &self,
         selector: Selector,
         after: Option<Revision>,
         limit: usize,
-    ) -> Result<Page, Problem> {
-        signals::check(&selector)?;
+    ) -> Result<SignalPage, Problem> {
+        signals::check_selector(&selector)?;
         let (store, limit) = (self.store.clone(), limit.min(self.config.max_page));
-        feed::blocking(move || tidying::history(&store, &selector, after, limit)).await
+        feed::run_blocking(move || history::read_page(&store, &selector, after, limit)).await
     }
 
-    /// Follows the board after revision `after` (absent: from here on).
+    /// Subscribes to signals after revision `after`, or after the head if it is absent.
     pub(crate) fn subscribe(
         &self,
         selector: Selector,
         after: Option<Revision>,
-    ) -> Result<Subscription, Problem> {
-        Subscription::new(&self.live.get()?.feed, selector, after)
+    ) -> Result<FeedSubscription, Problem> {
+        FeedSubscription::new(&self.instance.get()?.feed, selector, after)
     }
 
-    /// Ends every subscription, so that a server that drains need not wait for its readers. What is written goes on.
+    /// Ends every subscription, so that a draining server does not wait for its readers. Writes are still taken.
     pub fn close(&self) {
-        if let Ok(live) = self.live.get() {
-            live.feed.close();
+        if let Ok(instance) = self.instance.get() {
+            instance.feed.close();
         }
     }
 
-    /// Takes an open task for `holder`.
+    /// Claims an open task for `holder`.
     pub async fn claim(
         &self,
         by: &Principal,
         task: &TaskId,
         holder: &AgentId,
         lease: Duration,
-    ) -> Result<Claim, Problem> {
-        self.change(by, task, Change::Take { holder: holder.clone(), lease }).await
+    ) -> Result<ClaimView, Problem> {
+        self.change(by, task, ClaimChange::Take { holder: holder.clone(), lease }).await
     }
 
-    /// Starts the lease of the claim of `epoch` afresh.
-    pub async fn renew(&self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<Claim, Problem> {
-        self.change(by, task, Change::Renew { epoch }).await
+    /// Restarts the lease of the claim of `epoch`.
+    pub async fn renew(&self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<ClaimView, Problem> {
+        self.change(by, task, ClaimChange::Renew { epoch }).await
     }
 
-    /// Gives the claim of `epoch` back.
-    pub async fn release(&self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<Claim, Problem> {
-        self.change(by, task, Change::End { epoch, standing: Standing::Released }).await
+    /// Releases the claim of `epoch`.
+    pub async fn release(
+        &self,
+        by: &Principal,
+        task: &TaskId,
+        epoch: Revision,
+    ) -> Result<ClaimView, Problem> {
+        self.change(by, task, ClaimChange::End { epoch, state: ClaimState::Released }).await
     }
 
-    /// Ends the claim of `epoch` for good.
-    pub async fn complete(&self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<Claim, Problem> {
-        self.change(by, task, Change::End { epoch, standing: Standing::Completed }).await
+    /// Ends the claim of `epoch` as completed.
+    pub async fn complete(
+        &self,
+        by: &Principal,
+        task: &TaskId,
+        epoch: Revision,
+    ) -> Result<ClaimView, Problem> {
+        self.change(by, task, ClaimChange::End { epoch, state: ClaimState::Completed }).await
     }
 
-    /// Ends the claim of `epoch` for good: the task will not be done.
-    pub async fn fail(&self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<Claim, Problem> {
-        self.change(by, task, Change::End { epoch, standing: Standing::Failed }).await
+    /// Ends the claim of `epoch` as failed.
+    pub async fn fail(&self, by: &Principal, task: &TaskId, epoch: Revision) -> Result<ClaimView, Problem> {
+        self.change(by, task, ClaimChange::End { epoch, state: ClaimState::Failed }).await
     }
 
-    /// How the claim on `task` stands.
-    pub async fn look(&self, task: &TaskId) -> Result<Claim, Problem> {
-        self.ask(Look(task.clone())).await
+    /// The claim on `task`.
+    pub async fn claim_of(&self, task: &TaskId) -> Result<ClaimView, Problem> {
+        self.ask(GetClaim(task.clone())).await
     }
 
-    /// What the board is doing.
-    pub async fn snapshot(&self) -> Result<Snapshot, Problem> {
-        let restarts = self.live.restarts();
-        self.ask(Show).await.map(|snapshot| Snapshot { restarts, ..snapshot })
+    /// The board's state and counters.
+    pub async fn snapshot(&self) -> Result<BoardSnapshot, Problem> {
+        let restarts = self.instance.restarts();
+        self.ask(GetBoardSnapshot).await.map(|snapshot| BoardSnapshot { restarts, ..snapshot })
     }
 
-    async fn change(&self, by: &Principal, task: &TaskId, change: Change) -> Result<Claim, Problem> {
+    async fn change(&self, by: &Principal, task: &TaskId, change: ClaimChange) -> Result<ClaimView, Problem> {
         self.ask(messages::ChangeClaim { by: by.clone(), task: task.clone(), change }).await
     }
 
@@ -231,34 +247,34 @@ impl Board {
         T: Send + 'static,
         BlackboardActor: Handler<M>,
     {
-        match self.live.get()?.actor.send(message).await {
+        match self.instance.get()?.actor.send(message).await {
             Ok(answer) => answer,
-            Err(gone) => Err(Problem::new(Reason::BlackboardUnavailable, format!("the board: {gone}"))),
+            Err(error) => Err(Problem::new(Reason::BlackboardUnavailable, format!("the board: {error}"))),
         }
     }
 }
 
-/// Takes signals and claims, one at a time in the store's order.
+/// The actor that writes signals and claims, in the order in which they arrive.
 pub struct BlackboardActor {
-    store: Shared,
+    store: SharedStore,
     config: Arc<BoardConfig>,
-    clock: Clock,
-    leases: BTreeMap<TaskId, Holding>,
-    /// Signals that are about to be written.
-    waiting: Vec<publishing::Waiting>,
+    clock: BoardClock,
+    leases: BTreeMap<TaskId, ActiveLease>,
+    /// Signals that wait for the next commit.
+    pending: Vec<publish::PendingSignal>,
     in_flight: usize,
-    counts: Counts,
+    counts: BoardCounts,
     feed: Arc<Feed>,
-    /// Whether claims that ran out can be freed.
-    unfreed: LogThrottle,
-    life: Life,
+    /// Limits the log lines about expired claims that could not be freed.
+    expiry_failures: LogThrottle,
+    restart_guard: RestartGuard,
 }
 
-/// A held claim's lease, and for whom it runs.
+/// The lease of a held claim.
 #[derive(Debug, Clone)]
-pub(crate) struct Holding {
+pub(crate) struct ActiveLease {
     lease: Lease,
-    /// Its end is being written; it can't be renewed any more.
+    /// Whether its end is being written; it cannot be renewed then.
     is_ending: bool,
 }
 
@@ -266,23 +282,23 @@ impl Actor for BlackboardActor {
     type Context = Context<Self>;
 
     fn stopped(&mut self, _: &mut Self::Context) {
-        self.life.over();
+        self.restart_guard.mark_stopped();
     }
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(self.config.sweep(), |actor, ctx| {
-            // An interval alone would keep the actor, and with it the store, for ever.
+            // The interval alone would keep the actor and the store alive.
             if ctx.connected() { actor.expire(ctx) } else { ctx.stop() }
         });
         ctx.run_interval(self.config.tidy(), |actor, ctx| {
             let (store, wall) = (actor.store.clone(), actor.clock.wall());
             let (keep, bytes) = (actor.config.keep(), actor.config.keep_bytes);
-            let tidied = async move {
-                tidying::tidy(store.clone(), wall, keep).await?;
-                tidying::shrink(store, bytes).await
+            let cleanup = async move {
+                history::remove_expired(store.clone(), wall, keep).await?;
+                history::trim_to_size(store, bytes).await
             };
-            let tidied = tidied.into_actor(actor);
-            ctx.spawn(tidied.map(|outcome, _, _| {
+            let cleanup = cleanup.into_actor(actor);
+            ctx.spawn(cleanup.map(|outcome, _, _| {
                 if let Err(problem) = outcome {
                     tracing::warn!(%problem, "the board could not be tidied");
                 }
@@ -296,7 +312,7 @@ impl BlackboardActor {
         self.leases.get(task).map(|holding| holding.lease)
     }
 
-    /// One more request that waits for the store, if there is room for it.
+    /// Counts one more request that waits for the store; refuses it at the limit.
     fn admit(&mut self) -> Result<(), Problem> {
         if self.in_flight >= self.config.max_in_flight {
             let message = format!("{} requests wait for the board's store", self.in_flight);

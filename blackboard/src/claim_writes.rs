@@ -1,8 +1,8 @@
-//! What a change of a claim writes. What becomes of a claim is told on the board in the same commit; that its task is to
-//! be had again, only where somebody has offered it: without what the offer says, nobody could do it. Pure.
+//! The batch that a change of a claim writes: the claim's row and the signal of the change, in one commit. A freed task is
+//! offered again only if an offer is stored, because the offer holds the task's description. Pure.
 
 use crate::{
-    claims::{self, Lease, Standing, Stands, Swap},
+    claims::{self, ClaimState, ClaimSwap, Lease, StoredClaim},
     signals,
     store::{Batch, Expectation, Filter, Key, Revision, Snapshot, Write},
 };
@@ -17,102 +17,104 @@ use protocol::{
 use serde_json::{Map, json};
 use std::time::Duration;
 
-/// A change of a claim that has been decided and is not written yet.
+/// A decided change of a claim that is not written yet.
 #[derive(Debug, Clone)]
-pub struct Decided {
-    /// The claim's new row, and where the old one must stand.
-    pub swap: Swap,
-    /// The signal that tells of it.
-    told: Option<Signal>,
-    /// The offer that goes with it.
-    gone: Option<Key>,
+pub struct ClaimWrite {
+    /// The claim's new row, and the expected revision of the old one.
+    pub swap: ClaimSwap,
+    /// The signal that announces the change.
+    signal: Option<Signal>,
+    /// The offer to delete.
+    obsolete_offer: Option<Key>,
 }
 
-/// What the end of a claim comes to.
+/// The result of deciding the end of a claim.
 #[derive(Debug, Clone)]
-pub enum Ending {
-    /// It was written before.
-    Ended(Stands),
-    /// It is to be written.
-    Write(Box<Decided>),
+pub enum EndDecision {
+    /// The end was written before.
+    AlreadyEnded(StoredClaim),
+    /// The end has to be written.
+    Write(Box<ClaimWrite>),
 }
 
-impl Decided {
-    /// Everything it writes; the claim's row first.
+impl ClaimWrite {
+    /// The batch to commit; the claim's row is its first write.
     pub fn batch(self, task: &TaskId) -> Result<Batch, Problem> {
-        let key = claims::key(signals::OWNER, task);
+        let key = claims::claim_key(signals::OWNER, task);
         let expectation = match self.swap.expected {
             0 => Expectation::Absent(key.clone()),
             revision => Expectation::At(key.clone(), revision),
         };
         let mut writes = vec![Write::Put(key, Bytes::from(signals::json(&self.swap.row)?))];
-        writes.extend(self.gone.map(Write::Delete));
-        if let Some(told) = &self.told {
-            writes.extend(signals::own(told)?);
+        writes.extend(self.obsolete_offer.map(Write::Delete));
+        if let Some(signal) = &self.signal {
+            writes.extend(signals::board_signal_writes(signal)?);
         }
         Ok(Batch { writes, expectations: vec![expectation] })
     }
 }
 
 /// All claims, oldest first.
-pub fn all() -> Filter {
+pub fn all_claims() -> Filter {
     Filter::One(Key::new(&[signals::OWNER, "claim"]))
 }
 
-/// How the claim on `task` stands.
-pub fn stands(store: &(impl Snapshot + ?Sized), task: &TaskId) -> Result<Option<Stands>, Problem> {
-    match store.latest(&claims::key(signals::OWNER, task))? {
+/// The stored claim on `task`, if there is one.
+pub fn find_claim(store: &(impl Snapshot + ?Sized), task: &TaskId) -> Result<Option<StoredClaim>, Problem> {
+    match store.latest(&claims::claim_key(signals::OWNER, task))? {
         None => Ok(None),
-        Some(record) => match Stands::of(&record) {
-            Some(stands) => Ok(Some(stands)),
+        Some(record) => match StoredClaim::of(&record) {
+            Some(claim) => Ok(Some(claim)),
             None => Err(Problem::new(Reason::Internal, format!("{} holds no claim", record.key))),
         },
     }
 }
 
-/// What makes `holder` the task's holder; refused if somebody was first.
+/// Decides a claim of `task` by `holder`; refused if the task is claimed.
 pub fn decide_take(
     store: &(impl Snapshot + ?Sized),
     by: &Principal,
     task: &TaskId,
     holder: &AgentId,
-    wanted: Duration,
+    requested: Duration,
     lease: Option<Lease>,
     (now, wall): (NodeTime, WallTime),
-) -> Result<Decided, Problem> {
-    let stands = stands(store, task)?;
-    let swap = claims::claim(stands.as_ref(), lease, by, holder, wanted, (now, wall))?;
+) -> Result<ClaimWrite, Problem> {
+    let claim = find_claim(store, task)?;
+    let swap = claims::claim(claim.as_ref(), lease, by, holder, requested, (now, wall))?;
     let mut refs = Map::new();
     refs.insert("leaseMs".into(), json!(swap.row.lease_ms));
-    if let Some(stands) = stands.filter(|stands| stands.row.state == Standing::Held) {
-        refs.insert("expiredEpoch".into(), json!(stands.revision));
-        refs.insert("formerHolder".into(), json!(stands.row.holder));
+    if let Some(claim) = claim.filter(|claim| claim.row.state == ClaimState::Held) {
+        refs.insert("expiredEpoch".into(), json!(claim.revision));
+        refs.insert("formerHolder".into(), json!(claim.row.holder));
     }
-    let offer = offer(store, task)?;
+    let offer = find_offer(store, task)?;
     let kind = SignalType::task_claimed();
-    let told = signals::of_claim(kind, task, Some(holder), offer.as_ref(), swap.expected, refs, wall);
-    Ok(Decided { swap, told: Some(told), gone: None })
+    let signal = signals::claim_signal(kind, task, Some(holder), offer.as_ref(), swap.expected, refs, wall);
+    Ok(ClaimWrite { swap, signal: Some(signal), obsolete_offer: None })
 }
 
-/// What ends the claim of `epoch` as `standing`.
+/// Decides the end of the claim of `epoch` as `state`.
 pub fn decide_end(
     store: &(impl Snapshot + ?Sized),
     by: &Principal,
     task: &TaskId,
     epoch: Revision,
-    standing: Standing,
+    state: ClaimState,
     wall: WallTime,
-) -> Result<Ending, Problem> {
-    let now = stands(store, task)?;
-    let Some(swap) = claims::end(now.as_ref(), by, epoch, standing, wall)? else {
+) -> Result<EndDecision, Problem> {
+    let now = find_claim(store, task)?;
+    let Some(swap) = claims::end(now.as_ref(), by, epoch, state, wall)? else {
         let missing = || Problem::new(Reason::ClaimNotFound, "nobody has claimed this task");
-        return now.map(Ending::Ended).ok_or_else(missing);
+        return now.map(EndDecision::AlreadyEnded).ok_or_else(missing);
     };
-    let offer = offer(store, task)?;
-    let (kind, is_done) = match standing {
-        Standing::Completed => (SignalType::task_complete(), true),
-        Standing::Failed => (SignalType::task_failed(), true),
-        Standing::Released | Standing::Held | Standing::Expired => (SignalType::task_available(), false),
+    let offer = find_offer(store, task)?;
+    let (kind, is_done) = match state {
+        ClaimState::Completed => (SignalType::task_complete(), true),
+        ClaimState::Failed => (SignalType::task_failed(), true),
+        ClaimState::Released | ClaimState::Held | ClaimState::Expired => {
+            (SignalType::task_available(), false)
+        }
     };
     let mut refs = Map::new();
     refs.insert("epoch".into(), json!(epoch));
@@ -122,43 +124,43 @@ pub fn decide_end(
         refs.insert("reason".into(), json!("released"));
     }
     let holder = swap.row.holder.clone();
-    let told = (is_done || offer.is_some())
-        .then(|| signals::of_claim(kind, task, Some(&holder), offer.as_ref(), epoch, refs, wall));
-    let gone = (is_done && offer.is_some()).then(|| signals::offer_key(task));
-    Ok(Ending::Write(Box::new(Decided { swap, told, gone })))
+    let signal = (is_done || offer.is_some())
+        .then(|| signals::claim_signal(kind, task, Some(&holder), offer.as_ref(), epoch, refs, wall));
+    let obsolete_offer = (is_done && offer.is_some()).then(|| signals::offer_key(task));
+    Ok(EndDecision::Write(Box::new(ClaimWrite { swap, signal, obsolete_offer })))
 }
 
-/// What frees the claim whose `lease` has run out and offers the task again, if it was offered; `None` if it is not held
-/// any more, or its lease runs.
+/// Decides to free the claim whose `lease` has run out, and to offer its task again if an offer is stored. `None` if the
+/// claim is not held under this lease, or the lease still runs.
 pub fn decide_expire(
     store: &(impl Snapshot + ?Sized),
     task: &TaskId,
     lease: Lease,
     now: NodeTime,
     wall: WallTime,
-) -> Result<Option<Decided>, Problem> {
-    let stands = stands(store, task)?;
-    let Some(swap) = stands.and_then(|stands| claims::expire(&stands, lease, now, wall)) else {
+) -> Result<Option<ClaimWrite>, Problem> {
+    let claim = find_claim(store, task)?;
+    let Some(swap) = claim.and_then(|claim| claims::expire(&claim, lease, now, wall)) else {
         return Ok(None);
     };
-    let told = offer(store, task)?.map(|offer| {
+    let signal = find_offer(store, task)?.map(|offer| {
         let mut refs = offer.refs.clone();
         refs.extend([publisher(&offer)]);
         refs.insert("reason".into(), json!("lease-expired"));
         refs.insert("epoch".into(), json!(lease.epoch));
         refs.insert("formerHolder".into(), json!(swap.row.holder));
         let kind = SignalType::task_available();
-        signals::of_claim(kind, task, None, Some(&offer), lease.epoch, refs, wall)
+        signals::claim_signal(kind, task, None, Some(&offer), lease.epoch, refs, wall)
     });
-    Ok(Some(Decided { swap, told, gone: None }))
+    Ok(Some(ClaimWrite { swap, signal, obsolete_offer: None }))
 }
 
-/// Whose offer it was, for those who see it offered again.
+/// The reference that names the first publisher of a repeated offer.
 fn publisher(offer: &Signal) -> (String, serde_json::Value) {
     (protocol::signal::PUBLISHER.to_owned(), json!(offer.from))
 }
 
-fn offer(store: &(impl Snapshot + ?Sized), task: &TaskId) -> Result<Option<Signal>, Problem> {
+fn find_offer(store: &(impl Snapshot + ?Sized), task: &TaskId) -> Result<Option<Signal>, Problem> {
     let record = store.latest(&signals::offer_key(task))?;
     Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()))
 }

@@ -1,7 +1,7 @@
 //! The rules of claims: compare-and-swap with a lease and an epoch. Pure; `now` is an argument.
 //!
 //! The *epoch* of a claim is the revision of the write that made it, so it only grows, and every later write names it.
-//! Who wins is decided by the store's compare-and-swap alone; the clock only says when somebody else may try.
+//! The store's compare-and-swap alone decides who wins; the clock only decides when another agent may try.
 
 use crate::store::{Key, Record, Revision};
 use protocol::{
@@ -13,33 +13,33 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How a claim stands.
+/// The state of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
-    /// Somebody works on it.
+pub enum ClaimState {
+    /// An agent holds it.
     Held,
-    /// Given back; the next may take it.
+    /// Given back; the task may be claimed.
     Released,
-    /// The lease ran out; the next may take it.
+    /// The lease ran out; the task may be claimed.
     Expired,
-    /// The work is done; nobody takes it any more.
+    /// The work is done; the task cannot be claimed again.
     Completed,
-    /// The work will not be done; nobody takes it any more.
+    /// The work failed; the task cannot be claimed again.
     Failed,
 }
 
 /// A claim's record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
-    /// How it stands.
-    pub state: Standing,
-    /// Whose it is, or was last.
+pub struct ClaimRow {
+    /// Its state.
+    pub state: ClaimState,
+    /// The present or last holder.
     pub holder: AgentId,
-    /// Who asked for it; nobody else may speak for it.
+    /// The principal that claimed it; only this one may change it.
     pub by: Principal,
-    /// For how long, without a sign of life.
+    /// How long the lease runs without a renewal.
     pub lease_ms: u64,
     /// The epoch that ended; a held claim's epoch is its own revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,83 +48,83 @@ pub struct Row {
     pub at: WallTime,
 }
 
-/// A claim as it stands in the store.
+/// A claim's record in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stands {
+pub struct StoredClaim {
     /// The record's revision.
     pub revision: Revision,
     /// The record.
-    pub row: Row,
+    pub row: ClaimRow,
 }
 
-/// The soft half of a held claim: kept in memory, never written; a restart starts every lease afresh.
+/// The lease of a held claim. It is kept in memory only; a restart of the board restarts every lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// Which claim.
+    /// The claim's epoch.
     pub epoch: Revision,
-    /// When the next may take it.
+    /// When the task may be claimed again.
     pub until: NodeTime,
 }
 
-/// A write that takes effect only if the claim's record still stands at `expected` (0: there is none).
+/// A compare-and-swap of a claim's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Swap {
-    /// Where it must stand.
+pub struct ClaimSwap {
+    /// The revision that the record must have (0: there is none).
     pub expected: Revision,
-    /// What is written.
-    pub row: Row,
+    /// The new record.
+    pub row: ClaimRow,
 }
 
-/// A claim as everybody may see it.
+/// The public view of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Claim {
-    /// What is claimed.
+pub struct ClaimView {
+    /// The claimed task.
     pub task_id: TaskId,
-    /// How it stands.
-    pub state: Standing,
-    /// Whose it is, or was last.
+    /// Its state.
+    pub state: ClaimState,
+    /// The present or last holder.
     pub holder: AgentId,
-    /// Names everything done under it.
+    /// The epoch under which the work is done.
     pub epoch: Revision,
-    /// Of the last write.
+    /// The revision of the last write.
     pub revision: Revision,
-    /// For how long it is granted, without a sign of life.
+    /// How long the lease runs without a renewal.
     pub lease_ms: u64,
-    /// How long until the next may take it; 0 if it is not held.
+    /// Time until the task may be claimed again; 0 if the claim is not held.
     pub remaining_ms: u64,
 }
 
-/// Where the claim on `task` is kept.
-pub fn key(owner: &str, task: &TaskId) -> Key {
+/// The key of the claim on `task`.
+pub fn claim_key(owner: &str, task: &TaskId) -> Key {
     Key::new(&[owner, "claim", task.as_str()])
 }
 
-impl Stands {
-    /// What a record says; `None` if it is no claim.
+impl StoredClaim {
+    /// Parses a record; `None` if it is no claim.
     pub fn of(record: &Record) -> Option<Self> {
         Some(Self { revision: record.revision, row: serde_json::from_slice(&record.value).ok()? })
     }
 
-    /// The epoch in force, or the last one that was.
+    /// The epoch in force, or the last one.
     pub fn epoch(&self) -> Revision {
         self.row.epoch.unwrap_or(self.revision)
     }
 
-    /// How long until the next may take it.
+    /// Time until the task may be claimed again.
     pub fn remaining(&self, lease: Option<Lease>, now: NodeTime) -> Duration {
         match (self.row.state, lease) {
-            (Standing::Held, Some(lease)) if lease.epoch == self.revision => lease.until.since(now),
-            (Standing::Held, _) => Duration::from_millis(self.row.lease_ms),
-            (Standing::Released | Standing::Expired | Standing::Completed | Standing::Failed, _) => {
+            (ClaimState::Held, Some(lease)) if lease.epoch == self.revision => lease.until.since(now),
+            (ClaimState::Held, _) => Duration::from_millis(self.row.lease_ms),
+            (ClaimState::Released | ClaimState::Expired | ClaimState::Completed | ClaimState::Failed, _) => {
                 Duration::ZERO
             }
         }
     }
 
-    /// What everybody may see.
-    pub fn claim(&self, task: &TaskId, lease: Option<Lease>, now: NodeTime) -> Claim {
-        Claim {
+    /// The public view.
+    pub fn claim(&self, task: &TaskId, lease: Option<Lease>, now: NodeTime) -> ClaimView {
+        ClaimView {
             task_id: task.clone(),
             state: self.row.state,
             holder: self.row.holder.clone(),
@@ -136,118 +136,126 @@ impl Stands {
     }
 }
 
-/// The write that makes `holder` the task's holder; refused while somebody else's lease runs, and for good once it is
-/// completed. The same holder asking twice is refused too: [`Claim::epoch`] tells it that it has won before.
+/// The write that makes `holder` the task's holder. Refused while a lease runs and after the claim has completed or failed.
+/// A second claim by the holder is refused too; [`ClaimView::epoch`] tells it that it has the claim.
 pub fn claim(
-    stands: Option<&Stands>,
+    claim: Option<&StoredClaim>,
     lease: Option<Lease>,
     by: &Principal,
     holder: &AgentId,
-    wanted: Duration,
+    requested: Duration,
     (now, wall): (NodeTime, WallTime),
-) -> Result<Swap, Problem> {
-    if let Some(stands) = stands {
-        let remaining = stands.remaining(lease, now);
-        let is_taken = match stands.row.state {
-            Standing::Held => !remaining.is_zero(),
-            Standing::Completed | Standing::Failed => true,
-            Standing::Released | Standing::Expired => false,
+) -> Result<ClaimSwap, Problem> {
+    if let Some(claim) = claim {
+        let remaining = claim.remaining(lease, now);
+        let is_taken = match claim.row.state {
+            ClaimState::Held => !remaining.is_zero(),
+            ClaimState::Completed | ClaimState::Failed => true,
+            ClaimState::Released | ClaimState::Expired => false,
         };
         if is_taken {
-            return Err(taken(stands, remaining));
+            return Err(already_claimed(claim, remaining));
         }
     }
-    let row = Row {
-        state: Standing::Held,
+    let row = ClaimRow {
+        state: ClaimState::Held,
         holder: holder.clone(),
         by: by.clone(),
-        lease_ms: millis(wanted),
+        lease_ms: millis(requested),
         epoch: None,
         at: wall,
     };
-    Ok(Swap { expected: stands.map_or(0, |stands| stands.revision), row })
+    Ok(ClaimSwap { expected: claim.map_or(0, |claim| claim.revision), row })
 }
 
-/// Whether `by` holds the claim of `epoch`; the lease then starts afresh.
-pub fn renew(stands: Option<&Stands>, by: &Principal, epoch: Revision) -> Result<Duration, Problem> {
-    let stands = held(stands, by, epoch)?;
-    match stands.row.state {
-        Standing::Held => Ok(Duration::from_millis(stands.row.lease_ms)),
-        Standing::Released | Standing::Expired | Standing::Completed | Standing::Failed => {
-            Err(fenced(stands, epoch))
+/// Checks that `by` holds the claim of `epoch`; returns the length of the renewed lease.
+pub fn renew(claim: Option<&StoredClaim>, by: &Principal, epoch: Revision) -> Result<Duration, Problem> {
+    let claim = check_holder(claim, by, epoch)?;
+    match claim.row.state {
+        ClaimState::Held => Ok(Duration::from_millis(claim.row.lease_ms)),
+        ClaimState::Released | ClaimState::Expired | ClaimState::Completed | ClaimState::Failed => {
+            Err(fenced(claim, epoch))
         }
     }
 }
 
-/// The write that ends the claim of `epoch` as released, completed or failed; `None` if that has been written before.
+/// The write that ends the claim of `epoch` as `new_state`; `None` if this end is written already.
 pub fn end(
-    stands: Option<&Stands>,
+    claim: Option<&StoredClaim>,
     by: &Principal,
     epoch: Revision,
-    as_: Standing,
+    new_state: ClaimState,
     wall: WallTime,
-) -> Result<Option<Swap>, Problem> {
-    let stands = held(stands, by, epoch)?;
-    match stands.row.state {
-        Standing::Held => {
-            let row = Row { state: as_, epoch: Some(epoch), at: wall, ..stands.row.clone() };
-            Ok(Some(Swap { expected: stands.revision, row }))
+) -> Result<Option<ClaimSwap>, Problem> {
+    let claim = check_holder(claim, by, epoch)?;
+    match claim.row.state {
+        ClaimState::Held => {
+            let row = ClaimRow { state: new_state, epoch: Some(epoch), at: wall, ..claim.row.clone() };
+            Ok(Some(ClaimSwap { expected: claim.revision, row }))
         }
-        state if state == as_ => Ok(None),
-        Standing::Released | Standing::Expired | Standing::Completed | Standing::Failed => {
-            Err(fenced(stands, epoch))
+        state if state == new_state => Ok(None),
+        ClaimState::Released | ClaimState::Expired | ClaimState::Completed | ClaimState::Failed => {
+            Err(fenced(claim, epoch))
         }
     }
 }
 
-/// The write that frees a claim whose lease ran out; `None` if it is no longer that claim, or its lease runs.
-pub fn expire(stands: &Stands, lease: Lease, now: NodeTime, wall: WallTime) -> Option<Swap> {
-    let is_due = stands.row.state == Standing::Held && stands.revision == lease.epoch && lease.until <= now;
-    let row =
-        || Row { state: Standing::Expired, epoch: Some(stands.revision), at: wall, ..stands.row.clone() };
-    is_due.then(|| Swap { expected: stands.revision, row: row() })
+/// The write that frees a claim whose lease ran out; `None` if the claim has another epoch or the lease still runs.
+pub fn expire(claim: &StoredClaim, lease: Lease, now: NodeTime, wall: WallTime) -> Option<ClaimSwap> {
+    let is_due = claim.row.state == ClaimState::Held && claim.revision == lease.epoch && lease.until <= now;
+    let row = || ClaimRow {
+        state: ClaimState::Expired,
+        epoch: Some(claim.revision),
+        at: wall,
+        ..claim.row.clone()
+    };
+    is_due.then(|| ClaimSwap { expected: claim.revision, row: row() })
 }
 
-fn held<'a>(stands: Option<&'a Stands>, by: &Principal, epoch: Revision) -> Result<&'a Stands, Problem> {
-    let Some(stands) = stands else {
+fn check_holder<'a>(
+    claim: Option<&'a StoredClaim>,
+    by: &Principal,
+    epoch: Revision,
+) -> Result<&'a StoredClaim, Problem> {
+    let Some(claim) = claim else {
         return Err(Problem::new(Reason::ClaimNotFound, "nobody has claimed this task"));
     };
-    if stands.epoch() != epoch {
-        return Err(fenced(stands, epoch));
+    if claim.epoch() != epoch {
+        return Err(fenced(claim, epoch));
     }
-    if stands.row.by != *by {
-        let message = format!("the claim is {}'s, not {by}'s", stands.row.by);
+    if claim.row.by != *by {
+        let message = format!("the claim is {}'s, not {by}'s", claim.row.by);
         return Err(Problem::new(Reason::Forbidden, message));
     }
-    Ok(stands)
+    Ok(claim)
 }
 
-/// The refusal for the one who comes second.
-pub fn taken(stands: &Stands, remaining: Duration) -> Problem {
-    let message = match stands.row.state {
-        Standing::Completed => format!("{} has completed this task", stands.row.holder),
-        Standing::Failed => format!("{} has failed at this task", stands.row.holder),
-        Standing::Held | Standing::Released | Standing::Expired => {
-            format!("{} holds this task for another {} ms", stands.row.holder, millis(remaining))
+/// The refusal of a claim on a claimed task.
+pub fn already_claimed(claim: &StoredClaim, remaining: Duration) -> Problem {
+    let message = match claim.row.state {
+        ClaimState::Completed => format!("{} has completed this task", claim.row.holder),
+        ClaimState::Failed => format!("{} has failed at this task", claim.row.holder),
+        ClaimState::Held | ClaimState::Released | ClaimState::Expired => {
+            format!("{} holds this task for another {} ms", claim.row.holder, millis(remaining))
         }
     };
     Problem::new(Reason::AlreadyClaimed, message)
-        .with("holder", &stands.row.holder)
-        .with("epoch", stands.epoch())
+        .with("holder", &claim.row.holder)
+        .with("epoch", claim.epoch())
         .with("remainingMs", millis(remaining))
 }
 
-/// The refusal for the one who comes too late.
-pub fn fenced(stands: &Stands, epoch: Revision) -> Problem {
-    let now = stands.epoch();
-    let message = match (epoch == now, stands.row.state) {
-        (true, Standing::Expired) => format!("the lease of epoch {epoch} has run out"),
-        (true, Standing::Held | Standing::Released | Standing::Completed | Standing::Failed) => {
+/// The refusal of a change under an epoch that is not in force.
+pub fn fenced(claim: &StoredClaim, epoch: Revision) -> Problem {
+    let now = claim.epoch();
+    let message = match (epoch == now, claim.row.state) {
+        (true, ClaimState::Expired) => format!("the lease of epoch {epoch} has run out"),
+        (true, ClaimState::Held | ClaimState::Released | ClaimState::Completed | ClaimState::Failed) => {
             format!("epoch {epoch} has ended")
         }
-        (false, _) => format!("epoch {epoch} is not in force: {now} is, held by {}", stands.row.holder),
+        (false, _) => format!("epoch {epoch} is not in force: {now} is, held by {}", claim.row.holder),
     };
-    Problem::new(Reason::Fenced, message).with("epoch", now).with("holder", &stands.row.holder)
+    Problem::new(Reason::Fenced, message).with("epoch", now).with("holder", &claim.row.holder)
 }
 
 fn millis(duration: Duration) -> u64 {

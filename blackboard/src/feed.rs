@@ -1,11 +1,11 @@
-//! The signals as they come, encoded once for all who follow them.
+//! Live signals, encoded once for all subscribers.
 //!
-//! One task follows the store; every subscriber keeps a cursor and nothing else, and is woken when the head moves. Who
-//! is behind what is kept here reads its pages from the store, so a slow one costs no more than a fast one.
+//! One task watches the store. A subscriber keeps only a cursor and is woken when the head moves. A subscriber that is
+//! behind the signals in memory reads pages from the store, so a slow one needs no more memory than a fast one.
 
 use crate::{
     signals,
-    store::{self, Filter, Record, Revision, Shared},
+    store::{self, Filter, Record, Revision, SharedStore},
 };
 use bytes::Bytes;
 use protocol::{
@@ -21,16 +21,17 @@ use std::{
 };
 use tokio::{sync::watch, task::AbortHandle};
 
-/// A signal and how it goes over the wire.
+/// A signal and its encoded server-sent event.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct FeedEvent {
     pub posted: SignalRecord,
     pub frame: Bytes,
 }
 
-impl Event {
+impl FeedEvent {
     fn of(record: &Record) -> Option<Self> {
-        let event = signals::posted(record).map(|posted| Self { posted, frame: signals::frame(record) });
+        let event =
+            signals::parse_record(record).map(|posted| Self { posted, frame: signals::frame(record) });
         if event.is_none() {
             tracing::error!(revision = record.revision, "a record of the signal log is no signal");
         }
@@ -38,36 +39,36 @@ impl Event {
     }
 }
 
-/// What the feed keeps at most.
+/// Limits of the feed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct FeedLimits {
     pub events: usize,
     pub bytes: usize,
     pub subscribers: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Head {
+struct FeedHead {
     revision: Revision,
     has_ended: bool,
 }
 
 #[derive(Default)]
-struct Recent {
-    /// Everything from above this revision…
+struct RecentSignals {
+    /// Every signal above this revision…
     floor: Revision,
-    /// …up to this one is in `events`.
+    /// …and up to this one is in `events`.
     last: Revision,
-    events: VecDeque<Arc<Event>>,
+    events: VecDeque<Arc<FeedEvent>>,
     bytes: usize,
 }
 
-/// The signals as they come.
+/// The recent signals in memory, for all subscribers.
 pub(crate) struct Feed {
-    store: Shared,
-    bounds: Bounds,
-    recent: RwLock<Recent>,
-    head: watch::Sender<Head>,
+    store: SharedStore,
+    limits: FeedLimits,
+    recent: RwLock<RecentSignals>,
+    head: watch::Sender<FeedHead>,
     subscribers: AtomicUsize,
     follower: std::sync::OnceLock<AbortHandle>,
 }
@@ -81,15 +82,15 @@ impl Drop for Feed {
 }
 
 impl Feed {
-    /// Follows the signals of `store` from here on. Runs on the tokio runtime it is called in.
-    pub(crate) fn start(store: Shared, bounds: Bounds) -> Result<Arc<Self>, store::Error> {
+    /// Watches the signals of `store` from its head on. Spawns on the current tokio runtime.
+    pub(crate) fn start(store: SharedStore, limits: FeedLimits) -> Result<Arc<Self>, store::Error> {
         let floor = store.head();
-        let watch = store.watch(signals::everything(), floor)?;
+        let watch = store.watch(signals::all_signals(), floor)?;
         let feed = Arc::new(Self {
             store,
-            bounds,
-            recent: RwLock::new(Recent { floor, last: floor, ..Recent::default() }),
-            head: watch::Sender::new(Head { revision: floor, has_ended: false }),
+            limits,
+            recent: RwLock::new(RecentSignals { floor, last: floor, ..RecentSignals::default() }),
+            head: watch::Sender::new(FeedHead { revision: floor, has_ended: false }),
             subscribers: AtomicUsize::new(0),
             follower: std::sync::OnceLock::new(),
         });
@@ -98,12 +99,12 @@ impl Feed {
         Ok(feed)
     }
 
-    /// How many follow.
+    /// Open subscriptions.
     pub(crate) fn subscribers(&self) -> usize {
         self.subscribers.load(Ordering::Relaxed)
     }
 
-    /// Bytes kept for those who follow.
+    /// Bytes of signals in memory.
     pub(crate) fn recent_bytes(&self) -> usize {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).bytes
     }
@@ -116,16 +117,16 @@ impl Feed {
     fn push(&self, records: &[Record]) {
         let Some(last) = records.last() else { return };
         if self.subscribers() == 0 {
-            // Whoever comes later reads it from the store.
+            // A later subscriber reads it from the store.
             self.skip_to(last.revision);
         } else {
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-            for event in records.iter().filter_map(Event::of) {
+            for event in records.iter().filter_map(FeedEvent::of) {
                 recent.bytes += event.frame.len();
                 recent.events.push_back(Arc::new(event));
             }
             recent.last = last.revision;
-            while recent.events.len() > self.bounds.events || recent.bytes > self.bounds.bytes {
+            while recent.events.len() > self.limits.events || recent.bytes > self.limits.bytes {
                 let Some(oldest) = recent.events.pop_front() else { break };
                 recent.bytes -= oldest.frame.len();
                 recent.floor = oldest.posted.revision;
@@ -134,19 +135,19 @@ impl Feed {
         self.head.send_modify(|head| head.revision = last.revision);
     }
 
-    /// Starts afresh above `revision`, after something was missed.
+    /// Drops all signals in memory and continues above `revision`.
     fn skip_to(&self, revision: Revision) {
         let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
         let floor = revision.max(recent.last);
-        *recent = Recent { floor, last: floor, ..Recent::default() };
+        *recent = RecentSignals { floor, last: floor, ..RecentSignals::default() };
     }
 }
 
-async fn follow(feed: Weak<Feed>, mut watch: store::Watch) {
+async fn follow(feed: Weak<Feed>, mut watch: store::StoreWatch) {
     loop {
         let outcome = watch.next().await;
         let Some(feed) = feed.upgrade() else { return };
-        let again = match outcome {
+        let cursor = match outcome {
             Ok(records) => {
                 feed.push(&records);
                 continue;
@@ -162,8 +163,8 @@ async fn follow(feed: Weak<Feed>, mut watch: store::Watch) {
                 return;
             }
         };
-        feed.skip_to(again);
-        match feed.store.watch(signals::everything(), again) {
+        feed.skip_to(cursor);
+        match feed.store.watch(signals::all_signals(), cursor) {
             Ok(next) => watch = next,
             Err(error) => {
                 tracing::error!(%error, "signals are no longer followed");
@@ -174,40 +175,40 @@ async fn follow(feed: Weak<Feed>, mut watch: store::Watch) {
     }
 }
 
-/// One reader's place in the feed.
-pub(crate) struct Subscription {
+/// One subscriber's cursor in the feed.
+pub(crate) struct FeedSubscription {
     feed: Arc<Feed>,
     selector: Selector,
     filter: Filter,
     cursor: Revision,
-    head: watch::Receiver<Head>,
+    head: watch::Receiver<FeedHead>,
 }
 
-impl Drop for Subscription {
+impl Drop for FeedSubscription {
     fn drop(&mut self) {
         self.feed.subscribers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// The most that is read from the store at once.
+/// Records per page read from the store.
 const PAGE: usize = 64;
 
-impl Subscription {
-    /// Follows `selector` after revision `after`; without one, from here on.
+impl FeedSubscription {
+    /// Subscribes to `selector` after revision `after`; without one, after the head.
     pub(crate) fn new(
         feed: &Arc<Feed>,
         selector: Selector,
         after: Option<Revision>,
     ) -> Result<Self, Problem> {
-        signals::check(&selector)?;
-        let filter = signals::filter(&selector);
+        signals::check_selector(&selector)?;
+        let filter = signals::store_filter(&selector);
         let head = feed.head.subscribe();
         let cursor = after.unwrap_or_else(|| feed.store.head());
-        reaches(&feed.store, &filter, cursor)?;
-        if feed.subscribers.fetch_add(1, Ordering::Relaxed) >= feed.bounds.subscribers {
+        check_cursor(&feed.store, &filter, cursor)?;
+        if feed.subscribers.fetch_add(1, Ordering::Relaxed) >= feed.limits.subscribers {
             feed.subscribers.fetch_sub(1, Ordering::Relaxed);
-            let message = format!("the board has {} subscribers, its limit", feed.bounds.subscribers);
-            return Err(Problem::new(Reason::Overloaded, message).with("limit", feed.bounds.subscribers));
+            let message = format!("the board has {} subscribers, its limit", feed.limits.subscribers);
+            return Err(Problem::new(Reason::Overloaded, message).with("limit", feed.limits.subscribers));
         }
         Ok(Self { feed: feed.clone(), selector, filter, cursor, head })
     }
@@ -217,8 +218,8 @@ impl Subscription {
         self.cursor
     }
 
-    /// The next signals, at least one, of about `max_bytes` together; waits for them.
-    pub(crate) async fn next(&mut self, max_bytes: usize) -> Result<Vec<Arc<Event>>, Problem> {
+    /// Waits for the next signals: at least one, about `max_bytes` in total.
+    pub(crate) async fn next(&mut self, max_bytes: usize) -> Result<Vec<Arc<FeedEvent>>, Problem> {
         loop {
             let head = *self.head.borrow_and_update();
             let found = match self.recent(max_bytes) {
@@ -238,18 +239,18 @@ impl Subscription {
         }
     }
 
-    /// From what the feed keeps; `None` if the cursor is below it.
-    fn recent(&mut self, max_bytes: usize) -> Option<Vec<Arc<Event>>> {
+    /// The next signals in memory; `None` if the cursor is below them.
+    fn recent(&mut self, max_bytes: usize) -> Option<Vec<Arc<FeedEvent>>> {
         let recent = self.feed.recent.read().unwrap_or_else(PoisonError::into_inner);
         if self.cursor < recent.floor {
             return None;
         }
         let start = recent.events.partition_point(|event| event.posted.revision <= self.cursor);
-        let mut room = Room::new(max_bytes);
+        let mut budget = ByteBudget::new(max_bytes);
         let mut found = Vec::new();
         for event in recent.events.range(start..) {
             if self.selector.admits(&event.posted.signal) {
-                if !room.takes(event) {
+                if !budget.take(event) {
                     return Some(found);
                 }
                 found.push(event.clone());
@@ -260,23 +261,24 @@ impl Subscription {
         Some(found)
     }
 
-    /// From the store.
-    async fn page(&mut self, max_bytes: usize) -> Result<Vec<Arc<Event>>, Problem> {
+    /// The next signals of the store.
+    async fn page(&mut self, max_bytes: usize) -> Result<Vec<Arc<FeedEvent>>, Problem> {
         let (store, filter, after) = (self.feed.store.clone(), self.filter.clone(), self.cursor);
-        let (records, head) = blocking(move || {
+        let (records, head) = run_blocking(move || {
             let head = store.head();
             let records = store.read(&filter, after, PAGE).map_err(Problem::from)?;
-            reaches(&store, &filter, after)?;
+            check_cursor(&store, &filter, after)?;
             Ok((records, head))
         })
         .await?;
         let is_last = records.len() < PAGE;
-        let mut room = Room::new(max_bytes);
+        let mut budget = ByteBudget::new(max_bytes);
         let mut found = Vec::new();
         for record in &records {
-            if let Some(event) = Event::of(record).filter(|event| self.selector.admits(&event.posted.signal))
+            if let Some(event) =
+                FeedEvent::of(record).filter(|event| self.selector.admits(&event.posted.signal))
             {
-                if !room.takes(&event) {
+                if !budget.take(&event) {
                     return Ok(found);
                 }
                 found.push(Arc::new(event));
@@ -291,17 +293,17 @@ impl Subscription {
 }
 
 /// Counts bytes; the first event always fits.
-struct Room {
+struct ByteBudget {
     left: Option<usize>,
     max: usize,
 }
 
-impl Room {
+impl ByteBudget {
     fn new(max: usize) -> Self {
         Self { left: None, max }
     }
 
-    fn takes(&mut self, event: &Event) -> bool {
+    fn take(&mut self, event: &FeedEvent) -> bool {
         let size = event.frame.len();
         let left = match self.left {
             None => self.max.saturating_sub(size),
@@ -313,8 +315,8 @@ impl Room {
     }
 }
 
-/// Refuses a cursor that misses something, or that comes from another life of the store.
-pub(crate) fn reaches(store: &Shared, filter: &Filter, after: Revision) -> Result<(), Problem> {
+/// Refuses a cursor that misses trimmed records, or that belongs to another generation of the store.
+pub(crate) fn check_cursor(store: &SharedStore, filter: &Filter, after: Revision) -> Result<(), Problem> {
     let head = store.head();
     if after > head {
         let message =
@@ -326,8 +328,8 @@ pub(crate) fn reaches(store: &Shared, filter: &Filter, after: Revision) -> Resul
     store.watch(filter.clone(), after).map(drop).map_err(Problem::from)
 }
 
-/// Runs something that blocks for a page off the threads that serve.
-pub(crate) async fn blocking<T: Send + 'static>(
+/// Runs `work`, which blocks, on tokio's blocking threads.
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     match tokio::task::spawn_blocking(work).await {

@@ -1,6 +1,6 @@
-//! The board's routes. They expect the edge's `Principal` and whole body, and `web::Data<Board>`.
+//! The board's routes. They expect the edge's `Principal`, a complete body, and `web::Data<Board>`.
 
-mod asked;
+mod request;
 mod stream;
 
 use crate::{board::Board, refusal::Refusal, resource::resource};
@@ -15,35 +15,38 @@ use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
 
-type Answer = Result<HttpResponse, Refusal>;
-type Place = web::Data<Board>;
-type By = web::ReqData<Principal>;
+type BoardResult = Result<HttpResponse, Refusal>;
+type BoardData = web::Data<Board>;
+type CallerId = web::ReqData<Principal>;
 
 /// Every route of the board.
 ///
-/// A reader of the stream that does not read holds no more than a few socket buffers; it is cut by the listener's
-/// `TCP_USER_TIMEOUT`, which the server sets on every connection.
+/// A stream whose client does not read holds only a few socket buffers. `TCP_USER_TIMEOUT`, which the server sets on every
+/// connection, ends it.
 pub fn routes(cfg: &mut web::ServiceConfig) {
-    let claim = |verb: &str| format!("{}/{{task}}{verb}", routes::CLAIMS);
+    let claim_path = |verb: &str| format!("{}/{{task}}{verb}", routes::CLAIMS);
     cfg.service(resource(&format!("{}/stream", routes::SIGNALS), [(Method::GET, web::to(stream::follow))]))
         .service(resource(routes::SIGNALS, [(Method::GET, web::to(read)), (Method::POST, web::to(publish))]))
-        .service(resource(&claim("/renew"), [(Method::POST, web::to(renew))]))
-        .service(resource(&claim("/release"), [(Method::POST, web::to(release))]))
-        .service(resource(&claim("/complete"), [(Method::POST, web::to(complete))]))
-        .service(resource(&claim("/fail"), [(Method::POST, web::to(fail))]))
-        .service(resource(&claim(""), [(Method::GET, web::to(look)), (Method::POST, web::to(take))]));
+        .service(resource(&claim_path("/renew"), [(Method::POST, web::to(renew))]))
+        .service(resource(&claim_path("/release"), [(Method::POST, web::to(release))]))
+        .service(resource(&claim_path("/complete"), [(Method::POST, web::to(complete))]))
+        .service(resource(&claim_path("/fail"), [(Method::POST, web::to(fail))]))
+        .service(resource(
+            &claim_path(""),
+            [(Method::GET, web::to(get_claim)), (Method::POST, web::to(claim))],
+        ));
 }
 
-async fn publish(board: Place, by: By, request: HttpRequest, body: web::Bytes) -> Answer {
-    let mut signal = asked::signal(&body, &by)?;
-    asked::under_trace(&mut signal, request.headers());
+async fn publish(board: BoardData, by: CallerId, request: HttpRequest, body: web::Bytes) -> BoardResult {
+    let mut signal = request::parse_signal(&body, &by)?;
+    request::attach_trace(&mut signal, request.headers());
     let id = signal.id.clone();
     let revision = board.publish(&by, signal).await?;
     Ok(HttpResponse::Created().json(json!({ "revision": revision, "id": id })))
 }
 
-async fn read(board: Place, _by: By, request: HttpRequest) -> Answer {
-    let query = asked::query(request.query_string())?;
+async fn read(board: BoardData, _by: CallerId, request: HttpRequest) -> BoardResult {
+    let query = request::parse_query(request.query_string())?;
     let limit = query.limit.unwrap_or(100);
     let page = board.read(query.selector, query.after, limit).await?;
     Ok(HttpResponse::Ok().json(page))
@@ -51,18 +54,18 @@ async fn read(board: Place, _by: By, request: HttpRequest) -> Answer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Take {
+struct ClaimBody {
     lease_ms: u64,
     holder: Option<AgentId>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct EpochBody {
     epoch: u64,
 }
 
-async fn take(board: Place, by: By, task: web::Path<String>, body: web::Bytes) -> Answer {
-    let (task, Take { lease_ms, holder }) = (parsed(&task)?, asked::body(&body)?);
+async fn claim(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
+    let (task, ClaimBody { lease_ms, holder }) = (parse_task_id(&task)?, request::parse_body(&body)?);
     let holder = match (holder, &*by) {
         (Some(holder), _) => holder,
         (None, Principal::Agent(id) | Principal::User(id)) => id.clone(),
@@ -71,31 +74,31 @@ async fn take(board: Place, by: By, task: web::Path<String>, body: web::Bytes) -
     Ok(HttpResponse::Ok().json(claim))
 }
 
-async fn renew(board: Place, by: By, task: web::Path<String>, body: web::Bytes) -> Answer {
-    let (task, Named { epoch }) = (parsed(&task)?, asked::body(&body)?);
+async fn renew(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
+    let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.renew(&by, &task, epoch).await?))
 }
 
-async fn release(board: Place, by: By, task: web::Path<String>, body: web::Bytes) -> Answer {
-    let (task, Named { epoch }) = (parsed(&task)?, asked::body(&body)?);
+async fn release(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
+    let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.release(&by, &task, epoch).await?))
 }
 
-async fn complete(board: Place, by: By, task: web::Path<String>, body: web::Bytes) -> Answer {
-    let (task, Named { epoch }) = (parsed(&task)?, asked::body(&body)?);
+async fn complete(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
+    let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.complete(&by, &task, epoch).await?))
 }
 
-async fn fail(board: Place, by: By, task: web::Path<String>, body: web::Bytes) -> Answer {
-    let (task, Named { epoch }) = (parsed(&task)?, asked::body(&body)?);
+async fn fail(board: BoardData, by: CallerId, task: web::Path<String>, body: web::Bytes) -> BoardResult {
+    let (task, EpochBody { epoch }) = (parse_task_id(&task)?, request::parse_body(&body)?);
     Ok(HttpResponse::Ok().json(board.fail(&by, &task, epoch).await?))
 }
 
-async fn look(board: Place, _by: By, task: web::Path<String>) -> Answer {
-    Ok(HttpResponse::Ok().json(board.look(&parsed(&task)?).await?))
+async fn get_claim(board: BoardData, _by: CallerId, task: web::Path<String>) -> BoardResult {
+    Ok(HttpResponse::Ok().json(board.claim_of(&parse_task_id(&task)?).await?))
 }
 
-fn parsed(task: &str) -> Result<TaskId, Problem> {
+fn parse_task_id(task: &str) -> Result<TaskId, Problem> {
     TaskId::parse(task)
         .map_err(|bad| Problem::new(Reason::InvalidField, bad.to_string()).with("field", "task"))
 }

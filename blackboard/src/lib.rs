@@ -1,15 +1,15 @@
-//! What is known: one ordered log of keyed records, and the blackboard on top of it.
+//! The store (one ordered log of keyed records) and the blackboard on top of it.
 //!
-//! Invariants: nothing is acknowledged before it is durable; revisions only grow; nobody writes under another's prefix.
+//! Invariants: nothing is acknowledged before it is durable; revisions only grow; an owner writes only under its own prefix.
 //!
-//! In reading order:
+//! The modules, in reading order:
 
 pub mod store;
 
 pub mod access;
-mod attendance;
 pub mod claim_writes;
 pub mod claims;
+mod registered_agents;
 pub mod signals;
 
 pub mod board;
@@ -18,7 +18,7 @@ mod feed;
 pub mod client;
 pub mod http;
 
+pub mod http_client;
 pub mod refusal;
 pub mod resource;
-pub mod supervised;
-pub mod wire;
+pub mod supervisor;

@@ -1,10 +1,10 @@
-//! The one place where a [`Problem`] becomes an HTTP answer, on every route of every service.
+//! The HTTP response of a [`Problem`], for every route of every service.
 
 use actix_web::{HttpResponse, ResponseError, http::StatusCode, http::header};
 use protocol::problem::{Problem, Reason};
 use std::fmt;
 
-/// A problem, as a handler returns it.
+/// A problem as the error type of a handler.
 #[derive(Debug)]
 pub struct Refusal(pub Problem);
 
@@ -26,16 +26,16 @@ impl ResponseError for Refusal {
     }
 
     fn error_response(&self) -> HttpResponse {
-        let mut answer = HttpResponse::build(self.status_code());
+        let mut response = HttpResponse::build(self.status_code());
         if let Some(wait) = self.0.retry_after {
-            answer.insert_header((header::RETRY_AFTER, wait.as_secs().max(1).to_string()));
+            response.insert_header((header::RETRY_AFTER, wait.as_secs().max(1).to_string()));
         }
         if self.0.reason == Reason::Unauthenticated {
-            answer.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
+            response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
         }
         if let Some((_, allow)) = self.0.metadata.iter().find(|(key, _)| *key == crate::resource::ALLOW) {
-            answer.insert_header((header::ALLOW, allow.as_str()));
+            response.insert_header((header::ALLOW, allow.as_str()));
         }
-        answer.json(self.0.body())
+        response.json(self.0.body())
     }
 }

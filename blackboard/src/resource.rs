@@ -1,16 +1,16 @@
-//! A resource that knows its methods, so that any other is answered 405 with the right `Allow`.
+//! A resource that answers 405 with the right `Allow` to every method that it does not have.
 
 use crate::refusal::Refusal;
 use actix_web::{HttpRequest, Resource, Route, guard, http::Method, web};
 use protocol::problem::{Problem, Reason};
 
-/// The resource at `path`, with one route for each method: `resource(path, [(Method::GET, web::to(read))])`. Where
-/// there is GET there is HEAD; the edge leaves its body out (RFC 9110 §9.3.2).
+/// The resource at `path`, with one route for each method: `resource(path, [(Method::GET, web::to(read))])`. GET
+/// serves HEAD too; the edge omits the body (RFC 9110 §9.3.2).
 pub fn resource<const N: usize>(path: &str, routes: [(Method, Route); N]) -> Resource {
     let with_head =
         |method: &Method| if method == Method::GET { "GET, HEAD" } else { method.as_str() }.to_owned();
     let allow = routes.iter().map(|(method, _)| with_head(method)).collect::<Vec<_>>().join(", ");
-    let others = move |request: HttpRequest| {
+    let not_allowed = move |request: HttpRequest| {
         let message = format!("{} is not taken here, {allow} is", request.method());
         let problem = Problem::new(Reason::MethodNotAllowed, message).with(ALLOW, &allow);
         std::future::ready(Err::<&str, _>(Refusal(problem)))
@@ -23,8 +23,8 @@ pub fn resource<const N: usize>(path: &str, routes: [(Method, Route); N]) -> Res
                 false => route.method(method),
             })
         })
-        .default_service(web::to(others))
+        .default_service(web::to(not_allowed))
 }
 
-/// The member of a problem that becomes the `Allow` header.
+/// The metadata key of a problem that becomes the `Allow` header.
 pub(crate) const ALLOW: &str = "allow";

@@ -1,4 +1,4 @@
-//! How signals stand in the log: their keys, what is checked, and what a reader gets. Pure.
+//! Signals in the store: keys, validation, the batch of a publication, and the encoding for readers. Pure.
 
 use crate::{
     access::BOARD,
@@ -18,43 +18,43 @@ use serde_json::{Map, Value};
 /// The owner of the board's keys.
 pub const OWNER: &str = "board";
 const LOG: &str = "signal";
-const SEEN: &str = "seen";
+const DEDUP: &str = "seen";
 const OFFERS: &str = "offer";
 
-/// What is remembered of a published signal, so that a repeat is recognised.
+/// The row by which a repeated publication of a signal is recognised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct DedupRow {
     pub digest: Digest,
     pub at: WallTime,
 }
 
-/// A signal as it will be written.
+/// The batch that publishes a signal.
 #[derive(Debug, Clone)]
-pub struct Writing {
-    /// All that is written; the signal itself comes last.
+pub struct SignalWrite {
+    /// All writes; the signal's record is the last.
     pub batch: Batch,
-    /// Where a repeat is recognised.
-    pub seen: Key,
-    /// The log that the signal goes to.
-    pub log: Key,
+    /// The key of the dedup row.
+    pub dedup_key: Key,
+    /// The key of the signal's log.
+    pub log_key: Key,
     /// The digest of the signal.
     pub digest: Digest,
 }
 
-/// The log of all signals of `kind`.
+/// The key of the log of `kind`.
 pub fn log_key(kind: &SignalType) -> Key {
     let tokens: Vec<&str> = [OWNER, LOG].into_iter().chain(kind.as_str().split('.')).collect();
     Key::new(&tokens)
 }
 
 /// All signals.
-pub fn everything() -> Filter {
+pub fn all_signals() -> Filter {
     Filter::Below(Key::new(&[OWNER, LOG]))
 }
 
-/// The rows by which repeats are recognised, oldest first.
-pub(crate) fn all_seen() -> Filter {
-    Filter::Below(Key::new(&[OWNER, SEEN]))
+/// All dedup rows, oldest first.
+pub(crate) fn all_dedup_rows() -> Filter {
+    Filter::Below(Key::new(&[OWNER, DEDUP]))
 }
 
 /// The last offers of open tasks, oldest first.
@@ -62,17 +62,17 @@ pub(crate) fn all_offers() -> Filter {
     Filter::Below(Key::new(&[OWNER, OFFERS]))
 }
 
-/// Where the last `task.available` of a task is kept.
+/// The key of the last `task.available` of `task`.
 pub(crate) fn offer_key(task: &TaskId) -> Key {
     Key::new(&[OWNER, OFFERS, task.as_str()])
 }
 
-/// The narrowest filter of the store that lets everything through which `selector` wants.
-pub fn filter(selector: &Selector) -> Filter {
-    let [one] = selector.types.as_slice() else { return everything() };
-    let (prefix, is_exact) = match one.strip_suffix('*') {
+/// The narrowest store filter that admits every signal of `selector`.
+pub fn store_filter(selector: &Selector) -> Filter {
+    let [pattern] = selector.types.as_slice() else { return all_signals() };
+    let (prefix, is_exact) = match pattern.strip_suffix('*') {
         Some(prefix) => (prefix.trim_end_matches('.'), false),
-        None => (one.as_str(), true),
+        None => (pattern.as_str(), true),
     };
     let tokens: Vec<&str> =
         [OWNER, LOG].into_iter().chain(prefix.split('.').filter(|t| !t.is_empty())).collect();
@@ -80,8 +80,8 @@ pub fn filter(selector: &Selector) -> Filter {
     if is_exact { Filter::Exactly(key) } else { Filter::Below(key) }
 }
 
-/// Whether every type of `selector` can be one: a signal type, or one whose last token is `*`.
-pub fn check(selector: &Selector) -> Result<(), Problem> {
+/// Checks that every type of `selector` is a signal type or a prefix that ends in `.*`, and that it names at most 64.
+pub fn check_selector(selector: &Selector) -> Result<(), Problem> {
     let is_token = |t: &str| {
         !t.is_empty()
             && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
@@ -107,8 +107,13 @@ pub fn check(selector: &Selector) -> Result<(), Problem> {
     }
 }
 
-/// The commit that puts `signal` on the board, once. The signal's own record comes last.
-pub fn writing(by: &Principal, signal: &Signal, now: WallTime, max_bytes: usize) -> Result<Writing, Problem> {
+/// Validates `signal` and builds the batch that publishes it once.
+pub fn prepare_write(
+    by: &Principal,
+    signal: &Signal,
+    now: WallTime,
+    max_bytes: usize,
+) -> Result<SignalWrite, Problem> {
     if let Err(bad) = MessageId::parse(&signal.id) {
         return Err(Problem::new(Reason::InvalidField, format!("id: {bad}")).with("field", "id"));
     }
@@ -118,33 +123,34 @@ pub fn writing(by: &Principal, signal: &Signal, now: WallTime, max_bytes: usize)
         return Err(Problem::new(Reason::PayloadTooLarge, message).with("limit", max_bytes));
     }
     let digest = Digest::of(&text);
-    let seen = Key::new(&[OWNER, SEEN, &by.to_string(), signal.from.as_str(), &signal.id]);
-    let log = log_key(&signal.kind);
+    let dedup_key = Key::new(&[OWNER, DEDUP, &by.to_string(), signal.from.as_str(), &signal.id]);
+    let log_key = log_key(&signal.kind);
     let mut writes = Vec::with_capacity(3);
     if let (true, Some(task)) = (signal.kind == SignalType::task_available(), &signal.task_id) {
         writes.push(Write::Put(offer_key(task), text.clone()));
     }
-    writes.push(Write::Put(seen.clone(), Bytes::from(json(&Seen { digest, at: now })?)));
-    writes.push(Write::Append(log.clone(), text));
-    let batch = Batch { writes, expectations: vec![Expectation::Absent(seen.clone())] };
-    Ok(Writing { batch, seen, log, digest })
+    writes.push(Write::Put(dedup_key.clone(), Bytes::from(json(&DedupRow { digest, at: now })?)));
+    writes.push(Write::Append(log_key.clone(), text));
+    let batch = Batch { writes, expectations: vec![Expectation::Absent(dedup_key.clone())] };
+    Ok(SignalWrite { batch, dedup_key, log_key, digest })
 }
 
-/// Where the signal of this digest that `seen` remembers was written first; `None` if it is not remembered. The two are one
-/// commit, the signal comes right after.
-pub fn first(
+/// The first revision of the signal with the dedup row `dedup_key`; `None` without such a row. Refused if the row has
+/// another digest. Row and signal are one commit; the signal follows the row directly.
+pub fn first_revision(
     store: &(impl Snapshot + ?Sized),
-    seen: &Key,
-    log: Key,
+    dedup_key: &Key,
+    log_key: Key,
     digest: Digest,
 ) -> Result<Option<Revision>, Problem> {
-    let Some(row) = store.latest(seen)? else { return Ok(None) };
-    let known: Seen = serde_json::from_slice(&row.value)
-        .map_err(|error| Problem::new(Reason::Internal, format!("{seen} holds no repeat row: {error}")))?;
-    let after = store.read(&Filter::Exactly(log), row.revision, 1)?;
-    let next = after.first().filter(|record| Digest::of(&record.value) == known.digest);
+    let Some(row) = store.latest(dedup_key)? else { return Ok(None) };
+    let stored: DedupRow = serde_json::from_slice(&row.value).map_err(|error| {
+        Problem::new(Reason::Internal, format!("{dedup_key} holds no repeat row: {error}"))
+    })?;
+    let after = store.read(&Filter::Exactly(log_key), row.revision, 1)?;
+    let next = after.first().filter(|record| Digest::of(&record.value) == stored.digest);
     let revision = next.map_or(row.revision + 1, |record| record.revision);
-    if known.digest != digest {
+    if stored.digest != digest {
         let message = "a signal with this id and other content is on the board";
         return Err(Problem::new(Reason::MessageIdReused, message)
             .with("field", "id")
@@ -153,9 +159,9 @@ pub fn first(
     Ok(Some(revision))
 }
 
-/// What the board itself tells of a claim: `kind` about `task`, in the name of `from` (the board, if nobody is named).
-/// The capability is that of the task's last offer.
-pub(crate) fn of_claim(
+/// The board's own signal about a claim on `task`, sent as `from` or as the board. Subject and capability are those of
+/// the task's last offer.
+pub(crate) fn claim_signal(
     kind: SignalType,
     task: &TaskId,
     from: Option<&AgentId>,
@@ -177,21 +183,21 @@ pub(crate) fn of_claim(
     }
 }
 
-/// The writes that put a signal of the board's own into the log, and remember when.
-pub(crate) fn own(signal: &Signal) -> Result<[Write; 2], Problem> {
+/// The writes of one of the board's own signals: its dedup row and its record.
+pub(crate) fn board_signal_writes(signal: &Signal) -> Result<[Write; 2], Problem> {
     let text = Bytes::from(json(signal)?);
-    let seen = Seen { digest: Digest::of(&text), at: signal.at };
-    let key = Key::new(&[OWNER, SEEN, BOARD, &signal.id]);
-    Ok([Write::Put(key, Bytes::from(json(&seen)?)), Write::Append(log_key(&signal.kind), text)])
+    let row = DedupRow { digest: Digest::of(&text), at: signal.at };
+    let key = Key::new(&[OWNER, DEDUP, BOARD, &signal.id]);
+    Ok([Write::Put(key, Bytes::from(json(&row)?)), Write::Append(log_key(&signal.kind), text)])
 }
 
-/// The signal that a record holds; `None` if it holds none.
-pub fn posted(record: &Record) -> Option<SignalRecord> {
+/// The signal in a record; `None` if it holds none.
+pub fn parse_record(record: &Record) -> Option<SignalRecord> {
     let signal = serde_json::from_slice(&record.value).ok()?;
     Some(SignalRecord { revision: record.revision, signal })
 }
 
-/// The signal as one server-sent event. JSON text has no line breaks of its own.
+/// The signal as one server-sent event. The stored JSON has no line breaks.
 pub(crate) fn frame(record: &Record) -> Bytes {
     let revision = record.revision.to_string();
     let members = record.value.strip_prefix(b"{").unwrap_or_default();

@@ -1,5 +1,5 @@
 //! A2A v1.0 as translation: its words as types, strict ProtoJSON in and out (A2A §5.5–5.7), its errors, its routes.
-//! Nothing here knows a server or a client; both use it.
+//! Servers and clients both use it.
 //!
 //! Reading accepts camelCase and the original snake_case names, enums by name or number, `null` as unset, both base64
 //! alphabets and numeric texts for integers; unknown members are ignored. It refuses wrong types, unknown names of an

@@ -11,7 +11,7 @@ use std::{
     str::FromStr,
 };
 
-/// Addresses that share their first bits, as `10.0.0.0/8`; a single address stands for itself.
+/// A network such as `10.0.0.0/8`, or a single address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct IpNetwork {

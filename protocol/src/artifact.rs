@@ -18,7 +18,7 @@ pub struct Artifact {
     pub description: Option<String>,
     /// Its content; at least one part.
     pub parts: Vec<Part>,
-    /// What the producer says about it.
+    /// Metadata of the producer.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// URIs of the extensions that take part in it.
@@ -29,7 +29,7 @@ pub struct Artifact {
 impl Artifact {
     /// An artifact of one text part whose id is its name.
     pub fn text(name: &str, media_type: &str, text: impl Into<String>) -> Self {
-        let part = Part { media_type: Some(media_type.into()), ..Part::new(Content::Text(text.into())) };
+        let part = Part { media_type: Some(media_type.into()), ..Part::new(PartContent::Text(text.into())) };
         Self {
             artifact_id: name.into(),
             name: Some(name.into()),
@@ -43,17 +43,17 @@ impl Artifact {
     /// All its text parts, one after the other.
     pub fn as_text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match &part.content {
-            Content::Text(text) => Some(text.as_str()),
-            Content::Data(_) | Content::Raw(_) | Content::Url(_) => None,
+            PartContent::Text(text) => Some(text.as_str()),
+            PartContent::Data(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
         });
         texts.collect()
     }
 
-    /// Whether nobody could get anything out of it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| match &part.content {
-            Content::Text(text) | Content::Raw(text) | Content::Url(text) => text.is_empty(),
-            Content::Data(data) => data.is_null(),
+            PartContent::Text(text) | PartContent::Raw(text) | PartContent::Url(text) => text.is_empty(),
+            PartContent::Data(data) => data.is_null(),
         })
     }
 
@@ -69,26 +69,26 @@ impl Artifact {
 pub struct Part {
     /// The content itself; exactly one kind.
     #[serde(flatten)]
-    pub content: Content,
+    pub content: PartContent,
     /// IANA media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
     /// A name for the content as a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
-    /// What the producer says about it.
+    /// Metadata of the producer.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
 impl Part {
     /// A part with nothing but content.
-    pub fn new(content: Content) -> Self {
+    pub fn new(content: PartContent) -> Self {
         Self { content, media_type: None, filename: None, metadata: Map::new() }
     }
 }
 
-/// A part as it comes: which content it has must not hang on the order of its members.
+/// A part before its content kind is known; the order of the members does not matter.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AnyPart {
@@ -114,10 +114,10 @@ impl TryFrom<AnyPart> for Part {
     fn try_from(part: AnyPart) -> Result<Self, Self::Error> {
         let AnyPart { text, data, raw, url, media_type, filename, metadata } = part;
         let content = match (text, data, raw, url) {
-            (Some(text), None, None, None) => Content::Text(text),
-            (None, Some(data), None, None) => Content::Data(data),
-            (None, None, Some(raw), None) => Content::Raw(raw),
-            (None, None, None, Some(url)) => Content::Url(url),
+            (Some(text), None, None, None) => PartContent::Text(text),
+            (None, Some(data), None, None) => PartContent::Data(data),
+            (None, None, Some(raw), None) => PartContent::Raw(raw),
+            (None, None, None, Some(url)) => PartContent::Url(url),
             _ => return Err("a part has exactly one of text, data, raw and url"),
         };
         Ok(Self { content, media_type, filename, metadata })
@@ -127,14 +127,14 @@ impl TryFrom<AnyPart> for Part {
 /// The four kinds of content (A2A §4.1.6).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Content {
+pub enum PartContent {
     /// Text.
     Text(String),
     /// Any JSON value.
     Data(Value),
     /// Bytes, base64.
     Raw(String),
-    /// Where the content lies.
+    /// The URL of the content.
     Url(String),
 }
 
@@ -160,11 +160,11 @@ pub fn merge(artifacts: &mut Vec<Artifact>, chunk: Artifact, append: bool) {
     }
 }
 
-/// A reference to content that lies elsewhere: by digest, by name, or both.
+/// A reference to content by digest, by name, or both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "AnyRef", rename_all = "camelCase")]
 pub struct ArtifactRef {
-    /// A name somebody will know (`art-plan-001`).
+    /// A name (`art-plan-001`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The digest under which `GET /a2a/artifacts/{sha256}` has it.
@@ -173,7 +173,7 @@ pub struct ArtifactRef {
     /// IANA media type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// What else was said of it.
+    /// Other members.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }

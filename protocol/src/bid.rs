@@ -101,9 +101,9 @@ impl From<Cost> for f64 {
 /// A share from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
-pub struct Share(f64);
+pub struct Fraction(f64);
 
-impl Share {
+impl Fraction {
     /// All of it.
     pub const FULL: Self = Self(1.0);
 
@@ -118,15 +118,15 @@ impl Share {
     }
 }
 
-impl TryFrom<f64> for Share {
+impl TryFrom<f64> for Fraction {
     type Error = String;
     fn try_from(value: f64) -> Result<Self, String> {
         Self::new(value).ok_or_else(|| format!("a share is a number from 0 to 1, got {value}"))
     }
 }
 
-impl From<Share> for f64 {
-    fn from(share: Share) -> f64 {
+impl From<Fraction> for f64 {
+    fn from(share: Fraction) -> f64 {
         share.0
     }
 }
@@ -172,7 +172,7 @@ mod tests {
         for bad in ["-1", "1e308", "null"] {
             assert!(serde_json::from_str::<Cost>(bad).is_err(), "{bad}");
         }
-        assert!(serde_json::from_str::<Share>("1.01").is_err());
-        assert!(Cost::new(f64::NAN).is_none() && Share::new(f64::NAN).is_none());
+        assert!(serde_json::from_str::<Fraction>("1.01").is_err());
+        assert!(Cost::new(f64::NAN).is_none() && Fraction::new(f64::NAN).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! What an agent says of itself when it registers.
+//! The card with which an agent registers.
 
 use crate::{
     bid::{Cost, Eta},
@@ -82,7 +82,7 @@ pub struct BidTerms {
     pub cost: Cost,
     /// How long a task takes.
     pub eta: Eta,
-    /// Tasks at once; a bidder at its limit says `no-bid`.
+    /// The most tasks at a time; a bidder at its limit answers `no-bid`.
     pub max_parallel: u32,
 }
 

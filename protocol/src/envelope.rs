@@ -2,7 +2,7 @@
 
 use crate::{
     ids::{Address, AgentId, ConversationId, Digest, MessageId, ThreadId},
-    message::{Content, Kind, Payload},
+    message::{MessageKind, Payload, PayloadContent},
     problem::{Problem, Reason},
     time::WallTime,
 };
@@ -15,9 +15,9 @@ use serde_json::{Map, Value};
 pub struct Envelope {
     /// The sender's name for it.
     pub message_id: MessageId,
-    /// Who says it is speaking; proven by the signature if it is an agent.
+    /// The sender's id; an agent proves it by its signature.
     pub from_agent_id: AgentId,
-    /// Whom it is for.
+    /// The recipient.
     pub to_agent_id: Address,
     /// `type` and `payload`.
     #[serde(flatten)]
@@ -37,16 +37,16 @@ pub struct Envelope {
     /// The sender's conversation, which an answer should name as its `conversationId`.
     #[serde(default)]
     pub reply_conversation_id: Option<ConversationId>,
-    /// Where the answer goes.
+    /// The URL for the answer.
     #[serde(default)]
     pub reply_to: Option<String>,
-    /// When it is of no use any more.
+    /// When it expires.
     #[serde(default)]
     pub expires_at: Option<WallTime>,
-    /// The agents it came through, oldest first.
+    /// The agents on its path, oldest first.
     #[serde(default)]
     pub path: Vec<AgentId>,
-    /// Members nobody here knows, kept as they came.
+    /// Unknown members, kept unchanged.
     #[serde(default, rename = "$extra")]
     pub extra: Map<String, Value>,
 }
@@ -66,7 +66,7 @@ impl Serialize for Envelope {
         members.serialize_field("fromAgentId", &self.from_agent_id)?;
         members.serialize_field("toAgentId", &self.to_agent_id)?;
         members.serialize_field("type", &self.kind())?;
-        members.serialize_field("payload", &Content(&self.payload))?;
+        members.serialize_field("payload", &PayloadContent(&self.payload))?;
         given(&mut members, "timestamp", self.timestamp.as_ref())?;
         given(&mut members, "conversationId", self.conversation_id.as_ref())?;
         given(&mut members, "threadId", self.thread_id.as_ref())?;
@@ -80,11 +80,11 @@ impl Serialize for Envelope {
     }
 }
 
-/// The member that stands in for `payload` in a message between agents whose payload is too large to be posted: the
+/// The member that replaces `payload` in a message between agents whose payload is too large to be posted: the
 /// digest under which the sender has put it at the recipient.
 pub const PAYLOAD_REF: &str = "payloadRef";
 
-/// The digest that stands in for a parsed body's payload, if one does.
+/// The digest that replaces a parsed body's payload, if one does.
 pub fn payload_ref(body: &Value) -> Result<Option<Digest>, Problem> {
     match (body.get(PAYLOAD_REF), body.get("payload")) {
         (None | Some(Value::Null), _) => Ok(None),
@@ -103,8 +103,8 @@ impl Envelope {
         let Value::Object(members) = body else {
             return Err(Problem::new(Reason::InvalidField, "the body must be a JSON object"));
         };
-        let members = Members::of(members);
-        let kind = Kind::parse(&required::<String>(members.kind, "type")?)?;
+        let members = EnvelopeMembers::of(members);
+        let kind = MessageKind::parse(&required::<String>(members.kind, "type")?)?;
         let content = match members.payload {
             Some(Value::Object(content)) => content,
             Some(Value::String(text)) => {
@@ -153,11 +153,11 @@ impl Envelope {
     }
 
     /// Which kind of message this is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> MessageKind {
         self.payload.kind()
     }
 
-    /// What goes over the wire.
+    /// The bytes for the wire.
     pub fn to_json(&self) -> Value {
         let mut json = serde_json::to_value(self).unwrap_or_default();
         if let Some(members) = json.as_object_mut()
@@ -175,9 +175,9 @@ fn invalid(member: &str, what: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::InvalidField, format!("{member} {what}")).with("field", member)
 }
 
-/// The members of a body, each in its place.
+/// The known members of a body.
 #[derive(Default)]
-struct Members {
+struct EnvelopeMembers {
     kind: Option<Value>,
     payload: Option<Value>,
     message_id: Option<Value>,
@@ -194,7 +194,7 @@ struct Members {
     extra: Map<String, Value>,
 }
 
-impl Members {
+impl EnvelopeMembers {
     /// Every message passes here: one walk over what it has costs less than a search for each member that it may have.
     fn of(body: Map<String, Value>) -> Self {
         let mut members = Self::default();
@@ -257,7 +257,7 @@ mod tests {
         });
         let envelope = read(&body).unwrap();
         assert_eq!(envelope.to_json(), body);
-        // Among our own records what nobody knows has a place of its own.
+        // Our own records keep unknown members separately.
         let kept = serde_json::to_value(&envelope).unwrap();
         assert_eq!(kept["$extra"], json!({ "x-trace": { "deep": null } }));
         assert_eq!(serde_json::from_value::<Envelope>(kept).unwrap(), envelope);

@@ -41,10 +41,10 @@ fn matches(text: &str, max: usize, allowed: &[bool; 256]) -> bool {
     head && bytes.len() <= max && bytes.iter().all(|byte| allowed[usize::from(*byte)])
 }
 
-/// Parses a text where it lies.
-struct Text<T>(fn(&str) -> Result<T, BadId>);
+/// A visitor that parses a borrowed string.
+struct TextVisitor<T>(fn(&str) -> Result<T, BadId>);
 
-impl<T> Visitor<'_> for Text<T> {
+impl<T> Visitor<'_> for TextVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,7 +70,7 @@ macro_rules! id {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                from.deserialize_str(Text(Self::parse))
+                from.deserialize_str(TextVisitor(Self::parse))
             }
         }
 
@@ -247,13 +247,13 @@ impl fmt::Display for EffectId {
     }
 }
 
-/// Where a message goes: an agent, or whoever has a capability (`capability:<name>`).
+/// The recipient of a message: an agent, or any agent with a capability (`capability:<name>`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Address {
     /// This one agent.
     Agent(AgentId),
-    /// Whoever is found to have it.
+    /// An agent with this capability.
     Capability(Capability),
 }
 

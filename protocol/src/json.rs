@@ -16,7 +16,7 @@ pub const MAX_DEPTH: usize = 32;
 /// among them, would take it for the text's end); the message says which and where.
 pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, Problem> {
     let mut source = serde_json::Deserializer::from_slice(bytes);
-    Strict { left: max_depth, max: max_depth }
+    StrictJsonSeed { left: max_depth, max: max_depth }
         .deserialize(&mut source)
         .and_then(|value| source.end().map(|()| value))
         .map_err(|error| Problem::new(Reason::MalformedJson, format!("malformed JSON: {error}")))
@@ -34,13 +34,13 @@ pub fn parse_object(bytes: &[u8], max_depth: usize) -> Result<Map<String, Value>
 
 /// Builds a value of which `left` more levels are taken.
 #[derive(Clone, Copy)]
-pub(crate) struct Strict {
+pub(crate) struct StrictJsonSeed {
     pub(crate) left: usize,
-    /// How many there were at first, for who is told.
+    /// The limit, for the error message.
     pub(crate) max: usize,
 }
 
-impl Strict {
+impl StrictJsonSeed {
     fn inside<E: Error>(self) -> Result<Self, E> {
         match self.left.checked_sub(1) {
             Some(left) => Ok(Self { left, ..self }),
@@ -49,7 +49,7 @@ impl Strict {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for StrictJsonSeed {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
@@ -57,7 +57,7 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for StrictJsonSeed {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! The words and the rules of the mesh: what agents say to each other, and what each does when it hears something.
+//! The wire types and the rules of the mesh: what agents send to each other, and how each reacts.
 //!
 //! Nothing here does I/O, reads a clock, or draws a random number; time, chance and identities come in as arguments.
 //! That is why every rule can be tested by its properties and replayed from its journal.

@@ -25,7 +25,7 @@ pub struct Limits {
     pub max_outbox_per_peer: usize,
     /// Requests a second for one principal (`user:local` has none); the next is answered 429.
     pub max_rate_per_second: u32,
-    /// Credentials that prove nothing, a second and address; what comes beyond is answered 429. 0 is no limit.
+    /// Credentials that prove nothing, a second and address; requests beyond it are answered 429. 0 is no limit.
     pub max_failed_auth_per_second: u32,
     /// Streams that one principal may read at once, per node; the next is answered 429. 0 is no limit.
     pub max_readers_per_principal: usize,

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_said_once_then_every_minute_and_so_is_its_end() {
+    fn a_fault_is_logged_once_then_every_minute_and_its_end_is_logged() {
         let (begun, mut fault) = (Instant::now(), LogThrottle::default());
         let at = |ms: u64| begun + Duration::from_millis(ms);
         assert_eq!(fault.worked(), None);

@@ -3,7 +3,7 @@
 use crate::{
     a2a::message::Message,
     artifact::{Artifact, ArtifactRef},
-    bid::{Cost, Eta, Share},
+    bid::{Cost, Eta, Fraction},
     ids::{Capability, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
@@ -18,16 +18,16 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident($payload:ty) = $wire:literal;)*) => {
         /// A message's `type`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum Kind { $($(#[$doc])* #[serde(rename = $wire)] $name,)* }
+        pub enum MessageKind { $($(#[$doc])* #[serde(rename = $wire)] $name,)* }
 
-        /// A message's content, typed by its [`Kind`].
+        /// A message's content, typed by its [`MessageKind`].
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "type", content = "payload")]
         pub enum Payload { $($(#[$doc])* #[serde(rename = $wire)] $name($payload),)* }
 
-        impl Kind {
+        impl MessageKind {
             /// Every kind.
-            pub const ALL: &'static [Kind] = &[$(Kind::$name,)*];
+            pub const ALL: &'static [MessageKind] = &[$(MessageKind::$name,)*];
 
             /// Its name on the wire.
             pub fn wire(self) -> &'static str {
@@ -50,25 +50,25 @@ macro_rules! kinds {
 
         impl Payload {
             /// Which kind of message this is the content of.
-            pub fn kind(&self) -> Kind {
-                match self { $(Self::$name(_) => Kind::$name,)* }
+            pub fn kind(&self) -> MessageKind {
+                match self { $(Self::$name(_) => MessageKind::$name,)* }
             }
 
-            /// The members that nobody here knows.
+            /// The unknown members.
             pub fn extra(&self) -> &Map<String, Value> {
                 match self { $(Self::$name(p) => &p.extra,)* }
             }
 
             /// The typed content of a `kind` message; the problem names the member that is wrong.
-            pub fn parse(kind: Kind, members: Map<String, Value>) -> Result<Self, Problem> {
-                Ok(match kind { $(Kind::$name => Self::$name(typed(members)?),)* })
+            pub fn parse(kind: MessageKind, members: Map<String, Value>) -> Result<Self, Problem> {
+                Ok(match kind { $(MessageKind::$name => Self::$name(typed(members)?),)* })
             }
         }
 
-        /// What stands under `payload`, without its kind.
-        pub(crate) struct Content<'a>(pub(crate) &'a Payload);
+        /// The value of `payload`, without its kind.
+        pub(crate) struct PayloadContent<'a>(pub(crate) &'a Payload);
 
-        impl Serialize for Content<'_> {
+        impl Serialize for PayloadContent<'_> {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 match self.0 { $(Payload::$name(content) => content.serialize(to),)* }
             }
@@ -77,40 +77,40 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Do this.
+    /// A request for work.
     TaskRequest(TaskRequest) = "task-request";
-    /// This is how far it is.
+    /// Progress of a task.
     TaskUpdate(TaskUpdate) = "task-update";
-    /// This is how it ended.
+    /// The result of a task.
     TaskResponse(TaskResponse) = "task-response";
-    /// Do it no more.
+    /// The cancel of a task.
     TaskCancel(TaskCancel) = "task-cancel";
-    /// This answers the question that the task waits for.
+    /// The answer to the open question of a task.
     TaskAnswer(TaskAnswer) = "task-answer";
-    /// What do you say to this?
+    /// A question to a peer.
     HelpRequest(HelpRequest) = "help-request";
-    /// This.
+    /// The answer to a help request.
     HelpResponse(HelpResponse) = "help-response";
-    /// Tell everyone who wants to know.
+    /// A signal to publish on the board.
     Broadcast(Broadcast) = "broadcast";
-    /// Who can do this, and on what terms? (FIPA contract net)
+    /// A call for proposals (FIPA contract net).
     Cfp(Cfp) = "cfp";
-    /// I can, on these.
+    /// A bid.
     Bid(Bid) = "bid";
-    /// I can't, or won't.
+    /// A refusal to bid.
     NoBid(NoBid) = "no-bid";
-    /// It is yours.
+    /// An award to a bidder.
     Award(Award) = "award";
-    /// I take it.
+    /// The acceptance of an award.
     AwardAccept(AwardAccept) = "award-accept";
-    /// I don't.
+    /// The decline of an award.
     AwardDecline(AwardDecline) = "award-decline";
-    /// It went to another.
+    /// A reject to a bidder.
     Reject(Reject) = "reject";
 }
 
-impl Kind {
-    /// Whether it may be lost: nothing is written for it, and nobody sends it again (DESIGN §4).
+impl MessageKind {
+    /// Whether it may be lost: it is neither recorded nor retried (DESIGN §4).
     pub fn is_best_effort(self) -> bool {
         matches!(self, Self::Cfp | Self::Bid | Self::NoBid | Self::Reject)
     }
@@ -137,6 +137,11 @@ impl Payload {
             Self::Reject(p) => Some(&p.task_id),
         }
     }
+
+    /// The content as JSON, without its kind.
+    pub fn to_json(&self) -> Value {
+        serde_json::json!(PayloadContent(self))
+    }
 }
 
 fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem> {
@@ -157,7 +162,7 @@ fn typed<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem>
     })
 }
 
-/// The member that is not there, if that is what serde has `said`.
+/// The missing member, if the serde error text `said` reports one.
 fn missing(said: &str) -> Option<&str> {
     said.strip_prefix("missing field `")?.split('`').next()
 }
@@ -174,7 +179,7 @@ macro_rules! payload {
         #[serde(rename_all = "camelCase")]
         pub struct $name {
             $($(#[$fdoc])* $(#[$fattr])* pub $field: $ty,)*
-            /// Members nobody here knows, kept as they came.
+            /// Unknown members, kept unchanged.
             #[serde(flatten)]
             pub extra: Map<String, Value>,
         }
@@ -184,12 +189,12 @@ macro_rules! payload {
 payload! {
     /// Asks for work.
     TaskRequest {
-        /// What to do, in words.
+        /// The description of the work.
         description: String,
         /// The caller's name for it; minted if absent.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         task_id: Option<TaskId>,
-        /// The ability it needs.
+        /// The capability it needs.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         capability: Option<Capability>,
         /// What to do it with.
@@ -201,13 +206,13 @@ payload! {
         /// Content it starts from, inline; between agents.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inline_artifacts: Vec<Artifact>,
-        /// When it is of no use any more.
+        /// The deadline.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<WallTime>,
         /// Media types the asker can use.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         accepted_modes: Vec<String>,
-        /// Where the answer goes; an agent's must be its registered endpoint.
+        /// The URL for the answer; an agent's must be its registered endpoint.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         reply_to: Option<String>,
         /// The principal who asked first; believed from agents only.
@@ -224,18 +229,18 @@ payload! {
     TaskUpdate {
         /// The task.
         task_id: TaskId,
-        /// The sender's count.
+        /// The sender's sequence number.
         seq: Seq,
         /// The award it works under.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<Epoch>,
-        /// Where it stands.
+        /// Its status.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<Status>,
         /// A result, or a piece of one.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         artifact: Option<Artifact>,
-        /// Whether the piece joins what came before.
+        /// Whether it is appended to the artifact.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         append: bool,
         /// Whether no piece follows.
@@ -249,7 +254,7 @@ payload! {
     TaskResponse {
         /// The task.
         task_id: TaskId,
-        /// The sender's count.
+        /// The sender's sequence number.
         seq: Seq,
         /// A terminal state.
         state: TaskState,
@@ -280,11 +285,11 @@ payload! {
 }
 
 payload! {
-    /// Answers a question of whoever does a task, by the owner of the task or on its behalf.
+    /// The owner's answer to a question of the agent that does its task.
     TaskAnswer {
         /// The task.
         task_id: TaskId,
-        /// The question; without it, whatever the task waits for.
+        /// The question; if absent, the open one.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         question_id: Option<QuestionId>,
         /// The answer: text, or any other JSON.
@@ -299,20 +304,20 @@ payload! {
 }
 
 impl TaskAnswer {
-    /// A text that answers whatever the task waits for.
+    /// A text answer to the open question.
     pub fn text(task_id: TaskId, epoch: Option<Epoch>, text: &str, message: Option<&Message>) -> Self {
         let (answer, message) = (text.into(), message.cloned().map(Box::new));
         Self { task_id, question_id: None, answer, epoch, message, extra: Map::new() }
     }
 
-    /// The answer in words: itself if it is a text, else its JSON.
+    /// The answer as text: a string itself, anything else as JSON.
     pub fn words(&self) -> String {
         self.answer.as_str().map_or_else(|| self.answer.to_string(), str::to_owned)
     }
 }
 
 payload! {
-    /// Asks a peer for its view; the asker goes on.
+    /// Asks a peer for its view; the asker does not wait.
     HelpRequest {
         /// What it is about.
         question: String,
@@ -343,7 +348,7 @@ payload! {
         /// Why there is none.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         declined: Option<String>,
-        /// What comes with it.
+        /// Artifacts of the answer.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<Artifact>,
     }
@@ -357,13 +362,13 @@ payload! {
         /// What it is about.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         subject: Option<String>,
-        /// Where the content lies.
+        /// References to the content.
         => #[serde(default, skip_serializing_if = "Map::is_empty")]
         refs: Map<String, Value>,
         /// The task it belongs to.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         task_id: Option<TaskId>,
-        /// The capability it speaks to.
+        /// The capability it concerns.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         capability: Option<Capability>,
     }
@@ -374,9 +379,9 @@ payload! {
     Cfp {
         /// The task.
         task_id: TaskId,
-        /// The ability it needs.
+        /// The capability it needs.
         capability: Capability,
-        /// What to do, in words.
+        /// The description of the work.
         description: String,
         /// When the manager stops waiting, by the manager's clock.
         bid_by: WallTime,
@@ -397,18 +402,18 @@ payload! {
         eta: Eta,
         /// How well the bidder thinks it fits; can lower, never raise, what its card supports.
         => #[serde(default, rename = "capability_match", alias = "capabilityMatch", skip_serializing_if = "Option::is_none")]
-        capability_match: Option<Share>,
+        capability_match: Option<Fraction>,
         /// How busy the bidder is.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
-        load: Option<Share>,
-        /// How long the offer stands.
+        load: Option<Fraction>,
+        /// How long the bid is valid.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         valid_for_ms: Option<u64>,
     }
 }
 
 payload! {
-    /// Says no.
+    /// Refuses to bid.
     NoBid {
         /// The task.
         task_id: TaskId,
@@ -418,24 +423,24 @@ payload! {
 }
 
 payload! {
-    /// Gives the work away.
+    /// Awards the work to a bidder.
     Award {
         /// The task.
         task_id: TaskId,
-        /// Names this award in everything that follows.
+        /// The epoch of the award; all later messages about it carry it.
         epoch: Epoch,
-        /// How long silence is taken for work.
+        /// The lease: how long the bidder may be silent.
         lease_ms: u64,
-        /// All that is needed to do it.
+        /// The specification of the task.
         task: TaskSpec,
-        /// Whether nobody is left who has bid: handed back, it goes to nobody but a new round.
+        /// Whether no other bidder is left: if the work is handed back, a new round follows.
         => #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_last: bool,
     }
 }
 
 payload! {
-    /// Takes an award.
+    /// Accepts an award.
     AwardAccept {
         /// The task.
         task_id: TaskId,
@@ -445,7 +450,7 @@ payload! {
 }
 
 payload! {
-    /// Hands an award back.
+    /// Declines an award.
     AwardDecline {
         /// The task.
         task_id: TaskId,
@@ -457,7 +462,7 @@ payload! {
 }
 
 payload! {
-    /// Tells a bidder that it did not win.
+    /// Rejects a bid.
     Reject {
         /// The task.
         task_id: TaskId,

@@ -22,7 +22,7 @@ use crate::{
     card::Card,
     envelope::Envelope,
     ids::AgentId,
-    message::{Epoch, Kind},
+    message::{Epoch, MessageKind},
     principal::Principal,
     task::TaskSpec,
     time::{NodeTime, WallTime},
@@ -32,25 +32,25 @@ use turn::{Progress, TurnEnd};
 
 /// One agent's side of a coordination pattern: a state machine without I/O, clock and randomness.
 ///
-/// A new pattern is a file below `patterns/` and a line in [`patterns!`]. It describes itself here; no other code knows it
-/// by name. A late, repeated or foreign event changes nothing.
+/// A new pattern is a file below `patterns/` and a line in [`patterns!`]. It describes itself here; no other code
+/// matches on its name. A late, repeated or foreign event changes nothing.
 pub trait Pattern: Serialize + DeserializeOwned {
-    /// What the pattern calls a message that it sends or a search; comes back with the result.
+    /// The label of a message or search of the pattern; the resulting event carries it.
     type Label;
-    /// What the pattern calls a timer that it sets.
+    /// The name of a timer of the pattern.
     type Timer;
 
     /// Its name, for people and traces.
     const NAME: &'static str;
     /// The messages that open a conversation of this pattern.
-    const OPENED_BY: &'static [Kind];
+    const OPENED_BY: &'static [MessageKind];
     /// The messages that an open conversation of this pattern takes.
-    const RECEIVES: &'static [Kind];
+    const RECEIVES: &'static [MessageKind];
 
-    /// What follows from `event`. Same state, same event: same effects, in the same order.
+    /// Handles `event` and returns the effects. The same state and event give the same effects in the same order.
     fn on(&mut self, event: &Event<Self::Label, Self::Timer>) -> Vec<Effect<Self::Label, Self::Timer>>;
 
-    /// Whether it is work of this agent that goes on: counts against the card's `maxParallel`.
+    /// Whether it is running work of this agent, which counts against the card's `maxParallel`.
     fn is_work(&self) -> bool {
         false
     }
@@ -65,7 +65,7 @@ pub trait Pattern: Serialize + DeserializeOwned {
         None
     }
 
-    /// The open task of the board that it does or tries to get.
+    /// The open task of the board that it does or claims.
     fn open_task(&self) -> Option<OpenTaskView<'_>> {
         None
     }
@@ -76,22 +76,22 @@ pub trait Pattern: Serialize + DeserializeOwned {
     }
 }
 
-/// An open task of the board, as the agent that does it or tries to get it sees it.
+/// An open task of the board that an agent does or claims.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OpenTaskView<'a> {
-    /// What is to be done.
+    /// The specification of the task.
     pub spec: &'a TaskSpec,
-    /// Who offered it.
+    /// The principal that offered it.
     pub owner: &'a Principal,
-    /// The claim it is done under.
+    /// The epoch of the claim it is done under.
     pub epoch: Option<Epoch>,
-    /// Whether it is not known yet who gets the claim.
+    /// Whether the result of the claim is pending.
     pub is_pending: bool,
 }
 
 /// The label or timer of a pattern that uses none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Never {}
+pub enum Uninhabited {}
 
 /// An event of a conversation and its time on both clocks, read once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -108,7 +108,7 @@ pub struct Event<L = AnyLabel, T = AnyTimer> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "event")]
 pub enum EventKind<L = AnyLabel, T = AnyTimer> {
-    /// The conversation was opened. It is the first event and comes once.
+    /// The conversation was opened. It is the first event and occurs once.
     Started,
     /// A message was received.
     MessageReceived {
@@ -185,7 +185,7 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         to: AgentId,
         /// Why, as a `reasonCode`.
         reason: String,
-        /// In words.
+        /// A message for people.
         message: String,
     },
     /// A signal is on the board.
@@ -197,7 +197,7 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
     PublishRefused {
         /// Why, as a `reasonCode`.
         reason: String,
-        /// In words.
+        /// A message for people.
         message: String,
     },
     /// The result of a search for peers.
@@ -226,7 +226,7 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
     },
     /// The node is draining. Work that another agent can do is handed back; the rest waits for the restart.
     Draining {
-        /// The reason given to whoever gets the work back.
+        /// The reason for the decline.
         reason: String,
     },
 }
@@ -336,7 +336,7 @@ macro_rules! patterns {
             /// The description of every pattern.
             pub const ALL: &'static [PatternDescription] = &[$(PatternDescription::of::<$module::$name>(),)*];
 
-            /// What follows from `event`; nothing, if it carries another pattern's label or timer.
+            /// See [`Pattern::on`]; no effects, if it carries another pattern's label or timer.
             pub fn on(&mut self, event: &Event) -> Vec<Effect> {
                 match self {
                     $(Self::$name(pattern) => {
@@ -402,9 +402,9 @@ pub struct PatternDescription {
     /// Its name, for people and traces.
     pub name: &'static str,
     /// The messages that open a conversation of it.
-    pub opened_by: &'static [Kind],
+    pub opened_by: &'static [MessageKind],
     /// The messages that an open conversation of it takes.
-    pub receives: &'static [Kind],
+    pub receives: &'static [MessageKind],
 }
 
 impl PatternDescription {
@@ -422,8 +422,13 @@ impl AnyPattern {
         self.description().name
     }
 
+    /// Whether a message of this kind opens a conversation of some pattern.
+    pub fn is_opened_by(kind: MessageKind) -> bool {
+        Self::ALL.iter().any(|pattern| pattern.opened_by.contains(&kind))
+    }
+
     /// Whether an open conversation of it takes messages of this kind.
-    pub fn receives(&self, kind: Kind) -> bool {
+    pub fn receives(&self, kind: MessageKind) -> bool {
         self.description().receives.contains(&kind)
     }
 }

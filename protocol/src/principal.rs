@@ -10,7 +10,7 @@ use std::fmt;
 pub enum Principal {
     /// An agent of the mesh, by its signature.
     Agent(AgentId),
-    /// Whoever is not an agent; `local` is the user on this machine.
+    /// A user; `local` is the user on this machine.
     User(AgentId),
 }
 

@@ -63,15 +63,15 @@ reasons! {
     ClaimNotFound = "claim_not_found", 404;
     /// No such route.
     RouteNotFound = "route_not_found", 404;
-    /// The route exists, the method does not; `Allow` says which do.
+    /// The route exists, the method does not; `Allow` lists the allowed ones.
     MethodNotAllowed = "method_not_allowed", 405;
-    /// The client left before it had sent everything, or sent it too slowly.
+    /// The client disconnected before the end of its request, or sent it too slowly.
     RequestTimeout = "request_timeout", 408;
     /// Same message id, other content.
     MessageIdReused = "message_id_reused", 409;
     /// Same task id, other content.
     TaskIdReused = "task_id_reused", 409;
-    /// Somebody else holds it; who and for how long is said.
+    /// Another agent holds it; the metadata names it and its lease.
     AlreadyClaimed = "already_claimed", 409;
     /// An older epoch than the one in force.
     Fenced = "fenced", 409;
@@ -83,7 +83,7 @@ reasons! {
     StaleIncarnation = "stale_incarnation", 409;
     /// The agent id is another's.
     AgentIdTaken = "agent_id_taken", 409;
-    /// The agent has left, and said so.
+    /// The agent has deregistered.
     AgentDeparted = "agent_departed", 410;
     /// `expiresAt` or the deadline had passed on arrival.
     Expired = "expired", 410;
@@ -99,7 +99,7 @@ reasons! {
     DelegationLoop = "delegation_loop", 422;
     /// More hops than the limit.
     TooManyHops = "too_many_hops", 422;
-    /// No capability named, and nobody takes open requests.
+    /// No capability is named, and no peer takes open requests.
     CapabilityNeeded = "capability_needed", 422;
     /// The request's head is too long.
     HeadTooLarge = "head_too_large", 431;
@@ -111,7 +111,7 @@ reasons! {
     MessageFailed = "message_failed", 500;
     /// Too much at once; `Retry-After` says when.
     Overloaded = "overloaded", 503;
-    /// The node is leaving; `Retry-After` says when.
+    /// The node is draining; `Retry-After` says when.
     Draining = "draining", 503;
     /// The store takes no writes.
     StoreUnavailable = "store_unavailable", 503;

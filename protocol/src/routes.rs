@@ -1,6 +1,6 @@
 //! Every path, once.
 
-/// Peer messages; `GET {MESSAGES}/{id}` looks one up, `{id}/trace` tells what came of it.
+/// Peer messages; `GET {MESSAGES}/{id}` looks one up, `{id}/trace` shows its trace.
 pub const MESSAGES: &str = "/a2a/messages";
 /// Tasks, the house view: `{id}`, `{id}/events`, `{id}/award`, `{id}/trace`, `{id}/cancel`, `{id}/answer`.
 pub const TASKS: &str = "/a2a/tasks";
@@ -12,7 +12,7 @@ pub const DEAD_LETTERS: &str = "/a2a/dead-letters";
 pub const CARD: &str = "/a2a/card";
 /// What agents did because of the caller's signals in a trace: `{trace}/reactions`.
 pub const TRACES: &str = "/a2a/traces";
-/// What came of a conversation: `{id}/trace`, for whoever sent the message that opened it.
+/// Conversations: `{id}/trace` shows the trace, for the sender of the opening message.
 pub const CONVERSATIONS: &str = "/a2a/conversations";
 /// Signals: GET reads, POST publishes, `/stream` follows.
 pub const SIGNALS: &str = "/board/signals";
@@ -22,7 +22,7 @@ pub const CLAIMS: &str = "/board/claims";
 pub const AGENTS: &str = "/registry/agents";
 /// Changes among the registered agents, live.
 pub const REGISTRY_WATCH: &str = "/registry/watch";
-/// Where the registry and the board are, as the process that is asked knows it.
+/// The addresses of the registry and the board, as this process knows them.
 pub const SERVICES: &str = "/services";
 /// Whether the process lives.
 pub const HEALTH: &str = "/healthz";

@@ -1,4 +1,4 @@
-//! What stands on the blackboard: short notices that refer to content, never carry it (RFC-005, seed 002).
+//! Signals on the blackboard: short notices that refer to content and never carry it (RFC-005, seed 002).
 
 use crate::{
     ids::{AgentId, Capability, TaskId},
@@ -66,21 +66,21 @@ macro_rules! named {
 }
 
 named! {
-    /// The registry: a peer is there.
+    /// From the registry: a peer has joined.
     agent_joined = "agent.joined";
-    /// The registry: a peer is gone.
+    /// From the registry: a peer has left or is lost.
     agent_left = "agent.left";
-    /// Anyone: work to claim.
+    /// From anyone: work to claim.
     task_available = "task.available";
-    /// Whoever is accountable: somebody has it, nobody else need try.
+    /// From the accountable agent: the task is taken.
     task_claimed = "task.claimed";
-    /// Whoever is accountable: it is done.
+    /// From the accountable agent: the task is done.
     task_complete = "task.complete";
-    /// Whoever is accountable: it will not be done.
+    /// From the accountable agent: the task has failed.
     task_failed = "task.failed";
-    /// An agent: there is something new to use.
+    /// From an agent: new content is available.
     artifact_produced = "artifact.produced";
-    /// An agent: it asks for help.
+    /// From an agent: it asks for help.
     help_needed = "help.needed";
 }
 
@@ -112,7 +112,7 @@ pub struct Signal {
     /// What kind of thing happened.
     #[serde(rename = "type")]
     pub kind: SignalType,
-    /// Who says so.
+    /// The publisher.
     pub from: AgentId,
     /// What it is about: an agent, an artifact, anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,20 +120,20 @@ pub struct Signal {
     /// The task it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// The capability it speaks to.
+    /// The capability it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<Capability>,
-    /// Where the content lies.
+    /// References to the content.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub refs: Map<String, Value>,
     /// When it happened, by the publisher's clock; order comes from the revision.
     pub at: WallTime,
 }
 
-/// The reference in which the board says who published a signal first, when it offers a task again.
+/// The reference that names the first publisher when the board offers a task again.
 pub const PUBLISHER: &str = "publisher";
 
-/// How the ids of the board's own signals begin; nobody else may give one such an id.
+/// The prefix of the ids of the board's own signals; reserved for the board.
 pub const BOARD_ID_PREFIX: &str = "board:";
 
 impl Signal {
@@ -143,11 +143,11 @@ impl Signal {
     }
 }
 
-/// A signal as it stands on the board.
+/// A signal on the board, with its revision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignalRecord {
-    /// Its place in the board's one order.
+    /// Its revision on the board.
     pub revision: u64,
     /// The signal.
     #[serde(flatten)]

@@ -1,7 +1,7 @@
-//! HTTP message signatures (RFC 9421), the proof of who speaks between agents (DESIGN §8).
+//! HTTP message signatures (RFC 9421), by which agents authenticate each other (DESIGN §8).
 //!
 //! A signature covers method, path, query, body digest (RFC 9530), recipient and message id, so a captured request
-//! is worth nothing on another path or at another node. The algorithm is fixed: `hmac-sha256` under the join secret.
+//! is not valid on another path or at another node. The algorithm is fixed: `hmac-sha256` under the join secret.
 
 mod verify;
 
@@ -82,7 +82,7 @@ pub struct SignedParts<'a> {
 }
 
 impl SignedParts<'_> {
-    /// The value of a covered component; `None` for one that is not here or that nobody here can check.
+    /// The value of a covered component; `None` for one that is absent or unknown.
     fn component(&self, name: &str) -> Option<&str> {
         match name {
             "@method" => Some(self.method),

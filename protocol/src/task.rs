@@ -1,4 +1,4 @@
-//! The one task: A2A's states, A2A's JSON (A2A §4.1.1–4.1.3). What the mesh adds stands in `metadata` under
+//! The one task: A2A's states, A2A's JSON (A2A §4.1.1–4.1.3). What the mesh adds is in `metadata` under
 //! [`EXTENSION`].
 
 use crate::{
@@ -20,10 +20,10 @@ pub const EXTENSION: &str = "urn:agent-mesh:ext:task:v1";
 /// A task's state (A2A §4.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TaskState {
-    /// Taken, not begun.
+    /// Accepted, not started.
     #[serde(rename = "TASK_STATE_SUBMITTED")]
     Submitted,
-    /// Somebody is at it.
+    /// It is being done.
     #[serde(rename = "TASK_STATE_WORKING")]
     Working,
     /// It waits for an answer from its owner.
@@ -38,16 +38,16 @@ pub enum TaskState {
     /// It will not be done; the status message says why.
     #[serde(rename = "TASK_STATE_FAILED")]
     Failed,
-    /// Its owner ended it.
+    /// Its owner cancelled it.
     #[serde(rename = "TASK_STATE_CANCELED")]
     Canceled,
-    /// The agent would not take it.
+    /// The agent rejected it.
     #[serde(rename = "TASK_STATE_REJECTED")]
     Rejected,
 }
 
 impl TaskState {
-    /// Whether nothing can follow it.
+    /// Whether it is terminal.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Canceled | Self::Rejected => true,
@@ -75,61 +75,61 @@ impl TaskState {
     }
 }
 
-/// What is asked, as every rule sees it.
+/// The specification of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSpec {
     /// The task.
     pub task_id: TaskId,
-    /// What to do, in words.
+    /// The description of the work.
     pub description: String,
-    /// The ability it needs.
+    /// The capability it needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<Capability>,
-    /// What to do it with, any JSON.
+    /// Its input, any JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// Content it starts from, already resolved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// When it is of no use any more. Only shrinks on the way down.
+    /// The deadline. It only gets earlier along the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<WallTime>,
     /// Media types the asker can use; empty means any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepted_modes: Vec<String>,
-    /// The agents it came through, oldest first, each authenticated by the next.
+    /// The agents on its path, oldest first, each authenticated by the next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<AgentId>,
     /// The asker's own task that this one is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
-    /// On whose behalf all this happens: the principal who asked first. May see everything done for it.
+    /// The principal at the root of the request. It may see everything that is done for it.
     pub root: Principal,
-    /// How it was said, if an A2A client said it.
+    /// The A2A request, if an A2A client sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub contact: Option<Box<Contact>>,
+    pub contact: Option<Box<A2aRequestContext>>,
 }
 
-/// What an A2A client said to begin a task, and where that belongs.
+/// The A2A request that began a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Contact {
+pub struct A2aRequestContext {
     /// The context the client named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_id: Option<String>,
-    /// The tenant it is kept for; no other sees it.
+    /// The tenant it belongs to; no other sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// The words themselves.
+    /// The message of the client.
     pub message: Message,
 }
 
-/// A status: the state and, where there is something to say, a sentence.
+/// A status: the state, and an optional message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// Where the task stands.
+    /// The status of the task.
     pub state: TaskState,
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,41 +137,41 @@ pub struct Status {
 }
 
 impl Status {
-    /// A state and a sentence about it.
+    /// The state with a message.
     pub fn new(state: TaskState, message: impl Into<String>) -> Self {
         Self { state, message: Some(message.into()) }
     }
 }
 
-/// A task as its agent keeps and shows it.
+/// A task as its agent stores and shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// What was asked.
+    /// Its specification.
     pub spec: TaskSpec,
     /// The conversation that does it.
     pub conversation: ConversationId,
-    /// Who asked this agent, and so owns the task here.
+    /// The principal that requested it from this agent.
     pub owner: Principal,
-    /// Everyone else who may see it.
+    /// Other principals that may see it.
     #[serde(default)]
     pub participants: Vec<Principal>,
-    /// Who is doing it, when another agent is.
+    /// The agent that does it, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doer: Option<AgentId>,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
-    /// When that changed last.
+    /// When the status changed last.
     pub changed_at: WallTime,
-    /// When it was taken.
+    /// When it was accepted.
     pub created_at: WallTime,
     /// What has been produced so far.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
-    /// What was said since it began: questions, and what came back.
+    /// The messages since it began: questions and answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Message>,
-    /// Whether the agent just answered, and made no task of it (A2A §3.1.1).
+    /// Whether the agent answered with a message instead of a task (A2A §3.1.1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_message: bool,
 }
@@ -201,17 +201,17 @@ impl Task {
         named.unwrap_or(self.conversation.as_str())
     }
 
-    /// The tenant it is kept for.
+    /// The tenant it belongs to.
     pub fn tenant(&self) -> Option<&str> {
         self.spec.contact.as_ref()?.tenant.as_deref()
     }
 
-    /// Takes in what its owner says; an open question becomes part of what was said before.
-    pub fn hear(&mut self, said: Message) {
+    /// Appends the owner's message to the history, after the open question.
+    pub fn append_owner_message(&mut self, message: Message) {
         if self.status.state.is_interrupted() {
             self.history.extend(self.status_message(&self.status, self.changed_at));
         }
-        self.history.push(said);
+        self.history.push(message);
         let old = self.history.len().saturating_sub(MAX_HISTORY);
         self.history.drain(..old);
     }
@@ -228,14 +228,14 @@ impl Task {
         Some(self.signed(Message::text(id, Role::Agent, text)))
     }
 
-    /// The answer, if it made no task of it.
+    /// The answer, if there is no task.
     pub fn answer_a2a(&self) -> Message {
         let text = self.status.message.clone().unwrap_or_default();
         let message = Message::text(format!("{}.answer", self.spec.task_id), Role::Agent, text);
         Message { context_id: Some(self.context_id().to_owned()), ..message }
     }
 
-    /// The same message with this task's name on it.
+    /// The same message with this task's id.
     fn signed(&self, message: Message) -> Message {
         Message {
             task_id: Some(self.spec.task_id.to_string()),
@@ -245,7 +245,7 @@ impl Task {
     }
 
     /// A2A's Task, with what the mesh adds under [`EXTENSION`].
-    pub fn to_a2a(&self) -> a2a::task::Task {
+    pub fn to_a2a(&self) -> a2a::task::A2aTask {
         let mut ours = json!({
             "conversationId": self.conversation,
             "description": self.spec.description,
@@ -262,7 +262,7 @@ impl Task {
             members.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         }
         let first = self.spec.contact.as_ref().map(|contact| contact.message.clone());
-        a2a::task::Task {
+        a2a::task::A2aTask {
             id: self.spec.task_id.to_string(),
             context_id: self.context_id().to_owned(),
             status: self.status_a2a(&self.status, self.changed_at),

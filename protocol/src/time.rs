@@ -4,7 +4,7 @@ use chrono::{DateTime, Datelike, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::{fmt, ops::Add, time::Duration};
 
-/// Milliseconds on a node's own clock: it never goes back and stands still while the node is down.
+/// Milliseconds on a node's own clock: it never goes back, and it stops while the node is down.
 /// Windows and leases run on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]

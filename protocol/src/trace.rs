@@ -1,7 +1,7 @@
 //! W3C trace context: one trace for one task, over every hop and through the journal.
 //!
-//! The ids of our spans follow from the ids in the journal ([`SpanName`]), so that whoever finds a record after a crash
-//! finds the span that others refer to.
+//! The ids of our spans follow from the ids in the journal ([`SpanName`]), so that a span has the same id when it is
+//! built after a crash.
 
 use crate::ids::{AgentId, ConversationId, Digest, MessageId};
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,11 @@ use std::{fmt, sync::Arc};
 pub struct TraceContext {
     /// The trace, never zero.
     pub trace_id: u128,
-    /// The span this work hangs under, never zero.
+    /// The parent span, never zero.
     pub span_id: u64,
     /// Whether the trace is recorded.
     pub sampled: bool,
-    /// What other systems passed along: handed on as it came.
+    /// The `tracestate` of other systems, passed on unchanged.
     pub state: Option<Arc<str>>,
 }
 
@@ -50,7 +50,7 @@ impl TraceContext {
         Some(Self { trace_id, span_id, sampled: u8::from_str_radix(flags, 16).ok()? & 1 == 1, state: None })
     }
 
-    /// The same with what `tracestate` says; one that is too long or no header text is not handed on.
+    /// The same with `tracestate`; one that is too long or not valid header text is dropped.
     #[must_use]
     pub fn with_state(mut self, state: &str) -> Self {
         let state = state.trim();
@@ -109,7 +109,7 @@ impl From<TraceContext> for String {
     }
 }
 
-/// What a span stands for. The same name has the same id, on every node and after every restart.
+/// What a span represents. The same name has the same id, on every node and after every restart.
 #[derive(Debug, Clone, Copy)]
 pub enum SpanName<'a> {
     /// A conversation of an agent.
@@ -125,7 +125,7 @@ pub enum SpanName<'a> {
 }
 
 impl SpanName<'_> {
-    /// The span's id: the head of a digest of what it stands for, never zero.
+    /// The span's id: the head of a digest of its name, never zero.
     pub fn id(self) -> u64 {
         let digest = match self {
             Self::Conversation(agent, id) => digest("conversation", agent.as_str(), id.as_str()),
@@ -145,7 +145,7 @@ pub fn trace_begun_by(agent: &AgentId, conversation: &ConversationId) -> u128 {
     begun(digest("trace", agent.as_str(), conversation.as_str()))
 }
 
-/// The id of a trace that begins with a signal: the same for everybody who reacts to it.
+/// The id of a trace that begins with a signal: the same for all agents that react to it.
 pub fn trace_begun_by_signal(from: &AgentId, id: &str) -> u128 {
     begun(digest("signal", from.as_str(), id))
 }

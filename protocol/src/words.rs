@@ -1,4 +1,4 @@
-//! Words as people read them.
+//! Text helpers for messages to people.
 
 use std::fmt::Display;
 

@@ -3,40 +3,39 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// When an agent counts as missing, and how much the registry takes. Milliseconds and counts.
+/// Timeouts in milliseconds, and limits as counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Config {
-    /// How long an agent stays registered after it was last heard.
+    /// How long an agent stays registered after its last heartbeat.
     pub lease_ms: u64,
-    /// How often an agent is asked to say that it lives; silence for two of these makes it suspect.
+    /// The interval at which agents send heartbeats; two missed ones make an agent suspect.
     pub heartbeat_ms: u64,
-    /// How often leases are looked at.
+    /// The interval between checks of all leases.
     pub sweep_ms: u64,
-    /// How long the row of an agent that left is kept, so that peers can say *departed* instead of *unknown*.
+    /// How long the row of a departed or dead agent is kept, so that peers answer *departed* instead of *unknown*.
     pub keep_departed_ms: u64,
-    /// How much of the live set may expire in one lease, in percent; at least one agent may.
+    /// The share of live agents that may expire within one lease, in percent; at least one agent may.
     pub max_expiry_percent: u32,
-    /// How often within `flap_window_ms` it is told on the board that one agent came or left; what comes beyond is kept
-    /// back.
+    /// Most joined and left signals about one agent within `flap_window_ms`; further ones are suppressed.
     pub flap_limit: usize,
-    /// The window in which that is counted.
+    /// The window in which those signals are counted.
     pub flap_window_ms: u64,
-    /// How long such an agent has to stay as it is until that is told.
+    /// How long the state of a flapping agent must be stable before it is signalled again.
     pub flap_calm_ms: u64,
-    /// Rows kept; the next registration is answered 503.
+    /// Most rows; a further registration is answered 503.
     pub max_agents: usize,
-    /// Changes (registrations, departures) waiting for the store; the next is answered 503.
+    /// Most changes (registrations, departures) that wait for the store; a further one is answered 503.
     pub max_waiting: usize,
-    /// Watchers at once; the next is answered 503.
+    /// Most concurrent watchers; a further one is answered 503.
     pub max_watchers: usize,
-    /// Changes a watcher may be behind; one further behind starts over from a snapshot.
+    /// Most changes a watcher may lag behind; beyond that it gets a new snapshot.
     pub max_watch_lag: usize,
-    /// How often a silent watch says that it lives.
+    /// The interval of keep-alive comments on an idle watch.
     pub watch_comment_ms: u64,
-    /// How long to wait before a signal that the board did not take is offered again; doubles up to `retry_cap_ms`.
+    /// The first pause before a failed signal is published again; doubles up to `retry_cap_ms`.
     pub retry_ms: u64,
-    /// The longest such wait.
+    /// The longest such pause.
     pub retry_cap_ms: u64,
 }
 
@@ -63,7 +62,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The `fast` profile of tests: an agent that falls silent is dead after two seconds.
+    /// The `fast` timing preset for tests: a silent agent is dead after two seconds.
     pub fn fast() -> Self {
         Self {
             lease_ms: 2_000,
@@ -77,27 +76,27 @@ impl Config {
         }
     }
 
-    /// How long an agent stays registered after it was last heard.
+    /// How long an agent stays registered after its last heartbeat.
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }
 
-    /// The silence that makes an agent suspect.
-    pub fn suspicion(&self) -> Duration {
+    /// How long an agent is silent before it is suspect.
+    pub fn suspicion_timeout(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms.saturating_mul(2))
     }
 
-    /// After a start: how long nobody is declared dead.
-    pub fn grace(&self) -> Duration {
+    /// How long no agent is declared dead after a start.
+    pub fn grace_period(&self) -> Duration {
         Duration::from_millis(self.lease_ms.saturating_add(self.sweep_ms.saturating_mul(2)))
     }
 
-    /// A pause between sweeps so long that it alone would make a punctual agent look dead.
-    pub fn absence(&self) -> Duration {
+    /// A gap between sweeps that on its own would make a punctual agent look dead.
+    pub fn max_sweep_gap(&self) -> Duration {
         Duration::from_millis(self.lease_ms.saturating_sub(self.heartbeat_ms).max(1))
     }
 
-    /// How long the row of an agent that left is kept.
+    /// How long the row of a departed or dead agent is kept.
     pub fn keep_departed(&self) -> Duration {
         Duration::from_millis(self.keep_departed_ms)
     }

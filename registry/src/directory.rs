@@ -1,231 +1,255 @@
-//! Who is there: a pure table. Time is an argument; a decision is a value that is applied once it is durable.
+//! The table of agents, pure: time is an argument, and a decision is a value that the caller applies once it is durable.
 
+mod capability_index;
 mod change;
 mod expiry;
 mod flapping;
-#[cfg(test)]
-pub(crate) mod samples;
 mod search;
-mod skills;
 mod suspicion;
+#[cfg(test)]
+pub(crate) mod test_cards;
 #[cfg(test)]
 mod tests;
 
-pub use change::{Admitted, Change, Departure, Figures, Gone, Notice, Refused, Row};
-pub use expiry::Swept;
+pub use change::{
+    AgentRow, Departure, DirectoryChange, DirectoryError, DirectoryStats, ExitRecord, MembershipEvent,
+    RegistrationDecision,
+};
+pub use expiry::SweepOutcome;
 
 use crate::{
     config::Config,
     entry::{Heartbeat, Presence},
 };
-use expiry::Expiry;
-use flapping::Flapping;
+use capability_index::CapabilityIndex;
+use expiry::ExpiryState;
+use flapping::FlapDamping;
 use protocol::{card::Card, ids::AgentId, time::NodeTime};
-use skills::Skills;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
-use suspicion::Suspicion;
+use suspicion::SuspicionReports;
 
-/// How many former processes of an agent are remembered, so that a late repeat of theirs is recognised.
-const SUPERSEDED: usize = 8;
+/// Most former instances kept per agent, so that a late request of one of them is recognised.
+const MAX_SUPERSEDED: usize = 8;
 
-/// What is known only while the registry runs.
+/// The heartbeat state of an agent, kept in memory only.
 #[derive(Debug, Clone, PartialEq)]
-struct Pulse {
-    seen: NodeTime,
-    suspect: bool,
+struct Liveness {
+    last_seen: NodeTime,
+    is_suspect: bool,
     running: u32,
     accepting: bool,
 }
 
-impl Pulse {
+impl Liveness {
     fn new(now: NodeTime) -> Self {
-        Self { seen: now, suspect: false, running: 0, accepting: true }
+        Self { last_seen: now, is_suspect: false, running: 0, accepting: true }
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Known {
-    row: Row,
-    pulse: Pulse,
+struct TrackedAgent {
+    row: AgentRow,
+    liveness: Liveness,
 }
 
-/// The table.
+/// The table of agents.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Directory {
+pub struct AgentDirectory {
     config: Config,
-    known: BTreeMap<AgentId, Known>,
-    live: Skills,
-    gone: Skills,
+    agents: BTreeMap<AgentId, TrackedAgent>,
+    live_index: CapabilityIndex,
+    gone_index: CapabilityIndex,
     floor: u64,
-    expiry: Expiry,
-    flapping: Flapping,
-    suspicion: Suspicion,
+    expiry: ExpiryState,
+    flapping: FlapDamping,
+    suspicion: SuspicionReports,
 }
 
-impl Directory {
-    /// The table as it was stored: everybody who was there gets a full lease from `now`.
-    pub fn new(config: Config, rows: impl IntoIterator<Item = Row>, floor: u64, now: NodeTime) -> Self {
-        let expiry = Expiry { recent: VecDeque::new(), grace_until: now, swept: now, preserving: false };
-        let (live, gone) = (Skills::default(), Skills::default());
+impl AgentDirectory {
+    /// A table of stored rows: every live agent gets a full lease from `now`.
+    pub fn new(config: Config, rows: impl IntoIterator<Item = AgentRow>, floor: u64, now: NodeTime) -> Self {
+        let expiry = ExpiryState {
+            recent: VecDeque::new(),
+            grace_until: now,
+            last_sweep: now,
+            self_preserving: false,
+        };
+        let (live_index, gone_index) = (CapabilityIndex::default(), CapabilityIndex::default());
         let (flapping, suspicion) = Default::default();
-        let known = BTreeMap::new();
-        let mut directory = Self { config, known, live, gone, floor, expiry, flapping, suspicion };
+        let agents = BTreeMap::new();
+        let mut directory =
+            Self { config, agents, live_index, gone_index, floor, expiry, flapping, suspicion };
         for mut row in rows {
-            if let Some(gone) = &mut row.gone {
-                gone.at = gone.at.min(now);
+            if let Some(exit) = &mut row.exit {
+                exit.at = exit.at.min(now);
             }
-            directory.write(row, Pulse::new(now));
+            directory.insert(row, Liveness::new(now));
         }
-        if directory.live.len() > 0 {
-            directory.extend_all(now);
+        if directory.live_index.len() > 0 {
+            directory.extend_all_leases(now);
         }
         directory
     }
 
-    /// Whether `card`'s agent may register as the process `instance`, and what that changes.
-    pub fn register(&self, card: Arc<Card>, instance: &str) -> Result<Admitted, Refused> {
+    /// Decides whether the agent of `card` may register as `instance`, and returns the change to apply.
+    pub fn register(&self, card: Arc<Card>, instance: &str) -> Result<RegistrationDecision, DirectoryError> {
         let id = card.agent_id.clone();
-        let Some(Known { row, .. }) = self.known.get(&id) else { return self.first(card, instance) };
+        let Some(TrackedAgent { row, .. }) = self.agents.get(&id) else {
+            return self.register_new(card, instance);
+        };
         if row.superseded.iter().any(|old| old == instance) {
-            return Err(Refused::Stale { id, current: row.incarnation });
+            return Err(DirectoryError::Stale { id, current: row.incarnation });
         }
-        let mut change = Change { floor: self.floor, ..Change::default() };
-        if row.gone.is_none() && row.instance == instance {
+        let mut change = DirectoryChange { floor: self.floor, ..DirectoryChange::default() };
+        if row.exit.is_none() && row.instance == instance {
             let incarnation = row.incarnation;
             if row.card == card {
-                return Ok(Admitted { incarnation, change: None });
+                return Ok(RegistrationDecision { incarnation, change: None });
             }
-            change.written.push(Row { card, ..row.clone() });
-            return Ok(Admitted { incarnation, change: Some(change) });
+            change.written.push(AgentRow { card, ..row.clone() });
+            return Ok(RegistrationDecision { incarnation, change: Some(change) });
         }
-        if row.gone.is_none() {
-            change.notices.push(Notice::left(row, Departure::Superseded));
+        if row.exit.is_none() {
+            change.events.push(MembershipEvent::left(row, Departure::Superseded));
         }
         let incarnation = row.incarnation.max(self.floor) + 1;
         let mut superseded = row.superseded.clone();
         if row.instance != instance {
             superseded.push_back(row.instance.clone());
-            superseded.drain(..superseded.len().saturating_sub(SUPERSEDED));
+            superseded.drain(..superseded.len().saturating_sub(MAX_SUPERSEDED));
         }
-        let row = Row { card, instance: instance.to_owned(), superseded, incarnation, gone: None };
-        change.notices.push(Notice::joined(&row));
+        let row = AgentRow { card, instance: instance.to_owned(), superseded, incarnation, exit: None };
+        change.events.push(MembershipEvent::joined(&row));
         change.written.push(row);
-        Ok(Admitted { incarnation, change: Some(change) })
+        Ok(RegistrationDecision { incarnation, change: Some(change) })
     }
 
-    fn first(&self, card: Arc<Card>, instance: &str) -> Result<Admitted, Refused> {
+    fn register_new(&self, card: Arc<Card>, instance: &str) -> Result<RegistrationDecision, DirectoryError> {
         let mut forgotten = Vec::new();
-        if self.known.len() >= self.config.max_agents {
-            let gone =
-                self.known.values().filter_map(|k| Some((k.row.gone.as_ref()?.at, &k.row.card.agent_id)));
-            let (_, oldest) = gone.min().ok_or(Refused::Full(self.config.max_agents))?;
+        if self.agents.len() >= self.config.max_agents {
+            let exited = self
+                .agents
+                .values()
+                .filter_map(|agent| Some((agent.row.exit.as_ref()?.at, &agent.row.card.agent_id)));
+            let (_, oldest) = exited.min().ok_or(DirectoryError::Full(self.config.max_agents))?;
             forgotten.push(oldest.clone());
         }
         let floor = self.floor_without(&forgotten);
         let (instance, incarnation) = (instance.to_owned(), floor + 1);
-        let row = Row { card, instance, superseded: VecDeque::new(), incarnation, gone: None };
-        let notices = vec![Notice::joined(&row)];
-        Ok(Admitted { incarnation, change: Some(Change { written: vec![row], forgotten, floor, notices }) })
+        let row = AgentRow { card, instance, superseded: VecDeque::new(), incarnation, exit: None };
+        let events = vec![MembershipEvent::joined(&row)];
+        Ok(RegistrationDecision {
+            incarnation,
+            change: Some(DirectoryChange { written: vec![row], forgotten, floor, events }),
+        })
     }
 
-    /// Renews a lease. Whether anything but the time changed for those who watch.
-    pub fn heartbeat(&mut self, id: &AgentId, beat: Heartbeat, now: NodeTime) -> Result<bool, Refused> {
-        let row = self.speaking(id, beat.incarnation)?;
-        if row.gone.is_some() {
-            return Err(Refused::Unknown(id.clone()));
+    /// Renews a lease. Returns whether the agent's entry changed apart from the time.
+    pub fn heartbeat(
+        &mut self,
+        id: &AgentId,
+        beat: Heartbeat,
+        now: NodeTime,
+    ) -> Result<bool, DirectoryError> {
+        let row = self.row_of(id, beat.incarnation)?;
+        if row.exit.is_some() {
+            return Err(DirectoryError::Unknown(id.clone()));
         }
-        let Some(Known { pulse, .. }) = self.known.get_mut(id) else { return Ok(false) };
-        let before = (pulse.suspect, pulse.running, pulse.accepting);
+        let Some(TrackedAgent { liveness, .. }) = self.agents.get_mut(id) else { return Ok(false) };
+        let before = (liveness.is_suspect, liveness.running, liveness.accepting);
         let Heartbeat { running, accepting, .. } = beat;
-        *pulse = Pulse { seen: pulse.seen.max(now), suspect: false, running, accepting };
+        *liveness =
+            Liveness { last_seen: liveness.last_seen.max(now), is_suspect: false, running, accepting };
         Ok(before != (false, running, accepting))
     }
 
-    /// Whether that life of the agent may leave, and what that changes; nothing if it has left before.
+    /// Decides whether that incarnation may leave, and returns the change to apply; `None` if it has left before.
     pub fn deregister(
         &self,
         id: &AgentId,
         incarnation: u64,
-        why: Departure,
+        reason: Departure,
         now: NodeTime,
-    ) -> Result<Option<Change>, Refused> {
-        let row = self.speaking(id, incarnation)?;
-        if row.gone.is_some() {
+    ) -> Result<Option<DirectoryChange>, DirectoryError> {
+        let row = self.row_of(id, incarnation)?;
+        if row.exit.is_some() {
             return Ok(None);
         }
-        let gone = Some(Gone { presence: Presence::Departed, at: now });
-        let notices = vec![Notice::left(row, why)];
-        let written = vec![Row { gone, ..row.clone() }];
-        Ok(Some(Change { written, notices, floor: self.floor, ..Change::default() }))
+        let exit = Some(ExitRecord { presence: Presence::Departed, at: now });
+        let events = vec![MembershipEvent::left(row, reason)];
+        let written = vec![AgentRow { exit, ..row.clone() }];
+        Ok(Some(DirectoryChange { written, events, floor: self.floor, ..DirectoryChange::default() }))
     }
 
-    /// Puts a decision in force; whom it changed. The decision must be the latest one that was taken.
-    pub fn apply(&mut self, change: Change, now: NodeTime) -> Vec<AgentId> {
+    /// Applies a decision and returns the ids of the changed agents. It must be the latest decision taken.
+    pub fn apply(&mut self, change: DirectoryChange, now: NodeTime) -> Vec<AgentId> {
         self.floor = self.floor.max(change.floor);
         for id in &change.forgotten {
-            if let Some(known) = self.known.remove(id) {
-                self.gone.remove(&known.row.card);
+            if let Some(agent) = self.agents.remove(id) {
+                self.gone_index.remove(&agent.row.card);
             }
         }
         let mut changed = Vec::new();
         for row in change.written {
-            let pulse = match self.known.get(&row.card.agent_id) {
-                Some(known) if known.row.incarnation == row.incarnation && row.gone.is_none() => {
-                    Pulse { seen: known.pulse.seen.max(now), suspect: false, ..known.pulse.clone() }
-                }
-                Some(known) if row.gone.is_some() => Pulse { running: 0, ..known.pulse.clone() },
-                Some(_) | None => Pulse::new(now),
+            let liveness = match self.agents.get(&row.card.agent_id) {
+                Some(agent) if agent.row.incarnation == row.incarnation && row.exit.is_none() => Liveness {
+                    last_seen: agent.liveness.last_seen.max(now),
+                    is_suspect: false,
+                    ..agent.liveness.clone()
+                },
+                Some(agent) if row.exit.is_some() => Liveness { running: 0, ..agent.liveness.clone() },
+                Some(_) | None => Liveness::new(now),
             };
-            if row.gone.as_ref().is_some_and(|gone| gone.presence == Presence::Dead) {
+            if row.exit.as_ref().is_some_and(|exit| exit.presence == Presence::Dead) {
                 self.expiry.recent.push_back(now);
             }
             changed.push(row.card.agent_id.clone());
-            self.write(row, pulse);
+            self.insert(row, liveness);
         }
         changed
     }
 
-    /// How many more agents fit without one having to go for them.
-    pub fn room(&self) -> usize {
-        self.config.max_agents.saturating_sub(self.known.len())
+    /// How many more agents fit before departed ones have to be forgotten.
+    pub fn free_slots(&self) -> usize {
+        self.config.max_agents.saturating_sub(self.agents.len())
     }
 
-    /// Counts and flags for those who look at the registry.
-    pub fn figures(&self) -> Figures {
-        let suspect = self.known.values().filter(|known| known.presence() == Presence::Suspect).count();
-        let (live, gone) = (self.live.len(), self.gone.len());
-        let (flapping, self_preserving) = (self.flapping.count(), self.expiry.preserving);
-        Figures { alive: live - suspect, suspect, gone, flapping, self_preserving }
+    /// Counts and flags for `/state` and metrics.
+    pub fn stats(&self) -> DirectoryStats {
+        let suspect = self.agents.values().filter(|agent| agent.presence() == Presence::Suspect).count();
+        let (live, gone) = (self.live_index.len(), self.gone_index.len());
+        let (flapping, self_preserving) = (self.flapping.count(), self.expiry.self_preserving);
+        DirectoryStats { alive: live - suspect, suspect, gone, flapping, self_preserving }
     }
 
-    /// The row that `incarnation` of `id` may speak for.
-    fn speaking(&self, id: &AgentId, incarnation: u64) -> Result<&Row, Refused> {
-        let row = self.known.get(id).map(|known| &known.row);
+    /// The row of `id`, if `incarnation` is its current one.
+    fn row_of(&self, id: &AgentId, incarnation: u64) -> Result<&AgentRow, DirectoryError> {
+        let row = self.agents.get(id).map(|agent| &agent.row);
         match row {
             Some(row) if row.incarnation == incarnation => Ok(row),
             Some(row) if row.incarnation > incarnation => {
-                Err(Refused::Stale { id: id.clone(), current: row.incarnation })
+                Err(DirectoryError::Stale { id: id.clone(), current: row.incarnation })
             }
-            Some(_) | None => Err(Refused::Unknown(id.clone())),
+            Some(_) | None => Err(DirectoryError::Unknown(id.clone())),
         }
     }
 
     fn floor_without(&self, forgotten: &[AgentId]) -> u64 {
-        let incarnations = forgotten.iter().filter_map(|id| Some(self.known.get(id)?.row.incarnation));
+        let incarnations = forgotten.iter().filter_map(|id| Some(self.agents.get(id)?.row.incarnation));
         incarnations.fold(self.floor, u64::max)
     }
 
-    fn write(&mut self, row: Row, pulse: Pulse) {
+    fn insert(&mut self, row: AgentRow, liveness: Liveness) {
         let id = row.card.agent_id.clone();
-        if let Some(old) = self.known.remove(&id) {
-            let index = if old.row.gone.is_some() { &mut self.gone } else { &mut self.live };
+        if let Some(old) = self.agents.remove(&id) {
+            let index = if old.row.exit.is_some() { &mut self.gone_index } else { &mut self.live_index };
             index.remove(&old.row.card);
         }
-        let index = if row.gone.is_some() { &mut self.gone } else { &mut self.live };
+        let index = if row.exit.is_some() { &mut self.gone_index } else { &mut self.live_index };
         index.add(&row.card);
-        self.known.insert(id, Known { row, pulse });
+        self.agents.insert(id, TrackedAgent { row, liveness });
     }
 }

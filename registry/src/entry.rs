@@ -1,4 +1,4 @@
-//! What the registry says of an agent, and how it is asked. These are the words of its HTTP routes too.
+//! Entries, queries, leases and watch events of the registry; also the JSON types of its HTTP routes.
 
 use protocol::{
     card::Card,
@@ -7,22 +7,22 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Whether an agent is there.
+/// The membership state of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Presence {
-    /// Heard of in time.
+    /// Its heartbeats arrive in time.
     Alive,
     /// Two heartbeats are missing.
     Suspect,
-    /// Its lease ran out.
+    /// Its lease expired.
     Dead,
-    /// It said goodbye.
+    /// It deregistered.
     Departed,
 }
 
 impl Presence {
-    /// Whether it may still be spoken to.
+    /// Whether the agent is alive or suspect.
     pub fn is_live(self) -> bool {
         match self {
             Self::Alive | Self::Suspect => true,
@@ -31,110 +31,116 @@ impl Presence {
     }
 }
 
-/// One agent, as the registry knows it.
+/// One agent with its state, as the registry reports it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
-    /// What it said of itself.
+pub struct AgentEntry {
+    /// Its card.
     pub card: Arc<Card>,
-    /// Which life of it this is; grows with every registration of a new process.
+    /// Its incarnation; grows with every registration of a new process.
     pub incarnation: u64,
-    /// Whether it is there.
+    /// Its membership state.
     pub state: Presence,
-    /// Tasks it runs, by its last heartbeat.
+    /// Number of running tasks, from its last heartbeat.
     pub running: u32,
-    /// Whether it takes more work, by its last heartbeat.
+    /// Whether it accepts more work, from its last heartbeat.
     pub accepting: bool,
-    /// How long ago it was last heard of, milliseconds; a restarted registry counts from its start.
+    /// Milliseconds since its last heartbeat; a restarted registry counts from its start.
     pub last_seen_ms: u64,
 }
 
-impl Entry {
-    /// Its id.
+impl AgentEntry {
+    /// The agent's id.
     pub fn id(&self) -> &AgentId {
         &self.card.agent_id
     }
 }
 
-/// Which of two agents is named first, after alive ones before suspect ones and those that accept work before others.
+/// The order of search results among agents with the same state and the same `accepting`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Prefer {
+pub enum SearchOrder {
     /// By id.
     #[default]
     None,
-    /// The smaller share of its `maxParallel` in use.
+    /// By the share of `maxParallel` in use, smallest first.
     LeastLoaded,
-    /// The lower declared cost, then the smaller load.
+    /// By declared cost, then by load, lowest first.
     Cheapest,
 }
 
-/// Whether one of the capabilities is enough.
+/// Whether an agent needs one or all of the capabilities of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Match {
-    /// One is enough.
+pub enum CapabilityMatch {
+    /// At least one.
     #[default]
     Any,
-    /// It takes all.
+    /// All of them.
     All,
 }
 
-/// Which agents are wanted.
+/// A search for agents.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Query {
-    /// As a skill or as a tag of one; none means every agent.
+pub struct AgentQuery {
+    /// Skill ids or tags; an empty list matches every agent.
     pub capabilities: Vec<Capability>,
-    /// Whether one of them is enough.
-    pub matching: Match,
-    /// The order.
-    pub prefer: Prefer,
-    /// Whether agents that are gone are named too.
+    /// Whether one of them suffices.
+    pub matching: CapabilityMatch,
+    /// The order of the results.
+    pub prefer: SearchOrder,
+    /// Whether dead and departed agents are included.
     pub include_dead: bool,
 }
 
-impl Query {
-    /// Live agents with `capability`, the least loaded first.
+impl AgentQuery {
+    /// A query for live agents with `capability`, least loaded first.
     pub fn capability(capability: Capability) -> Self {
-        Self { capabilities: vec![capability], prefer: Prefer::LeastLoaded, ..Self::default() }
+        Self { capabilities: vec![capability], prefer: SearchOrder::LeastLoaded, ..Self::default() }
     }
 }
 
-/// The answer to a registration; the same again for a repeat.
+/// The answer to a registration; a repeat gets the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Registered {
-    /// To be named in every heartbeat.
+pub struct LeaseGrant {
+    /// The incarnation that every heartbeat must carry.
     pub incarnation: u64,
-    /// Without a heartbeat for this long, it is gone.
+    /// The lease expires after this many milliseconds without a heartbeat.
     pub lease_ms: u64,
-    /// How often to send one.
+    /// The interval of heartbeats in milliseconds.
     pub heartbeat_ms: u64,
 }
 
-/// That an agent lives, and how busy it is.
+/// A heartbeat: the agent is alive; its load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
-    /// Which life of it speaks.
+    /// The incarnation of the sender.
     pub incarnation: u64,
-    /// Tasks it runs.
+    /// Number of running tasks.
     #[serde(default)]
     pub running: u32,
-    /// Whether it takes more.
-    #[serde(default = "yes")]
+    /// Whether it accepts more work.
+    #[serde(default = "default_accepting")]
     pub accepting: bool,
 }
 
-fn yes() -> bool {
+fn default_accepting() -> bool {
     true
 }
 
-/// What a watcher hears: the full set first, then each change; the full set again after it was too slow or cut off.
+/// An event of a watch: a snapshot first, then each change; a new snapshot after a lag or a disconnect.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
-    /// Everybody who is known, those that are gone included. Replaces all that was heard before.
-    Snapshot(Vec<Entry>),
-    /// One agent as it is by now.
-    Change(Arc<Entry>),
+pub enum RegistryEvent {
+    /// Every agent, dead and departed ones included. Replaces all earlier events.
+    Snapshot(Vec<AgentEntry>),
+    /// The current entry of one agent.
+    Change(Arc<AgentEntry>),
+}
+
+/// The body of a search result and of a watch's snapshot.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AgentList {
+    pub(crate) agents: Vec<AgentEntry>,
 }

@@ -1,13 +1,14 @@
-//! The registry's routes. They expect the edge's `Principal` and whole body, and `web::Data<Keeper>`.
+//! The registry's routes. They need the edge's `Principal` and buffered body, and `web::Data<SupervisedRegistry>`.
 
 mod catalog;
 mod stream;
 
 use crate::{
-    application::Application,
-    client::ask,
-    entry::{Entry, Heartbeat, Match, Prefer, Query},
-    registrar::{Beat, Deregister, Find, Keeper, Look, Register, Suspect},
+    entry::{AgentList, AgentQuery, CapabilityMatch, Heartbeat, SearchOrder},
+    registrar::{
+        Deregister, FindAgents, GetAgent, RecordHeartbeat, Register, ReportSuspicion, SupervisedRegistry,
+    },
+    registration_request::RegistrationRequest,
 };
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
 use blackboard::{refusal::Refusal, resource::resource};
@@ -18,16 +19,10 @@ use protocol::{
     problem::{Problem, Reason},
     routes,
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, de::DeserializeOwned};
 
-/// The answer to a search, and a watch's snapshot.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Found {
-    pub(crate) agents: Vec<Entry>,
-}
-
-type Answer = Result<HttpResponse, Refusal>;
-type Place = web::Data<Keeper>;
+type RegistryResponse = Result<HttpResponse, Refusal>;
+type RegistryData = web::Data<SupervisedRegistry>;
 
 /// Every route of the registry.
 pub fn routes(cfg: &mut web::ServiceConfig) {
@@ -35,7 +30,7 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
     cfg.service(resource(agents, [(Method::GET, web::to(find)), (Method::POST, web::to(register))]))
         .service(resource(
             &format!("{agents}/{{id}}"),
-            [(Method::GET, web::to(look)), (Method::DELETE, web::to(deregister))],
+            [(Method::GET, web::to(get)), (Method::DELETE, web::to(deregister))],
         ))
         .service(resource(&format!("{agents}/{{id}}/heartbeat"), [(Method::PUT, web::to(heartbeat))]))
         .service(resource(&format!("{agents}/{{id}}/suspicion"), [(Method::POST, web::to(suspect))]))
@@ -43,46 +38,46 @@ pub fn routes(cfg: &mut web::ServiceConfig) {
         .service(resource(routes::AI_CATALOG, [(Method::GET, web::to(catalog))]));
 }
 
-async fn register(registry: Place, by: web::ReqData<Principal>, body: web::Bytes) -> Answer {
-    let application: Application = read(&body)?;
-    let registered = ask(&registry, Register { by: by.into_inner(), application }).await??;
-    Ok(HttpResponse::Created().json(registered))
+async fn register(registry: RegistryData, by: web::ReqData<Principal>, body: web::Bytes) -> RegistryResponse {
+    let request: RegistrationRequest = read(&body)?;
+    let grant = registry.ask(Register { by: by.into_inner(), request }).await??;
+    Ok(HttpResponse::Created().json(grant))
 }
 
 async fn heartbeat(
-    registry: Place,
+    registry: RegistryData,
     by: web::ReqData<Principal>,
     id: web::Path<String>,
     body: web::Bytes,
-) -> Answer {
+) -> RegistryResponse {
     let (id, heartbeat): (_, Heartbeat) = (agent(&id)?, read(&body)?);
-    ask(&registry, Beat { by: by.into_inner(), id, heartbeat }).await??;
+    registry.ask(RecordHeartbeat { by: by.into_inner(), id, heartbeat }).await??;
     Ok(HttpResponse::NoContent().finish())
 }
 
 async fn suspect(
-    registry: Place,
+    registry: RegistryData,
     by: web::ReqData<Principal>,
     id: web::Path<String>,
     body: web::Bytes,
-) -> Answer {
+) -> RegistryResponse {
     #[derive(Deserialize)]
-    struct Missed {
+    struct SuspicionBody {
         incarnation: u64,
     }
-    let (id, Missed { incarnation }) = (agent(&id)?, read(&body)?);
-    ask(&registry, Suspect { by: by.into_inner(), id, incarnation }).await??;
+    let (id, SuspicionBody { incarnation }) = (agent(&id)?, read(&body)?);
+    registry.ask(ReportSuspicion { by: by.into_inner(), id, incarnation }).await??;
     Ok(HttpResponse::NoContent().finish())
 }
 
 async fn deregister(
-    registry: Place,
+    registry: RegistryData,
     by: web::ReqData<Principal>,
     id: web::Path<String>,
     request: HttpRequest,
-) -> Answer {
+) -> RegistryResponse {
     let (mut incarnation, mut is_drained) = (None, false);
-    for (name, value) in asked(&request)? {
+    for (name, value) in query_pairs(&request)? {
         match (name.as_str(), value.as_str()) {
             ("incarnation", number) => incarnation = number.parse().ok(),
             ("reason", "drained") => is_drained = true,
@@ -90,32 +85,40 @@ async fn deregister(
         }
     }
     let incarnation = incarnation.ok_or_else(|| invalid("the query needs incarnation=<number>"))?;
-    ask(&registry, Deregister { by: by.into_inner(), id: agent(&id)?, incarnation, is_drained }).await??;
+    registry.ask(Deregister { by: by.into_inner(), id: agent(&id)?, incarnation, is_drained }).await??;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn find(registry: Place, _by: web::ReqData<Principal>, request: HttpRequest) -> Answer {
-    let agents = ask(&registry, Find(query(&request)?)).await?;
-    Ok(HttpResponse::Ok().json(Found { agents }))
+async fn find(
+    registry: RegistryData,
+    _by: web::ReqData<Principal>,
+    request: HttpRequest,
+) -> RegistryResponse {
+    let agents = registry.ask(FindAgents(query(&request)?)).await?;
+    Ok(HttpResponse::Ok().json(AgentList { agents }))
 }
 
-async fn catalog(registry: Place) -> Answer {
-    let agents = ask(&registry, Find(Query::default())).await?;
-    let body = catalog::of(&agents).to_string();
+async fn catalog(registry: RegistryData) -> RegistryResponse {
+    let agents = registry.ask(FindAgents(AgentQuery::default())).await?;
+    let body = catalog::document(&agents).to_string();
     let cached = (actix_web::http::header::CACHE_CONTROL, "public, max-age=5");
     Ok(HttpResponse::Ok().content_type(catalog::MEDIA_TYPE).insert_header(cached).body(body))
 }
 
-async fn look(registry: Place, _by: web::ReqData<Principal>, id: web::Path<String>) -> Answer {
+async fn get(
+    registry: RegistryData,
+    _by: web::ReqData<Principal>,
+    id: web::Path<String>,
+) -> RegistryResponse {
     let id = agent(&id)?;
-    match ask(&registry, Look(id.clone())).await? {
+    match registry.ask(GetAgent(id.clone())).await? {
         Some(entry) => Ok(HttpResponse::Ok().json(entry)),
         None => Err(Problem::new(Reason::AgentNotFound, format!("no agent {id} is known")).into()),
     }
 }
 
-async fn watch(registry: Place, _by: web::ReqData<Principal>) -> Answer {
-    Ok(stream::answer(registry.get_ref().clone()).await?)
+async fn watch(registry: RegistryData, _by: web::ReqData<Principal>) -> RegistryResponse {
+    Ok(stream::respond(registry.get_ref().clone()).await?)
 }
 
 fn invalid(message: impl Into<String>) -> Problem {
@@ -132,28 +135,28 @@ fn agent(text: &str) -> Result<AgentId, Problem> {
     AgentId::parse(text).map_err(|error| invalid(error.to_string()))
 }
 
-fn asked(request: &HttpRequest) -> Result<Vec<(String, String)>, Problem> {
+fn query_pairs(request: &HttpRequest) -> Result<Vec<(String, String)>, Problem> {
     web::Query::from_query(request.query_string())
         .map(web::Query::into_inner)
         .map_err(|error| invalid(format!("the query cannot be read: {error}")))
 }
 
-fn query(request: &HttpRequest) -> Result<Query, Problem> {
-    let mut query = Query::default();
-    for (name, value) in asked(request)? {
+fn query(request: &HttpRequest) -> Result<AgentQuery, Problem> {
+    let mut query = AgentQuery::default();
+    for (name, value) in query_pairs(request)? {
         match (name.as_str(), value.as_str()) {
             ("capability", name) => {
                 query.capabilities.push(Capability::parse(name).map_err(|error| invalid(error.to_string()))?);
             }
-            ("match", "any") => query.matching = Match::Any,
-            ("match", "all") => query.matching = Match::All,
-            ("prefer", "none") => query.prefer = Prefer::None,
-            ("prefer", "least-loaded") => query.prefer = Prefer::LeastLoaded,
-            ("prefer", "cheapest") => query.prefer = Prefer::Cheapest,
+            ("match", "any") => query.matching = CapabilityMatch::Any,
+            ("match", "all") => query.matching = CapabilityMatch::All,
+            ("prefer", "none") => query.prefer = SearchOrder::None,
+            ("prefer", "least-loaded") => query.prefer = SearchOrder::LeastLoaded,
+            ("prefer", "cheapest") => query.prefer = SearchOrder::Cheapest,
             ("includeDead", "true") => query.include_dead = true,
             ("includeDead", "false") => query.include_dead = false,
             (name, value) => {
-                let (name, value): (String, String) = (cut(name), cut(value));
+                let (name, value): (String, String) = (truncate(name), truncate(value));
                 return Err(invalid(format!(
                     "{name}={value} is not understood: capability=<name> (repeatable), match=any|all, \
                      prefer=none|least-loaded|cheapest, includeDead=true|false"
@@ -164,6 +167,6 @@ fn query(request: &HttpRequest) -> Result<Query, Problem> {
     Ok(query)
 }
 
-fn cut(text: &str) -> String {
+fn truncate(text: &str) -> String {
     text.chars().take(80).collect()
 }

@@ -1,15 +1,15 @@
-//! Who is there: a directory of agents with leases and incarnations, the actor that keeps it, and a handle to it.
+//! The registry: a directory of agents with leases and incarnations, the actor that owns it, and a client.
 //!
-//! Invariants: an incarnation never goes down, and a smaller one never changes anything; a change of who is there
-//! shares its commit with the signal that tells of it; a heartbeat costs no disk write; mass expiry is throttled.
+//! Invariants: an agent's incarnation never decreases, and a request with an older one changes nothing; a membership
+//! change shares its commit with its signal; a heartbeat writes nothing to disk; mass expiry is throttled.
 //!
 //! In reading order:
 
 pub mod config;
 pub mod entry;
 
-pub mod application;
 pub mod directory;
+pub mod registration_request;
 
 pub mod registrar;
 

@@ -1,43 +1,44 @@
-//! The actor that keeps the directory: it asks the table, makes the answer durable, and only then shows it.
+//! The actor that owns the directory: it takes a decision, commits it, and only then applies it.
 
 #[cfg(test)]
-mod ailing;
-mod desk;
+mod churn_tests;
+#[cfg(test)]
+mod faulty_store;
 mod messages;
-mod outbox;
+mod registration_service;
 mod rows;
+mod signal_outbox;
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg(test)]
-mod unrest;
 
-pub use desk::Clocks;
 pub use messages::{
-    Beat, Deregister, Find, Follow, Following, Look, Observe, Register, State, Suspect, Sweep,
+    Deregister, FindAgents, GetAgent, GetRegistryState, RecordHeartbeat, Register, RegistryState,
+    ReportSuspicion, SweepLeases, WatchDirectory, WatchStart,
 };
-pub use outbox::Publish;
+pub use registration_service::Clocks;
 pub use rows::OWNER;
+pub use signal_outbox::SignalPublisher;
 
 use crate::{
-    application::may_speak_for,
     config::Config,
-    directory::{Departure, Directory},
-    entry::{Entry, Registered},
+    directory::{AgentDirectory, Departure},
+    entry::{AgentEntry, LeaseGrant},
+    registration_request::may_speak_for,
 };
 use actix::{
-    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, ResponseFuture,
-    WrapFuture,
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, MessageResult,
+    ResponseFuture, WrapFuture, dev::ToEnvelope,
 };
 use blackboard::{
-    store::{Error, Shared},
-    supervised::{Budget, Life, Supervised},
+    store::{Error, SharedStore},
+    supervisor::{RestartBudget, RestartGuard, Supervisor},
 };
-use desk::Desk;
-use outbox::Outbox;
 use protocol::{
     log_throttle::LogThrottle,
     problem::{Problem, Reason},
 };
+use registration_service::RegistrationService;
+use signal_outbox::SignalOutbox;
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
@@ -46,96 +47,110 @@ use std::{
 };
 use tokio::sync::{Mutex, Semaphore, broadcast};
 
-/// Who keeps the directory.
+/// The actor that owns the directory.
 pub struct RegistryActor {
-    desk: Rc<Desk>,
-    outbox: Option<Outbox>,
-    on_timer: bool,
-    /// Whether expiries can be recorded.
-    unrecorded: LogThrottle,
-    life: Life,
+    service: Rc<RegistrationService>,
+    outbox: Option<SignalOutbox>,
+    sweeps_on_timer: bool,
+    /// Throttles log lines about expiries that could not be committed.
+    sweep_failures: LogThrottle,
+    life: RestartGuard,
 }
 
-/// The registry of this process, started anew when it has panicked. Cheap to clone.
+/// The registry of this process, restarted after a panic. Cheap to clone.
 #[derive(Clone)]
-pub struct Keeper(Arc<Supervised<Addr<RegistryActor>>>);
+pub struct SupervisedRegistry(Arc<Supervisor<Addr<RegistryActor>>>);
 
-impl Keeper {
-    /// Starts [`RegistryActor::open`]'s registry on this thread, and again after a panic.
+impl SupervisedRegistry {
+    /// Starts a [`RegistryActor`] on this thread and restarts it after a panic. Fails if the first start fails.
     pub fn start(
         config: Config,
-        store: Shared,
-        board: Arc<dyn Publish>,
+        store: SharedStore,
+        board: Arc<dyn SignalPublisher>,
         clocks: Clocks,
     ) -> Result<Self, Problem> {
-        let away = Reason::RegistryUnavailable;
-        let keeper = Supervised::start("the registry", away, Budget::default(), move |life| {
-            let actor = RegistryActor::open(config.clone(), store.clone(), board.clone(), clocks.clone())?;
-            Ok(RegistryActor { life, ..actor }.run())
-        })?;
-        Ok(Self(keeper))
+        let unavailable = Reason::RegistryUnavailable;
+        let supervised =
+            Supervisor::start("the registry", unavailable, RestartBudget::default(), move |life| {
+                let actor =
+                    RegistryActor::open(config.clone(), store.clone(), board.clone(), clocks.clone())?;
+                Ok(RegistryActor { life, ..actor }.run())
+            })?;
+        Ok(Self(supervised))
     }
 
-    /// The actor, or why there is none.
+    /// The running actor; an error while it is down.
     pub(crate) fn actor(&self) -> Result<Addr<RegistryActor>, Problem> {
         self.0.get()
     }
 
-    /// How often it was started anew after a panic.
+    /// Sends `message` to the actor; fails with `registry_unavailable` if the actor is down.
+    pub(crate) async fn ask<M>(&self, message: M) -> Result<M::Result, Problem>
+    where
+        M: Message<Result: Send> + Send + 'static,
+        RegistryActor: Handler<M>,
+        <RegistryActor as Actor>::Context: ToEnvelope<RegistryActor, M>,
+    {
+        let unavailable =
+            |_| Problem::new(Reason::RegistryUnavailable, "the registry did not live to answer");
+        self.actor()?.send(message).await.map_err(unavailable)
+    }
+
+    /// The number of restarts after a panic.
     pub fn restarts(&self) -> u64 {
         self.0.restarts()
     }
 }
 
-impl From<Addr<RegistryActor>> for Keeper {
+impl From<Addr<RegistryActor>> for SupervisedRegistry {
     fn from(actor: Addr<RegistryActor>) -> Self {
-        Self(Supervised::as_it_is("the registry", Reason::RegistryUnavailable, actor))
+        Self(Supervisor::unsupervised("the registry", Reason::RegistryUnavailable, actor))
     }
 }
 
 impl RegistryActor {
-    /// The registry as `store` has it. Everybody who was registered gets a full lease from this moment.
+    /// Loads the registry from `store`. Every registered agent gets a full lease from now.
     pub fn open(
         config: Config,
-        store: Shared,
-        board: Arc<dyn Publish>,
+        store: SharedStore,
+        board: Arc<dyn SignalPublisher>,
         clocks: Clocks,
     ) -> Result<Self, Error> {
         let (rows, floor) = rows::load(&store)?;
-        // A registry that has lost its data, or never had any, doesn't give a life twice: to those who remember it, the
-        // board among them, that would be a repeat with other content, and its old process could end the new one.
+        // A registry without data starts above every incarnation given before. Otherwise the board would see a known
+        // signal id with other content, and an agent's old process could deregister its new one.
         let floor = floor.unwrap_or_else(|| u64::try_from((clocks.wall)().0).unwrap_or(0));
-        let directory = Directory::new(config.clone(), rows, floor, (clocks.node)());
-        let outbox = Outbox::new(store.clone(), board, &config);
-        let desk = Desk {
+        let directory = AgentDirectory::new(config.clone(), rows, floor, (clocks.node)());
+        let outbox = SignalOutbox::new(store.clone(), board, &config);
+        let service = RegistrationService {
             directory: RefCell::new(directory),
-            newcomers: RefCell::default(),
-            changing: Mutex::new(()),
-            waiting: Semaphore::new(config.max_waiting),
-            sweeping: Cell::new(false),
-            signals: outbox.more.clone(),
-            news: broadcast::Sender::new(config.max_watch_lag.max(1)),
+            pending: RefCell::default(),
+            change_lock: Mutex::new(()),
+            change_permits: Semaphore::new(config.max_waiting),
+            sweep_is_queued: Cell::new(false),
+            outbox_wake: outbox.wake.clone(),
+            changes: broadcast::Sender::new(config.max_watch_lag.max(1)),
             config,
             clocks,
             store,
         };
         Ok(Self {
-            desk: Rc::new(desk),
+            service: Rc::new(service),
             outbox: Some(outbox),
-            on_timer: true,
-            unrecorded: LogThrottle::default(),
-            life: Life::unwatched(),
+            sweeps_on_timer: true,
+            sweep_failures: LogThrottle::default(),
+            life: RestartGuard::unsupervised(),
         })
     }
 
-    /// The same, looking at leases only when it is told to.
+    /// Disables the sweep timer; leases are checked on [`SweepLeases`] only.
     #[must_use]
-    pub fn sweeping_on_request(mut self) -> Self {
-        self.on_timer = false;
+    pub fn without_sweep_timer(mut self) -> Self {
+        self.sweeps_on_timer = false;
         self
     }
 
-    /// Starts it on this thread.
+    /// Starts the actor on this thread.
     pub fn run(self) -> Addr<Self> {
         self.start()
     }
@@ -145,31 +160,31 @@ impl Actor for RegistryActor {
     type Context = Context<Self>;
 
     fn stopped(&mut self, _: &mut Self::Context) {
-        self.life.over();
+        self.life.mark_stopped();
     }
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.set_mailbox_capacity(self.desk.config.max_waiting);
+        ctx.set_mailbox_capacity(self.service.config.max_waiting);
         match self.outbox.take() {
             Some(outbox) => {
                 ctx.spawn(outbox.run().into_actor(self));
             }
             None => ctx.stop(),
         }
-        if self.on_timer {
-            let every = Duration::from_millis(self.desk.config.sweep_ms.max(1));
-            ctx.run_interval(every, |actor, ctx| {
-                let desk = actor.desk.clone();
-                let sweep = async move { desk.sweep().await };
+        if self.sweeps_on_timer {
+            let interval = Duration::from_millis(self.service.config.sweep_ms.max(1));
+            ctx.run_interval(interval, |actor, ctx| {
+                let service = actor.service.clone();
+                let sweep = async move { service.sweep().await };
                 ctx.spawn(sweep.into_actor(actor).map(|outcome, actor, _| match outcome {
                     Ok(()) => {
-                        if let Some(times) = actor.unrecorded.worked() {
+                        if let Some(times) = actor.sweep_failures.worked() {
                             tracing::warn!(times, "expiries are recorded again");
                         }
                     }
                     Err(problem) => {
-                        if let Some(times) = actor.unrecorded.failed(Instant::now()) {
-                            tracing::warn!(%problem, times, "an expiry could not be recorded, it is tried again");
+                        if let Some(times) = actor.sweep_failures.failed(Instant::now()) {
+                            tracing::warn!(%problem, times, "an expiry could not be recorded; it is retried");
                         }
                     }
                 }));
@@ -179,25 +194,33 @@ impl Actor for RegistryActor {
 }
 
 impl Handler<Register> for RegistryActor {
-    type Result = ResponseFuture<Result<Registered, Problem>>;
-    fn handle(&mut self, Register { by, application }: Register, _: &mut Self::Context) -> Self::Result {
-        let desk = self.desk.clone();
-        Box::pin(async move { desk.register(by, application).await })
+    type Result = ResponseFuture<Result<LeaseGrant, Problem>>;
+    fn handle(&mut self, Register { by, request }: Register, _: &mut Self::Context) -> Self::Result {
+        let service = self.service.clone();
+        Box::pin(async move { service.register(by, request).await })
     }
 }
 
-impl Handler<Beat> for RegistryActor {
+impl Handler<RecordHeartbeat> for RegistryActor {
     type Result = Result<(), Problem>;
-    fn handle(&mut self, Beat { by, id, heartbeat }: Beat, _: &mut Self::Context) -> Self::Result {
+    fn handle(
+        &mut self,
+        RecordHeartbeat { by, id, heartbeat }: RecordHeartbeat,
+        _: &mut Self::Context,
+    ) -> Self::Result {
         may_speak_for(&by, &id, true)?;
-        self.desk.beat(&id, heartbeat)
+        self.service.heartbeat(&id, heartbeat)
     }
 }
 
-impl Handler<Suspect> for RegistryActor {
+impl Handler<ReportSuspicion> for RegistryActor {
     type Result = Result<(), Problem>;
-    fn handle(&mut self, Suspect { by, id, incarnation }: Suspect, _: &mut Self::Context) -> Self::Result {
-        self.desk.suspect(&by, &id, incarnation)
+    fn handle(
+        &mut self,
+        ReportSuspicion { by, id, incarnation }: ReportSuspicion,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        self.service.suspect(&by, &id, incarnation)
     }
 }
 
@@ -205,47 +228,47 @@ impl Handler<Deregister> for RegistryActor {
     type Result = ResponseFuture<Result<(), Problem>>;
     fn handle(&mut self, message: Deregister, _: &mut Self::Context) -> Self::Result {
         let Deregister { by, id, incarnation, is_drained } = message;
-        let why = if is_drained { Departure::Drained } else { Departure::Deregistered };
-        let desk = self.desk.clone();
+        let reason = if is_drained { Departure::Drained } else { Departure::Deregistered };
+        let service = self.service.clone();
         Box::pin(async move {
             may_speak_for(&by, &id, true)?;
-            desk.deregister(id, incarnation, why).await
+            service.deregister(id, incarnation, reason).await
         })
     }
 }
 
-impl Handler<Find> for RegistryActor {
-    type Result = MessageResult<Find>;
-    fn handle(&mut self, Find(query): Find, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.desk.directory.borrow().find(&query, self.desk.now()))
+impl Handler<FindAgents> for RegistryActor {
+    type Result = MessageResult<FindAgents>;
+    fn handle(&mut self, FindAgents(query): FindAgents, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.service.directory.borrow().find(&query, self.service.now()))
     }
 }
 
-impl Handler<Look> for RegistryActor {
-    type Result = Option<Entry>;
-    fn handle(&mut self, Look(id): Look, _: &mut Self::Context) -> Self::Result {
-        self.desk.directory.borrow().look(&id, self.desk.now())
+impl Handler<GetAgent> for RegistryActor {
+    type Result = Option<AgentEntry>;
+    fn handle(&mut self, GetAgent(id): GetAgent, _: &mut Self::Context) -> Self::Result {
+        self.service.directory.borrow().get(&id, self.service.now())
     }
 }
 
-impl Handler<Follow> for RegistryActor {
-    type Result = Result<Following, Problem>;
-    fn handle(&mut self, _: Follow, _: &mut Self::Context) -> Self::Result {
-        self.desk.follow()
+impl Handler<WatchDirectory> for RegistryActor {
+    type Result = Result<WatchStart, Problem>;
+    fn handle(&mut self, _: WatchDirectory, _: &mut Self::Context) -> Self::Result {
+        self.service.subscribe()
     }
 }
 
-impl Handler<Sweep> for RegistryActor {
+impl Handler<SweepLeases> for RegistryActor {
     type Result = ResponseFuture<Result<(), Problem>>;
-    fn handle(&mut self, _: Sweep, _: &mut Self::Context) -> Self::Result {
-        let desk = self.desk.clone();
-        Box::pin(async move { desk.sweep().await })
+    fn handle(&mut self, _: SweepLeases, _: &mut Self::Context) -> Self::Result {
+        let service = self.service.clone();
+        Box::pin(async move { service.sweep().await })
     }
 }
 
-impl Handler<Observe> for RegistryActor {
-    type Result = MessageResult<Observe>;
-    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.desk.state())
+impl Handler<GetRegistryState> for RegistryActor {
+    type Result = MessageResult<GetRegistryState>;
+    fn handle(&mut self, _: GetRegistryState, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.service.state())
     }
 }

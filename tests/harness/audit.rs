@@ -3,7 +3,7 @@
 
 use blackboard::store::{
     Filter, Snapshot,
-    embedded::{self, Options},
+    embedded::{self, StoreOptions},
 };
 use engine::{
     content,
@@ -24,7 +24,7 @@ pub fn replay_journals<'a>(data: &Path, agents: impl Iterator<Item = &'a String>
     for name in ["store.sqlite", "store.sqlite-wal"] {
         drop(std::fs::copy(data.join(name), copy.path().join(name)));
     }
-    let Ok(store) = embedded::open(copy.path(), Options::default()) else { return Ok(0) };
+    let Ok(store) = embedded::open(copy.path(), StoreOptions::default()) else { return Ok(0) };
     let mut replayed = 0;
     for agent in agents {
         let me = AgentId::parse(agent).map_err(|error| error.to_string())?;

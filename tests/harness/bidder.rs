@@ -1,7 +1,8 @@
-//! A peer played by the test: it is registered, signs what it says, keeps what it hears, and does only what it is told.
+//! A bidder played by the test: it is registered, signs its messages, records what it receives and sends only what the test
+//! tells it to.
 
 use super::{Agent, Process, cluster::SECRET, eventually};
-use blackboard::wire::{Call, Wire, WireLimits};
+use blackboard::http_client::{ClientRequest, HttpClient, HttpClientLimits};
 use bytes::Bytes;
 use protocol::{
     ids::AgentId,
@@ -20,22 +21,22 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// One such peer.
+/// A registered peer; it stops when dropped.
 pub struct Bidder {
     pub id: String,
     pub endpoint: String,
     pub incarnation: u64,
     registry: String,
-    wire: Wire,
+    wire: HttpClient,
     heard: Arc<Mutex<Vec<Value>>>,
-    beats: Option<JoinHandle<()>>,
-    listens: JoinHandle<()>,
+    heartbeats: Option<JoinHandle<()>>,
+    listener: JoinHandle<()>,
 }
 
 impl Drop for Bidder {
     fn drop(&mut self) {
-        self.fall_silent();
-        self.listens.abort();
+        self.stop_heartbeats();
+        self.listener.abort();
     }
 }
 
@@ -43,43 +44,53 @@ fn bytes(value: &Value) -> Bytes {
     Bytes::from(value.to_string())
 }
 
-/// Signs as `id` with `secret`.
-pub fn wire(id: &str, secret: &str) -> Wire {
+/// A client that signs as `id` with `secret`.
+pub fn wire(id: &str, secret: &str) -> HttpClient {
     let signer = Signer::new(Secret::new(secret.as_bytes()).unwrap(), AgentId::parse(id).unwrap());
-    Wire::new(Some(signer), WireLimits::default()).unwrap()
+    HttpClient::new(Some(signer), HttpClientLimits::default()).unwrap()
 }
 
-/// The secret that agents at this registry sign with.
+/// The join secret of the mesh of a registry.
 pub fn secret_of(registrar: &Process) -> String {
     let own = std::fs::read_to_string(registrar.data.join("join"));
     own.map_or_else(|_| SECRET.to_owned(), |text| text.trim().to_owned())
 }
 
-/// Registers a card at `registry`; its incarnation, or why not.
-pub async fn register(registry: &str, wire: &Wire, card: &Value, instance: &str) -> Result<u64, Problem> {
+/// Registers a card; returns its incarnation, or the refusal.
+pub async fn register(
+    registry: &str,
+    wire: &HttpClient,
+    card: &Value,
+    instance: &str,
+) -> Result<u64, Problem> {
     let url = format!("{registry}/registry/agents");
     let application = json!({ "card": card, "instance": instance });
-    let answer: Value = wire.json(Call::post(&url, "registry", bytes(&application))).await?;
+    let answer: Value = wire.json(ClientRequest::post(&url, "registry", bytes(&application))).await?;
     Ok(answer["incarnation"].as_u64().unwrap())
 }
 
-/// One heartbeat.
-pub async fn beat(
+/// Sends one heartbeat.
+pub async fn send_heartbeat(
     registry: &str,
-    wire: &Wire,
+    wire: &HttpClient,
     id: &str,
     incarnation: u64,
     running: u32,
 ) -> Result<(), Problem> {
     let url = format!("{registry}/registry/agents/{id}/heartbeat");
     let heartbeat = json!({ "incarnation": incarnation, "running": running });
-    wire.bytes(Call::new(Method::PUT, &url, "registry").body(bytes(&heartbeat))).await.map(|_| ())
+    wire.bytes(ClientRequest::new(Method::PUT, &url, "registry").body(bytes(&heartbeat))).await.map(|_| ())
 }
 
-/// Says goodbye.
-pub async fn deregister(registry: &str, wire: &Wire, id: &str, incarnation: u64) -> Result<(), Problem> {
+/// Deregisters an agent.
+pub async fn deregister(
+    registry: &str,
+    wire: &HttpClient,
+    id: &str,
+    incarnation: u64,
+) -> Result<(), Problem> {
     let url = format!("{registry}/registry/agents/{id}?incarnation={incarnation}");
-    wire.bytes(Call::new(Method::DELETE, &url, "registry")).await.map(|_| ())
+    wire.bytes(ClientRequest::new(Method::DELETE, &url, "registry")).await.map(|_| ())
 }
 
 /// A card with one skill.
@@ -94,64 +105,73 @@ impl Bidder {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let heard = Arc::new(Mutex::new(Vec::new()));
-        let listens = tokio::spawn(listen(listener, heard.clone()));
+        let serving = tokio::spawn(listen(listener, heard.clone()));
         let wire = wire(id, &secret_of(registrar));
         let card = card(id, &endpoint, skill, &terms);
         let incarnation = register(registry, &wire, &card, &format!("{id}-{endpoint}")).await.unwrap();
-        let (at, speaks, name) = (registry.to_owned(), wire.clone(), id.to_owned());
-        let beats = tokio::spawn(async move {
+        let (at, signer, name) = (registry.to_owned(), wire.clone(), id.to_owned());
+        let heartbeats = tokio::spawn(async move {
             loop {
-                drop(beat(&at, &speaks, &name, incarnation, 0).await);
+                drop(send_heartbeat(&at, &signer, &name, incarnation, 0).await);
                 tokio::time::sleep(Duration::from_millis(300)).await;
             }
         });
         let (id, registry) = (id.to_owned(), registry.to_owned());
-        Self { id, endpoint, incarnation, registry, wire, heard, beats: Some(beats), listens }
-    }
-
-    /// No more heartbeats.
-    pub fn fall_silent(&mut self) {
-        if let Some(beats) = self.beats.take() {
-            beats.abort();
+        Self {
+            id,
+            endpoint,
+            incarnation,
+            registry,
+            wire,
+            heard,
+            heartbeats: Some(heartbeats),
+            listener: serving,
         }
     }
 
-    /// One heartbeat by hand.
-    pub async fn beat(&self) -> Result<(), Problem> {
-        beat(&self.registry, &self.wire, &self.id, self.incarnation, 0).await
+    /// Stops the heartbeats.
+    pub fn stop_heartbeats(&mut self) {
+        if let Some(heartbeats) = self.heartbeats.take() {
+            heartbeats.abort();
+        }
     }
 
-    /// Says goodbye.
+    /// Sends one heartbeat.
+    pub async fn send_heartbeat(&self) -> Result<(), Problem> {
+        send_heartbeat(&self.registry, &self.wire, &self.id, self.incarnation, 0).await
+    }
+
+    /// Deregisters.
     pub async fn leave(&mut self) {
-        self.fall_silent();
+        self.stop_heartbeats();
         deregister(&self.registry, &self.wire, &self.id, self.incarnation).await.unwrap();
     }
 
-    /// The messages of this type so far.
-    pub fn heard(&self, kind: &str) -> Vec<Value> {
+    /// The received messages of this type.
+    pub fn received(&self, kind: &str) -> Vec<Value> {
         let heard = self.heard.lock().unwrap();
         heard.iter().filter(|message| message["type"] == kind).cloned().collect()
     }
 
-    /// Waits for a message of this type, the `nth` from 1.
-    pub async fn hears(&self, kind: &str, nth: usize) -> Value {
+    /// Waits for the `nth` message of this type, counted from 1; returns it.
+    pub async fn wait_for(&self, kind: &str, nth: usize) -> Value {
         eventually(&format!("{kind} no. {nth} at {}", self.id), async || {
-            self.heard(kind).get(nth - 1).cloned()
+            self.received(kind).get(nth - 1).cloned()
         })
         .await
     }
 
-    /// Says something to an agent.
-    pub async fn say(&self, to: &Agent, mut envelope: Value) -> Result<Value, Problem> {
+    /// Sends a message to an agent.
+    pub async fn send(&self, to: &Agent, mut envelope: Value) -> Result<Value, Problem> {
         let id = uuid::Uuid::now_v7().to_string();
         envelope["messageId"] = json!(id);
         envelope["fromAgentId"] = json!(self.id);
         envelope["toAgentId"] = json!(to.id);
         let url = format!("{}/a2a/messages", to.url);
-        self.wire.json(Call::post(&url, &to.id, bytes(&envelope)).message_id(&id)).await
+        self.wire.json(ClientRequest::post(&url, &to.id, bytes(&envelope)).message_id(&id)).await
     }
 
-    /// Answers a message it heard.
+    /// Answers a received message.
     pub async fn answer(
         &self,
         to: &Agent,
@@ -163,10 +183,10 @@ impl Bidder {
             "type": kind, "payload": payload, "conversationId": message["replyConversationId"],
             "inReplyTo": message["messageId"],
         });
-        self.say(to, envelope).await
+        self.send(to, envelope).await
     }
 
-    /// Answers a call for proposals with these terms.
+    /// Answers a call for proposals with a bid.
     pub async fn bid(&self, to: &Agent, cfp: &Value, cost: f64, eta: u64) {
         let bid = json!({ "taskId": cfp["payload"]["taskId"], "cost": cost, "eta": eta });
         self.answer(to, cfp, "bid", bid).await.unwrap();
@@ -179,7 +199,7 @@ async fn listen(listener: TcpListener, heard: Arc<Mutex<Vec<Value>>>) {
     }
 }
 
-/// As much of HTTP as our own client speaks.
+/// The part of HTTP that the mesh's client uses.
 async fn serve(mut socket: TcpStream, heard: Arc<Mutex<Vec<Value>>>) -> Option<()> {
     let mut buffer = Vec::new();
     loop {

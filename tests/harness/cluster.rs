@@ -1,22 +1,22 @@
-//! A mesh of several processes: registry, blackboard, and as many nodes as a test wants, each of which can be killed.
+//! A mesh of several processes: registry, blackboard and any number of nodes. Each can be killed.
 
 use super::{Process, directory, file};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The secret that every process of a test's mesh shares.
+/// The join secret of the mesh.
 pub const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// Registry and blackboard, each a process, and what it takes to start nodes that join them.
+/// A registry and a blackboard, each a process, that nodes can join.
 pub struct Cluster {
     pub registry: Process,
     pub board: Process,
     pub dir: TempDir,
-    /// Variables (`NAME=value`) for the environment of its nodes.
+    /// Environment variables of its nodes, `NAME=value`.
     pub environment: Vec<String>,
 }
 
-/// A port that was free a moment ago: for what must come back where it was.
+/// A free port, for a process that must restart at the same address.
 fn free_port() -> String {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap().port().to_string()
@@ -39,13 +39,13 @@ impl Cluster {
         Self { registry, board, dir, environment: Vec::new() }
     }
 
-    /// A node with the agents in `yaml`; its data and its team's file lie in a directory called `name`.
+    /// Starts a node with the agents in `yaml`; its data and its team file are named `name`.
     pub async fn node(&self, name: &str, yaml: &str) -> Process {
         let args = self.node_args(name, yaml);
         Process::run(self.dir.path().join(name), args, None).await
     }
 
-    /// The same, with more said on its command line.
+    /// The same with more arguments.
     pub async fn node_with(&self, name: &str, yaml: &str, more: &[&str]) -> Process {
         let args = self.node_args(name, yaml).into_iter().chain(strings(more)).collect();
         Process::run(self.dir.path().join(name), args, None).await
@@ -66,7 +66,7 @@ impl Cluster {
         self.dir.path().join(name)
     }
 
-    /// The board comes back on its data at another port, and the registry, where it was, says so.
+    /// Restarts the board on its data at another port, and the registry at its old port with the new address.
     pub async fn move_board(&mut self) {
         let mut registry = std::mem::take(&mut self.registry.args);
         let before = self.board.url.clone();
@@ -81,7 +81,7 @@ impl Cluster {
     }
 
     /// Waits until all of `agents` are registered and alive.
-    pub async fn has(&self, agents: &[&str]) {
+    pub async fn wait_for_agents(&self, agents: &[&str]) {
         for id in agents {
             self.registry.entry_where(id, |entry| entry["state"] == "alive").await;
         }
@@ -89,30 +89,30 @@ impl Cluster {
 }
 
 impl Process {
-    /// The same process again on the same data, where it is.
+    /// Kills the process and starts it again on the same data.
     pub async fn revive(&mut self) {
         self.kill();
         let dir = self._dir.take();
         *self = Self::run(self.data.clone(), self.args.clone(), dir).await;
     }
 
-    /// What the registry in this process says of an agent, once it says so.
+    /// Waits for a registry entry of an agent that matches; returns it.
     pub async fn entry_where(
         &self,
         agent: &str,
-        is_it: impl Fn(&serde_json::Value) -> bool,
+        matches: impl Fn(&serde_json::Value) -> bool,
     ) -> serde_json::Value {
         super::eventually(&format!("{agent} in the registry as expected"), async || {
             let entry = super::get(&format!("{}/registry/agents/{agent}", self.url)).await;
-            is_it(&entry).then_some(entry)
+            matches(&entry).then_some(entry)
         })
         .await
     }
 }
 
-/// A brain that writes `<task> <key>` into `<dir>/effects` when it begins, and ends when `<dir>/open` is there. What it
-/// makes says who made it. Ends by itself when `dir` is gone.
-pub fn gated(dir: &Path, agent: &str) -> String {
+/// A brain that appends `<task> <key> <agent>` to `<dir>/effects` when a turn starts, and ends the turn once `<dir>/open`
+/// or `<dir>/open-<agent>` exists. Its artifact names the agent. It exits when `dir` is deleted.
+pub fn gated_brain(dir: &Path, agent: &str) -> String {
     let script = format!(
         r#"#!/bin/sh
 read -r line
@@ -128,8 +128,8 @@ echo '{{"type":"done"}}'
     file(dir, &format!("{agent}.sh"), &script).to_string_lossy().into_owned()
 }
 
-/// What the gated brains of `dir` have begun: task, key, agent.
-pub fn begun(dir: &Path) -> Vec<(String, String, String)> {
+/// The turns that the gated brains of `dir` have started: task, key, agent.
+pub fn started_turns(dir: &Path) -> Vec<(String, String, String)> {
     let text = std::fs::read_to_string(dir.join("effects")).unwrap_or_default();
     let word = |line: &str, at: usize| line.split(' ').nth(at).unwrap_or_default().to_owned();
     text.lines().map(|line| (word(line, 0), word(line, 1), word(line, 2))).collect()

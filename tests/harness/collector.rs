@@ -1,4 +1,4 @@
-//! A backend that receives traces, as any collector does: OTLP over HTTP, in protobuf. It can be slow, or refuse.
+//! A tracing backend: OTLP over HTTP, in protobuf. It can be slow or refuse.
 
 use super::eventually;
 use opentelemetry_proto::tonic::{
@@ -15,9 +15,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// One span as it came.
+/// A received span.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct ReceivedSpan {
     pub trace: String,
     pub id: String,
     pub parent: String,
@@ -33,63 +33,62 @@ pub struct Seen {
     pub attributes: BTreeMap<String, String>,
 }
 
-impl Seen {
-    pub fn is(&self, name: &str) -> &str {
+impl ReceivedSpan {
+    pub fn attribute(&self, name: &str) -> &str {
         self.attributes.get(name).map(String::as_str).unwrap_or_default()
     }
 }
 
-/// How it answers.
+/// How the backend answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Manner {
-    Takes,
-    /// All but so many.
-    TakesAllBut(i64),
+pub enum CollectorBehavior {
+    Accepts,
+    /// Accepts all but so many spans.
+    RejectsSome(i64),
     Refuses,
-    /// So many requests with this status, `Retry-After` so many seconds, then it takes them.
+    /// Answers so many requests with this status and `Retry-After` in seconds; then accepts.
     Busy(usize, u16, u64),
     Hangs,
 }
 
 #[derive(Default)]
-struct Got {
-    spans: Vec<Seen>,
-    /// Everything that came, head and body.
+struct CollectorState {
+    spans: Vec<ReceivedSpan>,
+    /// The bodies of all accepted requests.
     raw: Vec<u8>,
     requests: usize,
-    /// When each came.
-    came: Vec<std::time::Instant>,
+    arrivals: Vec<std::time::Instant>,
 }
 
 /// The backend.
 pub struct Collector {
     pub url: String,
-    got: Arc<Mutex<Got>>,
-    manner: Arc<Mutex<Manner>>,
+    state: Arc<Mutex<CollectorState>>,
+    behavior: Arc<Mutex<CollectorBehavior>>,
 }
 
 impl Collector {
     pub fn start() -> Self {
-        Self::listening("http", |stream, got, manner| drop(serve(stream, got, manner)))
+        Self::listening("http", |stream, state, behavior| drop(serve(stream, state, behavior)))
     }
 
-    /// One that speaks TLS, shows the certificate of `tests/harness/tls` and asks for one that the same root has signed.
+    /// A backend over TLS with the certificate of `tests/harness/tls`; it requires a client certificate of the same root.
     pub fn over_tls() -> Self {
         let config = Arc::new(tls());
-        Self::listening("https", move |stream, got, manner| {
+        Self::listening("https", move |stream, state, behavior| {
             let session = rustls::ServerConnection::new(config.clone()).unwrap();
-            drop(serve(rustls::StreamOwned::new(session, stream), got, manner));
+            drop(serve(rustls::StreamOwned::new(session, stream), state, behavior));
         })
     }
 
-    /// One that comes to where nobody was.
+    /// A backend at a given address.
     pub fn start_at(address: std::net::SocketAddr) -> Self {
-        Self::at(address, "http", |stream, got, manner| drop(serve(stream, got, manner)))
+        Self::at(address, "http", |stream, state, behavior| drop(serve(stream, state, behavior)))
     }
 
     fn listening(
         scheme: &str,
-        serve: impl Fn(TcpStream, &Mutex<Got>, &Mutex<Manner>) + Send + Sync + 'static,
+        serve: impl Fn(TcpStream, &Mutex<CollectorState>, &Mutex<CollectorBehavior>) + Send + Sync + 'static,
     ) -> Self {
         Self::at(([127, 0, 0, 1], 0).into(), scheme, serve)
     }
@@ -97,27 +96,29 @@ impl Collector {
     fn at(
         address: std::net::SocketAddr,
         scheme: &str,
-        serve: impl Fn(TcpStream, &Mutex<Got>, &Mutex<Manner>) + Send + Sync + 'static,
+        serve: impl Fn(TcpStream, &Mutex<CollectorState>, &Mutex<CollectorBehavior>) + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let serve = Arc::new(serve);
-        let (got, manner) = (Arc::<Mutex<Got>>::default(), Arc::new(Mutex::new(Manner::Takes)));
-        let (taken, how) = (got.clone(), manner.clone());
+        let (state, behavior) =
+            (Arc::<Mutex<CollectorState>>::default(), Arc::new(Mutex::new(CollectorBehavior::Accepts)));
+        let (shared_state, shared_behavior) = (state.clone(), behavior.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (taken, how, serve) = (taken.clone(), how.clone(), serve.clone());
-                std::thread::spawn(move || serve(stream, &taken, &how));
+                let (state, behavior) = (shared_state.clone(), shared_behavior.clone());
+                let serve = serve.clone();
+                std::thread::spawn(move || serve(stream, &state, &behavior));
             }
         });
-        Self { url, got, manner }
+        Self { url, state, behavior }
     }
 
-    pub fn be(&self, manner: Manner) {
-        *self.manner.lock().unwrap() = manner;
+    pub fn set_behavior(&self, behavior: CollectorBehavior) {
+        *self.behavior.lock().unwrap() = behavior;
     }
 
-    /// What a process is told so that it sends its traces here, at once.
+    /// The environment variables of a process that exports here without delay.
     pub fn environment(&self) -> Vec<String> {
         vec![
             format!("OTEL_EXPORTER_OTLP_ENDPOINT={}", self.url),
@@ -126,28 +127,32 @@ impl Collector {
         ]
     }
 
-    pub fn spans(&self) -> Vec<Seen> {
-        self.got.lock().unwrap().spans.clone()
+    pub fn spans(&self) -> Vec<ReceivedSpan> {
+        self.state.lock().unwrap().spans.clone()
     }
 
     pub fn requests(&self) -> usize {
-        self.got.lock().unwrap().requests
+        self.state.lock().unwrap().requests
     }
 
-    /// How long the pauses between requests were.
+    /// The pauses between the requests.
     pub fn pauses(&self) -> Vec<std::time::Duration> {
-        self.got.lock().unwrap().came.windows(2).map(|two| two[1] - two[0]).collect()
+        self.state.lock().unwrap().arrivals.windows(2).map(|two| two[1] - two[0]).collect()
     }
 
     pub fn raw(&self) -> String {
-        String::from_utf8_lossy(&self.got.lock().unwrap().raw).into_owned()
+        String::from_utf8_lossy(&self.state.lock().unwrap().raw).into_owned()
     }
 
-    /// The spans of a trace, once they are as expected.
-    pub async fn spans_where(&self, what: &str, is_it: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+    /// Waits until the received spans match; returns them.
+    pub async fn spans_where(
+        &self,
+        what: &str,
+        matches: impl Fn(&[ReceivedSpan]) -> bool,
+    ) -> Vec<ReceivedSpan> {
         eventually(&format!("spans: {what}"), async || {
             let spans = self.spans();
-            is_it(&spans).then_some(spans)
+            matches(&spans).then_some(spans)
         })
         .await
     }
@@ -173,7 +178,11 @@ fn tls() -> rustls::ServerConfig {
         .unwrap()
 }
 
-fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) -> std::io::Result<()> {
+fn serve(
+    stream: impl Read + Write,
+    state: &Mutex<CollectorState>,
+    behavior: &Mutex<CollectorBehavior>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let (mut head, mut length) = (String::new(), 0);
@@ -192,45 +201,52 @@ fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) ->
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
-        let manner = {
-            let mut manner = manner.lock().unwrap();
-            let now = *manner;
-            if let Manner::Busy(times, status, seconds) = now {
-                *manner = if times > 1 { Manner::Busy(times - 1, status, seconds) } else { Manner::Takes };
+        let behavior = {
+            let mut behavior = behavior.lock().unwrap();
+            let now = *behavior;
+            if let CollectorBehavior::Busy(times, status, seconds) = now {
+                *behavior = if times > 1 {
+                    CollectorBehavior::Busy(times - 1, status, seconds)
+                } else {
+                    CollectorBehavior::Accepts
+                };
             }
             now
         };
         {
-            let mut got = got.lock().unwrap();
-            got.requests += 1;
-            got.came.push(std::time::Instant::now());
+            let mut state = state.lock().unwrap();
+            state.requests += 1;
+            state.arrivals.push(std::time::Instant::now());
         }
-        match manner {
-            Manner::Hangs => loop {
+        match behavior {
+            CollectorBehavior::Hangs => loop {
                 std::thread::park();
             },
-            Manner::Refuses => {
+            CollectorBehavior::Refuses => {
                 reader.get_mut().write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
             }
-            Manner::Busy(_, status, seconds) => {
+            CollectorBehavior::Busy(_, status, seconds) => {
                 let after = if seconds > 0 { format!("retry-after: {seconds}\r\n") } else { String::new() };
                 let answer = format!("HTTP/1.1 {status} Busy\r\n{after}content-length: 0\r\n\r\n");
                 reader.get_mut().write_all(answer.as_bytes())?;
             }
-            Manner::Takes | Manner::TakesAllBut(_) => {
+            CollectorBehavior::Accepts | CollectorBehavior::RejectsSome(_) => {
                 assert!(head.starts_with("POST /v1/traces "), "{head}");
                 assert!(head.to_lowercase().contains("content-type: application/x-protobuf"), "{head}");
                 let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
-                let mut got = got.lock().unwrap();
-                got.raw.extend_from_slice(&body);
-                got.spans.extend(seen(request));
-                drop(got);
-                let rejected = match manner {
-                    Manner::TakesAllBut(rejected_spans) => Some(ExportTracePartialSuccess {
+                let mut state = state.lock().unwrap();
+                state.raw.extend_from_slice(&body);
+                state.spans.extend(spans_of(request));
+                drop(state);
+                let rejected = match behavior {
+                    CollectorBehavior::RejectsSome(rejected_spans) => Some(ExportTracePartialSuccess {
                         rejected_spans,
                         error_message: "too many, says the canary".to_owned(),
                     }),
-                    Manner::Takes | Manner::Refuses | Manner::Busy(..) | Manner::Hangs => None,
+                    CollectorBehavior::Accepts
+                    | CollectorBehavior::Refuses
+                    | CollectorBehavior::Busy(..)
+                    | CollectorBehavior::Hangs => None,
                 };
                 let body = ExportTraceServiceResponse { partial_success: rejected }.encode_to_vec();
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length";
@@ -241,13 +257,13 @@ fn serve(stream: impl Read + Write, got: &Mutex<Got>, manner: &Mutex<Manner>) ->
     }
 }
 
-fn seen(request: ExportTraceServiceRequest) -> Vec<Seen> {
+fn spans_of(request: ExportTraceServiceRequest) -> Vec<ReceivedSpan> {
     let mut spans = Vec::new();
     for resource in request.resource_spans {
         let known = attributes(&resource.resource.unwrap_or_default().attributes);
         let service = known.get("service.name").cloned().unwrap_or_default();
         for span in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-            spans.push(Seen {
+            spans.push(ReceivedSpan {
                 trace: hex(&span.trace_id),
                 id: hex(&span.span_id),
                 parent: hex(&span.parent_span_id),
@@ -281,29 +297,28 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether nothing is missing above any span: each hangs under another, or is the one root. What is exported by several
-/// processes comes in any order.
-pub fn is_whole<'a>(spans: impl IntoIterator<Item = &'a Seen> + Clone) -> bool {
+/// Whether no parent is missing: every span but the one root has its parent. Spans of several processes arrive in any
+/// order.
+pub fn is_whole<'a>(spans: impl IntoIterator<Item = &'a ReceivedSpan> + Clone) -> bool {
     let ids: std::collections::BTreeSet<_> = spans.clone().into_iter().map(|span| span.id.as_str()).collect();
     let roots = spans.into_iter().filter(|span| !ids.contains(span.parent.as_str()));
     roots.map(|span| span.id.as_str()).collect::<std::collections::BTreeSet<_>>().len() == 1
 }
 
-/// Each span once. What a process has told and could not note before it was killed is told again when it is back: under
-/// the same id, and the same in every respect.
-pub fn each_once(spans: Vec<Seen>) -> Vec<Seen> {
-    let mut once: Vec<Seen> = Vec::new();
+/// Each span once. A process that was killed before it recorded an export sends the same spans again; they must be equal.
+pub fn each_once(spans: Vec<ReceivedSpan>) -> Vec<ReceivedSpan> {
+    let mut once: Vec<ReceivedSpan> = Vec::new();
     for span in spans {
         match once.iter().find(|known| known.id == span.id) {
-            Some(known) => assert_eq!(*known, span, "told again, and otherwise"),
+            Some(known) => assert_eq!(*known, span, "sent again with other content"),
             None => once.push(span),
         }
     }
     once
 }
 
-/// Asserts that the spans are one tree: all in one trace, and every parent there, or `caller`'s.
-pub fn assert_one_tree(spans: &[Seen], caller: Option<&str>) {
+/// Asserts that the spans are one tree of one trace whose root has the parent `caller`.
+pub fn assert_one_tree(spans: &[ReceivedSpan], caller: Option<&str>) {
     let traces: std::collections::BTreeSet<_> = spans.iter().map(|span| &span.trace).collect();
     assert_eq!(traces.len(), 1, "{traces:?}");
     let ids: std::collections::BTreeSet<_> = spans.iter().map(|span| span.id.as_str()).collect();

@@ -1,4 +1,4 @@
-//! A foreign A2A agent, played by the test over real HTTP: it has a card, does what it is told, and keeps what it hears.
+//! A foreign A2A agent over real HTTP, played by the test. It records every call.
 
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, dev::ServerHandle, web};
 use bytes::Bytes;
@@ -12,38 +12,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What it does with every message.
+/// What the agent does with every message.
 #[derive(Clone, Debug)]
-pub enum Play {
-    /// It is done at once, with this text.
+pub enum ForeignBehavior {
+    /// Completes at once with this text.
     Answers(&'static str),
-    /// It is done at once, with these artifacts.
+    /// Completes at once with these artifacts.
     Makes(Value),
-    /// It is done when it has been looked at so many times.
+    /// Completes after so many polls.
     Works(usize, &'static str),
-    /// It tells these pieces of one text, and ends; the first connection breaks after so many of them.
-    Tells(&'static [&'static str], Option<usize>),
-    /// It asks this, and is done when it has an answer.
+    /// Streams these chunks of one text and completes; the first connection breaks after so many of them.
+    Streams(&'static [&'static str], Option<usize>),
+    /// Asks this question and completes when it is answered.
     Asks(&'static str),
-    /// It can't, and says why.
+    /// Fails with this reason.
     Fails(&'static str),
-    /// It would not, and says why.
+    /// Rejects with this reason.
     Rejects(&'static str),
-    /// It works until it is cancelled.
+    /// Works until it is cancelled.
     Never,
-    /// It tells more of one artifact for ever.
+    /// Streams chunks of one artifact without end.
     Floods,
-    /// It takes a message, and never says anything.
+    /// Takes a message and never answers.
     Mute,
-    /// It calls back when it is done.
+    /// Completes and calls the webhook.
     CallsBack(&'static str),
-    /// It answers this, whatever it is.
-    Says(Value),
+    /// Answers with this value.
+    Returns(Value),
 }
 
-/// One call it heard.
+/// A received call.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct ReceivedCall {
     pub method: String,
     pub params: Value,
     pub headers: BTreeMap<String, String>,
@@ -51,37 +51,37 @@ pub struct Heard {
 }
 
 #[derive(Default)]
-struct Memory {
-    heard: Vec<Heard>,
-    /// Looks, state, answer.
+struct ForeignState {
+    heard: Vec<ReceivedCall>,
+    /// For each task: polls, state, answer.
     tasks: BTreeMap<String, (usize, String, Option<String>)>,
     streams: usize,
-    /// How often its card was asked for: as a whole, and whether it is still the same.
+    /// The full and the conditional requests for the card.
     looks: (usize, usize),
-    /// The next so many calls are answered 503, with this `Retry-After`.
+    /// So many further calls are answered 503, with this `Retry-After`.
     busy: (usize, u64),
 }
 
-struct Inner {
+struct ForeignServer {
     card: Value,
-    play: Mutex<Play>,
-    memory: Mutex<Memory>,
+    behavior: Mutex<ForeignBehavior>,
+    memory: Mutex<ForeignState>,
 }
 
-/// One such agent; gone when dropped.
-pub struct Foreign {
+/// A foreign agent; stops when dropped.
+pub struct ForeignAgent {
     pub url: String,
-    inner: Arc<Inner>,
+    inner: Arc<ForeignServer>,
     server: ServerHandle,
 }
 
-impl Drop for Foreign {
+impl Drop for ForeignAgent {
     fn drop(&mut self) {
         drop(self.server.stop(false));
     }
 }
 
-/// A card with one skill; `more` goes over its members.
+/// A card with one skill, overridden by the members of `more`.
 fn card(url: &str, name: &str, skill: Value, more: Value) -> Value {
     let card = json!({
         "name": name, "description": format!("{name}, from elsewhere"), "version": "1.0.0",
@@ -92,7 +92,7 @@ fn card(url: &str, name: &str, skill: Value, more: Value) -> Value {
     super::with(card, more)
 }
 
-/// `card` signed by a key of its own host, and then changed.
+/// `card` signed by a key of its own host, then changed.
 fn forged(url: &str, card: Value) -> Value {
     let jku = format!("{url}/.well-known/jwks.json");
     let signature = card_signature::sign(&card, &key(), Some(&jku));
@@ -112,24 +112,25 @@ pub fn skill(id: &str, description: &str, tags: &[&str], examples: &[&str]) -> V
     json!({ "id": id, "name": id.replace('_', " "), "description": description, "tags": tags, "examples": examples })
 }
 
-impl Foreign {
-    pub async fn start(name: &str, skill: Value, more: Value, play: Play) -> Self {
+impl ForeignAgent {
+    pub async fn start(name: &str, skill: Value, more: Value, behavior: ForeignBehavior) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mut card = card(&url, name, skill, more);
         if card.as_object_mut().unwrap().remove("forged").is_some() {
             card = forged(&url, card);
         }
-        let inner = Arc::new(Inner { card, play: Mutex::new(play), memory: Mutex::default() });
+        let inner =
+            Arc::new(ForeignServer { card, behavior: Mutex::new(behavior), memory: Mutex::default() });
         let server = Self::serve(inner.clone(), listener);
         Self { url, inner, server }
     }
 
-    fn serve(shared: Arc<Inner>, listener: TcpListener) -> ServerHandle {
+    fn serve(shared: Arc<ForeignServer>, listener: TcpListener) -> ServerHandle {
         let server = HttpServer::new(move || {
             App::new()
                 .app_data(web::Data::from(shared.clone()))
-                .route("/.well-known/agent-card.json", web::get().to(show))
+                .route("/.well-known/agent-card.json", web::get().to(serve_card))
                 .route("/.well-known/jwks.json", web::get().to(keys))
                 .route("/rpc", web::post().to(rpc))
         })
@@ -143,7 +144,7 @@ impl Foreign {
         handle
     }
 
-    /// Hangs up on everyone, and is not there for as long.
+    /// Closes all connections and is unreachable for this time.
     pub async fn gone_for(&mut self, absence: Duration) {
         self.server.stop(false).await;
         tokio::time::sleep(absence).await;
@@ -151,46 +152,46 @@ impl Foreign {
         self.server = Self::serve(self.inner.clone(), TcpListener::bind(at).unwrap());
     }
 
-    /// Hangs up on everyone, and does not come back.
+    /// Closes all connections and stops.
     pub async fn leave(&self) {
         self.server.stop(false).await;
     }
 
-    /// Is there again.
+    /// Listens again.
     pub(crate) fn come_back(&mut self) {
         let at = self.url.strip_prefix("http://").unwrap();
         self.server = Self::serve(self.inner.clone(), TcpListener::bind(at).unwrap());
     }
 
-    /// Answers the next so many calls with 503 and asks to be left alone for so many seconds.
-    pub fn is_busy_for(&self, calls: usize, seconds: u64) {
+    /// Answers the next so many calls with 503 and `Retry-After` in seconds.
+    pub fn refuse_calls(&self, calls: usize, seconds: u64) {
         self.inner.memory.lock().unwrap().busy = (calls, seconds);
     }
 
-    /// The calls of this method it heard.
-    pub fn heard(&self, method: &str) -> Vec<Heard> {
+    /// The received calls of this method.
+    pub fn received(&self, method: &str) -> Vec<ReceivedCall> {
         let memory = self.inner.memory.lock().unwrap();
         memory.heard.iter().filter(|heard| heard.method == method).cloned().collect()
     }
 
-    /// All calls it heard.
+    /// The number of all received calls.
     pub fn calls(&self) -> usize {
         self.inner.memory.lock().unwrap().heard.len()
     }
 
-    /// How often its card was asked for: as a whole, and whether it is still the same.
-    pub fn looks(&self) -> (usize, usize) {
+    /// The full and the conditional requests for the card.
+    pub fn card_requests(&self) -> (usize, usize) {
         self.inner.memory.lock().unwrap().looks
     }
 
-    /// Does something else from here on.
-    pub fn play(&self, play: Play) {
-        *self.inner.play.lock().unwrap() = play;
+    /// Changes what the agent does.
+    pub fn set_behavior(&self, behavior: ForeignBehavior) {
+        *self.inner.behavior.lock().unwrap() = behavior;
     }
 }
 
-/// Its card; a host that says `noCache` in it, which is no member of one, has it asked for each time.
-async fn show(request: HttpRequest, inner: web::Data<Inner>) -> HttpResponse {
+/// Serves the card; the extra member `noCache` makes its host forbid caching.
+async fn serve_card(request: HttpRequest, inner: web::Data<ForeignServer>) -> HttpResponse {
     let is_known = request.headers().get("if-none-match").is_some_and(|etag| etag == ETAG);
     {
         let looks = &mut inner.memory.lock().unwrap().looks;
@@ -226,24 +227,29 @@ fn text(id: &str, text: &str) -> Value {
     json!([{ "artifactId": id, "name": id, "parts": [{ "text": text }] }])
 }
 
-impl Inner {
-    /// The task as a look finds it.
-    fn look(&self, id: &str, counts: bool) -> Value {
-        let play = self.play.lock().unwrap().clone();
+impl ForeignServer {
+    /// The task in its current state; counts a poll if asked to.
+    fn task(&self, id: &str, counts: bool) -> Value {
+        let behavior = self.behavior.lock().unwrap().clone();
         let mut memory = self.memory.lock().unwrap();
         let (looks, state, answer) = memory.tasks.entry(id.to_owned()).or_default();
         *looks += usize::from(counts);
         if state == "CANCELED" {
             return task(id, "CANCELED", "as you wish", json!([]));
         }
-        match play {
-            Play::Answers(said) | Play::CallsBack(said) => task(id, "COMPLETED", "", text("result", said)),
-            Play::Makes(artifacts) => task(id, "COMPLETED", "", artifacts),
-            Play::Works(needed, said) if *looks >= needed => task(id, "COMPLETED", "", text("result", said)),
-            Play::Works(..) | Play::Never | Play::Floods | Play::Mute => {
-                task(id, "WORKING", "busy over there", json!([]))
+        match behavior {
+            ForeignBehavior::Answers(said) | ForeignBehavior::CallsBack(said) => {
+                task(id, "COMPLETED", "", text("result", said))
             }
-            Play::Tells(pieces, _) => task(
+            ForeignBehavior::Makes(artifacts) => task(id, "COMPLETED", "", artifacts),
+            ForeignBehavior::Works(needed, said) if *looks >= needed => {
+                task(id, "COMPLETED", "", text("result", said))
+            }
+            ForeignBehavior::Works(..)
+            | ForeignBehavior::Never
+            | ForeignBehavior::Floods
+            | ForeignBehavior::Mute => task(id, "WORKING", "busy over there", json!([])),
+            ForeignBehavior::Streams(pieces, _) => task(
                 id,
                 "COMPLETED",
                 "",
@@ -252,25 +258,25 @@ impl Inner {
                     "parts": pieces.iter().map(|piece| json!({ "text": piece })).collect::<Vec<_>>(),
                 }]),
             ),
-            Play::Asks(question) => match answer {
+            ForeignBehavior::Asks(question) => match answer {
                 Some(answer) => task(id, "COMPLETED", "", text("result", &format!("so it is {answer}"))),
                 None => task(id, "INPUT_REQUIRED", question, json!([])),
             },
-            Play::Fails(why) => task(id, "FAILED", why, json!([])),
-            Play::Rejects(why) => task(id, "REJECTED", why, json!([])),
-            Play::Says(value) => value,
+            ForeignBehavior::Fails(why) => task(id, "FAILED", why, json!([])),
+            ForeignBehavior::Rejects(why) => task(id, "REJECTED", why, json!([])),
+            ForeignBehavior::Returns(value) => value,
         }
     }
 }
 
-async fn rpc(request: HttpRequest, inner: web::Data<Inner>, body: Bytes) -> HttpResponse {
+async fn rpc(request: HttpRequest, inner: web::Data<ForeignServer>, body: Bytes) -> HttpResponse {
     let body: Value = serde_json::from_slice(&body).unwrap();
     let (method, params, id) =
         (body["method"].as_str().unwrap().to_owned(), body["params"].clone(), body["id"].clone());
     let headers = request.headers().iter();
     let headers =
         headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
-    let heard = Heard {
+    let heard = ReceivedCall {
         method: method.clone(),
         params: params.clone(),
         headers: headers.collect(),
@@ -307,35 +313,35 @@ async fn rpc(request: HttpRequest, inner: web::Data<Inner>, body: Bytes) -> Http
     }
     let known = params["id"].as_str().or(params["message"]["taskId"].as_str()).map(str::to_owned);
     let task_id = known.clone().unwrap_or_else(|| format!("foreign-{count}"));
-    let play = inner.play.lock().unwrap().clone();
+    let behavior = inner.behavior.lock().unwrap().clone();
     match method.as_str() {
         "SendMessage" | "SendStreamingMessage" => {
             if known.is_some() {
                 let said = params["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned();
                 inner.memory.lock().unwrap().tasks.entry(task_id.clone()).or_default().2 = Some(said);
             }
-            if let (Play::CallsBack(_), Some(push)) =
-                (&play, params["configuration"].get("taskPushNotificationConfig"))
+            if let (ForeignBehavior::CallsBack(_), Some(push)) =
+                (&behavior, params["configuration"].get("taskPushNotificationConfig"))
             {
-                call_back(push.clone(), inner.look(&task_id, false));
+                call_back(push.clone(), inner.task(&task_id, false));
                 return result(json!({ "task": task(&task_id, "WORKING", "", json!([])) }));
             }
-            if let (Play::Says(value), "SendMessage") = (&play, method.as_str()) {
+            if let (ForeignBehavior::Returns(value), "SendMessage") = (&behavior, method.as_str()) {
                 return result(value.clone());
             }
-            if let Play::Mute = play {
+            if let ForeignBehavior::Mute = behavior {
                 std::future::pending::<()>().await;
             }
             if method == "SendStreamingMessage" {
                 return stream(&inner, &id, &task_id, true);
             }
-            result(json!({ "task": inner.look(&task_id, false) }))
+            result(json!({ "task": inner.task(&task_id, false) }))
         }
         "SubscribeToTask" => stream(&inner, &id, &task_id, false),
-        "GetTask" => result(inner.look(&task_id, true)),
+        "GetTask" => result(inner.task(&task_id, true)),
         "CancelTask" => {
             inner.memory.lock().unwrap().tasks.entry(task_id.clone()).or_default().1 = "CANCELED".to_owned();
-            result(inner.look(&task_id, false))
+            result(inner.task(&task_id, false))
         }
         _ => error(-32601, "no such method"),
     }
@@ -350,9 +356,9 @@ fn call_back(push: Value, task: Value) {
     });
 }
 
-/// A stream of what it plays. One that never ends stays open, one that breaks is cut in the middle.
-fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpResponse {
-    let play = inner.play.lock().unwrap().clone();
+/// The stream of a task. A task that never ends stays open; a connection that breaks is cut in the middle.
+fn stream(inner: &ForeignServer, id: &Value, task_id: &str, is_first: bool) -> HttpResponse {
+    let behavior = inner.behavior.lock().unwrap().clone();
     let first = {
         let mut memory = inner.memory.lock().unwrap();
         memory.streams += 1;
@@ -368,8 +374,8 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
     };
     let mut events = Vec::new();
     let mut stays_open = false;
-    if let Play::Floods = play {
-        let begun = wrapped(json!({ "task": inner.look(task_id, false) }));
+    if let ForeignBehavior::Floods = behavior {
+        let begun = wrapped(json!({ "task": inner.task(task_id, false) }));
         let (id, task_id) = (id.clone(), task_id.to_owned());
         let pieces = futures_util::stream::iter(0..).map(move |at: usize| {
             let update = json!({ "taskId": task_id, "contextId": format!("context-{task_id}"), "append": at > 0,
@@ -380,8 +386,8 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
         let all = futures_util::stream::iter([begun]).chain(pieces).map(Ok::<_, actix_web::Error>);
         return HttpResponse::Ok().content_type("text/event-stream").streaming(all);
     }
-    match &play {
-        Play::Tells(pieces, breaks) if is_first || breaks.is_none() => {
+    match &behavior {
+        ForeignBehavior::Streams(pieces, breaks) if is_first || breaks.is_none() => {
             events.push(wrapped(json!({ "task": task(task_id, "WORKING", "listening", json!([])) })));
             for (at, piece) in pieces.iter().enumerate() {
                 let update = json!({ "taskId": task_id, "contextId": format!("context-{task_id}"), "append": at > 0,
@@ -394,24 +400,26 @@ fn stream(inner: &Inner, id: &Value, task_id: &str, is_first: bool) -> HttpRespo
                 events.truncate(1 + after);
             }
         }
-        Play::Never => {
-            events.push(wrapped(json!({ "task": inner.look(task_id, false) })));
+        ForeignBehavior::Never => {
+            events.push(wrapped(json!({ "task": inner.task(task_id, false) })));
             stays_open = true;
         }
-        Play::Says(value) => {
+        ForeignBehavior::Returns(value) => {
             events.push(wrapped(json!({ "task": task(task_id, "WORKING", "", json!([])) })));
             events.push(wrapped(value.clone()));
         }
-        Play::Floods
-        | Play::Mute
-        | Play::Answers(_)
-        | Play::Makes(_)
-        | Play::Works(..)
-        | Play::Tells(..)
-        | Play::Asks(_)
-        | Play::Fails(_)
-        | Play::Rejects(_)
-        | Play::CallsBack(_) => events.push(wrapped(json!({ "task": inner.look(task_id, false) }))),
+        ForeignBehavior::Floods
+        | ForeignBehavior::Mute
+        | ForeignBehavior::Answers(_)
+        | ForeignBehavior::Makes(_)
+        | ForeignBehavior::Works(..)
+        | ForeignBehavior::Streams(..)
+        | ForeignBehavior::Asks(_)
+        | ForeignBehavior::Fails(_)
+        | ForeignBehavior::Rejects(_)
+        | ForeignBehavior::CallsBack(_) => {
+            events.push(wrapped(json!({ "task": inner.task(task_id, false) })))
+        }
     }
     let told = futures_util::stream::iter(events).then(|event| async move {
         tokio::time::sleep(Duration::from_millis(15)).await;

@@ -1,8 +1,8 @@
-//! Starts the real program on free ports, talks to it over real sockets, and waits for what it should show: never for a
-//! fixed time, always with a deadline.
+//! Starts the real program on free ports and talks to it over real sockets. Tests wait for an observation with a
+//! deadline, never for a fixed time.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-#![expect(unreachable_pub, reason = "`pub` says what a scenario may use")]
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![expect(unreachable_pub, reason = "`pub` marks what scenarios use")]
 
 pub mod audit;
 pub mod bidder;
@@ -22,10 +22,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// How long anything may take before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a test waits for an observation.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A process of ours and where it listens; killed when dropped.
+/// A running `mesh` process and its addresses; killed when dropped.
 pub(crate) struct Process {
     child: Child,
     pub(crate) data: PathBuf,
@@ -39,12 +39,12 @@ fn program() -> &'static str {
     env!("CARGO_BIN_EXE_mesh")
 }
 
-/// A directory of the test's own.
+/// A new temporary directory.
 pub(crate) fn directory() -> TempDir {
     tempfile::Builder::new().prefix("mesh-test-").tempdir().unwrap()
 }
 
-/// A file of `text` in `dir`.
+/// Writes a file into `dir`.
 pub(crate) fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
@@ -52,13 +52,13 @@ pub(crate) fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
 }
 
 impl Process {
-    /// `mesh <args>` with its data in `data`; ready when it has said where it listens.
+    /// Starts `mesh <args>` with its data in `data`; returns once it has written its addresses.
     pub(crate) async fn start(data: &Path, args: &[&str]) -> Self {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         Self::run(data.to_owned(), args, None).await
     }
 
-    /// `mesh <args>` of a user whose home is `home`, who says nothing of where data lies: it lies in `part` of the mesh.
+    /// Starts `mesh <args>` with `HOME` at `home` and the default data directory, `part` of the mesh.
     pub async fn at_home(home: &Path, part: &str, args: &[&str]) -> Self {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let mut command = Command::new(program());
@@ -66,7 +66,7 @@ impl Process {
         Self::spawn(command, home.join(".mesh/default").join(part), args, None).await
     }
 
-    /// `args` may begin with variables for its environment, as `NAME=value`.
+    /// `args` may begin with environment variables, `NAME=value`.
     async fn run(data: PathBuf, args: Vec<String>, dir: Option<TempDir>) -> Self {
         let mut command = Command::new(program());
         let is_variable =
@@ -99,7 +99,7 @@ impl Process {
             if let Some(status) = child.try_wait().unwrap() {
                 panic!("mesh {args:?} ended with {status}: {}", log_of(&data));
             }
-            assert!(started.elapsed() < PATIENCE, "mesh {args:?} does not start: {}", log_of(&data));
+            assert!(started.elapsed() < DEADLINE, "mesh {args:?} does not start: {}", log_of(&data));
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
         let agents = run["agents"].as_object().unwrap().iter();
@@ -108,7 +108,7 @@ impl Process {
         Self { child, data, url, agents, args, _dir: dir }
     }
 
-    /// `mesh up` with the team in `yaml`, timing for tests, on free ports.
+    /// Starts `mesh up` with the team in `yaml` and the fast profile, on free ports.
     pub(crate) async fn up(yaml: &str) -> Self {
         let dir = directory();
         let team = file(dir.path(), "team.yaml", yaml);
@@ -117,7 +117,7 @@ impl Process {
         Self::run(dir.path().join("data"), args, Some(dir)).await
     }
 
-    /// The same, with these variables (`NAME=value`) in its environment.
+    /// The same with environment variables, `NAME=value`.
     pub async fn up_in(environment: &[String], yaml: &str) -> Self {
         let dir = directory();
         let team = file(dir.path(), "team.yaml", yaml);
@@ -126,7 +126,7 @@ impl Process {
         Self::run(dir.path().join("data"), args, Some(dir)).await
     }
 
-    /// The same, with files beside the team's.
+    /// The same with more files beside the team file.
     pub async fn up_beside(yaml: &str, files: &[(&str, &str)]) -> Self {
         let dir = directory();
         for (name, text) in files {
@@ -138,17 +138,17 @@ impl Process {
         Self::run(dir.path().join("data"), args, Some(dir)).await
     }
 
-    /// The directory of the team's file.
+    /// The directory of the team file.
     pub fn dir(&self) -> &Path {
         self.data.parent().unwrap()
     }
 
-    /// `mesh up` as a new user starts it, but on free ports.
+    /// Starts `mesh up` with the demo team, on free ports.
     pub(crate) async fn demo() -> Self {
         Self::demo_in(&[]).await
     }
 
-    /// The same with variables (`NAME=value`) in its environment.
+    /// The same with environment variables, `NAME=value`.
     pub(crate) async fn demo_in(environment: &[String]) -> Self {
         let dir = directory();
         let args = ["up", "--port", "0", "--profile", "fast"].map(str::to_owned);
@@ -160,7 +160,7 @@ impl Process {
         self.child.id()
     }
 
-    /// kill -9.
+    /// Kills the process (SIGKILL).
     pub(crate) fn kill(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
@@ -173,19 +173,19 @@ impl Process {
         assert!(status.success());
     }
 
-    /// Waits for the process to end by itself.
+    /// Waits for the process to exit; returns the exit code.
     pub(crate) async fn ended(&mut self) -> i32 {
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code().unwrap_or(-1);
             }
-            assert!(started.elapsed() < PATIENCE, "it does not end: {}", log_of(&self.data));
+            assert!(started.elapsed() < DEADLINE, "it does not end: {}", log_of(&self.data));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// The same process again, on the same data; its ports may be others.
+    /// Kills the process and starts it again on the same data; its ports may change.
     pub(crate) async fn restart(mut self) -> Self {
         self.kill();
         let dir = self._dir.take();
@@ -194,7 +194,7 @@ impl Process {
         Self::run(data, args, dir).await
     }
 
-    /// Where an agent listens.
+    /// An agent of this process.
     pub(crate) fn agent(&self, id: &str) -> Agent {
         Agent {
             url: self.agents.get(id).unwrap_or_else(|| panic!("no agent {id} in {:?}", self.agents)).clone(),
@@ -206,16 +206,16 @@ impl Process {
         log_of(&self.data)
     }
 
-    /// Signals on the board, by type.
+    /// The signals of a type on the board.
     pub(crate) async fn signals(&self, kind: &str) -> Vec<Value> {
         let answer = get(&format!("{}/board/signals?type={kind}&limit=1000", self.url)).await;
         answer["signals"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Waits for a signal of this type that `is_it`.
-    pub(crate) async fn signal_where(&self, kind: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    /// Waits for a signal of this type that matches.
+    pub(crate) async fn signal_where(&self, kind: &str, matches: impl Fn(&Value) -> bool) -> Value {
         eventually(&format!("a signal {kind}"), async || {
-            self.signals(kind).await.into_iter().find(|signal| is_it(signal))
+            self.signals(kind).await.into_iter().find(|signal| matches(signal))
         })
         .await
     }
@@ -240,7 +240,7 @@ fn log_of(data: &Path) -> String {
     text.get(from..).unwrap_or(&text).to_owned()
 }
 
-/// An HTTP answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -249,10 +249,10 @@ pub(crate) struct Answer {
 }
 
 pub(crate) fn client() -> Client {
-    blackboard::wire::tls::client().no_proxy().timeout(PATIENCE).build().unwrap()
+    blackboard::http_client::tls::client().no_proxy().timeout(DEADLINE).build().unwrap()
 }
 
-async fn answered(response: reqwest::Response) -> Answer {
+async fn read_answer(response: reqwest::Response) -> Answer {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let text = response.text().await.unwrap();
@@ -260,7 +260,7 @@ async fn answered(response: reqwest::Response) -> Answer {
 }
 
 pub(crate) async fn get(url: &str) -> Value {
-    let answer = answered(client().get(url).send().await.unwrap()).await;
+    let answer = read_answer(client().get(url).send().await.unwrap()).await;
     answer.body
 }
 
@@ -275,10 +275,10 @@ pub(crate) async fn call(method: Method, url: &str, body: Option<&Value>) -> Ans
         Some(body) => request.json(body),
         None => request,
     };
-    answered(request.send().await.unwrap()).await
+    read_answer(request.send().await.unwrap()).await
 }
 
-/// An agent, as a user without any credential sees it.
+/// An agent, called as the local user.
 #[derive(Clone)]
 pub(crate) struct Agent {
     pub(crate) url: String,
@@ -295,7 +295,7 @@ impl Agent {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        answered(request.send().await.unwrap()).await
+        read_answer(request.send().await.unwrap()).await
     }
 
     /// Posts an envelope.
@@ -308,14 +308,14 @@ impl Agent {
         json!({ "fromAgentId": "me", "toAgentId": self.id, "type": "task-request", "payload": payload })
     }
 
-    /// Sends a task and waits for its end in the same request.
+    /// Sends a task and waits for its end in the same request; returns the task.
     pub(crate) async fn ask(&self, payload: Value) -> Value {
         let answer = self.post_raw(self.request(payload).to_string(), &[("prefer", "wait=25")]).await;
         assert_eq!(answer.status, 200, "the task did not end: {:#}", answer.body);
         answer.body
     }
 
-    /// Sends a task and goes on; its id.
+    /// Sends a task without waiting; returns its id.
     pub(crate) async fn send(&self, payload: Value) -> String {
         let answer = self.post(&self.request(payload)).await;
         assert!(answer.status == 202 || answer.status == 200, "{answer:?}");
@@ -334,7 +334,7 @@ impl Agent {
         get(&format!("{}/state", self.url)).await["agents"][&self.id].clone()
     }
 
-    /// Waits until the task is in one of these states.
+    /// Waits until the task is in one of these states; returns it.
     pub(crate) async fn task_in(&self, id: &str, states: &[&str]) -> Value {
         eventually(&format!("task {id} in {states:?}"), async || {
             let task = self.task(id).await;
@@ -344,7 +344,7 @@ impl Agent {
     }
 }
 
-/// `base` with the members of `more`, which win.
+/// `base` overridden by the members of `more`.
 pub fn with(mut base: Value, more: Value) -> Value {
     for (name, value) in more.as_object().unwrap() {
         base[name] = value.clone();
@@ -352,7 +352,7 @@ pub fn with(mut base: Value, more: Value) -> Value {
     base
 }
 
-/// Why an answer is a refusal, in the shape that all of them have.
+/// Checks the shape of a refusal; returns its status and `reasonCode`.
 pub fn refusal(answer: &Answer) -> (u16, String) {
     let error = &answer.body["error"];
     assert_eq!(error["code"], answer.status, "{answer:?}");
@@ -362,40 +362,40 @@ pub fn refusal(answer: &Answer) -> (u16, String) {
     (answer.status, code.to_owned())
 }
 
-/// What a refusal says to people.
-pub fn says(answer: &Answer) -> String {
+/// The message of a refusal.
+pub fn refusal_text(answer: &Answer) -> String {
     answer.body["error"]["message"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A task's state in one word.
+/// The state of a task, in lower case.
 pub(crate) fn state(task: &Value) -> String {
     task["status"]["state"].as_str().unwrap_or("?").trim_start_matches("TASK_STATE_").to_lowercase()
 }
 
-/// What a task says about its state.
+/// The status message of a task.
 pub(crate) fn message(task: &Value) -> String {
     task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The text of a task's artifact.
+/// The text of an artifact of a task.
 pub(crate) fn artifact(task: &Value, name: &str) -> Option<String> {
     let artifact = task["artifacts"].as_array()?.iter().find(|artifact| artifact["artifactId"] == name)?;
     Some(artifact["parts"].as_array()?.iter().filter_map(|part| part["text"].as_str()).collect())
 }
 
-/// What `look` finds, as soon as it finds something.
-pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
+/// Calls `observe` until it returns something; fails after the deadline.
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, observe: impl Fn() -> F) -> T {
     let started = Instant::now();
     loop {
-        if let Some(found) = look().await {
+        if let Some(found) = observe().await {
             return found;
         }
-        assert!(started.elapsed() < PATIENCE, "never seen: {what}");
+        assert!(started.elapsed() < DEADLINE, "never seen: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// The events of a stream, until it ends: id and data.
+/// Reads a stream to its end; returns the id and data of each event.
 pub(crate) async fn stream(url: &str, last: Option<&str>) -> Vec<(String, Value)> {
     let mut request = client().get(url);
     if let Some(last) = last {
@@ -409,7 +409,7 @@ pub(crate) async fn stream(url: &str, last: Option<&str>) -> Vec<(String, Value)
     events.collect()
 }
 
-/// Runs `mesh <args>` to its end: exit code, output, errors.
+/// Runs `mesh <args>` to its end; returns exit code, output and errors.
 pub(crate) fn mesh(args: &[&str], envs: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = Command::new(program());
     command.args(args).stdin(Stdio::null());

@@ -1,6 +1,6 @@
-//! What an agent signs, and a peer that the test plays itself: registered, listening, and as rude as the test wants.
+//! Signed requests, and a registered peer that the test plays itself.
 
-use super::{Agent, Answer, Process, answered, client, eventually, get};
+use super::{Agent, Answer, Process, client, eventually, get, read_answer};
 use protocol::{
     ids::{AgentId, Digest},
     problem::{Problem, Reason},
@@ -19,19 +19,19 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Sends as an agent of the mesh.
+/// A client that signs as an agent.
 #[derive(Clone)]
-pub struct Signing(Signer);
+pub struct SignedClient(Signer);
 
 impl Process {
-    /// Whoever holds the join secret may speak as any agent.
-    pub fn signing_as(&self, id: &str) -> Signing {
+    /// A client that signs as the agent `id`: the join secret suffices.
+    pub fn client_as(&self, id: &str) -> SignedClient {
         let secret = std::fs::read_to_string(self.data.join("join")).unwrap();
-        Signing(Signer::new(Secret::new(secret.trim().as_bytes()).unwrap(), AgentId::parse(id).unwrap()))
+        SignedClient(Signer::new(Secret::new(secret.trim().as_bytes()).unwrap(), AgentId::parse(id).unwrap()))
     }
 }
 
-impl Signing {
+impl SignedClient {
     /// A signed request to `base` + `target`, which `recipient` serves.
     pub async fn call(
         &self,
@@ -68,7 +68,7 @@ impl Signing {
         if !text.is_empty() {
             request = request.header("content-type", "application/json").body(text);
         }
-        answered(request.send().await.unwrap()).await
+        read_answer(request.send().await.unwrap()).await
     }
 
     /// Posts an envelope to an agent.
@@ -76,7 +76,7 @@ impl Signing {
         self.call(Method::POST, (&to.url, "/a2a/messages"), &to.id, Some(envelope)).await
     }
 
-    /// Looks at something an agent serves.
+    /// Signed GET at an agent.
     pub async fn get(&self, at: &Agent, target: &str) -> Answer {
         self.call(Method::GET, (&at.url, target), &at.id, None).await
     }
@@ -86,14 +86,14 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// The status a peer does not answer with: it says nothing.
-pub const SILENCE: u16 = 0;
+/// The status for which a peer does not answer at all.
+pub const NO_ANSWER: u16 = 0;
 
-/// A registered agent that the test plays.
+/// A registered agent, played by the test.
 pub struct Peer {
     pub id: String,
     pub url: String,
-    pub signing: Signing,
+    pub signing: SignedClient,
     registry: String,
     incarnation: u64,
     heard: Arc<Mutex<Vec<Value>>>,
@@ -102,7 +102,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Registers `id` with one skill, and answers every message with 202. Returns once `mesh` knows of it.
+    /// Registers `id` with one skill and answers every message with 202. Returns once `mesh` has it in its directory.
     pub async fn join(mesh: &Process, id: &str, skill: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -115,11 +115,11 @@ impl Peer {
                 std::thread::spawn(move || serve(connection, &all, &status));
             }
         });
-        let signing = mesh.signing_as(id);
+        let signing = mesh.client_as(id);
         let card = json!({ "agentId": id, "endpoint": url, "skills": [{ "id": skill }] });
         let body = json!({ "card": card, "instance": url });
-        let place = (mesh.url.as_str(), "/registry/agents");
-        let answer = signing.call(Method::POST, place, "registry", Some(&body)).await;
+        let target = (mesh.url.as_str(), "/registry/agents");
+        let answer = signing.call(Method::POST, target, "registry", Some(&body)).await;
         assert_eq!(answer.status, 201, "{answer:?}");
         let incarnation = answer.body["incarnation"].as_u64().unwrap();
         let (beating, registry, target) =
@@ -133,43 +133,43 @@ impl Peer {
         });
         let (registry, id) = (mesh.url.clone(), id.to_owned());
         let peer = Self { id, url, signing, registry, incarnation, heard, answers, beats };
-        peer.seen(mesh, true).await;
+        peer.wait_until_listed(mesh, true).await;
         peer
     }
 
-    /// Waits until `mesh` counts it among those present, or not.
-    pub async fn seen(&self, mesh: &Process, is_there: bool) {
-        eventually(&format!("{} known: {is_there}", self.id), async || {
+    /// Waits until the peer is, or is not, in the directory of `mesh`.
+    pub async fn wait_until_listed(&self, mesh: &Process, is_listed: bool) {
+        eventually(&format!("{} listed: {is_listed}", self.id), async || {
             let state = get(&format!("{}/state", mesh.url)).await;
             let peers = state["peers"].as_array().cloned().unwrap_or_default();
-            (peers.contains(&json!(self.id)) == is_there).then_some(())
+            (peers.contains(&json!(self.id)) == is_listed).then_some(())
         })
         .await;
     }
 
-    /// Says goodbye.
+    /// Deregisters.
     pub async fn leave(&self, mesh: &Process) {
         self.beats.abort();
         let target = format!("/registry/agents/{}?incarnation={}", self.id, self.incarnation);
         let answer = self.signing.call(Method::DELETE, (&self.registry, &target), "registry", None).await;
         assert_eq!(answer.status, 204, "{answer:?}");
-        self.seen(mesh, false).await;
+        self.wait_until_listed(mesh, false).await;
     }
 
-    /// What it answers from here on; [`SILENCE`] is no answer at all.
+    /// Sets the status of all later answers, or [`NO_ANSWER`].
     pub fn answer_with(&self, status: u16) {
         self.answers.store(status, Ordering::SeqCst);
     }
 
-    /// Everything it was sent, in order.
-    pub fn heard(&self) -> Vec<Value> {
+    /// All received messages, in order.
+    pub fn received(&self) -> Vec<Value> {
         self.heard.lock().unwrap().clone()
     }
 
-    /// Waits for a message of this type.
-    pub async fn hears(&self, kind: &str) -> Value {
+    /// Waits for a message of this type; returns it.
+    pub async fn wait_for(&self, kind: &str) -> Value {
         eventually(&format!("a {kind} at {}", self.id), async || {
-            self.heard().into_iter().find(|message| message["type"] == kind)
+            self.received().into_iter().find(|message| message["type"] == kind)
         })
         .await
     }
@@ -186,7 +186,7 @@ fn is_late(message: &Value) -> bool {
     expires.is_some_and(|at| at.0 / 1_000 < i64::try_from(now()).unwrap())
 }
 
-/// One request; the connection closes behind its answer.
+/// Serves one request and closes the connection.
 fn serve(mut connection: TcpStream, heard: &Mutex<Vec<Value>>, status: &AtomicU16) -> Option<()> {
     let mut reader = BufReader::new(connection.try_clone().ok()?);
     let mut length = 0;
@@ -209,7 +209,7 @@ fn serve(mut connection: TcpStream, heard: &Mutex<Vec<Value>>, status: &AtomicU1
     if is_message {
         heard.lock().ok()?.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
     }
-    while status.load(Ordering::SeqCst) == SILENCE {
+    while status.load(Ordering::SeqCst) == NO_ANSWER {
         std::thread::sleep(Duration::from_millis(10));
     }
     let message: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);

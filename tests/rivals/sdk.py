@@ -1,4 +1,4 @@
-"""An agent that gives back what it is told, on the official Python SDK with its own in-memory store: sdk.py PORT."""
+"""An echo agent on the official Python SDK with its own in-memory store: sdk.py PORT."""
 
 import sys
 
@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 
 class Echo(AgentExecutor):
-    """Task, artifact, status: what the mesh's echo says."""
+    """Task, artifact, status: the events of the mesh's echo brain."""
 
     async def execute(self, context, queue):
         status = a2a.TaskStatus(state=a2a.TASK_STATE_SUBMITTED)

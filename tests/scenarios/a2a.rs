@@ -1,4 +1,4 @@
-//! Any A2A client at any agent: what the bindings answer, whose tasks they are, and that nothing said is lost.
+//! A2A clients: the bindings return the same tasks, callers see their own tasks only, no event is lost.
 
 use crate::harness::{Process, client, eventually};
 use reqwest::{RequestBuilder, Response};
@@ -76,7 +76,7 @@ fn reason(body: &Value) -> &str {
     body["error"]["details"][0]["reason"].as_str().unwrap_or_default()
 }
 
-/// The events of a stream, read to its end.
+/// Reads a stream to its end.
 async fn events(response: Response) -> Vec<Value> {
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     let text = response.text().await.unwrap();
@@ -87,7 +87,7 @@ async fn events(response: Response) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn both_bindings_answer_with_one_and_the_same_task() {
+async fn both_bindings_return_the_same_task() {
     let mesh = up().await;
     let answer = rpc(&mesh, "SendMessage", json!({ "message": said("make it") })).await;
     let task = &answer["result"]["task"];
@@ -101,7 +101,7 @@ async fn both_bindings_answer_with_one_and_the_same_task() {
 }
 
 #[tokio::test]
-async fn a_skill_the_agent_lacks_is_awarded_and_the_award_goes_along_for_those_who_ask() {
+async fn a_skill_the_agent_lacks_is_awarded_and_the_award_is_sent_on_request() {
     let mesh = up().await;
     let body = json!({ "message": said("a horseshoe"), "metadata": { "skill": "forge" } });
     let send = |ours: bool| {
@@ -137,7 +137,7 @@ async fn a_skill_the_agent_lacks_is_awarded_and_the_award_goes_along_for_those_w
 }
 
 #[tokio::test]
-async fn an_agent_answers_refuses_or_waits_as_its_brain_says() {
+async fn an_agent_answers_rejects_or_waits_as_its_brain_decides() {
     let mesh = up().await;
     let answer = rest(&mesh, "message:send", &json!({ "message": said("just say it") })).await;
     assert_eq!(answer["message"]["parts"][0]["text"], "said", "{answer}");
@@ -151,7 +151,7 @@ async fn an_agent_answers_refuses_or_waits_as_its_brain_says() {
 }
 
 #[tokio::test]
-async fn a_task_goes_on_with_nothing_but_its_id_and_keeps_what_was_said() {
+async fn a_task_continues_by_its_id_alone_and_keeps_its_history() {
     let mesh = up().await;
     let first = rest(&mesh, "message:send", &json!({ "message": said("ask me") })).await;
     let (id, context) = (first["task"]["id"].clone(), first["task"]["contextId"].clone());
@@ -182,7 +182,7 @@ async fn a_task_goes_on_with_nothing_but_its_id_and_keeps_what_was_said() {
 }
 
 #[tokio::test]
-async fn whoever_subscribes_misses_nothing_and_hears_nothing_twice() {
+async fn a_subscriber_gets_every_event_once() {
     let mesh = up().await;
     let body = json!({ "message": said("slowly"), "configuration": { "returnImmediately": true } });
     let begun = rest(&mesh, "message:send", &body).await;
@@ -206,7 +206,7 @@ async fn whoever_subscribes_misses_nothing_and_hears_nothing_twice() {
 }
 
 #[tokio::test]
-async fn everyone_sees_their_own_tasks_and_somebody_elses_are_as_good_as_none() {
+async fn callers_see_only_their_own_tasks() {
     let mesh = up().await;
     let url = at(&mesh, "front-01", "/a2a/v1/message:send");
     let send = versioned(client().post(url).json(&json!({ "message": said("ask me") })));
@@ -251,7 +251,7 @@ async fn everyone_sees_their_own_tasks_and_somebody_elses_are_as_good_as_none() 
 }
 
 #[tokio::test]
-async fn a_tenant_sees_its_own_and_an_agents_name_leads_to_that_agent() {
+async fn a_tenant_sees_its_own_tasks_and_an_agent_id_as_tenant_selects_the_agent() {
     let mesh = up().await;
     let acme = rest(&mesh, "acme/message:send", &json!({ "message": said("ask me") })).await;
     let id = acme["task"]["id"].as_str().unwrap();
@@ -269,7 +269,7 @@ async fn a_tenant_sees_its_own_and_an_agents_name_leads_to_that_agent() {
 }
 
 #[tokio::test]
-async fn the_extended_card_is_for_those_who_show_a_credential() {
+async fn the_extended_card_needs_a_credential() {
     let mesh = up().await;
     let url = at(&mesh, "front-01", "/a2a/v1/extendedAgentCard");
     let ask = || versioned(client().get(&url));
@@ -289,7 +289,7 @@ async fn the_extended_card_is_for_those_who_show_a_credential() {
 }
 
 #[tokio::test]
-async fn every_request_says_which_version_it_speaks() {
+async fn every_request_needs_the_version_header() {
     let mesh = up().await;
     let rest = |version: Option<&str>| {
         let request = client().get(at(&mesh, "front-01", "/a2a/v1/tasks"));
@@ -310,7 +310,7 @@ async fn every_request_says_which_version_it_speaks() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_call_has_its_own_code() {
+async fn every_error_has_its_own_code() {
     let mesh = up().await;
     for (body, code) in [
         ("{", -32700),
@@ -336,7 +336,7 @@ async fn what_is_wrong_with_a_call_has_its_own_code() {
 }
 
 #[tokio::test]
-async fn pages_of_a_list_hold_every_task_once_the_newest_first() {
+async fn pages_of_a_list_contain_every_task_once_newest_first() {
     let mesh = up().await;
     for at in 0..7 {
         rest(&mesh, "message:send", &json!({ "message": said(&format!("make {at}")) })).await;
@@ -362,7 +362,7 @@ async fn pages_of_a_list_hold_every_task_once_the_newest_first() {
 }
 
 #[tokio::test]
-async fn an_idle_task_is_heard_again_after_a_restart_until_it_ends() {
+async fn a_waiting_task_can_be_subscribed_to_after_a_restart() {
     let mesh = up().await;
     let first = rest(&mesh, "message:send", &json!({ "message": said("ask me") })).await;
     let id = first["task"]["id"].as_str().unwrap().to_owned();
@@ -380,7 +380,7 @@ async fn an_idle_task_is_heard_again_after_a_restart_until_it_ends() {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_the_stream_it_was_sent_with() {
+async fn a_cancel_ends_the_stream_of_its_task() {
     let mesh = up().await;
     let url = at(&mesh, "front-01", "/a2a/rpc");
     let body = json!({ "jsonrpc": "2.0", "id": "s", "method": "SendStreamingMessage", "params": { "message": said("slowly") } });
@@ -402,8 +402,8 @@ async fn a_cancel_ends_the_stream_it_was_sent_with() {
     assert_eq!(rpc(&mesh, "CancelTask", json!({ "id": id })).await["error"]["code"], -32002);
 }
 
-/// Takes one notification, answers it with `status`, and says what it was told.
-async fn heard(listener: &TcpListener, status: u16) -> (String, Value) {
+/// Receives one webhook call and answers with `status`; returns the call.
+async fn receive_notification(listener: &TcpListener, status: u16) -> (String, Value) {
     let (mut socket, _) = listener.accept().await.unwrap();
     let mut bytes = Vec::new();
     let (head, body) = loop {
@@ -424,7 +424,7 @@ async fn heard(listener: &TcpListener, status: u16) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn a_webhook_is_told_of_every_event_whatever_falls_over_meanwhile() {
+async fn a_webhook_gets_every_event_despite_failures() {
     let mesh = up().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook?secret=1", listener.local_addr().unwrap());
@@ -434,17 +434,17 @@ async fn a_webhook_is_told_of_every_event_whatever_falls_over_meanwhile() {
         json!({ "message": said("ask me"), "configuration": { "taskPushNotificationConfig": webhook } });
     let begun = rest(&mesh, "message:send", &body).await;
     let id = begun["task"]["id"].as_str().unwrap().to_owned();
-    let (head, first) = heard(&listener, 200).await;
+    let (head, first) = receive_notification(&listener, 200).await;
     assert!(
         head.contains("authorization: bearer top-secret") && head.contains("application/a2a+json"),
         "{head}"
     );
     assert_eq!(first["statusUpdate"]["taskId"], id.as_str());
-    // The webhook is out of order, and the node is killed before it gets another chance.
-    let (_, refused) = heard(&listener, 500).await;
+    // The webhook fails, and the node is killed before the next attempt.
+    let (_, refused) = receive_notification(&listener, 500).await;
     assert_eq!(refused["statusUpdate"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
     let mesh = mesh.restart().await;
-    let (_, again) = heard(&listener, 200).await;
+    let (_, again) = receive_notification(&listener, 200).await;
     assert_eq!(again, refused, "what it was not told of comes again");
     let mut last = said("enough");
     last["taskId"] = id.as_str().into();
@@ -452,7 +452,7 @@ async fn a_webhook_is_told_of_every_event_whatever_falls_over_meanwhile() {
     rest(&mesh, "message:send", &json!({ "message": last })).await;
     let mut states = Vec::new();
     while states.last().is_none_or(|state| state != "TASK_STATE_COMPLETED") {
-        let (_, event) = heard(&listener, 200).await;
+        let (_, event) = receive_notification(&listener, 200).await;
         states.push(event["statusUpdate"]["status"]["state"].as_str().unwrap_or_default().to_owned());
     }
     assert!(
@@ -462,7 +462,7 @@ async fn a_webhook_is_told_of_every_event_whatever_falls_over_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_node_that_leaves_tells_its_webhooks_first() {
+async fn a_node_that_shuts_down_calls_its_webhooks_first() {
     let mut mesh = up().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let webhook = json!({ "url": format!("http://{}/hook", listener.local_addr().unwrap()) });
@@ -470,18 +470,18 @@ async fn a_node_that_leaves_tells_its_webhooks_first() {
         json!({ "message": said("make it"), "configuration": { "taskPushNotificationConfig": webhook } });
     let done = rest(&mesh, "message:send", &body).await;
     assert_eq!(done["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{done:#}");
-    // Nobody has answered the first of its calls yet.
+    // The first call is still unanswered.
     mesh.signal("TERM");
     let mut last = json!(null);
     while last != "TASK_STATE_COMPLETED" {
-        let (_, event) = heard(&listener, 200).await;
+        let (_, event) = receive_notification(&listener, 200).await;
         last = event["statusUpdate"]["status"]["state"].clone();
     }
     assert_eq!(mesh.ended().await, 0, "{}", mesh.log());
 }
 
 #[tokio::test]
-async fn a_webhook_inside_the_house_is_refused_before_anything_begins() {
+async fn a_webhook_at_a_private_address_is_refused_before_the_task_starts() {
     let mesh = up().await;
     for url in
         ["http://10.1.2.3/x", "https://[::1]/", "ftp://example.org/", "not a url", "https://169.254.169.254/"]

@@ -1,4 +1,4 @@
-//! Every limit of A2A is declared, in the card and at `/state`, and what is declared is what is enforced.
+//! Every limit of A2A is declared in the card and at `/state`, and enforced as declared.
 
 use crate::harness::{Process, client, message, state};
 use reqwest::Method;
@@ -28,8 +28,8 @@ async fn send(mesh: &Process, more: Value) -> (u16, Value) {
     called(mesh, Method::POST, "message:send", Some(&body)).await
 }
 
-/// What is taken up to the limit and refused beyond it, by its name; `true` if this test knows how to try it.
-async fn holds(mesh: &Process, name: &str, limit: usize) -> bool {
+/// Checks that a limit is enforced exactly; `false` if this test cannot try that limit.
+async fn is_enforced(mesh: &Process, name: &str, limit: usize) -> bool {
     let (within, beyond) = match name {
         "maxWebhooksPerTask" => {
             let (_, begun) = send(mesh, json!({})).await;
@@ -85,7 +85,7 @@ async fn holds(mesh: &Process, name: &str, limit: usize) -> bool {
 }
 
 #[actix::test]
-async fn what_the_card_declares_is_enforced_at_that_very_number() {
+async fn every_declared_limit_is_enforced_exactly() {
     let mesh = Process::up(TEAM).await;
     let front = mesh.agent("front-01");
     let card =
@@ -99,12 +99,12 @@ async fn what_the_card_declares_is_enforced_at_that_very_number() {
     let mut untried = BTreeSet::new();
     for (name, limit) in ours["a2aLimits"].as_object().unwrap() {
         let limit = usize::try_from(limit.as_u64().unwrap()).unwrap();
-        if !holds(&mesh, name, limit).await {
+        if !is_enforced(&mesh, name, limit).await {
             untried.insert(name.as_str());
         }
     }
-    assert!(holds(&mesh, "maxBodyBytes", 200_000).await);
-    // These are tried where what they bound is: in this file, by `foreign_bounds`, `joint` and `grpc`, and beside the rules.
+    assert!(is_enforced(&mesh, "maxBodyBytes", 200_000).await);
+    // These are tested below, in `foreign_bounds`, `coordinator` and `grpc`, and in unit tests.
     let elsewhere = BTreeSet::from([
         "maxCoordinatedArtifacts",
         "maxCoordinatedCards",
@@ -132,7 +132,7 @@ async fn what_the_card_declares_is_enforced_at_that_very_number() {
 }
 
 #[actix::test]
-async fn a_coordinated_request_is_bounded_as_declared() {
+async fn a_coordinated_request_has_the_declared_limits() {
     let mesh = Process::up(TEAM).await;
     let front = mesh.agent("front-01");
     let limits =

@@ -1,6 +1,8 @@
-//! Content by reference: put once, read back as it was, and handed to whoever works with it.
+//! Content by reference: stored once, returned unchanged, available to the agents that work with it.
 
-use crate::harness::{Agent, Answer, Process, artifact, client, eventually, message, refusal, says, state};
+use crate::harness::{
+    Agent, Answer, Process, artifact, client, eventually, message, refusal, refusal_text, state,
+};
 use protocol::ids::Digest;
 use serde_json::{Value, json};
 
@@ -48,7 +50,7 @@ async fn fetched(agent: &Agent, digest: &str) -> (u16, String, Vec<u8>) {
     (response.status().as_u16(), media_type, response.bytes().await.unwrap().to_vec())
 }
 
-/// What the writer's brain writes.
+/// The output of the writer's brain.
 fn written(lines: usize) -> String {
     let line = |at| {
         format!(
@@ -59,7 +61,7 @@ fn written(lines: usize) -> String {
 }
 
 #[tokio::test]
-async fn content_comes_back_as_it_was_put_byte_by_byte() {
+async fn content_is_returned_byte_by_byte() {
     let mesh = up().await;
     let agent = mesh.agent("reader-01");
     let content: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
@@ -76,13 +78,13 @@ async fn content_comes_back_as_it_was_put_byte_by_byte() {
 }
 
 #[tokio::test]
-async fn what_is_no_artifact_is_refused_and_the_limit_is_named() {
+async fn an_invalid_artifact_is_refused_and_the_limit_is_named() {
     let mesh = up().await;
     let agent = mesh.agent("reader-01");
     assert_eq!(put(&agent, vec![7; 1_000_000], "text/plain").await.status, 201);
     let large = put(&agent, vec![7; 1_000_001], "text/plain").await;
     assert_eq!(refusal(&large), (413, "payload_too_large".into()));
-    assert!(says(&large).contains("1000000"), "{large:?}");
+    assert!(refusal_text(&large).contains("1000000"), "{large:?}");
     assert_eq!(refusal(&put(&agent, "", "text/plain").await), (400, "invalid_field".into()));
     for (digest, status, code) in [
         ("0".repeat(64), 404, "artifact_not_found"),
@@ -113,14 +115,14 @@ async fn a_brain_gets_the_content_behind_a_reference() {
         assert_eq!(state(&task), "completed", "{asked}: {}", message(&task));
     }
     assert_eq!(message(&agent.task("t-1").await), "found it");
-    let secret = mesh.signing_as("peer-01");
+    let secret = mesh.client_as("peer-01");
     let place = (agent.url.as_str(), "/a2a/tasks/t-1");
     let stranger = secret.call(reqwest::Method::GET, place, &agent.id, None).await;
     assert_eq!(refusal(&stranger), (404, "task_not_found".into()));
 }
 
 #[tokio::test]
-async fn a_large_result_is_stored_once_by_digest_and_comes_back_whole() {
+async fn a_large_result_is_stored_once_by_digest_and_returned_whole() {
     let mesh = up().await;
     let agent = mesh.agent("writer-01");
     let task = agent.ask(json!({ "description": "write", "capability": "write" })).await;
@@ -138,7 +140,7 @@ async fn a_large_result_is_stored_once_by_digest_and_comes_back_whole() {
 }
 
 #[tokio::test]
-async fn a_large_result_comes_back_whole_from_whoever_won_the_work() {
+async fn a_large_result_of_the_winner_is_returned_whole() {
     let mesh = up().await;
     let manager = mesh.agent("manager-01");
     let task = manager.ask(json!({ "description": "write", "capability": "write" })).await;
@@ -147,7 +149,7 @@ async fn a_large_result_comes_back_whole_from_whoever_won_the_work() {
     assert!(artifact(&task, "big.txt").as_ref() == Some(&text), "{} bytes", text.len());
 }
 
-/// Contents that `agent` keeps by digest, as its store has them.
+/// The content rows in the store of `agent`.
 fn kept(mesh: &Process, agent: &str) -> Vec<String> {
     let store = rusqlite::Connection::open(mesh.data.join("store.sqlite")).unwrap();
     let mut keys = store.prepare("SELECT key FROM state WHERE key LIKE ?1").unwrap();
@@ -156,7 +158,7 @@ fn kept(mesh: &Process, agent: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn content_that_nothing_refers_to_any_more_is_let_go_of_and_the_rest_is_kept() {
+async fn unreferenced_content_is_deleted_and_the_rest_is_kept() {
     let keeps = "maxArtifactBytes: 1000000, sweepMs: 100, keepTasksMs: 4000, keepJournalsMs: 500, keepArtifactsMs: 4000";
     let team = TEAM.replace("maxArtifactBytes: 1000000", keeps);
     let mesh = Process::up_beside(&team, FILES).await;
@@ -168,7 +170,7 @@ async fn content_that_nothing_refers_to_any_more_is_let_go_of_and_the_rest_is_ke
     assert!(artifact(&task, "big.txt").as_ref() == Some(&text), "{} bytes", text.len());
     let result = format!("writer-01.content.{}", Digest::of(text.as_bytes()));
     assert!(kept(&mesh, "writer-01").contains(&result), "it lies there by digest");
-    // What the sweep has looked for so far is forgotten with the process.
+    // The progress of the sweep is lost with the process.
     let mesh = mesh.restart().await;
     let agent = mesh.agent("writer-01");
     eventually("the journal's end", async || {
@@ -191,11 +193,11 @@ async fn content_that_nothing_refers_to_any_more_is_let_go_of_and_the_rest_is_ke
 }
 
 #[tokio::test]
-async fn an_artifact_is_there_for_who_put_it_and_who_works_with_it_and_for_nobody_else() {
+async fn only_the_principal_that_put_an_artifact_and_its_workers_can_read_it() {
     let mesh = up().await;
     let agent = mesh.agent("manager-01");
     let peer = crate::harness::peer::Peer::join(&mesh, "peer-01", "peer").await;
-    let stranger = mesh.signing_as("peer-02");
+    let stranger = mesh.client_as("peer-02");
     let digest = put(&agent, "the owner's notes", "text/plain").await.body["sha256"].clone();
     let target = format!("/a2a/artifacts/{}", digest.as_str().unwrap());
     let missing = format!("/a2a/artifacts/{}", "0".repeat(64));
@@ -203,7 +205,7 @@ async fn an_artifact_is_there_for_who_put_it_and_who_works_with_it_and_for_nobod
         let refused = who.get(&agent, &target).await;
         assert_eq!(refusal(&refused), (404, "artifact_not_found".into()));
         let missing = who.get(&agent, &missing).await;
-        let shape = |answer: &Answer| says(answer).split(' ').next().map(str::to_owned);
+        let shape = |answer: &Answer| refusal_text(answer).split(' ').next().map(str::to_owned);
         assert_eq!(
             (missing.status, shape(&missing)),
             (404, shape(&refused)),
@@ -217,7 +219,7 @@ async fn an_artifact_is_there_for_who_put_it_and_who_works_with_it_and_for_nobod
     let payload = json!({ "taskId": "t-1", "description": "x", "capability": "write", "artifacts": [{ "sha256": digest }] });
     assert_eq!(state(&agent.ask(payload).await), "completed");
     assert_eq!(
-        mesh.signing_as("writer-01").get(&agent, &target).await.body,
+        mesh.client_as("writer-01").get(&agent, &target).await.body,
         "the owner's notes",
         "it did the task"
     );

@@ -4,7 +4,7 @@ use crate::harness::{
     Agent, Process,
     bidder::Bidder,
     call, client,
-    cluster::{begun, gated},
+    cluster::{gated_brain, started_turns},
     eventually, message, state,
 };
 use reqwest::Method;
@@ -16,7 +16,7 @@ fn doer(task: &Value) -> &str {
     task["metadata"][EXTENSION]["doer"].as_str().unwrap_or_default()
 }
 
-/// A manager that has no skill of its own, and what it gives work away by.
+/// A manager without the skill, with these auction settings.
 fn manager(auction: &str) -> String {
     format!(
         "
@@ -51,14 +51,14 @@ fn build(id: &str) -> Value {
     json!({ "taskId": id, "description": "build it", "capability": "build" })
 }
 
-/// What became of `agent` in the award's last round it was in.
+/// The result of `agent` in its last round of the award.
 fn fate(award: &Value, agent: &str) -> Value {
     let rounds = award["rounds"].as_array().into_iter().flatten().rev();
     let mut entries = rounds.flat_map(|round| round["candidates"].as_array().into_iter().flatten());
     entries.find(|entry| entry["agent"] == agent).cloned().unwrap_or_default()
 }
 
-/// Waits until something from `agent` was noted as ignored.
+/// Waits until an ignored message of `from` is recorded; returns the reason.
 async fn ignored(at: &Agent, task: &str, from: &str, kind: &str) -> String {
     eventually(&format!("{kind} from {from} ignored"), async || {
         let award = at.award(task).await;
@@ -70,7 +70,7 @@ async fn ignored(at: &Agent, task: &str, from: &str, kind: &str) -> String {
 }
 
 #[tokio::test]
-async fn without_a_capable_agent_there_is_an_immediate_visible_no_bids() {
+async fn without_a_capable_agent_the_task_fails_at_once_with_no_bids() {
     let mesh = Process::up(&team("bidWindowMs: 600000", &[])).await;
     let manager = mesh.agent("manager-01");
     let task = manager.ask(build("t-1")).await;
@@ -85,7 +85,7 @@ async fn without_a_capable_agent_there_is_an_immediate_visible_no_bids() {
 }
 
 #[tokio::test]
-async fn when_all_have_bid_the_award_does_not_wait_for_the_window() {
+async fn the_award_does_not_wait_for_the_window_once_all_have_bid() {
     let team = team("bidWindowMs: 600000", &[("builder-01", "cost: 1"), ("builder-02", "cost: 2")]);
     let mesh = Process::up(&team).await;
     let task = mesh.agent("manager-01").ask(build("t-1")).await;
@@ -93,14 +93,14 @@ async fn when_all_have_bid_the_award_does_not_wait_for_the_window() {
 }
 
 #[tokio::test]
-async fn without_a_bid_there_are_three_rounds_and_then_a_visible_end() {
+async fn without_a_bid_the_task_ends_visibly_after_three_rounds() {
     let mesh = Process::up(&manager("bidWindowMs: 50")).await;
     let silent = Bidder::join(&mesh, "silent-01", "build", json!({})).await;
     let manager = mesh.agent("manager-01");
     let task = manager.ask(build("t-1")).await;
     assert_eq!(state(&task), "failed");
     assert!(message(&task).contains("unassigned after 3 rounds"), "{}", message(&task));
-    assert_eq!(silent.heard("cfp").len(), 3);
+    assert_eq!(silent.received("cfp").len(), 3);
     let award = manager.award("t-1").await;
     let rounds = award["rounds"].as_array().unwrap();
     assert_eq!(rounds.len(), 3);
@@ -111,17 +111,17 @@ async fn without_a_bid_there_are_three_rounds_and_then_a_visible_end() {
 }
 
 #[tokio::test]
-async fn foreign_and_late_bids_are_noted_and_change_nothing() {
+async fn uninvited_and_late_bids_are_recorded_and_ignored() {
     let mesh = Process::up(&manager("bidWindowMs: 600000, acceptMs: 60000, leaseMs: 60000")).await;
     let asked = Bidder::join(&mesh, "asked-01", "build", json!({})).await;
     let foreign = Bidder::join(&mesh, "foreign-01", "paint", json!({})).await;
     let manager = mesh.agent("manager-01");
     manager.send(build("t-1")).await;
-    let cfp = asked.hears("cfp", 1).await;
+    let cfp = asked.wait_for("cfp", 1).await;
     foreign.bid(&manager, &cfp, 0.0, 1).await;
     assert_eq!(ignored(&manager, "t-1", "foreign-01", "bid").await, "it was not asked");
     asked.bid(&manager, &cfp, 1.0, 1_000).await;
-    let award = asked.hears("award", 1).await;
+    let award = asked.wait_for("award", 1).await;
     asked.bid(&manager, &cfp, 0.0, 1).await;
     assert_eq!(ignored(&manager, "t-1", "asked-01", "bid").await, "the auction is closed");
     let epoch = award["payload"]["epoch"].clone();
@@ -136,7 +136,7 @@ async fn foreign_and_late_bids_are_noted_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn the_seeds_example_goes_to_the_dearer_faster_builder_unless_the_cheapest_is_wanted() {
+async fn the_faster_builder_wins_unless_the_strategy_is_cheapest() {
     let builders = [("builder-01", "cost: 0, eta: 5min"), ("builder-02", "cost: 0.02, eta: 2min")];
     for (strategy, winner, loser) in
         [("weighted", "builder-02", "builder-01"), ("cheapest", "builder-01", "builder-02")]
@@ -157,7 +157,7 @@ async fn the_seeds_example_goes_to_the_dearer_faster_builder_unless_the_cheapest
 }
 
 #[tokio::test]
-async fn ties_fall_the_same_way_everywhere_and_not_always_to_the_same() {
+async fn ties_are_broken_deterministically_and_by_task() {
     let ids: Vec<_> = (1..=5).map(|n| format!("builder-0{n}")).collect();
     let winners = async |order: Vec<&String>| {
         let builders: Vec<_> = order.into_iter().map(|id| (id.as_str(), "cost: 1, maxParallel: 8")).collect();
@@ -177,31 +177,31 @@ async fn ties_fall_the_same_way_everywhere_and_not_always_to_the_same() {
 }
 
 #[tokio::test]
-async fn losers_are_told() {
+async fn losers_get_a_reject() {
     let mesh = Process::up(&team("bidWindowMs: 600000", &[("builder-01", "cost: 1, eta: 1s")])).await;
     let loser = Bidder::join(&mesh, "loser-01", "build", json!({ "cost": 9, "eta": 900_000 })).await;
     let manager = mesh.agent("manager-01");
     manager.send(build("t-1")).await;
-    let cfp = loser.hears("cfp", 1).await;
+    let cfp = loser.wait_for("cfp", 1).await;
     loser.bid(&manager, &cfp, 9.0, 900_000).await;
-    let reject = loser.hears("reject", 1).await;
+    let reject = loser.wait_for("reject", 1).await;
     assert_eq!(reject["payload"]["taskId"], "t-1");
     assert!(reject["payload"]["reason"].as_str().unwrap().contains("builder-01"), "{reject:#}");
     manager.task_in("t-1", &["completed"]).await;
     assert_eq!(fate(&manager.award("t-1").await, "loser-01")["fate"], "outbid");
-    assert!(loser.heard("award").is_empty());
+    assert!(loser.received("award").is_empty());
 }
 
 #[tokio::test]
-async fn an_award_that_is_not_accepted_frees_itself_for_the_runner_up() {
+async fn an_award_that_is_not_accepted_goes_to_the_runner_up() {
     let builder = [("builder-01", "cost: 9, eta: 1h")];
     let mesh = Process::up(&team("bidWindowMs: 600000, acceptMs: 300", &builder)).await;
     let idle = Bidder::join(&mesh, "idle-01", "build", json!({})).await;
     let manager = mesh.agent("manager-01");
     manager.send(build("t-1")).await;
-    let cfp = idle.hears("cfp", 1).await;
+    let cfp = idle.wait_for("cfp", 1).await;
     idle.bid(&manager, &cfp, 0.0, 1).await;
-    let award = idle.hears("award", 1).await;
+    let award = idle.wait_for("award", 1).await;
     let task = manager.task_in("t-1", &["completed"]).await;
     assert_eq!(doer(&task), "builder-01");
     let record = manager.award("t-1").await;
@@ -210,23 +210,23 @@ async fn an_award_that_is_not_accepted_frees_itself_for_the_runner_up() {
         (fate(&record, "idle-01")["epoch"].as_u64(), fate(&record, "builder-01")["epoch"].as_u64());
     assert_eq!(first, award["payload"]["epoch"].as_u64());
     assert!(first < second, "epochs grow: {first:?} {second:?}");
-    let told = idle.hears("task-cancel", 1).await;
+    let told = idle.wait_for("task-cancel", 1).await;
     assert_eq!(told["payload"]["epoch"].as_u64(), first, "it is told that it lost the award");
 }
 
 #[tokio::test]
-async fn who_wins_alone_and_hands_it_back_may_win_again_in_another_round() {
+async fn a_sole_bidder_that_hands_back_its_award_may_win_in_the_next_round() {
     let mesh = Process::up(&manager("bidWindowMs: 600000, acceptMs: 60000, leaseMs: 60000")).await;
     let moody = Bidder::join(&mesh, "moody-01", "build", json!({})).await;
     let manager = mesh.agent("manager-01");
     manager.send(build("t-1")).await;
-    moody.bid(&manager, &moody.hears("cfp", 1).await, 1.0, 1_000).await;
-    let award = moody.hears("award", 1).await;
+    moody.bid(&manager, &moody.wait_for("cfp", 1).await, 1.0, 1_000).await;
+    let award = moody.wait_for("award", 1).await;
     let epoch = &award["payload"]["epoch"];
     let no = json!({ "taskId": "t-1", "epoch": epoch, "reason": "not in the mood" });
     moody.answer(&manager, &award, "award-decline", no).await.unwrap();
-    moody.bid(&manager, &moody.hears("cfp", 2).await, 1.0, 1_000).await;
-    let award = moody.hears("award", 2).await;
+    moody.bid(&manager, &moody.wait_for("cfp", 2).await, 1.0, 1_000).await;
+    let award = moody.wait_for("award", 2).await;
     let epoch = &award["payload"]["epoch"];
     let yes = json!({ "taskId": "t-1", "epoch": epoch });
     moody.answer(&manager, &award, "award-accept", yes).await.unwrap();
@@ -242,9 +242,9 @@ async fn who_wins_alone_and_hands_it_back_may_win_again_in_another_round() {
 }
 
 #[tokio::test]
-async fn who_accepts_and_falls_silent_loses_the_lease_and_its_late_word_is_fenced() {
+async fn a_silent_winner_loses_its_lease_and_its_late_response_is_fenced() {
     let dir = crate::harness::directory();
-    let script = gated(dir.path(), "builder-01");
+    let script = gated_brain(dir.path(), "builder-01");
     let yaml = format!(
         "
 mesh: {{ auction: {{ bidWindowMs: 600000, leaseMs: 600 }} }}
@@ -257,12 +257,12 @@ agents:
     let silent = Bidder::join(&mesh, "silent-01", "build", json!({})).await;
     let manager = mesh.agent("manager-01");
     manager.send(build("t-1")).await;
-    silent.bid(&manager, &silent.hears("cfp", 1).await, 0.0, 1).await;
-    let award = silent.hears("award", 1).await;
+    silent.bid(&manager, &silent.wait_for("cfp", 1).await, 0.0, 1).await;
+    let award = silent.wait_for("award", 1).await;
     let epoch = &award["payload"]["epoch"];
     let yes = json!({ "taskId": "t-1", "epoch": epoch });
     silent.answer(&manager, &award, "award-accept", yes).await.unwrap();
-    eventually("the runner-up at work", async || (!begun(dir.path()).is_empty()).then_some(())).await;
+    eventually("the runner-up at work", async || (!started_turns(dir.path()).is_empty()).then_some(())).await;
     assert_eq!(fate(&manager.award("t-1").await, "silent-01")["fate"], "lease-expired");
     let late = json!({ "taskId": "t-1", "seq": 1, "epoch": epoch, "state": "TASK_STATE_COMPLETED", "message": "mine after all" });
     silent.answer(&manager, &award, "task-response", late).await.unwrap();
@@ -276,7 +276,7 @@ agents:
 }
 
 #[tokio::test]
-async fn of_many_simultaneous_claims_exactly_one_wins() {
+async fn exactly_one_of_many_simultaneous_claims_wins() {
     let mesh = Process::up(&team("", &[])).await;
     let url = format!("{}/board/claims/open-1", mesh.url);
     let client = client();

@@ -1,15 +1,15 @@
-//! What `--capture` puts into spans: nothing, the shape of content, or all of it without this process's secrets and without
-//! values under secret names. Everything that a backend receives is searched for canaries.
+//! What `--capture` puts into spans: nothing, the shape of content, or content without secrets. The tests search everything
+//! that a backend receives for canaries.
 
 use super::traces::ended;
 use crate::harness::{
     Process, client,
-    collector::{Collector, Seen},
+    collector::{Collector, ReceivedSpan},
     directory, eventually, file, get, state, text,
 };
 use serde_json::{Value, json};
 
-/// A brain that repeats the secret in its environment wherever it can.
+/// A brain that puts the secret of its environment into every output.
 const TELLTALE: &str = r#"#!/bin/sh
 read -r line
 echo "canary-said-aloud $BRAIN_API_KEY" >&2
@@ -83,7 +83,7 @@ const VARIABLES: &[&str] = &[
     "OTEL_RESOURCE_ATTRIBUTES=note=own-nightingale-1",
 ];
 
-/// A brain that repeats a text in every kind of update, and fails in the end with it.
+/// A brain that puts a text into every kind of output and fails with it.
 const PARROT: &str = r#"#!/bin/sh
 read -r line
 said=$(cat SAID)
@@ -116,7 +116,7 @@ fn own() -> String {
     text
 }
 
-fn has_ended(spans: &[Seen], patterns: &[(&str, &str)]) -> bool {
+fn has_ended(spans: &[ReceivedSpan], patterns: &[(&str, &str)]) -> bool {
     patterns.iter().all(|(agent, pattern)| ended(spans, agent, pattern))
 }
 
@@ -152,7 +152,7 @@ agents:
         });
         let mut request = parrot.request(payload);
         if !is_told {
-            // Names of members are content: only `full` tells them.
+            // Names of members are content: only `full` has them.
             request["payload"]["input"]["nightingale-name"] = json!(1);
         }
         let headers = [
@@ -216,7 +216,7 @@ agents:
         collector
             .spans_where("of all of it", |spans| {
                 has_ended(spans, &all)
-                    && spans.iter().filter(|span| span.is("mesh.task.state") == "canceled").count() > 0
+                    && spans.iter().filter(|span| span.attribute("mesh.task.state") == "canceled").count() > 0
             })
             .await;
         mesh.signal("TERM");

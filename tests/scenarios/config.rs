@@ -1,12 +1,12 @@
-//! What makes no sense is said before anything runs: the file, the place, the thing, and what would be right.
+//! An invalid configuration is reported before anything starts: the file, the position, the value and the remedy.
 
-use crate::harness::{PATIENCE, Process, directory, file, mesh, state};
+use crate::harness::{DEADLINE, Process, directory, file, mesh, state};
 use serde_json::{Value, json};
 use std::{net::TcpListener, path::Path, process::Stdio};
 
 const TEAM: &str = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
 
-/// `mesh` with these arguments, which must end by itself: its exit code and what it said.
+/// Runs `mesh` with arguments that must fail; returns its exit code and output.
 pub(crate) async fn ended(args: &[&str]) -> (i32, String) {
     let child = tokio::process::Command::new(env!("CARGO_BIN_EXE_mesh"))
         .args(args)
@@ -16,7 +16,7 @@ pub(crate) async fn ended(args: &[&str]) -> (i32, String) {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    let output = tokio::time::timeout(DEADLINE, child.wait_with_output()).await;
     let output = output.unwrap_or_else(|_| panic!("{args:?} goes on running")).unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!said.contains("panicked"), "{said}");
@@ -30,7 +30,7 @@ async fn up(data: &Path, team: &Path) -> (i32, String) {
 }
 
 #[tokio::test]
-async fn a_faulty_file_is_refused_with_its_line_its_key_and_what_was_meant() {
+async fn a_faulty_file_is_refused_with_its_line_its_key_and_a_suggestion() {
     let cases = [
         ("agents:\n  - agent: a-01\n    brian: { echo: {} }\n", ":3", &["brian", "`brain`"][..]),
         (
@@ -82,7 +82,7 @@ async fn a_faulty_file_is_refused_with_its_line_its_key_and_what_was_meant() {
 }
 
 #[tokio::test]
-async fn every_fault_of_a_file_is_named_at_once() {
+async fn all_faults_of_a_file_are_named_at_once() {
     let dir = directory();
     let text = "agents:\n  - { agent: a-01, brain: { echo: {} }, port: 0 }\n  - { agent: b/1, brain: { echo: {} } }\n  - { agent: c-01, brain: { echo: {} }, subscribe: [task.complet] }\n";
     let team = file(dir.path(), "team.yaml", text);
@@ -95,7 +95,7 @@ async fn every_fault_of_a_file_is_named_at_once() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_there_is_named() {
+async fn a_missing_file_is_named() {
     let dir = directory();
     let (code, said) = up(&dir.path().join("data"), &dir.path().join("nowhere.yaml")).await;
     assert_eq!(code, 78, "{said}");
@@ -123,7 +123,7 @@ async fn a_port_in_use_is_named() {
 }
 
 #[tokio::test]
-async fn a_data_directory_that_another_process_holds_is_refused_with_its_pid() {
+async fn a_data_directory_in_use_is_refused_with_the_pid_of_its_holder() {
     let mesh = Process::up(TEAM).await;
     let (code, said) = up(&mesh.data, &mesh.dir().join("team.yaml")).await;
     assert_eq!(code, 73, "{said}");
@@ -136,7 +136,7 @@ async fn a_data_directory_that_another_process_holds_is_refused_with_its_pid() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_read_is_named_and_left_as_it_is() {
+async fn an_unreadable_store_is_named_and_left_unchanged() {
     let dir = directory();
     let team = file(dir.path(), "team.yaml", TEAM);
     let data = dir.path().join("data");
@@ -155,7 +155,7 @@ async fn a_store_that_cannot_be_read_is_named_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_join_secret_that_is_none_is_named() {
+async fn an_invalid_join_secret_is_named() {
     let dir = directory();
     let team = file(dir.path(), "team.yaml", TEAM).to_string_lossy().into_owned();
     let data = dir.path().join("data").to_string_lossy().into_owned();
@@ -184,7 +184,7 @@ async fn the_data_of_a_newer_program_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_full_device_refuses_what_is_new_and_keeps_what_was_taken() {
+async fn a_full_device_refuses_new_work_and_keeps_accepted_work() {
     let dir = directory();
     let (data, team) = (dir.path().join("data"), file(dir.path(), "team.yaml", TEAM));
     std::fs::create_dir(&data).unwrap();
@@ -201,7 +201,7 @@ async fn a_full_device_refuses_what_is_new_and_keeps_what_was_taken() {
         .kill_on_drop(true)
         .spawn();
     let Ok(mut child) = started else { return eprintln!("skipped: there is no unshare") };
-    // What is mounted there is seen by that process alone.
+    // The mount is visible to that process only.
     let inside = format!("/proc/{}/root{}/run.json", child.id().unwrap(), data.display());
     let began = std::time::Instant::now();
     let run: Value = loop {
@@ -211,7 +211,7 @@ async fn a_full_device_refuses_what_is_new_and_keeps_what_was_taken() {
         if child.try_wait().unwrap().is_some() {
             return eprintln!("skipped: no small file system of one's own here");
         }
-        assert!(began.elapsed() < PATIENCE, "it does not start");
+        assert!(began.elapsed() < DEADLINE, "it does not start");
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     };
     let url = run["agents"]["echo-01"].as_str().unwrap().to_owned();
@@ -237,7 +237,7 @@ async fn a_full_device_refuses_what_is_new_and_keeps_what_was_taken() {
         let task = agent.task(id).await;
         assert_eq!(task["id"], json!(id), "what was taken is still there: {task:#}");
     }
-    // Down to where the device takes little pages, and no message.
+    // Fill the device until it takes small pages but no message.
     crate::harness::eventually("a device too full for a message", async || {
         let request = agent.request(json!({ "description": "x".repeat(3_000), "capability": "echo" }));
         (agent.post(&request).await.status == 507).then_some(())

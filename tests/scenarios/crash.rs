@@ -1,9 +1,9 @@
-//! Processes are killed, stopped and started again, and every accepted task still ends: visibly, and once.
+//! Processes are killed, stopped and started again. Every accepted task ends visibly and once.
 
 use crate::harness::{
     Process, artifact,
     bidder::Bidder,
-    cluster::{Cluster, begun, gated},
+    cluster::{Cluster, gated_brain, started_turns},
     eventually, get, message, state,
 };
 use serde_json::{Value, json};
@@ -25,9 +25,9 @@ agents:
     )
 }
 
-/// A builder whose work ends when the test says so.
+/// A builder whose turn ends when the test opens its gate.
 pub(super) fn builder(dir: &Path, id: &str, bid: &str) -> String {
-    let script = gated(dir, id);
+    let script = gated_brain(dir, id);
     format!(
         "
 agents:
@@ -46,12 +46,12 @@ pub(super) fn open_gate(dir: &Path) {
 
 pub(super) async fn at_work(dir: &Path, agent: &str) {
     eventually(&format!("{agent} at work"), async || {
-        begun(dir).iter().any(|(_, _, who)| who == agent).then_some(())
+        started_turns(dir).iter().any(|(_, _, who)| who == agent).then_some(())
     })
     .await;
 }
 
-/// Every candidate's fate in every round.
+/// The result of every candidate in every round.
 pub(super) fn fates(award: &Value) -> Vec<(String, String)> {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let rounds = award["rounds"].as_array().into_iter().flatten();
@@ -80,12 +80,12 @@ async fn trio(auction: &str) -> (Cluster, Process, Process, Process) {
         cluster.node("two", &second),
         cluster.node("manager", &manager),
     );
-    cluster.has(&["builder-01", "builder-02", "manager-01"]).await;
+    cluster.wait_for_agents(&["builder-01", "builder-02", "manager-01"]).await;
     knows(&manager, &["builder-01", "builder-02"]).await;
     (cluster, manager, one, two)
 }
 
-/// Waits until the process of `node` has heard of all of `agents`.
+/// Waits until `node` has all of `agents` in its directory.
 async fn knows(node: &Process, agents: &[&str]) {
     let at = node.agents.values().next().unwrap();
     eventually(&format!("{agents:?} known at {at}"), async || {
@@ -142,13 +142,13 @@ async fn the_manager_is_killed_between_award_and_result_and_finishes_after_its_r
     let after = manager.award("t-1").await;
     assert_eq!(after["rounds"][0]["candidates"][0]["epoch"], before["rounds"][0]["candidates"][0]["epoch"]);
     assert_eq!(completions(&after), 1, "{after:#}");
-    assert_eq!(begun(cluster.dir.path()).len(), 1, "nobody did it twice");
+    assert_eq!(started_turns(cluster.dir.path()).len(), 1, "nobody did it twice");
     cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
     assert_eq!(ends_at(&cluster.board, "t-1").await, 1);
 }
 
 #[tokio::test]
-async fn a_registry_that_is_killed_and_comes_back_is_missed_by_nobody() {
+async fn a_killed_registry_comes_back_without_losing_an_agent() {
     let (mut cluster, manager, _one, _two) = trio("").await;
     open_gate(cluster.dir.path());
     let manager = manager.agent("manager-01");
@@ -160,12 +160,12 @@ async fn a_registry_that_is_killed_and_comes_back_is_missed_by_nobody() {
         let task = manager.ask(build(&format!("t-{n}"))).await;
         assert_eq!(state(&task), "completed", "without a registry: {task:#}");
     }
-    // Away for longer than a lease: those who could not be heard must not be taken for dead.
+    // The outage is longer than a lease; agents must not expire because of it.
     let away = std::time::Instant::now();
     eventually("longer than a lease", async || (away.elapsed().as_millis() > 2_300).then_some(())).await;
-    silent.fall_silent();
+    silent.stop_heartbeats();
     cluster.registry.revive().await;
-    cluster.has(&["builder-01", "builder-02", "manager-01"]).await;
+    cluster.wait_for_agents(&["builder-01", "builder-02", "manager-01"]).await;
     cluster.board.signal_where("agent.left", |signal| signal["subject"] == "silent-01").await;
     assert_eq!(cluster.board.signals("agent.left").await.len(), 1, "only who really fell silent is given up");
     assert_eq!(cluster.board.signals("agent.joined").await.len(), joined);
@@ -174,7 +174,7 @@ async fn a_registry_that_is_killed_and_comes_back_is_missed_by_nobody() {
 }
 
 #[tokio::test]
-async fn with_the_board_away_awards_go_on_and_signals_arrive_later() {
+async fn awards_continue_without_the_board_and_signals_arrive_later() {
     let (mut cluster, mut node, _one, _two) = trio("").await;
     open_gate(cluster.dir.path());
     cluster.board.kill();
@@ -195,7 +195,7 @@ async fn with_the_board_away_awards_go_on_and_signals_arrive_later() {
 }
 
 #[tokio::test]
-async fn a_stopped_winners_late_work_is_fenced_and_changes_nothing() {
+async fn the_late_result_of_a_stopped_winner_is_fenced() {
     let (cluster, manager, one, _two) = trio("").await;
     let manager = manager.agent("manager-01");
     manager.send(build("t-1")).await;
@@ -220,24 +220,24 @@ async fn a_stopped_winners_late_work_is_fenced_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_winner_that_comes_back_in_time_goes_on_with_its_award() {
+async fn a_winner_that_restarts_in_time_continues_its_award() {
     let (cluster, manager, mut one, _two) = trio("leaseMs: 20000").await;
     let manager = manager.agent("manager-01");
     manager.send(build("t-1")).await;
     at_work(cluster.dir.path(), "builder-01").await;
     one.revive().await;
-    eventually("begun again", async || (begun(cluster.dir.path()).len() == 2).then_some(())).await;
+    eventually("begun again", async || (started_turns(cluster.dir.path()).len() == 2).then_some(())).await;
     open_gate(cluster.dir.path());
     let task = manager.task_in("t-1", &["completed", "failed"]).await;
     assert_eq!((state(&task).as_str(), doer(&task)), ("completed", "builder-01"), "{task:#}");
     let award = manager.award("t-1").await;
     assert_eq!(award["rounds"].as_array().map(Vec::len), Some(1), "{award:#}");
-    let begun = begun(cluster.dir.path());
+    let begun = started_turns(cluster.dir.path());
     assert_eq!(begun[0], begun[1], "the same work under the same key");
 }
 
 #[tokio::test]
-async fn a_chain_of_agents_survives_the_death_of_its_middle() {
+async fn a_chain_of_agents_survives_the_death_of_the_middle_one() {
     let (cluster, front, _one, _two) = trio("leaseMs: 20000").await;
     let script = "
 turns:
@@ -268,13 +268,13 @@ agents:
     let task = front.task_in("t-1", &["completed", "failed"]).await;
     assert_eq!((state(&task).as_str(), doer(&task)), ("completed", "planner-01"), "{task:#}");
     assert_eq!(artifact(&task, "plan.txt").as_deref(), Some("planned"));
-    assert_eq!(begun(cluster.dir.path()).len(), 1, "the part was done once");
+    assert_eq!(started_turns(cluster.dir.path()).len(), 1, "the part was done once");
     cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
     assert_eq!(ends_at(&cluster.board, "t-1").await, 1);
 }
 
 #[tokio::test]
-async fn whoever_is_killed_again_and_again_nothing_accepted_is_lost_or_done_twice() {
+async fn repeated_kills_lose_no_accepted_task_and_repeat_none() {
     let (cluster, mut manager, mut one, mut two) =
         trio("bidWindowMs: 1000, acceptMs: 5000, leaseMs: 5000").await;
     open_gate(cluster.dir.path());
@@ -310,7 +310,7 @@ async fn whoever_is_killed_again_and_again_nothing_accepted_is_lost_or_done_twic
 }
 
 #[tokio::test]
-async fn everything_is_killed_at_once_under_load_and_every_accepted_task_ends_once() {
+async fn every_accepted_task_ends_once_after_all_processes_are_killed_under_load() {
     let (mut cluster, mut manager, mut one, mut two) =
         trio("bidWindowMs: 3000, acceptMs: 15000, leaseMs: 15000").await;
     open_gate(cluster.dir.path());

@@ -1,8 +1,8 @@
-//! Messages that were given up: kept with their reason, shown, and sent again.
+//! Messages that were given up: stored with their reason, listed, sent again.
 
 use crate::harness::{
     Process, call, eventually, get, mesh,
-    peer::{Peer, SILENCE, now},
+    peer::{NO_ANSWER, Peer, now},
     refusal, state,
 };
 use protocol::time::WallTime;
@@ -29,7 +29,7 @@ async fn letters(mesh: &Process) -> Vec<Value> {
     all["deadLetters"].as_array().unwrap().clone()
 }
 
-/// A peer that was there and has left, a message to it that expired, and the task that went on without.
+/// A peer that has left and an expired message to it; returns the mesh and the task.
 async fn with_a_dead_letter() -> (Process, Value) {
     let mesh = Process::up_beside(TEAM, &[("script.yaml", SCRIPT)]).await;
     Peer::join(&mesh, "peer-01", "dig").await.leave(&mesh).await;
@@ -41,7 +41,7 @@ async fn with_a_dead_letter() -> (Process, Value) {
 }
 
 #[tokio::test]
-async fn a_message_to_a_peer_that_is_gone_expires_into_a_dead_letter_with_its_reason() {
+async fn a_message_to_a_departed_peer_becomes_a_dead_letter_with_its_reason() {
     let (mesh, letter) = with_a_dead_letter().await;
     let agent = mesh.agent("asker-01");
     for (member, value) in
@@ -56,7 +56,7 @@ async fn a_message_to_a_peer_that_is_gone_expires_into_a_dead_letter_with_its_re
 
     let missing = call(Method::GET, &format!("{}/a2a/dead-letters/nothing", agent.url), None).await;
     assert_eq!(refusal(&missing), (404, "message_not_found".into()));
-    let by_agent = mesh.signing_as("peer-02").get(&agent, "/a2a/dead-letters").await;
+    let by_agent = mesh.client_as("peer-02").get(&agent, "/a2a/dead-letters").await;
     assert_eq!(refusal(&by_agent), (403, "forbidden".into()));
 }
 
@@ -77,13 +77,13 @@ async fn a_dead_letter_is_delivered_once_the_peer_is_back() {
 
     let peer = Peer::join(&mesh, "peer-01", "dig").await;
     assert_eq!(call(Method::POST, &redrive, None).await.status, 202);
-    let heard = peer.hears("task-request").await;
+    let heard = peer.wait_for("task-request").await;
     assert_eq!((&heard["messageId"], &heard["payload"]["description"]), (&json!(id), &json!("dig")));
     eventually("no dead letter", async || letters(&mesh).await.is_empty().then_some(())).await;
 }
 
 #[tokio::test]
-async fn a_letter_whose_time_is_over_is_sent_with_a_new_one() {
+async fn an_expired_dead_letter_is_sent_with_a_new_expiry() {
     let team = TEAM.replace("mesh: { limits: { messageLifeMs: 700 } }", "");
     let mesh = Process::up_beside(&team, &[("script.yaml", SCRIPT)]).await;
     Peer::join(&mesh, "peer-01", "dig").await.leave(&mesh).await;
@@ -104,7 +104,7 @@ async fn a_letter_whose_time_is_over_is_sent_with_a_new_one() {
         letters(&mesh).await.iter().all(|letter| letter["messageId"] != id).then_some(())
     })
     .await;
-    let heard = peer.heard();
+    let heard = peer.received();
     let of_letter: Vec<_> = heard.iter().filter(|message| message["messageId"] == id).collect();
     assert_eq!(of_letter.len(), 2, "as it was, then with a new life: {heard:#?}");
     assert_eq!((&of_letter[0]["expiresAt"], &of_letter[1]["expiresAt"]), (&json!(soon), &Value::Null));
@@ -139,14 +139,14 @@ async fn the_command_lists_shows_and_redrives_dead_letters() {
     let peer = Peer::join(&mesh_process, "peer-01", "dig").await;
     let (code, _, errors) = dlq(&["redrive", &id]).await;
     assert_eq!(code, 0, "{errors}");
-    assert_eq!(peer.hears("task-request").await["messageId"], json!(id));
+    assert_eq!(peer.wait_for("task-request").await["messageId"], json!(id));
     eventually("no dead letter", async || letters(&mesh_process).await.is_empty().then_some(())).await;
     let (code, _, errors) = dlq(&["show", &id]).await;
     assert!(code != 0 && errors.contains(&id), "{code} {errors}");
 }
 
 #[tokio::test]
-async fn what_a_peer_refuses_is_dead_at_once_and_in_its_words() {
+async fn a_refused_message_becomes_a_dead_letter_at_once_with_the_peers_reason() {
     let mesh = Process::up_beside(TEAM, &[("script.yaml", SCRIPT)]).await;
     let peer = Peer::join(&mesh, "peer-01", "dig").await;
     peer.answer_with(422);
@@ -154,15 +154,15 @@ async fn what_a_peer_refuses_is_dead_at_once_and_in_its_words() {
     assert_eq!(state(&task), "completed", "{task:#}");
     let letters = letters(&mesh).await;
     assert_eq!((letters.len(), &letters[0]["message"]), (1, &json!("the test says so")), "{letters:#?}");
-    assert_eq!(peer.heard().len(), 1, "a refusal is not tried again");
+    assert_eq!(peer.received().len(), 1, "a refusal is not tried again");
 }
 
 #[tokio::test]
-async fn a_peer_that_is_overwhelmed_does_not_fill_the_outbox() {
+async fn an_overloaded_peer_does_not_fill_the_outbox() {
     let team = TEAM.replace("messageLifeMs: 700", "maxOutboxPerPeer: 2");
     let mesh = Process::up_beside(&team, &[("script.yaml", SCRIPT)]).await;
     let peer = Peer::join(&mesh, "peer-01", "dig").await;
-    peer.answer_with(SILENCE);
+    peer.answer_with(NO_ANSWER);
     mesh.agent("asker-01").send(json!({ "description": "many" })).await;
     let dead = eventually("a dead letter", async || letters(&mesh).await.into_iter().next()).await;
     assert_eq!(dead["reason"], "overloaded", "{dead:#}");

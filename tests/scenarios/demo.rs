@@ -1,4 +1,4 @@
-//! `mesh up` without a file: a team that does real work on the text it is sent.
+//! `mesh up` without a file: the demo team works on the text of the request.
 
 use crate::harness::{Process, artifact, directory, mesh as program, message, state};
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ const GARDEN: &str =
 const CINEMA: &str =
     "Cinema: movies (title, year:int), screenings (room, starts_on:date) and tickets (seat, price:number)";
 
-/// The code of a finished task.
+/// The code artifact of a finished task.
 fn code(task: &Value) -> String {
     assert_eq!(state(task), "completed", "{task:#}");
     artifact(task, "src/main.rs").unwrap_or_else(|| panic!("no src/main.rs in {task:#}"))
 }
 
 #[tokio::test]
-async fn the_first_curl_of_the_readme_is_answered_with_the_work_done() {
+async fn the_first_curl_of_the_readme_returns_the_finished_task() {
     let mesh = Process::demo().await;
     let planner = mesh.agent("planner-01");
     let request = json!({ "taskId": "t-1", "description": GARDEN, "capability": "implement-api" });
@@ -39,7 +39,7 @@ async fn the_first_curl_of_the_readme_is_answered_with_the_work_done() {
 }
 
 #[tokio::test]
-async fn an_open_request_is_planned_given_away_reviewed_and_brought_back() {
+async fn an_open_request_is_planned_awarded_reviewed_and_returned() {
     let mesh = Process::demo().await;
     for (agent, text, resources, foreign) in [
         ("planner-01", GARDEN, ["PlotsRecord", "GardenersRecord"], "MoviesRecord"),
@@ -60,7 +60,7 @@ async fn an_open_request_is_planned_given_away_reviewed_and_brought_back() {
 }
 
 #[tokio::test]
-async fn the_reviewer_finds_what_is_wrong_and_nothing_that_is_not_there() {
+async fn the_reviewer_finds_every_fault_and_invents_none() {
     let mesh = Process::demo().await;
     let bad = "/// Doc.\npub fn key() -> String {\n    let password = \"hunter2hunter2\";\n    std::fs::read_to_string(password).unwrap()\n}\n";
     let good =
@@ -78,7 +78,7 @@ async fn the_reviewer_finds_what_is_wrong_and_nothing_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_request_that_names_nothing_is_answered_with_a_question_and_an_error_with_the_valid_types() {
+async fn a_request_without_resources_gets_a_question_and_an_invalid_type_gets_the_valid_ones() {
     let mesh = Process::demo().await;
     for (id, agent, capability) in [
         ("t-1", "planner-01", None),
@@ -105,7 +105,7 @@ async fn a_request_that_names_nothing_is_answered_with_a_question_and_an_error_w
 }
 
 #[tokio::test]
-async fn ask_prints_the_artifacts_of_whichever_agent_is_asked() {
+async fn ask_prints_the_artifacts_of_any_agent() {
     let mesh = Process::demo().await;
     let env = [("MESH_URL", mesh.url.as_str())];
     let url = mesh.agent("reviewer-01").url;

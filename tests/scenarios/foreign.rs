@@ -1,11 +1,11 @@
-//! A foreign A2A agent in the mesh: it joins by its card, bids, streams, asks, is cancelled and survives like a native one.
+//! A foreign A2A agent in the mesh: it joins by its card, bids, streams, asks, is cancelled and survives restarts.
 
-use super::reach::{outward, team_beyond};
+use super::remote_access::{outward, team_beyond};
 use crate::harness::{
     Agent, Process, artifact, call,
     cluster::Cluster,
     directory, eventually, file,
-    foreign::{Foreign, Play, skill},
+    foreign::{ForeignAgent, ForeignBehavior, skill},
     mesh, message, state, stream,
 };
 use reqwest::Method;
@@ -17,12 +17,12 @@ fn forecast() -> Value {
     skill("get_forecast", "Weather forecast", &["weather"], &["Will it rain?"])
 }
 
-pub(super) async fn weather(more: &str, play: Play) -> Foreign {
-    Foreign::start("WeatherBot", forecast(), serde_json::from_str(more).unwrap(), play).await
+pub(super) async fn weather(more: &str, play: ForeignBehavior) -> ForeignAgent {
+    ForeignAgent::start("WeatherBot", forecast(), serde_json::from_str(more).unwrap(), play).await
 }
 
-/// A team with the foreign agent beside one that lacks its skill.
-pub(super) fn team(foreign: &Foreign, how: &str) -> String {
+/// A team with the foreign agent and an agent that lacks its skill.
+pub(super) fn team(foreign: &ForeignAgent, how: &str) -> String {
     format!(
         "
 mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
@@ -36,7 +36,7 @@ agents:
     )
 }
 
-pub(super) async fn up(foreign: &Foreign, how: &str) -> (Process, Agent) {
+pub(super) async fn up(foreign: &ForeignAgent, how: &str) -> (Process, Agent) {
     let mesh = Process::up(&team(foreign, how)).await;
     let desk = mesh.agent("desk-01");
     (mesh, desk)
@@ -47,8 +47,8 @@ pub(super) fn forecast_of(text: &str) -> Value {
 }
 
 #[actix::test]
-async fn a_foreign_agent_wins_a_contract_net_and_streams_like_a_native_one() {
-    let foreign = weather(STREAMING, Play::Tells(&["sunny ", "and ", "warm"], None)).await;
+async fn a_foreign_agent_wins_a_contract_net_and_streams() {
+    let foreign = weather(STREAMING, ForeignBehavior::Streams(&["sunny ", "and ", "warm"], None)).await;
     let (_mesh, desk) = up(&foreign, "").await;
     let id = desk.send(forecast_of("Tomorrow in Bern")).await;
     let events = stream(&format!("{}/a2a/tasks/{id}/events", desk.url), None).await;
@@ -58,7 +58,7 @@ async fn a_foreign_agent_wins_a_contract_net_and_streams_like_a_native_one() {
     assert_eq!((&candidate["agent"], &candidate["fate"]), (&json!("weather-bot"), &json!("completed")));
     assert!(events.iter().any(|(_, event)| event.to_string().contains("listening")), "{events:?}");
 
-    let sent = foreign.heard("SendStreamingMessage");
+    let sent = foreign.received("SendStreamingMessage");
     assert_eq!(sent.len(), 1);
     let said = &sent[0].params["message"];
     assert_eq!(said["parts"][0]["text"], "Tomorrow in Bern");
@@ -70,19 +70,19 @@ async fn a_foreign_agent_wins_a_contract_net_and_streams_like_a_native_one() {
 }
 
 #[actix::test]
-async fn a_stream_that_breaks_is_joined_again_and_nothing_is_missing_or_twice() {
-    let foreign = weather(STREAMING, Play::Tells(&["one ", "two ", "three"], Some(2))).await;
+async fn a_broken_stream_is_resumed_without_a_gap_or_a_repeat() {
+    let foreign = weather(STREAMING, ForeignBehavior::Streams(&["one ", "two ", "three"], Some(2))).await;
     let (_mesh, desk) = up(&foreign, "").await;
     let task = desk.ask(forecast_of("count")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("one two three"));
-    assert_eq!(foreign.heard("SendStreamingMessage").len(), 1);
-    assert_eq!(foreign.heard("SubscribeToTask").len(), 1);
+    assert_eq!(foreign.received("SendStreamingMessage").len(), 1);
+    assert_eq!(foreign.received("SubscribeToTask").len(), 1);
 }
 
 #[actix::test]
-async fn what_it_asks_is_asked_of_the_owner_and_the_answer_goes_to_its_task() {
+async fn a_question_goes_to_the_owner_and_the_answer_to_the_foreign_task() {
     for how in ["", ", mode: sync"] {
-        let foreign = weather(STREAMING, Play::Asks("Which town?")).await;
+        let foreign = weather(STREAMING, ForeignBehavior::Asks("Which town?")).await;
         let (_mesh, desk) = up(&foreign, how).await;
         let id = desk.send(forecast_of("Will it rain?")).await;
         let task = desk.task_in(&id, &["input_required"]).await;
@@ -94,18 +94,18 @@ async fn what_it_asks_is_asked_of_the_owner_and_the_answer_goes_to_its_task() {
         );
         let task = desk.task_in(&id, &["completed", "failed"]).await;
         assert_eq!(artifact(&task, "result").as_deref(), Some("so it is Bern"), "{how}: {task:#}");
-        let sent = [foreign.heard("SendMessage"), foreign.heard("SendStreamingMessage")].concat();
+        let sent = [foreign.received("SendMessage"), foreign.received("SendStreamingMessage")].concat();
         assert_eq!(sent[1].params["message"]["taskId"], "foreign-1", "{how}");
     }
 }
 
 #[actix::test]
-async fn a_cancel_reaches_it() {
-    let foreign = weather(STREAMING, Play::Never).await;
+async fn a_cancel_reaches_the_foreign_task() {
+    let foreign = weather(STREAMING, ForeignBehavior::Never).await;
     let (_mesh, desk) = up(&foreign, "").await;
     let id = desk.send(forecast_of("for ever")).await;
     eventually("the foreign task", async || {
-        (!foreign.heard("SendStreamingMessage").is_empty()).then_some(())
+        (!foreign.received("SendStreamingMessage").is_empty()).then_some(())
     })
     .await;
     desk.task_in(&id, &["working"]).await;
@@ -120,7 +120,7 @@ async fn a_cancel_reaches_it() {
     )
     .await;
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
-    let heard = eventually("the cancel", async || foreign.heard("CancelTask").first().cloned()).await;
+    let heard = eventually("the cancel", async || foreign.received("CancelTask").first().cloned()).await;
     assert_eq!(heard.params["id"], "foreign-1");
     assert_eq!(state(&desk.task(&id).await), "canceled");
 }
@@ -133,9 +133,9 @@ async fn cancel(desk: &Agent, id: &str) {
 }
 
 #[actix::test]
-async fn a_cancel_reaches_it_while_it_waits_for_an_answer_even_after_a_restart() {
+async fn a_cancel_reaches_a_waiting_foreign_task_after_a_restart() {
     for restarts in [false, true] {
-        let foreign = weather(STREAMING, Play::Asks("Which town?")).await;
+        let foreign = weather(STREAMING, ForeignBehavior::Asks("Which town?")).await;
         let (mut mesh, mut desk) = up(&foreign, "").await;
         let bid_for = forecast_of("Will it rain?");
         let planned = json!({
@@ -150,23 +150,24 @@ async fn a_cancel_reaches_it_while_it_waits_for_an_answer_even_after_a_restart()
                 desk = mesh.agent("desk-01");
             }
             cancel(&desk, &id).await;
-            let heard = eventually("the cancel", async || foreign.heard("CancelTask").get(at).cloned()).await;
-            let begun = foreign.heard("SendStreamingMessage").len();
+            let heard =
+                eventually("the cancel", async || foreign.received("CancelTask").get(at).cloned()).await;
+            let begun = foreign.received("SendStreamingMessage").len();
             assert_eq!(begun, at + 1);
             assert!(heard.params["id"].as_str().unwrap().starts_with("foreign-"), "{:?}", heard.params);
         }
-        let ended = foreign.heard("CancelTask");
+        let ended = foreign.received("CancelTask");
         assert_ne!(ended[0].params["id"], ended[1].params["id"], "each task is ended once");
     }
 }
 
 #[actix::test]
-async fn a_cancel_reaches_it_after_it_was_answered() {
-    let foreign = weather(STREAMING, Play::Asks("Which town?")).await;
+async fn a_cancel_reaches_an_answered_foreign_task() {
+    let foreign = weather(STREAMING, ForeignBehavior::Asks("Which town?")).await;
     let (_mesh, desk) = up(&foreign, "").await;
     let id = desk.send(forecast_of("Will it rain?")).await;
     desk.task_in(&id, &["input_required"]).await;
-    foreign.play(Play::Never);
+    foreign.set_behavior(ForeignBehavior::Never);
     let answer = json!({ "text": "Bern" });
     call(Method::POST, &format!("{}/a2a/tasks/{id}/answer", desk.url), Some(&answer)).await;
     eventually("the answer", async || {
@@ -174,43 +175,45 @@ async fn a_cancel_reaches_it_after_it_was_answered() {
     })
     .await;
     cancel(&desk, &id).await;
-    let heard = eventually("the cancel", async || foreign.heard("CancelTask").first().cloned()).await;
+    let heard = eventually("the cancel", async || foreign.received("CancelTask").first().cloned()).await;
     assert_eq!(heard.params["id"], "foreign-1");
 }
 
 #[actix::test]
-async fn after_a_kill_the_same_foreign_task_is_taken_up_and_none_is_begun_twice() {
+async fn after_a_kill_the_same_foreign_task_continues() {
     for (more, how) in [(STREAMING, ""), ("{}", ", bounds: { pollMs: 30 }")] {
-        let foreign = weather(more, Play::Never).await;
+        let foreign = weather(more, ForeignBehavior::Never).await;
         let (mesh, desk) = up(&foreign, how).await;
         let id = desk.send(forecast_of("slowly")).await;
         eventually("its name to be known", async || {
             desk.task(&id).await.to_string().contains("busy over there").then_some(())
         })
         .await;
-        // A stream that was joined stays as it is, so that it has to change before it is joined again.
+        // A resumed stream repeats the same behavior, so it must change first.
         if more == STREAMING {
-            foreign.play(Play::Answers("done at last"));
+            foreign.set_behavior(ForeignBehavior::Answers("done at last"));
         }
         let mesh = mesh.restart().await;
-        foreign.play(Play::Answers("done at last"));
+        foreign.set_behavior(ForeignBehavior::Answers("done at last"));
         let task = mesh.agent("desk-01").task_in(&id, &["completed", "failed"]).await;
         assert_eq!(artifact(&task, "result").as_deref(), Some("done at last"), "{task:#}");
-        let sent = foreign.heard("SendMessage").len() + foreign.heard("SendStreamingMessage").len();
+        let sent = foreign.received("SendMessage").len() + foreign.received("SendStreamingMessage").len();
         assert_eq!(sent, 1, "{how}");
     }
 }
 
 #[actix::test]
-async fn it_calls_back_when_that_is_wanted() {
+async fn a_foreign_agent_that_calls_back_is_not_polled() {
     let foreign =
-        weather(r#"{ "capabilities": { "pushNotifications": true } }"#, Play::CallsBack("rain")).await;
+        weather(r#"{ "capabilities": { "pushNotifications": true } }"#, ForeignBehavior::CallsBack("rain"))
+            .await;
     let (mesh, desk) = up(&foreign, ", mode: webhook").await;
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("rain"));
-    assert_eq!(foreign.heard("GetTask").len(), 0, "it was not looked at");
-    let push = foreign.heard("SendMessage")[0].params["configuration"]["taskPushNotificationConfig"].clone();
-    // The place is gone with the errand, and was never open to whoever lacks the token.
+    assert_eq!(foreign.received("GetTask").len(), 0, "it was not polled");
+    let push =
+        foreign.received("SendMessage")[0].params["configuration"]["taskPushNotificationConfig"].clone();
+    // The callback address ends with the task, and needs the token.
     let news = json!({ "task": { "id": "x", "status": { "state": "TASK_STATE_COMPLETED" } } });
     let late = call(Method::POST, push["url"].as_str().unwrap(), Some(&news)).await;
     assert_eq!(late.status, 404, "{late:?}");
@@ -218,32 +221,35 @@ async fn it_calls_back_when_that_is_wanted() {
 }
 
 #[actix::test]
-async fn one_whose_call_back_was_lost_is_looked_at() {
+async fn a_task_with_a_lost_callback_is_polled() {
     let foreign =
-        weather(r#"{ "capabilities": { "pushNotifications": true } }"#, Play::Works(1, "done")).await;
+        weather(r#"{ "capabilities": { "pushNotifications": true } }"#, ForeignBehavior::Works(1, "done"))
+            .await;
     let how = ", mode: webhook, bounds: { pollMs: 20, polls: 100000 }";
     let (_mesh, desk) = up(&foreign, how).await;
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("done"), "{task:#}");
-    assert_eq!((foreign.heard("SendMessage").len(), foreign.heard("GetTask").len()), (1, 1));
+    assert_eq!((foreign.received("SendMessage").len(), foreign.received("GetTask").len()), (1, 1));
 }
 
 #[actix::test]
-async fn it_calls_back_from_another_machine_with_nothing_but_its_token() {
+async fn a_callback_from_another_machine_needs_only_its_token() {
     let Some(own) = outward() else { return eprintln!("this machine has no address but loopback") };
     let foreign =
-        weather(r#"{ "capabilities": { "pushNotifications": true } }"#, Play::CallsBack("rain")).await;
+        weather(r#"{ "capabilities": { "pushNotifications": true } }"#, ForeignBehavior::CallsBack("rain"))
+            .await;
     let cluster = Cluster::start().await;
-    // Whoever calls this machine's own address is a stranger there, and so is the foreign agent.
+    // A call to the external address of this machine has no credential; so has the foreign agent.
     let more = ["--advertise", &own, "--local-callers", "192.0.2.7"];
     let team = team(&foreign, ", mode: webhook");
     let (_node, endpoint) = team_beyond(&cluster, ("desk-01", &team), &more).await;
-    cluster.has(&["weather-bot"]).await;
+    cluster.wait_for_agents(&["weather-bot"]).await;
     let desk = Agent { id: "desk-01".to_owned(), url: endpoint.replace(&own, "127.0.0.1") };
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("rain"), "{task:#}");
-    assert_eq!(foreign.heard("GetTask").len(), 0, "it was not looked at");
-    let push = foreign.heard("SendMessage")[0].params["configuration"]["taskPushNotificationConfig"].clone();
+    assert_eq!(foreign.received("GetTask").len(), 0, "it was not polled");
+    let push =
+        foreign.received("SendMessage")[0].params["configuration"]["taskPushNotificationConfig"].clone();
     let place = push["url"].as_str().unwrap();
     assert!(place.starts_with(&format!("http://{own}:")), "{place}");
     for (method, path, status) in [
@@ -259,12 +265,12 @@ async fn it_calls_back_from_another_machine_with_nothing_but_its_token() {
 }
 
 #[actix::test]
-async fn a_credential_is_shown_to_whom_it_is_for_and_to_nobody_else() {
+async fn a_credential_is_sent_only_to_its_host() {
     let guarded = r#"{
         "securitySchemes": { "key": { "apiKeySecurityScheme": { "location": "header", "name": "x-key" } } },
         "securityRequirements": [{ "schemes": { "key": { "list": [] } } }]
     }"#;
-    let foreign = weather(guarded, Play::Answers("fine")).await;
+    let foreign = weather(guarded, ForeignBehavior::Answers("fine")).await;
     let (mesh, desk) = up(&foreign, "").await;
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(state(&task), "failed");
@@ -275,12 +281,12 @@ async fn a_credential_is_shown_to_whom_it_is_for_and_to_nobody_else() {
     let (mesh, desk) = up(&foreign, ", credentials: { key: s3cret-w0rd }").await;
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
-    assert_eq!(foreign.heard("SendMessage")[0].headers["x-key"], "s3cret-w0rd");
+    assert_eq!(foreign.received("SendMessage")[0].headers["x-key"], "s3cret-w0rd");
     assert!(!mesh.log().contains("s3cret"), "{}", mesh.log());
     assert!(!task.to_string().contains("s3cret"));
 }
 
-/// Whether `mesh up` starts, and what it says; in a thread of its own, so that the foreign agent can answer meanwhile.
+/// Runs `mesh up` in a thread, so that the foreign agent can answer meanwhile; returns exit code and output.
 async fn starts(data: &str, team: &std::path::Path) -> (i32, String, String) {
     let args = ["up", "--port", "0", "--data", data, &team.to_string_lossy()].map(str::to_owned);
     let run = move || mesh(&args.each_ref().map(String::as_str), &[]);
@@ -288,9 +294,9 @@ async fn starts(data: &str, team: &std::path::Path) -> (i32, String, String) {
 }
 
 #[actix::test]
-async fn a_card_that_can_not_be_used_says_why_and_a_kept_one_helps_over_an_absence() {
+async fn an_unusable_card_is_refused_with_reasons_and_a_stored_card_bridges_an_outage() {
     let dir = directory();
-    let odd = weather(r#"{ "supportedInterfaces": [{ "url": "x:1", "protocolBinding": "urn:x:smoke", "protocolVersion": "1.0" }]}"#, Play::Never).await;
+    let odd = weather(r#"{ "supportedInterfaces": [{ "url": "x:1", "protocolBinding": "urn:x:smoke", "protocolVersion": "1.0" }]}"#, ForeignBehavior::Never).await;
     let path = file(dir.path(), "odd.yaml", &team(&odd, ""));
     let data = dir.path().join("data").to_string_lossy().into_owned();
     let (code, _, said) = starts(&data, &path).await;
@@ -302,7 +308,7 @@ async fn a_card_that_can_not_be_used_says_why_and_a_kept_one_helps_over_an_absen
     assert_ne!(code, 0);
     assert!(said.contains("is loopback") && said.contains("outside: { allow:"), "{said}");
 
-    let foreign = weather("{}", Play::Answers("fine")).await;
+    let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let (mesh, _) = up(&foreign, ", bounds: { attempts: 2 }").await;
     drop(foreign);
     let mesh = mesh.restart().await;
@@ -311,7 +317,7 @@ async fn a_card_that_can_not_be_used_says_why_and_a_kept_one_helps_over_an_absen
 }
 
 #[actix::test]
-async fn a_card_that_its_key_did_not_sign_or_that_can_not_do_what_is_wanted_is_refused() {
+async fn a_card_with_a_bad_signature_or_an_unsupported_mode_is_refused() {
     let dir = directory();
     let data = dir.path().join("data").to_string_lossy().into_owned();
     for (more, how, why) in [
@@ -326,13 +332,13 @@ async fn a_card_that_its_key_did_not_sign_or_that_can_not_do_what_is_wanted_is_r
             "169.254.1.1 is link-local",
         ),
     ] {
-        let foreign = weather(more, Play::Never).await;
+        let foreign = weather(more, ForeignBehavior::Never).await;
         let path = file(dir.path(), "team.yaml", &team(&foreign, how));
         let (code, _, said) = starts(&data, &path).await;
         assert_ne!(code, 0, "{more}");
         assert!(said.contains(why), "{more}: {said}");
     }
-    let forged = weather(r#"{ "forged": true }"#, Play::Answers("trust me")).await;
+    let forged = weather(r#"{ "forged": true }"#, ForeignBehavior::Answers("trust me")).await;
     let mesh = Process::up(
         "{ mesh: { outside: { allow: [127.0.0.0/8] } }, agents: [{ agent: desk-01, skills: [desk], brain: { echo: {} } }] }",
     )
@@ -354,12 +360,12 @@ async fn a_card_that_its_key_did_not_sign_or_that_can_not_do_what_is_wanted_is_r
 }
 
 #[actix::test]
-async fn what_its_card_says_of_a_skill_is_known_to_the_mesh_within_what_that_takes() {
+async fn the_skills_of_a_foreign_card_are_registered_within_the_limits() {
     let long = "ä".repeat(5_000);
     let skills = json!([{ "id": "get_forecast", "name": "Weather forecast", "description": long,
         "tags": vec!["weather"; 100], "examples": ["Will it rain?"] }]);
     let card = json!({ "description": long, "skills": skills }).to_string();
-    let foreign = weather(&card, Play::Answers("it won't")).await;
+    let foreign = weather(&card, ForeignBehavior::Answers("it won't")).await;
     let (mesh, desk) = up(&foreign, "").await;
     let entry = mesh.entry_where("weather-bot", |_| true).await;
     assert_eq!(entry["card"]["description"].as_str().map(str::len), Some(4_096));
@@ -367,7 +373,7 @@ async fn what_its_card_says_of_a_skill_is_known_to_the_mesh_within_what_that_tak
     let card = call(Method::GET, &format!("{}/.well-known/agent-card.json", bot.url), None).await;
     let skill = &card.body["skills"][0];
     assert_eq!((&skill["name"], &skill["examples"]), (&json!("Weather forecast"), &json!(["Will it rain?"])));
-    // Its example is what a request is matched by.
+    // The example of the skill matches the request.
     let planned = json!({ "description": "Will it rain?", "capability": "coordinate" });
     let task = desk.ask(planned).await;
     assert_eq!(state(&task), "completed", "{task:#}");
@@ -375,21 +381,21 @@ async fn what_its_card_says_of_a_skill_is_known_to_the_mesh_within_what_that_tak
 }
 
 #[actix::test]
-async fn its_card_is_good_for_as_long_as_its_host_says() {
+async fn a_foreign_card_is_cached_as_its_host_says() {
     for (card, looks) in [("{}", (1, 0)), (r#"{ "noCache": true }"#, (1, 2))] {
-        let foreign = weather(card, Play::Answers("fine")).await;
+        let foreign = weather(card, ForeignBehavior::Answers("fine")).await;
         let (_mesh, desk) = up(&foreign, "").await;
         for _ in 0..2 {
             let task = desk.ask(forecast_of("Bern")).await;
             assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
         }
-        assert_eq!(foreign.looks(), looks, "as a whole, and whether it is the same: {card}");
+        assert_eq!(foreign.card_requests(), looks, "as a whole, and whether it is the same: {card}");
     }
 }
 
 #[actix::test]
-async fn its_media_types_are_those_of_its_card() {
-    let foreign = weather("{}", Play::Answers("fine")).await;
+async fn the_media_types_are_those_of_the_foreign_card() {
+    let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let (mesh, _) = up(&foreign, "").await;
     let bot = mesh.agent("weather-bot");
     let card = call(Method::GET, &format!("{}/.well-known/agent-card.json", bot.url), None).await;
@@ -398,8 +404,8 @@ async fn its_media_types_are_those_of_its_card() {
 }
 
 #[actix::test]
-async fn one_command_lets_an_agent_join_by_its_card() {
-    let foreign = weather("{}", Play::Answers("fine")).await;
+async fn mesh_join_adds_an_agent_by_its_card() {
+    let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let mesh = Process::up("{ agent: desk-01, skills: [desk], brain: { echo: {} } }").await;
     let join = mesh.data.join("join").to_string_lossy().into_owned();
     let dir = directory();
@@ -428,8 +434,9 @@ async fn one_command_lets_an_agent_join_by_its_card() {
 }
 
 #[actix::test]
-async fn a_name_that_is_a_services_is_none_for_an_agent_that_joins() {
-    let foreign = Foreign::start("Registry", forecast(), json!({}), Play::Answers("fine")).await;
+async fn an_agent_cannot_join_under_the_name_of_a_service() {
+    let foreign =
+        ForeignAgent::start("Registry", forecast(), json!({}), ForeignBehavior::Answers("fine")).await;
     let join = move |more: &[&str]| {
         let args =
             [&["join", &foreign.url, "--allow", "127.0.0.0/8", "--registry", "http://127.0.0.1:9"], more]

@@ -1,20 +1,20 @@
-//! How long, and how much, a foreign agent may take: it may be away for a while, and nothing lasts for ever.
+//! Limits of time and size for a foreign agent.
 
 use super::foreign::{STREAMING, forecast_of, team, up, weather};
-use crate::harness::{Process, artifact, eventually, foreign::Play, message, state};
+use crate::harness::{Process, artifact, eventually, foreign::ForeignBehavior, message, state};
 use std::time::Duration;
 
 #[actix::test]
-async fn an_absence_of_some_seconds_does_not_cost_the_task() {
+async fn an_outage_of_some_seconds_does_not_fail_the_task() {
     for (more, how) in [(STREAMING, ""), ("{}", ", bounds: { pollMs: 30 }")] {
-        let mut foreign = weather(more, Play::Never).await;
+        let mut foreign = weather(more, ForeignBehavior::Never).await;
         let (_mesh, desk) = up(&foreign, how).await;
         let id = desk.send(forecast_of("slowly")).await;
         eventually("its name to be known", async || {
             desk.task(&id).await.to_string().contains("busy over there").then_some(())
         })
         .await;
-        foreign.play(Play::Answers("done at last"));
+        foreign.set_behavior(ForeignBehavior::Answers("done at last"));
         foreign.gone_for(Duration::from_secs(3)).await;
         let task = desk.task_in(&id, &["completed", "failed"]).await;
         assert_eq!(artifact(&task, "result").as_deref(), Some("done at last"), "{how}: {task:#}");
@@ -22,13 +22,13 @@ async fn an_absence_of_some_seconds_does_not_cost_the_task() {
 }
 
 #[actix::test]
-async fn one_that_asks_to_be_left_alone_is() {
-    let foreign = weather("{}", Play::Answers("fine")).await;
+async fn retry_after_of_a_foreign_agent_is_honoured() {
+    let foreign = weather("{}", ForeignBehavior::Answers("fine")).await;
     let (_mesh, desk) = up(&foreign, "").await;
-    foreign.is_busy_for(2, 1);
+    foreign.refuse_calls(2, 1);
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(artifact(&task, "result").as_deref(), Some("fine"), "{task:#}");
-    let sent = foreign.heard("SendMessage");
+    let sent = foreign.received("SendMessage");
     assert_eq!(sent.len(), 3);
     for pair in sent.windows(2) {
         let pause = pair[1].at - pair[0].at;
@@ -38,8 +38,8 @@ async fn one_that_asks_to_be_left_alone_is() {
 }
 
 #[actix::test]
-async fn its_work_is_bounded_by_its_own_bounds_and_not_by_what_a_brain_may_take() {
-    let foreign = weather("{}", Play::Works(30, "took its time")).await;
+async fn foreign_work_is_limited_by_its_bounds_and_not_by_the_think_time() {
+    let foreign = weather("{}", ForeignBehavior::Works(30, "took its time")).await;
     let quick = |how: &str| {
         team(&foreign, how).replace("mesh: { outside:", "mesh: { limits: { thinkMs: 300 }, outside:")
     };
@@ -48,18 +48,18 @@ async fn its_work_is_bounded_by_its_own_bounds_and_not_by_what_a_brain_may_take(
     assert_eq!(artifact(&task, "result").as_deref(), Some("took its time"), "{task:#}");
     drop(mesh);
 
-    let foreign = weather(STREAMING, Play::Never).await;
+    let foreign = weather(STREAMING, ForeignBehavior::Never).await;
     let how = ", bounds: { polls: 4, pollMs: 100, answerMs: 600 }";
     let (_mesh, desk) = up(&foreign, how).await;
     let task = desk.ask(forecast_of("for ever")).await;
     assert_eq!(state(&task), "failed");
     assert!(message(&task).contains("not done within its bounds, 1000 ms"), "{}", message(&task));
-    eventually("the cancel", async || foreign.heard("CancelTask").first().cloned()).await;
+    eventually("the cancel", async || foreign.received("CancelTask").first().cloned()).await;
 }
 
 #[actix::test]
-async fn one_that_tells_for_ever_is_stopped_at_the_bound_and_its_end_waits_behind_nothing() {
-    let foreign = weather(STREAMING, Play::Floods).await;
+async fn an_endless_stream_is_stopped_at_the_limit_at_once() {
+    let foreign = weather(STREAMING, ForeignBehavior::Floods).await;
     let bounded = team(&foreign, "")
         .replace("mesh: { outside:", "mesh: { limits: { maxArtifactBytes: 320000 }, outside:");
     let mesh = Process::up(&bounded).await;
@@ -67,16 +67,16 @@ async fn one_that_tells_for_ever_is_stopped_at_the_bound_and_its_end_waits_behin
     let task = desk.ask(forecast_of("everything")).await;
     assert_eq!(state(&task), "failed");
     assert!(message(&task).contains("its artifacts hold more than 300000 bytes"), "{}", message(&task));
-    eventually("the cancel", async || foreign.heard("CancelTask").first().cloned()).await;
+    eventually("the cancel", async || foreign.received("CancelTask").first().cloned()).await;
 }
 
 #[actix::test]
-async fn one_that_never_says_a_word_is_given_up() {
-    let foreign = weather(STREAMING, Play::Mute).await;
+async fn a_silent_foreign_agent_is_given_up() {
+    let foreign = weather(STREAMING, ForeignBehavior::Mute).await;
     let (_mesh, desk) = up(&foreign, ", bounds: { answerMs: 300, attempts: 2 }").await;
     let task = desk.ask(forecast_of("Bern")).await;
     assert_eq!(state(&task), "failed");
     assert!(message(&task).contains("unreachable: no answer"), "{}", message(&task));
-    let sent = foreign.heard("SendStreamingMessage");
+    let sent = foreign.received("SendStreamingMessage");
     assert!(sent.len() >= 2, "it was tried again: {}", sent.len());
 }

@@ -1,4 +1,4 @@
-//! A2A over gRPC, on real sockets: the same tasks, the same callers, the same refusals as over HTTP.
+//! A2A over gRPC on real sockets: the same tasks, callers and refusals as over HTTP.
 
 use crate::harness::{Process, client, eventually};
 use hyper_util::{
@@ -12,8 +12,8 @@ use tonic::{Code, Request, Response, Status, body::Body, metadata::AsciiMetadata
 
 mod foreign;
 mod refusals;
-mod secured;
 mod streams;
+mod tls;
 mod wire;
 
 use wire::{a2a_service_client::A2aServiceClient, part::Content};
@@ -49,7 +49,7 @@ async fn up() -> Process {
     Process::up_beside(TEAM, &[("script.yaml", SCRIPT)]).await
 }
 
-/// Where the node takes gRPC.
+/// The gRPC address of the node.
 fn port(mesh: &Process) -> String {
     let run: Value = serde_json::from_slice(&std::fs::read(mesh.data.join("run.json")).unwrap()).unwrap();
     run["grpc"].as_str().unwrap_or_else(|| panic!("no gRPC: {run}")).to_owned()
@@ -61,7 +61,7 @@ fn stub(mesh: &Process) -> Stub {
     A2aServiceClient::with_origin(http, origin).max_decoding_message_size(64 << 20)
 }
 
-/// A request with nothing but its parameters.
+/// A request without metadata.
 fn bare<T>(params: T) -> Request<T> {
     Request::new(params)
 }
@@ -96,8 +96,8 @@ fn send(text: &str) -> wire::SendMessageRequest {
     wire::SendMessageRequest { message: Some(said(text)), ..Default::default() }
 }
 
-/// The answer that ends `task`.
-fn last_word(task: &str) -> wire::SendMessageRequest {
+/// The answer that completes `task`.
+fn final_answer(task: &str) -> wire::SendMessageRequest {
     let (message_id, task_id) = ("last-word".to_owned(), task.to_owned());
     let message = wire::Message { message_id, task_id, ..said("the red one") };
     wire::SendMessageRequest { message: Some(message), ..Default::default() }
@@ -130,9 +130,9 @@ fn get(id: &str) -> wire::GetTaskRequest {
     wire::GetTaskRequest { id: id.to_owned(), ..Default::default() }
 }
 
-/// `google.rpc.Status` as far as a client needs it.
+/// `google.rpc.Status`.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Told {
+struct RpcStatus {
     #[prost(int32, tag = "1")]
     code: i32,
     #[prost(message, repeated, tag = "3")]
@@ -149,10 +149,10 @@ struct Info {
     metadata: BTreeMap<String, String>,
 }
 
-/// Why a call was refused: its code, and what its details say.
+/// The code and the details of a refusal.
 fn refusal<T: std::fmt::Debug>(answer: Result<Response<T>, Status>) -> (Code, Info, Vec<prost_types::Any>) {
     let status = answer.unwrap_err();
-    let told = Told::decode(status.details()).unwrap();
+    let told = RpcStatus::decode(status.details()).unwrap();
     assert_eq!(told.code, i32::from(status.code()), "{status:?}");
     assert!(!status.message().is_empty());
     let (info, more) = told.details.split_first().unwrap_or_else(|| panic!("no details: {status:?}"));
@@ -163,7 +163,7 @@ fn refusal<T: std::fmt::Debug>(answer: Result<Response<T>, Status>) -> (Code, In
 }
 
 #[tokio::test]
-async fn the_task_is_the_same_over_grpc_and_over_http() {
+async fn a_task_is_the_same_over_grpc_and_http() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let done = task(stub.send_message(asked(send("make it"))).await.unwrap());
@@ -182,7 +182,7 @@ async fn the_task_is_the_same_over_grpc_and_over_http() {
 }
 
 #[tokio::test]
-async fn what_a_message_carries_arrives_and_comes_back() {
+async fn every_part_of_a_message_arrives_and_is_returned() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let number = |number| prost_types::Value { kind: Some(prost_types::value::Kind::NumberValue(number)) };
@@ -210,19 +210,19 @@ async fn what_a_message_carries_arrives_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_with_nothing_but_the_tasks_id() {
+async fn a_question_is_answered_by_the_task_id_alone() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let asks = task(stub.send_message(asked(send("ask me"))).await.unwrap());
     assert_eq!(state(&asks), wire::TaskState::InputRequired);
-    let done = task(stub.send_message(asked(last_word(&asks.id))).await.unwrap());
+    let done = task(stub.send_message(asked(final_answer(&asks.id))).await.unwrap());
     assert_eq!(state(&done), wire::TaskState::Completed);
     assert_eq!((done.id, done.context_id), (asks.id, asks.context_id));
     assert_eq!(done.history.len(), 3);
 }
 
 #[tokio::test]
-async fn a_list_comes_page_by_page_and_is_filtered() {
+async fn a_list_is_paged_and_filtered() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let mut sent = Vec::new();
@@ -267,7 +267,7 @@ async fn a_task_is_cancelled_once() {
 }
 
 #[tokio::test]
-async fn webhooks_are_kept_shown_and_removed() {
+async fn webhooks_are_stored_listed_and_removed() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let begun = task(stub.send_message(asked(at_once("for ever"))).await.unwrap());
@@ -344,7 +344,7 @@ async fn the_card_names_the_port_and_each_agent_of_it() {
 }
 
 #[tokio::test]
-async fn what_the_ports_first_agent_does_not_offer_says_nothing_about_the_others() {
+async fn capabilities_and_extensions_are_those_of_the_addressed_agent() {
     let team = "
 agents:
   - agent: first-01
@@ -360,7 +360,7 @@ agents:
     assert!(heard.message().await.unwrap().is_some());
     let (code, info, _) = refusal(stub.send_message(asked(to("first-01"))).await);
     assert_eq!((code, info.reason.as_str()), (Code::FailedPrecondition, "EXTENSION_SUPPORT_REQUIRED"));
-    // Over HTTP it is the same, and the answer tells of what the agent speaks that gave it.
+    // The same over HTTP; the answer lists the extensions of the agent that answered.
     let call = |port: &str, tenant: &str| {
         let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "hello" }] });
         let call = client().post(format!("{}/a2a/v1/{tenant}/message:send", mesh.agents[port]));
@@ -379,7 +379,7 @@ agents:
 }
 
 #[tokio::test]
-async fn an_agent_that_is_alone_there_needs_no_name_and_nothing_is_told_of_a_port_that_is_not() {
+async fn a_single_agent_needs_no_tenant_and_without_a_port_no_card_names_one() {
     let team = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
     let interfaces = async |mesh: &Process| {
         let url = format!("{}/.well-known/agent-card.json", mesh.agents["echo-01"]);
@@ -398,7 +398,7 @@ async fn an_agent_that_is_alone_there_needs_no_name_and_nothing_is_told_of_a_por
 }
 
 #[tokio::test]
-async fn a_skill_the_agent_lacks_is_awarded_and_the_award_goes_along_for_those_who_ask() {
+async fn a_skill_the_agent_lacks_is_awarded_and_the_award_is_sent_on_request() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let skill = prost_types::Value { kind: Some(prost_types::value::Kind::StringValue("forge".to_owned())) };

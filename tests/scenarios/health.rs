@@ -1,4 +1,4 @@
-//! `mesh health`: what is broken is named, and who says nothing is not waited for.
+//! `mesh health` names every failure and does not wait for a silent process.
 
 use crate::harness::{cluster::Cluster, eventually, mesh};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use std::{
 const TEAM: &str = "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]";
 
 #[tokio::test]
-async fn what_is_broken_is_named_with_its_reason() {
+async fn every_failure_is_named_with_its_reason() {
     let mut cluster = Cluster::start().await;
     let node = cluster.node("one", TEAM).await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     let (code, said, why) = mesh(&["health", "--url", &cluster.registry.url], &[]);
     assert_eq!((code, said.matches("ready").count()), (0, 2), "{said}{why}");
 
@@ -34,7 +34,7 @@ async fn what_is_broken_is_named_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_process_that_says_nothing_is_not_waited_for() {
+async fn a_silent_process_does_not_block_the_check() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let begun = Instant::now();
@@ -44,10 +44,10 @@ async fn a_process_that_says_nothing_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_registry_that_hangs_is_named_by_the_others_in_time() {
+async fn the_other_processes_report_a_hanging_registry_in_time() {
     let cluster = Cluster::start().await;
     let node = cluster.node("one", TEAM).await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     cluster.registry.signal("STOP");
     let begun = Instant::now();
     let (code, said, why) = mesh(&["health", "--itself", "--url", &node.agent("echo-01").url], &[]);
@@ -58,7 +58,7 @@ async fn a_registry_that_hangs_is_named_by_the_others_in_time() {
 }
 
 #[tokio::test]
-async fn who_was_ready_stays_steady_while_only_others_are_away() {
+async fn a_process_stays_steady_while_only_others_are_unreachable() {
     let mut cluster = Cluster::start().await;
     cluster.registry.kill();
     let node = cluster.node("one", TEAM).await;

@@ -1,6 +1,6 @@
-//! What HTTP itself promises is kept on every route: HEAD, Allow, Prefer, Last-Event-ID; and a refusal names what is wrong.
+//! HTTP semantics on every route: HEAD, Allow, Prefer, Last-Event-ID; and refusals that name the fault.
 
-use crate::harness::{Process, call, get, mesh as program, refusal, says, state, stream};
+use crate::harness::{Process, call, get, mesh as program, refusal, refusal_text, state, stream};
 use reqwest::Method;
 use serde_json::json;
 use std::{
@@ -14,7 +14,7 @@ agents:
   - { agent: echo-01, skills: [echo, paint], brain: { echo: {} } }
 ";
 
-/// Head and body as they come over the wire, until the server closes.
+/// Sends raw bytes; returns head and body as received until the server closes.
 fn raw(url: &str, request: &str) -> (String, String) {
     let mut socket = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -26,7 +26,7 @@ fn raw(url: &str, request: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn head_answers_like_get_without_a_body_on_every_get_route() {
+async fn head_answers_like_get_without_a_body() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     agent.ask(json!({ "taskId": "t-1", "description": "hello", "capability": "echo" })).await;
@@ -58,7 +58,7 @@ async fn head_answers_like_get_without_a_body_on_every_get_route() {
     }
 }
 
-/// Status and type that GET is answered with.
+/// The status and content type of a GET.
 async fn client_head(url: &str, path: &str) -> (u16, Option<String>) {
     let answer = crate::harness::client().get(format!("{url}{path}")).send().await.unwrap();
     let kind = answer.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
@@ -66,7 +66,7 @@ async fn client_head(url: &str, path: &str) -> (u16, Option<String>) {
 }
 
 #[tokio::test]
-async fn a_method_that_is_not_taken_is_told_which_are() {
+async fn a_wrong_method_gets_the_valid_ones() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     for (url, path, method, allow) in [
@@ -92,7 +92,7 @@ async fn a_method_that_is_not_taken_is_told_which_are() {
 }
 
 #[tokio::test]
-async fn waiting_is_a_preference_that_is_clamped_or_ignored_and_never_refused() {
+async fn the_wait_preference_is_clamped_or_ignored_and_never_refused() {
     let mesh = Process::up(&format!("mesh: {{ limits: {{ maxWaitMs: 7000 }} }}{TEAM}")).await;
     let agent = mesh.agent("echo-01");
     for (at, (preference, applied)) in [
@@ -117,7 +117,7 @@ async fn waiting_is_a_preference_that_is_clamped_or_ignored_and_never_refused() 
 }
 
 #[tokio::test]
-async fn a_stream_that_was_read_to_its_end_says_that_nothing_follows() {
+async fn resuming_a_finished_stream_returns_204() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     agent.ask(json!({ "taskId": "t-1", "description": "hello", "capability": "echo" })).await;
@@ -141,26 +141,29 @@ async fn a_stream_that_was_read_to_its_end_says_that_nothing_follows() {
 }
 
 #[tokio::test]
-async fn a_refusal_names_what_is_wrong_and_what_would_be_right() {
+async fn a_refusal_names_the_fault_and_the_valid_values() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     for limit in ["abc", "0", "-1", "1001", ""] {
         let answer = call(Method::GET, &format!("{}/a2a/tasks?limit={limit}", agent.url), None).await;
         assert_eq!(refusal(&answer), (400, "invalid_field".into()));
-        assert!(says(&answer).contains("limit") && says(&answer).contains("1000"), "{answer:?}");
+        assert!(
+            refusal_text(&answer).contains("limit") && refusal_text(&answer).contains("1000"),
+            "{answer:?}"
+        );
     }
     let task = agent.ask(json!({ "taskId": "t-1", "description": "hello", "capability": "echo" })).await;
     assert_eq!(state(&task), "completed");
     let url = format!("{}/a2a/tasks/t-1", agent.url);
     let answered = call(Method::POST, &format!("{url}/answer"), Some(&json!({ "text": "yes" }))).await;
     assert_eq!(refusal(&answered), (409, "not_awaiting_answer".into()));
-    assert!(says(&answered).contains("completed"), "{answered:?}");
+    assert!(refusal_text(&answered).contains("completed"), "{answered:?}");
     let cancelled = call(Method::POST, &format!("{url}/cancel"), None).await;
     assert_eq!(refusal(&cancelled), (409, "task_not_cancelable".into()));
 
     let open = agent.post(&agent.request(json!({ "description": "do something" }))).await;
     assert_eq!(refusal(&open), (422, "capability_needed".into()));
-    assert!(says(&open).contains("echo, paint"), "{open:?}");
+    assert!(refusal_text(&open).contains("echo, paint"), "{open:?}");
     let (code, _, said) = program(&["ask", "do something", "--at", &agent.url, "--url", &mesh.url], &[]);
     assert_eq!(code, 6, "{said}");
     assert!(said.contains("--capability") && said.contains("echo, paint"), "{said}");

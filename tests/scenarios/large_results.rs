@@ -1,9 +1,9 @@
-//! What is too large for one message goes between processes by reference, and what can't go at all is said at once.
+//! A payload too large for one message goes by reference between processes; one that is refused fails the task at once.
 
 use crate::harness::{Process, artifact, cluster::Cluster, eventually, file, message, refusal, state};
 use serde_json::{Value, json};
 
-/// More than a mebibyte, and what it is made of.
+/// The lines of a result of more than one mebibyte.
 const LINES: usize = 11_000;
 
 fn line(at: usize) -> String {
@@ -16,7 +16,7 @@ fn written() -> String {
     (0..LINES).map(line).collect()
 }
 
-/// A brain that writes it once `<dir>/open` is there.
+/// A brain that writes the result once `<dir>/open` exists.
 fn writer(cluster: &Cluster) -> String {
     let script = format!(
         r#"read -r line
@@ -45,7 +45,7 @@ async fn two_processes(manager: &str) -> (Cluster, Process, Process) {
     let writer = writer(&cluster);
     let writer = cluster.node("writer", &format!("{writer}{PATIENT}")).await;
     let manager = cluster.node("manager", &format!("{MANAGER}{manager}")).await;
-    cluster.has(&["writer-01", "manager-01"]).await;
+    cluster.wait_for_agents(&["writer-01", "manager-01"]).await;
     (cluster, manager, writer)
 }
 
@@ -58,7 +58,7 @@ fn open(cluster: &Cluster) {
 }
 
 #[tokio::test]
-async fn a_result_of_a_mebibyte_comes_whole_from_another_process() {
+async fn a_result_of_one_mebibyte_arrives_whole_from_another_process() {
     let (cluster, manager, _writer) = two_processes(PATIENT).await;
     open(&cluster);
     let task = manager.agent("manager-01").ask(write("t-1")).await;
@@ -68,7 +68,7 @@ async fn a_result_of_a_mebibyte_comes_whole_from_another_process() {
 }
 
 #[tokio::test]
-async fn a_large_result_arrives_whoever_is_killed_on_the_way() {
+async fn a_large_result_arrives_despite_kills() {
     let (cluster, mut manager, mut writer) = two_processes(PATIENT).await;
     let asked = manager.agent("manager-01");
     asked.send(write("t-1")).await;
@@ -89,7 +89,7 @@ async fn a_large_result_arrives_whoever_is_killed_on_the_way() {
     let task = manager.agent("manager-01").task_in("t-1", &["completed", "failed"]).await;
     assert_eq!(state(&task), "completed", "{task:.300?}");
     assert!(artifact(&task, "big.txt") == Some(written()));
-    // What carried it is let go of, not kept beside it.
+    // The content that carried the result is deleted.
     let readers = || {
         let store = rusqlite::Connection::open(manager.data.join("store.sqlite")).unwrap();
         let mut rows =
@@ -102,7 +102,7 @@ async fn a_large_result_arrives_whoever_is_killed_on_the_way() {
 }
 
 #[tokio::test]
-async fn a_result_that_the_asker_cannot_take_is_told_as_a_failure_at_once() {
+async fn a_result_that_the_requester_cannot_take_fails_the_task_at_once() {
     let small = "mesh: { limits: { maxArtifactBytes: 300000 }, auction: { rounds: 1, leaseMs: 20000, acceptMs: 10000 } }\n";
     let (cluster, manager, writer) = two_processes(small).await;
     open(&cluster);
@@ -115,7 +115,7 @@ async fn a_result_that_the_asker_cannot_take_is_told_as_a_failure_at_once() {
 }
 
 #[tokio::test]
-async fn a_payload_by_reference_is_its_senders_own_and_an_agents_only() {
+async fn only_the_sending_agent_can_refer_to_its_payload() {
     let mesh = Process::up("agents:\n  - { agent: echo-01, skills: [echo], brain: { echo: {} } }\n").await;
     let agent = mesh.agent("echo-01");
     let put = |text: &'static str| {
@@ -125,7 +125,7 @@ async fn a_payload_by_reference_is_its_senders_own_and_an_agents_only() {
     let message = |id: &str, from: &str, reference: &Value| json!({ "messageId": id, "fromAgentId": from, "toAgentId": "echo-01", "type": "task-request", "payloadRef": reference });
     let by_user = agent.post(&message("m-1", "me", &put["sha256"])).await;
     assert_eq!(refusal(&by_user), (403, "forbidden".into()));
-    let peer = mesh.signing_as("peer-01");
+    let peer = mesh.client_as("peer-01");
     let foreign = peer.post(&agent, &message("m-2", "peer-01", &put["sha256"])).await;
     assert_eq!(refusal(&foreign), (404, "artifact_not_found".into()), "another's content is no payload");
     let malformed = peer.post(&agent, &message("m-3", "peer-01", &json!("xyz"))).await;

@@ -1,6 +1,8 @@
-//! Peer messages: what is acknowledged, recognised, and kept.
+//! Peer messages: acknowledged, deduplicated and queryable.
 
-use crate::harness::{Process, call, client, eventually, file, get, peer::Peer, refusal, says, state, with};
+use crate::harness::{
+    Process, call, client, eventually, file, get, peer::Peer, refusal, refusal_text, state, with,
+};
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,7 +17,7 @@ agents:
     brain: { echo: {} }
 ";
 
-/// Leaves a line in `runs` for every turn it takes. A thousand connections at once may be slow to say what they want.
+/// A brain that appends a line to `runs` for every turn. A thousand simultaneous connections may be slow to send.
 const COUNTING: &str = r#"
 mesh: { limits: { headMs: 20000, ackMs: 20000 } }
 agents:
@@ -29,7 +31,7 @@ fn runs(mesh: &Process) -> usize {
     std::fs::read_to_string(mesh.dir().join("runs")).unwrap_or_default().lines().count()
 }
 
-/// All of `bodies` at once, over connections of their own: status and answer of each.
+/// Posts all `bodies` at once over separate connections; returns status and answer of each.
 async fn all_at_once(url: &str, bodies: Vec<Value>) -> Vec<(u16, Value)> {
     let client = client();
     let posts = bodies.into_iter().map(|body| {
@@ -43,7 +45,7 @@ async fn all_at_once(url: &str, bodies: Vec<Value>) -> Vec<(u16, Value)> {
 }
 
 #[tokio::test]
-async fn a_known_recipient_acknowledges_once_and_sees_the_message_once() {
+async fn a_recipient_acknowledges_and_handles_a_message_once() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let request = with(
@@ -75,12 +77,12 @@ async fn a_message_without_an_id_gets_one_and_stays_queryable_by_it() {
 }
 
 #[tokio::test]
-async fn an_id_used_under_several_names_is_told_of_under_each() {
+async fn an_id_used_under_several_names_is_listed_under_each() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let url = format!("{}/a2a/messages/m-1", agent.url);
-    // More than one page of them, by one user; what an agent sent under that id is not among them.
-    let peer = mesh.signing_as("peer-01");
+    // More than one page by one user; messages of agents under that id are not listed.
+    let peer = mesh.client_as("peer-01");
     let others = with(
         agent.request(json!({ "description": "peer", "capability": "echo" })),
         json!({ "fromAgentId": "peer-01", "messageId": "m-1" }),
@@ -119,7 +121,7 @@ async fn an_id_used_under_several_names_is_told_of_under_each() {
 }
 
 #[tokio::test]
-async fn messages_of_others_under_the_same_id_do_not_hide_ones_own() {
+async fn messages_of_others_with_the_same_id_do_not_hide_your_own() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let request = |from: &str| {
@@ -130,7 +132,7 @@ async fn messages_of_others_under_the_same_id_do_not_hide_ones_own() {
     };
     for n in 0..64 {
         let peer = format!("peer-{n}");
-        assert_eq!(mesh.signing_as(&peer).post(&agent, &request(&peer)).await.status, 202);
+        assert_eq!(mesh.client_as(&peer).post(&agent, &request(&peer)).await.status, 202);
     }
     assert_eq!(agent.post(&request("me")).await.status, 202);
     let seen = get(&format!("{}/a2a/messages/m-1", agent.url)).await;
@@ -138,7 +140,7 @@ async fn messages_of_others_under_the_same_id_do_not_hide_ones_own() {
 }
 
 #[tokio::test]
-async fn the_same_message_again_gets_the_same_answer_and_other_content_is_refused() {
+async fn a_repeat_gets_the_same_answer_and_other_content_is_refused() {
     let mesh = Process::up(COUNTING).await;
     let agent = mesh.agent("counter-01");
     let request = with(
@@ -154,7 +156,7 @@ async fn the_same_message_again_gets_the_same_answer_and_other_content_is_refuse
     let other = with(request.clone(), json!({ "payload": { "description": "something else" } }));
     assert_eq!(refusal(&agent.post(&other).await), (409, "message_id_reused".into()));
 
-    // A sender's ids are its own: another label under the same id is another message.
+    // Ids belong to a sender: the same id under another `fromAgentId` is another message.
     let stranger = with(request, json!({ "fromAgentId": "someone-else" }));
     assert_eq!(agent.post(&stranger).await.status, 202);
     eventually("two runs", async || (runs(&mesh) == 2).then_some(())).await;
@@ -231,7 +233,7 @@ async fn a_silent_recipient_is_a_504_and_its_late_acknowledgement_is_counted() {
     let waited = started.elapsed().as_millis();
     assert_eq!(refusal(&answer), (504, "gateway_timeout".into()));
     assert!((900..4_000).contains(&waited), "{waited} ms");
-    assert!(says(&answer).contains("/a2a/messages/m-1"), "{answer:?}");
+    assert!(refusal_text(&answer).contains("/a2a/messages/m-1"), "{answer:?}");
     let seen = get(&format!("{}/a2a/messages/m-1", agent.url)).await;
     assert_eq!((&seen["messageId"], &seen["accepted"]), (&json!("m-1"), &json!(false)), "{seen:#}");
 
@@ -248,22 +250,22 @@ async fn a_silent_recipient_is_a_504_and_its_late_acknowledgement_is_counted() {
 }
 
 #[tokio::test]
-async fn a_silent_peer_delays_nobody_else_and_gets_its_message_once_it_listens() {
+async fn a_silent_peer_delays_no_one_else_and_gets_its_message_later() {
     let mesh = Process::up_beside(
         &ASKING.replace("PEER", "mute-01"),
         &[("script.yaml", &DELEGATING.replace("PEER", "mute-01"))],
     )
     .await;
     let mute = Peer::join(&mesh, "mute-01", "silence").await;
-    mute.answer_with(crate::harness::peer::SILENCE);
+    mute.answer_with(crate::harness::peer::NO_ANSWER);
     let asker = mesh.agent("asker-01");
     let task = asker.send(json!({ "description": "delegate it" })).await;
-    mute.hears("task-request").await;
+    mute.wait_for("task-request").await;
     let other = asker.ask(json!({ "description": "something short" })).await;
     assert_eq!(state(&other), "completed");
     assert_eq!(state(&asker.task(&task).await), "working");
     mute.answer_with(202);
-    let first = mute.hears("task-request").await;
+    let first = mute.wait_for("task-request").await;
     let response = json!({
         "messageId": "r-1", "fromAgentId": "mute-01", "toAgentId": "asker-01", "type": "task-response",
         "conversationId": first["replyConversationId"], "inReplyTo": first["messageId"],
@@ -272,8 +274,8 @@ async fn a_silent_peer_delays_nobody_else_and_gets_its_message_once_it_listens()
     let heard = mute.signing.post(&asker, &response).await;
     assert_eq!(heard.status, 202, "{heard:?}");
     asker.task_in(&task, &["completed"]).await;
-    let ids: BTreeSet<_> = mute.heard().iter().map(|message| message["messageId"].to_string()).collect();
-    assert_eq!(ids.len(), 1, "every try carries the same id: {:#?}", mute.heard());
+    let ids: BTreeSet<_> = mute.received().iter().map(|message| message["messageId"].to_string()).collect();
+    assert_eq!(ids.len(), 1, "every try carries the same id: {:#?}", mute.received());
 }
 
 const ASKING: &str = "
@@ -309,7 +311,7 @@ async fn a_payload_may_be_a_string_that_holds_json() {
 }
 
 #[tokio::test]
-async fn members_that_nobody_knows_are_tolerated_and_kept() {
+async fn unknown_members_are_tolerated_and_kept() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let request = with(
@@ -323,7 +325,7 @@ async fn members_that_nobody_knows_are_tolerated_and_kept() {
 }
 
 #[tokio::test]
-async fn a_message_to_a_capability_is_taken_by_the_agent_that_hears_it() {
+async fn a_message_to_a_capability_is_accepted_by_the_agent_that_gets_it() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let request = with(
@@ -364,7 +366,7 @@ turns:
 ";
 
 #[tokio::test]
-async fn the_three_topologies_of_the_seed_are_the_same_calls() {
+async fn three_topologies_use_the_same_calls() {
     let mesh = Process::up_beside(FOUR, &[("script.yaml", TOPOLOGIES)]).await;
     for (at, what) in [
         ("orchestrator-01", "central"),
@@ -403,7 +405,7 @@ agents:
 "#;
 
 #[tokio::test]
-async fn a_node_that_stands_still_gets_every_message_once_when_it_goes_on() {
+async fn a_stopped_node_gets_every_message_once_when_it_continues() {
     let mesh = Process::up_beside(
         &ASKING.replace("PEER", "digger-01"),
         &[("script.yaml", &DELEGATING.replace("PEER", "digger-01"))],

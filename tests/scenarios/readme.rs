@@ -1,12 +1,13 @@
-//! What the README shows to be copied works as it stands there.
+//! The agent file, the brain and the brain's input line that the documentation shows work as shown.
 
 use crate::harness::{Process, artifact, directory, file, state};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
 const README: &str = include_str!("../../README.md");
+const AGENTS: &str = include_str!("../../docs/agents.md");
 
-/// The indented lines that begin with `first`, up to the next line that is not.
+/// The indented block of the README that begins with the line `first`.
 fn block(first: &str) -> String {
     let lines = README.lines().skip_while(|line| line.strip_prefix("    ") != Some(first));
     let block: Vec<_> = lines.map_while(|line| line.strip_prefix("    ")).collect();
@@ -15,7 +16,7 @@ fn block(first: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_agent_and_the_brain_of_the_readme_work_as_they_stand_there() {
+async fn the_agent_and_the_brain_of_the_readme_work_as_shown() {
     let dir = directory();
     let brain = block("#!/bin/sh");
     assert!(brain.lines().count() <= 6, "five lines and the shebang: {brain}");
@@ -46,7 +47,7 @@ agents:
 ";
 
 #[tokio::test]
-async fn the_answer_that_a_brain_gets_is_from_whom_the_readme_says() {
+async fn an_answer_to_a_brain_names_the_sender_that_the_documentation_shows() {
     let dir = directory();
     let help = r#"{"type":"help","id":"h1","capability":"code-review","question":"good?"}"#;
     let brain = format!(
@@ -63,5 +64,5 @@ async fn the_answer_that_a_brain_gets_is_from_whom_the_readme_says() {
     let seen: Value = serde_json::from_slice(&std::fs::read(dir.path().join("seen.json")).unwrap()).unwrap();
     let (ok, from) = (&seen["answers"][0]["ok"], &seen["answers"][0]["from"]);
     let shown = format!(r#""answers":[{{"id":"h1","ok":{ok},"from":{from},"#);
-    assert!(README.contains(&shown), "{shown}");
+    assert!(AGENTS.contains(&shown), "{shown}");
 }

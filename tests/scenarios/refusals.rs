@@ -1,9 +1,9 @@
-//! What is refused, with which status, and in which words; and that a refusal costs nobody anything.
+//! Refusals: their status and message; a refused request has no effect.
 
 use crate::harness::{
     Agent, Answer, Process, call, client, directory, eventually, file, get,
     peer::{Peer, now},
-    refusal, says, state, with,
+    refusal, refusal_text, state, with,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -28,31 +28,31 @@ fn is(answer: &Answer, status: u16, code: &str) {
 }
 
 #[tokio::test]
-async fn who_is_unknown_elsewhere_or_gone_is_said() {
+async fn an_unknown_a_remote_and_a_departed_recipient_have_different_answers() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let to = |id: &str| with(echo(&agent), json!({ "toAgentId": id }));
     let unknown = agent.post(&to("nobody-01")).await;
     is(&unknown, 404, "agent_not_found");
-    assert!(says(&unknown).contains("nobody-01"), "{unknown:?}");
+    assert!(refusal_text(&unknown).contains("nobody-01"), "{unknown:?}");
 
     let peer = Peer::join(&mesh, "peer-01", "anything").await;
     let elsewhere = agent.post(&to("peer-01")).await;
     is(&elsewhere, 421, "registered_elsewhere");
     assert_eq!(elsewhere.body["error"]["details"][0]["metadata"]["endpoint"], json!(peer.url));
-    assert!(says(&elsewhere).contains(&peer.url), "{elsewhere:?}");
+    assert!(refusal_text(&elsewhere).contains(&peer.url), "{elsewhere:?}");
 
     peer.leave(&mesh).await;
     let departed = agent.post(&to("peer-01")).await;
     is(&departed, 410, "agent_departed");
-    assert!(says(&departed).contains("peer-01"), "{departed:?}");
+    assert!(refusal_text(&departed).contains("peer-01"), "{departed:?}");
 
     let answer = agent.post(&to("echo-02")).await;
     assert_eq!(answer.status, 202, "agents of one node answer at any of its ports: {answer:?}");
 }
 
 #[tokio::test]
-async fn the_size_limit_is_counted_in_bytes_and_named() {
+async fn the_size_limit_counts_bytes_and_is_named() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let limit = get(&format!("{}/state", agent.url)).await["limits"]["maxBodyBytes"].as_u64().unwrap();
@@ -72,7 +72,7 @@ async fn the_size_limit_is_counted_in_bytes_and_named() {
     assert_eq!(state(&task), "completed");
     let too_large = agent.post_raw(body(limit + 1), &[]).await;
     is(&too_large, 413, "payload_too_large");
-    assert!(says(&too_large).contains("262144"), "{too_large:?}");
+    assert!(refusal_text(&too_large).contains("262144"), "{too_large:?}");
     is(&agent.post_raw(body(257 * 1024), &[]).await, 413, "payload_too_large");
 }
 
@@ -83,12 +83,12 @@ async fn an_unknown_type_is_answered_with_the_valid_ones() {
     let answer = agent.post(&with(echo(&agent), json!({ "type": "task-reqest" }))).await;
     is(&answer, 400, "unknown_type");
     for valid in ["task-request", "help-response", "award-decline", "broadcast", "no-bid"] {
-        assert!(says(&answer).contains(valid), "{valid}: {answer:?}");
+        assert!(refusal_text(&answer).contains(valid), "{valid}: {answer:?}");
     }
 }
 
 #[tokio::test]
-async fn nobody_speaks_in_a_registered_agents_name() {
+async fn no_one_can_send_as_a_registered_agent() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let peer = Peer::join(&mesh, "peer-01", "anything").await;
@@ -104,10 +104,10 @@ async fn nobody_speaks_in_a_registered_agents_name() {
 }
 
 #[tokio::test]
-async fn a_signature_counts_only_as_it_was_made() {
+async fn a_stale_or_forged_signature_is_refused() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
-    let signing = mesh.signing_as("peer-01");
+    let signing = mesh.client_as("peer-01");
     let request = with(echo(&agent), json!({ "fromAgentId": "peer-01" }));
     let place = (agent.url.as_str(), "/a2a/messages");
     let stale = signing.call_at(now() - 3_600, Method::POST, place, "echo-01", Some(&request)).await;
@@ -115,7 +115,7 @@ async fn a_signature_counts_only_as_it_was_made() {
     let elsewhere = signing.call(Method::POST, place, "echo-09", Some(&request)).await;
     is(&elsewhere, 401, "unauthenticated");
     let foreign = Process::up(TEAM).await;
-    let stranger = foreign.signing_as("peer-01").call(Method::POST, place, "echo-01", Some(&request)).await;
+    let stranger = foreign.client_as("peer-01").call(Method::POST, place, "echo-01", Some(&request)).await;
     is(&stranger, 401, "unauthenticated");
     let garbage =
         [("signature-input", "mesh=()"), ("signature", "mesh=:AAAA:"), ("mesh-recipient", "echo-01")];
@@ -130,16 +130,16 @@ async fn loops_and_endless_chains_are_refused() {
     let along = |path: Value| with(echo(&agent), json!({ "path": path }));
     let looped = agent.post(&along(json!(["planner-01", "echo-01", "builder-01"]))).await;
     is(&looped, 422, "delegation_loop");
-    assert!(says(&looped).contains("planner-01 → echo-01 → builder-01"), "{looped:?}");
+    assert!(refusal_text(&looped).contains("planner-01 → echo-01 → builder-01"), "{looped:?}");
     let hops = |count: usize| json!((0..count).map(|at| format!("hop-{at}")).collect::<Vec<_>>());
     let far = agent.post(&along(hops(16))).await;
     is(&far, 422, "too_many_hops");
-    assert!(says(&far).contains("16"), "{far:?}");
+    assert!(refusal_text(&far).contains("16"), "{far:?}");
     assert_eq!(agent.post(&along(hops(15))).await.status, 202);
 }
 
 #[tokio::test]
-async fn who_asks_itself_again_and_again_is_stopped_at_the_first_repeat() {
+async fn an_agent_that_delegates_to_itself_is_stopped_at_the_first_repeat() {
     let dir = directory();
     let script = r#"#!/bin/sh
 read -r ask
@@ -161,36 +161,36 @@ esac
 }
 
 #[tokio::test]
-async fn what_comes_too_late_is_410() {
+async fn an_expired_message_is_410() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let expired = agent.post(&with(echo(&agent), json!({ "expiresAt": "2020-01-01T00:00:00Z" }))).await;
     is(&expired, 410, "expired");
-    assert!(says(&expired).contains("expiresAt"), "{expired:?}");
+    assert!(refusal_text(&expired).contains("expiresAt"), "{expired:?}");
     let late = json!({ "description": "x", "capability": "echo", "deadline": "2020-01-01T00:00:00+02:00" });
     let late = agent.post(&agent.request(late)).await;
     is(&late, 410, "expired");
-    assert!(says(&late).contains("deadline"), "{late:?}");
+    assert!(refusal_text(&late).contains("deadline"), "{late:?}");
     let in_time = with(echo(&agent), json!({ "expiresAt": "2999-01-01T00:00:00Z" }));
     assert_eq!(agent.post(&in_time).await.status, 202);
 }
 
 #[tokio::test]
-async fn a_request_that_names_no_capability_needs_somebody_open() {
+async fn a_request_without_a_capability_needs_an_open_agent() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let answer = agent.post(&agent.request(json!({ "description": "anything" }))).await;
     is(&answer, 422, "capability_needed");
     let orchestrator = Peer::join(&mesh, "orchestrator-01", "orchestrate").await;
     let task = agent.send(json!({ "description": "anything" })).await;
-    let call = orchestrator.hears("cfp").await;
+    let call = orchestrator.wait_for("cfp").await;
     assert_eq!(
         (&call["payload"]["taskId"], &call["payload"]["capability"]),
         (&json!(task), &json!("orchestrate"))
     );
 }
 
-/// JSON of so many levels: the envelope and its payload are two of them.
+/// A message nested so many levels deep, envelope and payload included.
 fn nested(levels: usize) -> String {
     let (open, close) = ("[".repeat(levels - 2), "]".repeat(levels - 2));
     format!(
@@ -272,8 +272,12 @@ async fn bad_input_gets_one_clear_answer_and_costs_nothing() {
         let shown: String = String::from_utf8_lossy(&body).chars().take(160).collect();
         let answer = agent.post_raw(body, &[]).await;
         assert_eq!(refusal(&answer), (400, code.to_owned()), "{shown}");
-        assert!(says(&answer).contains(words), "{shown}: {words:?} is missing in {:?}", says(&answer));
-        assert!(says(&answer).len() < 600, "{shown}: {}", says(&answer).len());
+        assert!(
+            refusal_text(&answer).contains(words),
+            "{shown}: {words:?} is missing in {:?}",
+            refusal_text(&answer)
+        );
+        assert!(refusal_text(&answer).len() < 600, "{shown}: {}", refusal_text(&answer).len());
     }
     assert_eq!(agent.post_raw(nested(32), &[]).await.status, 202);
     for path in ["/a2a/tasks/..%2f..%2fetc", "/a2a/messages/a%00b", "/a2a/tasks/%ff", "/a2a/artifacts/..%2fx"]
@@ -287,23 +291,23 @@ async fn bad_input_gets_one_clear_answer_and_costs_nothing() {
 }
 
 #[tokio::test]
-async fn members_are_named_and_what_is_asked_in_vain_is_said() {
+async fn a_body_that_is_no_object_and_an_unknown_parameter_are_refused() {
     let mesh = Process::up(TEAM).await;
     let signal = json!(["s-1", "acme.x", "me", null, null, null, {}, "2026-01-01T00:00:00Z"]);
     for (path, listed) in [("board/signals", signal), ("board/claims/t-1", json!([60_000, "me"]))] {
         let answer = call(Method::POST, &format!("{}/{path}", mesh.url), Some(&listed)).await;
         is(&answer, 400, "invalid_field");
-        assert_eq!(says(&answer), "the body must be a JSON object", "{path}");
+        assert_eq!(refusal_text(&answer), "the body must be a JSON object", "{path}");
     }
     let tasks = format!("{}/a2a/tasks", mesh.agent("echo-01").url);
     let answer = call(Method::GET, &format!("{tasks}?state=working"), None).await;
     assert_eq!(answer.status, 400, "{answer:?}");
-    assert!(says(&answer).contains("state") && says(&answer).contains("limit"), "{answer:?}");
+    assert!(refusal_text(&answer).contains("state") && refusal_text(&answer).contains("limit"), "{answer:?}");
     assert_eq!(call(Method::GET, &format!("{tasks}?limit=3"), None).await.status, 200);
 }
 
 #[tokio::test]
-async fn what_http_does_not_allow_here_is_refused_in_the_same_shape() {
+async fn http_level_refusals_have_the_same_shape() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let method = call(Method::DELETE, &format!("{}/a2a/messages", agent.url), None).await;
@@ -319,7 +323,7 @@ async fn what_http_does_not_allow_here_is_refused_in_the_same_shape() {
 }
 
 #[tokio::test]
-async fn an_agent_with_too_much_open_says_when_to_come_again() {
+async fn an_agent_with_too_many_open_conversations_answers_retry_after() {
     let team = "
 mesh: { limits: { maxOpenConversations: 2 } }
 agents: [{ agent: slow-01, open: true, brain: { scripted: script.yaml } }]
@@ -331,7 +335,7 @@ agents: [{ agent: slow-01, open: true, brain: { scripted: script.yaml } }]
     let full = agent.post(&agent.request(json!({ "description": "three" }))).await;
     is(&full, 503, "overloaded");
     assert_eq!(full.headers["retry-after"], "1");
-    assert!(says(&full).contains('2'), "{full:?}");
+    assert!(refusal_text(&full).contains('2'), "{full:?}");
     let cancelled = call(Method::POST, &format!("{}/a2a/tasks/{first}/cancel", agent.url), None).await;
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
     eventually("room again", async || {
@@ -341,10 +345,10 @@ agents: [{ agent: slow-01, open: true, brain: { scripted: script.yaml } }]
 }
 
 #[tokio::test]
-async fn an_agent_over_its_rate_is_told_when_and_a_user_never_is() {
+async fn an_agent_over_its_rate_gets_retry_after_and_the_local_user_has_no_rate() {
     let mesh = Process::up(&format!("mesh: {{ limits: {{ maxRatePerSecond: 5 }} }}{TEAM}")).await;
     let agent = mesh.agent("echo-01");
-    let signing = mesh.signing_as("peer-01");
+    let signing = mesh.client_as("peer-01");
     let mut refused = None;
     for _ in 0..50 {
         let answer = signing.get(&agent, "/a2a/tasks").await;
@@ -363,7 +367,7 @@ async fn an_agent_over_its_rate_is_told_when_and_a_user_never_is() {
 }
 
 #[tokio::test]
-async fn a_leaving_node_takes_nothing_new_and_ends_what_it_has() {
+async fn a_draining_node_refuses_new_work_and_finishes_its_own() {
     let team = "agents: [{ agent: slow-01, open: true, brain: { exec: [sh, -c, 'touch begun; while [ ! -e go ]; do sleep 0.02; done; echo \"{\\\"type\\\":\\\"done\\\",\\\"message\\\":\\\"ok\\\"}\"'] } }]";
     let mut mesh = Process::up(team).await;
     let agent = mesh.agent("slow-01");
@@ -384,7 +388,7 @@ async fn a_leaving_node_takes_nothing_new_and_ends_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_user_who_bids_is_told_that_only_agents_do() {
+async fn a_bid_from_a_user_is_refused() {
     let mesh = Process::up(TEAM).await;
     let agent = mesh.agent("echo-01");
     let task = agent.send(json!({ "description": "x", "capability": "echo" })).await;
@@ -397,6 +401,6 @@ async fn a_user_who_bids_is_told_that_only_agents_do() {
         let message = json!({ "fromAgentId": "me", "toAgentId": "echo-01", "type": kind, "conversationId": conversation, "payload": payload });
         let answer = agent.post(&message).await;
         is(&answer, 403, "forbidden");
-        assert!(says(&answer).contains("only agents"), "{answer:?}");
+        assert!(refusal_text(&answer).contains("only agents"), "{answer:?}");
     }
 }

@@ -1,5 +1,4 @@
-//! Who is there: joining, leaving, falling silent, being found, and what happens when two claim one name
-//! (SEEDS §9, 10-12).
+//! Membership: joining, leaving, falling silent, being found, and two processes with one agent id (SEEDS §9, 10-12).
 
 use crate::harness::{
     Process,
@@ -30,7 +29,7 @@ async fn found(mesh: &Process, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn who_joins_is_announced_and_who_says_goodbye_is_gone_at_once() {
+async fn a_join_is_announced_and_a_deregistered_agent_is_gone_at_once() {
     let mesh = Process::up(TEAM).await;
     let mut guest = Bidder::join(&mesh, "guest-01", "paint", json!({})).await;
     let joined = mesh.signal_where("agent.joined", |signal| signal["subject"] == "guest-01").await;
@@ -52,20 +51,20 @@ async fn who_joins_is_announced_and_who_says_goodbye_is_gone_at_once() {
 }
 
 #[tokio::test]
-async fn who_falls_silent_is_suspected_then_given_up_and_told_to_register_again() {
+async fn a_silent_agent_is_suspected_then_expired_and_must_register_again() {
     let mesh = Process::up(TEAM).await;
     let mut silent = Bidder::join(&mesh, "silent-01", "paint", json!({})).await;
     let lively = Bidder::join(&mesh, "lively-01", "paint", json!({})).await;
     mesh.entry_where("silent-01", |entry| entry["state"] == "alive").await;
-    silent.fall_silent();
+    silent.stop_heartbeats();
     mesh.entry_where("silent-01", |entry| entry["state"] == "suspect").await;
     assert_eq!(found(&mesh, "capability=paint").await, ["lively-01", "silent-01"], "suspects last");
     mesh.entry_where("silent-01", |entry| entry["state"] == "dead").await;
     assert_eq!(left(&mesh, "silent-01").await["refs"]["reason"], "expired");
     assert_eq!(found(&mesh, "capability=paint").await, ["lively-01"]);
     mesh.entry_where("lively-01", |entry| entry["state"] == "alive").await;
-    assert_eq!(lively.beat().await, Ok(()), "heartbeats kept it for longer than a lease");
-    let told = silent.beat().await.unwrap_err();
+    assert_eq!(lively.send_heartbeat().await, Ok(()), "heartbeats kept it for longer than a lease");
+    let told = silent.send_heartbeat().await.unwrap_err();
     assert_eq!(told.reason, Reason::AgentNotFound, "{told:?}");
     assert!(told.message.contains("register"), "{}", told.message);
     let again = Bidder::join(&mesh, "silent-01", "paint", json!({})).await;
@@ -74,10 +73,10 @@ async fn who_falls_silent_is_suspected_then_given_up_and_told_to_register_again(
 }
 
 #[tokio::test]
-async fn a_node_that_was_given_up_while_it_was_stopped_registers_again_by_itself() {
+async fn a_stopped_node_that_expired_registers_again() {
     let cluster = Cluster::start().await;
     let node = cluster.node("node", TEAM).await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     let first = cluster.registry.entry_where("echo-01", |entry| entry["state"] == "alive").await;
     node.signal("STOP");
     assert_eq!(left(&cluster.board, "echo-01").await["refs"]["reason"], "expired");
@@ -91,7 +90,7 @@ async fn a_node_that_was_given_up_while_it_was_stopped_registers_again_by_itself
 }
 
 #[tokio::test]
-async fn agents_are_found_by_capability_in_the_order_that_is_asked_for() {
+async fn agents_are_found_by_capability_in_the_requested_order() {
     let mesh = Process::up(TEAM).await;
     let terms = |cost: f64, places: u32| json!({ "cost": cost, "maxParallel": places });
     let mut dear = Bidder::join(&mesh, "a-dear", "paint", terms(3.0, 4)).await;
@@ -101,9 +100,9 @@ async fn agents_are_found_by_capability_in_the_order_that_is_asked_for() {
     assert_eq!(found(&mesh, "capability=paint").await, ["a-dear", "b-middle", "c-cheap"]);
     assert_eq!(found(&mesh, "capability=paint&prefer=cheapest").await, ["c-cheap", "b-middle", "a-dear"]);
     for (peer, running) in [(&mut dear, 1), (&mut middle, 0), (&mut cheap, 1)] {
-        peer.fall_silent();
+        peer.stop_heartbeats();
         eventually("the load told", async || {
-            bidder::beat(
+            bidder::send_heartbeat(
                 &mesh.url,
                 &bidder::wire(&peer.id, &bidder::secret_of(&mesh)),
                 &peer.id,
@@ -129,7 +128,9 @@ async fn agents_are_found_by_capability_in_the_order_that_is_asked_for() {
     let wire = bidder::wire("a-dear", &bidder::secret_of(&mesh));
     let url = format!("{}/registry/agents/a-dear/heartbeat", mesh.url);
     let body = bytes::Bytes::from(busy.to_string());
-    wire.bytes(blackboard::wire::Call::new(Method::PUT, &url, "registry").body(body)).await.unwrap();
+    wire.bytes(blackboard::http_client::ClientRequest::new(Method::PUT, &url, "registry").body(body))
+        .await
+        .unwrap();
     assert_eq!(
         found(&mesh, "capability=paint").await.last().unwrap(),
         "a-dear",
@@ -173,10 +174,10 @@ async fn the_same_agent_in_a_second_process_supersedes_the_first_whose_exit_chan
 }
 
 #[tokio::test]
-async fn nobody_else_registers_under_a_name_that_is_taken() {
+async fn a_taken_agent_id_cannot_be_registered_by_another() {
     let cluster = Cluster::start().await;
     let node = cluster.node("node", TEAM).await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     let card = bidder::card("echo-01", "http://127.0.0.1:1", "echo", &json!({}));
     let url = &cluster.registry.url;
     let forger = bidder::wire("echo-01", "another secret of the same length, not this mesh's");
@@ -207,7 +208,7 @@ async fn nobody_else_registers_under_a_name_that_is_taken() {
 }
 
 #[tokio::test]
-async fn nodes_that_start_before_registry_and_board_join_when_these_come() {
+async fn nodes_that_start_before_registry_and_board_join_later() {
     let mut cluster = Cluster::start().await;
     cluster.registry.kill();
     cluster.board.kill();
@@ -221,7 +222,7 @@ async fn nodes_that_start_before_registry_and_board_join_when_these_come() {
     assert_eq!(state(&task), "completed", "its own work needs neither: {task:#}");
     cluster.registry.revive().await;
     cluster.board.revive().await;
-    cluster.has(&["echo-01"]).await;
+    cluster.wait_for_agents(&["echo-01"]).await;
     cluster.board.signal_where("agent.joined", |signal| signal["subject"] == "echo-01").await;
     cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;
     eventually("readiness", async || {
@@ -231,11 +232,11 @@ async fn nodes_that_start_before_registry_and_board_join_when_these_come() {
 }
 
 #[tokio::test]
-async fn a_registry_that_comes_back_without_its_data_knows_everybody_again_and_nobody_who_is_gone() {
+async fn a_registry_that_lost_its_data_learns_every_live_agent_again_and_no_dead_one() {
     let mut cluster = Cluster::start().await;
     let node = cluster.node("node", TEAM).await;
     let mut other = cluster.node("other", &TEAM.replace("echo-01", "echo-02")).await;
-    cluster.has(&["echo-01", "echo-02"]).await;
+    cluster.wait_for_agents(&["echo-01", "echo-02"]).await;
     let first = cluster.registry.entry_where("echo-01", |entry| entry["state"] == "alive").await;
     let echo = node.agent("echo-01");
     let to_the_other = async || {
@@ -254,7 +255,7 @@ async fn a_registry_that_comes_back_without_its_data_knows_everybody_again_and_n
         signal["subject"] == "echo-01" && signal["refs"]["incarnation"] == again["incarnation"]
     };
     cluster.board.signal_where("agent.joined", is_again).await;
-    // Whom it has not heard of again counts as there for a lease, and then no more.
+    // An agent that does not register again counts as alive for one lease.
     let gone = eventually("the other's end", async || {
         let answer = to_the_other().await;
         (answer.status != 421).then_some(answer)

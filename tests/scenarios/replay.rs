@@ -3,7 +3,7 @@
 use crate::harness::{Process, audit::replay_journals, state};
 use blackboard::store::{
     Batch, Lane, Write,
-    embedded::{self, Options},
+    embedded::{self, StoreOptions},
 };
 use engine::{
     content,
@@ -35,7 +35,7 @@ async fn a_journal_with_an_effect_that_no_event_caused_does_not_replay() {
     let task = process.agent(me.as_str()).ask(json!({ "description": "do it", "capability": "work" })).await;
     assert_eq!(state(&task), "completed", "{task:#}");
     process.kill();
-    let store = embedded::open(&process.data, Options::default()).unwrap();
+    let store = embedded::open(&process.data, StoreOptions::default()).unwrap();
     let journal = store.read(&keys::all(&me, "journal"), 0, 256).unwrap();
     let last = journal.last().unwrap();
     let step: Step = content::decode(&me, store.as_ref(), &last.value).unwrap();

@@ -1,14 +1,14 @@
-//! Several processes of one agent share a data directory: each has a place there, and its id from it, for as long as it
-//! lives.
+//! Several processes of one agent file share a data directory; each takes a subdirectory and its id from it, for as long as
+//! it lives.
 
 use crate::harness::{
-    cluster::{Cluster, begun, gated},
+    cluster::{Cluster, gated_brain, started_turns},
     eventually, file, get, mesh, state,
 };
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 
-/// One of them; killed when dropped.
+/// A replica; killed when dropped.
 struct Replica(Child);
 
 impl Replica {
@@ -40,7 +40,7 @@ impl Drop for Replica {
     }
 }
 
-/// Which replicas are alive: their ids and where they are.
+/// The ids and addresses of the live replicas.
 async fn alive(cluster: &Cluster) -> Vec<(String, String)> {
     let answer = get(&format!("{}/registry/agents?capability=build", cluster.registry.url)).await;
     let entries = answer["agents"].as_array().cloned().unwrap_or_default();
@@ -65,7 +65,7 @@ async fn are_alive(cluster: &Cluster, ids: &[&str]) -> Vec<(String, String)> {
 const ECHO: &str = "agents: [{ agent: builder, skills: [build], brain: { echo: {} } }]";
 
 #[tokio::test]
-async fn replicas_have_ids_of_their_own_and_the_place_of_a_dead_one_is_taken_again() {
+async fn replicas_have_their_own_ids_and_reuse_the_id_of_a_dead_one() {
     let cluster = Cluster::start().await;
     let mut replicas: Vec<_> = (0..3).map(|_| Replica::start(&cluster, ECHO)).collect();
     let all = are_alive(&cluster, &["builder-1", "builder-2", "builder-3"]).await;
@@ -104,19 +104,20 @@ async fn replicas_have_ids_of_their_own_and_the_place_of_a_dead_one_is_taken_aga
 }
 
 #[tokio::test]
-async fn who_takes_a_dead_replicas_place_goes_on_with_its_work() {
+async fn a_replacement_of_a_dead_replica_continues_its_work() {
     let cluster = Cluster::start().await;
-    let script = gated(cluster.dir.path(), "builder-1");
+    let script = gated_brain(cluster.dir.path(), "builder-1");
     let yaml =
         format!("agents: [{{ agent: builder, skills: [build], brain: {{ exec: [/bin/sh, '{script}'] }} }}]");
     let mut first = Replica::start(&cluster, &yaml);
     let url = are_alive(&cluster, &["builder-1"]).await.remove(0).1;
     let agent = crate::harness::Agent { url, id: "builder-1".to_owned() };
     agent.send(json!({ "taskId": "t-1", "description": "build it", "capability": "build" })).await;
-    eventually("the turn begun", async || (begun(cluster.dir.path()).len() == 1).then_some(())).await;
+    eventually("the turn begun", async || (started_turns(cluster.dir.path()).len() == 1).then_some(())).await;
     first.kill();
     let _second = Replica::start(&cluster, &yaml);
-    eventually("the turn begun again", async || (begun(cluster.dir.path()).len() == 2).then_some(())).await;
+    eventually("the turn begun again", async || (started_turns(cluster.dir.path()).len() == 2).then_some(()))
+        .await;
     file(cluster.dir.path(), "open", "");
     let task = eventually("the task at its end", async || {
         let url = alive(&cluster).await.into_iter().next()?.1;
@@ -128,7 +129,7 @@ async fn who_takes_a_dead_replicas_place_goes_on_with_its_work() {
 }
 
 #[test]
-fn a_replica_is_one_agent() {
+fn a_replica_file_has_exactly_one_agent() {
     let dir = crate::harness::directory();
     let team = file(
         dir.path(),

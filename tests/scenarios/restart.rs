@@ -1,21 +1,21 @@
-//! What a process was doing when it went away: thoughts are begun again, timers go on, and who is told to end says goodbye.
+//! What continues after a restart: turns start again, timers keep running; and the orderly end on SIGTERM.
 
 use super::crash::{at_work, build, builder, open_gate};
 use crate::harness::{
     Agent, Process,
     bidder::Bidder,
-    cluster::{Cluster, begun},
+    cluster::{Cluster, started_turns},
     eventually, message, state,
 };
 use serde_json::json;
 
-/// The moment so many milliseconds from here, as the wire writes it.
+/// The time so many milliseconds from now, in wire format.
 fn wall_in(ms: i64) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     protocol::time::WallTime(i64::try_from(now.as_millis()).unwrap() + ms).to_string()
 }
 
-/// A doer of its own tasks, whose thoughts end when the test says so.
+/// An agent whose turns end when the test opens its gate.
 async fn thinker() -> (tempfile::TempDir, Process, Agent) {
     let dir = crate::harness::directory();
     let mesh = Process::up(&builder(dir.path(), "thinker-01", "maxParallel: 4")).await;
@@ -24,26 +24,26 @@ async fn thinker() -> (tempfile::TempDir, Process, Agent) {
 }
 
 #[tokio::test]
-async fn an_interrupted_thought_is_begun_again_under_the_same_key() {
+async fn an_interrupted_turn_starts_again_under_the_same_key() {
     let (dir, mut mesh, agent) = thinker().await;
     agent.send(build("t-1")).await;
     at_work(dir.path(), "thinker-01").await;
     mesh.revive().await;
-    eventually("begun again", async || (begun(dir.path()).len() == 2).then_some(())).await;
+    eventually("begun again", async || (started_turns(dir.path()).len() == 2).then_some(())).await;
     open_gate(dir.path());
     let task = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
     assert_eq!(state(&task), "completed", "{task:#}");
-    let begun = begun(dir.path());
+    let begun = started_turns(dir.path());
     assert_eq!(begun[0], begun[1], "a repeat is recognised by its key");
 }
 
 #[tokio::test]
-async fn a_thought_that_takes_the_process_down_five_times_is_given_up_visibly() {
+async fn a_turn_that_kills_the_process_five_times_is_given_up_visibly() {
     let (dir, mut mesh, agent) = thinker().await;
     agent.send(build("t-1")).await;
     for attempt in 1..=5 {
         eventually(&format!("attempt {attempt}"), async || {
-            (begun(dir.path()).len() == attempt).then_some(())
+            (started_turns(dir.path()).len() == attempt).then_some(())
         })
         .await;
         mesh.revive().await;
@@ -51,7 +51,7 @@ async fn a_thought_that_takes_the_process_down_five_times_is_given_up_visibly() 
     let task = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
     assert_eq!(state(&task), "failed", "{task:#}");
     assert!(message(&task).contains("given up"), "{}", message(&task));
-    assert_eq!(begun(dir.path()).len(), 5);
+    assert_eq!(started_turns(dir.path()).len(), 5);
     mesh.signal_where("task.failed", |signal| signal["taskId"] == "t-1").await;
 }
 
@@ -72,7 +72,7 @@ async fn timers_survive_a_restart() {
     mesh.agent("manager-01")
         .send(json!({ "taskId": "t-2", "description": "paint it", "capability": "paint" }))
         .await;
-    silent.hears("cfp", 1).await;
+    silent.wait_for("cfp", 1).await;
     mesh.revive().await;
     let late = mesh.agent("thinker-01").task_in("t-1", &["completed", "failed"]).await;
     assert!(message(&late).contains("deadline"), "{}", message(&late));
@@ -81,10 +81,10 @@ async fn timers_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_process_told_to_end_takes_nothing_new_finishes_its_work_and_says_goodbye() {
+async fn a_process_on_sigterm_refuses_new_work_finishes_its_own_and_deregisters() {
     let cluster = Cluster::start().await;
     let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 4")).await;
-    cluster.has(&["builder-01"]).await;
+    cluster.wait_for_agents(&["builder-01"]).await;
     let agent = node.agent("builder-01");
     agent.send(build("t-1")).await;
     at_work(cluster.dir.path(), "builder-01").await;
@@ -107,17 +107,17 @@ async fn a_process_told_to_end_takes_nothing_new_finishes_its_work_and_says_good
     node.revive().await;
     let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
     assert_eq!(state(&task), "completed", "it had finished before it ended: {task:#}");
-    let begun = begun(cluster.dir.path());
+    let begun = started_turns(cluster.dir.path());
     assert_eq!(begun.iter().filter(|(task, _, _)| task == "t-1").count(), 1);
 }
 
 #[tokio::test]
-async fn a_conversation_that_cannot_be_read_is_named_and_the_others_go_on() {
+async fn an_unreadable_conversation_is_named_and_the_others_continue() {
     let (dir, mut mesh, agent) = thinker().await;
     for task in ["t-1", "t-2", "t-3"] {
         agent.send(build(task)).await;
     }
-    eventually("all are begun", async || (begun(dir.path()).len() == 3).then_some(())).await;
+    eventually("all are begun", async || (started_turns(dir.path()).len() == 3).then_some(())).await;
     let damaged = agent.task("t-1").await["contextId"].clone();
     let damaged = damaged.as_str().unwrap();
     mesh.kill();

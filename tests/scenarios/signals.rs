@@ -1,16 +1,15 @@
-//! What the blackboard tells: the right words from the right mouths, filtered, kept, and followed live without a gap
-//! (SEEDS §9, 22).
+//! Signals of the blackboard: their publishers, filters, retention, and live reading without a gap (SEEDS §9, 22).
 
 use crate::harness::{
     Process,
     bidder::{Bidder, secret_of, wire},
-    call, client, eventually, get, refusal, says,
+    call, client, eventually, get, refusal, refusal_text,
 };
-use blackboard::wire::Call;
+use blackboard::http_client::ClientRequest;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-/// A worker that asks for help on the board, and a manager that gives it work.
+/// A worker that asks for help on the board, and its manager.
 async fn team() -> (tempfile::TempDir, Process) {
     let dir = crate::harness::directory();
     let script = "
@@ -51,7 +50,7 @@ fn subjects(signals: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn each_of_the_signals_comes_from_whom_it_should() {
+async fn every_signal_type_has_the_right_publisher() {
     let (_dir, mesh) = team().await;
     let manager = mesh.agent("manager-01");
     publish(&mesh, json!({ "type": "task.available", "taskId": "open-1", "capability": "build" })).await;
@@ -91,7 +90,7 @@ async fn each_of_the_signals_comes_from_whom_it_should() {
 }
 
 #[tokio::test]
-async fn nobody_speaks_in_anothers_name() {
+async fn no_one_can_publish_as_another() {
     let (_dir, mesh) = team().await;
     let url = format!("{}/board/signals", mesh.url);
     let joined = json!({ "type": "agent.joined", "subject": "ghost-01" });
@@ -100,7 +99,7 @@ async fn nobody_speaks_in_anothers_name() {
     let wire = wire("worker-01", &secret_of(&mesh));
     let as_worker = async |signal: Value| {
         let body = bytes::Bytes::from(signal.to_string());
-        wire.bytes(Call::post(&url, "board", body)).await.map_err(|problem| problem.reason.status())
+        wire.bytes(ClientRequest::post(&url, "board", body)).await.map_err(|problem| problem.reason.status())
     };
     assert_eq!(as_worker(joined).await, Err(403), "an agent that is not the registry");
     assert_eq!(as_worker(json!({ "type": "help.needed", "from": "manager-01" })).await, Err(403));
@@ -119,7 +118,7 @@ async fn nobody_speaks_in_anothers_name() {
 }
 
 #[tokio::test]
-async fn a_late_reader_gets_the_history_it_asks_for_and_nothing_else() {
+async fn a_late_reader_gets_exactly_the_requested_history() {
     let (_dir, mut mesh) = team().await;
     for n in 0..6 {
         let kind = if n % 2 == 0 { "acme.even" } else { "acme.odd" };
@@ -142,12 +141,12 @@ async fn a_late_reader_gets_the_history_it_asks_for_and_nothing_else() {
 }
 
 /// A live subscription, read event by event.
-struct Live {
+struct LiveReader {
     response: Response,
     text: String,
 }
 
-impl Live {
+impl LiveReader {
     async fn follow(mesh: &Process, query: &str, last: Option<&str>) -> Self {
         let mut request = client().get(format!("{}/board/signals/stream?{query}", mesh.url));
         if let Some(last) = last {
@@ -159,7 +158,7 @@ impl Live {
         Self { response, text: String::new() }
     }
 
-    /// The next event that is a signal: its id and what it says.
+    /// The id and the content of the next signal.
     async fn next(&mut self) -> (String, Value) {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -173,7 +172,7 @@ impl Live {
                 }
                 continue;
             }
-            let chunk = tokio::time::timeout(crate::harness::PATIENCE, self.response.chunk()).await;
+            let chunk = tokio::time::timeout(crate::harness::DEADLINE, self.response.chunk()).await;
             self.text.push_str(&String::from_utf8_lossy(
                 &chunk.expect("the stream fell silent").unwrap().expect("the stream ended"),
             ));
@@ -182,9 +181,9 @@ impl Live {
 }
 
 #[tokio::test]
-async fn a_live_reader_that_is_cut_off_resumes_without_a_gap_or_a_repeat() {
+async fn an_interrupted_reader_resumes_without_a_gap_or_a_repeat() {
     let (_dir, mesh) = team().await;
-    let mut live = Live::follow(&mesh, "type=acme.wanted", None).await;
+    let mut live = LiveReader::follow(&mesh, "type=acme.wanted", None).await;
     let mut published = Vec::new();
     let mut seen = Vec::new();
     let mut last = None;
@@ -201,7 +200,7 @@ async fn a_live_reader_that_is_cut_off_resumes_without_a_gap_or_a_repeat() {
             last = Some(id);
         }
         if n % 7 == 6 {
-            live = Live::follow(&mesh, "type=acme.wanted", last.as_deref()).await;
+            live = LiveReader::follow(&mesh, "type=acme.wanted", last.as_deref()).await;
         }
     }
     while seen.len() < published.len() {
@@ -213,9 +212,9 @@ async fn a_live_reader_that_is_cut_off_resumes_without_a_gap_or_a_repeat() {
 }
 
 #[tokio::test]
-async fn a_subscription_hears_only_its_types_and_capabilities_whoever_publishes() {
+async fn a_subscription_gets_only_its_types_and_capabilities() {
     let (_dir, mesh) = team().await;
-    let mut live = Live::follow(&mesh, "type=task.*&capability=build", None).await;
+    let mut live = LiveReader::follow(&mesh, "type=task.*&capability=build", None).await;
     publish(&mesh, json!({ "type": "task.available", "taskId": "open-1", "capability": "paint" })).await;
     publish(&mesh, json!({ "type": "help.needed", "capability": "build" })).await;
     mesh.agent("manager-01")
@@ -244,7 +243,7 @@ async fn a_broadcast_becomes_a_signal_of_its_sender() {
 }
 
 #[tokio::test]
-async fn a_broadcast_that_the_board_would_not_have_is_refused_at_the_door() {
+async fn a_broadcast_that_the_board_would_refuse_is_refused_on_arrival() {
     let (_dir, mesh) = team().await;
     let manager = mesh.agent("manager-01");
     let broadcast = |signal: &str, bytes: usize| {
@@ -256,11 +255,11 @@ async fn a_broadcast_that_the_board_would_not_have_is_refused_at_the_door() {
     for reserved in ["agent.joined", "agent.left"] {
         let refused = manager.post(&broadcast(reserved, 1)).await;
         assert_eq!(refusal(&refused), (403, "forbidden".to_owned()), "{refused:?}");
-        assert!(says(&refused).contains("payload.signal"), "{refused:?}");
+        assert!(refusal_text(&refused).contains("payload.signal"), "{refused:?}");
     }
     let refused = manager.post(&broadcast("acme.news", 20_000)).await;
     assert_eq!(refusal(&refused), (413, "payload_too_large".to_owned()), "{refused:?}");
-    let said = says(&refused);
+    let said = refusal_text(&refused);
     let numbers: Vec<usize> =
         said.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
     let [bytes, limit] = numbers[..] else { panic!("{said}") };
@@ -268,7 +267,7 @@ async fn a_broadcast_that_the_board_would_not_have_is_refused_at_the_door() {
     let room = 20_000 - (bytes - limit);
     let refused = manager.post(&broadcast("acme.news", room + 8)).await;
     assert_eq!(refused.status, 413, "{refused:?}");
-    // A time may be written in a few bytes more or less.
+    // The length of a timestamp varies by a few bytes.
     let taken = manager.post(&broadcast("acme.news", room - 8)).await;
     assert_eq!(taken.status, 202, "{taken:?}");
     mesh.signal_where("acme.news", |signal| signal["subject"] == "lunch").await;

@@ -1,15 +1,15 @@
-//! Agents follow the board and react to what they subscribe to (DESIGN §5): each signal once, open tasks by one of them.
+//! Agents react to signals (DESIGN §5): to each signal once, and one of them to an open task.
 
 use crate::harness::{
     Answer, Process, artifact, call,
-    cluster::{Cluster, begun, gated},
+    cluster::{Cluster, gated_brain, started_turns},
     directory, eventually, get, message, state,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Answers every signal with one of its own, about the same subject.
+/// A brain that answers every signal with a signal about the same subject.
 const WATCHER: &str = r#"
 agents:
   - agent: watcher-01
@@ -39,7 +39,7 @@ async fn produced(mesh: &Process, names: std::ops::Range<usize>) {
     }
 }
 
-/// How often each subject was seen.
+/// The number of reactions by subject.
 async fn seen(mesh: &Process) -> BTreeMap<String, usize> {
     let mut seen = BTreeMap::new();
     for signal in mesh.signals("acme.seen").await {
@@ -49,7 +49,7 @@ async fn seen(mesh: &Process) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test]
-async fn a_brain_reacts_once_to_every_signal_also_after_a_crash() {
+async fn a_brain_reacts_to_every_signal_once_also_after_a_crash() {
     let mut mesh = Process::up(WATCHER).await;
     produced(&mesh, 0..8).await;
     eventually("a first reaction", async || (!seen(&mesh).await.is_empty()).then_some(())).await;
@@ -66,7 +66,7 @@ async fn a_brain_reacts_once_to_every_signal_also_after_a_crash() {
     assert!(seen.values().all(|times| *times == 1), "{seen:?}");
 }
 
-/// Two equal agents, each waiting for open work, and one that only passes broadcasts on.
+/// Two equal agents that subscribe to open tasks, and a relay for broadcasts.
 const BUILDERS: &str = "
 agents:
   - { agent: relay-01, skills: [relay], brain: { echo: {} } }
@@ -118,7 +118,7 @@ async fn an_open_task_is_done_by_exactly_one_of_two_equal_agents() {
 }
 
 #[tokio::test]
-async fn an_open_task_that_comes_to_nothing_ends_failed_on_the_board() {
+async fn an_open_task_that_fails_is_failed_on_the_board() {
     let mesh = Process::up(
         "
 agents:
@@ -169,7 +169,7 @@ async fn an_open_task_whose_claimer_is_killed_is_offered_again_and_finished_by_a
 }
 
 #[tokio::test]
-async fn an_open_task_whose_claimer_leaves_is_still_of_whoever_offered_it() {
+async fn an_open_task_whose_claimer_leaves_still_belongs_to_its_publisher() {
     let cluster = Cluster::start().await;
     let builder = |id: &str, brain: &str| {
         format!("agents: [{{ agent: {id}, skills: [build], subscribe: [task.available], brain: {brain} }}]")
@@ -199,9 +199,9 @@ async fn an_open_task_whose_claimer_leaves_is_still_of_whoever_offered_it() {
 }
 
 #[tokio::test]
-async fn an_agent_that_lost_its_claim_while_it_stood_still_may_win_it_again() {
+async fn an_agent_that_lost_its_claim_while_stopped_may_win_it_again() {
     let cluster = Cluster::start().await;
-    let script = gated(cluster.dir.path(), "builder-01");
+    let script = gated_brain(cluster.dir.path(), "builder-01");
     let node = cluster
         .node(
             "node",
@@ -217,11 +217,11 @@ async fn an_agent_that_lost_its_claim_while_it_stood_still_may_win_it_again() {
         "type": "task.available", "from": "me", "taskId": "open-1", "refs": { "description": "build it" },
     });
     publish(&cluster.board, offer).await;
-    eventually("work", async || (begun(cluster.dir.path()).len() == 1).then_some(())).await;
+    eventually("work", async || (started_turns(cluster.dir.path()).len() == 1).then_some(())).await;
     node.signal("STOP");
     cluster.board.signal_where("task.available", |signal| signal["refs"]["reason"] == "lease-expired").await;
     node.signal("CONT");
-    eventually("work again", async || (begun(cluster.dir.path()).len() == 2).then_some(())).await;
+    eventually("work again", async || (started_turns(cluster.dir.path()).len() == 2).then_some(())).await;
     eventually("one conversation", async || {
         (builder.state().await["conversations"] == json!({ "open-task": 1 })).then_some(())
     })
@@ -235,7 +235,7 @@ async fn an_agent_that_lost_its_claim_while_it_stood_still_may_win_it_again() {
 }
 
 #[tokio::test]
-async fn a_board_that_is_away_holds_up_nothing_but_reactions() {
+async fn an_unreachable_board_delays_only_reactions() {
     let mut cluster = Cluster::start().await;
     cluster.board.kill();
     let team = format!("{WATCHER}  - {{ agent: echo-01, skills: [echo], brain: {{ echo: {{}} }} }}\n");
@@ -246,7 +246,7 @@ async fn a_board_that_is_away_holds_up_nothing_but_reactions() {
     let watcher = node.agent("watcher-01");
     eventually("a place on the board", async || watcher.state().await["followed"].as_u64()).await;
     produced(&cluster.board, 0..1).await;
-    // The task's own artifact is on its way to the board too, and may be reacted to before or after.
+    // The artifact of the task is a signal, too; the reaction to it may come before or after.
     eventually("a reaction", async || seen(&cluster.board).await.contains_key("a-0").then_some(())).await;
     cluster.board.revive().await;
     produced(&cluster.board, 1..2).await;
@@ -255,9 +255,9 @@ async fn a_board_that_is_away_holds_up_nothing_but_reactions() {
 }
 
 #[tokio::test]
-async fn who_has_enough_to_do_reads_on_when_it_has_done_it() {
+async fn a_subscriber_at_its_limit_reads_on_when_a_reaction_ends() {
     let dir = directory();
-    let script = gated(dir.path(), "watcher-01");
+    let script = gated_brain(dir.path(), "watcher-01");
     let mesh = Process::up(&format!(
         "
 mesh: {{ limits: {{ maxOpenConversations: 2 }} }}
@@ -271,18 +271,18 @@ agents:
     ))
     .await;
     produced(&mesh, 0..5).await;
-    let begun = || begun(dir.path()).len();
-    eventually("two at once", async || (begun() == 2).then_some(())).await;
+    let started = || started_turns(dir.path()).len();
+    eventually("two at once", async || (started() == 2).then_some(())).await;
     let state = mesh.agent("watcher-01").state().await;
-    assert_eq!((&state["conversations"], begun()), (&json!({ "reaction": 2 }), 2), "{state:#}");
+    assert_eq!((&state["conversations"], started()), (&json!({ "reaction": 2 }), 2), "{state:#}");
     std::fs::write(dir.path().join("open"), "").unwrap();
-    eventually("all five", async || (begun() == 5).then_some(())).await;
+    eventually("all five", async || (started() == 5).then_some(())).await;
 }
 
 #[tokio::test]
 async fn a_task_that_is_offered_twice_is_done_once() {
     let dir = directory();
-    let script = gated(dir.path(), "builder-01");
+    let script = gated_brain(dir.path(), "builder-01");
     let mesh = Process::up(&format!(
         "
 agents:
@@ -306,5 +306,5 @@ agents:
     .await;
     std::fs::write(dir.path().join("open"), "").unwrap();
     builder.task_in("open-1", &["completed"]).await;
-    assert_eq!(begun(dir.path()).len(), 1);
+    assert_eq!(started_turns(dir.path()).len(), 1);
 }

@@ -1,7 +1,8 @@
-//! Tasks as their owner sees them: waiting, watching, cancelling, answering; and what a stranger does not see.
+//! Tasks as their owner sees them: waiting, watching, cancelling, answering; and what others do not see.
 
 use crate::harness::{
-    Agent, Answer, Process, artifact, call, eventually, get, message, refusal, says, state, stream, with,
+    Agent, Answer, Process, artifact, call, eventually, get, message, refusal, refusal_text, state, stream,
+    with,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -70,7 +71,7 @@ fn events_of(agent: &Agent, task: &str) -> String {
     format!("{}/a2a/tasks/{task}/events", agent.url)
 }
 
-/// The brain and its child, once both run.
+/// Waits until the brain and its child run; returns their pids.
 async fn pids(mesh: &Process) -> Vec<String> {
     let file = mesh.dir().join("pids");
     let text = eventually("the brain to run", async || std::fs::read_to_string(&file).ok()).await;
@@ -89,7 +90,7 @@ async fn gone(pids: &[String]) {
 }
 
 #[tokio::test]
-async fn one_request_can_be_the_whole_round_trip() {
+async fn one_request_with_a_wait_is_the_whole_round_trip() {
     let mesh = up().await;
     let agent = mesh.agent("writer-01");
     let request = agent.request(json!({ "taskId": "t-1", "description": "write", "capability": "write" }));
@@ -107,7 +108,7 @@ async fn one_request_can_be_the_whole_round_trip() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_over_returns_the_task_as_it_is() {
+async fn an_elapsed_wait_returns_the_current_task() {
     let mesh = up().await;
     let agent = mesh.agent("scripted-01");
     let request = agent.request(json!({ "taskId": "t-1", "description": "hang" }));
@@ -117,7 +118,7 @@ async fn a_wait_that_is_over_returns_the_task_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_stream_of_events_resumes_anywhere_without_gap_or_repeat() {
+async fn a_stream_of_events_resumes_anywhere_without_a_gap_or_a_repeat() {
     let mesh = up().await;
     let agent = mesh.agent("writer-01");
     let task = agent.send(json!({ "taskId": "t-1", "description": "write", "capability": "write" })).await;
@@ -149,7 +150,7 @@ async fn client_get_with(url: &str, last: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_cancelled_task_ends_at_once_and_its_brain_with_all_its_children_is_gone() {
+async fn a_cancel_ends_the_task_at_once_and_kills_the_brain_and_its_children() {
     let mesh = up().await;
     let agent = mesh.agent("sleeper-01");
     let task = agent.send(json!({ "description": "sleep" })).await;
@@ -161,13 +162,13 @@ async fn a_cancelled_task_ends_at_once_and_its_brain_with_all_its_children_is_go
     gone(&pids).await;
     let again = posted(&agent, &format!("{task}/cancel"), json!({})).await;
     assert_eq!(refusal(&again), (409, "task_not_cancelable".into()));
-    assert!(says(&again).contains("canceled"), "{again:?}");
+    assert!(refusal_text(&again).contains("canceled"), "{again:?}");
     let events = stream(&events_of(&agent, &task), None).await;
     assert_eq!(events.last().unwrap().1["statusUpdate"]["status"]["state"], "TASK_STATE_CANCELED");
 }
 
 #[tokio::test]
-async fn a_cancel_by_message_is_the_same_as_by_route() {
+async fn a_cancel_by_message_equals_a_cancel_by_route() {
     let mesh = up().await;
     let agent = mesh.agent("sleeper-01");
     let task = agent.send(json!({ "description": "sleep" })).await;
@@ -182,7 +183,7 @@ async fn a_cancel_by_message_is_the_same_as_by_route() {
 }
 
 #[tokio::test]
-async fn a_cancel_reaches_the_agent_that_works_for_the_one_cancelled() {
+async fn a_cancel_reaches_the_agent_of_a_delegated_task() {
     let mesh = up().await;
     let parent = mesh.agent("scripted-01");
     let task = parent.send(json!({ "description": "give it away" })).await;
@@ -197,7 +198,7 @@ async fn a_cancel_reaches_the_agent_that_works_for_the_one_cancelled() {
 }
 
 #[tokio::test]
-async fn a_cancel_takes_the_award_back() {
+async fn a_cancel_withdraws_the_award() {
     let mesh = up().await;
     let manager = mesh.agent("writer-01");
     let task = manager.send(json!({ "taskId": "t-1", "description": "sleep", "capability": "sleep" })).await;
@@ -214,7 +215,7 @@ async fn a_cancel_takes_the_award_back() {
 }
 
 #[tokio::test]
-async fn a_brains_question_is_the_owners_to_answer() {
+async fn the_owner_of_a_task_answers_its_question() {
     let mesh = up().await;
     let agent = mesh.agent("asker-01");
     let request = agent.request(json!({ "taskId": "t-1", "description": "paint" }));
@@ -231,7 +232,7 @@ async fn a_brains_question_is_the_owners_to_answer() {
 }
 
 #[tokio::test]
-async fn nobody_is_kept_waiting_who_is_asked_for_a_credential() {
+async fn a_waiting_caller_gets_a_request_for_a_credential_at_once() {
     let mesh = up().await;
     let agent = mesh.agent("scripted-01");
     let request = agent.request(json!({ "taskId": "t-1", "description": "unlock" })).to_string();
@@ -243,7 +244,7 @@ async fn nobody_is_kept_waiting_who_is_asked_for_a_credential() {
 }
 
 #[tokio::test]
-async fn a_question_and_its_answer_pass_through_whoever_gave_the_work_away() {
+async fn a_question_and_its_answer_pass_through_the_manager() {
     let mesh = up().await;
     let manager = mesh.agent("writer-01");
     let task = manager.send(json!({ "description": "paint", "capability": "ask" })).await;
@@ -256,7 +257,7 @@ async fn a_question_and_its_answer_pass_through_whoever_gave_the_work_away() {
 }
 
 #[tokio::test]
-async fn a_question_of_whoever_was_asked_to_help_is_the_owners_too() {
+async fn a_question_of_a_helper_goes_to_the_owner() {
     let mesh = up().await;
     let agent = mesh.agent("scripted-01");
     for (what, colour) in [("have it painted", "green"), ("find a painter", "white")] {
@@ -272,7 +273,7 @@ async fn a_question_of_whoever_was_asked_to_help_is_the_owners_too() {
 }
 
 #[tokio::test]
-async fn nobody_answers_what_was_not_asked() {
+async fn an_answer_without_a_question_is_refused() {
     let mesh = up().await;
     let agent = mesh.agent("scripted-01");
     let task = agent.send(json!({ "description": "hang" })).await;
@@ -281,10 +282,10 @@ async fn nobody_answers_what_was_not_asked() {
 }
 
 #[tokio::test]
-async fn someone_elses_task_is_like_a_missing_one() {
+async fn the_task_of_another_is_like_a_missing_one() {
     let mesh = up().await;
     let agent = mesh.agent("scripted-01");
-    let (one, two) = (mesh.signing_as("peer-01"), mesh.signing_as("peer-02"));
+    let (one, two) = (mesh.client_as("peer-01"), mesh.client_as("peer-02"));
     let request = |from: &str, text: &str| {
         with(
             agent.request(json!({ "taskId": "t-1", "description": text })),
@@ -326,7 +327,7 @@ async fn someone_elses_task_is_like_a_missing_one() {
 }
 
 #[tokio::test]
-async fn two_agents_that_would_pass_a_task_back_and_forth_end_it_instead() {
+async fn a_task_does_not_bounce_between_two_agents() {
     let mesh = up().await;
     let first = mesh.agent("scripted-01");
     let task = first.ask(json!({ "description": "there and back" })).await;
@@ -338,7 +339,7 @@ async fn two_agents_that_would_pass_a_task_back_and_forth_end_it_instead() {
 }
 
 #[tokio::test]
-async fn a_brain_that_dies_or_has_nothing_to_show_fails_its_task_and_not_its_node() {
+async fn a_brain_that_dies_or_returns_nothing_fails_only_its_task() {
     let mesh = up().await;
     let agent = mesh.agent("scripted-01");
     let crashed = agent.ask(json!({ "description": "crash" })).await;
@@ -351,7 +352,7 @@ async fn a_brain_that_dies_or_has_nothing_to_show_fails_its_task_and_not_its_nod
 }
 
 #[tokio::test]
-async fn a_brain_is_cut_when_its_task_is_of_no_use_any_more() {
+async fn a_brain_is_stopped_at_the_deadline_of_its_task() {
     let mesh = up().await;
     let agent = mesh.agent("sleeper-01");
     let soon = protocol::time::WallTime(i64::try_from(crate::harness::peer::now()).unwrap() * 1_000 + 3_000);

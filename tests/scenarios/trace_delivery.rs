@@ -1,8 +1,8 @@
-//! Spans wait for a backend that is busy or away, for a time that has an end, and what is wrong with it is said.
+//! Spans are retried for a limited time while a backend is busy or unreachable, and the failure is logged.
 
 use crate::harness::{
     Process,
-    collector::{Collector, Manner},
+    collector::{Collector, CollectorBehavior},
     eventually, get,
 };
 use serde_json::json;
@@ -15,19 +15,21 @@ async fn ask(mesh: &Process, task: &str) {
 }
 
 async fn delivered(collector: &Collector, task: &str) {
-    collector.spans_where(task, |spans| spans.iter().any(|span| span.is("mesh.task.id") == task)).await;
+    collector
+        .spans_where(task, |spans| spans.iter().any(|span| span.attribute("mesh.task.id") == task))
+        .await;
 }
 
 #[tokio::test]
-async fn spans_are_sent_again_until_a_busy_backend_takes_them_and_not_before_it_asks() {
+async fn spans_are_retried_until_a_busy_backend_accepts_them_and_after_its_retry_after() {
     let collector = Collector::start();
     let mesh = Process::up_in(&collector.environment(), ECHO).await;
     for (status, task) in [(503, "t-1"), (429, "t-2"), (502, "t-3"), (504, "t-4")] {
-        collector.be(Manner::Busy(if status == 503 { 6 } else { 1 }, status, 0));
+        collector.set_behavior(CollectorBehavior::Busy(if status == 503 { 6 } else { 1 }, status, 0));
         ask(&mesh, task).await;
         delivered(&collector, task).await;
     }
-    collector.be(Manner::Busy(1, 503, 2));
+    collector.set_behavior(CollectorBehavior::Busy(1, 503, 2));
     let before = collector.requests();
     ask(&mesh, "t-5").await;
     delivered(&collector, "t-5").await;
@@ -39,7 +41,7 @@ async fn spans_are_sent_again_until_a_busy_backend_takes_them_and_not_before_it_
 }
 
 #[tokio::test]
-async fn a_backend_that_comes_later_is_told_what_happened_before() {
+async fn a_backend_that_starts_later_gets_the_earlier_spans() {
     let address = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let environment =
         [format!("OTEL_EXPORTER_OTLP_ENDPOINT=http://{address}"), "OTEL_BSP_SCHEDULE_DELAY=50".to_owned()];
@@ -47,7 +49,7 @@ async fn a_backend_that_comes_later_is_told_what_happened_before() {
     ask(&mesh, "t-1").await;
     eventually("the line", async || mesh.log().contains("traces can't be delivered").then_some(())).await;
     let begun = Instant::now();
-    // Longer than one or two quick repeats would last.
+    // Longer than one or two quick retries.
     eventually("a while", async || (begun.elapsed() > Duration::from_secs(3)).then_some(())).await;
     let collector = Collector::start_at(address);
     delivered(&collector, "t-1").await;
@@ -55,10 +57,10 @@ async fn a_backend_that_comes_later_is_told_what_happened_before() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_backend_is_said_with_its_address_and_a_batch_is_given_up_in_time() {
+async fn a_failing_backend_is_logged_with_its_address_and_a_batch_is_given_up_in_time() {
     let (busy, hangs, secret) = (Collector::start(), Collector::start(), Collector::over_tls());
-    busy.be(Manner::Busy(usize::MAX, 503, 0));
-    hangs.be(Manner::Hangs);
+    busy.set_behavior(CollectorBehavior::Busy(usize::MAX, 503, 0));
+    hangs.set_behavior(CollectorBehavior::Hangs);
     let nobody = "http://127.0.0.1:9".to_owned();
     let plain_for_tls = secret.url.replace("https", "http");
     for (url, more, why) in [
@@ -86,7 +88,7 @@ async fn what_is_wrong_with_a_backend_is_said_with_its_address_and_a_batch_is_gi
             line.contains(why) && line.contains(url.as_str()) && !line.contains("canary"),
             "{why}: {line}"
         );
-        // What waits now is not waited for beyond what goodbyes may take.
+        // The shutdown does not wait for these spans beyond its limit.
         ask(&mesh, "t-2").await;
         let begun = Instant::now();
         mesh.signal("TERM");

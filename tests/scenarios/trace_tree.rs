@@ -1,10 +1,10 @@
-//! `mesh trace` shows the tree that a backend is sent: from the journals, and with what signals set off.
+//! `mesh trace` shows the same tree that a backend receives, including reactions to signals.
 
 use super::traces::ended;
 use crate::harness::{
     Process, client,
     cluster::Cluster,
-    collector::{Collector, Seen, each_once, is_whole},
+    collector::{Collector, ReceivedSpan, each_once, is_whole},
     eventually, mesh,
 };
 use serde_json::{Value, json};
@@ -18,10 +18,10 @@ const GARDEN: &str =
     "A REST API for a community garden: plots (number:int, sunny:bool) and gardeners (name, email)";
 const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// What a tree is made of: each span's id, what it hangs under, and its name.
+/// The id, the parent and the name of each span.
 type Tree = BTreeSet<(String, String, String)>;
 
-/// What `mesh trace` says of a task, or why it says nothing.
+/// The output of `mesh trace` for a task, or its error.
 fn shown(task: &str, url: &str) -> Result<Value, String> {
     let (code, shown, errors) = mesh(&["trace", task, "--json"], &[("MESH_URL", url)]);
     if code == 0 { Ok(serde_json::from_str(&shown).unwrap()) } else { Err(errors) }
@@ -33,32 +33,32 @@ fn tree_of(shown: &Value) -> Tree {
     spans.map(|span| (text(&span["spanId"]), text(&span["parentId"]), text(&span["name"]))).collect()
 }
 
-fn tree_at(spans: &[Seen], trace: &Value) -> Tree {
+fn tree_at(spans: &[ReceivedSpan], trace: &Value) -> Tree {
     let of = spans.iter().filter(|span| *trace == *span.trace);
     of.map(|span| (span.id.clone(), span.parent.clone(), span.name.clone())).collect()
 }
 
-/// Waits until `mesh trace` shows what the backend was sent of the task, to the last span, and nothing is missing.
-async fn shows_what_was_sent(
+/// Waits until `mesh trace` and the backend have the same spans of the task and none is missing.
+async fn assert_same_tree(
     collector: &Collector,
     task: &str,
     url: &str,
-    is_done: impl Fn(&[Seen]) -> bool,
+    is_done: impl Fn(&[ReceivedSpan]) -> bool,
 ) {
     let deadline = Instant::now() + Duration::from_secs(25);
     loop {
-        let differs = differs(collector, shown(task, url), &is_done);
+        let differs = difference(collector, shown(task, url), &is_done);
         let Some(why) = differs else { return };
         assert!(Instant::now() < deadline, "{why}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// How what is shown is not yet, or not, what was sent.
-fn differs(
+/// The difference between the shown and the exported tree.
+fn difference(
     collector: &Collector,
     shown: Result<Value, String>,
-    is_done: impl Fn(&[Seen]) -> bool,
+    is_done: impl Fn(&[ReceivedSpan]) -> bool,
 ) -> Option<String> {
     let shown = match shown {
         Ok(shown) => shown,
@@ -79,8 +79,8 @@ fn differs(
     (!is_same || !is_done(&its_own)).then(why)
 }
 
-/// The planner's task is built and reviewed, and the reviewer looked at the signal by which help was asked for.
-fn the_demo_is_over(spans: &[Seen]) -> bool {
+/// The planner's task was built and reviewed, and the reviewer has reacted to the help signal.
+fn the_demo_is_over(spans: &[ReceivedSpan]) -> bool {
     is_whole(spans)
         && ended(spans, "planner-01", "delegation")
         && ended(spans, "planner-01", "contract-net")
@@ -88,10 +88,10 @@ fn the_demo_is_over(spans: &[Seen]) -> bool {
         && under_a_signal(spans, "reviewer-01", "reaction", "publish help.needed")
 }
 
-fn under_a_signal(spans: &[Seen], agent: &str, pattern: &str, signal: &str) -> bool {
+fn under_a_signal(spans: &[ReceivedSpan], agent: &str, pattern: &str, signal: &str) -> bool {
     spans.iter().any(|span| {
-        span.is("mesh.pattern") == pattern
-            && span.is("gen_ai.agent.id") == agent
+        span.attribute("mesh.pattern") == pattern
+            && span.attribute("gen_ai.agent.id") == agent
             && spans.iter().any(|above| above.id == span.parent && above.name == signal)
     })
 }
@@ -101,15 +101,15 @@ fn demo() -> Value {
 }
 
 #[tokio::test]
-async fn the_demos_tree_is_the_backends_in_one_process() {
+async fn mesh_trace_equals_the_exported_tree_in_one_process() {
     let collector = Collector::start();
     let mesh = Process::demo_in(&collector.environment()).await;
     mesh.agent("planner-01").ask(demo()).await;
-    shows_what_was_sent(&collector, "t-1", &mesh.url, the_demo_is_over).await;
+    assert_same_tree(&collector, "t-1", &mesh.url, the_demo_is_over).await;
 }
 
 #[tokio::test]
-async fn the_demos_tree_is_the_backends_with_a_process_for_each_and_says_who_is_gone() {
+async fn mesh_trace_equals_the_exported_tree_over_processes_and_names_the_missing() {
     let collector = Collector::start();
     let mut cluster = Cluster::start().await;
     cluster.environment = collector.environment();
@@ -119,10 +119,10 @@ async fn the_demos_tree_is_the_backends_with_a_process_for_each_and_says_who_is_
         nodes.push((name, cluster.node(name, &format!("agents:\n  - agent: {agent}")).await));
     }
     let names: Vec<_> = nodes.iter().map(|(name, _)| *name).collect();
-    cluster.has(&names).await;
+    cluster.wait_for_agents(&names).await;
     let planner = nodes.iter().find(|(name, _)| *name == "planner-01").unwrap().1.agent("planner-01");
     planner.ask(demo()).await;
-    shows_what_was_sent(&collector, "t-1", &cluster.registry.url, the_demo_is_over).await;
+    assert_same_tree(&collector, "t-1", &cluster.registry.url, the_demo_is_over).await;
 
     nodes.retain(|(name, _)| *name != "reviewer-01");
     let shown = shown("t-1", &cluster.registry.url).unwrap();
@@ -137,7 +137,7 @@ async fn the_demos_tree_is_the_backends_with_a_process_for_each_and_says_who_is_
 }
 
 #[tokio::test]
-async fn an_offer_on_the_board_is_shown_with_all_who_wanted_it_whoever_made_it() {
+async fn the_trace_of_an_open_task_shows_every_claimer() {
     let collector = Collector::start();
     let mut cluster = Cluster::start().await;
     cluster.environment = collector.environment();
@@ -149,9 +149,10 @@ async fn an_offer_on_the_board_is_shown_with_all_who_wanted_it_whoever_made_it()
     let relay = "agents:\n  - { agent: relay-01, skills: [relay], brain: { echo: {} } }\n";
     let relay = cluster.node("relay", relay).await;
     let _builders = [cluster.node("b1", &equal(1)).await, cluster.node("b2", &equal(2)).await];
-    cluster.has(&["relay-01", "builder-01", "builder-02"]).await;
-    let both =
-        |spans: &[Seen]| ["builder-01", "builder-02"].iter().all(|agent| ended(spans, agent, "open-task"));
+    cluster.wait_for_agents(&["relay-01", "builder-01", "builder-02"]).await;
+    let both = |spans: &[ReceivedSpan]| {
+        ["builder-01", "builder-02"].iter().all(|agent| ended(spans, agent, "open-task"))
+    };
     for (task, parent) in [("o-1", Some(CALLER)), ("o-2", None)] {
         let offer = json!({
             "type": "task.available", "from": "me", "taskId": task, "capability": "build",
@@ -162,7 +163,7 @@ async fn an_offer_on_the_board_is_shown_with_all_who_wanted_it_whoever_made_it()
             request = request.header("traceparent", parent);
         }
         assert_eq!(request.send().await.unwrap().status(), 201);
-        shows_what_was_sent(&collector, task, &cluster.registry.url, both).await;
+        assert_same_tree(&collector, task, &cluster.registry.url, both).await;
     }
     let offer = json!({
         "fromAgentId": "me", "toAgentId": "relay-01", "type": "broadcast",
@@ -171,12 +172,13 @@ async fn an_offer_on_the_board_is_shown_with_all_who_wanted_it_whoever_made_it()
         },
     });
     assert_eq!(relay.agent("relay-01").post(&offer).await.status, 202);
-    let all = |spans: &[Seen]| both(spans) && is_whole(spans) && ended(spans, "relay-01", "broadcast");
-    shows_what_was_sent(&collector, "o-3", &cluster.registry.url, all).await;
+    let all =
+        |spans: &[ReceivedSpan]| both(spans) && is_whole(spans) && ended(spans, "relay-01", "broadcast");
+    assert_same_tree(&collector, "o-3", &cluster.registry.url, all).await;
 }
 
 #[tokio::test]
-async fn what_a_signal_set_off_is_shown_to_whoever_published_it_and_to_nobody_else() {
+async fn only_the_publisher_of_a_signal_sees_the_reactions() {
     let team =
         "agents:\n  - { agent: watcher-01, skills: [watch], subscribe: ['acme.*'], brain: { echo: {} } }\n";
     let mesh = Process::up_in(&[], team).await;
@@ -194,7 +196,7 @@ async fn what_a_signal_set_off_is_shown_to_whoever_published_it_and_to_nobody_el
     let root = &mine["spans"][0];
     assert_eq!((&root["name"], &root["parentId"]), (&json!("invoke_agent watcher-01"), &json!(under)));
     assert_eq!(root["attributes"]["peer.from"], "me");
-    let stranger = mesh.signing_as("stranger-01");
+    let stranger = mesh.client_as("stranger-01");
     let answer = stranger.call(reqwest::Method::GET, (&agent.url, &target), "watcher-01", None).await;
     assert_eq!((answer.status, &answer.body["spans"]), (200, &json!([])), "{answer:?}");
     for wrong in ["/a2a/traces/xyz/reactions", &format!("/a2a/traces/{trace}/reactions?under=1")] {

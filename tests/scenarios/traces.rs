@@ -1,10 +1,10 @@
-//! One task is one trace, over every process, kill and restart; and a backend that does not take it changes nothing.
+//! One task is one trace over every process, kill and restart; a failing backend has no effect on tasks.
 
 use super::crash::{at_work, build, builder, open_gate};
 use crate::harness::{
     Process, client,
     cluster::Cluster,
-    collector::{Collector, Manner, Seen, assert_one_tree, each_once, is_whole},
+    collector::{Collector, CollectorBehavior, ReceivedSpan, assert_one_tree, each_once, is_whole},
     eventually, get, mesh, state, text,
 };
 use serde_json::json;
@@ -17,22 +17,24 @@ agents:
   - { agent: manager-01, skills: [manage], brain: { echo: {} } }
 ";
 
-fn count(spans: &[Seen], word: &str) -> usize {
-    spans.iter().filter(|span| span.is("mesh.span") == word).count()
+fn count(spans: &[ReceivedSpan], word: &str) -> usize {
+    spans.iter().filter(|span| span.attribute("mesh.span") == word).count()
 }
 
-pub(super) fn ended(spans: &[Seen], agent: &str, pattern: &str) -> bool {
-    spans.iter().any(|span| span.is("gen_ai.agent.id") == agent && span.is("mesh.pattern") == pattern)
+pub(super) fn ended(spans: &[ReceivedSpan], agent: &str, pattern: &str) -> bool {
+    spans
+        .iter()
+        .any(|span| span.attribute("gen_ai.agent.id") == agent && span.attribute("mesh.pattern") == pattern)
 }
 
-fn one<'a>(spans: &'a [Seen], name: &str, agent: &str) -> &'a Seen {
+fn one<'a>(spans: &'a [ReceivedSpan], name: &str, agent: &str) -> &'a ReceivedSpan {
     let found: Vec<_> =
-        spans.iter().filter(|span| span.name == name && span.is("gen_ai.agent.id") == agent).collect();
+        spans.iter().filter(|span| span.name == name && span.attribute("gen_ai.agent.id") == agent).collect();
     assert_eq!(found.len(), 1, "{name} of {agent}: {found:#?}");
     found[0]
 }
 
-/// A builder that asks a reviewer when its gate opens.
+/// A builder that asks a reviewer once its gate opens.
 fn asking(dir: &std::path::Path) -> String {
     let script = format!(
         r#"#!/bin/sh
@@ -52,7 +54,7 @@ esac
 }
 
 #[tokio::test]
-async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
+async fn a_task_over_five_processes_is_one_trace_below_the_callers_span() {
     let collector = Collector::start();
     let mut cluster = Cluster::start().await;
     cluster.environment = collector.environment();
@@ -65,7 +67,7 @@ async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
     let _reviewer = cluster
         .node("r", "agents:\n  - { agent: reviewer-01, skills: [review], brain: { echo: {} } }\n")
         .await;
-    cluster.has(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
+    cluster.wait_for_agents(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
     open_gate(cluster.dir.path());
     let agent = manager.agent("manager-01");
     let headers = [("traceparent", CALLER), ("tracestate", "congo=t61,rojo=1"), ("prefer", "wait=25")];
@@ -88,9 +90,9 @@ async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
         assert!(count(&spans, word) > 0, "no {word} among {spans:#?}");
     }
     for span in &spans {
-        assert_eq!(span.is("mesh.task.id"), "t-1", "help for a task is a part of it: {span:?}");
+        assert_eq!(span.attribute("mesh.task.id"), "t-1", "help for a task is a part of it: {span:?}");
         for name in ["mesh.conversation.id", "mesh.skill", "peer.from"] {
-            assert_ne!(span.is(name), "", "{name} of {span:?}");
+            assert_ne!(span.attribute(name), "", "{name} of {span:?}");
         }
     }
     let services: std::collections::BTreeSet<_> = spans.iter().map(|span| span.service.as_str()).collect();
@@ -100,25 +102,27 @@ async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
     assert_eq!((entry.kind, entry.parent.as_str()), (2, CALLER_SPAN));
     let work = one(&spans, "invoke_agent manager-01", "manager-01");
     assert_eq!((work.kind, &work.parent), (1, &entry.id));
-    assert_eq!(work.is("gen_ai.operation.name"), "invoke_agent");
-    assert_eq!(work.is("mesh.task.id"), "t-1");
-    assert_eq!(work.is("mesh.skill"), "build");
-    assert_eq!(work.is("mesh.task.state"), "completed");
-    assert_eq!(work.is("langfuse.session.id"), work.is("gen_ai.conversation.id"));
+    assert_eq!(work.attribute("gen_ai.operation.name"), "invoke_agent");
+    assert_eq!(work.attribute("mesh.task.id"), "t-1");
+    assert_eq!(work.attribute("mesh.skill"), "build");
+    assert_eq!(work.attribute("mesh.task.state"), "completed");
+    assert_eq!(work.attribute("langfuse.session.id"), work.attribute("gen_ai.conversation.id"));
     let award = one(&spans, "award", "manager-01");
     assert_eq!((award.kind, &award.parent), (4, &work.id));
-    assert_eq!((award.is("peer.from"), award.is("peer.to")), ("manager-01", "builder-01"));
+    assert_eq!((award.attribute("peer.from"), award.attribute("peer.to")), ("manager-01", "builder-01"));
     let awarded = one(&spans, "receive award", "builder-01");
     assert_eq!(awarded.parent, award.id, "the award is not followed into the winner");
     let accept = one(&spans, "tell award-accept", "builder-01");
     let accepted = one(&spans, "receive award-accept", "manager-01");
     assert_eq!((accepted.links.first(), &accepted.parent), (Some(&accept.id), &work.id));
-    assert_eq!(accept.is("messaging.message.id"), accepted.is("messaging.message.id"));
-    let cfp = spans.iter().find(|span| span.name == "cfp" && span.is("peer.to") == "builder-02").unwrap();
+    assert_eq!(accept.attribute("messaging.message.id"), accepted.attribute("messaging.message.id"));
+    let cfp =
+        spans.iter().find(|span| span.name == "cfp" && span.attribute("peer.to") == "builder-02").unwrap();
     assert_eq!(one(&spans, "receive cfp", "builder-02").parent, cfp.id);
     assert!(spans.iter().all(|span| span.end >= span.start), "a span ends before it begins");
-    let whose =
-        spans.iter().map(|span| (span.name.as_str(), span.is("gen_ai.agent.id"), span.is("mesh.task.id")));
+    let whose = spans
+        .iter()
+        .map(|span| (span.name.as_str(), span.attribute("gen_ai.agent.id"), span.attribute("mesh.task.id")));
     let without: Vec<_> = whose.filter(|(_, _, task)| *task != "t-1").collect();
     assert!(without.is_empty(), "spans of no task: {without:?}");
     assert!(!collector.raw().contains("is it good?"), "content was told though nobody asked for it");
@@ -145,7 +149,7 @@ async fn a_task_over_five_processes_is_one_trace_under_its_callers() {
 }
 
 #[tokio::test]
-async fn an_offer_on_the_board_is_one_trace_under_whoever_made_it() {
+async fn an_open_task_is_one_trace_below_its_publisher() {
     let collector = Collector::start();
     let equal = |n: u8| {
         format!(
@@ -163,7 +167,7 @@ async fn an_offer_on_the_board_is_one_trace_under_whoever_made_it() {
             request = request.header("traceparent", parent);
         }
         assert_eq!(request.send().await.unwrap().status(), 201);
-        let of = |span: &&Seen| span.is("mesh.task.id") == task;
+        let of = |span: &&ReceivedSpan| span.attribute("mesh.task.id") == task;
         let spans = collector
             .spans_where("both who wanted it", |spans| {
                 let its_own: Vec<_> = spans.iter().filter(of).cloned().collect();
@@ -179,7 +183,7 @@ async fn an_offer_on_the_board_is_one_trace_under_whoever_made_it() {
 }
 
 #[tokio::test]
-async fn a_winner_killed_in_the_middle_leaves_the_trace_whole_and_so_does_its_return() {
+async fn the_trace_is_whole_after_a_winner_is_killed_and_after_it_returns() {
     let collector = Collector::start();
     let mut cluster = Cluster::start().await;
     cluster.environment = collector.environment();
@@ -192,7 +196,7 @@ async fn a_winner_killed_in_the_middle_leaves_the_trace_whole_and_so_does_its_re
     let _reviewer = cluster
         .node("r", "agents:\n  - { agent: reviewer-01, skills: [review], brain: { echo: {} } }\n")
         .await;
-    cluster.has(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
+    cluster.wait_for_agents(&["manager-01", "builder-01", "builder-02", "reviewer-01"]).await;
     let agent = manager.agent("manager-01");
     let task = agent.send(build("t-2")).await;
     eventually("the winner at its second turn", async || {
@@ -204,8 +208,9 @@ async fn a_winner_killed_in_the_middle_leaves_the_trace_whole_and_so_does_its_re
     at_work(cluster.dir.path(), "builder-02").await;
     open_gate(cluster.dir.path());
     agent.task_in(&task, &["completed"]).await;
-    // What the dead one has said of its work, and what it asked for, hangs under what it says when it is back.
-    let by_others = |span: &Seen| !["builder-01", "reviewer-01"].contains(&span.is("gen_ai.agent.id"));
+    // The spans from before the kill are children of spans that are sent after the restart.
+    let by_others =
+        |span: &ReceivedSpan| !["builder-01", "reviewer-01"].contains(&span.attribute("gen_ai.agent.id"));
     let spans = collector
         .spans_where("the manager's and the runner-up's", |spans| {
             ended(spans, "manager-01", "contract-net")
@@ -226,16 +231,16 @@ async fn a_winner_killed_in_the_middle_leaves_the_trace_whole_and_so_does_its_re
         .await;
     let spans = each_once(spans);
     assert_one_tree(&spans, None);
-    let lost = spans
-        .iter()
-        .find(|span| span.is("gen_ai.agent.id") == "builder-01" && span.is("mesh.pattern") == "delegation");
+    let lost = spans.iter().find(|span| {
+        span.attribute("gen_ai.agent.id") == "builder-01" && span.attribute("mesh.pattern") == "delegation"
+    });
     let lost = lost.unwrap();
     assert!(lost.has_failed, "{lost:?}");
     assert!(count(&spans, "award") == 2 && ended(&spans, "reviewer-01", "help-request"));
 }
 
 #[tokio::test]
-async fn a_trace_that_its_caller_does_not_record_is_recorded_nowhere_and_still_passed_on() {
+async fn an_unsampled_trace_is_not_recorded_and_still_propagated() {
     let collector = Collector::start();
     let mesh = Process::up_in(&collector.environment(), ECHO).await;
     let agent = mesh.agent("echo-01");
@@ -251,15 +256,15 @@ async fn a_trace_that_its_caller_does_not_record_is_recorded_nowhere_and_still_p
     agent.ask(json!({ "taskId": "t-4", "description": "say", "capability": "echo" })).await;
     let spans =
         collector.spans_where("of the other task", |spans| ended(spans, "echo-01", "delegation")).await;
-    assert!(spans.iter().all(|span| span.is("mesh.task.id") == "t-4"), "{spans:#?}");
+    assert!(spans.iter().all(|span| span.attribute("mesh.task.id") == "t-4"), "{spans:#?}");
 }
 
 const ECHO: &str = "agents:\n  - { agent: echo-01, skills: [echo], open: true, brain: { echo: {} } }\n";
 
 #[tokio::test]
-async fn a_backend_that_hangs_costs_spans_and_nothing_else() {
+async fn a_hanging_backend_costs_only_spans() {
     let collector = Collector::start();
-    collector.be(Manner::Hangs);
+    collector.set_behavior(CollectorBehavior::Hangs);
     let mut environment = collector.environment();
     environment.extend(["OTEL_BSP_MAX_QUEUE_SIZE=20".to_owned(), "OTEL_BSP_EXPORT_TIMEOUT=60000".to_owned()]);
     let mut mesh = Process::up_in(&environment, ECHO).await;
@@ -283,9 +288,9 @@ async fn a_backend_that_hangs_costs_spans_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_backend_that_refuses_is_named_once_and_once_more_when_it_takes_them_again() {
+async fn a_refusing_backend_is_logged_once_and_again_when_it_recovers() {
     let collector = Collector::start();
-    collector.be(Manner::Refuses);
+    collector.set_behavior(CollectorBehavior::Refuses);
     let mesh = Process::up_in(&collector.environment(), ECHO).await;
     let agent = mesh.agent("echo-01");
     let ask = async |number: u32| {
@@ -298,10 +303,12 @@ async fn a_backend_that_refuses_is_named_once_and_once_more_when_it_takes_them_a
         ask(number).await;
         eventually("a refusal", async || (collector.requests() > before).then_some(())).await;
     }
-    collector.be(Manner::Takes);
+    collector.set_behavior(CollectorBehavior::Accepts);
     ask(9).await;
     collector
-        .spans_where("of the last task", |spans| spans.iter().any(|span| span.is("mesh.task.id") == "t-9"))
+        .spans_where("of the last task", |spans| {
+            spans.iter().any(|span| span.attribute("mesh.task.id") == "t-9")
+        })
         .await;
     eventually("the good news", async || mesh.log().contains("delivered again").then_some(())).await;
     assert_eq!(mesh.log().matches("traces can't be delivered").count(), 1, "{}", mesh.log());
@@ -309,9 +316,9 @@ async fn a_backend_that_refuses_is_named_once_and_once_more_when_it_takes_them_a
 }
 
 #[tokio::test]
-async fn spans_that_a_backend_rejects_are_counted_as_lost_and_named_once() {
+async fn rejected_spans_are_counted_and_logged_once() {
     let collector = Collector::start();
-    collector.be(Manner::TakesAllBut(1));
+    collector.set_behavior(CollectorBehavior::RejectsSome(1));
     let mesh = Process::up_in(&collector.environment(), ECHO).await;
     let agent = mesh.agent("echo-01");
     for number in 0..3 {
@@ -321,7 +328,7 @@ async fn spans_that_a_backend_rejects_are_counted_as_lost_and_named_once() {
             .await;
         eventually("its spans", async || (collector.requests() > before).then_some(())).await;
     }
-    // Spans of what closes after a task may still come.
+    // Spans that end after the task may still arrive.
     let lost = eventually("rejected spans, and all others counted as exported", async || {
         let counts = get(&format!("{}/state", mesh.url)).await["telemetry"].clone();
         let (all, lost) = (collector.spans().len() as u64, counts["droppedRejected"].as_u64()?);
@@ -339,7 +346,7 @@ async fn spans_that_a_backend_rejects_are_counted_as_lost_and_named_once() {
 }
 
 #[tokio::test]
-async fn settings_for_traces_that_make_no_sense_are_one_line_that_names_them() {
+async fn invalid_trace_settings_are_named_in_one_line() {
     let wrong = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
@@ -367,11 +374,11 @@ async fn settings_for_traces_that_make_no_sense_are_one_line_that_names_them() {
 }
 
 #[tokio::test]
-async fn somebody_elses_trace_is_not_shown() {
+async fn the_trace_of_another_is_not_shown() {
     let mesh = Process::up_in(&[], ECHO).await;
     let agent = mesh.agent("echo-01");
     agent.ask(json!({ "taskId": "t-6", "description": "say", "capability": "echo" })).await;
-    let stranger = mesh.signing_as("stranger-01");
+    let stranger = mesh.client_as("stranger-01");
     let target = "/a2a/tasks/t-6/trace";
     let answer = stranger.call(reqwest::Method::GET, (&agent.url, target), "echo-01", None).await;
     assert_eq!(answer.status, 404, "{answer:?}");
@@ -379,7 +386,7 @@ async fn somebody_elses_trace_is_not_shown() {
 }
 
 #[tokio::test]
-async fn a_line_of_the_log_names_the_agent_the_task_and_the_trace() {
+async fn a_log_line_names_the_agent_the_task_and_the_trace() {
     let mesh = Process::up_in(&["MESH_LOG=json".to_owned()], ECHO).await;
     let agent = mesh.agent("echo-01");
     let mut request = agent.request(json!({ "taskId": "t-7", "description": "say", "capability": "echo" }));
@@ -401,7 +408,7 @@ async fn a_line_of_the_log_names_the_agent_the_task_and_the_trace() {
 }
 
 #[tokio::test]
-async fn a_backend_over_tls_is_trusted_by_the_files_that_the_standard_names() {
+async fn a_backend_over_tls_is_verified_by_the_files_of_the_standard_variables() {
     let collector = Collector::over_tls();
     let tls = |file: &str| format!("{}/../tests/harness/tls/{file}", env!("CARGO_MANIFEST_DIR"));
     let mut environment = collector.environment();
@@ -412,7 +419,7 @@ async fn a_backend_over_tls_is_trusted_by_the_files_that_the_standard_names() {
     let mesh = Process::up_in(&environment, ECHO).await;
     mesh.agent("echo-01").ask(json!({ "taskId": "t-8", "description": "say", "capability": "echo" })).await;
     let spans = collector
-        .spans_where("of the task", |spans| spans.iter().any(|span| span.is("mesh.span") == "con"))
+        .spans_where("of the task", |spans| spans.iter().any(|span| span.attribute("mesh.span") == "con"))
         .await;
     assert!(
         spans.iter().all(|span| span.attributes.values().all(|text| text.chars().count() <= 3)),

@@ -39,7 +39,7 @@ def state(task):
 
 
 class Webhooks:
-    """A receiver that keeps what it is told."""
+    """A webhook receiver that keeps the notifications."""
 
     def __init__(self):
         self.heard = []

@@ -1,23 +1,25 @@
-//! A message comes in: is it for this agent, was it here before, which conversation is it for? It is answered once, when
-//! what it says is durable.
+//! Admission of a message: checks of recipient, sender, time and path, and dedup. A message is answered once, when it is
+//! durable.
 
 use crate::{
     Ack, IncomingMessage, Observation, ReplyTo,
-    agent::{Agent, Cx},
-    faults::{self, Fault},
+    agent::Agent,
+    context::Context,
+    faults::{self, PlantedFault},
     records::{Receipt, keys},
 };
 use protocol::{
     ids::Address,
-    message::Payload,
+    message::{MessageKind, Payload},
+    patterns::AnyPattern,
     principal::Principal,
     problem::{Problem, Reason},
 };
 use store_types::Key;
 
 impl Agent {
-    /// Takes a message in, or refuses it.
-    pub(crate) fn take_message(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Cx<'_>) {
+    /// Admits a message, or refuses it.
+    pub(crate) fn take_message(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Context<'_>) {
         #[cfg(feature = "planted-faults")]
         crate::faults::panic_over_message_if_asked();
         let (kind, duplicates) = (message.envelope.kind(), self.counts.duplicates);
@@ -36,7 +38,12 @@ impl Agent {
         }
     }
 
-    fn admit(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Cx<'_>) -> Result<(), Problem> {
+    fn admit(
+        &mut self,
+        message: IncomingMessage,
+        reply: ReplyTo,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Problem> {
         self.check_recipient(&message)?;
         self.check_sender(&message, cx)?;
         if message.envelope.kind().is_best_effort() {
@@ -45,7 +52,7 @@ impl Agent {
         }
         let envelope = &message.envelope;
         let key = keys::receipt(&self.me, &envelope.message_id, &message.by, &envelope.from_agent_id);
-        if self.is_repeat(&key, &message, reply, cx)? {
+        if self.answer_if_repeat(&key, &message, reply, cx)? {
             self.counts.duplicates += 1;
             return Ok(());
         }
@@ -63,12 +70,12 @@ impl Agent {
         }
     }
 
-    /// Whether it is not too late, neither for the message nor for this agent. What was taken in time stays taken, so a
-    /// repeat is recognised before.
-    fn check_time(&self, message: &IncomingMessage, cx: &Cx<'_>) -> Result<(), Problem> {
+    /// Refuses new work during a drain, and expired messages. Duplicates are recognised before this check.
+    fn check_time(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
         let envelope = &message.envelope;
         let is_self = message.by.agent() == Some(&self.me);
-        if self.is_draining && !is_self && opens(&envelope.payload) {
+        let begins_work = envelope.kind() == MessageKind::Cfp || AnyPattern::is_opened_by(envelope.kind());
+        if self.is_draining && !is_self && begins_work {
             return Err(Problem::new(Reason::Draining, format!("{} is leaving", self.me)));
         }
         match envelope.expires_at {
@@ -79,8 +86,8 @@ impl Agent {
         }
     }
 
-    /// An agent's name needs that agent's signature; a user may use any label that is no agent's.
-    fn check_sender(&self, message: &IncomingMessage, cx: &Cx<'_>) -> Result<(), Problem> {
+    /// An agent's id as sender needs that agent's signature. A user may use any name that is no agent's id.
+    fn check_sender(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<(), Problem> {
         let from = &message.envelope.from_agent_id;
         match &message.by {
             Principal::Agent(id) if id == from => Ok(()),
@@ -114,13 +121,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Answers a message that was here before: with the stored answer, or the one its first copy gets.
-    fn is_repeat(
+    /// Answers a duplicate: with the recorded answer, or with the answer of the first copy once that is recorded. Returns
+    /// whether it was answered.
+    fn answer_if_repeat(
         &mut self,
         key: &Key,
         message: &IncomingMessage,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<bool, Problem> {
         let id = &message.envelope.message_id;
         let reused =
@@ -133,7 +141,7 @@ impl Agent {
             joined.push((reply, ack));
             return Ok(true);
         }
-        if faults::is(Fault::TakenTwice) {
+        if faults::is_planted(PlantedFault::TakenTwice) {
             return Ok(false);
         }
         let Some(record) = cx.store.latest(key)? else { return Ok(false) };
@@ -145,26 +153,5 @@ impl Agent {
         let Receipt { task_id, conversation_id, .. } = receipt;
         cx.reply(reply, Ok(Ack { task_id, conversation_id, ..ack }));
         Ok(true)
-    }
-}
-
-/// Whether a message begins something.
-fn opens(payload: &Payload) -> bool {
-    match payload {
-        Payload::TaskRequest(_)
-        | Payload::HelpRequest(_)
-        | Payload::Broadcast(_)
-        | Payload::Cfp(_)
-        | Payload::Award(_) => true,
-        Payload::TaskUpdate(_)
-        | Payload::TaskResponse(_)
-        | Payload::TaskCancel(_)
-        | Payload::TaskAnswer(_)
-        | Payload::HelpResponse(_)
-        | Payload::Bid(_)
-        | Payload::NoBid(_)
-        | Payload::AwardAccept(_)
-        | Payload::AwardDecline(_)
-        | Payload::Reject(_) => false,
     }
 }

@@ -1,22 +1,28 @@
-//! The agent: what it holds in memory, and which part of it handles which input.
+//! The agent: its state in memory, and the dispatch of inputs.
 
 use crate::{
-    Ack, CommitId, Input, Observation, Output, ReplyTo, World, conversation::Conversation,
-    delivery::Deliveries, parking::Parked, records::EffectKey, retention::Retention, snapshot::Counts,
-    steps::PendingCommit, subscription::Subscription, timers::Timers, turns::Turns,
+    Ack, CommitId, Input, Output, ReplyTo, TimerId, World,
+    commits::PendingCommit,
+    context::Context,
+    conversation::{Conversation, InternalEvent, parked::ParkedConversations},
+    counts::AgentCounts,
+    delivery::lanes::Deliveries,
+    records::EffectKey,
+    retention::state::Retention,
+    subscription::state::BoardSubscription,
+    timers::{TimerPurpose, Timers},
+    turns::queue::Turns,
 };
 use protocol::{
     card::Card,
     ids::{AgentId, ConversationId, Digest, TaskId},
     limits::Limits,
     patterns::{
-        EventKind,
+        EventKind, TimerAt,
         contract_net::{Auction, track_record::TrackRecord},
         delegation::Timeouts,
     },
     principal::Principal,
-    problem::Problem,
-    time::WallTime,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -24,85 +30,57 @@ use std::{
 };
 use store_types::{Batch, Key, Lane, Snapshot};
 
-/// What an agent is made of.
+/// The configuration of an agent.
 #[derive(Debug, Clone)]
-pub struct AgentConfig {
-    /// What it says of itself.
+pub struct EngineConfig {
+    /// Its card.
     pub card: Arc<Card>,
-    /// What it takes, and for how long it waits.
+    /// Its limits.
     pub limits: Arc<Limits>,
     /// Types of signals it reacts to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
-    /// How it gives work away.
+    /// How it awards work to bidders.
     pub auction: Auction,
-    /// How long it waits for what it asked.
+    /// How long it waits for the results of its requests.
     pub timeouts: Timeouts,
-    /// Whether its brain may answer with a message and make no task of it.
+    /// Whether its brain may answer a request with a message instead of a task.
     pub is_direct: bool,
 }
 
-/// What one call to [`Agent::handle`] reads from and writes to.
-pub(crate) struct Cx<'a> {
-    pub(crate) store: &'a dyn Snapshot,
-    pub(crate) world: &'a mut dyn World,
-    pub(crate) out: Vec<Output>,
-}
+/// Messages that are being recorded: the digest of each, and the senders that wait for the same answer.
+type MessagesInFlight = BTreeMap<Key, (Digest, Vec<(ReplyTo, Ack)>)>;
 
-impl Cx<'_> {
-    pub(crate) fn reply(&mut self, to: ReplyTo, answer: Result<Ack, Problem>) {
-        self.out.push(Output::Reply(to, answer));
-    }
-
-    pub(crate) fn observe(&mut self, what: Observation) {
-        self.out.push(Output::Observed(what));
-    }
-
-    pub(crate) fn wall(&self) -> WallTime {
-        self.world.wall()
-    }
-}
-
-/// Messages that are being recorded: what each says, and who waits for the same answer.
-type InFlight = BTreeMap<Key, (Digest, Vec<(ReplyTo, Ack)>)>;
-
-/// An event of a conversation that happened in here, and the effect whose result it is.
-pub(crate) struct InnerEvent {
-    pub(crate) conversation: ConversationId,
-    pub(crate) closes: Option<EffectKey>,
-    pub(crate) what: EventKind,
-}
-
-/// One agent. It holds what is open; everything that has ended lies in its store.
+/// One agent. It holds open conversations in memory; ended ones are only in its store.
 pub struct Agent {
     pub(crate) me: AgentId,
-    pub(crate) config: AgentConfig,
+    pub(crate) config: EngineConfig,
     pub(crate) conversations: BTreeMap<ConversationId, Box<Conversation>>,
-    /// Those of them that are work of its own.
+    /// The conversations that are work of this agent.
     pub(crate) working: BTreeSet<ConversationId>,
     pub(crate) tasks: BTreeMap<(TaskId, Principal), ConversationId>,
-    pub(crate) in_flight: InFlight,
-    /// Who waits for the first step of a conversation that another request opened.
+    pub(crate) in_flight: MessagesInFlight,
+    /// Repeated task requests that wait for the first step of the conversation that the first request opened.
     pub(crate) joiners: BTreeMap<ConversationId, Vec<(ReplyTo, Ack)>>,
     pub(crate) timers: Timers,
     pub(crate) turns: Turns,
     pub(crate) deliveries: Deliveries,
-    /// Those whose news waits for a step that it can share.
+    /// Conversations with deferred events, which wait for the next step or flush.
     pub(crate) deferred: BTreeSet<ConversationId>,
     pub(crate) track_records: BTreeMap<AgentId, TrackRecord>,
-    pub(crate) subscription: Subscription,
-    /// Conversations that a panic of their pattern has ended once.
+    pub(crate) subscription: BoardSubscription,
+    /// Conversations that a failed step has ended once; a second failure parks them.
     pub(crate) failed_before: BTreeSet<ConversationId>,
-    pub(crate) parked: Parked,
+    pub(crate) parked: ParkedConversations,
     pub(crate) retention: Retention,
     pub(crate) pending: BTreeMap<CommitId, PendingCommit>,
     next_commit: u64,
-    pub(crate) events: VecDeque<InnerEvent>,
-    /// Effects that wait for the directory, with the timer that ends the wait.
+    pub(crate) events: VecDeque<InternalEvent>,
+    /// Searches for peers that wait until the whole directory is known.
     pub(crate) waiting_for_directory: Vec<(ConversationId, EffectKey)>,
     pub(crate) is_draining: bool,
     /// Whether the store had no room for the last step.
     pub(crate) is_store_full: bool,
-    pub(crate) counts: Counts,
+    pub(crate) counts: AgentCounts,
 }
 
 impl std::fmt::Debug for Agent {
@@ -112,11 +90,11 @@ impl std::fmt::Debug for Agent {
 }
 
 impl Agent {
-    pub(crate) fn new(config: AgentConfig) -> Self {
-        let places = usize::try_from(config.card.terms.max_parallel.max(1)).unwrap_or(1);
+    pub(crate) fn new(config: EngineConfig) -> Self {
+        let limit = usize::try_from(config.card.terms.max_parallel.max(1)).unwrap_or(1);
         Self {
             me: config.card.agent_id.clone(),
-            subscription: Subscription::new(&config.subscribe),
+            subscription: BoardSubscription::new(&config.subscribe),
             config,
             conversations: BTreeMap::new(),
             working: BTreeSet::new(),
@@ -124,12 +102,12 @@ impl Agent {
             in_flight: BTreeMap::new(),
             joiners: BTreeMap::new(),
             timers: Timers::default(),
-            turns: Turns::with_places(places),
+            turns: Turns::with_limit(limit),
             deliveries: Deliveries::default(),
             deferred: BTreeSet::new(),
             track_records: BTreeMap::new(),
             failed_before: BTreeSet::new(),
-            parked: Parked::default(),
+            parked: ParkedConversations::default(),
             retention: Retention::default(),
             pending: BTreeMap::new(),
             next_commit: 0,
@@ -137,13 +115,13 @@ impl Agent {
             waiting_for_directory: Vec::new(),
             is_draining: false,
             is_store_full: false,
-            counts: Counts::default(),
+            counts: AgentCounts::default(),
         }
     }
 
-    /// What follows from `input`. Reads at most one page of the store.
+    /// Handles `input` and returns what the shell must do. Reads at most one page of the store.
     pub fn handle(&mut self, input: Input, store: &dyn Snapshot, world: &mut dyn World) -> Vec<Output> {
-        let mut cx = Cx { store, world, out: Vec::new() };
+        let mut cx = Context { store, world, out: Vec::new() };
         match input {
             Input::Message(message, reply) => self.take_message(message, reply, &mut cx),
             Input::Cancel { task, by, reason, reply } => self.cancel(&task, by, reason, reply, &mut cx),
@@ -165,25 +143,30 @@ impl Agent {
             Input::Drain => self.is_draining = true,
             Input::HandBack => self.hand_back(),
             Input::Sweep => self.begin_sweep(&mut cx),
-            Input::Continue => self.sweep_on(&mut cx),
+            Input::Continue => self.continue_sweep(&mut cx),
         }
         self.drain_events(&mut cx);
         cx.out
     }
 
-    /// Hands events that happened in here to their conversations, until none is left.
-    pub(crate) fn drain_events(&mut self, cx: &mut Cx<'_>) {
+    /// Delivers internal events to their conversations until none is left.
+    pub(crate) fn drain_events(&mut self, cx: &mut Context<'_>) {
         while let Some(event) = self.events.pop_front() {
-            self.happened(event, cx);
+            self.handle_event(event, cx);
         }
     }
 
     /// Queues an event of a conversation; it is handled before this call of [`Agent::handle`] returns.
-    pub(crate) fn tell(&mut self, conversation: &ConversationId, closes: Option<EffectKey>, what: EventKind) {
-        self.events.push_back(InnerEvent { conversation: conversation.clone(), closes, what });
+    pub(crate) fn queue_event(
+        &mut self,
+        conversation: &ConversationId,
+        closes: Option<EffectKey>,
+        what: EventKind,
+    ) {
+        self.events.push_back(InternalEvent { conversation: conversation.clone(), closes, what });
     }
 
-    pub(crate) fn commit(&mut self, lane: Lane, batch: Batch, pending: PendingCommit, cx: &mut Cx<'_>) {
+    pub(crate) fn commit(&mut self, lane: Lane, batch: Batch, pending: PendingCommit, cx: &mut Context<'_>) {
         let id = self.next_commit_id();
         self.pending.insert(id, pending);
         cx.out.push(Output::Commit(id, lane, batch));
@@ -194,17 +177,17 @@ impl Agent {
         CommitId(self.next_commit)
     }
 
-    /// Whether one more task would be one too many.
-    pub(crate) fn places(&self) -> u32 {
+    /// How many tasks it does at a time: the card's `maxParallel`, at least 1.
+    pub(crate) fn max_parallel(&self) -> u32 {
         self.config.card.terms.max_parallel.max(1)
     }
 
-    /// Tasks it is doing.
+    /// The number of tasks it is doing.
     pub fn running(&self) -> u32 {
         u32::try_from(self.working.len()).unwrap_or(u32::MAX)
     }
 
-    /// Counts the work in hand again after something has changed about this conversation.
+    /// AgentCounts the work in hand again after something has changed about this conversation.
     pub(crate) fn count_running(&mut self, changed: &ConversationId) {
         let is_work = self.conversations.get(changed).is_some_and(|conversation| conversation.is_work());
         if is_work {
@@ -214,11 +197,42 @@ impl Agent {
         }
     }
 
-    /// Hands back what others can do, and leaves the rest for the next start.
+    pub(crate) fn timer_fired(&mut self, id: TimerId, cx: &mut Context<'_>) {
+        match self.timers.take(id) {
+            None => {}
+            Some(TimerPurpose::Pattern { conversation, effect, timer, at }) => {
+                let is_due = match at {
+                    TimerAt::Node(at) => cx.world.now() >= at,
+                    TimerAt::Wall(at) => cx.wall() >= at,
+                };
+                if is_due {
+                    let what = EventKind::TimerFired { timer };
+                    self.events.push_back(InternalEvent { conversation, closes: Some(effect), what });
+                } else {
+                    self.set_timer(conversation, effect, timer, at, cx);
+                }
+            }
+            Some(TimerPurpose::Retry(attempt)) => self.attempt(attempt, cx),
+            Some(TimerPurpose::Flush) => self.flush(cx),
+            Some(TimerPurpose::Resume { conversation, queue }) => {
+                if let Some(open) = self.conversations.get_mut(&conversation) {
+                    open.queue.extend(queue);
+                }
+                self.advance(&conversation, true, cx);
+            }
+            Some(TimerPurpose::Directory { conversation, effect }) => {
+                self.find_peers_now(&conversation, effect, cx);
+            }
+            Some(TimerPurpose::Subscribe) => self.subscribe(cx),
+            Some(TimerPurpose::Signal) => self.retry_signal(cx),
+        }
+    }
+
+    /// Hands back work that other agents can do; the rest waits for the next start.
     fn hand_back(&mut self) {
         let reason = format!("{} is leaving and could not finish in time", self.me);
         for id in self.working.clone() {
-            self.tell(&id, None, EventKind::Draining { reason: reason.clone() });
+            self.queue_event(&id, None, EventKind::Draining { reason: reason.clone() });
         }
     }
 }

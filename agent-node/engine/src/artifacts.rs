@@ -1,4 +1,4 @@
-//! Content by digest: put once, read by whoever put it and whoever works with it.
+//! Uploaded artifacts, stored by digest. Uploaders and participants of tasks that use an artifact may read it.
 
 use crate::{
     content,
@@ -6,7 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use protocol::{
-    artifact::{Artifact, Content, Part},
+    artifact::{Artifact, Part, PartContent},
     ids::{AgentId, Digest},
     principal::Principal,
     problem::{Problem, Reason},
@@ -17,33 +17,35 @@ use serde_json::Map;
 use std::collections::BTreeSet;
 use store_types::{Batch, Error, Expectation, Filter, Key, Revision, Snapshot, Write};
 
-/// What is known of a put artifact beside its content.
+/// The row of an uploaded artifact.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ArtifactRow {
     media_type: Option<String>,
     bytes: usize,
     readers: BTreeSet<Principal>,
-    /// When it was put last.
+    /// The time of the last upload.
     #[serde(default)]
     put_at: WallTime,
 }
 
-/// An artifact that was put.
+/// An uploaded artifact.
 pub struct StoredArtifact {
     /// Its content.
     pub content: Bytes,
-    /// Its type, if whoever put it said.
+    /// Its media type, if the uploader named one.
     pub media_type: Option<String>,
 }
 
 impl StoredArtifact {
-    /// As one part of a task's artifact.
+    /// The artifact of a task, with the content as its only part.
     pub fn into_artifact(self, name: String, media_type: Option<String>) -> Artifact {
         use base64::Engine as _;
         let content = match String::from_utf8(self.content.to_vec()) {
-            Ok(text) => Content::Text(text),
-            Err(error) => Content::Raw(base64::engine::general_purpose::STANDARD.encode(error.as_bytes())),
+            Ok(text) => PartContent::Text(text),
+            Err(error) => {
+                PartContent::Raw(base64::engine::general_purpose::STANDARD.encode(error.as_bytes()))
+            }
         };
         let part = Part { media_type: media_type.or(self.media_type), ..Part::new(content) };
         Artifact {
@@ -57,8 +59,8 @@ impl StoredArtifact {
     }
 }
 
-/// What writes `content` for `by`. The same content again is the same artifact, with one reader more. The batch conflicts
-/// if somebody else puts it meanwhile.
+/// The batch that stores `content` for `by`. The same content again adds a reader. The batch conflicts with a concurrent
+/// upload.
 pub fn put(
     store: &dyn Snapshot,
     me: &AgentId,
@@ -69,7 +71,7 @@ pub fn put(
 ) -> Result<(Digest, Batch), Error> {
     let digest = Digest::of(&content);
     let key = keys::artifact(me, &digest);
-    let (mut known, expectation) = match known(store, me, &digest)? {
+    let (mut known, expectation) = match artifact_row(store, me, &digest)? {
         Some((revision, known)) => (known, Expectation::At(key.clone(), revision)),
         None => {
             let known =
@@ -83,14 +85,15 @@ pub fn put(
     Ok((digest, Batch { writes, expectations: vec![expectation] }))
 }
 
-/// What ends `by`'s interest in an artifact: what nobody else has put goes with the next sweep. `None` if it is not there.
+/// The batch that removes `by` from the readers. An artifact without readers is deleted by the next sweep. `None` if there
+/// is no such artifact.
 pub fn release(
     store: &dyn Snapshot,
     me: &AgentId,
     digest: &Digest,
     by: &Principal,
 ) -> Result<Option<Batch>, Error> {
-    let Some((revision, mut known)) = known(store, me, digest)? else { return Ok(None) };
+    let Some((revision, mut known)) = artifact_row(store, me, digest)? else { return Ok(None) };
     known.readers.remove(by);
     if known.readers.is_empty() {
         known.put_at = WallTime::default();
@@ -104,8 +107,7 @@ fn row(known: &ArtifactRow) -> Result<Bytes, Error> {
     serde_json::to_vec(known).map(Bytes::from).map_err(|error| Error::Refused(error.to_string()))
 }
 
-/// The artifact of that digest, if `by` may read it: whoever put it, and the owner and participants of every task that
-/// began with it.
+/// The artifact with this digest, if `by` may read it: as an uploader, or as owner or participant of a task that uses it.
 pub fn read(
     store: &dyn Snapshot,
     me: &AgentId,
@@ -113,18 +115,18 @@ pub fn read(
     by: &Principal,
 ) -> Result<StoredArtifact, Problem> {
     let missing = || Problem::new(Reason::ArtifactNotFound, format!("no artifact {digest} of yours"));
-    let (_, known) = known(store, me, digest)?.ok_or_else(missing)?;
-    if !known.readers.contains(by) && !works_with(store, me, digest, by)? {
+    let (_, known) = artifact_row(store, me, digest)?.ok_or_else(missing)?;
+    if !known.readers.contains(by) && !takes_part(store, me, digest, by)? {
         return Err(missing());
     }
     let record = store.latest(&keys::content(me, digest))?.ok_or_else(missing)?;
     Ok(StoredArtifact { content: record.value, media_type: known.media_type })
 }
 
-/// The most tasks looked at that began with one artifact.
+/// The most tasks with an artifact as input that are checked.
 const MOST_TASKS: usize = 256;
 
-fn works_with(store: &dyn Snapshot, me: &AgentId, digest: &Digest, by: &Principal) -> Result<bool, Error> {
+fn takes_part(store: &dyn Snapshot, me: &AgentId, digest: &Digest, by: &Principal) -> Result<bool, Error> {
     let began = Filter::Below(Key::new(&[me.as_str(), "reader", &digest.to_string()]));
     for record in store.read(&began, 0, MOST_TASKS)? {
         let tokens = record.key.tokens();
@@ -138,16 +140,16 @@ fn works_with(store: &dyn Snapshot, me: &AgentId, digest: &Digest, by: &Principa
     Ok(false)
 }
 
-/// Where the record of that artifact stands, and when it was put last; `None` if nobody has put it.
-pub(crate) fn put_last(
+/// The revision of an artifact's row and the time of its last upload; `None` if there is no such artifact.
+pub(crate) fn last_put(
     store: &dyn Snapshot,
     me: &AgentId,
     digest: &Digest,
 ) -> Result<Option<(Revision, WallTime)>, Error> {
-    Ok(known(store, me, digest)?.map(|(revision, known)| (revision, known.put_at)))
+    Ok(artifact_row(store, me, digest)?.map(|(revision, known)| (revision, known.put_at)))
 }
 
-fn known(
+fn artifact_row(
     store: &dyn Snapshot,
     me: &AgentId,
     digest: &Digest,

@@ -1,4 +1,5 @@
-//! Content over the bound of [`INLINE_CONTENT_BYTES`] is stored once, by digest, and records refer to it (DESIGN §4). Rules never see the difference.
+//! Texts over [`INLINE_CONTENT_BYTES`] are stored once, by digest, and records refer to them (DESIGN §4). Patterns do not
+//! see the difference.
 
 use crate::records::keys;
 use bytes::Bytes;
@@ -16,12 +17,11 @@ const MARK: &str = "$content";
 /// The first byte of a record that refers to content elsewhere; any other is plain JSON and begins with `{`.
 const REFERRING: u8 = b'@';
 
-/// `record` as bytes; texts in it that are too large to lie inline become writes of their own, put into `writes` unless
-/// `kept` says that they have been written.
+/// Encodes `record`. Texts that are too large for the record are added to `writes`, unless `kept` contains their digests.
 ///
-/// The sweep that deletes what nothing refers to rests on three things: a record goes under a topic of
-/// [`keys::REFERRING`]; its content is written in the same batch; and `kept` names only content that the journal of this
-/// open conversation refers to, which is not trimmed before the conversation is over.
+/// The sweep of unreferenced content relies on three things: the record goes under a topic of [`keys::REFERRING`]; its
+/// content is written in the same batch; `kept` names only content to which the journal of this open conversation refers,
+/// which is not trimmed before the conversation ends.
 pub fn encode<T: Serialize>(
     me: &AgentId,
     record: &T,
@@ -42,7 +42,7 @@ pub fn encode<T: Serialize>(
     Ok(referring.into())
 }
 
-/// Whether anything was taken out.
+/// Replaces large texts by references; returns whether there were any.
 fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>, kept: &mut BTreeSet<Digest>) -> bool {
     match value {
         Value::String(text) if text.len() > INLINE_CONTENT_BYTES => {
@@ -72,8 +72,7 @@ fn take_out(me: &AgentId, value: &mut Value, writes: &mut Vec<Write>, kept: &mut
     }
 }
 
-/// Calls `each` with the digest of all content that the record in `bytes` refers to. What is no record of ours refers
-/// to nothing: nobody could read it back either.
+/// Calls `each` with the digest of all content that the record in `bytes` refers to; an unreadable record refers to none.
 pub fn refers_to(bytes: &[u8], each: &mut impl FnMut(Digest)) {
     if let Some((&REFERRING, referring)) = bytes.split_first()
         && let Ok(value) = serde_json::from_slice(referring)
@@ -89,7 +88,7 @@ fn visit(value: &Value, each: &mut impl FnMut(Digest)) {
             if let Some(digest) = marked.and_then(|marked| Digest::parse(marked.as_str()?).ok()) {
                 return each(digest);
             }
-            // A literal that only looks like a mark is looked into like any other value: what stands below it counts.
+            // A literal that looks like a mark is visited like any other value.
             let literal = marked.and_then(|marked| marked.get("literally")?.as_object());
             literal.unwrap_or(members).values().for_each(|member| visit(member, each));
         }
@@ -98,13 +97,13 @@ fn visit(value: &Value, each: &mut impl FnMut(Digest)) {
     }
 }
 
-/// What the record in `bytes` says itself, in members that are always short: none of its content is looked up.
+/// Decodes the record in `bytes` without its content, for members that are always short.
 pub fn outline<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     let plain = bytes.strip_prefix(&[REFERRING]).unwrap_or(bytes);
     serde_json::from_slice(plain).map_err(|error| Error::Refused(format!("a record can't be read: {error}")))
 }
 
-/// The record in `bytes`, with all its content back in place.
+/// Decodes the record in `bytes` with its content.
 pub fn decode<T: DeserializeOwned>(me: &AgentId, store: &dyn Snapshot, bytes: &[u8]) -> Result<T, Error> {
     let damaged = |error: serde_json::Error| Error::Refused(format!("a record can't be read: {error}"));
     let Some((&REFERRING, referring)) = bytes.split_first() else {
@@ -118,7 +117,7 @@ pub fn decode<T: DeserializeOwned>(me: &AgentId, store: &dyn Snapshot, bytes: &[
 fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(), Error> {
     match value {
         Value::Object(members) => match mark(members) {
-            Some(Mark::Content(digest)) => {
+            Some(ContentMark::Content(digest)) => {
                 let key = keys::content(me, &digest);
                 let record = store
                     .latest(&key)?
@@ -126,7 +125,7 @@ fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(),
                 *value = Value::String(String::from_utf8_lossy(&record.value).into_owned());
                 Ok(())
             }
-            Some(Mark::Literally(literal)) => {
+            Some(ContentMark::Literally(literal)) => {
                 *value = literal;
                 let members = value.as_object_mut().into_iter().flat_map(Map::values_mut);
                 members.into_iter().try_for_each(|member| put_back(me, store, member))
@@ -138,20 +137,20 @@ fn put_back(me: &AgentId, store: &dyn Snapshot, value: &mut Value) -> Result<(),
     }
 }
 
-enum Mark {
+enum ContentMark {
     Content(Digest),
     Literally(Value),
 }
 
-fn mark(members: &mut Map<String, Value>) -> Option<Mark> {
+fn mark(members: &mut Map<String, Value>) -> Option<ContentMark> {
     if members.len() != 1 {
         return None;
     }
     let marked = members.get_mut(MARK)?;
     if let Some(text) = marked.as_str() {
-        return Digest::parse(text).ok().map(Mark::Content);
+        return Digest::parse(text).ok().map(ContentMark::Content);
     }
-    marked.get_mut("literally").map(|literal| Mark::Literally(literal.take()))
+    marked.get_mut("literally").map(|literal| ContentMark::Literally(literal.take()))
 }
 
 #[cfg(test)]
@@ -181,7 +180,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn a_record_comes_back_whatever_it_looks_like(value in anything()) {
+        fn any_record_round_trips(value in anything()) {
             let mut store = store_types::MemoryState::default();
             let me = AgentId::parse("a").unwrap();
             let mut writes = Vec::new();

@@ -1,18 +1,18 @@
-//! Drives any pattern: events come in, the rule runs, one commit records event, state and effects, then effects are
-//! performed (DESIGN §2). This file is the part without I/O: it turns waiting events into one batch.
+//! One conversation of any pattern (DESIGN §2): it turns queued events into one batch with events, state and effects.
 
 mod batch;
 mod effects;
 pub mod origin;
+pub(crate) mod parked;
 #[cfg(test)]
 mod round_trip_tests;
 mod step;
 
-pub(crate) use step::{Advance, Decided, Now, StepFailed};
+pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
 
 use crate::{
     Ack, ReplyTo,
-    records::{EffectKey, OpenEffect, SealedReceipt, State, TaskRow},
+    records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
 };
 use origin::Origin;
 use protocol::{
@@ -24,28 +24,35 @@ use protocol::{
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store_types::Revision;
 
-/// One event on its way into a conversation.
-pub(crate) struct Queued {
+/// An event of a conversation that the agent produced itself, and the effect whose result it is.
+pub(crate) struct InternalEvent {
+    pub(crate) conversation: ConversationId,
+    pub(crate) closes: Option<EffectKey>,
+    pub(crate) what: EventKind,
+}
+
+/// An event that waits for its conversation.
+pub(crate) struct QueuedEvent {
     /// What happened.
     pub what: EventKind,
     /// The effect whose result it is.
     pub closes: Option<EffectKey>,
-    /// The receipt that is written with it, if it came from outside.
+    /// The receipt written in the same step, if the event is a message.
     pub receipt: Option<SealedReceipt>,
-    /// How far the board has been followed with it, which is written with it too.
+    /// The board cursor written in the same step, if the event is a signal.
     pub cursor: Option<Revision>,
-    /// Whoever waits for the commit, and what they are told.
+    /// The callers that wait for the commit, and their answers.
     pub waiters: Vec<(ReplyTo, Ack)>,
 }
 
-impl Queued {
-    /// An event from inside.
+impl QueuedEvent {
+    /// An event that the agent produced itself.
     pub(crate) fn from_inside(what: EventKind, closes: Option<EffectKey>) -> Self {
         Self { what, closes, receipt: None, cursor: None, waiters: Vec::new() }
     }
 
-    /// Whether nothing is lost if this is forgotten in a crash: a best-effort message, or the news that a message
-    /// arrived (it would be sent again, and known).
+    /// Whether a crash may lose it: a best-effort message, or an acknowledgement. Without the acknowledgement the message is
+    /// sent again and recognised as a duplicate.
     fn may_be_forgotten(&self) -> bool {
         match &self.what {
             EventKind::MessageReceived { envelope, .. } => envelope.kind().is_best_effort(),
@@ -77,7 +84,7 @@ struct HandledEvent {
 
 /// One open conversation in memory.
 pub(crate) struct Conversation {
-    /// Its name.
+    /// Its id.
     pub id: ConversationId,
     /// Its pattern and that pattern's state.
     pub pattern: AnyPattern,
@@ -89,28 +96,28 @@ pub(crate) struct Conversation {
     pub task: Option<TaskRow>,
     /// The trace it belongs to.
     pub trace: Option<TraceContext>,
-    /// The collaboration it is a part of.
+    /// The thread it belongs to.
     pub thread: Option<ThreadId>,
-    /// How it came to be, until that is recorded.
+    /// Its origin, until the first step records it.
     pub origin: Option<Box<Origin>>,
-    /// The last step of which its trace has been told.
-    pub told: u64,
-    /// How it ended.
+    /// The last step that an observation has reported for the trace.
+    pub traced_step: u64,
+    /// The state it ended in.
     pub ended: Option<TaskState>,
-    /// Events that wait for the running commit.
-    pub queue: VecDeque<Queued>,
+    /// Events that wait for the next step.
+    pub queue: VecDeque<QueuedEvent>,
     is_committing: bool,
-    /// The step last decided.
+    /// The number of the last decided step.
     pub step: u64,
     head: Revision,
     first: Revision,
     uncommitted: Vec<HandledEvent>,
-    /// Of those, what happened inside: nobody outside will repeat it if the commit fails.
+    /// The uncommitted events that the agent produced itself; they are queued again if the commit fails.
     deferred: Vec<(EventKind, Option<EffectKey>)>,
-    written: Option<State>,
-    kept: BTreeSet<Digest>,
-    again: Vec<EffectKey>,
-    shown: Option<TaskRow>,
+    recorded_state: Option<ConversationState>,
+    stored_content: BTreeSet<Digest>,
+    restarted: Vec<EffectKey>,
+    recorded_task: Option<TaskRow>,
 }
 
 impl Conversation {
@@ -130,7 +137,7 @@ impl Conversation {
             trace: origin.as_ref().map(|origin| origin.trace.clone()),
             thread: origin.as_ref().and_then(|origin| origin.thread.clone()),
             origin: origin.map(Box::new),
-            told: 0,
+            traced_step: 0,
             ended: None,
             queue: VecDeque::new(),
             is_committing: false,
@@ -139,18 +146,18 @@ impl Conversation {
             first: 0,
             uncommitted: Vec::new(),
             deferred: Vec::new(),
-            written: None,
-            kept: BTreeSet::new(),
-            again: Vec::new(),
-            shown: None,
+            recorded_state: None,
+            stored_content: BTreeSet::new(),
+            restarted: Vec::new(),
+            recorded_task: None,
         }
     }
 
-    /// The conversation a restart finds: `first` and `head` are the revisions of its journal's
-    /// ends, `step` is the last one recorded.
+    /// The conversation as the store holds it: `first` and `head` are the revisions of its journal's first and last record,
+    /// `step` is the last recorded step.
     pub(crate) fn restore(
         id: ConversationId,
-        state: State,
+        state: ConversationState,
         task: Option<TaskRow>,
         (first, head): (Revision, Revision),
         step: u64,
@@ -160,21 +167,21 @@ impl Conversation {
         Self {
             open: state.open.clone(),
             labels: state.labels.clone(),
-            told: if ended.is_some() { step } else { 0 },
+            traced_step: if ended.is_some() { step } else { 0 },
             ended,
             step,
             head,
             first,
-            shown: task.clone(),
-            written: Some(state.clone()),
+            recorded_task: task.clone(),
+            recorded_state: Some(state.clone()),
             trace: state.trace,
             thread: state.thread,
             ..Self::open(id, state.pattern, task, None)
         }
     }
 
-    /// Whether nothing is left to do: it may leave memory.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether it has ended and nothing is open or queued, so that it can leave memory.
+    pub(crate) fn is_finished(&self) -> bool {
         self.ended.is_some()
             && self.open.is_empty()
             && self.queue.is_empty()
@@ -187,36 +194,36 @@ impl Conversation {
         self.is_committing
     }
 
-    /// Whether something waits for a commit that nothing has forced yet.
+    /// Whether handled events or restarted turns wait for a commit.
     pub(crate) fn has_uncommitted(&self) -> bool {
-        !self.uncommitted.is_empty() || !self.again.is_empty()
+        !self.uncommitted.is_empty() || !self.restarted.is_empty()
     }
 
-    /// Counts one more attempt at an open effect and performs it once that is recorded.
-    pub(crate) fn begin_again(&mut self, effect: EffectKey) {
+    /// Counts one more attempt at an open turn; the next step records that and performs the turn.
+    pub(crate) fn restart_turn(&mut self, effect: EffectKey) {
         if let Some(open) = self.open.get_mut(&effect) {
             open.attempts += 1;
-            self.again.push(effect);
+            self.restarted.push(effect);
         }
     }
 
-    /// A node that leaves of its own accord was not brought down by what it was thinking.
-    fn excuse_attempts(&mut self) {
+    /// Undoes the attempt count of running turns when the node drains: they are not the cause of this restart.
+    fn discount_turn_attempts(&mut self) {
         let thoughts = self.open.values_mut().filter(|open| matches!(open.effect, Effect::RunTurn { .. }));
         thoughts.for_each(|open| open.attempts = open.attempts.saturating_sub(1));
     }
 
-    /// The label of the message `envelope` answers, if it is one of ours.
-    pub(crate) fn label_answered(&self, effect: &EffectId) -> Option<AnyLabel> {
+    /// The label of the message with this effect id, if an answer to it is awaited.
+    pub(crate) fn label_of(&self, effect: &EffectId) -> Option<AnyLabel> {
         self.labels.get(&EffectKey(effect.step, effect.index)).cloned()
     }
 
-    /// Whether it is work of this agent's own that goes on.
+    /// Whether it is running work of this agent.
     pub(crate) fn is_work(&self) -> bool {
         self.pattern.is_work()
     }
 
-    /// Takes the revision of the journal's new head: the batch's last write.
+    /// Ends the running commit. The batch's last write is the journal's new head.
     pub(crate) fn committed(&mut self, revisions: &[Revision]) {
         self.is_committing = false;
         self.head = revisions.last().copied().unwrap_or(self.head);
@@ -246,10 +253,11 @@ mod tests {
         time::{NodeTime, WallTime},
     };
     #[test]
-    fn news_that_waited_for_a_step_is_handed_back_with_it() {
+    fn deferred_events_are_part_of_the_next_step() {
         let me = AgentId::parse("a").unwrap();
         let content = serde_json::json!({ "signal": "x.y" }).as_object().unwrap().clone();
-        let Ok(Payload::Broadcast(message)) = Payload::parse(protocol::message::Kind::Broadcast, content)
+        let Ok(Payload::Broadcast(message)) =
+            Payload::parse(protocol::message::MessageKind::Broadcast, content)
         else {
             panic!("a broadcast");
         };
@@ -259,17 +267,17 @@ mod tests {
         let mut conversation = Conversation::open(id, broadcast.into(), None, None);
         let mut next = |what, closes| {
             conversation.is_committing = false;
-            conversation.queue.push_back(Queued::from_inside(what, closes));
+            conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
             let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
-            conversation.advance(Now { me: &me, at, wall, records }, false)
+            conversation.advance(StepContext { me: &me, at, wall, records }, false)
         };
-        assert!(matches!(next(EventKind::Started, None), Advance::Commit(_)));
-        let label = AnyLabel::Delegation(protocol::patterns::delegation::Label::Update);
-        let told = EventKind::Delivered { label, by: me.clone() };
-        assert!(matches!(next(told.clone(), Some(EffectKey(1, 0))), Advance::Deferred(_)));
-        let timer = AnyTimer::Delegation(protocol::patterns::delegation::Timer::Renew);
+        assert!(matches!(next(EventKind::Started, None), AdvanceResult::Commit(_)));
+        let label = AnyLabel::Delegation(protocol::patterns::delegation::DelegationLabel::Update);
+        let traced_step = EventKind::Delivered { label, by: me.clone() };
+        assert!(matches!(next(traced_step.clone(), Some(EffectKey(1, 0))), AdvanceResult::Deferred(_)));
+        let timer = AnyTimer::Delegation(protocol::patterns::delegation::DelegationTimer::Renew);
         let woke = EventKind::TimerFired { timer };
-        let Advance::Commit(decided) = next(woke.clone(), None) else { panic!("a step") };
-        assert_eq!(decided.inside, [(told, Some(EffectKey(1, 0))), (woke, None)]);
+        let AdvanceResult::Commit(decided) = next(woke.clone(), None) else { panic!("a step") };
+        assert_eq!(decided.inside, [(traced_step, Some(EffectKey(1, 0))), (woke, None)]);
     }
 }

@@ -1,12 +1,13 @@
-//! A step that came to nothing: back to what the store holds.
+//! Failed steps: the conversation is restored from the store.
 
 use crate::{
     Ack, ReplyTo,
-    agent::{Agent, Cx},
-    conversation::{Queued, StepFailed},
-    faults::{self, Fault},
+    agent::Agent,
+    commits::Receipts,
+    context::Context,
+    conversation::{QueuedEvent, StepFailed},
+    faults::{self, PlantedFault},
     records::EffectKey,
-    steps::Receipts,
     timers::TimerPurpose,
 };
 use protocol::{
@@ -19,16 +20,16 @@ use protocol::{
 use std::time::Duration;
 use store_types::Error;
 
-/// How long until a step is tried again that the store did not take.
+/// The pause before a restored conversation continues.
 const AGAIN: Duration = Duration::from_millis(500);
 
 impl Agent {
-    /// A pattern panicked, or a step can't be written: the conversation goes back to what the store holds and is ended,
-    /// visibly. If it can't take that either, it is parked.
-    pub(crate) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Cx<'_>) {
+    /// A pattern panicked, or a step can't be written: the conversation is restored and cancelled. If that fails, too, it is
+    /// parked.
+    pub(crate) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Context<'_>) {
         let StepFailed { why, waiters, receipts, mut inside } = left;
         let (task, trace) = self.task_and_trace(id);
-        tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step came to nothing");
+        tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step failed");
         self.counts.panics += 1;
         let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
         let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
@@ -44,11 +45,16 @@ impl Agent {
         let by = Principal::Agent(self.me.clone());
         let reason = format!("an internal fault ended it: {why}");
         inside.push((EventKind::Cancelled { by, reason }, None));
-        self.go_back(id, &problem, waiters, inside, cx);
+        self.roll_back(id, &problem, waiters, inside, cx);
     }
 
-    /// Refuses messages that wait for a conversation that will not take them.
-    fn refuse(&mut self, queue: impl IntoIterator<Item = Queued>, problem: &Problem, cx: &mut Cx<'_>) {
+    /// Refuses the messages in a queue.
+    fn refuse(
+        &mut self,
+        queue: impl IntoIterator<Item = QueuedEvent>,
+        problem: &Problem,
+        cx: &mut Context<'_>,
+    ) {
         for queued in queue {
             if let Some(receipt) = &queued.receipt {
                 self.answer_repeats(&[(receipt.key.clone(), None)], &Err(problem.clone()), cx);
@@ -57,15 +63,15 @@ impl Agent {
         }
     }
 
-    /// A step that the store did not take: what is in memory is not true. Messages are refused, what happened inside is
-    /// handed in again, and the conversation goes on from what the store holds.
+    /// The store refused a step, so the state in memory is invalid. The conversation is restored, messages are refused,
+    /// and events that the agent produced itself are queued again.
     pub(crate) fn step_not_recorded(
         &mut self,
         id: &ConversationId,
         error: &Error,
         (waiters, receipts): (Vec<(ReplyTo, Ack)>, Receipts<'_>),
         inside: Vec<(EventKind, Option<EffectKey>)>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let problem = Problem::from(error.clone());
         self.answer_repeats(receipts, &Err(problem.clone()), cx);
@@ -73,26 +79,26 @@ impl Agent {
             cx.out.push(crate::Output::Fatal(format!("the store of {} failed: {error}", self.me)));
         }
         let (task, trace) = self.task_and_trace(id);
-        // What is tried again until there is room would fill the log as well.
+        // Steps are retried until there is room; log only the first failure.
         let is_full = matches!(error, Error::Full | Error::StorageFull);
         if !(is_full && std::mem::replace(&mut self.is_store_full, true)) {
             tracing::warn!(agent = %self.me, conversation = %id, task, trace, %error, "a step was not recorded");
         }
-        self.go_back(id, &problem, waiters, inside, cx);
+        self.roll_back(id, &problem, waiters, inside, cx);
     }
 
-    /// Back to what the store holds: whoever waits is refused, what happened inside is handed in again.
-    fn go_back(
+    /// Restores a conversation from the store. Callers are refused, the events `inside` are queued again.
+    fn roll_back(
         &mut self,
         id: &ConversationId,
         problem: &Problem,
         waiters: Vec<(ReplyTo, Ack)>,
         inside: Vec<(EventKind, Option<EffectKey>)>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let joined = self.joiners.remove(id).unwrap_or_default();
         waiters.into_iter().chain(joined).for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
-        if faults::is(Fault::NoRollback)
+        if faults::is_planted(PlantedFault::NoRollback)
             && let Some(conversation) = self.conversations.get_mut(id)
         {
             conversation.committed(&[]);
@@ -108,19 +114,19 @@ impl Agent {
             self.count_running(id);
             return self.refuse(queue, problem, cx);
         };
-        if self.is_claimed_anew(id, &conversation) {
+        if self.has_later_claim(id, &conversation) {
             conversation.task = None;
         }
-        self.keep(id.clone(), conversation);
-        let inside = inside.into_iter().map(|(what, closes)| Queued::from_inside(what, closes));
+        self.insert_conversation(id.clone(), conversation);
+        let inside = inside.into_iter().map(|(what, closes)| QueuedEvent::from_inside(what, closes));
         let queue: Vec<_> = inside.chain(queue).collect();
-        self.begin_lost_turns(id, &queue);
-        self.timers.set(AGAIN, TimerPurpose::GoOn { conversation: id.clone(), queue }, cx);
+        self.restart_lost_turns(id, &queue);
+        self.timers.set(AGAIN, TimerPurpose::Resume { conversation: id.clone(), queue }, cx);
     }
 
-    /// Turns that the lost step was to begin again after a restart: nobody runs them, and `queue` does not hold their end.
-    fn begin_lost_turns(&mut self, id: &ConversationId, queue: &[Queued]) {
-        if faults::is(Fault::LostTurn) {
+    /// Restarts open turns that do not run and whose end is not in `queue`: the failed step was to restart them.
+    fn restart_lost_turns(&mut self, id: &ConversationId, queue: &[QueuedEvent]) {
+        if faults::is_planted(PlantedFault::LostTurn) {
             return;
         }
         let running = self.turns.of(id);
@@ -131,10 +137,10 @@ impl Agent {
         let turns =
             conversation.open.iter().filter(|(_, open)| matches!(open.effect, Effect::RunTurn { .. }));
         let lost: Vec<_> = turns.map(|(key, _)| *key).filter(is_lost).collect();
-        lost.into_iter().for_each(|key| conversation.begin_again(key));
+        lost.into_iter().for_each(|key| conversation.restart_turn(key));
     }
 
-    /// The task and the trace of an open conversation, as logs name them.
+    /// The task id and the trace id of an open conversation, for logs.
     fn task_and_trace(&self, id: &ConversationId) -> (Option<String>, Option<String>) {
         let conversation = self.conversations.get(id);
         let row = conversation.and_then(|open| open.task.as_ref());

@@ -1,9 +1,9 @@
-//! Faults that tests plant, in this thread only: the simulator must find each. Without the feature `planted-faults` every
-//! question here is a constant `false`.
+//! Faults that tests plant in their thread: the simulator must find each. Without the feature `planted-faults`,
+//! `is_planted` is a constant `false`.
 
 /// A fault of the engine's policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
+pub enum PlantedFault {
     /// A delivery that failed is not tried again.
     LostRetry,
     /// A message that opens something is answered before its step is durable.
@@ -12,7 +12,7 @@ pub enum Fault {
     EarlyEffects,
     /// A released claim stays in the store.
     KeptClaim,
-    /// A message that was taken before is taken again.
+    /// A duplicate is admitted.
     TakenTwice,
     /// A restart does not send open messages again.
     ForgottenSend,
@@ -22,33 +22,33 @@ pub enum Fault {
     UnorderedSignals,
     /// A message is still sent when it has expired.
     SentExpired,
-    /// An award is taken that is not newer than one that is known.
+    /// An award is accepted that is not newer than a known one.
     LateAward,
     /// The board's cursor moves in a commit of its own, before the conversation is recorded.
     CursorAlone,
-    /// News that may wait is never recorded.
+    /// Deferred events are never committed.
     LostNews,
-    /// Whoever sent a message while its first copy was being recorded gets no answer.
+    /// A duplicate that is received while the first copy is being recorded gets no answer.
     LostJoiner,
-    /// A cancel that comes before its award leaves no tombstone.
+    /// A cancel that precedes its award writes no tombstone.
     NoTombstone,
-    /// An award is taken while a tombstone that refuses it is on its way to the store.
+    /// An award is accepted while a tombstone that refuses it is being committed.
     UnseenTombstone,
-    /// An open task is done again under a claim that has come to its end meanwhile.
+    /// An open task is done again under a claim that has ended.
     ClaimTwice,
-    /// After a failed commit a conversation goes on from what is in memory.
+    /// After a failed commit a conversation continues with the state in memory.
     NoRollback,
-    /// Receipts are deleted while repeats may still come.
+    /// Receipts are deleted while duplicates are still possible.
     ShortDedup,
-    /// The board's cursor moves in memory before what the signal called for is recorded.
+    /// The board's cursor moves in memory before the reaction is recorded.
     EarlyCursor,
-    /// A turn whose new beginning could not be recorded is never begun.
+    /// A turn whose restart could not be recorded is never started.
     LostTurn,
-    /// A message for an open conversation is recorded, and its conversation does not hear of it.
+    /// A message for an open conversation is recorded, but not handed to it.
     Unheard,
 }
 
-impl Fault {
+impl PlantedFault {
     /// Every fault.
     pub const ALL: &'static [Self] = &[
         Self::LostRetry,
@@ -76,24 +76,24 @@ impl Fault {
 }
 
 #[cfg(not(feature = "planted-faults"))]
-pub(crate) const fn is(_: Fault) -> bool {
+pub(crate) const fn is_planted(_: PlantedFault) -> bool {
     false
 }
 
 #[cfg(feature = "planted-faults")]
-pub(crate) use planted::{fail_if_asked, is, panic_if_asked, panic_over_message_if_asked};
+pub(crate) use planted::{fail_if_asked, is_planted, panic_if_asked, panic_over_message_if_asked};
 #[cfg(feature = "planted-faults")]
 pub use planted::{fail_steps, panic_on_turns, panic_over_messages, plant};
 
 #[cfg(feature = "planted-faults")]
 mod planted {
-    use super::Fault;
+    use super::PlantedFault;
     use protocol::patterns::{Event, EventKind};
     use std::cell::Cell;
     use store_types::Error;
 
     thread_local! {
-        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+        static PLANTED: Cell<Option<PlantedFault>> = const { Cell::new(None) };
         static PANICS: Cell<u32> = const { Cell::new(0) };
         static UNWRITTEN: Cell<u32> = const { Cell::new(0) };
         static PANICS_OVER_MESSAGES: Cell<u32> = const { Cell::new(0) };
@@ -106,11 +106,11 @@ mod planted {
     }
 
     /// Plants `fault` in the engine of this thread, or removes the one that was planted.
-    pub fn plant(fault: Option<Fault>) {
+    pub fn plant(fault: Option<PlantedFault>) {
         PLANTED.set(fault);
     }
 
-    pub(crate) fn is(fault: Fault) -> bool {
+    pub(crate) fn is_planted(fault: PlantedFault) -> bool {
         PLANTED.get() == Some(fault)
     }
 

@@ -1,18 +1,19 @@
-//! A message that opens nothing: for a conversation there is, or for one that has ended.
+//! Messages that open no conversation: they belong to an open one or to one that has ended.
 
 use crate::{
     Ack, IncomingMessage, Observation, ReplyTo,
-    agent::{Agent, Cx},
-    conversation::Queued,
-    delivery::{OutgoingEnvelope, envelope},
-    faults::{self, Fault},
+    agent::Agent,
+    context::Context,
+    conversation::QueuedEvent,
+    delivery::{envelope, lanes::OutgoingEnvelope},
+    faults::{self, PlantedFault},
+    problems::{internal, not_found},
     records::{EffectKey, Receipt},
-    requests::internal,
 };
 use protocol::{
     envelope::Envelope,
     ids::{Address, ConversationId, Digest, EffectId, MessageId},
-    message::{Cfp, Kind, Payload, TaskCancel},
+    message::{Cfp, MessageKind, Payload, TaskCancel},
     patterns::{EventKind, OutgoingMessage, contract_net::bidding},
     principal::Principal,
     problem::{Problem, Reason},
@@ -22,12 +23,12 @@ use serde_json::{Map, Value};
 use store_types::Key;
 
 impl Agent {
-    /// Calls for proposals, bids and rejects: nothing is written, and the answer says only that it was received.
+    /// Handles calls for proposals, bids and rejects: nothing is written, the answer only acknowledges receipt.
     pub(crate) fn take_best_effort(
         &mut self,
         message: IncomingMessage,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let IncomingMessage { envelope, by, trace, .. } = message;
         let ack = Ack {
@@ -54,20 +55,20 @@ impl Agent {
             conversation.is_some_and(|conversation| conversation.pattern.receives(envelope.kind()))
         };
         if let Some(id) = id.filter(takes) {
-            self.tell(&id, None, EventKind::MessageReceived { by, answers: None, envelope });
+            self.queue_event(&id, None, EventKind::MessageReceived { by, answers: None, envelope });
         }
         cx.reply(reply, Ok(ack));
         Ok(())
     }
 
-    /// Answers a call for proposals: once, and without a record.
+    /// Answers a call for proposals. The answer is sent once and not recorded.
     fn answer_call(
         &mut self,
         cfp: &Cfp,
         call: &Envelope,
         by: &Principal,
         trace: Option<TraceContext>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let wall = cx.wall();
         let payload = match bidding::bid(&self.config.card, self.running(), cfp, wall) {
@@ -117,15 +118,15 @@ impl Agent {
         self.conversations.contains_key(&id).then_some(id)
     }
 
-    /// Whether a conversation does its task under an older award than the one that `payload` takes back: that cancel is
-    /// about an award which has not come yet.
+    /// Whether `payload` cancels a later award than the one this conversation works under. That award has not been received
+    /// yet.
     fn is_older_than(&self, id: &ConversationId, payload: &Payload) -> bool {
         let Payload::TaskCancel(TaskCancel { epoch, .. }) = payload else { return false };
         let row = self.conversations.get(id).and_then(|conversation| conversation.task.as_ref());
         row.and_then(|row| row.epoch).zip(*epoch).is_some_and(|(own, cancelled)| own < cancelled)
     }
 
-    pub(crate) fn receipt(&self, envelope: &Envelope, digest: Digest, cx: &Cx<'_>) -> Receipt {
+    pub(crate) fn receipt(&self, envelope: &Envelope, digest: Digest, cx: &Context<'_>) -> Receipt {
         Receipt {
             digest,
             kind: envelope.kind(),
@@ -136,14 +137,14 @@ impl Agent {
         }
     }
 
-    /// A message that opens nothing: recorded with the conversation it is for. One for a conversation that has ended is
-    /// recorded too, and changes nothing.
+    /// Records a message with its open conversation. A message for an ended conversation is recorded, too, and changes
+    /// nothing.
     pub(crate) fn take_for_conversation(
         &mut self,
         message: IncomingMessage,
         key: Key,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let IncomingMessage { envelope, by, digest, .. } = message;
         let mut receipt = self.receipt(&envelope, digest, cx);
@@ -151,12 +152,13 @@ impl Agent {
             let task = envelope.payload.task_id()?;
             self.tasks.get(&(task.clone(), by.clone())).cloned()
         };
-        let is_heard = !faults::is(Fault::Unheard) || envelope.kind() != Kind::TaskResponse;
+        let is_heard =
+            !faults::is_planted(PlantedFault::Unheard) || envelope.kind() != MessageKind::TaskResponse;
         let is_older = |id: &ConversationId| self.is_older_than(id, &envelope.payload);
         let id = self.conversation_of(&envelope).or_else(by_task).filter(|id| is_heard && !is_older(id));
         let Some(id) = id else {
             self.check_not_parked(&envelope)?;
-            return self.take_late(&envelope, &by, (key, receipt), reply, cx);
+            return self.take_for_closed_conversation(&envelope, &by, (key, receipt), reply, cx);
         };
         let Some(conversation) = self.conversations.get_mut(&id) else {
             return Err(Problem::new(Reason::Internal, "the conversation vanished"));
@@ -170,7 +172,7 @@ impl Agent {
         let effect = envelope.in_reply_to.as_ref().and_then(|id| EffectId::parse(id.as_str()));
         let answers = effect
             .filter(|effect| effect.conversation == id)
-            .and_then(|effect| conversation.label_answered(&effect));
+            .and_then(|effect| conversation.label_of(&effect));
         let ack = Ack {
             task_id: receipt.task_id.clone(),
             conversation_id: Some(id.clone()),
@@ -179,7 +181,7 @@ impl Agent {
         let receipt = receipt.sealed(key.clone()).map_err(internal)?;
         self.in_flight.insert(key, (digest, Vec::new()));
         self.counts.admitted += 1;
-        // A task's owner ends it, or answers, by a message as well as by the route.
+        // A task's owner may cancel or answer by a message as well as by the HTTP routes.
         #[expect(clippy::wildcard_enum_match_arm, reason = "every other message is the pattern's to read")]
         let what = match &envelope.payload {
             Payload::TaskCancel(TaskCancel { reason, .. }) if is_owner_user => EventKind::Cancelled {
@@ -191,17 +193,17 @@ impl Agent {
             }
             _ => EventKind::MessageReceived { by, answers, envelope },
         };
-        conversation.queue.push_back(Queued {
+        conversation.queue.push_back(QueuedEvent {
             receipt: Some(receipt),
             waiters: vec![(reply, ack)],
-            ..Queued::from_inside(what, None)
+            ..QueuedEvent::from_inside(what, None)
         });
         self.advance(&id, false, cx);
         Ok(())
     }
 }
 
-/// What nobody here knows of a message: the members at its top, and under `payload` those in its payload.
+/// The unknown members of an envelope, and under `payload` those of its payload.
 fn unknown_members(envelope: &Envelope) -> Map<String, Value> {
     let mut unknown = envelope.extra.clone();
     let inside = envelope.payload.extra();
@@ -209,11 +211,4 @@ fn unknown_members(envelope: &Envelope) -> Map<String, Value> {
         unknown.insert("payload".to_owned(), Value::Object(inside.clone()));
     }
     unknown
-}
-
-pub(crate) fn not_found(envelope: &Envelope) -> Problem {
-    match envelope.payload.task_id() {
-        Some(task) => Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")),
-        None => Problem::new(Reason::MessageNotFound, "it answers nothing that was asked here"),
-    }
 }

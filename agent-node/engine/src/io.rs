@@ -1,4 +1,4 @@
-//! What goes into an agent, what comes out of it, and the world it asks for time, chance and the directory.
+//! The inputs and outputs of an agent, and the world from which it reads time, randomness and the directory.
 
 use crate::{ClaimRequest, records::EffectKey};
 use protocol::{
@@ -6,7 +6,7 @@ use protocol::{
     card::Card,
     envelope::Envelope,
     ids::{AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
-    message::Kind,
+    message::MessageKind,
     patterns::{
         Candidate, EventKind,
         turn::{Progress, Prompt, TurnEnd},
@@ -14,7 +14,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Selector, Signal, SignalRecord},
-    task::{Contact, TaskState},
+    task::{A2aRequestContext, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
 };
@@ -22,23 +22,23 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use store_types::{Batch, Error, Filter, Lane, Revision};
 
-/// Names whoever waits for an answer. The shell chooses it, and it is answered once.
+/// Identifies a caller that waits for an answer. The shell chooses it; it is answered once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyTo(pub u64);
 
-/// Names a commit or a trim.
+/// Identifies a commit or a trim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitId(pub u64);
 
-/// Names one attempt at something outside.
+/// Identifies an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId(pub u64);
 
-/// Names a timer.
+/// Identifies a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub u64);
 
-/// Names a turn of the brain: the effect that asked for it.
+/// Identifies a turn of the brain by its effect.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TurnKey {
     /// The conversation.
@@ -47,149 +47,149 @@ pub struct TurnKey {
     pub effect: EffectKey,
 }
 
-/// A message as the edge hands it in.
+/// A message from the HTTP edge.
 #[derive(Debug, Clone)]
 pub struct IncomingMessage {
     /// The message.
     pub envelope: Box<Envelope>,
-    /// Who was proven to have sent it.
+    /// The authenticated sender.
     pub by: Principal,
-    /// The digest of its body as it came.
+    /// The digest of its body.
     pub digest: Digest,
-    /// The trace it came under.
+    /// The trace context of its request.
     pub trace: Option<TraceContext>,
-    /// How it was said, if an A2A client said it.
-    pub contact: Option<Box<Contact>>,
+    /// The A2A request it was made from, if an A2A client sent it.
+    pub contact: Option<Box<A2aRequestContext>>,
 }
 
-/// What a message that was taken is answered with.
+/// The answer to an admitted message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ack {
     /// The message.
     pub message_id: MessageId,
-    /// The task it began or is about.
+    /// The task it opened or is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
     /// The conversation it went to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<ConversationId>,
-    /// Whether it had been taken before.
+    /// Whether it was admitted before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
 }
 
 impl Ack {
-    /// The answer to a message that was not taken before and is about nothing yet.
+    /// The answer to a new message without task and conversation.
     pub(crate) fn of(message_id: MessageId) -> Self {
         Self { message_id, task_id: None, conversation_id: None, duplicate: false }
     }
 }
 
-/// What happens to an agent.
+/// The inputs of an agent.
 #[derive(Debug)]
 pub enum Input {
-    /// A message came. → [`Output::Reply`].
+    /// A message was received. → [`Output::Reply`].
     Message(IncomingMessage, ReplyTo),
-    /// A task's owner ends it. → [`Output::Reply`].
+    /// A task's owner cancels it. → [`Output::Reply`].
     Cancel {
         /// Which task.
         task: TaskId,
-        /// Who wants it.
+        /// The owner.
         by: Principal,
         /// Why.
         reason: String,
-        /// Who waits for the answer.
+        /// The caller.
         reply: ReplyTo,
     },
-    /// A task's owner answers what the task waits for. → [`Output::Reply`].
+    /// A task's owner answers its open question. → [`Output::Reply`].
     Answer {
         /// Which task.
         task: TaskId,
-        /// Who answers.
+        /// The owner.
         by: Principal,
-        /// What.
+        /// The answer.
         text: String,
-        /// The same as an A2A client said it: also taken when nothing was asked.
+        /// The answer as an A2A message; it is accepted without an open question, too.
         message: Option<Box<Message>>,
-        /// Who waits for the answer.
+        /// The caller.
         reply: ReplyTo,
     },
-    /// A dead letter is to be sent again. → [`Output::Reply`].
+    /// Send a dead letter again. → [`Output::Reply`].
     Redrive {
         /// Which message.
         message: MessageId,
-        /// Who waits for the answer.
+        /// The caller.
         reply: ReplyTo,
     },
-    /// What became of a commit: the revision of each write.
+    /// The result of a commit: the revision of each write.
     CommitSettled(CommitId, Result<Vec<Revision>, Error>),
-    /// What became of a trim: how many records went.
+    /// The result of a trim: the number of deleted records.
     TrimSettled(CommitId, Result<u64, Error>),
-    /// What became of an attempt.
+    /// The result of an attempt.
     Attempted(AttemptId, AttemptResult),
-    /// A timer's time has come.
+    /// A timer fired.
     TimerFired(TimerId),
-    /// A brain reported while it thinks.
+    /// A brain reported progress of a running turn.
     TurnProgress(TurnKey, Vec<Progress>),
-    /// A turn ended: what was left to report, and how it ended, or why it failed.
+    /// A turn ended: the last progress, and how it ended or why it failed.
     TurnEnded(TurnKey, Vec<Progress>, Result<TurnEnd, String>),
-    /// The whole directory has been seen.
+    /// The directory is complete.
     DirectorySynced,
-    /// The board's head, for an agent that has never followed it.
+    /// The board's head, for an agent without a cursor.
     BoardHead(Revision),
-    /// A signal the agent subscribes to. → [`Output::Reply`] once it is taken; the next comes after that.
+    /// A signal the agent subscribes to. → [`Output::Reply`] once it is recorded; the next signal follows after that.
     Signal(Box<SignalRecord>, ReplyTo),
     /// The subscription ended.
     SubscriptionLost(Problem),
-    /// What the agent says of itself has changed.
+    /// The agent's card has changed.
     CardChanged(Arc<Card>),
-    /// The node leaves: nothing new is taken from here on.
+    /// The node drains: requests for new work are refused from here on.
     Drain,
-    /// The node leaves soon: what others can do is handed back.
+    /// The drain is about to end: work that other agents can do is handed back.
     HandBack,
-    /// Time to delete what has been kept long enough.
+    /// Start a retention sweep.
     Sweep,
     /// The answer to [`Output::Continue`].
     Continue,
 }
 
-/// What an agent wants done.
+/// The outputs of an agent: what the shell must do.
 #[derive(Debug)]
 pub enum Output {
     /// Write a batch. → [`Input::CommitSettled`].
     Commit(CommitId, Lane, Batch),
     /// Delete log records below a revision. → [`Input::TrimSettled`].
     Trim(CommitId, Filter, Revision),
-    /// Answer whoever waits.
+    /// Answer a caller.
     Reply(ReplyTo, Result<Ack, Problem>),
-    /// Try something once. → [`Input::Attempted`].
+    /// Make one attempt. → [`Input::Attempted`].
     Attempt(AttemptId, Attempt),
     /// Run a turn of the brain. → [`Input::TurnProgress`]*, then [`Input::TurnEnded`].
     StartTurn(Box<TurnStart>),
     /// Stop a turn; no input follows.
     StopTurn(TurnKey),
-    /// Fire after this long. → [`Input::TimerFired`].
+    /// Set a timer. → [`Input::TimerFired`].
     SetTimer(TimerId, Duration),
-    /// Forget a timer; no input follows.
+    /// Clear a timer; no input follows.
     ClearTimer(TimerId),
-    /// Follow the board. Without a cursor its head is asked for first. → [`Input::BoardHead`] or [`Input::Signal`]*, then
+    /// Follow the board. Without a cursor, read its head first. → [`Input::BoardHead`] or [`Input::Signal`]*, then
     /// [`Input::SubscriptionLost`].
     Subscribe(Selector, Option<Revision>),
-    /// A conversation has ended: the brain that was asked for this capability ends what still works for it elsewhere.
+    /// A conversation has ended: the brain for this capability cancels remote work that it started for it.
     ReleaseBrain(ConversationId, Option<Capability>),
-    /// Something happened that is counted or shown in traces.
+    /// Count something, or show it in traces.
     Observed(Observation),
-    /// There is more to do: → [`Input::Continue`], after what is waiting.
+    /// There is more to do. → [`Input::Continue`], after the inputs that wait.
     Continue,
-    /// The store has failed, and only a restart of the process recovers what is true.
+    /// The result of a commit is unknown. Only a restart of the process recovers the state.
     Fatal(String),
 }
 
-/// One try at something outside.
+/// One attempt at something outside of the agent.
 #[derive(Debug, Clone)]
 pub enum Attempt {
-    /// Hand a message to a peer.
+    /// Deliver a message to a peer.
     Deliver(Box<Delivery>),
     /// Put a signal on the board.
     Publish(Box<Signal>),
@@ -197,59 +197,59 @@ pub enum Attempt {
     Claim(TaskId, ClaimRequest),
 }
 
-/// A message to be handed over once.
+/// One delivery of a message.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     /// The recipient.
     pub to: AgentId,
-    /// Where it is.
-    pub at: Whereabouts,
+    /// Its location.
+    pub at: PeerLocation,
     /// The message.
     pub envelope: Envelope,
     /// The trace it belongs to.
     pub trace: Option<TraceContext>,
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 #[derive(Debug, Clone)]
 pub enum AttemptResult {
     /// The message was acknowledged.
     Delivered,
     /// The signal is on the board.
     Published(Revision),
-    /// What the board said of a claim: `Claimed`, `ClaimLost` or `ClaimEnded`.
+    /// The board's answer to a claim request: `Claimed`, `ClaimLost` or `ClaimEnded`.
     Claim(EventKind),
     /// It failed.
     Failed(Problem),
 }
 
-/// A turn to be run.
+/// The start of a turn.
 #[derive(Debug, Clone)]
 pub struct TurnStart {
-    /// The turn's name; the same after a crash.
+    /// The turn's key; the same after a crash.
     pub key: TurnKey,
-    /// What the brain is asked.
+    /// The prompt.
     pub prompt: Prompt,
     /// When it must have ended, if before the node's own limit.
     pub deadline: Option<WallTime>,
     /// The trace it belongs to.
     pub trace: Option<TraceContext>,
-    /// Whether it is done under an award that somebody else has bid for too.
+    /// Whether another bidder would get the work if it is handed back.
     pub has_runner_up: bool,
 }
 
-/// Something that is counted, or shown in traces. Each is told once, after it is true.
+/// Something that is counted, or shown in traces. Each is emitted once, after it is durable.
 #[derive(Debug)]
 pub enum Observation {
-    /// A message was taken.
-    Taken(Kind),
-    /// A message came again.
+    /// A message was admitted.
+    Taken(MessageKind),
+    /// A message was a duplicate.
     Duplicate,
     /// A message was refused.
     Refused(Reason),
     /// A bid was received.
     BidReceived,
-    /// A call for proposals was answered, at these times.
+    /// A call for proposals was answered.
     CallAnswered {
         /// The call.
         call: Box<Envelope>,
@@ -257,30 +257,30 @@ pub enum Observation {
         by: Principal,
         /// The answer.
         answer: Box<Envelope>,
-        /// The trace it came under.
+        /// The trace context of its request.
         trace: Option<TraceContext>,
-        /// When it came.
+        /// When it was received.
         at: WallTime,
     },
     /// A round of bidding began.
     RoundStarted,
     /// Work was awarded.
     Awarded,
-    /// A commit settled this long after it was given to the store.
+    /// A commit of steps settled.
     Committed,
-    /// A delivery was tried: delivered, to be tried again, or given up.
-    Tried(DeliveryOutcome),
+    /// The result of a delivery attempt.
+    Tried(DeliveryAttemptOutcome),
     /// A message was given up.
     GivenUp(Reason),
     /// A task ended.
     TaskEnded(TaskState),
-    /// Steps after `from` up to `to` of an ended conversation are durable; the last stands at `head`.
+    /// Steps after `from` up to `to` of an ended conversation are durable; `head` is the revision of the last.
     StepsOfEnded {
         /// The conversation.
         conversation: ConversationId,
         /// Its trace.
         trace: Option<TraceContext>,
-        /// The last step told before.
+        /// The last step that was reported before.
         from: u64,
         /// The last step.
         to: u64,
@@ -291,54 +291,54 @@ pub enum Observation {
     TasksRemoved,
 }
 
-/// What came of one try to deliver a message.
+/// The result of one attempt to deliver a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeliveryOutcome {
+pub enum DeliveryAttemptOutcome {
     /// It was acknowledged.
     Delivered,
-    /// It is tried again.
+    /// It will be retried.
     Retried,
-    /// It never will be.
+    /// It was given up.
     GivenUp,
 }
 
 /// Where a peer can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whereabouts {
+pub enum PeerLocation {
     /// In this process.
     Here,
     /// At this endpoint.
     At(String),
-    /// It was there, and left.
+    /// It has deregistered.
     Departed,
-    /// Never heard of.
+    /// It is unknown.
     Unknown,
 }
 
-/// What is known of the peers.
-pub trait Directory {
-    /// Everyone who could be asked for `capability`, in the order of their ids; `track_record` is not filled in.
+/// The directory of peers.
+pub trait PeerDirectory {
+    /// The peers with `capability`, ordered by id; `track_record` is not filled in.
     fn candidates(&self, capability: &Capability) -> Vec<Candidate>;
 
-    /// Whether anyone who is there has `capability`.
+    /// Whether a live peer has `capability`.
     fn has(&self, capability: &Capability) -> bool;
 
-    /// The skills of all who are there, tags left out.
+    /// The skills of all live peers, without tags.
     fn skills(&self) -> BTreeSet<Capability>;
 
-    /// Whether `agent` is, or was, a registered agent: nobody else may speak in its name.
+    /// Whether `agent` is or was registered. Only that agent may send messages under its name.
     fn knows(&self, agent: &AgentId) -> bool;
 
     /// Where `agent` can be reached.
-    fn whereabouts(&self, agent: &AgentId) -> Whereabouts;
+    fn locate(&self, agent: &AgentId) -> PeerLocation;
 
-    /// Whether the whole directory has been seen.
+    /// Whether the directory is complete.
     fn is_synced(&self) -> bool;
 }
 
-/// Where an agent gets time, chance and the directory from. Nothing else enters it but inputs and the store.
+/// Time, randomness and the directory. Together with the inputs and the store, this is all that an agent reads.
 pub trait World {
-    /// The node's own clock: it never goes back.
+    /// The node's clock, which never goes back.
     fn now(&self) -> NodeTime;
 
     /// The wall clock.
@@ -347,12 +347,12 @@ pub trait World {
     /// A new id, as the text of a UUIDv7 (RFC 9562).
     fn uuid(&mut self) -> String;
 
-    /// Any number.
+    /// A random number.
     fn random(&mut self) -> u64;
 
-    /// Whether a trace is sampled, under a parent that was or was not, or as a new one.
+    /// Whether a trace is sampled. `parent` says whether its parent is; `None` for a new trace.
     fn samples(&self, parent: Option<bool>, trace: u128) -> bool;
 
     /// The peers.
-    fn directory(&self) -> &dyn Directory;
+    fn directory(&self) -> &dyn PeerDirectory;
 }

@@ -4,7 +4,7 @@
 //! - Same inputs, same store, same world: same outputs.
 //! - Policy is inside, single attempts are outside: admission, dedup, patterns, commits, lanes and their order, retries,
 //!   expiry, dead letters, claims, subscriptions, retention and drain are decided here; the shell performs one attempt at
-//!   a time and reports what became of it.
+//!   a time and reports the result.
 //! - Nothing is performed, answered or shown before the step that decided it is committed.
 //! - Every effect has a key and an open row until its result is recorded; [`Agent::recover`] performs open rows again.
 //!
@@ -18,6 +18,8 @@ mod incoming;
 mod requests;
 mod task_control;
 
+mod commits;
+mod context;
 mod conversation;
 mod steps;
 mod supersede;
@@ -35,6 +37,8 @@ mod parking;
 mod recovery;
 mod retention;
 
+mod counts;
+mod problems;
 mod snapshot;
 
 #[cfg(test)]
@@ -48,12 +52,13 @@ pub mod records;
 pub mod replay;
 pub mod tasks;
 
-pub use agent::{Agent, AgentConfig};
+pub use agent::{Agent, EngineConfig};
 pub use conversation::origin;
+pub use counts::{AgentCounts, Removed};
 pub use delivery::{backoff::pause, claims::ClaimRequest};
 pub use io::{
-    Ack, Attempt, AttemptId, AttemptResult, CommitId, Delivery, DeliveryOutcome, Directory, IncomingMessage,
-    Input, Observation, Output, ReplyTo, TimerId, TurnKey, TurnStart, Whereabouts, World,
+    Ack, Attempt, AttemptId, AttemptResult, CommitId, Delivery, DeliveryAttemptOutcome, IncomingMessage,
+    Input, Observation, Output, PeerDirectory, PeerLocation, ReplyTo, TimerId, TurnKey, TurnStart, World,
 };
 pub use recovery::{RecoverError, newest_time};
-pub use snapshot::{AgentSnapshot, Counts, Removed};
+pub use snapshot::AgentSnapshot;

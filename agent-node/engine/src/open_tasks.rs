@@ -1,9 +1,10 @@
-//! Open tasks: which offers an agent tries to get, and which of its conversations has a claim that it won.
+//! Open tasks: which offers an agent claims, and which of its conversations holds a claim.
 
 use crate::{
-    agent::{Agent, Cx},
-    conversation::{Conversation, Queued},
-    faults::{self, Fault},
+    agent::Agent,
+    context::Context,
+    conversation::{Conversation, QueuedEvent},
+    faults::{self, PlantedFault},
 };
 use protocol::{
     ids::{AgentId, ConversationId, TaskId},
@@ -19,44 +20,49 @@ use protocol::{
 };
 use std::time::Duration;
 
-/// Whether a conversation has the claim of `epoch`, or is about to hear that it has.
-fn has(conversation: &Conversation, epoch: Epoch) -> bool {
-    let hears =
-        |queued: &Queued| matches!(queued.what, EventKind::Claimed { epoch: won, .. } if won == epoch);
+/// Whether a conversation holds the claim of `epoch`, or has the event queued that says so.
+fn has_claim(conversation: &Conversation, epoch: Epoch) -> bool {
+    let is_won =
+        |queued: &QueuedEvent| matches!(queued.what, EventKind::Claimed { epoch: won, .. } if won == epoch);
     conversation
         .pattern
         .open_task()
-        .is_some_and(|task| task.epoch == Some(epoch) || conversation.queue.iter().any(hears))
+        .is_some_and(|task| task.epoch == Some(epoch) || conversation.queue.iter().any(is_won))
 }
 
-/// The claim under which a conversation does an open task.
-fn row_of(conversation: &Conversation, task: &TaskId, owner: &Principal) -> Option<Epoch> {
+/// The epoch of the claim under which a conversation does an open task.
+fn claim_epoch(conversation: &Conversation, task: &TaskId, owner: &Principal) -> Option<Epoch> {
     conversation.pattern.open_task()?;
     let row = conversation.task.as_ref()?;
     (row.task.spec.task_id == *task && row.task.owner == *owner).then_some(row.epoch)?
 }
 
 impl Agent {
-    /// Whether another conversation has the open task of this one under a later claim: the task's row is that one's.
-    pub(crate) fn is_claimed_anew(&self, id: &ConversationId, conversation: &Conversation) -> bool {
+    /// Whether another conversation does the same open task under a later claim; the task's row belongs to that one.
+    pub(crate) fn has_later_claim(&self, id: &ConversationId, conversation: &Conversation) -> bool {
         let Some(row) = &conversation.task else { return false };
         let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
         let mut others = self.conversations.iter().filter(|(other, _)| *other != id);
         conversation.pattern.open_task().is_some()
-            && others.any(|(_, other)| row_of(other, task, owner) > row.epoch)
+            && others.any(|(_, other)| claim_epoch(other, task, owner) > row.epoch)
     }
 
-    /// Whether one task more, with those it tries to get, would be one too many.
-    pub(crate) fn has_no_place(&self) -> bool {
+    /// Whether its running tasks and pending claims reach `maxParallel`.
+    pub(crate) fn is_at_max_parallel(&self) -> bool {
         let takes = |conversation: &Conversation| {
             conversation.is_work() || conversation.pattern.open_task().is_some_and(|task| task.is_pending)
         };
         let taken = self.conversations.values().filter(|conversation| takes(conversation)).count();
-        taken >= usize::try_from(self.places()).unwrap_or(usize::MAX)
+        taken >= usize::try_from(self.max_parallel()).unwrap_or(usize::MAX)
     }
 
-    /// How this agent tries to get what `signal` offers; `None` if it knows the task already, or can't make it out.
-    pub(crate) fn try_to_get(&self, signal: &Signal, cx: &Cx<'_>) -> Result<Option<AnyPattern>, Problem> {
+    /// The pattern that claims the task offered by `signal`; `None` if the offer is incomplete or the task was sent here
+    /// directly.
+    pub(crate) fn pattern_for_offer(
+        &self,
+        signal: &Signal,
+        cx: &Context<'_>,
+    ) -> Result<Option<AnyPattern>, Problem> {
         let owner = self.principal_of(&publisher(signal), cx);
         let root = on_behalf_of(signal).unwrap_or_else(|| owner.clone());
         let Some(spec) = open_task::offered(signal, root) else {
@@ -77,19 +83,19 @@ impl Agent {
         Ok(Some(task.into()))
     }
 
-    /// A name on the board is an agent's if that agent is known; only it could have signed under it.
-    fn principal_of(&self, name: &AgentId, cx: &Cx<'_>) -> Principal {
+    /// The principal of a publisher: an agent if its id is known, otherwise the local user.
+    fn principal_of(&self, name: &AgentId, cx: &Context<'_>) -> Principal {
         let is_agent = *name == self.me || cx.world.directory().knows(name);
         if is_agent { Principal::Agent(name.clone()) } else { Principal::local_user() }
     }
 
-    /// What a claim's result is to the conversation `id`: the board knows agents, not conversations, and answers a
-    /// second one of the same agent that it has the claim. An earlier claim on the same task is over then.
+    /// Adapts the result of a claim to the conversation `id`. The board knows agents, not conversations: it confirms a claim
+    /// of the same agent to a second conversation, too. An earlier claim on the same task has then expired.
     pub(crate) fn settle_open_claim(
         &mut self,
         id: &ConversationId,
         what: EventKind,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> EventKind {
         let (epoch, task, owner) = match (
             &what,
@@ -101,11 +107,12 @@ impl Agent {
             _ => return what,
         };
         let others = || self.conversations.iter().filter(|(other, _)| *other != id).map(|(_, other)| other);
-        let has_it = others().any(|other| has(other, epoch) || row_of(other, &task, &owner) == Some(epoch));
-        // What was done under it may have come to its end since the board answered.
+        let has_it =
+            others().any(|other| has_claim(other, epoch) || claim_epoch(other, &task, &owner) == Some(epoch));
+        // The task may have ended under this claim since the board answered.
         let row = self.row(&task, &owner, cx).ok().flatten().filter(|row| row.task.conversation != *id);
         let is_done = row.and_then(|row| row.epoch).is_some_and(|done| done >= epoch);
-        if (is_done || has_it) && !faults::is(Fault::ClaimTwice) {
+        if (is_done || has_it) && !faults::is_planted(PlantedFault::ClaimTwice) {
             return EventKind::ClaimLost { holder: Some(self.me.clone()) };
         }
         let mut fenced = Vec::new();
@@ -115,7 +122,9 @@ impl Agent {
                 .and_then(|open| open.epoch);
             if let Some(epoch) = same {
                 conversation.task = None;
-                conversation.queue.push_back(Queued::from_inside(EventKind::ClaimExpired { epoch }, None));
+                conversation
+                    .queue
+                    .push_back(QueuedEvent::from_inside(EventKind::ClaimExpired { epoch }, None));
                 fenced.push(other.clone());
             }
         }
@@ -124,7 +133,7 @@ impl Agent {
     }
 }
 
-/// Who published a signal first: the board says it when it offers a task again, in the name of whoever released it too.
+/// The first publisher of a signal. When the board offers a task again, the signal names it.
 pub(crate) fn publisher(signal: &Signal) -> AgentId {
     let first = || AgentId::parse(signal.refs.get(PUBLISHER)?.as_str()?).ok();
     signal.is_boards_own().then(first).flatten().unwrap_or_else(|| signal.from.clone())

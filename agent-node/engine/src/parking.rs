@@ -1,12 +1,12 @@
-//! Conversations that this process can't go on with: what is kept of them can't be read, or a pattern panicked over them
-//! twice. They stay in the store as they are, whoever looks is told of them, and the next start tries again.
+//! Parked conversations: their records can't be read, or their steps failed twice. They stay in the store unchanged, the
+//! agent's state and their tasks show them, and the next start tries again.
 
 use crate::{
-    agent::{Agent, Cx},
+    agent::Agent,
+    commits::StandaloneRecords,
     content,
-    records::{TaskRow, keys},
-    recovery::every_readable,
-    steps::LooseRecords,
+    context::Context,
+    records::{TaskRow, keys, scan::every_readable},
 };
 use protocol::{
     envelope::Envelope,
@@ -16,49 +16,33 @@ use protocol::{
 use std::collections::BTreeMap;
 use store_types::{Batch, Error, Expectation, Filter, Lane, Revision, Write};
 
-/// The parked conversations: where the journal of each begins, and why it is parked.
-#[derive(Default)]
-pub(crate) struct Parked(BTreeMap<ConversationId, (Revision, String)>);
-
-impl Parked {
-    pub(crate) fn has(&self, id: &ConversationId) -> bool {
-        self.0.contains_key(id)
-    }
-
-    /// Where their journals begin.
-    pub(crate) fn firsts(&self) -> impl Iterator<Item = Revision> + '_ {
-        self.0.values().map(|(first, _)| *first)
-    }
-}
-
 impl Agent {
-    /// The conversations it can't go on with before its next start, and why.
+    /// The parked conversations, and why each is parked.
     pub fn parked(&self) -> BTreeMap<ConversationId, String> {
         self.parked.0.iter().map(|(id, (_, why))| (id.clone(), why.clone())).collect()
     }
 
-    /// How many these are.
+    /// The number of parked conversations.
     pub fn count_parked(&self) -> usize {
         self.parked.0.len()
     }
 
-    /// Takes a conversation out of memory without touching its records, and says so: in the log, to whoever looks at the
-    /// agent, and in its task.
-    pub(crate) fn park(&mut self, id: &ConversationId, why: &str, cx: &mut Cx<'_>) {
+    /// Removes a conversation from memory without changing its records, logs it, and shows it in the task's status.
+    pub(crate) fn park(&mut self, id: &ConversationId, why: &str, cx: &mut Context<'_>) {
         tracing::error!(agent = %self.me, conversation = %id, why, "parked until the next start");
         self.conversations.remove(id);
         self.tasks.retain(|_, open| open != id);
         let effects: Vec<_> = self.timers.of(id).into_iter().chain(self.turns.of(id)).collect();
         self.stop_effects(id, &effects, cx);
         self.count_running(id);
-        self.parked.0.insert(id.clone(), (self.first_of(id, cx), why.to_owned()));
-        if let Err(error) = self.show_parked(id, why, cx) {
+        self.parked.0.insert(id.clone(), (self.first_journal_revision(id, cx), why.to_owned()));
+        if let Err(error) = self.write_parked_status(id, why, cx) {
             tracing::warn!(agent = %self.me, conversation = %id, %error, "its task does not show that it is parked");
         }
     }
 
-    /// Where its journal begins, as far as that can be read: nothing from there on is trimmed.
-    fn first_of(&self, id: &ConversationId, cx: &Cx<'_>) -> Revision {
+    /// The revision of the journal's first record, or of a damaged one; records from there on are not trimmed.
+    fn first_journal_revision(&self, id: &ConversationId, cx: &Context<'_>) -> Revision {
         match cx.store.read(&Filter::Exactly(keys::journal(&self.me, id)), 0, 1) {
             Ok(first) => first.first().map(|record| record.revision).unwrap_or_default(),
             Err(Error::Corrupt { revision, .. }) => revision,
@@ -66,7 +50,12 @@ impl Agent {
         }
     }
 
-    fn show_parked(&mut self, id: &ConversationId, why: &str, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn write_parked_status(
+        &mut self,
+        id: &ConversationId,
+        why: &str,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Error> {
         let (me, store) = (self.me.clone(), cx.store);
         let mut found = None;
         every_readable(
@@ -91,11 +80,11 @@ impl Agent {
         let bytes = content::encode(&me, &row, &mut writes, &mut Default::default())?;
         writes.push(Write::Put(key.clone(), bytes));
         let batch = Batch { writes, expectations: vec![Expectation::At(key, stands)] };
-        self.commit_loose(Lane::Progress, batch, LooseRecords::default(), cx);
+        self.commit_standalone(Lane::Progress, batch, StandaloneRecords::default(), cx);
         Ok(())
     }
 
-    /// Refuses, for now, a message for a conversation that is parked: its sender tries again.
+    /// Refuses a message for a parked conversation with a reason that makes the sender retry.
     pub(crate) fn check_not_parked(&self, envelope: &Envelope) -> Result<(), Problem> {
         let answered = || EffectId::parse(envelope.in_reply_to.as_ref()?.as_str());
         let named = envelope.conversation_id.clone().or_else(|| Some(answered()?.conversation));

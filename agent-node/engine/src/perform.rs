@@ -1,25 +1,35 @@
-//! Performs what a step decided, once the step is durable; a restart performs what is still open again.
+//! Performs the effects of a step after its commit; a restart performs open effects again.
 
 use crate::{
     ClaimRequest,
-    agent::{Agent, Cx},
-    delivery::{OutgoingEnvelope, envelope},
-    records::{Claim, EffectKey, OpenEffect, keys},
+    agent::Agent,
+    context::Context,
+    delivery::{envelope, lanes::OutgoingEnvelope},
+    records::{EffectKey, OpenEffect, TaskClaim, keys},
     timers::TimerPurpose,
 };
 use protocol::{
     ids::{Address, AgentId, ConversationId, EffectId},
-    patterns::{Effect, EventKind},
+    patterns::{AnyTimer, Effect, EventKind, TimerAt},
     trace::{SpanName, TRACEPARENT},
 };
 use std::time::Duration;
 use store_types::Error;
 
-/// How long a search waits for the whole directory.
+/// The longest delay of a wall-clock timer before the wall clock is read again.
+const WALL_CHECK: Duration = Duration::from_secs(60);
+
+/// How long a search for peers waits for the complete directory.
 const DIRECTORY_WAIT: Duration = Duration::from_secs(5);
 
 impl Agent {
-    pub(crate) fn perform(&mut self, id: &ConversationId, key: EffectKey, effect: &Effect, cx: &mut Cx<'_>) {
+    pub(crate) fn perform(
+        &mut self,
+        id: &ConversationId,
+        key: EffectKey,
+        effect: &Effect,
+        cx: &mut Context<'_>,
+    ) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let effect_id =
             EffectId { agent: self.me.clone(), conversation: id.clone(), step: key.0, index: key.1 };
@@ -50,7 +60,7 @@ impl Agent {
                 let name = effect_id.to_string();
                 let trace = below(SpanName::Effect(&name));
                 let mut signal = signal.clone().signed(name, self.me.clone(), at);
-                // Whoever reacts to it goes on in the same trace, however much later.
+                // Reactions continue in the same trace.
                 if let Some(trace) = &trace {
                     signal.refs.entry(TRACEPARENT).or_insert_with(|| trace.to_string().into());
                 }
@@ -92,7 +102,23 @@ impl Agent {
         }
     }
 
-    /// Whom a message goes to: what is addressed to a capability, this agent finds somebody for.
+    /// Sets a pattern's timer.
+    pub(crate) fn set_timer(
+        &mut self,
+        conversation: ConversationId,
+        effect: EffectKey,
+        timer: AnyTimer,
+        at: TimerAt,
+        cx: &mut Context<'_>,
+    ) {
+        let after = match at {
+            TimerAt::Node(at) => at.since(cx.world.now()),
+            TimerAt::Wall(at) => cx.wall().until(at).min(WALL_CHECK),
+        };
+        self.timers.set(after, TimerPurpose::Pattern { conversation, effect, timer, at }, cx);
+    }
+
+    /// The recipient of a message. One addressed to a capability goes to this agent, which finds a peer for it.
     fn recipient(&self, to: &Address) -> AgentId {
         match to {
             Address::Agent(agent) => agent.clone(),
@@ -100,13 +126,13 @@ impl Agent {
         }
     }
 
-    /// Performs an effect again that a restart found open.
+    /// Performs an open effect again after a restart.
     pub(crate) fn perform_again(
         &mut self,
         id: &ConversationId,
         key: EffectKey,
         open: &OpenEffect,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Error> {
         let Effect::Claim { task, .. } = &open.effect else {
             self.perform(id, key, &open.effect, cx);
@@ -114,26 +140,26 @@ impl Agent {
         };
         let record = cx.store.latest(&keys::claim(&self.me, task, id))?;
         let claimed = record.and_then(|record| {
-            let claim = serde_json::from_slice::<Claim>(&record.value).ok()?;
+            let claim = serde_json::from_slice::<TaskClaim>(&record.value).ok()?;
             Some(EventKind::Claimed { holder: claim.holder, epoch: record.revision })
         });
-        // A claim that is not there any more must not be waited for.
-        self.tell(id, Some(key), claimed.unwrap_or(EventKind::ClaimLost { holder: None }));
+        // A claim that is gone gives no event, so it counts as lost.
+        self.queue_event(id, Some(key), claimed.unwrap_or(EventKind::ClaimLost { holder: None }));
         Ok(())
     }
 
-    /// Answers a search with the peers that are known now.
-    pub(crate) fn find_peers_now(&mut self, id: &ConversationId, key: EffectKey, cx: &mut Cx<'_>) {
+    /// Answers a search with the known peers.
+    pub(crate) fn find_peers_now(&mut self, id: &ConversationId, key: EffectKey, cx: &mut Context<'_>) {
         self.waiting_for_directory.retain(|(conversation, effect)| (conversation, effect) != (id, &key));
         let open = self.conversations.get(id).and_then(|conversation| conversation.open.get(&key));
         let Some(Effect::FindPeers { label, capability }) = open.map(|open| &open.effect) else { return };
         let candidates = self.candidates(capability, cx);
         let what = EventKind::PeersFound { label: label.clone(), candidates };
-        self.tell(id, Some(key), what);
+        self.queue_event(id, Some(key), what);
     }
 
-    /// The whole directory has been seen: searches that waited for it are answered.
-    pub(crate) fn directory_synced(&mut self, cx: &mut Cx<'_>) {
+    /// The directory is complete: answers the searches that wait for it.
+    pub(crate) fn directory_synced(&mut self, cx: &mut Context<'_>) {
         for (id, key) in std::mem::take(&mut self.waiting_for_directory) {
             self.find_peers_now(&id, key, cx);
         }

@@ -1,6 +1,7 @@
-//! The records a conversation leaves: what its journal holds, what a restart begins with, and where they lie.
+//! The records of an agent in its store: journals, states, receipts, tasks.
 
 pub mod keys;
+pub(crate) mod scan;
 
 use crate::origin::Origin;
 use bytes::Bytes;
@@ -17,37 +18,37 @@ use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 use store_types::Key;
 
-/// One step, as the journal keeps it: what happened, and what was decided.
+/// One step in the journal: its events and effects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// From 1, without gaps.
     pub step: u64,
-    /// How the conversation came to be; in its first step only.
+    /// The origin of the conversation; in the first step only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Box<Origin>>,
     /// Events that shared the step, in order.
     pub events: Vec<Event>,
-    /// Which of them brought the result of an effect, by their index.
+    /// The events, by index, that are the result of an effect, with that effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closes: Vec<(usize, EffectKey)>,
-    /// Effects, in order; an effect's place is its index.
+    /// The effects, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
 }
 
-/// Everything a restart needs of an open conversation.
+/// An open conversation, as a restart loads it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct State {
-    /// The version of the rules that computed it.
+pub struct ConversationState {
+    /// The version of the rules that computed the state.
     pub rules: u32,
     /// The pattern's own state.
     pub pattern: AnyPattern,
-    /// Effects that have not brought their result.
+    /// Effects without a result.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub open: BTreeMap<EffectKey, OpenEffect>,
-    /// Messages that may be answered, and the labels their pattern knows them by.
+    /// The labels of messages that may be answered.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<EffectKey, protocol::patterns::AnyLabel>,
     /// The task it is about.
@@ -56,26 +57,26 @@ pub struct State {
     /// The trace it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
-    /// The collaboration it is a part of.
+    /// The thread it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadId>,
-    /// Whether its pattern has come to its end.
+    /// Whether its pattern has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_ended: bool,
 }
 
-/// An effect that waits for its result.
+/// An effect without a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenEffect {
-    /// What is to be done.
+    /// The effect.
     pub effect: Effect,
-    /// How often it was begun; counted for thoughts only, and before they begin.
+    /// The number of attempts. Only turns are counted, before they start.
     pub attempts: u32,
     /// When it was decided.
     pub at: WallTime,
 }
 
-/// An effect's place within its conversation: the step that decided it and its index there.
+/// An effect within its conversation: the step that decided it and the index there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct EffectKey(pub u64, pub u32);
@@ -109,53 +110,53 @@ impl Serialize for EffectKey {
     }
 }
 
-/// That a message was taken: answers its repeats and questions about it. Which message it was, and who sent it under what
-/// name, is in its key ([`keys::receipt`]).
+/// The receipt of an admitted message, for duplicates and queries. The message id, the sender and the name it sent under
+/// are in the key ([`keys::receipt`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
     /// The digest of its body.
     pub digest: Digest,
-    /// What kind it was.
-    pub kind: protocol::message::Kind,
+    /// Its kind.
+    pub kind: protocol::message::MessageKind,
     /// The task it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
     /// The conversation it went to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<ConversationId>,
-    /// When.
+    /// When it was written.
     pub at: WallTime,
-    /// Members nobody here knows, kept as they came; those of the payload under `payload`.
+    /// Unknown members of the envelope; those of the payload under `payload`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
 }
 
-/// A receipt ready to be written.
+/// A receipt as bytes.
 #[derive(Debug, Clone)]
 pub struct SealedReceipt {
-    /// Where it goes.
+    /// Its key.
     pub key: Key,
     /// The task it is about.
     pub task_id: Option<TaskId>,
-    /// What is written.
+    /// The bytes.
     pub bytes: Bytes,
 }
 
-/// That a signal was reacted to: who published it asks by it what came of it.
+/// The receipt of a reaction to a signal, for queries of the publisher.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReactionReceipt {
-    /// Who published it first.
+    /// The first publisher.
     pub from: AgentId,
     /// The conversation that it opened.
     pub conversation_id: ConversationId,
-    /// When.
+    /// When it was written.
     pub at: WallTime,
 }
 
 impl ReactionReceipt {
-    /// Ready to be written, where whoever knows the span that `origin` hangs under finds it.
+    /// The receipt as bytes, with a key that is found by the parent span of `origin`.
     pub fn sealed(&self, me: &AgentId, origin: &Origin) -> serde_json::Result<SealedReceipt> {
         let under = origin.parent(me, &self.conversation_id);
         let key = keys::reaction(me, origin.trace.trace_id, under, &self.conversation_id);
@@ -164,18 +165,18 @@ impl ReactionReceipt {
 }
 
 impl Receipt {
-    /// What is written.
+    /// The bytes.
     pub fn to_bytes(&self) -> serde_json::Result<Bytes> {
         serde_json::to_vec(self).map(Bytes::from)
     }
 
-    /// Ready to be written at `key`. This is done when the message comes, while the step before is still being committed.
+    /// The receipt as bytes, for `key`. It is encoded when the message is received, during the commit of the previous step.
     pub fn sealed(&self, key: Key) -> serde_json::Result<SealedReceipt> {
         Ok(SealedReceipt { key, task_id: self.task_id.clone(), bytes: self.to_bytes()? })
     }
 }
 
-/// A message that was given up.
+/// An undelivered message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetter {
@@ -194,41 +195,41 @@ pub struct DeadLetter {
     pub trace: Option<TraceContext>,
 }
 
-/// That a task was cancelled here before its award came.
+/// A cancel that was received before the award of its task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tombstone {
-    /// The newest award that it refuses.
+    /// Awards up to this epoch are refused.
     pub epoch: u64,
     /// When it was cancelled.
     pub at: WallTime,
 }
 
-/// A claim in its owner's store.
+/// A claim in the store of the task's manager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Claim {
-    /// Whose work it is.
+pub struct TaskClaim {
+    /// The agent that holds the claim.
     pub holder: AgentId,
-    /// For how long, without a sign of life.
+    /// How long the claim lasts without a renewal, milliseconds.
     pub lease_ms: u64,
-    /// The conversation that gave it.
+    /// The conversation that made the claim.
     pub conversation: ConversationId,
 }
 
-/// A task as its row holds it, with what recognises a repeat of its request.
+/// The row of a task, with the digest of its request to recognise duplicates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskRow {
     /// The task.
     #[serde(flatten)]
     pub task: Task,
-    /// Digest of what was asked.
+    /// The digest of the request.
     pub asked: Digest,
-    /// The award it was done under.
+    /// The epoch of the award.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
-    /// Artifacts it began with that lie here: whoever may see the task may read them.
+    /// Input artifacts in this agent's store. A principal that may see the task may read them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Digest>,
     /// When it ended, on the node's clock.
@@ -237,7 +238,7 @@ pub struct TaskRow {
 }
 
 impl TaskRow {
-    /// A task that has been taken and not begun.
+    /// The row of a submitted task.
     pub fn new(spec: TaskSpec, owner: Principal, conversation: ConversationId, at: WallTime) -> Self {
         let asked = Digest::of(spec.description.as_bytes());
         let task = Task {

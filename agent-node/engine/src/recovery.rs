@@ -1,14 +1,18 @@
-//! A restart: the states are loaded, and every open effect is performed again under its own key (DESIGN §2). Old events
-//! are never run through newer rules.
+//! Recovery: loads the states and performs every open effect again under its key (DESIGN §2). Old events never run
+//! through newer rules.
 
 use crate::{
     Output, World,
-    agent::{Agent, AgentConfig, Cx, InnerEvent},
+    agent::{Agent, EngineConfig},
+    commits::StandaloneRecords,
     content,
-    conversation::Conversation,
-    faults::{self, Fault},
-    records::{EffectKey, OpenEffect, State, Step, TaskRow, keys},
-    steps::LooseRecords,
+    context::Context,
+    conversation::{Conversation, InternalEvent},
+    faults::{self, PlantedFault},
+    records::{
+        ConversationState, EffectKey, OpenEffect, Step, TaskRow, keys,
+        scan::{conversation_id, every_readable},
+    },
 };
 use protocol::{
     ids::{AgentId, ConversationId, TaskId},
@@ -18,9 +22,9 @@ use protocol::{
     time::NodeTime,
 };
 use serde::Deserialize;
-use store_types::{Batch, Error, Expectation, Filter, Key, Lane, Record, Revision, Snapshot, Write};
+use store_types::{Batch, Error, Expectation, Filter, Lane, Record, Snapshot, Write};
 
-/// What a state says of itself, whatever rules it was computed by.
+/// The members of a state that every rules version has.
 #[derive(Deserialize)]
 struct StateOutline {
     rules: u32,
@@ -28,17 +32,16 @@ struct StateOutline {
     task: Option<(TaskId, Principal)>,
 }
 
-/// What a line of a journal says of itself.
+/// The members of a journal record that every rules version has.
 #[derive(Deserialize)]
 struct StepOutline {
     step: u64,
 }
 
-/// How often a turn is begun before it is taken for the cause of the crashes.
+/// How often a turn is started before it counts as the cause of the crashes.
 const MAX_ATTEMPTS: u32 = 5;
-const PAGE: usize = 256;
 
-/// Why an agent can't be recovered: its store can't be read.
+/// The store can't be read.
 #[derive(Debug)]
 pub struct RecoverError(pub Error);
 
@@ -60,40 +63,14 @@ impl From<Error> for RecoverError {
     }
 }
 
-/// Everything under `filter` that can be read; `damaged` gets the keys of what can't.
-pub(crate) fn every_readable(
-    store: &dyn Snapshot,
-    filter: &Filter,
-    mut each: impl FnMut(Record),
-    mut damaged: impl FnMut(Key, Error),
-) -> Result<(), Error> {
-    let (mut after, mut limit): (Revision, usize) = (0, PAGE);
-    loop {
-        match store.read(filter, after, limit) {
-            Ok(page) => {
-                let Some(last) = page.last().map(|record| record.revision) else { return Ok(()) };
-                page.into_iter().for_each(&mut each);
-                after = last;
-            }
-            // One damaged record spoils its whole page: up to it, one at a time.
-            Err(Error::Corrupt { .. }) if limit > 1 => limit = 1,
-            Err(Error::Corrupt { revision, key }) if revision > after => {
-                damaged(Key::stored(key.clone()), Error::Corrupt { revision, key });
-                (after, limit) = (revision, PAGE);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// The newest moment on the node's clock that an agent's open conversations know of.
+/// The newest node time in the journals of an agent's open conversations.
 pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error> {
     let mut newest = NodeTime::default();
     let mut journals = Vec::new();
     let id = |record: Record| journals.extend(conversation_id(&record.key));
     every_readable(store, &keys::all(me, "state"), id, |_, _| {})?;
     for id in journals {
-        // What can't be read is parked when the agent starts.
+        // An unreadable conversation is parked when the agent starts.
         let step = match store.latest(&keys::journal(me, &id)) {
             Ok(journal) => {
                 journal.and_then(|journal| content::decode::<Step>(me, store, &journal.value).ok())
@@ -107,20 +84,16 @@ pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error
     Ok(newest)
 }
 
-pub(crate) fn conversation_id(key: &Key) -> Option<ConversationId> {
-    ConversationId::parse(key.tokens().get(2)?).ok()
-}
-
 impl Agent {
-    /// The agent as its store holds it, and what it wants done first. Fails if the store can't be read; a conversation
-    /// that can't is parked.
+    /// Loads an agent from its store and returns its first outputs. Fails if the store can't be read; a damaged conversation
+    /// is parked.
     pub fn recover(
-        config: AgentConfig,
+        config: EngineConfig,
         store: &dyn Snapshot,
         world: &mut dyn World,
     ) -> Result<(Self, Vec<Output>), RecoverError> {
         let mut agent = Self::new(config);
-        let mut cx = Cx { store, world, out: Vec::new() };
+        let mut cx = Context { store, world, out: Vec::new() };
         let me = agent.me.clone();
         every_readable(
             store,
@@ -140,12 +113,12 @@ impl Agent {
         })?;
         let mut restored = Vec::new();
         for id in open {
-            if agent.ended_by_new_rules(&id, &mut cx)? {
+            if agent.end_if_rules_changed(&id, &mut cx)? {
                 continue;
             }
             match agent.restore(&id, store) {
                 Ok(Some(conversation)) => {
-                    agent.keep(id.clone(), conversation);
+                    agent.insert_conversation(id.clone(), conversation);
                     restored.push(id);
                 }
                 Ok(None) => {}
@@ -164,9 +137,9 @@ impl Agent {
         Ok((agent, cx.out))
     }
 
-    /// Ends a conversation whose state was computed by another version of the rules, visibly: its task fails with
-    /// `rules_changed`, and its journal says so. Whether that was so.
-    fn ended_by_new_rules(&mut self, id: &ConversationId, cx: &mut Cx<'_>) -> Result<bool, Error> {
+    /// Ends a conversation whose state was computed by another rules version: its task fails with `rules_changed`, and the
+    /// journal records it. Returns whether it did.
+    fn end_if_rules_changed(&mut self, id: &ConversationId, cx: &mut Context<'_>) -> Result<bool, Error> {
         let Some(record) = cx.store.latest(&keys::state(&self.me, id))? else { return Ok(false) };
         let Ok(StateOutline { rules, task }) = content::outline(&record.value) else { return Ok(false) };
         if rules == AnyPattern::RULES {
@@ -207,7 +180,7 @@ impl Agent {
         let bytes = content::encode(&self.me, &step, &mut batch.writes, &mut Default::default())?;
         batch.writes.push(Write::Append(journal.clone(), bytes));
         batch.expectations.extend(last.map(|last| Expectation::At(journal, last.revision)));
-        self.commit_loose(Lane::Progress, batch, LooseRecords::default(), cx);
+        self.commit_standalone(Lane::Progress, batch, StandaloneRecords::default(), cx);
         Ok(true)
     }
 
@@ -221,11 +194,11 @@ impl Agent {
         let Some(journal) = store.latest(&keys::journal(&self.me, id))? else { return Ok(None) };
         let oldest = store.read(&Filter::Exactly(keys::journal(&self.me, id)), 0, 1)?;
         let first = oldest.first().map_or(journal.revision, |record| record.revision);
-        let state: State = content::decode(&self.me, store, &record.value)?;
+        let state: ConversationState = content::decode(&self.me, store, &record.value)?;
         let step: Step = content::decode(&self.me, store, &journal.value)?;
         let task = match &state.task {
             Some((task, owner)) => match store.latest(&keys::task(&self.me, task, owner))? {
-                // A later award of the task has a conversation of its own, and the row is that one's.
+                // The row may belong to the conversation of a later award.
                 Some(row) => Some(content::decode::<TaskRow>(&self.me, store, &row.value)?)
                     .filter(|row| row.task.conversation == *id),
                 None => None,
@@ -235,7 +208,7 @@ impl Agent {
         Ok(Some(Conversation::restore(id.clone(), state, task, (first, journal.revision), step.step)))
     }
 
-    pub(crate) fn keep(&mut self, id: ConversationId, conversation: Conversation) {
+    pub(crate) fn insert_conversation(&mut self, id: ConversationId, conversation: Conversation) {
         if let Some(row) = conversation.task.as_ref().filter(|row| row.ended_at.is_none()) {
             self.tasks.insert((row.task.spec.task_id.clone(), row.task.owner.clone()), id.clone());
         }
@@ -243,14 +216,16 @@ impl Agent {
         self.count_running(&id);
     }
 
-    fn resume(&mut self, id: &ConversationId, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn resume(&mut self, id: &ConversationId, cx: &mut Context<'_>) -> Result<(), Error> {
         let Some(conversation) = self.conversations.get(id) else { return Ok(()) };
         let open: Vec<(EffectKey, OpenEffect)> =
             conversation.open.iter().map(|(key, open)| (*key, open.clone())).collect();
         for (key, open) in open {
             let (is_send, is_timer) =
                 (matches!(open.effect, Effect::Send(_)), matches!(open.effect, Effect::SetTimer { .. }));
-            if is_send && faults::is(Fault::ForgottenSend) || is_timer && faults::is(Fault::ForgottenTimer) {
+            if is_send && faults::is_planted(PlantedFault::ForgottenSend)
+                || is_timer && faults::is_planted(PlantedFault::ForgottenTimer)
+            {
                 continue;
             }
             let Effect::RunTurn { turn, .. } = &open.effect else {
@@ -262,9 +237,9 @@ impl Agent {
                     "given up: the node stopped {MAX_ATTEMPTS} times while this turn was being thought"
                 );
                 let what = EventKind::TurnFailed { turn: *turn, reason };
-                self.happened(InnerEvent { conversation: id.clone(), closes: Some(key), what }, cx);
+                self.handle_event(InternalEvent { conversation: id.clone(), closes: Some(key), what }, cx);
             } else if let Some(conversation) = self.conversations.get_mut(id) {
-                conversation.begin_again(key);
+                conversation.restart_turn(key);
             }
         }
         self.advance(id, true, cx);
@@ -277,14 +252,14 @@ mod tests {
     use super::*;
     use crate::{
         CommitId, Output,
-        testing::{Alone, config, me},
+        testing::{EmptyWorld, config, me},
     };
     use protocol::{limits::Limits, task::TaskSpec, time::WallTime};
     use serde_json::json;
     use store_types::MemoryState;
 
     #[test]
-    fn a_conversation_of_other_rules_is_ended_visibly_and_once() {
+    fn a_conversation_of_another_rules_version_ends_with_a_failed_task() {
         let (id, owner) = (ConversationId::parse("c-1").unwrap(), Principal::local_user());
         let task = TaskId::parse("t-1").unwrap();
         let spec: TaskSpec =
@@ -302,7 +277,7 @@ mod tests {
         store.commit(Batch { writes, expectations: Vec::new() }).unwrap();
 
         let (agent, outputs) =
-            Agent::recover(config(Limits::default()), &store, &mut Alone::default()).unwrap();
+            Agent::recover(config(Limits::default()), &store, &mut EmptyWorld::default()).unwrap();
         assert_eq!((agent.running(), agent.count_parked()), (0, 0));
         let [Output::Commit(CommitId(1), _, batch)] = outputs.as_slice() else { panic!("{outputs:?}") };
         store.commit(batch.clone()).unwrap();
@@ -313,7 +288,7 @@ mod tests {
         let last = store.latest(&keys::journal(&me(), &id)).unwrap().unwrap();
         let last: Step = content::decode(&me(), &store, &last.value).unwrap();
         assert!(last.step == 8 && matches!(last.effects[0], Effect::Finish(_)));
-        let again = Agent::recover(config(Limits::default()), &store, &mut Alone::default()).unwrap();
+        let again = Agent::recover(config(Limits::default()), &store, &mut EmptyWorld::default()).unwrap();
         assert!(again.1.is_empty());
     }
 }

@@ -7,37 +7,37 @@ use std::fmt;
 
 /// Where a journal and its replay differ.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Divergence {
+pub struct ReplayDivergence {
     /// The step.
     pub step: u64,
     /// What differs.
     pub what: String,
 }
 
-impl fmt::Display for Divergence {
+impl fmt::Display for ReplayDivergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "step {}: {}", self.step, self.what)
     }
 }
 
-impl std::error::Error for Divergence {}
+impl std::error::Error for ReplayDivergence {}
 
-/// Runs the pattern that the first step began with over the events of `journal`, the steps of one conversation from its
-/// first on; its state after the last. Fails where steps are missing, or where other effects follow than were recorded.
-pub fn audit(journal: &[Step]) -> Result<AnyPattern, Divergence> {
+/// Runs the initial pattern over the events of `journal`, all steps of one conversation, and returns its last state. Fails
+/// where a step is missing or where the effects differ from the recorded ones.
+pub fn audit(journal: &[Step]) -> Result<AnyPattern, ReplayDivergence> {
     let initial = journal.first().and_then(|first| first.origin.as_ref()?.initial.as_deref());
     let Some(initial) = initial else {
         let what = "the first step does not hold the pattern's initial state".to_owned();
-        return Err(Divergence { step: journal.first().map_or(0, |first| first.step), what });
+        return Err(ReplayDivergence { step: journal.first().map_or(0, |first| first.step), what });
     };
     audit_from(initial.clone(), journal)
 }
 
-/// The same from `pattern` on, which is the state before the first step of `journal`.
-pub fn audit_from(mut pattern: AnyPattern, journal: &[Step]) -> Result<AnyPattern, Divergence> {
+/// The same, starting from `pattern`, the state before the first step of `journal`.
+pub fn audit_from(mut pattern: AnyPattern, journal: &[Step]) -> Result<AnyPattern, ReplayDivergence> {
     let first = journal.first().map_or(1, |first| first.step);
     for (expected, step) in (first..).zip(journal) {
-        let differs = |what: String| Divergence { step: step.step, what };
+        let differs = |what: String| ReplayDivergence { step: step.step, what };
         if step.step != expected {
             return Err(differs(format!("step {expected} was expected")));
         }
@@ -57,7 +57,7 @@ mod tests {
     use crate::{origin::Origin, records::EffectKey};
     use protocol::{
         ids::{AgentId, ConversationId},
-        message::{Kind, Payload},
+        message::{MessageKind, Payload},
         patterns::{Event, EventKind, broadcast::Broadcast},
         principal::Principal,
         time::{NodeTime, WallTime},
@@ -66,7 +66,7 @@ mod tests {
 
     fn journal() -> Vec<Step> {
         let content = serde_json::json!({ "signal": "x.y" }).as_object().unwrap().clone();
-        let Ok(Payload::Broadcast(message)) = Payload::parse(Kind::Broadcast, content) else {
+        let Ok(Payload::Broadcast(message)) = Payload::parse(MessageKind::Broadcast, content) else {
             panic!("a broadcast");
         };
         let mut pattern: AnyPattern = Broadcast::new(message, &Principal::local_user()).into();

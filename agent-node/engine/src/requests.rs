@@ -1,4 +1,4 @@
-//! A message that begins something: which pattern takes it.
+//! Messages that open a conversation: which pattern handles them.
 
 mod broadcasts;
 mod known_tasks;
@@ -6,19 +6,20 @@ mod task_requests;
 
 use crate::{
     Ack, IncomingMessage, ReplyTo,
-    agent::{Agent, Cx},
+    agent::Agent,
+    context::Context,
     conversation::{
-        Conversation, Queued,
+        Conversation, QueuedEvent,
         origin::{OpeningMessage, OpeningSignal, Origin},
     },
-    faults::{self, Fault},
-    incoming::not_found,
+    faults::{self, PlantedFault},
+    problems::internal,
     records::{Receipt, TaskRow, keys},
 };
 use protocol::{
     envelope::Envelope,
     ids::{Address, Capability, ConversationId, Digest, TaskId, ThreadId},
-    message::Payload,
+    message::{self, Payload},
     patterns::{
         AnyPattern, EventKind, broadcast::Broadcast, contract_net::ContractNet, delegation::Delegation,
         help_request::HelpRequest, joint, ownership::TaskOwnership,
@@ -32,21 +33,18 @@ use std::time::Duration;
 use store_types::Key;
 use task_requests::{digest_of_request, references, requester, root};
 
-/// Skills that a refusal names.
-const MOST_NAMED: usize = 20;
-
-/// What began a conversation: under which trace it came, and what it is about if it is no task's request.
+/// What triggered a conversation: its trace, and its subject if it is not a task.
 #[derive(Default)]
 pub(crate) struct ConversationTrigger {
     pub(crate) trace: Option<TraceContext>,
-    /// The trace that it begins if it came under none, where others begin the same.
+    /// The id of the new trace if there is no `trace`; several agents that react to one signal start the same trace.
     pub(crate) begins: Option<u128>,
     pub(crate) thread: Option<ThreadId>,
     pub(crate) message: Option<OpeningMessage>,
     pub(crate) signal: Option<OpeningSignal>,
     pub(crate) task: Option<TaskId>,
     pub(crate) capability: Option<Capability>,
-    /// The conversation that it ends, in the commit that begins it.
+    /// The older conversation that the same commit ends.
     pub(crate) older: Option<ConversationId>,
 }
 
@@ -56,46 +54,41 @@ impl Agent {
         message: IncomingMessage,
         key: Key,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        match &message.envelope.payload {
-            Payload::TaskRequest(_) => self.take_task(message, reply, cx),
-            Payload::Award(_) => self.take_award(message, reply, cx),
-            Payload::HelpRequest(_) => self.take_help_request(message, reply, cx),
+        if !AnyPattern::is_opened_by(message.envelope.kind()) {
+            return self.take_for_conversation(message, key, reply, cx);
+        }
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the registry of patterns lists what opens a conversation"
+        )]
+        match message.envelope.payload.clone() {
+            Payload::TaskRequest(request) => self.take_task(message, request, reply, cx),
+            Payload::Award(award) => self.take_award(message, award, reply, cx),
+            Payload::HelpRequest(request) => self.take_help_request(message, request, reply, cx),
             Payload::Broadcast(broadcast) => {
-                let broadcast = Broadcast::new(broadcast.clone(), &message.by);
+                let broadcast = Broadcast::new(broadcast, &message.by);
                 self.check_announcement(&broadcast, cx)?;
                 self.begin_for(message, broadcast.into(), None, reply, cx)
             }
-            Payload::TaskUpdate(_)
-            | Payload::TaskResponse(_)
-            | Payload::TaskCancel(_)
-            | Payload::TaskAnswer(_)
-            | Payload::HelpResponse(_)
-            | Payload::AwardAccept(_)
-            | Payload::AwardDecline(_)
-            | Payload::Cfp(_)
-            | Payload::Bid(_)
-            | Payload::NoBid(_)
-            | Payload::Reject(_) => self.take_for_conversation(message, key, reply, cx),
+            other => Err(internal(format!("no pattern is built from a {}", other.kind().wire()))),
         }
     }
 
     fn take_task(
         &mut self,
         message: IncomingMessage,
+        request: message::TaskRequest,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        let Payload::TaskRequest(request) = message.envelope.payload.clone() else {
-            return Err(not_found(&message.envelope));
-        };
         let asked = digest_of_request(&request);
         let task_id = match request.task_id.clone() {
             Some(id) => id,
             None => TaskId::parse(&format!("task-{}", cx.world.uuid())).map_err(internal)?,
         };
-        if self.is_known_task(&task_id, &message, asked, reply, cx)? {
+        if self.answer_if_known_task(&task_id, &message, asked, reply, cx)? {
             self.counts.duplicates += 1;
             return Ok(());
         }
@@ -104,37 +97,39 @@ impl Agent {
         }
         let is_self = message.by.agent() == Some(&self.me);
         let names_me = matches!(&message.envelope.to_agent_id, Address::Agent(agent) if *agent == self.me);
-        let addressed = match &message.envelope.to_agent_id {
-            Address::Capability(capability) => Some(capability.clone()),
-            Address::Agent(_) => None,
-        };
-        let capability = request.capability.clone().or(addressed);
-        let capability = capability.or_else(|| self.meant_by_a_client(&message, cx).cloned());
+        let capability = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
+        let capability = capability.or_else(|| self.implied_capability(&message, cx).cloned());
         let does_it_itself = match &capability {
             Some(capability) if capability.as_str() == joint::CAPABILITY => true,
             Some(capability) => self.config.card.support(capability) > 0.0 && (names_me || !is_self),
-            // An A2A client knows nothing of capabilities: it chose this agent.
+            // An A2A client names no capability; it chose this agent.
             None => {
-                self.config.card.open || message.contact.is_some() && self.whoever_orchestrates(cx).is_err()
+                self.config.card.open
+                    || message.contact.is_some() && self.orchestrator_capability(cx).is_err()
             }
         };
         let managed = match (&capability, does_it_itself) {
             (_, true) => None,
             (Some(capability), false) => Some(capability.clone()),
-            (None, false) => Some(self.whoever_orchestrates(cx)?),
+            (None, false) => Some(self.orchestrator_capability(cx)?),
         };
         let mut path = self.path_to_here(&message.envelope, &message.by);
-        // Coordination only takes apart; its own part in what follows is asked of itself again.
+        // A coordinator only splits the request; it sends its own part to itself as another request.
         let coordinates = capability.as_ref().is_some_and(|wanted| wanted.as_str() == joint::CAPABILITY);
         if is_self && managed.is_none() && !coordinates {
-            self.once_by_itself(&mut path)?;
+            self.push_self_on_path(&mut path)?;
         }
         let spec = TaskSpec {
             task_id,
             description: request.description,
             capability: capability.or_else(|| managed.clone()),
             input: request.input,
-            artifacts: self.resolve(request.inline_artifacts, &request.artifacts, &message.by, cx)?,
+            artifacts: self.resolve_artifacts(
+                request.inline_artifacts,
+                &request.artifacts,
+                &message.by,
+                cx,
+            )?,
             deadline: request.deadline,
             accepted_modes: request.accepted_modes,
             path,
@@ -156,12 +151,10 @@ impl Agent {
     fn take_award(
         &mut self,
         message: IncomingMessage,
+        award: message::Award,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        let Payload::Award(award) = message.envelope.payload.clone() else {
-            return Err(not_found(&message.envelope));
-        };
         let Some(manager) = message.by.agent().cloned() else {
             return Err(Problem::new(Reason::Forbidden, "only an agent can award work"));
         };
@@ -183,7 +176,7 @@ impl Agent {
         };
         let cancelled = self.tombstone(&owner.0, &owner.1, cx)?;
         let is_old = |epoch: Option<u64>| {
-            epoch.is_some_and(|epoch| epoch >= award.epoch) && !faults::is(Fault::LateAward)
+            epoch.is_some_and(|epoch| epoch >= award.epoch) && !faults::is_planted(PlantedFault::LateAward)
         };
         let mut ownership = TaskOwnership::new(spec.clone(), requester(&message, Some(award.epoch)));
         ownership.is_last = award.is_last;
@@ -193,7 +186,7 @@ impl Agent {
             Some("a later award of this task is known".to_owned())
         } else if is_old(cancelled) {
             Some("it was cancelled before it came".to_owned())
-        } else if running >= self.places() {
+        } else if running >= self.max_parallel() {
             let busy = counted(running, "task is", "tasks are");
             Some(format!("{busy} running, the limit is {}", self.config.card.terms.max_parallel))
         } else {
@@ -211,28 +204,22 @@ impl Agent {
         };
         let asked = Digest::of(spec.description.as_bytes());
         self.check_room()?;
-        let older = self.end_older(&owner)?;
+        let older = self.cancel_older_award(&owner)?;
         self.begin_after(older, message, delegation.into(), Some((spec, asked, Some(award.epoch))), reply, cx)
     }
 
     fn take_help_request(
         &mut self,
         message: IncomingMessage,
+        mut request: message::HelpRequest,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
-        let Payload::HelpRequest(mut request) = message.envelope.payload.clone() else {
-            return Err(not_found(&message.envelope));
-        };
         let inline = std::mem::take(&mut request.inline_artifacts);
-        request.inline_artifacts = self.resolve(inline, &request.artifacts, &message.by, cx)?;
+        request.inline_artifacts = self.resolve_artifacts(inline, &request.artifacts, &message.by, cx)?;
         request.artifacts.clear();
         let is_self = message.by.agent() == Some(&self.me);
-        let addressed = match &message.envelope.to_agent_id {
-            Address::Capability(capability) => Some(capability.clone()),
-            Address::Agent(_) => None,
-        };
-        let wanted = request.capability.clone().or(addressed);
+        let wanted = request.capability.clone().or_else(|| addressed_capability(&message.envelope));
         let others = wanted.filter(|capability| is_self || self.config.card.support(capability) == 0.0);
         let requester = requester(&message, None);
         let pattern = match others {
@@ -269,13 +256,13 @@ impl Agent {
         pattern: AnyPattern,
         task: Option<(TaskSpec, Digest, Option<u64>)>,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         self.check_room()?;
         self.begin_after(None, message, pattern, task, reply, cx)
     }
 
-    /// The same, in one commit with the end of `older`, which has been told of it.
+    /// Opens a conversation, in one commit with the end of `older`.
     fn begin_after(
         &mut self,
         older: Option<ConversationId>,
@@ -283,7 +270,7 @@ impl Agent {
         pattern: AnyPattern,
         task: Option<(TaskSpec, Digest, Option<u64>)>,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let Envelope { message_id, from_agent_id, .. } = &*message.envelope;
         let key = keys::receipt(&self.me, message_id, &message.by, from_agent_id);
@@ -320,7 +307,7 @@ impl Agent {
         self.begin(id, pattern, task, Some((key, receipt)), trigger, (reply, ack), cx)
     }
 
-    /// Opens a conversation; the answer comes when its first step is durable.
+    /// Opens a conversation. The caller is answered when the first step is durable.
     #[expect(clippy::too_many_arguments, reason = "what a conversation begins with, named one by one")]
     pub(crate) fn begin(
         &mut self,
@@ -330,7 +317,7 @@ impl Agent {
         receipt: Option<(Key, Receipt)>,
         trigger: ConversationTrigger,
         (reply, mut ack): (ReplyTo, Ack),
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         ack.conversation_id = Some(id.clone());
         let mut sealed = None;
@@ -345,18 +332,18 @@ impl Agent {
         let older = trigger.older.clone();
         let origin = self.origin(&id, &pattern, task.as_ref(), trigger, cx);
         let mut conversation = Conversation::open(id.clone(), pattern, task, Some(origin));
-        conversation.queue.push_back(Queued {
+        conversation.queue.push_back(QueuedEvent {
             receipt: sealed,
             waiters: vec![(reply, ack)],
-            ..Queued::from_inside(EventKind::Started, None)
+            ..QueuedEvent::from_inside(EventKind::Started, None)
         });
         self.conversations.insert(id.clone(), Box::new(conversation));
-        if faults::is(Fault::EarlyReply) {
+        if faults::is_planted(PlantedFault::EarlyReply) {
             let waiting = self.conversations.get_mut(&id).and_then(|open| open.queue.front_mut());
             let waiters = waiting.map(|first| std::mem::take(&mut first.waiters)).unwrap_or_default();
             waiters.into_iter().for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
         }
-        // From here on and not only once it is recorded: awards that come at once see each other.
+        // Counted before the commit, so that simultaneous awards see each other.
         self.count_running(&id);
         match older {
             Some(older) => self.advance_together(&[older, id], cx),
@@ -365,14 +352,14 @@ impl Agent {
         Ok(())
     }
 
-    /// How a conversation comes to be: in the trace and the thread it came under, or in ones that begin with it.
+    /// The origin of a conversation: in the trace and thread of its trigger, or in new ones.
     pub(crate) fn origin(
         &self,
         id: &ConversationId,
         pattern: &AnyPattern,
         task: Option<&TaskRow>,
         trigger: ConversationTrigger,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Origin {
         let trace = trigger.trace;
         let join = |first| match trace {
@@ -400,6 +387,10 @@ impl Agent {
     }
 }
 
-pub(crate) fn internal(error: impl std::fmt::Display) -> Problem {
-    Problem::new(Reason::Internal, error.to_string())
+/// The capability the message is addressed to, if it is not addressed to an agent.
+fn addressed_capability(envelope: &Envelope) -> Option<Capability> {
+    match &envelope.to_agent_id {
+        Address::Capability(capability) => Some(capability.clone()),
+        Address::Agent(_) => None,
+    }
 }

@@ -1,197 +1,60 @@
-//! Growth has an end: what is finished goes, each kind after its own time, journals past their bytes too (DESIGN §6).
+//! Retention: ended work is deleted, each kind of record after its own time, journals also by size (DESIGN §6).
 //!
-//! A sweep goes through the topics one page at a time and gives the turn back in between. What it finds to be old it
-//! deletes in one commit a page; the next page is read once that has settled.
+//! A sweep reads the topics one page at a time and handles other inputs in between. It deletes the old records of a page in
+//! one commit and reads the next page once that has settled.
 
 mod content;
+pub(crate) mod state;
+mod sweeper;
 #[cfg(test)]
 mod tests;
 
 use crate::{
     CommitId, Observation, Output,
-    agent::{Agent, Cx},
+    agent::Agent,
+    commits::PendingCommit,
     content as large_content,
-    faults::{self, Fault},
-    records::{DeadLetter, ReactionReceipt, Receipt, Step, TaskRow, Tombstone, keys},
-    snapshot::Removed,
-    steps::PendingCommit,
+    context::Context,
+    records::{Step, keys},
+    retention::{
+        state::{SweepCommit, SweepStage},
+        sweeper::{SweepTopic, Sweeper},
+    },
 };
-use content::ContentSearch;
-use protocol::{ids::AgentId, limits::Limits, time::WallTime};
-use std::time::Duration;
-use store_types::{Batch, Error, Filter, Lane, Record, Revision, Snapshot, Write};
+use protocol::ids::AgentId;
+use store_types::{Batch, Error, Filter, Lane, Revision};
 
-/// The most records looked at in one step of a sweep.
-pub(crate) const PAGE: usize = 256;
 /// The most records of one topic looked at in one sweep; the rest waits for the next.
 const MOST: usize = 10_000;
 
 /// The topics that are swept by age, in order; each is ordered by age.
-const TOPICS: &[Topic] = &[Topic::Receipt, Topic::Reaction, Topic::Tombstone, Topic::DeadLetter, Topic::Task];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Topic {
-    Receipt,
-    Reaction,
-    Tombstone,
-    DeadLetter,
-    Task,
-}
-
-impl Topic {
-    fn token(self) -> &'static str {
-        match self {
-            Self::Receipt => "receipt",
-            Self::Reaction => "reaction",
-            Self::Tombstone => "tombstone",
-            Self::DeadLetter => "dead",
-            Self::Task => "task",
-        }
-    }
-}
-
-/// Where a sweep is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
-    #[default]
-    Idle,
-    /// Deleting old records of a topic.
-    Topic { at: usize, after: Revision, looked: usize },
-    /// Counting the bytes of all journals: once, at the first sweep.
-    CountingJournals { after: Revision, bytes: u64 },
-    /// Looking for journals that may go.
-    Journals { after: Revision, looked: usize, before: Revision, freed: u64 },
-    /// Searching for content that nothing refers to.
-    Content,
-}
-
-/// What a commit of a sweep deleted.
-pub(crate) enum SweepCommit {
-    /// So many records, tasks among them or not.
-    Records { records: u64, has_tasks: bool },
-    /// One content.
-    Content { digest: protocol::ids::Digest, revision: Revision },
-}
-
-/// What is kept up from one sweep to the next.
-pub(crate) struct Retention {
-    /// The most records looked at in one step of a sweep.
-    page: usize,
-    stage: Stage,
-    journal_bytes: u64,
-    has_counted: bool,
-    /// The trim under way, and how many bytes it frees.
-    trimming: Option<(CommitId, u64)>,
-    search: ContentSearch,
-    removed: Removed,
-    /// Journals from here on belong to conversations that a test has open.
-    #[cfg(test)]
-    pinned_for_tests: Option<Revision>,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            page: PAGE,
-            stage: Stage::default(),
-            journal_bytes: 0,
-            has_counted: false,
-            trimming: None,
-            search: ContentSearch::default(),
-            removed: Removed::default(),
-            #[cfg(test)]
-            pinned_for_tests: None,
-        }
-    }
-}
-
-impl Retention {
-    /// A line of that many bytes was added to a journal.
-    pub(crate) fn add_journal_bytes(&mut self, bytes: usize) {
-        self.journal_bytes += bytes as u64;
-    }
-
-    /// What was deleted since the start.
-    pub(crate) fn removed(&self) -> Removed {
-        self.removed
-    }
-}
-
-/// What one look at the store needs.
-struct Sweeper<'a> {
-    store: &'a dyn Snapshot,
-    me: &'a AgentId,
-    limits: &'a Limits,
-    wall: WallTime,
-}
-
-impl Sweeper<'_> {
-    fn is_past(&self, at: WallTime, keep_ms: u64) -> bool {
-        at.plus(Duration::from_millis(keep_ms)) <= self.wall
-    }
-
-    /// Whether a record's time is over; if so, `deletes` gets all that goes with it.
-    fn is_old(&self, topic: Topic, record: Record, deletes: &mut Vec<Write>) -> Result<bool, Error> {
-        let (me, limits, value) = (self.me, self.limits, &record.value);
-        let is_old = match topic {
-            Topic::Receipt => {
-                let receipt: Receipt = large_content::decode(me, self.store, value)?;
-                let keep = if faults::is(Fault::ShortDedup) { 1_000 } else { limits.dedup_ms };
-                self.is_past(receipt.at, keep)
-            }
-            Topic::Reaction => {
-                let receipt: ReactionReceipt = large_content::decode(me, self.store, value)?;
-                self.is_past(receipt.at, limits.keep_journals_ms)
-            }
-            Topic::Tombstone => {
-                let tombstone: Tombstone = large_content::decode(me, self.store, value)?;
-                self.is_past(tombstone.at, limits.dedup_ms)
-            }
-            Topic::DeadLetter => {
-                let dead: DeadLetter = large_content::decode(me, self.store, value)?;
-                self.is_past(dead.at, limits.keep_tasks_ms)
-            }
-            Topic::Task => {
-                let row: TaskRow = large_content::decode(me, self.store, value)?;
-                let is_old = self.is_past(row.task.changed_at, limits.keep_tasks_ms);
-                if is_old && row.ended_at.is_some() {
-                    deletes.push(Write::Delete(keys::award(me, &row.task.conversation)));
-                    let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
-                    let reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
-                    deletes.extend(row.references.iter().map(reader));
-                    let webhooks = self.store.keys(&keys::webhooks(me, task, owner), 0, PAGE)?;
-                    deletes.extend(webhooks.into_iter().map(|(_, key)| Write::Delete(key)));
-                    deletes.push(Write::Delete(record.key));
-                }
-                return Ok(is_old);
-            }
-        };
-        if is_old {
-            deletes.push(Write::Delete(record.key));
-        }
-        Ok(is_old)
-    }
-}
+const TOPICS: &[SweepTopic] = &[
+    SweepTopic::Receipt,
+    SweepTopic::Reaction,
+    SweepTopic::Tombstone,
+    SweepTopic::DeadLetter,
+    SweepTopic::Task,
+];
 
 impl Agent {
     /// Begins a sweep, unless one is under way.
-    pub(crate) fn begin_sweep(&mut self, cx: &mut Cx<'_>) {
-        if self.retention.stage == Stage::Idle {
-            self.retention.stage = Stage::Topic { at: 0, after: 0, looked: 0 };
-            self.sweep_on(cx);
+    pub(crate) fn begin_sweep(&mut self, cx: &mut Context<'_>) {
+        if self.retention.stage == SweepStage::Idle {
+            self.retention.stage = SweepStage::Topic { at: 0, after: 0, looked: 0 };
+            self.continue_sweep(cx);
         }
     }
 
-    /// Goes on with the sweep: one page.
-    pub(crate) fn sweep_on(&mut self, cx: &mut Cx<'_>) {
+    /// Continues the sweep with one page.
+    pub(crate) fn continue_sweep(&mut self, cx: &mut Context<'_>) {
         let swept = match self.retention.stage {
-            Stage::Idle => return,
-            Stage::Topic { at, after, looked } => self.sweep_topic(at, after, looked, cx),
-            Stage::CountingJournals { after, bytes } => self.count_journals(after, bytes, cx),
-            Stage::Journals { after, looked, before, freed } => {
+            SweepStage::Idle => return,
+            SweepStage::Topic { at, after, looked } => self.sweep_topic(at, after, looked, cx),
+            SweepStage::CountingJournals { after, bytes } => self.count_journals(after, bytes, cx),
+            SweepStage::Journals { after, looked, before, freed } => {
                 self.sweep_journals(after, looked, before, freed, cx)
             }
-            Stage::Content => self.sweep_content(cx),
+            SweepStage::Content => self.sweep_content(cx),
         };
         if let Err(error) = swept {
             self.end_sweep(&error);
@@ -199,8 +62,8 @@ impl Agent {
     }
 
     fn end_sweep(&mut self, error: &Error) {
-        self.retention.stage = Stage::Idle;
-        tracing::warn!(agent = %self.me, %error, "what is old could not be deleted");
+        self.retention.stage = SweepStage::Idle;
+        tracing::warn!(agent = %self.me, %error, "old records could not be deleted");
     }
 
     fn sweep_topic(
@@ -208,12 +71,12 @@ impl Agent {
         at: usize,
         after: Revision,
         looked: usize,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Error> {
         let Some(&topic) = TOPICS.get(at) else {
             self.retention.stage = match self.retention.has_counted {
-                true => Stage::Journals { after: 0, looked: 0, before: 0, freed: 0 },
-                false => Stage::CountingJournals { after: 0, bytes: 0 },
+                true => SweepStage::Journals { after: 0, looked: 0, before: 0, freed: 0 },
+                false => SweepStage::CountingJournals { after: 0, bytes: 0 },
             };
             cx.out.push(Output::Continue);
             return Ok(());
@@ -230,20 +93,26 @@ impl Agent {
             }
         }
         self.retention.stage = match last.filter(|_| !is_done) {
-            Some(after) => Stage::Topic { at, after, looked: looked + self.retention.page },
-            None => Stage::Topic { at: at + 1, after: 0, looked: 0 },
+            Some(after) => SweepStage::Topic { at, after, looked: looked + self.retention.page },
+            None => SweepStage::Topic { at: at + 1, after: 0, looked: 0 },
         };
         if deletes.is_empty() {
             cx.out.push(Output::Continue);
             return Ok(());
         }
-        let part = SweepCommit::Records { records: deletes.len() as u64, has_tasks: topic == Topic::Task };
+        let part =
+            SweepCommit::Records { records: deletes.len() as u64, has_tasks: topic == SweepTopic::Task };
         let batch = Batch { writes: deletes, expectations: Vec::new() };
         self.commit(Lane::Admission, batch, PendingCommit::Sweep(part), cx);
         Ok(())
     }
 
-    pub(crate) fn sweep_settled(&mut self, part: SweepCommit, result: Result<(), Error>, cx: &mut Cx<'_>) {
+    pub(crate) fn sweep_settled(
+        &mut self,
+        part: SweepCommit,
+        result: Result<(), Error>,
+        cx: &mut Context<'_>,
+    ) {
         match (part, result) {
             (SweepCommit::Records { .. }, Err(error)) => self.end_sweep(&error),
             (SweepCommit::Records { records, has_tasks }, Ok(())) => {
@@ -252,7 +121,7 @@ impl Agent {
                 if has_tasks {
                     cx.observe(Observation::TasksRemoved);
                 }
-                self.sweep_on(cx);
+                self.continue_sweep(cx);
             }
             (SweepCommit::Content { digest, revision }, result) => {
                 self.content_settled(digest, revision, result, cx);
@@ -260,29 +129,29 @@ impl Agent {
         }
     }
 
-    fn count_journals(&mut self, after: Revision, bytes: u64, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn count_journals(&mut self, after: Revision, bytes: u64, cx: &mut Context<'_>) -> Result<(), Error> {
         let page = cx.store.read(&keys::all(&self.me, "journal"), after, self.retention.page)?;
         let bytes = bytes + page.iter().map(|record| record.value.len() as u64).sum::<u64>();
         self.retention.stage = match page.last().filter(|_| page.len() == self.retention.page) {
-            Some(last) => Stage::CountingJournals { after: last.revision, bytes },
+            Some(last) => SweepStage::CountingJournals { after: last.revision, bytes },
             None => {
                 self.retention.has_counted = true;
                 self.retention.journal_bytes = bytes;
-                Stage::Journals { after: 0, looked: 0, before: 0, freed: 0 }
+                SweepStage::Journals { after: 0, looked: 0, before: 0, freed: 0 }
             }
         };
         cx.out.push(Output::Continue);
         Ok(())
     }
 
-    /// Finds up to where journals may go: the oldest first, by age and by bytes, never one of a conversation that is open.
+    /// Finds the revision below which journals are deleted: by age and by size, the oldest first, none of open conversations.
     fn sweep_journals(
         &mut self,
         after: Revision,
         looked: usize,
         mut before: Revision,
         mut freed: u64,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Error> {
         let open = self.conversations.values().map(|conversation| conversation.first());
         let open = open.chain(self.parked.firsts()).filter(|first| *first > 0);
@@ -308,11 +177,11 @@ impl Agent {
         }
         if let Some(after) = last.filter(|_| !is_done) {
             self.retention.stage =
-                Stage::Journals { after, looked: looked + self.retention.page, before, freed };
+                SweepStage::Journals { after, looked: looked + self.retention.page, before, freed };
             cx.out.push(Output::Continue);
             return Ok(());
         }
-        self.retention.stage = Stage::Content;
+        self.retention.stage = SweepStage::Content;
         if before > 0 && self.retention.search.allows_trim(before) {
             let id = self.next_commit_id();
             self.retention.trimming = Some((id, freed));
@@ -323,7 +192,7 @@ impl Agent {
         Ok(())
     }
 
-    pub(crate) fn trim_settled(&mut self, id: CommitId, result: Result<u64, Error>, cx: &mut Cx<'_>) {
+    pub(crate) fn trim_settled(&mut self, id: CommitId, result: Result<u64, Error>, cx: &mut Context<'_>) {
         let Some((_, freed)) = self.retention.trimming.take_if(|(trimming, _)| *trimming == id) else {
             return;
         };
@@ -333,7 +202,7 @@ impl Agent {
                 retention.journal_bytes = retention.journal_bytes.saturating_sub(freed);
                 retention.removed.journal_lines += lines;
                 retention.search.note_change();
-                self.sweep_on(cx);
+                self.continue_sweep(cx);
             }
             Err(error) => self.end_sweep(&error),
         }

@@ -1,6 +1,10 @@
-//! What an agent says of itself while it runs.
+//! The observable state of an agent.
 
-use crate::{agent::Agent, records::keys};
+use crate::{
+    agent::Agent,
+    counts::{AgentCounts, Removed},
+    records::keys,
+};
 use protocol::{
     ids::{AgentId, ConversationId, MessageId},
     principal::Principal,
@@ -9,71 +13,37 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use store_types::Revision;
 
-/// What an agent has done since it started.
-#[derive(Debug, Default, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Counts {
-    /// Messages taken.
-    pub admitted: u64,
-    /// Messages that had been taken before.
-    pub duplicates: u64,
-    /// Messages refused.
-    pub refused: u64,
-    /// Steps committed.
-    pub steps: u64,
-    /// Acknowledgements nobody waited for any more.
-    pub late_acks: u64,
-    /// Calls for proposals answered with a bid.
-    pub bids: u64,
-    /// Signals reacted to.
-    pub reactions: u64,
-    /// Patterns that panicked; each ended its conversation.
-    pub panics: u64,
-}
-
-/// What an agent has deleted since it started.
-#[derive(Debug, Default, Clone, Copy, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Removed {
-    /// Rows that were kept long enough.
-    pub records: u64,
-    /// Lines of journals.
-    pub journal_lines: u64,
-    /// Contents that nothing referred to any more, artifacts that were put among them.
-    pub contents: u64,
-}
-
-/// What an agent is doing.
+/// The state of an agent, for `/state` and tests.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSnapshot {
-    /// Who.
+    /// Its id.
     pub agent: AgentId,
     /// Open conversations by pattern.
     pub conversations: BTreeMap<&'static str, usize>,
-    /// Tasks it is doing.
+    /// The number of running tasks.
     pub running: u32,
-    /// Turns being thought or waiting for a place.
+    /// Turns that run or wait.
     pub thinking: usize,
     /// Timers set.
     pub timers: usize,
-    /// Messages on their way, by recipient.
+    /// Queued messages, by recipient.
     pub outbox: BTreeMap<AgentId, usize>,
-    /// How far it has followed the board, if it subscribes to anything.
+    /// The board cursor, if it subscribes to signals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub followed: Option<Revision>,
-    /// What it has done since it started.
-    pub counts: Counts,
-    /// What it has deleted since it started.
+    /// Counters since its start.
+    pub counts: AgentCounts,
+    /// Deleted records since its start.
     #[serde(rename = "swept")]
     pub removed: Removed,
-    /// Conversations it can't go on with before its next start, and why.
+    /// Conversations that are parked until the next start, and why.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parked: BTreeMap<ConversationId, String>,
 }
 
 impl Agent {
-    /// What it is doing.
+    /// A snapshot of its state.
     pub fn snapshot(&self) -> AgentSnapshot {
         let mut conversations = BTreeMap::new();
         for conversation in self.conversations.values() {
@@ -93,7 +63,7 @@ impl Agent {
         }
     }
 
-    /// Whether a message of `by` is on its way into the store, under that name or under any.
+    /// Whether a message of `by` is being recorded, under the name `sent_as` or any.
     pub fn is_recording(&self, message: &MessageId, by: &Principal, sent_as: Option<&AgentId>) -> bool {
         match sent_as {
             Some(name) => self.in_flight.contains_key(&keys::receipt(&self.me, message, by, name)),
@@ -104,7 +74,7 @@ impl Agent {
         }
     }
 
-    /// Whether every step is recorded and everything sent.
+    /// Whether every step is recorded and every message delivered or given up.
     pub fn is_idle(&self) -> bool {
         let is_recorded = self
             .conversations

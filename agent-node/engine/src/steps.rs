@@ -1,88 +1,54 @@
-//! One driver for every pattern: run it over what waits, commit, and only then answer and perform.
+//! The driver of all conversations: decide a step, commit it, then answer and perform.
 
 use crate::{
-    Ack, CommitId, Observation, ReplyTo,
-    agent::{Agent, Cx, InnerEvent},
-    conversation::{Advance, Decided, Now, Queued},
-    faults::{self, Fault},
+    Ack, CommitId, Observation,
+    agent::Agent,
+    commits::{PendingCommit, Receipts, StandaloneRecords, StepCommit},
+    context::Context,
+    conversation::{AdvanceResult, DecidedStep, InternalEvent, QueuedEvent, StepContext},
+    faults::{self, PlantedFault},
     records::EffectKey,
-    retention::SweepCommit,
     timers::TimerPurpose,
 };
 use protocol::{
     ids::{ConversationId, TaskId},
-    message::Kind,
+    message::MessageKind,
     patterns::{Effect, EventKind},
     principal::Principal,
     problem::Problem,
     trace::TraceContext,
 };
-use std::{ops::Range, time::Duration};
-use store_types::{Batch, Error, Key, Lane, Revision, Write};
+use std::time::Duration;
+use store_types::{Batch, Error, Lane, Revision, Write};
 
-/// How long news that may be forgotten waits for a step that it can share.
+/// How long deferred events wait for a step before they are committed on their own.
 const FLUSH: Duration = Duration::from_millis(200);
 
-/// Messages of a step, by the keys of their receipts, with the task that each is about.
-pub(crate) type Receipts<'a> = &'a [(Key, Option<TaskId>)];
-
-/// One conversation's part of a commit.
-pub(crate) struct PendingStep {
-    conversation: ConversationId,
-    decided: Box<Decided>,
-    journal_bytes: usize,
-    /// Its writes among all.
-    writes: Range<usize>,
-}
-
-/// What waits for records that belong to no open conversation.
-#[derive(Default)]
-pub(crate) struct LooseRecords {
-    /// The receipt among them.
-    pub receipt: Option<Key>,
-    /// Who waits, and for which answer.
-    pub reply: Option<(ReplyTo, Ack)>,
-    /// The awards that they refuse, of a principal's task.
-    pub tombstone: Option<(TaskId, Principal, u64)>,
-}
-
-/// What a commit was for.
-pub(crate) enum PendingCommit {
-    /// Steps of conversations: all are durable, or none is.
-    Steps(Vec<PendingStep>),
-    /// Records that belong to no open conversation.
-    Loose(LooseRecords),
-    /// Where the board is followed from.
-    BoardCursor,
-    /// A part of a sweep.
-    Sweep(SweepCommit),
-}
-
 impl Agent {
-    /// Hands an event to its conversation. The result of an effect that is not open any more is late: it changes nothing.
-    pub(crate) fn happened(&mut self, event: InnerEvent, cx: &mut Cx<'_>) {
-        let InnerEvent { conversation: id, closes, what } = event;
+    /// Hands an event to its conversation. The result of an effect that is no longer open is dropped.
+    pub(crate) fn handle_event(&mut self, event: InternalEvent, cx: &mut Context<'_>) {
+        let InternalEvent { conversation: id, closes, what } = event;
         let Some(conversation) = self.conversations.get(&id) else { return };
         if closes.is_some_and(|effect| !conversation.open.contains_key(&effect)) {
             return;
         }
         let what = self.settle_open_claim(&id, what, cx);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
-        conversation.queue.push_back(Queued::from_inside(what, closes));
+        conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
         self.advance(&id, false, cx);
     }
 
-    /// Runs what waits in a conversation, and starts its commit.
-    pub(crate) fn advance(&mut self, id: &ConversationId, force: bool, cx: &mut Cx<'_>) {
+    /// Decides the next step of a conversation and commits it.
+    pub(crate) fn advance(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) {
         self.commit_steps(std::slice::from_ref(id), force, cx);
     }
 
-    /// Decides the next step of each and commits them as one.
-    pub(crate) fn advance_together(&mut self, ids: &[ConversationId], cx: &mut Cx<'_>) {
+    /// Decides the next step of each conversation and commits them in one batch.
+    pub(crate) fn advance_together(&mut self, ids: &[ConversationId], cx: &mut Context<'_>) {
         self.commit_steps(ids, false, cx);
     }
 
-    fn commit_steps(&mut self, ids: &[ConversationId], force: bool, cx: &mut Cx<'_>) {
+    fn commit_steps(&mut self, ids: &[ConversationId], force: bool, cx: &mut Context<'_>) {
         let (mut whole, mut steps, mut lane) = (Batch::default(), Vec::new(), Lane::Admission);
         for id in ids {
             let Some(mut decided) = self.decide(id, force, cx) else { continue };
@@ -97,9 +63,9 @@ impl Agent {
             whole.writes.extend(writes);
             whole.expectations.extend(expectations);
             let writes = from..whole.writes.len();
-            steps.push(PendingStep { conversation: id.clone(), decided, journal_bytes, writes });
+            steps.push(StepCommit { conversation: id.clone(), decided, journal_bytes, writes });
         }
-        if faults::is(Fault::EarlyEffects) {
+        if faults::is_planted(PlantedFault::EarlyEffects) {
             for step in &mut steps {
                 for (key, effect) in std::mem::take(&mut step.decided.effects) {
                     self.perform(&step.conversation, key, &effect, cx);
@@ -111,29 +77,30 @@ impl Agent {
         }
     }
 
-    /// The step that follows from what waits in a conversation, if it must be committed.
-    fn decide(&mut self, id: &ConversationId, force: bool, cx: &mut Cx<'_>) -> Option<Box<Decided>> {
-        let now = Now { me: &self.me, at: cx.world.now(), wall: cx.wall(), records: &self.track_records };
+    /// The next step of a conversation, if there is one to commit.
+    fn decide(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) -> Option<Box<DecidedStep>> {
+        let now =
+            StepContext { me: &self.me, at: cx.world.now(), wall: cx.wall(), records: &self.track_records };
         match self.conversations.get_mut(id)?.advance(now, force) {
-            Advance::Nothing => None,
-            Advance::Deferred(waiters) => {
+            AdvanceResult::Nothing => None,
+            AdvanceResult::Deferred(waiters) => {
                 waiters.into_iter().for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
-                if self.deferred.is_empty() && !faults::is(Fault::LostNews) {
+                if self.deferred.is_empty() && !faults::is_planted(PlantedFault::LostNews) {
                     self.timers.set(FLUSH, TimerPurpose::Flush, cx);
                 }
                 self.deferred.insert(id.clone());
                 None
             }
-            Advance::Commit(decided) => Some(decided),
-            Advance::Failed(left) => {
+            AdvanceResult::Commit(decided) => Some(decided),
+            AdvanceResult::Failed(left) => {
                 self.step_failed(id, left, cx);
                 None
             }
         }
     }
 
-    /// Records deferred news.
-    pub(crate) fn flush(&mut self, cx: &mut Cx<'_>) {
+    /// Commits deferred events.
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
         for id in std::mem::take(&mut self.deferred) {
             self.advance(&id, true, cx);
         }
@@ -143,19 +110,19 @@ impl Agent {
         &mut self,
         id: CommitId,
         result: Result<Vec<Revision>, Error>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         match self.pending.remove(&id) {
             None => {}
             Some(PendingCommit::Steps(steps)) => {
                 cx.observe(Observation::Committed);
-                for PendingStep { conversation, decided, journal_bytes, writes } in steps {
+                for StepCommit { conversation, decided, journal_bytes, writes } in steps {
                     let own = |all: Vec<Revision>| all.get(writes).unwrap_or_default().to_vec();
                     let result = result.clone().map(own);
                     self.step_settled(&conversation, *decided, journal_bytes, result, cx);
                 }
             }
-            Some(PendingCommit::Loose(LooseRecords { receipt, reply, .. })) => {
+            Some(PendingCommit::Standalone(StandaloneRecords { receipt, reply, .. })) => {
                 let result = result.map(drop).map_err(Problem::from);
                 let task = reply.as_ref().and_then(|(_, ack)| ack.task_id.clone());
                 let receipts: Vec<_> = receipt.into_iter().map(|key| (key, task.clone())).collect();
@@ -169,17 +136,18 @@ impl Agent {
         }
     }
 
-    /// What became of a step.
+    /// Handles the result of a commit for one step.
     fn step_settled(
         &mut self,
         id: &ConversationId,
-        decided: Decided,
+        decided: DecidedStep,
         journal_bytes: usize,
         result: Result<Vec<Revision>, Error>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let Decided { effects, waiters, claims, inside, track_records, dropped, receipts, cursor, .. } =
-            decided;
+        let DecidedStep {
+            effects, waiters, claims, inside, track_records, dropped, receipts, cursor, ..
+        } = decided;
         let revisions = match result {
             Ok(revisions) => revisions,
             Err(error) => return self.step_not_recorded(id, &error, (waiters, &receipts), inside, cx),
@@ -189,7 +157,7 @@ impl Agent {
             tracing::warn!(agent = %self.me, "steps are recorded again");
         }
         if let Some(cursor) = cursor {
-            self.followed_to(cursor);
+            self.set_board_cursor(cursor);
         }
         self.retention.add_journal_bytes(journal_bytes);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
@@ -197,13 +165,13 @@ impl Agent {
         for (write, effect, holder) in claims {
             if let Some(epoch) = revisions.get(write) {
                 let what = EventKind::Claimed { holder, epoch: *epoch };
-                conversation.queue.push_back(Queued::from_inside(what, Some(effect)));
+                conversation.queue.push_back(QueuedEvent::from_inside(what, Some(effect)));
             }
         }
         self.observe_end(id, cx);
         self.track_records.extend(track_records);
         let joined = self.joiners.remove(id).unwrap_or_default();
-        // The next step is on its way to the store while this one is answered and performed.
+        // The next step is committed while this one is answered and performed.
         self.advance(id, false, cx);
         waiters.into_iter().chain(joined).for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
         self.answer_repeats(&receipts, &Ok(Some(id.clone())), cx);
@@ -212,16 +180,16 @@ impl Agent {
         for (key, effect) in effects {
             self.perform(id, key, &effect, cx);
         }
-        self.remove_if_over(id);
+        self.remove_if_finished(id);
         self.count_running(id);
     }
 
-    /// After a step is durable: says that a conversation has ended, and later what closes afterwards.
-    fn observe_end(&mut self, id: &ConversationId, cx: &mut Cx<'_>) {
+    /// Reports the end of a conversation after its step is durable, and steps that close effects after the end.
+    fn observe_end(&mut self, id: &ConversationId, cx: &mut Context<'_>) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let Some(ended) = conversation.ended else { return };
-        let (from, to) = (conversation.told, conversation.step);
-        conversation.told = to;
+        let (from, to) = (conversation.traced_step, conversation.step);
+        conversation.traced_step = to;
         let trace = conversation.trace.clone();
         let head = conversation.head();
         let conversation_id = id.clone();
@@ -241,16 +209,16 @@ impl Agent {
         cx.out.push(crate::Output::ReleaseBrain(id.clone(), capability));
     }
 
-    /// Answers everyone who sent the same message while its first copy was being recorded.
+    /// Answers duplicates that were received while the first copy was being recorded.
     pub(crate) fn answer_repeats(
         &mut self,
         receipts: Receipts<'_>,
         result: &Result<Option<ConversationId>, Problem>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         for (key, task) in receipts {
             let Some((_, joined)) = self.in_flight.remove(key) else { continue };
-            for (reply, ack) in joined.into_iter().filter(|_| !faults::is(Fault::LostJoiner)) {
+            for (reply, ack) in joined.into_iter().filter(|_| !faults::is_planted(PlantedFault::LostJoiner)) {
                 let answer = result.clone().map(|conversation_id| Ack {
                     task_id: task.clone(),
                     conversation_id,
@@ -261,16 +229,16 @@ impl Agent {
         }
     }
 
-    /// Stops timers and turns of effects that are not open any more.
-    pub(crate) fn stop_effects(&mut self, id: &ConversationId, effects: &[EffectKey], cx: &mut Cx<'_>) {
+    /// Stops the timers and turns of effects that are no longer open.
+    pub(crate) fn stop_effects(&mut self, id: &ConversationId, effects: &[EffectKey], cx: &mut Context<'_>) {
         for effect in effects {
             self.timers.clear(id, *effect, cx);
             self.turns.stop(&crate::TurnKey { conversation: id.clone(), effect: *effect }, cx);
         }
     }
 
-    fn remove_if_over(&mut self, id: &ConversationId) {
-        if !self.conversations.get(id).is_some_and(|conversation| conversation.is_over()) {
+    fn remove_if_finished(&mut self, id: &ConversationId) {
+        if !self.conversations.get(id).is_some_and(|conversation| conversation.is_finished()) {
             return;
         }
         if let Some(conversation) = self.conversations.remove(id)
@@ -284,17 +252,23 @@ impl Agent {
     }
 
     /// Commits records that belong to no open conversation.
-    pub(crate) fn commit_loose(&mut self, lane: Lane, batch: Batch, waits: LooseRecords, cx: &mut Cx<'_>) {
-        self.commit(lane, batch, PendingCommit::Loose(waits), cx);
+    pub(crate) fn commit_standalone(
+        &mut self,
+        lane: Lane,
+        batch: Batch,
+        waits: StandaloneRecords,
+        cx: &mut Context<'_>,
+    ) {
+        self.commit(lane, batch, PendingCommit::Standalone(waits), cx);
     }
 
-    /// The newest award of a task that a tombstone on its way to the store refuses.
-    pub(crate) fn tombstone_on_its_way(&self, task: &TaskId, by: &Principal) -> Option<u64> {
+    /// The epoch up to which an uncommitted tombstone refuses awards of this task.
+    pub(crate) fn pending_tombstone(&self, task: &TaskId, by: &Principal) -> Option<u64> {
         let on_its_way = self.pending.values().filter_map(|pending| match pending {
-            PendingCommit::Loose(LooseRecords { tombstone: Some((of, owner, epoch)), .. }) => {
+            PendingCommit::Standalone(StandaloneRecords { tombstone: Some((of, owner, epoch)), .. }) => {
                 (of == task && owner == by).then_some(*epoch)
             }
-            PendingCommit::Loose(_)
+            PendingCommit::Standalone(_)
             | PendingCommit::Steps(_)
             | PendingCommit::BoardCursor
             | PendingCommit::Sweep(_) => None,
@@ -303,17 +277,17 @@ impl Agent {
     }
 }
 
-/// Counts what a step has decided about auctions.
-fn observe_auctions(effects: &[(EffectKey, Effect)], cx: &mut Cx<'_>) {
+/// Counts rounds and awards of a step.
+fn observe_auctions(effects: &[(EffectKey, Effect)], cx: &mut Context<'_>) {
     let sent = effects.iter().filter_map(|(_, effect)| {
         if let Effect::Send(message) = effect { Some(message.payload.kind()) } else { None }
     });
     let mut has_called = false;
     for kind in sent {
-        if kind == Kind::Cfp && !std::mem::replace(&mut has_called, true) {
+        if kind == MessageKind::Cfp && !std::mem::replace(&mut has_called, true) {
             cx.observe(Observation::RoundStarted);
         }
-        if kind == Kind::Award {
+        if kind == MessageKind::Award {
             cx.observe(Observation::Awarded);
         }
     }

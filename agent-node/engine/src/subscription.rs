@@ -1,20 +1,24 @@
-//! An agent reacts to what it subscribes to on the board (DESIGN §5): each signal opens a conversation, in the commit
-//! that moves the agent's cursor past it, so that each is reacted to once, whatever crashes.
+//! Reactions to signals on the board (DESIGN §5). Each signal opens a conversation in the commit that moves the cursor past
+//! it, so that the agent reacts exactly once across crashes.
 //!
-//! Signals come one at a time: while the agent can take nothing new (or no more work, when work is offered), the signal
-//! at hand waits, and what has not been read waits on the board. The first start begins at the board's head.
+//! Signals are handled one at a time: while the agent can take no new conversation (or, for an offer, no more work), the
+//! current signal waits. The first start begins at the board's head.
+
+pub(crate) mod state;
 
 use crate::{
     Ack, Output, ReplyTo,
-    agent::{Agent, Cx},
+    agent::Agent,
+    commits::PendingCommit,
     content,
-    conversation::{Conversation, Queued, origin::OpeningSignal},
+    context::Context,
+    conversation::{Conversation, QueuedEvent, origin::OpeningSignal},
     delivery::backoff::pause,
-    faults::{self, Fault},
+    faults::{self, PlantedFault},
     open_tasks::publisher,
+    problems::internal,
     records::{ReactionReceipt, keys},
-    requests::{ConversationTrigger, internal},
-    steps::PendingCommit,
+    requests::ConversationTrigger,
     timers::TimerPurpose,
 };
 use protocol::{
@@ -25,47 +29,18 @@ use protocol::{
         reaction::{self, Reaction},
     },
     problem::{Problem, Reason},
-    signal::{Selector, Signal, SignalRecord, SignalType},
+    signal::{Signal, SignalRecord, SignalType},
     trace::{TRACEPARENT, TraceContext, trace_begun_by_signal},
 };
 use std::time::Duration;
 use store_types::{Batch, Error, Lane, Revision, Write};
 
-/// How long a signal waits that the agent can't take yet.
+/// How long a signal waits before it is retried.
 const FULL: Duration = Duration::from_millis(100);
 
-/// What the agent follows on the board, and how far.
-pub(crate) struct Subscription {
-    selector: Option<Selector>,
-    cursor: Option<Revision>,
-    attempts: u32,
-    /// The signal that could not be taken yet.
-    waiting: Option<(Box<SignalRecord>, ReplyTo)>,
-    /// The cursor that is being recorded.
-    recording: Option<Revision>,
-}
-
-impl Subscription {
-    pub(crate) fn new(types: &[String]) -> Self {
-        let selector = Selector { types: types.to_vec(), ..Selector::default() };
-        Self {
-            selector: (!types.is_empty()).then_some(selector),
-            cursor: None,
-            attempts: 0,
-            waiting: None,
-            recording: None,
-        }
-    }
-
-    /// How far the board has been followed; `None` before the agent's place there is known.
-    pub(crate) fn cursor(&self) -> Option<Revision> {
-        self.cursor
-    }
-}
-
 impl Agent {
-    /// Reads the recorded cursor, and follows the board from there.
-    pub(crate) fn begin_subscription(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    /// Reads the recorded cursor and subscribes from there.
+    pub(crate) fn begin_subscription(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         if self.subscription.selector.is_some() {
             let record = cx.store.latest(&keys::cursor(&self.me))?;
             let cursor =
@@ -76,16 +51,16 @@ impl Agent {
         Ok(())
     }
 
-    pub(crate) fn subscribe(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn subscribe(&mut self, cx: &mut Context<'_>) {
         if let Some(selector) = &self.subscription.selector {
             cx.out.push(Output::Subscribe(selector.clone(), self.subscription.cursor));
         }
     }
 
-    pub(crate) fn subscription_lost(&mut self, problem: &Problem, cx: &mut Cx<'_>) {
+    pub(crate) fn subscription_lost(&mut self, problem: &Problem, cx: &mut Context<'_>) {
         let attempts = self.subscription.attempts;
         match attempts {
-            // Where the board is, only the registry knows; that it is away is said for all.
+            // An unavailable registry is logged once for all agents.
             0 if problem.reason != Reason::RegistryUnavailable => {
                 tracing::warn!(agent = %self.me, %problem, "the board can't be followed");
             }
@@ -102,8 +77,8 @@ impl Agent {
         self.timers.set(wait, TimerPurpose::Subscribe, cx);
     }
 
-    /// The first start: the board is followed from its head on, once that is recorded.
-    pub(crate) fn board_head(&mut self, head: Revision, cx: &mut Cx<'_>) {
+    /// The first start: records the head as the cursor, then subscribes.
+    pub(crate) fn board_head(&mut self, head: Revision, cx: &mut Context<'_>) {
         let mut writes = Vec::new();
         match content::encode(&self.me, &head, &mut writes, &mut Default::default()) {
             Ok(bytes) => {
@@ -116,7 +91,7 @@ impl Agent {
         }
     }
 
-    pub(crate) fn board_cursor_settled(&mut self, result: Result<(), Error>, cx: &mut Cx<'_>) {
+    pub(crate) fn board_cursor_settled(&mut self, result: Result<(), Error>, cx: &mut Context<'_>) {
         let recorded = self.subscription.recording.take();
         match result {
             Ok(()) => {
@@ -127,17 +102,17 @@ impl Agent {
         }
     }
 
-    /// The signal at `revision` was passed over, or what it called for is durable: it is not read again.
-    pub(crate) fn followed_to(&mut self, revision: Revision) {
+    /// Moves the cursor past a signal that was skipped or whose conversation is durable.
+    pub(crate) fn set_board_cursor(&mut self, revision: Revision) {
         self.subscription.cursor = Some(revision);
     }
 
-    /// Takes a signal, now or as soon as the agent can.
-    pub(crate) fn signal(&mut self, posted: Box<SignalRecord>, reply: ReplyTo, cx: &mut Cx<'_>) {
+    /// Handles a signal, now or as soon as the agent can.
+    pub(crate) fn signal(&mut self, posted: Box<SignalRecord>, reply: ReplyTo, cx: &mut Context<'_>) {
         self.subscription.attempts = 0;
         let revision = posted.revision;
         match self.react(&posted, reply, cx) {
-            Ok(()) if faults::is(Fault::EarlyCursor) => self.followed_to(revision),
+            Ok(()) if faults::is_planted(PlantedFault::EarlyCursor) => self.set_board_cursor(revision),
             Ok(()) => {}
             Err(problem) if problem.reason == Reason::Internal => {
                 tracing::error!(agent = %self.me, signal = %posted.signal.id, %problem, "a signal is passed over");
@@ -152,18 +127,18 @@ impl Agent {
         }
     }
 
-    pub(crate) fn signal_again(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn retry_signal(&mut self, cx: &mut Context<'_>) {
         if let Some((posted, reply)) = self.subscription.waiting.take() {
             self.signal(posted, reply, cx);
         }
     }
 
-    /// Opens the conversation that `posted` calls for, if any; the answer comes when it is durable.
-    fn react(&mut self, posted: &SignalRecord, reply: ReplyTo, cx: &mut Cx<'_>) -> Result<(), Problem> {
+    /// Opens the conversation for a signal, if there is one. The caller is answered when it is durable.
+    fn react(&mut self, posted: &SignalRecord, reply: ReplyTo, cx: &mut Context<'_>) -> Result<(), Problem> {
         let message_id = MessageId::parse(&format!("signal-{}", posted.revision)).map_err(internal)?;
         let ack = Ack::of(message_id);
-        if !self.concerns(&posted.signal) {
-            self.followed_to(posted.revision);
+        if !self.is_relevant(&posted.signal) {
+            self.set_board_cursor(posted.revision);
             cx.reply(reply, Ok(ack));
             return Ok(());
         }
@@ -172,7 +147,7 @@ impl Agent {
         }
         let is_offer = posted.signal.kind == SignalType::task_available();
         let is_full = self.conversations.len() >= self.config.limits.max_open_conversations
-            || is_offer && self.has_no_place();
+            || is_offer && self.is_at_max_parallel();
         if is_full {
             return Err(Problem::new(Reason::Overloaded, format!("{} has enough to do", self.me)));
         }
@@ -186,21 +161,21 @@ impl Agent {
             ..ConversationTrigger::default()
         };
         let pattern = match is_offer {
-            true => self.try_to_get(signal, cx)?,
+            true => self.pattern_for_offer(signal, cx)?,
             false => Some(Reaction::new(self.me.clone(), posted.clone(), self.config.timeouts).into()),
         };
         let Some(pattern) = pattern else {
-            self.followed_to(posted.revision);
+            self.set_board_cursor(posted.revision);
             cx.reply(reply, Ok(ack));
             return Ok(());
         };
         self.counts.reactions += 1;
-        self.begin_at(posted.revision, pattern, trigger, (reply, ack), cx)
+        self.begin_reaction(posted.revision, pattern, trigger, (reply, ack), cx)
     }
 
-    /// Whether a signal is somebody else's (a broadcast that this agent only passed on is), within what this agent can
-    /// do, and not the end of an endless chain.
-    fn concerns(&self, signal: &Signal) -> bool {
+    /// Whether to react: the signal is not this agent's own (a relayed broadcast is not), asks for a capability of this
+    /// agent, and does not follow from `max_hops` reactions.
+    fn is_relevant(&self, signal: &Signal) -> bool {
         let is_relayed = on_behalf_of(signal).is_some_and(|by| by.agent() != Some(&self.me));
         let is_own = signal.from == self.me && !is_relayed;
         let asks = signal.kind == SignalType::task_available() || signal.kind == SignalType::help_needed();
@@ -214,13 +189,13 @@ impl Agent {
         !is_own && is_within && !is_endless
     }
 
-    fn begin_at(
+    fn begin_reaction(
         &mut self,
         revision: Revision,
         pattern: AnyPattern,
         trigger: ConversationTrigger,
         (reply, mut ack): (ReplyTo, Ack),
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let id = ConversationId::parse(&cx.world.uuid()).map_err(internal)?;
         ack.conversation_id = Some(id.clone());
@@ -231,13 +206,13 @@ impl Agent {
         });
         let receipt = receipt.transpose().map_err(internal)?;
         let mut conversation = Conversation::open(id.clone(), pattern, None, Some(origin));
-        conversation.queue.push_back(Queued {
+        conversation.queue.push_back(QueuedEvent {
             cursor: Some(revision),
             receipt,
             waiters: vec![(reply, ack)],
-            ..Queued::from_inside(EventKind::Started, None)
+            ..QueuedEvent::from_inside(EventKind::Started, None)
         });
-        if faults::is(Fault::CursorAlone) {
+        if faults::is_planted(PlantedFault::CursorAlone) {
             self.board_head(revision, cx);
         }
         self.conversations.insert(id.clone(), Box::new(conversation));

@@ -1,7 +1,6 @@
-//! An award that comes while an older one of the same task is being done: the older one's end and the new one's
-//! beginning are one commit, so that no crash leaves both, or neither.
+//! A new award of a task that runs under an older award: one commit ends the old conversation and opens the new one.
 
-use crate::{agent::Agent, conversation::Queued};
+use crate::{agent::Agent, conversation::QueuedEvent};
 use protocol::{
     ids::{ConversationId, TaskId},
     patterns::EventKind,
@@ -10,12 +9,12 @@ use protocol::{
 };
 use std::time::Duration;
 
-/// How long a manager waits before it sends an award again that came in the middle of a step.
+/// The `retryAfter` of an award that is received during a commit of the older conversation.
 const SOON: Duration = Duration::from_millis(50);
 
 impl Agent {
-    /// The conversation that does `owner`'s task under an older award, told that it is over; its step is not decided yet.
-    pub(crate) fn end_older(
+    /// Queues a cancel for the conversation that does the task under an older award and returns its id.
+    pub(crate) fn cancel_older_award(
         &mut self,
         owner: &(TaskId, Principal),
     ) -> Result<Option<ConversationId>, Problem> {
@@ -28,7 +27,7 @@ impl Agent {
         // The row belongs to the new award from here on.
         conversation.task = None;
         let what = EventKind::Cancelled { by: owner.1.clone(), reason: "awarded anew".to_owned() };
-        conversation.queue.push_back(Queued::from_inside(what, None));
+        conversation.queue.push_back(QueuedEvent::from_inside(what, None));
         Ok(Some(older))
     }
 }

@@ -1,12 +1,14 @@
-//! What a task's owner may do with it: end it, or answer what it waits for. And sending a dead letter again.
+//! Commands from outside: cancel a task, answer its question, send a dead letter again.
 
 use crate::{
     Ack, ReplyTo,
-    agent::{Agent, Cx},
+    agent::Agent,
     content,
-    conversation::{Conversation, Queued},
+    context::Context,
+    conversation::{Conversation, QueuedEvent},
+    problems::{internal, missing_task},
     records::{DeadLetter, TaskRow, keys},
-    requests::{ConversationTrigger, internal},
+    requests::ConversationTrigger,
     tasks,
 };
 use protocol::{
@@ -18,25 +20,25 @@ use protocol::{
 };
 
 impl Agent {
-    /// Ends a task, for its owner.
+    /// Cancels a task for its owner.
     pub(crate) fn cancel(
         &mut self,
         task: &TaskId,
         by: Principal,
         reason: String,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let told = match self.open_task(task, &by, Reason::TaskNotCancelable, cx) {
-            Ok(id) => self.tell_of_owner(id, task, EventKind::Cancelled { by, reason }, reply, cx),
+        let result = match self.open_conversation_of(task, &by, Reason::TaskNotCancelable, cx) {
+            Ok(id) => self.submit_owner_event(id, task, EventKind::Cancelled { by, reason }, reply, cx),
             Err(problem) => Err(problem),
         };
-        if let Err(problem) = told {
+        if let Err(problem) = result {
             cx.reply(reply, Err(problem));
         }
     }
 
-    /// Answers what a task waits for, for its owner.
+    /// Answers the open question of a task for its owner.
     pub(crate) fn answer(
         &mut self,
         task: &TaskId,
@@ -44,10 +46,10 @@ impl Agent {
         text: String,
         message: Option<Box<Message>>,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let awaits = |row: &TaskRow| message.is_some() || row.task.status.state.is_interrupted();
-        let told = self.open_task(task, &by, Reason::NotAwaitingAnswer, cx).and_then(|id| {
+        let result = self.open_conversation_of(task, &by, Reason::NotAwaitingAnswer, cx).and_then(|id| {
             let row = self.conversations.get(&id).and_then(|conversation| conversation.task.as_ref());
             match row.is_some_and(awaits) {
                 true => Ok(id),
@@ -56,65 +58,70 @@ impl Agent {
                 }
             }
         });
-        let told = told.and_then(|id| {
-            self.tell_of_owner(id, task, EventKind::Answered { by, text, message }, reply, cx)
+        let result = result.and_then(|id| {
+            self.submit_owner_event(id, task, EventKind::Answered { by, text, message }, reply, cx)
         });
-        if let Err(problem) = told {
+        if let Err(problem) = result {
             cx.reply(reply, Err(problem));
         }
     }
 
-    /// Hands an owner's word to an open conversation; the answer comes when it is durable.
-    fn tell_of_owner(
+    /// Queues an event of the owner for an open conversation. The caller is answered when it is durable.
+    fn submit_owner_event(
         &mut self,
         id: ConversationId,
         task: &TaskId,
         what: EventKind,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let message_id = MessageId::parse(&format!("owner-{}", cx.world.uuid())).map_err(internal)?;
-        let Some(conversation) = self.conversations.get_mut(&id) else { return Err(missing(task)) };
+        let Some(conversation) = self.conversations.get_mut(&id) else { return Err(missing_task(task)) };
         let ack =
             Ack { task_id: Some(task.clone()), conversation_id: Some(id.clone()), ..Ack::of(message_id) };
-        let queued = Queued { waiters: vec![(reply, ack)], ..Queued::from_inside(what, None) };
+        let queued = QueuedEvent { waiters: vec![(reply, ack)], ..QueuedEvent::from_inside(what, None) };
         conversation.queue.push_back(queued);
         self.advance(&id, false, cx);
         Ok(())
     }
 
-    /// The open conversation of a task that `by` may steer; `too_late` if it has ended.
-    fn open_task(
+    /// The open conversation of a task that `by` owns or is the root of; fails with `too_late` if the task has ended.
+    fn open_conversation_of(
         &self,
         task: &TaskId,
         by: &Principal,
         too_late: Reason,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Result<ConversationId, Problem> {
-        let may_steer = |row: &TaskRow| row.task.owner == *by || row.task.spec.root == *by;
+        let may_control = |row: &TaskRow| row.task.owner == *by || row.task.spec.root == *by;
         let of_task = self.conversations.iter().filter(|(_, conversation)| {
             let row = conversation.task.as_ref();
             conversation.ended.is_none()
-                && row.is_some_and(|row| row.task.spec.task_id == *task && may_steer(row))
+                && row.is_some_and(|row| row.task.spec.task_id == *task && may_control(row))
         });
         let is_own =
             |conversation: &Conversation| conversation.task.as_ref().is_some_and(|row| row.task.owner == *by);
         if let Some((id, _)) = of_task.min_by_key(|(_, conversation)| !is_own(conversation)) {
             return Ok(id.clone());
         }
-        let row = tasks::find(cx.store, &self.me, task, by)?.ok_or_else(|| missing(task))?;
+        let row = tasks::find(cx.store, &self.me, task, by)?.ok_or_else(|| missing_task(task))?;
         self.check_not_parked_id(&row.task.conversation)?;
         Err(Problem::new(too_late, format!("task {task} has ended: {}", row.task.status.state.word())))
     }
 
     /// Sends a dead letter again.
-    pub(crate) fn redrive(&mut self, message: &MessageId, reply: ReplyTo, cx: &mut Cx<'_>) {
+    pub(crate) fn redrive(&mut self, message: &MessageId, reply: ReplyTo, cx: &mut Context<'_>) {
         if let Err(problem) = self.try_redrive(message, reply, cx) {
             cx.reply(reply, Err(problem));
         }
     }
 
-    fn try_redrive(&mut self, message: &MessageId, reply: ReplyTo, cx: &mut Cx<'_>) -> Result<(), Problem> {
+    fn try_redrive(
+        &mut self,
+        message: &MessageId,
+        reply: ReplyTo,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Problem> {
         let record = cx.store.latest(&keys::dead_letter(&self.me, message))?;
         let record = record
             .ok_or_else(|| Problem::new(Reason::MessageNotFound, format!("no dead letter {message}")))?;
@@ -129,8 +136,4 @@ impl Agent {
         let pattern = Redelivery::new(dead.letter).into();
         self.begin(id, pattern, None, None, trigger, (reply, Ack::of(message.clone())), cx)
     }
-}
-
-fn missing(task: &TaskId) -> Problem {
-    Problem::new(Reason::TaskNotFound, format!("no task {task} of yours"))
 }

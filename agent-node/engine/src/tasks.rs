@@ -1,4 +1,4 @@
-//! Looks tasks up.
+//! Task lookup.
 
 use crate::{
     content,
@@ -10,7 +10,7 @@ use protocol::{
 };
 use store_types::{Error, Filter, Key, Snapshot};
 
-/// The task of that id which `by` may see: its own before one it takes part in.
+/// The task with this id that `by` may see; one that it owns is preferred.
 pub fn find(
     store: &dyn Snapshot,
     me: &AgentId,

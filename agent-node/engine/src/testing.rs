@@ -1,6 +1,6 @@
-//! What unit tests share: a world in which nobody else is, and an agent's configuration.
+//! Shared by unit tests: a world without peers, and an agent's configuration.
 
-use crate::{AgentConfig, Directory, Whereabouts, World};
+use crate::{PeerDirectory, PeerLocation, World, agent::EngineConfig};
 use protocol::{
     ids::{AgentId, Capability},
     limits::Limits,
@@ -12,14 +12,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 pub(crate) const HOUR: i64 = 3_600_000;
 
-/// A world in which nobody else is.
+/// A world without peers.
 #[derive(Default)]
-pub(crate) struct Alone {
+pub(crate) struct EmptyWorld {
     pub(crate) wall: WallTime,
     ids: u64,
 }
 
-impl World for Alone {
+impl World for EmptyWorld {
     fn now(&self) -> NodeTime {
         NodeTime(0)
     }
@@ -41,12 +41,12 @@ impl World for Alone {
         false
     }
 
-    fn directory(&self) -> &dyn Directory {
+    fn directory(&self) -> &dyn PeerDirectory {
         self
     }
 }
 
-impl Directory for Alone {
+impl PeerDirectory for EmptyWorld {
     fn candidates(&self, _: &Capability) -> Vec<Candidate> {
         Vec::new()
     }
@@ -63,8 +63,8 @@ impl Directory for Alone {
         false
     }
 
-    fn whereabouts(&self, _: &AgentId) -> Whereabouts {
-        Whereabouts::Unknown
+    fn locate(&self, _: &AgentId) -> PeerLocation {
+        PeerLocation::Unknown
     }
 
     fn is_synced(&self) -> bool {
@@ -77,9 +77,9 @@ pub(crate) fn me() -> AgentId {
 }
 
 /// The configuration of an agent without skills.
-pub(crate) fn config(limits: Limits) -> AgentConfig {
+pub(crate) fn config(limits: Limits) -> EngineConfig {
     let card = json!({ "agentId": "a", "endpoint": "http://a", "skills": [] });
-    AgentConfig {
+    EngineConfig {
         card: Arc::new(serde_json::from_value(card).unwrap()),
         limits: Arc::new(limits),
         subscribe: Vec::new(),

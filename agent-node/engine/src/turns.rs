@@ -1,10 +1,8 @@
-//! Turns of the brain: as many at a time as the agent has places, the others wait in order.
+//! Turns of the brain: at most `maxParallel` at a time, the others wait in order.
 
-use crate::{
-    Output, TurnKey, TurnStart,
-    agent::{Agent, Cx},
-    records::EffectKey,
-};
+pub(crate) mod queue;
+
+use crate::{TurnKey, TurnStart, agent::Agent, context::Context, records::EffectKey};
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::{
@@ -14,60 +12,16 @@ use protocol::{
     time::WallTime,
     trace::SpanName,
 };
-use std::collections::{BTreeMap, VecDeque};
-
-/// Which turns run, and which wait for a place.
-pub(crate) struct Turns {
-    places: usize,
-    /// The number of each turn that runs.
-    running: BTreeMap<TurnKey, u32>,
-    ready: VecDeque<Box<TurnStart>>,
-}
-
-impl Turns {
-    pub(crate) fn with_places(places: usize) -> Self {
-        Self { places, running: BTreeMap::new(), ready: VecDeque::new() }
-    }
-
-    /// How many run or wait for a place.
-    pub(crate) fn len(&self) -> usize {
-        self.running.len() + self.ready.len()
-    }
-
-    pub(crate) fn of(&self, conversation: &ConversationId) -> Vec<EffectKey> {
-        let ready = self.ready.iter().map(|turn| &turn.key);
-        let keys = self.running.keys().chain(ready).filter(|key| key.conversation == *conversation);
-        keys.map(|key| key.effect).collect()
-    }
-
-    fn start_ready(&mut self, cx: &mut Cx<'_>) {
-        while self.running.len() < self.places
-            && let Some(turn) = self.ready.pop_front()
-        {
-            self.running.insert(turn.key.clone(), turn.prompt.turn);
-            cx.out.push(Output::StartTurn(turn));
-        }
-    }
-
-    /// Stops a turn, or takes it off the queue.
-    pub(crate) fn stop(&mut self, key: &TurnKey, cx: &mut Cx<'_>) {
-        self.ready.retain(|turn| turn.key != *key);
-        if self.running.remove(key).is_some() {
-            cx.out.push(Output::StopTurn(key.clone()));
-            self.start_ready(cx);
-        }
-    }
-}
 
 impl Agent {
-    /// Has the brain think as soon as there is a place.
+    /// Queues a turn; it starts as soon as fewer than `maxParallel` run.
     pub(crate) fn run_turn(
         &mut self,
         id: &ConversationId,
         effect: EffectKey,
         prompt: &Prompt,
         deadline: Option<WallTime>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let key =
             EffectId { agent: self.me.clone(), conversation: id.clone(), step: effect.0, index: effect.1 };
@@ -88,7 +42,7 @@ impl Agent {
 
     pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>) {
         if let Some(&turn) = self.turns.running.get(key) {
-            self.tell(&key.conversation, None, EventKind::TurnProgress { turn, updates });
+            self.queue_event(&key.conversation, None, EventKind::TurnProgress { turn, updates });
         }
     }
 
@@ -97,7 +51,7 @@ impl Agent {
         key: &TurnKey,
         updates: Vec<Progress>,
         end: Result<TurnEnd, String>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let Some(turn) = self.turns.running.remove(key) else { return };
         self.turns.start_ready(cx);
@@ -108,6 +62,6 @@ impl Agent {
             Ok(end) => EventKind::TurnEnded { turn, updates, end },
             Err(reason) => EventKind::TurnFailed { turn, reason },
         };
-        self.tell(&key.conversation, Some(key.effect), what);
+        self.queue_event(&key.conversation, Some(key.effect), what);
     }
 }

@@ -1,14 +1,14 @@
-//! One try at a time: a message to a peer, a signal or a claim to the board. Whether it is tried again, the engine decides.
+//! Performs single attempts: a message to a peer, a signal or a claim to the board. The engine decides about retries.
 
 use super::large_message::LargeMessage;
 use crate::{inbox::TakeMessage, outbox::Transports};
 use blackboard::{
-    claims::Standing,
+    claims::ClaimState,
     client::Blackboard,
-    wire::{Call, is_unreachable},
+    http_client::{ClientRequest, is_unreachable},
 };
 use bytes::Bytes;
-use engine::{Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, Whereabouts};
+use engine::{Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, PeerLocation};
 use protocol::{
     ids::{AgentId, Digest, TaskId},
     patterns::EventKind,
@@ -19,7 +19,7 @@ use protocol::{
 use reqwest::Method;
 use std::time::Duration;
 
-/// Makes the attempt.
+/// Makes one attempt.
 pub(super) async fn run(me: AgentId, transports: Transports, attempt: Attempt) -> AttemptResult {
     let by = Principal::Agent(me.clone());
     let result = match attempt {
@@ -39,26 +39,26 @@ async fn deliver(
     transports: &Transports,
     delivery: Delivery,
 ) -> Result<AttemptResult, Problem> {
-    let is_here = delivery.at == Whereabouts::Here;
-    let large = LargeMessage::of(&delivery.envelope, &transports.limits, is_here)?;
+    let is_local = delivery.at == PeerLocation::Here;
+    let large = LargeMessage::of(&delivery.envelope, &transports.limits, is_local)?;
     match &delivery.at {
-        Whereabouts::Here => hand_over(me, transports, &delivery, &large).await?,
-        Whereabouts::At(endpoint) => {
+        PeerLocation::Here => deliver_locally(me, transports, &delivery, &large).await?,
+        PeerLocation::At(endpoint) => {
             let posted = post(transports, &delivery, endpoint, &large).await;
             if posted.as_ref().is_err_and(is_unreachable) {
-                transports.peers.miss(me, &delivery.to);
+                transports.peers.report_unreachable(me, &delivery.to);
             }
             posted?;
         }
-        Whereabouts::Departed | Whereabouts::Unknown => {
+        PeerLocation::Departed | PeerLocation::Unknown => {
             return Err(Problem::new(Reason::AgentNotFound, format!("no agent {} is known", delivery.to)));
         }
     }
     Ok(AttemptResult::Delivered)
 }
 
-/// Hands a message to an agent of this process, by the same admission as over HTTP.
-async fn hand_over(
+/// Delivers a message to an agent of this process, with the same admission as over HTTP.
+async fn deliver_locally(
     me: &AgentId,
     transports: &Transports,
     delivery: &Delivery,
@@ -83,7 +83,7 @@ async fn hand_over(
     }
 }
 
-/// Posts a message; what is too large for that is put at the recipient first, unless it lies there already.
+/// Posts a message. If its payload goes by reference and the recipient does not have it, puts the payload there first.
 async fn post(
     transports: &Transports,
     delivery: &Delivery,
@@ -95,11 +95,11 @@ async fn post(
     let (true, Some(payload)) = (large.is_missing(&problem), &large.payload) else { return Err(problem) };
     let limits = &transports.limits;
     let url = format!("{endpoint}{}", routes::ARTIFACTS);
-    let call = Call::new(Method::PUT, &url, delivery.to.as_str()).body(payload.clone());
-    let within = limits.ack() + Duration::from_millis(limits.body_ms);
-    transports.wire.bytes(call.within(within)).await?;
+    let call = ClientRequest::new(Method::PUT, &url, delivery.to.as_str()).body(payload.clone());
+    let timeout = limits.ack() + Duration::from_millis(limits.body_ms);
+    transports.wire.bytes(call.within(timeout)).await?;
     let second = post_once(transports, delivery, endpoint, large.body.clone()).await;
-    // It was there a moment ago: another try puts it again.
+    // The recipient has deleted the payload since; a retry puts it again.
     second.map_err(|problem| match large.is_missing(&problem) {
         true => Problem { reason: Reason::Overloaded, ..problem },
         false => problem,
@@ -114,7 +114,8 @@ async fn post_once(
 ) -> Result<(), Problem> {
     let url = format!("{endpoint}{}", routes::MESSAGES);
     let id = delivery.envelope.message_id.as_str();
-    let call = Call::post(&url, delivery.to.as_str(), body).message_id(id).trace(delivery.trace.clone());
+    let call =
+        ClientRequest::post(&url, delivery.to.as_str(), body).message_id(id).trace(delivery.trace.clone());
     transports.wire.bytes(call.within(transports.limits.ack() + Duration::from_secs(1))).await.map(drop)
 }
 
@@ -129,10 +130,10 @@ async fn claim(
         ClaimRequest::Take { lease } => match board.claim(&by, task, me, lease).await {
             Ok(claim) => Ok(EventKind::Claimed { holder: claim.holder, epoch: claim.epoch }),
             Err(problem) if problem.reason == Reason::AlreadyClaimed => {
-                let stands = board.look(&by, task).await?;
-                Ok(match stands.state == Standing::Held && stands.holder == *me {
-                    true => EventKind::Claimed { holder: stands.holder, epoch: stands.epoch },
-                    false => EventKind::ClaimLost { holder: Some(stands.holder) },
+                let claim = board.claim_of(&by, task).await?;
+                Ok(match claim.state == ClaimState::Held && claim.holder == *me {
+                    true => EventKind::Claimed { holder: claim.holder, epoch: claim.epoch },
+                    false => EventKind::ClaimLost { holder: Some(claim.holder) },
                 })
             }
             Err(problem) => Err(problem),

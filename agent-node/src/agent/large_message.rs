@@ -1,4 +1,4 @@
-//! A message as bytes: in one piece, or, if it is too large for that, with its payload ahead of it by reference.
+//! Serialises a message: in one piece, or with its payload by reference if it is too large for one request.
 
 use bytes::Bytes;
 use protocol::{
@@ -7,41 +7,41 @@ use protocol::{
     problem::{Problem, Reason},
 };
 
-/// What is handed over for one message. Made of the message alone, so that a repeat after a crash is the same to the byte.
+/// A serialised message. It depends on the message only, so that a repeat after a crash has the same bytes.
 pub(super) struct LargeMessage {
-    /// What is posted.
+    /// The body of the request.
     pub(super) body: Bytes,
-    /// The payload, if it must lie at the recipient before.
+    /// The payload, if the recipient must have it before.
     pub(super) payload: Option<Bytes>,
 }
 
 impl LargeMessage {
-    /// The message in one piece where that may be; the problem names the limit that it exceeds. What never leaves the
-    /// process may be as large as an artifact.
+    /// Serialises a message. A message within the process may be as large as an artifact in one piece. The problem names the
+    /// limit that the message exceeds.
     pub(super) fn of(envelope: &Envelope, limits: &Limits, is_local: bool) -> Result<Self, Problem> {
-        let unwritten =
+        let not_serializable =
             |error| Problem::new(Reason::Internal, format!("the message can't be written: {error}"));
-        let most = limits.max_body_bytes.max(limits.max_artifact_bytes);
+        let max = limits.max_body_bytes.max(limits.max_artifact_bytes);
         let too_large = |bytes: usize| {
-            let why = format!("the message has {bytes} bytes, the limit is {most}");
-            Err(Problem::new(Reason::PayloadTooLarge, why).with("limit", most))
+            let why = format!("the message has {bytes} bytes, the limit is {max}");
+            Err(Problem::new(Reason::PayloadTooLarge, why).with("limit", max))
         };
-        let body = serde_json::to_vec(&envelope.to_json()).map_err(unwritten)?;
-        if body.len() <= limits.max_body_bytes || is_local && body.len() <= most {
+        let body = serde_json::to_vec(&envelope.to_json()).map_err(not_serializable)?;
+        if body.len() <= limits.max_body_bytes || is_local && body.len() <= max {
             return Ok(Self { body: body.into(), payload: None });
         }
-        if is_local || body.len() > most {
+        if is_local || body.len() > max {
             return too_large(body.len());
         }
         drop(body);
-        let (body, payload) = envelope.by_reference().map_err(unwritten)?;
+        let (body, payload) = envelope.by_reference().map_err(not_serializable)?;
         if body.len() > limits.max_body_bytes {
             return too_large(body.len() + payload.len());
         }
         Ok(Self { body: body.into(), payload: Some(payload.into()) })
     }
 
-    /// Whether the recipient says that the payload does not lie there (any more).
+    /// Whether the recipient reports that it does not have the payload.
     pub(super) fn is_missing(&self, problem: &Problem) -> bool {
         self.payload.is_some() && problem.reason == Reason::ArtifactNotFound
     }
@@ -60,10 +60,10 @@ mod tests {
     }
 
     #[test]
-    fn a_message_goes_in_one_piece_or_by_reference_or_not_at_all() {
+    fn a_message_is_sent_in_one_piece_or_by_reference_or_refused() {
         let limits = Limits { max_body_bytes: 1_000, max_artifact_bytes: 5_000, ..Limits::default() };
-        let parcel = |bytes, is_local| LargeMessage::of(&message(bytes), &limits, is_local);
-        for (bytes, is_local, is_ahead) in [
+        let message_of = |bytes, is_local| LargeMessage::of(&message(bytes), &limits, is_local);
+        for (bytes, is_local, by_reference) in [
             (500, false, Some(false)),
             (500, true, Some(false)),
             (3_000, false, Some(true)),
@@ -71,13 +71,13 @@ mod tests {
             (6_000, false, None),
             (6_000, true, None),
         ] {
-            let seen = parcel(bytes, is_local).map(|parcel| parcel.payload.is_some());
-            assert_eq!(seen.as_ref().ok(), is_ahead.as_ref(), "{bytes} {is_local}");
-            if let Err(problem) = seen {
+            let result = message_of(bytes, is_local).map(|message| message.payload.is_some());
+            assert_eq!(result.as_ref().ok(), by_reference.as_ref(), "{bytes} {is_local}");
+            if let Err(problem) = result {
                 assert!(problem.message.contains("5000"), "{problem}");
             }
         }
-        let (first, again) = (parcel(3_000, false).unwrap(), parcel(3_000, false).unwrap());
+        let (first, again) = (message_of(3_000, false).unwrap(), message_of(3_000, false).unwrap());
         assert_eq!(first.body, again.body, "a repeat is the same to the byte");
         let body: serde_json::Value = serde_json::from_slice(&first.body).unwrap();
         assert_eq!(body["payloadRef"], json!(Digest::of(&first.payload.unwrap())));

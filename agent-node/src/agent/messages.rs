@@ -1,9 +1,9 @@
-//! What the node may ask an agent, and tell it.
+//! The messages of an agent's actor.
 
-use super::{AgentActor, Answered};
+use super::{AckResult, AgentActor};
 use crate::inbox::TakeMessage;
 use actix::{Context, Handler, Message, ResponseFuture};
-use engine::{Ack, AgentSnapshot, Input};
+use engine::{Ack, AgentSnapshot, Input, ReplyTo};
 use protocol::{
     card::Card,
     ids::{AgentId, MessageId, TaskId},
@@ -14,89 +14,89 @@ use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Ends a task, for its owner.
+/// Cancels a task.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
-pub struct Cancel {
-    /// Which task.
+pub struct CancelTaskRequest {
+    /// The task.
     pub task: TaskId,
-    /// Who wants it.
+    /// The sender of the request.
     pub by: Principal,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Answers what a task waits for, for its owner.
+/// Answers the question of a task.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
-pub struct Answer {
-    /// Which task.
+pub struct AnswerTaskRequest {
+    /// The task.
     pub task: TaskId,
-    /// Who answers.
+    /// The sender of the answer.
     pub by: Principal,
-    /// What.
+    /// The answer.
     pub text: String,
-    /// The same as an A2A client said it: also taken when nothing was asked.
+    /// The message of an A2A client. It is also accepted if the task has no question.
     pub message: Option<Box<protocol::a2a::message::Message>>,
 }
 
-/// Sends a dead letter again.
+/// Resends a dead letter.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Ack, Problem>")]
-pub struct Redrive {
-    /// Which message.
+pub struct RedriveDeadLetter {
+    /// The message.
     pub message: MessageId,
 }
 
-/// Changes what the agent says of itself.
+/// Replaces the agent's card.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct UpdateCard(pub Arc<Card>);
 
-/// Hands back what others can do, and leaves the rest for the next start.
+/// Hands back tasks that other agents can do. The rest resumes at the next start.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct HandBack;
+pub struct HandBackTasks;
 
-/// Deletes what has been kept long enough.
+/// Starts a retention sweep.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
-pub struct Sweep;
+pub struct StartRetentionSweep;
 
-/// Asks whether every step is recorded and everything sent.
+/// Asks whether all steps are committed and all messages are sent.
 #[derive(Debug, Message)]
 #[rtype(result = "bool")]
 pub struct IsIdle;
 
-/// Asks whether a message of `by` is on its way into the store.
+/// Asks whether a message from `by` is being committed.
 #[derive(Debug, Message)]
 #[rtype(result = "bool")]
 pub struct IsPending {
-    /// Which message.
+    /// The message.
     pub message: MessageId,
-    /// Whose it is.
+    /// Its sender.
     pub by: Principal,
-    /// The name it was sent under; any of them, if none is said.
+    /// Its `fromAgentId`; `None` for any.
     pub sent_as: Option<AgentId>,
 }
 
-/// Asks what the agent is doing; nothing while it restarts.
+/// Asks for a snapshot; `None` while the agent restarts.
 #[derive(Debug, Message)]
-#[rtype(result = "Option<Snapshot>")]
-pub struct Look;
+#[rtype(result = "Option<ActorSnapshot>")]
+pub struct GetAgentSnapshot;
 
-/// What an agent is doing.
+/// A snapshot of an agent and its brain.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Snapshot {
-    /// Its brain's kind.
+pub struct ActorSnapshot {
+    /// The kind of its brain.
     pub brain: &'static str,
-    /// What its engine says.
+    /// The snapshot of its engine.
     #[serde(flatten)]
     pub agent: AgentSnapshot,
 }
 
-impl std::ops::Deref for Snapshot {
+impl std::ops::Deref for ActorSnapshot {
     type Target = AgentSnapshot;
 
     fn deref(&self) -> &AgentSnapshot {
@@ -104,48 +104,52 @@ impl std::ops::Deref for Snapshot {
     }
 }
 
-type Pending = ResponseFuture<Answered>;
+type AckFuture = ResponseFuture<AckResult>;
 
-fn pending(answer: oneshot::Receiver<Answered>) -> Pending {
+fn ack_future(answer: oneshot::Receiver<AckResult>) -> AckFuture {
     let stopped = || Problem::new(Reason::StoreUnavailable, "the agent stopped before it was recorded");
     Box::pin(async move { answer.await.unwrap_or_else(|_| Err(stopped())) })
 }
 
+impl AgentActor {
+    fn feed_request(&mut self, input: impl FnOnce(ReplyTo) -> Input, ctx: &mut Context<Self>) -> AckFuture {
+        let (reply, answer) = self.expect_reply();
+        self.feed(input(reply), ctx);
+        ack_future(answer)
+    }
+}
+
 impl Handler<TakeMessage> for AgentActor {
-    type Result = Pending;
+    type Result = AckFuture;
 
-    fn handle(&mut self, TakeMessage(message): TakeMessage, ctx: &mut Context<Self>) -> Pending {
-        pending(self.take_message(message, ctx))
+    fn handle(&mut self, TakeMessage(message): TakeMessage, ctx: &mut Context<Self>) -> AckFuture {
+        ack_future(self.take_message(message, ctx))
     }
 }
 
-impl Handler<Cancel> for AgentActor {
-    type Result = Pending;
+impl Handler<CancelTaskRequest> for AgentActor {
+    type Result = AckFuture;
 
-    fn handle(&mut self, Cancel { task, by, reason }: Cancel, ctx: &mut Context<Self>) -> Pending {
-        let (reply, answer) = self.expect_reply();
-        self.feed(Input::Cancel { task, by, reason, reply }, ctx);
-        pending(answer)
+    fn handle(&mut self, request: CancelTaskRequest, ctx: &mut Context<Self>) -> AckFuture {
+        let CancelTaskRequest { task, by, reason } = request;
+        self.feed_request(|reply| Input::Cancel { task, by, reason, reply }, ctx)
     }
 }
 
-impl Handler<Answer> for AgentActor {
-    type Result = Pending;
+impl Handler<AnswerTaskRequest> for AgentActor {
+    type Result = AckFuture;
 
-    fn handle(&mut self, Answer { task, by, text, message }: Answer, ctx: &mut Context<Self>) -> Pending {
-        let (reply, answer) = self.expect_reply();
-        self.feed(Input::Answer { task, by, text, message, reply }, ctx);
-        pending(answer)
+    fn handle(&mut self, request: AnswerTaskRequest, ctx: &mut Context<Self>) -> AckFuture {
+        let AnswerTaskRequest { task, by, text, message } = request;
+        self.feed_request(|reply| Input::Answer { task, by, text, message, reply }, ctx)
     }
 }
 
-impl Handler<Redrive> for AgentActor {
-    type Result = Pending;
+impl Handler<RedriveDeadLetter> for AgentActor {
+    type Result = AckFuture;
 
-    fn handle(&mut self, Redrive { message }: Redrive, ctx: &mut Context<Self>) -> Pending {
-        let (reply, answer) = self.expect_reply();
-        self.feed(Input::Redrive { message, reply }, ctx);
-        pending(answer)
+    fn handle(&mut self, request: RedriveDeadLetter, ctx: &mut Context<Self>) -> AckFuture {
+        self.feed_request(|reply| Input::Redrive { message: request.message, reply }, ctx)
     }
 }
 
@@ -158,18 +162,18 @@ impl Handler<UpdateCard> for AgentActor {
     }
 }
 
-impl Handler<HandBack> for AgentActor {
+impl Handler<HandBackTasks> for AgentActor {
     type Result = ();
 
-    fn handle(&mut self, _: HandBack, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: HandBackTasks, ctx: &mut Context<Self>) {
         self.feed(Input::HandBack, ctx);
     }
 }
 
-impl Handler<Sweep> for AgentActor {
+impl Handler<StartRetentionSweep> for AgentActor {
     type Result = ();
 
-    fn handle(&mut self, _: Sweep, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: StartRetentionSweep, ctx: &mut Context<Self>) {
         self.feed(Input::Sweep, ctx);
     }
 }
@@ -190,12 +194,12 @@ impl Handler<IsPending> for AgentActor {
     }
 }
 
-impl Handler<Look> for AgentActor {
-    type Result = Option<Snapshot>;
+impl Handler<GetAgentSnapshot> for AgentActor {
+    type Result = Option<ActorSnapshot>;
 
-    fn handle(&mut self, _: Look, _: &mut Context<Self>) -> Option<Snapshot> {
+    fn handle(&mut self, _: GetAgentSnapshot, _: &mut Context<Self>) -> Option<ActorSnapshot> {
         let mut agent = self.agent.as_ref()?.snapshot();
         agent.counts.late_acks = self.parts.status.late_acks();
-        Some(Snapshot { brain: self.parts.brain.name(), agent })
+        Some(ActorSnapshot { brain: self.parts.brain.name(), agent })
     }
 }

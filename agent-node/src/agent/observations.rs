@@ -1,19 +1,19 @@
-//! What an agent shows while it works: counters, the trace of a conversation once it has ended, and of a bid at once,
-//! because a bid is written nowhere.
+//! Metrics and traces of an agent. Spans of a conversation are exported at its end; spans of a bid at once, because a bid is
+//! not in the journal.
 
 use super::AgentActor;
 use crate::{
-    journal::{every_after, steps},
+    journal::{for_each_record_after, steps},
     telemetry::{
-        cursor::{PendingStep, SpanCursor},
+        cursor::{PendingExport, SpanCursor},
         span_builder,
     },
 };
 use blackboard::store::{Error, Revision};
 use engine::{
-    DeliveryOutcome, Observation, content,
+    DeliveryAttemptOutcome, Observation, content,
     origin::OpeningMessage,
-    records::{State, Step, keys},
+    records::{ConversationState, Step, keys},
 };
 use protocol::{
     envelope::Envelope, ids::ConversationId, patterns::Effect, principal::Principal, time::WallTime,
@@ -21,11 +21,11 @@ use protocol::{
 };
 use std::collections::BTreeMap;
 
-/// Steps of a conversation that may not have been traced.
-struct Untraced {
+/// Steps of a conversation whose spans may not have been exported.
+struct UntracedSteps {
     /// The last step before them.
     from: u64,
-    /// Whether the conversation's end is among them.
+    /// Whether they include the end of the conversation.
     ends: bool,
     /// The last of them, and its revision.
     last: (u64, Revision),
@@ -48,25 +48,25 @@ impl AgentActor {
             Observation::RoundStarted => drop(meters.rounds.inc()),
             Observation::Awarded => drop(meters.awards.inc()),
             Observation::Tried(outcome) => meters.attempt(match outcome {
-                DeliveryOutcome::Delivered => "delivered",
-                DeliveryOutcome::Retried => "later",
-                DeliveryOutcome::GivenUp => "never",
+                DeliveryAttemptOutcome::Delivered => "delivered",
+                DeliveryAttemptOutcome::Retried => "later",
+                DeliveryAttemptOutcome::GivenUp => "never",
             }),
             Observation::GivenUp(reason) => meters.give_up(reason),
             Observation::TaskEnded(state) => meters.end(state),
             Observation::StepsOfEnded { conversation, trace, from, to, head } => {
                 if self.parts.telemetry.exports(trace.as_ref()) {
-                    let step = self.traced.as_ref().map(|traced| traced.begin(head));
+                    let step = self.span_cursor.as_ref().map(|cursor| cursor.begin(head));
                     self.trace_steps(conversation, from, to, step);
                 }
             }
-            Observation::TasksRemoved => self.parts.status.note_removed_tasks(),
+            Observation::TasksRemoved => self.parts.status.count_task_removal(),
             Observation::Committed => {}
         }
     }
 
-    /// Traces what was complete in the steps of a conversation after `from`, up to `to`.
-    fn trace_steps(&self, id: ConversationId, from: u64, to: u64, step: Option<PendingStep>) {
+    /// Exports the spans that were complete in the steps of a conversation after `from`, up to `to`.
+    fn trace_steps(&self, id: ConversationId, from: u64, to: u64, step: Option<PendingExport>) {
         let (store, me) = (self.parts.store.clone(), self.me.clone());
         let capture = self.parts.telemetry.capture().clone();
         self.parts.telemetry.export_from_journal(step, move || {
@@ -86,32 +86,32 @@ impl AgentActor {
         });
     }
 
-    /// At a start: traces again what a process that was killed had traced, and its backend had not taken.
-    pub(super) fn trace_again(&mut self) -> Result<(), Error> {
+    /// Exports the spans again that the backend had not accepted when the process was killed.
+    pub(super) fn export_pending_spans(&mut self) -> Result<(), Error> {
         if !self.parts.telemetry.is_exporting() {
             return Ok(());
         }
         let store = self.parts.store.clone();
-        let (cursor, from) = SpanCursor::load(store.clone(), keys::told(&self.me))?;
-        self.traced = Some(cursor.clone());
-        let begun = cursor.clone();
-        actix::spawn(async move { begun.save().await });
-        let mut later: BTreeMap<ConversationId, Untraced> = BTreeMap::new();
-        every_after(store.as_ref(), &keys::all(&self.me, "journal"), from, |record| {
+        let (cursor, from) = SpanCursor::load(store.clone(), keys::trace_cursor(&self.me))?;
+        self.span_cursor = Some(cursor.clone());
+        let unsaved = cursor.clone();
+        actix::spawn(async move { unsaved.save().await });
+        let mut conversations: BTreeMap<ConversationId, UntracedSteps> = BTreeMap::new();
+        for_each_record_after(store.as_ref(), &keys::all(&self.me, "journal"), from, |record| {
             let step: Step = content::decode(&self.me, store.as_ref(), &record.value)?;
             let Some(id) = record.key.tokens().get(2).and_then(|id| ConversationId::parse(id).ok()) else {
                 return Ok(());
             };
             let ends = step.effects.iter().any(|effect| matches!(effect, Effect::Finish(_)));
-            let untraced =
-                later.entry(id).or_insert(Untraced { from: step.step - 1, ends: false, last: (0, 0) });
+            let new = UntracedSteps { from: step.step - 1, ends: false, last: (0, 0) };
+            let untraced = conversations.entry(id).or_insert(new);
             untraced.ends |= ends;
             untraced.last = (step.step, record.revision);
             Ok(())
         })?;
-        for (id, Untraced { from, ends, last: (to, revision) }) in later {
+        for (id, UntracedSteps { from, ends, last: (to, revision) }) in conversations {
             let state = store.latest(&keys::state(&self.me, &id))?;
-            let state: Option<State> =
+            let state: Option<ConversationState> =
                 state.map(|record| content::decode(&self.me, store.as_ref(), &record.value)).transpose()?;
             if state.is_none_or(|state| state.has_ended) {
                 let from = if ends { 0 } else { from };
@@ -121,7 +121,7 @@ impl AgentActor {
         Ok(())
     }
 
-    /// Traces that `call` was answered, under the trace it came with.
+    /// Exports the spans of a bid, under the trace of `call`.
     fn trace_bid(
         &self,
         (call, by): (&Envelope, &Principal),

@@ -1,8 +1,8 @@
-//! A panic outside of a pattern ends a life of the agent, not the agent: what the life began is stopped, whoever waits is
-//! answered 503, its queued commits settle, and a new life recovers from the store. Too many lives in a row, and the agent
-//! stays down: `/readyz` says so. A message in hand at two panics is refused for good.
+//! Restarts an agent after a panic outside of a pattern. Attempts, timers and turns of the old life are stopped, open requests
+//! are answered 503, queued commits settle, and a new life recovers from the store. After too many restarts the agent stays
+//! down and `/readyz` fails. A message that was being handled at two panics is refused for good.
 
-use super::{AgentActor, Answered};
+use super::{AckResult, AgentActor};
 use actix::{AsyncContext, Context};
 use engine::IncomingMessage;
 use protocol::{
@@ -16,48 +16,48 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So many restarts within [`WINDOW`]; the next panic is the last.
-const MOST_RESTARTS: usize = 5;
+/// The most restarts within [`WINDOW`]. After one more panic the agent stays down.
+const MAX_RESTARTS: usize = 5;
 const WINDOW: Duration = Duration::from_secs(60);
 /// The pause before the first restart; it doubles with each in the window.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// So many panics over one message; after them it is refused.
-const MOST_PANICS: u32 = 2;
+/// The number of panics after which a message is refused.
+const MAX_PANICS: u32 = 2;
 
-/// What is remembered across lives.
+/// The restart state, which outlives a life.
 #[derive(Default)]
 pub(super) struct Supervision {
     restarts: VecDeque<Instant>,
     /// The message that is being handled.
     in_hand: Option<(Principal, MessageId)>,
-    /// How often each message was in hand at a panic.
+    /// The number of panics while each message was handled.
     panics: HashMap<(Principal, MessageId), u32>,
-    /// Whether a new life begins once all commits have settled.
+    /// Whether a new life starts once all commits have settled.
     is_restarting: bool,
 }
 
 impl Supervision {
-    /// Notes the message that is handled next; the refusal of one that was in hand at two panics.
-    pub(super) fn take(&mut self, message: &IncomingMessage) -> Result<(), Problem> {
+    /// Records the message that is handled next. Refuses it after [`MAX_PANICS`] panics.
+    pub(super) fn begin(&mut self, message: &IncomingMessage) -> Result<(), Problem> {
         let key = (message.by.clone(), message.envelope.message_id.clone());
-        if self.panics.get(&key).is_some_and(|panics| *panics >= MOST_PANICS) {
-            let why = format!("message {} made the agent fail {MOST_PANICS} times", key.1);
+        if self.panics.get(&key).is_some_and(|panics| *panics >= MAX_PANICS) {
+            let why = format!("message {} made the agent fail {MAX_PANICS} times", key.1);
             return Err(Problem::new(Reason::MessageFailed, why));
         }
         self.in_hand = Some(key);
         Ok(())
     }
 
-    pub(super) fn handled(&mut self) {
+    pub(super) fn end(&mut self) {
         self.in_hand = None;
     }
 
-    /// The pause before the next life; `None` if there is none.
-    fn pause(&mut self) -> Option<Duration> {
+    /// The pause before the next life; `None` if the agent stays down.
+    fn next_pause(&mut self) -> Option<Duration> {
         let now = Instant::now();
         self.restarts.retain(|at| now.duration_since(*at) < WINDOW);
         let restarts = self.restarts.len();
-        if restarts >= MOST_RESTARTS {
+        if restarts >= MAX_RESTARTS {
             return None;
         }
         self.restarts.push_back(now);
@@ -65,8 +65,8 @@ impl Supervision {
     }
 }
 
-/// Runs `call`; a panic is an error with what it said.
-pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+/// Runs `call`. Returns the message of a panic as an error.
+pub(super) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
@@ -74,7 +74,7 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 impl AgentActor {
-    /// Ends this life, and begins another once the store has settled.
+    /// Ends this life and starts another once all commits have settled.
     pub(super) fn restart(&mut self, why: &str, ctx: &mut Context<Self>) {
         tracing::error!(agent = %self.me, why, life = self.life, "the agent panicked and starts again");
         self.agent = None;
@@ -85,12 +85,12 @@ impl AgentActor {
         self.timers.drain().for_each(|(_, timer)| timer.abort());
         self.attempts.drain().for_each(|(_, attempt)| attempt.abort());
         self.turns.drain().for_each(|(_, turn)| turn.abort());
-        if let Some(following) = self.subscription.take() {
-            following.abort();
+        if let Some(subscription) = self.subscription.take() {
+            subscription.abort();
         }
         self.refuse_all("the agent failed and starts again");
-        let Some(pause) = self.supervision.pause() else {
-            let why = format!("failed {MOST_RESTARTS} times within a minute: {why}");
+        let Some(pause) = self.supervision.next_pause() else {
+            let why = format!("failed {MAX_RESTARTS} times within a minute: {why}");
             tracing::error!(agent = %self.me, why, "the agent stays down until the next start of the node");
             return self.parts.status.fail(why);
         };
@@ -100,7 +100,7 @@ impl AgentActor {
         });
     }
 
-    /// Begins the next life, if one is due and nothing of an older one is still being written.
+    /// Starts the next life if one is due and no commit of an older one is open.
     pub(super) fn recover_if_settled(&mut self, ctx: &mut Context<Self>) {
         if self.supervision.is_restarting && self.commits == 0 {
             self.supervision.is_restarting = false;
@@ -108,21 +108,21 @@ impl AgentActor {
         }
     }
 
-    /// Hands a message in, unless it is one that made the agent fail.
+    /// Handles a message, unless it has made the agent fail.
     pub(super) fn take_message(
         &mut self,
         message: IncomingMessage,
         ctx: &mut Context<Self>,
-    ) -> tokio::sync::oneshot::Receiver<Answered> {
+    ) -> tokio::sync::oneshot::Receiver<AckResult> {
         let (reply, answer) = self.expect_reply();
-        match self.supervision.take(&message) {
+        match self.supervision.begin(&message) {
             Ok(()) => {
                 self.feed(engine::Input::Message(message, reply), ctx);
-                self.supervision.handled();
+                self.supervision.end();
             }
             Err(problem) => {
-                if let Some(waits) = self.replies.remove(&reply) {
-                    drop(waits.send(Err(problem)));
+                if let Some(reply) = self.replies.remove(&reply) {
+                    drop(reply.send(Err(problem)));
                 }
             }
         }

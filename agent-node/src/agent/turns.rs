@@ -1,7 +1,7 @@
-//! Runs a turn of the brain and reports what it says.
+//! Runs turns of the brain and reports their updates and ends.
 
-use super::{AgentActor, AgentParts, Report, report};
-use crate::brain::{Ask, Brain, PeerSkill};
+use super::{AgentActor, AgentParts, LifeInput, send_input};
+use crate::brain::{Brain, PeerSummary, TurnRequest};
 use actix::{AsyncContext, Context};
 use engine::{Input, TurnStart};
 use futures_util::FutureExt;
@@ -19,10 +19,10 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// How long reports are gathered before they are recorded (DESIGN §5).
+/// How long updates are gathered before they are recorded (DESIGN §5).
 const GATHER: Duration = Duration::from_millis(50);
-/// The most reports recorded at once.
-const GATHER_MOST: usize = 64;
+/// The most updates recorded at once.
+const MAX_UPDATES: usize = 64;
 
 fn brain_for<'a>(parts: &'a AgentParts, prompt: &Prompt) -> &'a Arc<dyn Brain> {
     match &prompt.about {
@@ -31,17 +31,17 @@ fn brain_for<'a>(parts: &'a AgentParts, prompt: &Prompt) -> &'a Arc<dyn Brain> {
     }
 }
 
-/// Its own brain, except for what it is asked to coordinate and has no skill of its own for.
+/// The agent's own brain; the coordinator for `coordinate`, unless the agent has that skill itself.
 pub(super) fn brain_of<'a>(parts: &'a AgentParts, wanted: Option<&Capability>) -> &'a Arc<dyn Brain> {
-    let is_its_own =
+    let is_own =
         |wanted: &Capability| wanted.as_str() != joint::CAPABILITY || parts.card.support(wanted) > 0.0;
-    if wanted.is_none_or(is_its_own) { &parts.brain } else { &parts.coordinator }
+    if wanted.is_none_or(is_own) { &parts.brain } else { &parts.coordinator }
 }
 
 impl AgentActor {
     pub(super) fn start_turn(&mut self, turn: TurnStart, ctx: &mut Context<Self>) {
         let TurnStart { key, prompt, deadline, trace, has_runner_up } = turn;
-        let name = EffectId {
+        let effect_id = EffectId {
             agent: self.me.clone(),
             conversation: key.conversation.clone(),
             step: key.effect.0,
@@ -49,58 +49,60 @@ impl AgentActor {
         };
         let others = self.parts.transports.peers.present();
         let peers = others.into_iter().filter(|(peer, _)| *peer != self.me).map(|(agent_id, card)| {
-            PeerSkill { agent_id, description: card.description.clone(), skills: card.skills.clone() }
+            PeerSummary { agent_id, description: card.description.clone(), skills: card.skills.clone() }
         });
         let brain = brain_for(&self.parts, &prompt).clone();
         let peers = peers.collect();
-        let ask = Ask { agent: self.me.clone(), key: name.to_string(), prompt, peers, trace, has_runner_up };
+        let (agent, effect) = (self.me.clone(), effect_id.to_string());
+        let request = TurnRequest { agent, key: effect, prompt, peers, trace, has_runner_up };
         let clock = self.parts.clock;
-        let most = brain.patience(&ask).unwrap_or_else(|| self.parts.limits.think());
-        let limit = deadline.map_or(most, |deadline| clock.wall().until(deadline).min(most));
+        let max = brain.turn_timeout(&request).unwrap_or_else(|| self.parts.limits.think());
+        let limit = deadline.map_or(max, |deadline| clock.wall().until(deadline).min(max));
         let (agent, life, telemetry) = (ctx.address(), self.life, self.parts.telemetry.clone());
         let turn = key.clone();
-        let running = actix::spawn(async move {
+        let handle = actix::spawn(async move {
             let begun = Instant::now();
-            let (sender, mut reports) = mpsc::channel(GATHER_MOST);
-            let thinking = async move { brain.think(ask, sender).await.map_err(|error| error.to_string()) };
-            let mut thinking = AssertUnwindSafe(thinking).catch_unwind().boxed();
-            let cut = tokio::time::sleep(limit);
-            tokio::pin!(cut);
-            let mut gathered = Vec::new();
+            let (sender, mut receiver) = mpsc::channel(MAX_UPDATES);
+            let turn_end =
+                async move { brain.think(request, sender).await.map_err(|error| error.to_string()) };
+            let mut turn_end = AssertUnwindSafe(turn_end).catch_unwind().boxed();
+            let timeout = tokio::time::sleep(limit);
+            tokio::pin!(timeout);
+            let mut updates = Vec::new();
             let gather = tokio::time::sleep(GATHER);
             tokio::pin!(gather);
             let end = loop {
                 tokio::select! {
                     biased;
-                    () = &mut cut => break Err(too_long(limit, most)),
-                    Some(update) = reports.recv() => {
-                        if gathered.is_empty() {
+                    () = &mut timeout => break Err(timeout_message(limit, max)),
+                    Some(update) = receiver.recv() => {
+                        if updates.is_empty() {
                             gather.as_mut().reset(tokio::time::Instant::now() + GATHER);
                         }
-                        gathered.push(update);
-                        if gathered.len() < GATHER_MOST {
+                        updates.push(update);
+                        if updates.len() < MAX_UPDATES {
                             continue;
                         }
                     }
-                    end = &mut thinking => break end.unwrap_or_else(|_| Err("the brain panicked".to_owned())),
-                    () = &mut gather, if !gathered.is_empty() => {}
+                    end = &mut turn_end => break end.unwrap_or_else(|_| Err("the brain panicked".to_owned())),
+                    () = &mut gather, if !updates.is_empty() => {}
                 }
-                let input = Input::TurnProgress(turn.clone(), std::mem::take(&mut gathered));
-                report(&agent, Report { life, input }).await;
+                let input = Input::TurnProgress(turn.clone(), std::mem::take(&mut updates));
+                send_input(&agent, LifeInput { life, input }).await;
             };
-            drop(thinking);
+            drop(turn_end);
             telemetry.meters().think.observe(begun.elapsed().as_secs_f64());
-            while let Ok(update) = reports.try_recv() {
-                gathered.push(update);
+            while let Ok(update) = receiver.try_recv() {
+                updates.push(update);
             }
-            report(&agent, Report { life, input: Input::TurnEnded(turn, gathered, end) }).await;
+            send_input(&agent, LifeInput { life, input: Input::TurnEnded(turn, updates, end) }).await;
         });
-        self.turns.insert(key, running);
+        self.turns.insert(key, handle);
     }
 }
 
-/// Why a brain was cut: its task's deadline, or the longest any turn may take.
-fn too_long(limit: Duration, most: Duration) -> String {
-    let why = if limit < most { "its deadline passed" } else { "a turn may take no longer" };
+/// Why a turn timed out: the deadline of its task, or the longest time for a turn.
+fn timeout_message(limit: Duration, max: Duration) -> String {
+    let why = if limit < max { "its deadline passed" } else { "a turn may take no longer" };
     format!("{why}: the brain was cut after {} ms without an end", limit.as_millis())
 }

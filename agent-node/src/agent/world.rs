@@ -1,8 +1,8 @@
-//! The world an agent asks: the node's clocks, randomness, sampling, and the directory.
+//! The engine's world on a node: clocks, randomness, sampling and the directory.
 
 use super::AgentActor;
-use crate::{clock::Clock, inbox::Locals, peers::Peers, telemetry::Telemetry};
-use engine::{Directory, Whereabouts, World};
+use crate::{clock::NodeClock, inbox::LocalAgents, peers::Peers, telemetry::Telemetry};
+use engine::{PeerDirectory, PeerLocation, World};
 use protocol::{
     ids::{AgentId, Capability},
     patterns::Candidate,
@@ -10,16 +10,16 @@ use protocol::{
 };
 use std::{collections::BTreeSet, sync::Arc};
 
-/// The world as one node knows it.
+/// The world of a node.
 pub(super) struct NodeWorld {
-    clock: Clock,
+    clock: NodeClock,
     telemetry: Telemetry,
     directory: NodeDirectory,
 }
 
 struct NodeDirectory {
     peers: Arc<Peers>,
-    locals: Arc<Locals>,
+    locals: Arc<LocalAgents>,
 }
 
 impl AgentActor {
@@ -54,12 +54,12 @@ impl World for NodeWorld {
         self.telemetry.samples(parent, trace)
     }
 
-    fn directory(&self) -> &dyn Directory {
+    fn directory(&self) -> &dyn PeerDirectory {
         &self.directory
     }
 }
 
-impl Directory for NodeDirectory {
+impl PeerDirectory for NodeDirectory {
     fn candidates(&self, capability: &Capability) -> Vec<Candidate> {
         self.peers.candidates(capability)
     }
@@ -76,10 +76,10 @@ impl Directory for NodeDirectory {
         self.locals.get(agent).is_some() || self.peers.knows(agent)
     }
 
-    fn whereabouts(&self, agent: &AgentId) -> Whereabouts {
+    fn locate(&self, agent: &AgentId) -> PeerLocation {
         match self.locals.get(agent) {
-            Some(_) => Whereabouts::Here,
-            None => self.peers.whereabouts(agent),
+            Some(_) => PeerLocation::Here,
+            None => self.peers.locate(agent),
         }
     }
 

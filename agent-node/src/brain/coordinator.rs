@@ -8,28 +8,28 @@
 mod discover;
 mod foreign_items;
 
-use super::{Ask, Brain, PeerSkill, Turn, foreign::BESIDE};
-use crate::latest::Latest;
+use super::{Brain, PeerSummary, TurnFuture, TurnRequest, a2a::OVERHEAD};
 use crate::outbox::{
     a2a::{
-        Remote,
-        card::usable,
+        RemoteAgent,
+        callbacks::CallbackRegistry,
+        card_fetch::validate_card,
         credentials::Keyring,
-        errand::give_up,
-        hooks::Hooks,
-        notes::{Notes, Page},
+        remote_task_runner::cancel_in_background,
+        remote_task_store::{ConversationRemoteTasks, RemoteTaskStore},
     },
-    outside::Outside,
+    outbound_client::OutboundClient,
 };
-use blackboard::store::Shared;
-use discover::Found;
+use crate::shared_cell::SharedCell;
+use blackboard::store::SharedStore;
+use discover::DiscoveredAgent;
 use protocol::{
-    a2a::limits::MAX_PARTS,
+    a2a::limits::{MAX_COORDINATED_CHARS, MAX_PARTS},
     ids::{Address, Capability, ConversationId, EffectId},
     patterns::{
         joint::{
-            self, MAX_TEXT, OUTPUT, RECORD, Terms, plan,
-            record::{QUESTION, Record},
+            self, OUTPUT, RECORD, Terms, plan,
+            record::{JointRecord, QUESTION},
             so_far,
         },
         turn::{Progress, TurnEnd, TurnSubject},
@@ -42,29 +42,29 @@ use tokio::sync::mpsc;
 /// The coordinator of one agent.
 #[derive(Clone)]
 pub struct Coordinator {
-    outside: Outside,
+    outside: OutboundClient,
     keyring: Keyring,
-    hooks: Hooks,
-    notes: Option<Notes>,
-    me: Latest<PeerSkill>,
+    hooks: CallbackRegistry,
+    notes: Option<RemoteTaskStore>,
+    me: SharedCell<PeerSummary>,
 }
 
 impl Coordinator {
     /// One that calls foreign agents through `outside`, with the credentials of `keyring`; `store` is the agent's own.
     /// `me` is what the agent itself can do.
     pub fn new(
-        outside: Outside,
+        outside: OutboundClient,
         keyring: Keyring,
-        hooks: Hooks,
-        store: Option<Shared>,
-        me: Latest<PeerSkill>,
+        hooks: CallbackRegistry,
+        store: Option<SharedStore>,
+        me: SharedCell<PeerSummary>,
     ) -> Self {
-        let notes = store.map(|store| Notes::of_coordinator(me.get().agent_id.clone(), store));
+        let notes = store.map(|store| RemoteTaskStore::of_coordinator(me.get().agent_id.clone(), store));
         Self { outside, keyring, hooks, notes, me }
     }
 
-    async fn turn(&self, ask: Ask, report: mpsc::Sender<Progress>) -> TurnEnd {
-        let TurnSubject::Task { description, input, .. } = &ask.prompt.about else {
+    async fn turn(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnEnd {
+        let TurnSubject::Task { description, input, .. } = &request.prompt.about else {
             return TurnEnd::Failed { reason: "only tasks are coordinated".to_owned() };
         };
         let (terms, unreadable) = match Terms::read(input.as_ref()) {
@@ -72,13 +72,13 @@ impl Coordinator {
             Err(reason) => (Terms::default(), Some(reason)),
         };
         let unreadable = unreadable.or_else(|| terms.names_too_much());
-        let kept = so_far::kept(&ask.prompt.produced);
-        let mut run = Run {
+        let kept = so_far::kept(&request.prompt.produced);
+        let mut run = CoordinatorTurn {
             coordinator: self,
-            ask: &ask,
+            request: &request,
             terms,
             report,
-            record: Record::default(),
+            record: JointRecord::default(),
             found: BTreeMap::new(),
         };
         match (unreadable, kept) {
@@ -93,20 +93,20 @@ impl Coordinator {
 }
 
 /// One turn at work.
-struct Run<'a> {
+struct CoordinatorTurn<'a> {
     coordinator: &'a Coordinator,
-    ask: &'a Ask,
+    request: &'a TurnRequest,
     terms: Terms,
     report: mpsc::Sender<Progress>,
-    record: Record,
-    found: BTreeMap<String, Found>,
+    record: JointRecord,
+    found: BTreeMap<String, DiscoveredAgent>,
 }
 
-impl Run<'_> {
+impl CoordinatorTurn<'_> {
     /// A request that can't be taken up still has its one answer, which says why.
     async fn refuse(&mut self, text: &str, reason: String) -> TurnEnd {
         self.record.input = text.to_owned();
-        self.record.session_id = format!("session-{}", self.ask.key);
+        self.record.session_id = format!("session-{}", self.request.key);
         let output = self.record.refused(&reason);
         self.show(OUTPUT, output).await;
         self.keep().await;
@@ -118,15 +118,17 @@ impl Run<'_> {
         if normalized.is_empty() {
             return self.refuse("", "the request is blank".to_owned()).await;
         }
-        if normalized.chars().count() > MAX_TEXT {
-            return self.refuse("", format!("the request is longer than {MAX_TEXT} characters")).await;
+        if normalized.chars().count() > MAX_COORDINATED_CHARS {
+            return self
+                .refuse("", format!("the request is longer than {MAX_COORDINATED_CHARS} characters"))
+                .await;
         }
         self.record.input = text.to_owned();
-        self.record.session_id = format!("session-{}", self.ask.key);
+        self.record.session_id = format!("session-{}", self.request.key);
         self.record.normalized_input = normalized.clone();
         self.record.audit("preprocess_request", "accepted", "");
         self.discover().await;
-        let skills: Vec<_> = self.found.values().flat_map(Found::advertised).collect();
+        let skills: Vec<_> = self.found.values().flat_map(DiscoveredAgent::advertised).collect();
         let mut plan = plan(&normalized, &self.terms, &skills);
         for item in plan.items.split_off(plan.items.len().min(MAX_PARTS)) {
             let reason = format!("a request has at most {MAX_PARTS} parts");
@@ -138,7 +140,7 @@ impl Run<'_> {
         }
         let mut delegates = Vec::new();
         for item in self.record.delegation_plan.clone() {
-            if let Some(Found::Peer(peer)) = self.found.get(&item.agent) {
+            if let Some(DiscoveredAgent::Peer(peer)) = self.found.get(&item.agent) {
                 delegates.extend(self.delegate(&item, &peer.agent_id.clone()));
             }
         }
@@ -182,7 +184,7 @@ impl Run<'_> {
     /// A later turn: peers have answered, or the user has.
     async fn go_on(&mut self) -> TurnEnd {
         let mut answered = BTreeMap::new();
-        for reply in &self.ask.prompt.answers {
+        for reply in &self.request.prompt.answers {
             if let Some(alias) = reply.id.strip_prefix(QUESTION) {
                 answered.insert(alias.to_owned(), reply.text.clone());
             }
@@ -229,42 +231,44 @@ impl Run<'_> {
 
     /// An artifact of JSON. A foreign agent may have said our own secret back to us; nobody else shall read it.
     async fn show(&mut self, name: &str, mut data: Value) {
-        self.coordinator.keyring.hide(&mut data);
+        self.coordinator.keyring.mask(&mut data);
         let artifact = so_far::artifact(name, data);
         drop(self.report.send(Progress::Artifact { artifact, append: false, last_chunk: true }).await);
     }
 
-    fn notes(&self) -> Option<Page> {
-        let conversation = EffectId::parse(&self.ask.key)?.conversation;
-        Some(self.coordinator.notes.as_ref()?.of(&conversation))
+    fn notes(&self) -> Option<ConversationRemoteTasks> {
+        let conversation = EffectId::parse(&self.request.key)?.conversation;
+        Some(self.coordinator.notes.as_ref()?.for_conversation(&conversation))
     }
 }
 
 impl Brain for Coordinator {
-    fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
+    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
         let this = self.clone();
-        Box::pin(async move { Ok(this.turn(ask, report).await) })
+        Box::pin(async move { Ok(this.turn(request, report).await) })
     }
 
-    fn over(&self, conversation: &ConversationId) {
-        let Some(page) = self.notes.as_ref().map(|notes| notes.of(conversation)) else { return };
+    fn release(&self, conversation: &ConversationId) {
+        let Some(page) = self.notes.as_ref().map(|notes| notes.for_conversation(conversation)) else {
+            return;
+        };
         let (outside, keyring) = (self.outside.clone(), self.keyring.clone());
-        page.clone().each(move |left| {
+        page.clone().with_all(move |left| {
             for note in left {
-                if let Ok(vetted) = usable(&json!(note.card), &outside) {
-                    let credentials = keyring.of(&vetted);
-                    let remote = Remote::new(outside.clone(), vetted, credentials);
-                    give_up(remote, Some(page.clone()), note.task_id);
+                if let Ok(vetted) = validate_card(&json!(note.card), &outside) {
+                    let credentials = keyring.for_agent(&vetted);
+                    let remote = RemoteAgent::new(outside.clone(), vetted, credentials);
+                    cancel_in_background(remote, Some(page.clone()), note.task_id);
                 }
             }
         });
     }
 
     /// Peers are waited for between turns, foreign agents within one.
-    fn patience(&self, ask: &Ask) -> Option<Duration> {
-        let TurnSubject::Task { input, .. } = &ask.prompt.about else { return None };
+    fn turn_timeout(&self, request: &TurnRequest) -> Option<Duration> {
+        let TurnSubject::Task { input, .. } = &request.prompt.about else { return None };
         let bounds = Terms::read(input.as_ref()).ok()?.bounds.unwrap_or_default();
-        Some(bounds.whole().saturating_add(BESIDE))
+        Some(bounds.whole().saturating_add(OVERHEAD))
     }
 
     fn name(&self) -> &'static str {

@@ -1,18 +1,18 @@
-//! Says back what it is told. It does no work; it is there to try the mesh's plumbing with.
+//! A brain that returns its input, to try out a mesh.
 
-use super::{Ask, Brain, Said, Turn, report_all};
+use super::{Brain, CompletedTurn, TurnFuture, TurnRequest, report_all};
 use protocol::{
-    artifact::{Artifact, Content, Part},
+    artifact::{Artifact, Part, PartContent},
     patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
 };
 use tokio::sync::mpsc;
 
-/// The brain that says back what it is told.
+/// Returns the description or question, and the input of a task, as an artifact.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Echo;
+pub struct EchoBrain;
 
-impl Echo {
-    fn say_back(prompt: &Prompt) -> Said {
+impl EchoBrain {
+    fn echo(prompt: &Prompt) -> CompletedTurn {
         let (text, input) = match &prompt.about {
             TurnSubject::Task { description, input, .. } => (description.clone(), input.clone()),
             TurnSubject::Help { question, .. } => (question.clone(), None),
@@ -21,15 +21,15 @@ impl Echo {
             }
         };
         let mut artifact = Artifact::text("echo", "text/plain", text);
-        artifact.parts.extend(input.map(|input| Part::new(Content::Data(input))));
-        let said = Progress::Artifact { artifact, append: false, last_chunk: true };
-        (vec![said], Ok(TurnEnd::Done { message: Some("echoed what was said".into()) }))
+        artifact.parts.extend(input.map(|input| Part::new(PartContent::Data(input))));
+        let report = Progress::Artifact { artifact, append: false, last_chunk: true };
+        (vec![report], Ok(TurnEnd::Done { message: Some("echoed what was said".into()) }))
     }
 }
 
-impl Brain for Echo {
-    fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
-        Box::pin(async move { report_all(Self::say_back(&ask.prompt), report).await })
+impl Brain for EchoBrain {
+    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
+        Box::pin(async move { report_all(Self::echo(&request.prompt), report).await })
     }
 
     fn name(&self) -> &'static str {

@@ -1,41 +1,40 @@
-//! Any command as a brain: one JSON line in, JSON lines out ([`super::lines`]), then its exit.
+//! A command as a brain: it reads one line of JSON, writes JSON lines ([`super::json_lines`]) and exits.
 
-mod child;
-mod output;
+mod process;
+mod stdio;
 
-use super::{Ask, Brain, BrainError, Turn, lines::Said};
-use child::Child;
-use output::{Output, Tail};
+use super::{Brain, BrainError, TurnFuture, TurnRequest, json_lines::BrainLine};
+use process::BrainProcess;
 use protocol::patterns::turn::{Progress, TurnEnd, TurnSubject};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use stdio::{StderrTail, StdoutParser};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     sync::mpsc,
     time::Instant,
 };
 
-/// A command and how it is run.
+/// Runs a command for each turn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Exec {
-    /// The program and its arguments. `mesh` as the program is `mesh` below.
+pub struct ExecBrain {
+    /// The program and its arguments. The program `mesh` means the executable in the field `mesh`.
     pub command: Vec<String>,
-    /// The executable that `mesh` stands for; this very one if `None`.
+    /// The executable of `mesh`; that of this process if `None`.
     pub mesh: Option<PathBuf>,
-    /// Where it runs; here if `None`. A program like `./build.sh` is looked for there.
+    /// The working directory; that of this process if `None`. A relative program such as `./build.sh` is relative to it.
     pub dir: Option<PathBuf>,
-    /// Its environment, beside `PATH`, `HOME` and `LANG`, which it inherits, and the `TRACEPARENT` of its turn. Nothing
-    /// else gets in.
+    /// The environment. The command gets this, the node's `PATH`, `HOME` and `LANG`, and the `TRACEPARENT` of the turn.
     pub env: BTreeMap<String, String>,
-    /// The longest line it may say, bytes.
+    /// The longest line of output, bytes.
     pub max_line_bytes: usize,
-    /// The most it may say in a turn, bytes.
+    /// The largest output of a turn, bytes.
     pub max_output_bytes: usize,
-    /// How long it may go on after it said its last, or after its output ended, before it is killed.
+    /// How long the command may run after the end of the turn or of its output before it is killed.
     pub linger: Duration,
 }
 
-impl Exec {
-    /// `command` with the usual limits.
+impl ExecBrain {
+    /// `command` with the default limits.
     pub fn new(command: Vec<String>) -> Self {
         Self {
             command,
@@ -49,10 +48,10 @@ impl Exec {
     }
 }
 
-impl Brain for Exec {
-    fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
+impl Brain for ExecBrain {
+    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
         let exec = self.clone();
-        Box::pin(async move { exec.turn(&ask, &report).await })
+        Box::pin(async move { exec.run(&request, &report).await })
     }
 
     fn name(&self) -> &'static str {
@@ -60,29 +59,34 @@ impl Brain for Exec {
     }
 }
 
-impl Exec {
-    async fn turn(&self, ask: &Ask, report: &mpsc::Sender<Progress>) -> Result<TurnEnd, BrainError> {
-        let unspeakable =
+impl ExecBrain {
+    async fn run(
+        &self,
+        request: &TurnRequest,
+        report: &mpsc::Sender<Progress>,
+    ) -> Result<TurnEnd, BrainError> {
+        let not_serializable =
             |error: serde_json::Error| BrainError::NotStarted { what: error.to_string(), source: None };
-        let mut question = serde_json::to_vec(ask).map_err(unspeakable)?;
+        let mut question = serde_json::to_vec(request).map_err(not_serializable)?;
         question.push(b'\n');
 
-        let mut child = Child::start(self, ask.trace.as_ref())?;
+        let mut child = BrainProcess::start(self, request.trace.as_ref())?;
         let (mut stdin, mut stdout, mut stderr) = (child.stdin(), child.stdout(), child.stderr());
-        let mut output = Output::new(self.max_line_bytes, self.max_output_bytes);
-        let mut last_words = Tail::default();
-        let is_task = matches!(ask.prompt.about, TurnSubject::Task { .. });
-        let mut heard = Heard { has_made: !ask.prompt.produced.is_empty(), ..Heard::default() };
+        let mut output = StdoutParser::new(self.max_line_bytes, self.max_output_bytes);
+        let mut stderr_tail = StderrTail::default();
+        let is_task = matches!(request.prompt.about, TurnSubject::Task { .. });
+        let mut state =
+            ExecTurnState { has_artifact: !request.prompt.produced.is_empty(), ..ExecTurnState::default() };
         let (mut chunk, mut error_chunk) = (vec![0; 16 * 1024], vec![0; 2 * 1024]);
         let mut written = 0;
         let mut status = None;
-        let mut cut_at: Option<Instant> = None;
+        let mut kill_at: Option<Instant> = None;
 
         while stdout.is_some() || stderr.is_some() || status.is_none() {
             tokio::select! {
                 biased;
                 sent = async { stdin.as_mut()?.write(&question[written..]).await.ok() }, if stdin.is_some() => {
-                    // A brain that does not care for the question may leave it unread.
+                    // A brain may exit without reading the request.
                     written += sent.unwrap_or(question.len());
                     if written >= question.len() || sent == Some(0) {
                         stdin = None;
@@ -91,66 +95,68 @@ impl Exec {
                 read = async { stdout.as_mut()?.read(&mut chunk).await.ok() }, if stdout.is_some() => {
                     let lines = match read {
                         None | Some(0) => { stdout = None; output.end()? }
-                        Some(n) => output.take(&chunk[..n])?,
+                        Some(n) => output.push(&chunk[..n])?,
                     };
-                    for (line, said) in lines {
-                        heard.hear(line, said, report).await?;
+                    for (number, line) in lines {
+                        state.apply(number, line, report).await?;
                     }
                 }
                 read = async { stderr.as_mut()?.read(&mut error_chunk).await.ok() }, if stderr.is_some() => {
                     match read {
                         None | Some(0) => stderr = None,
-                        Some(n) => last_words.take(&error_chunk[..n]),
+                        Some(n) => stderr_tail.push(&error_chunk[..n]),
                     }
                 }
                 ended = child.wait(), if status.is_none() => status = Some(ended),
-                () = tokio::time::sleep_until(cut_at.unwrap_or_else(Instant::now)), if cut_at.is_some() => break,
+                () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => break,
             }
-            let nearly_over = heard.end.is_some() || stdout.is_none() || status.is_some();
-            if nearly_over && cut_at.is_none() {
-                cut_at = Some(Instant::now() + self.linger);
+            let is_ending = state.end.is_some() || stdout.is_none() || status.is_some();
+            if is_ending && kill_at.is_none() {
+                kill_at = Some(Instant::now() + self.linger);
             }
         }
         drop(child);
 
-        if let Some(how) = status.and_then(child::how_it_died) {
-            return Err(BrainError::Died { how, stderr: last_words.text() });
+        if let Some(how) = status.and_then(process::failure) {
+            return Err(BrainError::Died { how, stderr: stderr_tail.text() });
         }
-        match heard.end {
-            // What a task lacks is said by the rule; what was meant for it, only here.
-            Some(end) if is_task && !heard.has_made && !heard.waits => Ok(output.judged(end)),
+        match state.end {
+            // The pattern fails a task without a result; the hint at unknown members is known only here.
+            Some(end) if is_task && !state.has_artifact && !state.is_waiting => Ok(output.with_hint(end)),
             Some(end) => Ok(end),
-            None if heard.waits => Ok(TurnEnd::Waiting),
-            None => Err(BrainError::Silent { stderr: last_words.text() }),
+            None if state.is_waiting => Ok(TurnEnd::Waiting),
+            None => Err(BrainError::NoResult { stderr: stderr_tail.text() }),
         }
     }
 }
 
+/// What the lines of a turn have said so far.
 #[derive(Default)]
-struct Heard {
+struct ExecTurnState {
     end: Option<TurnEnd>,
-    waits: bool,
-    /// Whether there is an artifact, of this turn or an earlier one.
-    has_made: bool,
+    /// Whether a report expects an answer.
+    is_waiting: bool,
+    /// Whether this turn or an earlier one has produced an artifact.
+    has_artifact: bool,
 }
 
-impl Heard {
-    async fn hear(
+impl ExecTurnState {
+    async fn apply(
         &mut self,
-        line: u64,
-        said: Said,
+        number: u64,
+        line: BrainLine,
         report: &mpsc::Sender<Progress>,
     ) -> Result<(), BrainError> {
         if self.end.is_some() {
             let problem = "comes after the end of the turn".to_owned();
-            return Err(BrainError::Nonsense { line, problem });
+            return Err(BrainError::InvalidLine { line: number, problem });
         }
-        match said {
-            Said::End(end) => self.end = Some(end),
-            Said::Progress(progress) => {
-                self.waits |= super::lines::asks(&progress);
-                self.has_made |= matches!(progress, Progress::Artifact { .. });
-                // Nobody listens: the turn's end still counts.
+        match line {
+            BrainLine::End(end) => self.end = Some(end),
+            BrainLine::Progress(progress) => {
+                self.is_waiting |= super::json_lines::expects_answer(&progress);
+                self.has_artifact |= matches!(progress, Progress::Artifact { .. });
+                // The end of the turn counts even if the receiver is closed.
                 let _ = report.send(progress).await;
             }
         }

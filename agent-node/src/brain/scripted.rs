@@ -1,4 +1,4 @@
-//! Answers from a file, for tests and demos.
+//! A brain that follows a script, for tests and demos.
 //!
 //! ```yaml
 //! turns:
@@ -12,34 +12,37 @@
 //!     end: { done: built }        # or { failed: why }, { rejected: why }, { message: text }, hang, crash; waiting if absent
 //!     holdMs: 4000                # before the end, instead of delayMs
 //! ```
-//! The first entry whose conditions all hold answers; none holding fails the turn. `contains` looks at the description
-//! of a task, the question of a help request, or the type of a signal; `messageId` at how the id of an A2A client's newest
-//! message begins.
+//! The first entry whose conditions all hold runs; if there is none, the turn fails. `contains` is compared with the
+//! description of a task, the question of a help request or the type of a signal; `messageId` is a prefix of the id of an
+//! A2A client's newest message.
 
-use super::{Ask, Brain, BrainError, Turn, lines};
+use super::{
+    Brain, BrainError, TurnFuture, TurnRequest,
+    json_lines::{self, BrainLine},
+};
 use protocol::patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject};
 use serde::Deserialize;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
-/// The brain that answers from a script.
+/// Runs the entry of a script that matches the turn.
 #[derive(Debug, Clone)]
-pub struct Scripted {
-    turns: Arc<[Entry]>,
+pub struct ScriptedBrain {
+    turns: Arc<[ScriptEntry]>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    when: Condition,
+struct ScriptEntry {
+    when: ScriptCondition,
     say: Vec<Progress>,
     delay: Duration,
     hold: Duration,
-    end: End,
+    end: ScriptedEnd,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum End {
+enum ScriptedEnd {
     Done(Option<String>),
     Failed(String),
     Rejected(String),
@@ -51,7 +54,7 @@ enum End {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Condition {
+struct ScriptCondition {
     capability: Option<String>,
     contains: Option<String>,
     turn: Option<u32>,
@@ -60,15 +63,15 @@ struct Condition {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Script {
-    turns: Vec<Line>,
+struct ScriptFile {
+    turns: Vec<ScriptEntryConfig>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Line {
+struct ScriptEntryConfig {
     #[serde(default)]
-    when: Condition,
+    when: ScriptCondition,
     #[serde(default)]
     say: Vec<serde_json::Value>,
     #[serde(default)]
@@ -76,7 +79,7 @@ struct Line {
     #[serde(default)]
     hold_ms: Option<u64>,
     #[serde(default)]
-    end: Option<End>,
+    end: Option<ScriptedEnd>,
     #[serde(default)]
     hang: bool,
     #[serde(default)]
@@ -85,38 +88,39 @@ struct Line {
     fail: Option<String>,
 }
 
-impl Line {
-    fn checked(self) -> Result<Entry, String> {
-        let mut ends: Vec<End> = self.end.into_iter().chain(self.fail.map(End::Failed)).collect();
-        ends.extend(self.hang.then_some(End::Hang));
-        ends.extend(self.crash.then_some(End::Crash));
+impl ScriptEntryConfig {
+    fn validate(self) -> Result<ScriptEntry, String> {
+        let mut ends: Vec<ScriptedEnd> =
+            self.end.into_iter().chain(self.fail.map(ScriptedEnd::Failed)).collect();
+        ends.extend(self.hang.then_some(ScriptedEnd::Hang));
+        ends.extend(self.crash.then_some(ScriptedEnd::Crash));
         let mut say = Vec::new();
         for line in self.say {
-            match lines::said(line)? {
-                lines::Said::Progress(progress) => say.push(progress),
-                lines::Said::End(TurnEnd::Done { message }) => ends.push(End::Done(message)),
-                lines::Said::End(TurnEnd::Failed { reason }) => ends.push(End::Failed(reason)),
-                lines::Said::End(TurnEnd::Rejected { reason }) => ends.push(End::Rejected(reason)),
-                lines::Said::End(TurnEnd::Message { text }) => ends.push(End::Message(text)),
-                lines::Said::End(TurnEnd::Waiting) => ends.push(End::Waiting),
+            match json_lines::from_value(line)? {
+                BrainLine::Progress(progress) => say.push(progress),
+                BrainLine::End(TurnEnd::Done { message }) => ends.push(ScriptedEnd::Done(message)),
+                BrainLine::End(TurnEnd::Failed { reason }) => ends.push(ScriptedEnd::Failed(reason)),
+                BrainLine::End(TurnEnd::Rejected { reason }) => ends.push(ScriptedEnd::Rejected(reason)),
+                BrainLine::End(TurnEnd::Message { text }) => ends.push(ScriptedEnd::Message(text)),
+                BrainLine::End(TurnEnd::Waiting) => ends.push(ScriptedEnd::Waiting),
             }
         }
         if ends.len() > 1 {
             return Err("ends in more than one way".into());
         }
-        let end = ends.pop().unwrap_or(End::Waiting);
-        if end == End::Waiting && !say.iter().any(lines::asks) {
+        let end = ends.pop().unwrap_or(ScriptedEnd::Waiting);
+        if end == ScriptedEnd::Waiting && !say.iter().any(json_lines::expects_answer) {
             return Err("neither ends nor asks anything: add end, fail, hang or crash".into());
         }
         let delay = Duration::from_millis(self.delay_ms);
         let hold = self.hold_ms.map_or(delay, Duration::from_millis);
-        Ok(Entry { when: self.when, say, delay, hold, end })
+        Ok(ScriptEntry { when: self.when, say, delay, hold, end })
     }
 }
 
-impl End {
-    /// How the turn ends; `None` if it never does.
-    fn said(&self) -> Option<Result<TurnEnd, BrainError>> {
+impl ScriptedEnd {
+    /// The end of the turn; `None` if it never ends.
+    fn result(&self) -> Option<Result<TurnEnd, BrainError>> {
         Some(match self {
             Self::Done(message) => Ok(TurnEnd::Done { message: message.clone() }),
             Self::Failed(reason) => Ok(TurnEnd::Failed { reason: reason.clone() }),
@@ -129,11 +133,11 @@ impl End {
     }
 }
 
-fn no_entry() -> Result<TurnEnd, BrainError> {
+fn no_matching_entry() -> Result<TurnEnd, BrainError> {
     Ok(TurnEnd::Failed { reason: "the script has no entry for this turn".into() })
 }
 
-impl Condition {
+impl ScriptCondition {
     fn holds(&self, prompt: &Prompt) -> bool {
         let (text, capability) = match &prompt.about {
             TurnSubject::Task { description, capability, .. } => (description.as_str(), capability),
@@ -145,7 +149,7 @@ impl Condition {
             && self
                 .message_id
                 .as_ref()
-                .is_none_or(|head| message.is_some_and(|id| id.starts_with(head.as_str())))
+                .is_none_or(|prefix| message.is_some_and(|id| id.starts_with(prefix.as_str())))
             && self.contains.as_ref().is_none_or(|part| text.to_lowercase().contains(&part.to_lowercase()))
             && self
                 .capability
@@ -154,17 +158,17 @@ impl Condition {
     }
 }
 
-impl Scripted {
-    /// The script in `text`, YAML or JSON; or what is wrong with it, with its place.
+impl ScriptedBrain {
+    /// Parses a script in YAML or JSON. The error names the entry.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let script: Script = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-        let checked = script.turns.into_iter().enumerate().map(|(at, line)| {
-            line.checked().map_err(|problem| format!("entry {} of turns: {problem}", at + 1))
+        let script: ScriptFile = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let entries = script.turns.into_iter().enumerate().map(|(index, entry)| {
+            entry.validate().map_err(|problem| format!("entry {} of turns: {problem}", index + 1))
         });
-        Ok(Self { turns: checked.collect::<Result<_, _>>()? })
+        Ok(Self { turns: entries.collect::<Result<_, _>>()? })
     }
 
-    /// The script in the file `path`.
+    /// Reads the script in the file `path`.
     pub fn read(path: &Path) -> Result<Self, BrainError> {
         let not_started = |what: String, source| BrainError::NotStarted { what, source };
         let text = std::fs::read_to_string(path)
@@ -173,19 +177,19 @@ impl Scripted {
     }
 }
 
-impl Brain for Scripted {
-    fn think(&self, ask: Ask, report: mpsc::Sender<Progress>) -> Turn {
+impl Brain for ScriptedBrain {
+    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
         let turns = Arc::clone(&self.turns);
         Box::pin(async move {
-            let Some(entry) = turns.iter().find(|entry| entry.when.holds(&ask.prompt)) else {
-                return no_entry();
+            let Some(entry) = turns.iter().find(|entry| entry.when.holds(&request.prompt)) else {
+                return no_matching_entry();
             };
             for progress in &entry.say {
                 tokio::time::sleep(entry.delay).await;
                 let _ = report.send(progress.clone()).await;
             }
             tokio::time::sleep(entry.hold).await;
-            match entry.end.said() {
+            match entry.end.result() {
                 Some(end) => end,
                 None => std::future::pending().await,
             }
@@ -200,7 +204,7 @@ impl Brain for Scripted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::brain::tests::{ask, turn};
+    use crate::brain::tests::{first_turn, turn};
 
     const SCRIPT: &str = "
 turns:
@@ -220,40 +224,43 @@ turns:
 ";
 
     #[tokio::test]
-    async fn the_first_entry_that_holds_answers() {
-        let brain = Scripted::parse(SCRIPT).unwrap();
-        let (heard, end) = turn(&brain, ask("a library, please")).await;
-        assert_eq!((heard.len(), end.unwrap()), (2, TurnEnd::Waiting));
+    async fn the_first_entry_that_matches_runs() {
+        let brain = ScriptedBrain::parse(SCRIPT).unwrap();
+        let (reports, end) = turn(&brain, first_turn("a library, please")).await;
+        assert_eq!((reports.len(), end.unwrap()), (2, TurnEnd::Waiting));
 
-        let mut second = ask("a library, please");
+        let mut second = first_turn("a library, please");
         second.prompt.turn = 2;
-        let (heard, end) = turn(&brain, second).await;
-        assert_eq!((heard.len(), end.unwrap()), (1, TurnEnd::Done { message: Some("built".into()) }));
+        let (reports, end) = turn(&brain, second).await;
+        assert_eq!((reports.len(), end.unwrap()), (1, TurnEnd::Done { message: Some("built".into()) }));
 
-        let (_, end) = turn(&brain, ask("fail")).await;
+        let (_, end) = turn(&brain, first_turn("fail")).await;
         assert_eq!(end.unwrap(), TurnEnd::Failed { reason: "no time".into() });
-        assert!(matches!(turn(&brain, ask("crash")).await.1, Err(BrainError::Died { .. })));
-        assert!(matches!(turn(&brain, ask("else")).await.1.unwrap(), TurnEnd::Failed { .. }));
+        assert!(matches!(turn(&brain, first_turn("crash")).await.1, Err(BrainError::Died { .. })));
+        assert!(matches!(turn(&brain, first_turn("else")).await.1.unwrap(), TurnEnd::Failed { .. }));
     }
 
     #[tokio::test]
-    async fn a_hanging_entry_never_answers() {
-        let brain = Scripted::parse(SCRIPT).unwrap();
-        let hanging = turn(&brain, ask("hang"));
+    async fn a_hanging_entry_never_ends() {
+        let brain = ScriptedBrain::parse(SCRIPT).unwrap();
+        let hanging = turn(&brain, first_turn("hang"));
         assert!(tokio::time::timeout(Duration::from_millis(30), hanging).await.is_err());
     }
 
     #[test]
-    fn a_script_that_makes_no_sense_is_refused_with_its_place() {
+    fn an_invalid_script_is_refused_with_the_number_of_its_entry() {
         for (script, part) in [
             ("turns: [{ say: [{ type: status, message: hm }] }]", "entry 1 of turns: neither ends"),
             ("turns: [{ hang: true, crash: true }]", "more than one way"),
             ("turns: [{ hangs: true }]", "hangs"),
             ("turns: [{ say: [{ type: shout }] }]", "unknown type"),
         ] {
-            let error = Scripted::parse(script).unwrap_err();
+            let error = ScriptedBrain::parse(script).unwrap_err();
             assert!(error.contains(part), "{script}: {error}");
         }
-        assert!(matches!(Scripted::read(Path::new("/nowhere/x.yaml")), Err(BrainError::NotStarted { .. })));
+        assert!(matches!(
+            ScriptedBrain::read(Path::new("/nowhere/x.yaml")),
+            Err(BrainError::NotStarted { .. })
+        ));
     }
 }

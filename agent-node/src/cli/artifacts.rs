@@ -1,22 +1,22 @@
-//! A task's artifacts, on standard output or as files.
+//! Prints a task's artifacts or writes them to files.
 
 use super::{
-    exit::{Exit, Failure},
+    exit::{CliError, Exit},
     output,
 };
 use base64::Engine as _;
-use protocol::artifact::{Artifact, Content, Part};
+use protocol::artifact::{Artifact, Part, PartContent};
 use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
 
-/// The artifacts of an A2A task; what cannot be read as one is left out.
-pub(super) fn of(task: &Value) -> Vec<Artifact> {
+/// The artifacts of an A2A task; invalid ones are left out.
+pub(super) fn of_task(task: &Value) -> Vec<Artifact> {
     let all = task["artifacts"].as_array().into_iter().flatten();
     all.filter_map(|artifact| serde_json::from_value(artifact.clone()).ok()).collect()
 }
 
-/// Prints them: one as it is, several under their names.
-pub(super) fn print(artifacts: &[Artifact]) -> Result<(), Failure> {
+/// Prints the artifacts to standard output; several ones under their names.
+pub(super) fn print(artifacts: &[Artifact]) -> Result<(), CliError> {
     for (at, artifact) in artifacts.iter().enumerate() {
         if artifacts.len() > 1 {
             let gap = if at > 0 { "\n" } else { "" };
@@ -28,29 +28,30 @@ pub(super) fn print(artifacts: &[Artifact]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes them below `dir`, and prints where.
-pub(super) fn write(artifacts: &[Artifact], dir: &Path) -> Result<(), Failure> {
-    let cannot = |path: &Path, error: std::io::Error| {
-        Failure::new(Exit::Failed, format!("{} cannot be written: {error}", path.display()))
+/// Writes the artifacts below `dir` and prints the paths.
+pub(super) fn write(artifacts: &[Artifact], dir: &Path) -> Result<(), CliError> {
+    let write_error = |path: &Path, error: std::io::Error| {
+        CliError::new(Exit::Failed, format!("{} cannot be written: {error}", path.display()))
     };
     for artifact in artifacts {
         let name = artifact.name.as_deref().unwrap_or(&artifact.artifact_id);
         for (at, part) in artifact.parts.iter().enumerate() {
-            let named = part.filename.as_deref().unwrap_or(name);
-            let path = dir.join(safe(named, at, part.filename.is_none() && artifact.parts.len() > 1));
+            let file_name = part.filename.as_deref().unwrap_or(name);
+            let path =
+                dir.join(safe_path(file_name, at, part.filename.is_none() && artifact.parts.len() > 1));
             if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(|error| cannot(parent, error))?;
+                std::fs::create_dir_all(parent).map_err(|error| write_error(parent, error))?;
             }
-            std::fs::write(&path, content(part)).map_err(|error| cannot(&path, error))?;
+            std::fs::write(&path, content(part)).map_err(|error| write_error(&path, error))?;
             output::line(&path.display().to_string())?;
         }
     }
     Ok(())
 }
 
-/// `name` as a path that stays where it is put; `at` tells parts of one name apart.
-fn safe(name: &str, at: usize, is_one_of_many: bool) -> PathBuf {
-    let tidy = |text: &str| -> String {
+/// `name` as a relative path without `..`; the index `at` distinguishes parts of one name.
+fn safe_path(name: &str, at: usize, is_one_of_many: bool) -> PathBuf {
+    let sanitize = |text: &str| -> String {
         text.chars()
             .map(|c| if c.is_control() || r#"\:*?"<>|"#.contains(c) { '_' } else { c })
             .take(120)
@@ -59,7 +60,7 @@ fn safe(name: &str, at: usize, is_one_of_many: bool) -> PathBuf {
     let mut path: PathBuf = Path::new(name)
         .components()
         .filter_map(|part| match part {
-            Component::Normal(text) => Some(tidy(&text.to_string_lossy())),
+            Component::Normal(text) => Some(sanitize(&text.to_string_lossy())),
             Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
         })
         .collect();
@@ -75,9 +76,9 @@ fn safe(name: &str, at: usize, is_one_of_many: bool) -> PathBuf {
 
 fn content(part: &Part) -> Vec<u8> {
     match &part.content {
-        Content::Text(text) | Content::Url(text) => text.clone().into_bytes(),
-        Content::Data(data) => serde_json::to_vec_pretty(data).unwrap_or_default(),
-        Content::Raw(raw) => {
+        PartContent::Text(text) | PartContent::Url(text) => text.clone().into_bytes(),
+        PartContent::Data(data) => serde_json::to_vec_pretty(data).unwrap_or_default(),
+        PartContent::Raw(raw) => {
             base64::engine::general_purpose::STANDARD.decode(raw).unwrap_or_else(|_| raw.clone().into_bytes())
         }
     }
@@ -97,8 +98,8 @@ mod tests {
             ("..", "artifact"),
             ("a\0b:c", "a_b_c"),
         ] {
-            assert_eq!(safe(name, 0, false), PathBuf::from(path), "{name}");
+            assert_eq!(safe_path(name, 0, false), PathBuf::from(path), "{name}");
         }
-        assert_eq!(safe("x/a.txt", 1, true), PathBuf::from("x/1-a.txt"));
+        assert_eq!(safe_path("x/a.txt", 1, true), PathBuf::from("x/1-a.txt"));
     }
 }

@@ -1,15 +1,15 @@
-//! `mesh ask`: a task to any agent, and what comes of it.
+//! `mesh ask`: sends a task to an agent, follows it, and prints its artifacts.
 
 use super::{
-    Common, artifacts,
-    client::{Client, encoded},
-    exit::{self, Exit, Failure},
+    CommonArgs, artifacts,
+    client::{MeshClient, encoded},
+    endpoints::{AgentEndpoint, AtArgs},
+    exit::{self, CliError, Exit},
+    interrupt::InterruptSignals,
     output,
-    places::{At, Place},
-    stopped::Stops,
-    watch::{Watch, text_of},
+    watch::{TaskWatch, text_of},
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use clap::Args;
 use protocol::{
     bid::Eta,
@@ -24,11 +24,11 @@ use tokio::time::Instant;
 mod planning;
 
 #[derive(Debug, Args)]
-pub(super) struct Ask {
+pub(super) struct AskArgs {
     /// What to do, in words; `-` reads it from standard input.
     text: String,
     #[command(flatten)]
-    at: At,
+    at: AtArgs,
     /// The agent's id; with neither it nor --at, an agent is chosen that takes open requests.
     #[arg(long, value_name = "AGENT")]
     to: Option<String>,
@@ -67,18 +67,18 @@ pub(super) struct Ask {
     verbose: bool,
 }
 
-pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
+pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliError> {
     let until = Instant::now() + ask.timeout.duration();
-    let client = Client::new(common)?;
+    let client = MeshClient::new(common)?;
     let text = match ask.text.as_str() {
         "-" => std::io::read_to_string(std::io::stdin())
-            .map_err(|error| Failure::new(Exit::Usage, format!("standard input cannot be read: {error}")))?,
+            .map_err(|error| CliError::new(Exit::Usage, format!("standard input cannot be read: {error}")))?,
         text => text.to_owned(),
     };
     let input = ask.input.as_deref().map(input).transpose()?;
-    let input = if ask.plan { planning::terms(&ask, input)? } else { input };
-    let place = recipient(&client, &ask).await?;
-    let (to, endpoint) = (&place.agent, place.endpoint.as_str());
+    let input = if ask.plan { planning::input(&ask, input)? } else { input };
+    let recipient = recipient(&client, &ask).await?;
+    let (to, endpoint) = (&recipient.agent, recipient.endpoint.as_str());
     let unique = uuid::Uuid::now_v7();
     let task = match &ask.task_id {
         Some(id) => id.to_string(),
@@ -99,53 +99,53 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         "type": "task-request",
         "payload": payload,
     });
-    let mut stops = Stops::listen()?;
-    let at = ask.at.again(common);
+    let mut signals = InterruptSignals::listen()?;
+    let at = ask.at.repeat_flag(common);
     let accepted = tokio::select! {
         accepted = client.post(endpoint, routes::MESSAGES, &message) => accepted,
-        exit = stops.next() => {
+        exit = signals.next() => {
             let message = format!("stopped before {to} answered; `mesh tasks show {task}{at}` says whether it has task {task}");
-            return Err(Failure::new(exit, message));
+            return Err(CliError::new(exit, message));
         }
     };
     let accepted = accepted.map_err(|mut failure| {
         if failure.reason == Some(Reason::CapabilityNeeded) {
             failure.message += "; say --capability NAME";
         }
-        place.explain(failure)
+        recipient.explain(failure)
     })?;
-    let named = accepted["taskId"].as_str().and_then(|id| TaskId::parse(id).ok());
-    let task = named.map_or(task, String::from);
+    let accepted_id = accepted["taskId"].as_str().and_then(|id| TaskId::parse(id).ok());
+    let task = accepted_id.map_or(task, String::from);
     if ask.no_wait {
         return if common.json { output::json(&accepted) } else { output::line(&task) };
     }
 
-    let tell = ask.verbose || !ask.quiet && std::io::stderr().is_terminal();
-    if tell {
+    let shows_progress = ask.verbose || !ask.quiet && std::io::stderr().is_terminal();
+    if shows_progress {
         output::note(&format!("task {task} at {to}"));
     }
-    let watch = Watch { until: Some(until), json: false, tell, at: at.clone() };
+    let watch = TaskWatch { until: Some(until), json: false, shows_progress, at: at.clone() };
     let state = tokio::select! {
         state = watch.task(&client, endpoint, &task) => state?,
-        exit = stops.next() => {
+        exit = signals.next() => {
             let message = format!(
                 "no longer waits; task {task} goes on: `mesh tasks watch {task}{at}` follows it, `mesh tasks cancel {task}{at}` ends it"
             );
-            return Err(Failure::new(exit, message));
+            return Err(CliError::new(exit, message));
         }
     };
-    stops.end_at_once();
+    signals.exit_on_next();
     let done: Value = client.get(endpoint, &format!("{}/{}", routes::TASKS, encoded(&task))).await?;
     if let (true, None) = (ask.plan, &ask.out) {
         planning::show(&done, common.json)?;
     }
-    let found = artifacts::of(&done);
+    let found = artifacts::of_task(&done);
     let end = exit::of_state(state);
-    let said = text_of(&done["status"]);
-    // What a brain says at its end is all there is then.
-    let is_all_said = found.is_empty() && end == Exit::Done && !said.is_empty() && !ask.plan;
+    let message = text_of(&done["status"]);
+    // Without artifacts, the final message is the result.
+    let is_message_only = found.is_empty() && end == Exit::Done && !message.is_empty() && !ask.plan;
     match (&ask.out, common.json) {
-        (_, false) if is_all_said => output::bytes(said.as_bytes())?,
+        (_, false) if is_message_only => output::bytes(message.as_bytes())?,
         (Some(dir), is_json) => {
             if is_json {
                 output::json(&done)?;
@@ -156,47 +156,50 @@ pub(super) async fn ask(common: &Common, ask: Ask) -> Result<(), Failure> {
         (None, true) => output::json(&done)?,
         (None, false) => artifacts::print(&found)?,
     }
-    let said = output::plain(&said);
+    let message = output::plain(&message);
     if end == Exit::Done {
-        return if ask.plan { planning::is_whole(&task, &done) } else { Ok(()) };
+        return if ask.plan { planning::check_complete(&task, &done) } else { Ok(()) };
     }
-    let message = match (end == Exit::NeedsAnswer, said.is_empty()) {
+    let message = match (end == Exit::NeedsAnswer, message.is_empty()) {
         (true, _) => {
-            format!("task {task} asks: {said}; answer with `mesh tasks answer {task} TEXT{at}`")
+            format!("task {task} asks: {message}; answer with `mesh tasks answer {task} TEXT{at}`")
         }
         (false, true) => format!("task {task} {}", state.word()),
-        (false, false) => format!("task {task} {}: {said}", state.word()),
+        (false, false) => format!("task {task} {}: {message}", state.word()),
     };
-    Err(Failure::new(end, message))
+    Err(CliError::new(end, message))
 }
 
-/// Whom the task is for, and where that is.
-async fn recipient(client: &Client, ask: &Ask) -> Result<Place, Failure> {
+/// The agent to ask: the one of --at or --to, or a registered agent that takes open requests.
+async fn recipient(client: &MeshClient, ask: &AskArgs) -> Result<AgentEndpoint, CliError> {
     if let Some(at) = ask.at.base() {
         let agent = match &ask.to {
             Some(name) => {
-                AgentId::parse(name).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?
+                AgentId::parse(name).map_err(|error| CliError::new(Exit::Usage, error.to_string()))?
             }
             None => client.card_at(&at).await?.agent_id,
         };
-        return Ok(Place::told(agent, at));
+        return Ok(AgentEndpoint::given(agent, at));
     }
     if let Some(name) = &ask.to {
-        return Ok(Place::registered(client.card_of(name).await?.as_ref()));
+        return Ok(AgentEndpoint::registered(client.card_of(name).await?.as_ref()));
     }
     let agents = client.agents(None).await?;
     let port = |endpoint: &str| reqwest::Url::parse(endpoint).ok().and_then(|url| url.port());
     let first =
         agents.iter().min_by_key(|entry| (!entry.card.open, !entry.accepting, port(&entry.card.endpoint)));
     match first {
-        Some(entry) => Ok(Place::registered(&entry.card)),
-        None => Err(Failure::new(Exit::Refused, format!("no agent is registered at {}", shown(&client.url)))),
+        Some(entry) => Ok(AgentEndpoint::registered(&entry.card)),
+        None => Err(CliError::new(
+            Exit::Refused,
+            format!("no agent is registered at {}", redact_url(&client.url)),
+        )),
     }
 }
 
-/// JSON, or what a file holds.
-fn input(text: &str) -> Result<Value, Failure> {
-    let usage = |what: String| Failure::new(Exit::Usage, what);
+/// Parses `--input`: JSON, or `@file` with JSON or text.
+fn input(text: &str) -> Result<Value, CliError> {
+    let usage = |what: String| CliError::new(Exit::Usage, what);
     match text.strip_prefix('@') {
         Some(path) => {
             let text =

@@ -1,17 +1,17 @@
-//! `mesh award explain`: every candidate, what it offered, what that was worth, and what became of it.
+//! `mesh award explain`: every candidate with its bid, score and outcome.
 
 use super::{
-    Common,
-    client::{Client, encoded},
-    exit::Failure,
+    CommonArgs,
+    client::{MeshClient, encoded},
+    endpoints::{self, AgentEndpoint, AtArgs},
+    exit::CliError,
     output::{self, Colour},
-    places::{self, At, Place},
     tasks::find,
 };
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use protocol::{
-    patterns::contract_net::record::{AwardRecord, Fate, FateKind, Round, Score},
+    patterns::contract_net::record::{AwardRecord, BidScore, BiddingRound, CandidateRecord, CandidateResult},
     routes,
     task::EXTENSION,
 };
@@ -19,24 +19,24 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Award {
+pub(super) enum AwardVerb {
     /// Say who could have done a task, who did, and why.
-    Explain(Explain),
+    Explain(ExplainArgs),
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Explain {
+pub(super) struct ExplainArgs {
     /// The task.
     task: String,
     #[command(flatten)]
-    at: At,
+    at: AtArgs,
 }
 
-pub(super) async fn explain(common: &Common, explain: Explain) -> Result<(), Failure> {
-    let client = Client::new(common)?;
-    let places = explain.at.places(&client).await?;
-    let found = find(&client, &places, &explain.task).await?;
-    let parts = parts_of(&client, &places, &explain.task).await;
+pub(super) async fn explain(common: &CommonArgs, explain: ExplainArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let endpoints = explain.at.endpoints(&client).await?;
+    let found = find(&client, &endpoints, &explain.task).await?;
+    let parts = parts_of(&client, &endpoints, &explain.task).await;
     let own = award_of(&client, &found.endpoint, &explain.task).await;
     let mut awards = Vec::new();
     for (endpoint, part) in &parts {
@@ -49,39 +49,39 @@ pub(super) async fn explain(common: &Common, explain: Explain) -> Result<(), Fai
     if common.json {
         return output::json(&json!({ "agentId": own["agentId"], "award": own["award"], "parts": awards }));
     }
-    let stories = std::iter::once(&own).chain(&awards).filter_map(|answer| {
+    let texts = std::iter::once(&own).chain(&awards).filter_map(|answer| {
         let record = serde_json::from_value::<AwardRecord>(answer["award"].clone()).ok()?;
         Some(text(&record))
     });
-    let stories: Vec<_> = stories.collect();
+    let texts: Vec<_> = texts.collect();
     if own.is_null() {
         output::note(&format!("task {} was not awarded, parts of it were:", explain.task));
     }
-    output::line(&stories.join("\n\n"))
+    output::line(&texts.join("\n\n"))
 }
 
-async fn award_of(client: &Client, endpoint: &str, task: &str) -> Result<Value, Failure> {
+async fn award_of(client: &MeshClient, endpoint: &str, task: &str) -> Result<Value, CliError> {
     client.get(endpoint, &format!("{}/{}/award", routes::TASKS, encoded(task))).await
 }
 
-/// The tasks that `places` gave away as parts of this one, each with where it is accounted for.
-async fn parts_of(client: &Client, places: &[Place], task: &str) -> Vec<(String, String)> {
+/// The parts of this task that `endpoints` awarded to others: endpoint and task id.
+async fn parts_of(client: &MeshClient, endpoints: &[AgentEndpoint], task: &str) -> Vec<(String, String)> {
     let path = format!("{}?limit=1000", routes::TASKS);
     let mut parts = Vec::new();
-    for (place, answer) in places::ask(client, places, &path).await {
+    for (endpoint, answer) in endpoints::get_each(client, endpoints, &path).await {
         let Ok(answer) = answer else { continue };
         for known in answer["tasks"].as_array().into_iter().flatten() {
             let ours = &known["metadata"][EXTENSION];
-            let is_managed = ours["owner"].as_str() == Some(&format!("agent:{}", place.agent));
+            let is_managed = ours["owner"].as_str() == Some(&format!("agent:{}", endpoint.agent));
             if ours["parentTaskId"] == task && is_managed {
-                parts.push((place.endpoint.clone(), known["id"].as_str().unwrap_or_default().to_owned()));
+                parts.push((endpoint.endpoint.clone(), known["id"].as_str().unwrap_or_default().to_owned()));
             }
         }
     }
     parts
 }
 
-/// The record, for people.
+/// The award record as text.
 pub(super) fn text(record: &AwardRecord) -> String {
     let strategy = wire_word(&record.strategy);
     let capability = record.capability.as_ref().map(|name| format!(" for {name}")).unwrap_or_default();
@@ -115,7 +115,7 @@ pub(super) fn text(record: &AwardRecord) -> String {
     out.join("\n")
 }
 
-fn round_text(round: &Round) -> Vec<String> {
+fn round_text(round: &BiddingRound) -> Vec<String> {
     let head = ["#", "candidate", "fate", "score", "match", "record", "eta", "cost", "load", "bid", "why"];
     let mut out = vec![
         format!("round {}, called {}, bids awaited for {} ms", round.round, round.opened_at, round.window_ms),
@@ -127,9 +127,9 @@ fn round_text(round: &Round) -> Vec<String> {
     out
 }
 
-fn row(fate: &Fate) -> Vec<Cell> {
+fn row(fate: &CandidateRecord) -> Vec<Cell> {
     let number = |number: f64| format!("{number:.2}");
-    let score = |part: fn(&Score) -> f64| {
+    let score = |part: fn(&BidScore) -> f64| {
         fate.score.as_ref().map_or_else(|| "-".to_owned(), |score| number(part(score)))
     };
     let bid = fate.bid.as_ref().map(|bid| {
@@ -138,7 +138,7 @@ fn row(fate: &Fate) -> Vec<Cell> {
     vec![
         fate.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()).into(),
         fate.agent.to_string().into(),
-        word_of(fate.fate),
+        fate_cell(fate.fate),
         score(|score| score.total).into(),
         score(|score| score.fit).into(),
         score(|score| score.track_record).into(),
@@ -150,22 +150,22 @@ fn row(fate: &Fate) -> Vec<Cell> {
     ]
 }
 
-fn word_of(fate: FateKind) -> Cell {
+fn fate_cell(fate: CandidateResult) -> Cell {
     let colour = match fate {
-        FateKind::Awarded | FateKind::Accepted | FateKind::Completed => Colour::Green,
-        FateKind::Declined
-        | FateKind::AcceptTimeout
-        | FateKind::LeaseExpired
-        | FateKind::Unreachable
-        | FateKind::Failed => Colour::Red,
-        FateKind::NoAnswer | FateKind::NoBid => Colour::Yellow,
-        FateKind::NotEligible | FateKind::NotAsked | FateKind::Cancelled => Colour::Grey,
-        FateKind::Bid | FateKind::Outbid => Colour::Cyan,
+        CandidateResult::Awarded | CandidateResult::Accepted | CandidateResult::Completed => Colour::Green,
+        CandidateResult::Declined
+        | CandidateResult::AcceptTimeout
+        | CandidateResult::LeaseExpired
+        | CandidateResult::Unreachable
+        | CandidateResult::Failed => Colour::Red,
+        CandidateResult::NoAnswer | CandidateResult::NoBid => Colour::Yellow,
+        CandidateResult::NotEligible | CandidateResult::NotAsked | CandidateResult::Cancelled => Colour::Grey,
+        CandidateResult::Bid | CandidateResult::Outbid => Colour::Cyan,
     };
     output::cell(&wire_word(&fate), colour)
 }
 
-/// The word that a closed list's member has on the wire.
+/// The wire name of an enum value.
 fn wire_word(member: &impl Serialize) -> String {
     serde_json::to_value(member).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -175,9 +175,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The example of RFC-005 (seed 002): two builders, of which the dearer is the faster.
+    /// RFC-005 (seed 002): two builders; the more expensive one is faster.
     #[test]
-    fn the_seeds_example_is_explained() {
+    fn the_example_of_rfc_005_is_explained() {
         let candidate = |agent: &str, fate: &str, rank: u32, cost: f64, eta: u64, total: f64| {
             json!({
                 "agent": agent, "fate": fate, "rank": rank,

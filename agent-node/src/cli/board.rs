@@ -1,12 +1,12 @@
-//! `mesh board tail`: what stands on the blackboard, and what comes.
+//! `mesh board tail`: prints stored signals and follows new ones.
 
 use super::{
-    Common,
-    client::{Client, encoded},
-    exit::{Exit, Failure},
+    CommonArgs,
+    client::{MeshClient, encoded},
+    exit::{CliError, Exit},
     output::{self, Colour},
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
 use protocol::{routes, signal::SignalRecord};
@@ -14,13 +14,13 @@ use serde_json::Value;
 use std::{pin::pin, time::Duration};
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Board {
+pub(super) enum BoardVerb {
     /// Print signals and follow new ones.
-    Tail(Tail),
+    Tail(TailArgs),
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Tail {
+pub(super) struct TailArgs {
     /// Only these types; a `*` at the end stands for the rest (`task.*`).
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
@@ -38,18 +38,18 @@ pub(super) struct Tail {
     no_follow: bool,
 }
 
-/// A stream that was cut goes on after this pause.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The pause before a broken stream is resumed.
+const RESUME_PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
-    let client = Client::new(common)?;
+pub(super) async fn tail(common: &CommonArgs, tail: TailArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
     let board = client.board().await?;
-    let explain = |failure: Failure| match failure.exit == Exit::Unreachable && board != client.url {
-        true => Failure {
+    let explain = |failure: CliError| match failure.exit == Exit::Unreachable && board != client.url {
+        true => CliError {
             message: format!(
                 "{}; {} named it, say another address of the board with --url",
                 failure.message,
-                shown(&client.url)
+                redact_url(&client.url)
             ),
             ..failure
         },
@@ -59,7 +59,7 @@ pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
     query.extend(tail.capability.iter().map(|name| format!("capability={}", encoded(name))));
     query.extend(tail.task.iter().map(|id| format!("taskId={}", encoded(id))));
     if tail.no_follow {
-        return page_by_page(common, &client, &board, &query, tail.after).await.map_err(explain);
+        return print_pages(common, &client, &board, &query, tail.after).await.map_err(explain);
     }
     query.push(format!("after={}", tail.after.unwrap_or(0)));
     let path = format!("{}/stream?{}", routes::SIGNALS, query.join("&"));
@@ -74,28 +74,28 @@ pub(super) async fn tail(common: &Common, tail: Tail) -> Result<(), Failure> {
         is_first = false;
         if let Some(stream) = stream {
             let mut events = pin!(stream);
-            while let Some(Ok(told)) = events.next().await {
-                if !told.id.is_empty() {
-                    last = Some(told.id);
+            while let Some(Ok(event)) = events.next().await {
+                if !event.id.is_empty() {
+                    last = Some(event.id);
                 }
-                if told.data["revision"].is_u64() {
-                    print(common, &told.data)?;
-                } else if let Some(message) = told.data["error"]["message"].as_str() {
+                if event.data["revision"].is_u64() {
+                    print(common, &event.data)?;
+                } else if let Some(message) = event.data["error"]["message"].as_str() {
                     output::note(&format!("mesh: the board ended the stream: {}", output::plain(message)));
                 }
             }
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RESUME_PAUSE).await;
     }
 }
 
-async fn page_by_page(
-    common: &Common,
-    client: &Client,
+async fn print_pages(
+    common: &CommonArgs,
+    client: &MeshClient,
     board: &str,
     query: &[String],
     after: Option<u64>,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let mut after = after;
     loop {
         let cursor = after.map(|revision| format!("after={revision}"));
@@ -113,7 +113,7 @@ async fn page_by_page(
     }
 }
 
-fn print(common: &Common, signal: &Value) -> Result<(), Failure> {
+fn print(common: &CommonArgs, signal: &Value) -> Result<(), CliError> {
     if common.json {
         return output::json_line(signal);
     }

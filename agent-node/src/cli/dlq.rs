@@ -1,26 +1,26 @@
-//! `mesh dlq`: messages that were given up, and another try for them.
+//! `mesh dlq`: lists, shows and redrives dead letters.
 
 use super::{
-    Common,
-    client::{Client, encoded},
-    exit::{Exit, Failure},
+    CommonArgs,
+    client::{MeshClient, encoded},
+    endpoints::{self, AgentEndpoint, AtArgs},
+    exit::{CliError, Exit},
     output,
-    places::{self, At, Place},
 };
 use clap::{Args, Subcommand};
 use protocol::{problem::Reason, routes};
 use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
-pub(super) struct Dlq {
+pub(super) struct DlqArgs {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<DlqVerb>,
     #[command(flatten)]
-    at: At,
+    at: AtArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum DlqVerb {
     /// List them.
     Ls,
     /// Show one, with its message.
@@ -29,14 +29,14 @@ enum Verb {
     Redrive { id: String },
 }
 
-pub(super) async fn dlq(common: &Common, dlq: Dlq) -> Result<(), Failure> {
-    let client = Client::new(common)?;
-    let places = dlq.at.places(&client).await?;
-    match dlq.verb.unwrap_or(Verb::Ls) {
-        Verb::Ls => ls(common, &client, &places).await,
-        Verb::Show { id } => output::json(&find(&client, &places, &id).await?.1),
-        Verb::Redrive { id } => {
-            let (endpoint, _) = find(&client, &places, &id).await?;
+pub(super) async fn dlq(common: &CommonArgs, dlq: DlqArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let endpoints = dlq.at.endpoints(&client).await?;
+    match dlq.verb.unwrap_or(DlqVerb::Ls) {
+        DlqVerb::Ls => ls(common, &client, &endpoints).await,
+        DlqVerb::Show { id } => output::json(&find(&client, &endpoints, &id).await?.1),
+        DlqVerb::Redrive { id } => {
+            let (endpoint, _) = find(&client, &endpoints, &id).await?;
             let path = format!("{}/{}/redrive", routes::DEAD_LETTERS, encoded(&id));
             let answer = client.post(&endpoint, &path, &json!({})).await?;
             if common.json { output::json(&answer) } else { output::line(&format!("{id} is sent again")) }
@@ -44,9 +44,9 @@ pub(super) async fn dlq(common: &Common, dlq: Dlq) -> Result<(), Failure> {
     }
 }
 
-async fn ls(common: &Common, client: &Client, places: &[Place]) -> Result<(), Failure> {
+async fn ls(common: &CommonArgs, client: &MeshClient, endpoints: &[AgentEndpoint]) -> Result<(), CliError> {
     let mut all = Vec::new();
-    for (agent, answer) in places::all(client, places, routes::DEAD_LETTERS).await? {
+    for (agent, answer) in endpoints::get_all(client, endpoints, routes::DEAD_LETTERS).await? {
         all.extend(answer["deadLetters"].as_array().into_iter().flatten().map(|letter| {
             let mut letter = letter.clone();
             if let Some(members) = letter.as_object_mut() {
@@ -73,16 +73,20 @@ async fn ls(common: &Common, client: &Client, places: &[Place]) -> Result<(), Fa
     output::line(&output::table(&["message", "from", "to", "type", "reason", "at", "why"], rows))
 }
 
-async fn find(client: &Client, places: &[Place], id: &str) -> Result<(String, Value), Failure> {
+async fn find(
+    client: &MeshClient,
+    endpoints: &[AgentEndpoint],
+    id: &str,
+) -> Result<(String, Value), CliError> {
     let path = format!("{}/{}", routes::DEAD_LETTERS, encoded(id));
-    let mut other = None;
-    for (place, answer) in places::ask(client, places, &path).await {
+    let mut error = None;
+    for (endpoint, answer) in endpoints::get_each(client, endpoints, &path).await {
         match answer {
-            Ok(letter) => return Ok((place.endpoint.clone(), letter)),
+            Ok(letter) => return Ok((endpoint.endpoint.clone(), letter)),
             Err(failure) if failure.reason == Some(Reason::MessageNotFound) => {}
-            Err(failure) => other = Some(place.explain(failure)),
+            Err(failure) => error = Some(endpoint.explain(failure)),
         }
     }
-    let nowhere = || Failure::new(Exit::Refused, format!("no dead letter {id} (message_not_found)"));
-    Err(other.unwrap_or_else(nowhere))
+    let not_found = || CliError::new(Exit::Refused, format!("no dead letter {id} (message_not_found)"));
+    Err(error.unwrap_or_else(not_found))
 }

@@ -1,14 +1,14 @@
-//! How the command ends: every exit code, once.
+//! The exit codes of `mesh`, and [`CliError`].
 
-use crate::config::BadConfig;
-use blackboard::wire::{is_unreachable, shown};
+use crate::config::ConfigErrors;
+use blackboard::http_client::{is_unreachable, redact_url};
 use protocol::{
     problem::{Problem, Reason},
     task::TaskState,
 };
 use std::process::ExitCode;
 
-/// The part of `--help` that says what the codes mean.
+/// The table of exit codes in `--help`.
 pub const TABLE: &str = "\
 Exit codes:
   0  it worked; a task that was waited for is completed
@@ -28,11 +28,11 @@ Exit codes:
  78  a configuration makes no sense
 130  Ctrl-C, 143 SIGTERM; a task that was waited for goes on";
 
-/// What the process says of itself when it ends.
+/// The exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done. Only ever part of a failure when nobody reads the output any more.
+    /// Success. In an error only for a closed output pipe.
     Done = 0,
     /// It failed.
     Failed = 1,
@@ -40,58 +40,58 @@ pub enum Exit {
     Usage = 2,
     /// The task was canceled or rejected.
     Canceled = 3,
-    /// The time was up.
+    /// The timeout ended.
     Timeout = 4,
-    /// Nobody answers.
+    /// No process answers.
     Unreachable = 5,
     /// The mesh refused.
     Refused = 6,
     /// The task waits for an answer.
     NeedsAnswer = 7,
-    /// Only a part of the answer is there.
+    /// The answer is partial.
     Partial = 8,
     /// A port is taken.
     Port = 69,
-    /// Another process has the data directory.
+    /// Another process holds the data directory.
     Held = 73,
     /// The data cannot be read or written.
     Store = 74,
     /// The data is of another version.
     OtherFormat = 76,
-    /// The join secret proves nothing.
+    /// The join secret is missing, invalid or refused.
     Secret = 77,
-    /// A configuration makes no sense.
+    /// A configuration is invalid.
     Config = 78,
-    /// Ctrl-C, by the custom of shells 128 and the signal's number.
+    /// Ctrl-C: 128 plus the signal's number, as shells do.
     Interrupted = 130,
     /// SIGTERM.
     Terminated = 143,
 }
 
-/// Why a command did not do what was asked.
+/// Why a command failed.
 #[derive(Debug)]
-pub struct Failure {
-    /// How the process ends.
+pub struct CliError {
+    /// The exit code.
     pub exit: Exit,
-    /// For people; nothing is said if it is empty.
+    /// The message for standard error; none if empty.
     pub message: String,
-    /// Why the mesh refused, if it did.
+    /// The mesh's reason, if it refused.
     pub reason: Option<Reason>,
 }
 
-impl Failure {
-    /// An end and what to say.
+impl CliError {
+    /// An error without a reason of the mesh.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), reason: None }
     }
 
-    /// What a server at `url` refused, or that there is none.
+    /// The error for a problem of a request to `url`.
     pub(super) fn of(problem: &Problem, url: &str) -> Self {
         if !is_unreachable(problem) {
             let message = format!("{} ({})", problem.message, problem.reason.code());
             return Self { reason: Some(problem.reason), ..Self::new(Exit::Refused, message) };
         }
-        let url = shown(url);
+        let url = redact_url(url);
         let refused = problem.message.contains("onnection refused");
         let message = match refused {
             true => format!("nothing listens at {url}; start it with `mesh up`"),
@@ -100,7 +100,7 @@ impl Failure {
         Self::new(Exit::Unreachable, message)
     }
 
-    /// Says what there is to say on standard error and gives the code.
+    /// Prints the message to standard error and returns the exit code.
     pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
             crate::telemetry::print_line(tracing::Level::ERROR, &format!("mesh: {}", self.message));
@@ -109,7 +109,7 @@ impl Failure {
     }
 }
 
-impl From<std::io::Error> for Failure {
+impl From<std::io::Error> for CliError {
     fn from(error: std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Done, "");
@@ -118,13 +118,13 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-impl From<BadConfig> for Failure {
-    fn from(bad: BadConfig) -> Self {
-        Self::new(Exit::Config, bad.to_string())
+impl From<ConfigErrors> for CliError {
+    fn from(errors: ConfigErrors) -> Self {
+        Self::new(Exit::Config, errors.to_string())
     }
 }
 
-/// How a command ends whose task ended like this.
+/// The exit code for a task's state.
 pub(super) fn of_state(state: TaskState) -> Exit {
     match state {
         TaskState::Completed => Exit::Done,

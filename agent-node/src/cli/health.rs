@@ -1,25 +1,25 @@
-//! `mesh health`: what works and what is broken.
+//! `mesh health`: the readiness of the processes of a mesh.
 
 use super::{
-    Common,
-    client::Client,
-    exit::{Exit, Failure},
+    CommonArgs,
+    client::MeshClient,
+    endpoints::{self, AgentEndpoint, AtArgs},
+    exit::{CliError, Exit},
     output::{self, Colour},
-    places::{self, At, Place},
 };
 use crate::http::routes::health::Readiness;
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use clap::Args;
 use comfy_table::Cell;
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long a process may take to say how it is.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a process may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
-pub(super) struct Health {
+pub(super) struct HealthArgs {
     /// Ask only the process at the URL, not the agents it knows.
     #[arg(long)]
     itself: bool,
@@ -27,88 +27,100 @@ pub(super) struct Health {
     #[arg(long)]
     steady: bool,
     #[command(flatten)]
-    at: At,
+    at: AtArgs,
 }
 
-/// A process, and what came of asking it.
-struct Asked {
+/// A process and its readiness.
+struct ProcessHealth {
     name: String,
     url: String,
-    answer: Result<Readiness, Failure>,
+    answer: Result<Readiness, CliError>,
 }
 
-pub(super) async fn health(common: &Common, asked: Health) -> Result<(), Failure> {
-    let client = Client::new(common)?;
-    let mut beyond = Vec::new();
+pub(super) async fn health(common: &CommonArgs, args: HealthArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let mut unreachable = Vec::new();
     let mut all = Vec::new();
-    if asked.at.base().is_some() {
-        for Place { agent, endpoint, .. } in asked.at.places(&client).await? {
-            let answer = client.readiness(&endpoint, PATIENCE).await;
-            let url = shown(&endpoint).into_owned();
-            all.push(Asked { name: agent.to_string(), url, answer });
+    if args.at.base().is_some() {
+        for AgentEndpoint { agent, endpoint, .. } in args.at.endpoints(&client).await? {
+            let answer = client.readiness(&endpoint, TIMEOUT).await;
+            let url = redact_url(&endpoint).into_owned();
+            all.push(ProcessHealth { name: agent.to_string(), url, answer });
         }
     } else {
         let agents = async {
-            match asked.itself || asked.steady {
+            match args.itself || args.steady {
                 true => Vec::new(),
-                false => client.agents_within(PATIENCE).await.unwrap_or_default(),
+                false => client.agents_within(TIMEOUT).await.unwrap_or_default(),
             }
         };
-        let (own, agents) = join(client.readiness(&client.url, PATIENCE), agents).await;
+        let (own, agents) = join(client.readiness(&client.url, TIMEOUT), agents).await;
         if let Err(failure) = &own
             && failure.exit == Exit::Unreachable
         {
             return own.map(|_| ());
         }
-        all.push(Asked { name: "mesh".to_owned(), url: shown(&client.url).into_owned(), answer: own });
-        let places: Vec<_> = agents.iter().map(|entry| Place::registered(&entry.card)).collect();
-        let answers = join_all(places.iter().map(|place| client.readiness(&place.endpoint, PATIENCE))).await;
-        for (place, answer) in places.into_iter().zip(answers) {
-            let (name, url) = (place.agent.to_string(), place.endpoint.clone());
-            beyond.extend(answer.as_ref().is_err_and(|failure| place.is_beyond(failure)).then_some(place));
-            all.push(Asked { name, url, answer });
+        all.push(ProcessHealth {
+            name: "mesh".to_owned(),
+            url: redact_url(&client.url).into_owned(),
+            answer: own,
+        });
+        let endpoints: Vec<_> = agents.iter().map(|entry| AgentEndpoint::registered(&entry.card)).collect();
+        let answers =
+            join_all(endpoints.iter().map(|endpoint| client.readiness(&endpoint.endpoint, TIMEOUT))).await;
+        for (endpoint, answer) in endpoints.into_iter().zip(answers) {
+            let (name, url) = (endpoint.agent.to_string(), endpoint.endpoint.clone());
+            unreachable.extend(
+                answer
+                    .as_ref()
+                    .is_err_and(|failure| endpoint.is_unreachable_address(failure))
+                    .then_some(endpoint),
+            );
+            all.push(ProcessHealth { name, url, answer });
         }
     }
-    let broken = all.iter().filter(|place| !place.is_ready(asked.steady)).count();
+    let broken = all.iter().filter(|process| !process.is_ready(args.steady)).count();
     if common.json {
-        let places: Vec<_> = all.iter().map(Asked::json).collect();
-        output::json(&json!({ "ready": broken == 0, "places": places }))?;
+        let processes: Vec<_> = all.iter().map(ProcessHealth::json).collect();
+        output::json(&json!({ "ready": broken == 0, "places": processes }))?;
     } else {
         output::line(&output::table(
             &["name", "state", "at", "what"],
-            all.iter().map(|place| place.row(asked.steady)),
+            all.iter().map(|process| process.row(args.steady)),
         ))?;
     }
     if broken == 0 {
         return Ok(());
     }
-    let hint = match beyond.as_slice() {
+    let hint = match unreachable.as_slice() {
         [] => String::new(),
-        beyond => format!("; {}", places::beyond(&beyond.iter().collect::<Vec<_>>()).message),
+        unreachable => {
+            format!("; {}", endpoints::unreachable_error(&unreachable.iter().collect::<Vec<_>>()).message)
+        }
     };
-    Err(Failure::new(Exit::Failed, format!("{broken} of {} are not ready{hint}", all.len())))
+    Err(CliError::new(Exit::Failed, format!("{broken} of {} are not ready{hint}", all.len())))
 }
 
-impl Asked {
-    fn is_ready(&self, is_steadiness_enough: bool) -> bool {
-        self.answer.as_ref().is_ok_and(|told| told.ready || is_steadiness_enough && told.is_steady())
+impl ProcessHealth {
+    fn is_ready(&self, accepts_steady: bool) -> bool {
+        self.answer.as_ref().is_ok_and(|readiness| readiness.ready || accepts_steady && readiness.is_steady())
     }
 
     fn json(&self) -> Value {
         let Self { name, url, answer } = self;
         match answer {
-            Ok(told) => json!({ "name": name, "url": url, "ready": told.ready, "says": told }),
+            Ok(readiness) => json!({ "name": name, "url": url, "ready": readiness.ready, "says": readiness }),
             Err(failure) => json!({ "name": name, "url": url, "ready": false, "message": failure.message }),
         }
     }
 
-    fn row(&self, is_steadiness_enough: bool) -> Vec<Cell> {
+    fn row(&self, accepts_steady: bool) -> Vec<Cell> {
         let (state, what) = match &self.answer {
-            Ok(told) if told.ready => (output::cell("ready", Colour::Green), reasons(told)),
-            Ok(told) if is_steadiness_enough && told.is_steady() => {
-                (output::cell("steady", Colour::Yellow), reasons(told))
+            Ok(readiness) if readiness.ready => (output::cell("ready", Colour::Green), reasons(readiness)),
+            Ok(readiness) if accepts_steady && readiness.is_steady() => {
+                (output::cell("steady", Colour::Yellow), reasons(readiness))
             }
-            Ok(told) => (output::cell("broken", Colour::Red), reasons(told)),
+            Ok(readiness) => (output::cell("broken", Colour::Red), reasons(readiness)),
             Err(failure) if failure.exit == Exit::Unreachable => {
                 (output::cell("no answer", Colour::Yellow), failure.message.clone())
             }
@@ -118,11 +130,11 @@ impl Asked {
     }
 }
 
-/// What does not work, by name and why, and which conversations can't go on.
-fn reasons(told: &Readiness) -> String {
-    let broken = told.checks.iter().filter(|(_, seen)| !seen.ok);
-    let broken = broken.map(|(name, seen)| format!("{name}: {}", seen.why.as_deref().unwrap_or("broken")));
-    let parked = told.parked.iter().flat_map(|(agent, parked)| {
+/// The failed checks with their reasons, and the parked conversations.
+fn reasons(readiness: &Readiness) -> String {
+    let broken = readiness.checks.iter().filter(|(_, check)| !check.ok);
+    let broken = broken.map(|(name, check)| format!("{name}: {}", check.why.as_deref().unwrap_or("broken")));
+    let parked = readiness.parked.iter().flat_map(|(agent, parked)| {
         let conversations = parked.as_object().into_iter().flatten();
         conversations.map(move |(id, why)| {
             format!(

@@ -1,24 +1,24 @@
-//! `mesh join`: a foreign A2A agent becomes a peer, by the URL of its card.
+//! `mesh join`: runs an agent for a foreign A2A agent, given the URL of its card.
 
 use super::{
     client::base_url,
-    exit::{Exit, Failure},
-    serve::{Part, Process, serve},
+    exit::{CliError, Exit},
+    processes::{ProcessArgs, ProcessRole, serve},
 };
 use crate::{
-    brain::foreign::ForeignConfig,
-    brain::foreign::{clipped, plain},
-    config::{AgentConfig, BadConfig, BrainConfig, Fault, MeshConfig, Profile, Team},
-    node::Service,
+    brain::a2a::A2aBrainConfig,
+    brain::a2a::{slug, truncate},
+    config::{AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset},
+    node::ServiceLocation,
     outbox::{
         a2a::{
-            card::{Found, fetch},
-            credentials::{Credentials, Hidden},
+            card_fetch::{FetchedCard, fetch},
+            credentials::{SchemeCredentials, SecretString},
         },
-        outside::Outside,
+        outbound_client::OutboundClient,
     },
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use clap::Args;
 use protocol::{
     a2a::remote_task::RemoteTaskLimits,
@@ -30,16 +30,16 @@ use protocol::{
 use std::{path::Path, process::ExitCode};
 
 #[derive(Debug, Args)]
-pub(super) struct Join {
-    /// The URL of its card; of a host, its well-known place is meant.
+pub(super) struct JoinArgs {
+    /// The URL of the agent's card; for a host, its well-known URL.
     card: String,
-    /// Its id in the mesh; made of its name if not given.
+    /// The agent's id in the mesh; derived from its name if not given.
     #[arg(long = "as", value_name = "AGENT")]
     id: Option<AgentId>,
     /// What a task costs, in the mesh's own unit.
     #[arg(long, default_value_t = 0.0)]
     cost: f64,
-    /// How long a task takes, for its bids.
+    /// How long a task takes, for bids.
     #[arg(long, value_parser = Eta::parse, default_value = "1m")]
     eta: Eta,
     /// Tasks at once.
@@ -54,71 +54,76 @@ pub(super) struct Join {
     /// The registry's base URL.
     #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
     registry: String,
-    /// The blackboard's base URL; if not given, the registry says where it is.
+    /// The blackboard's base URL; if not given, the registry names it.
     #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url)]
     board: Option<String>,
     /// 0 takes any free port, instead of one from 8001 on.
     #[arg(long, default_value_t = 8000)]
     port: u16,
     #[command(flatten)]
-    process: Process,
+    process: ProcessArgs,
 }
 
-pub(super) fn join(join: Join) -> ExitCode {
-    match named(&join) {
+pub(super) fn join(join: JoinArgs) -> ExitCode {
+    match id_and_description(&join) {
         Ok((id, description)) => {
-            let registry = Service::At(join.registry.clone());
-            let board = join.board.clone().map_or(Service::Told, Service::At);
-            let (part, port) = (Part::Of(format!("join-{id}")), join.port);
-            let team = |profile: Profile| team(&join, id.clone(), description, profile);
-            serve(join.process.clone(), part, port, Some(registry), board, team)
+            let registry = ServiceLocation::Remote(join.registry.clone());
+            let board = join.board.clone().map_or(ServiceLocation::FromRegistry, ServiceLocation::Remote);
+            let (role, port) = (ProcessRole::Separate(format!("join-{id}")), join.port);
+            let team = |preset: TimingPreset| team(&join, id.clone(), description, preset);
+            serve(join.process.clone(), role, port, Some(registry), board, team)
         }
         Err(failure) => failure.report(),
     }
 }
 
-/// Its id, and what it says of itself.
-fn named(join: &Join) -> Result<(AgentId, String), Failure> {
-    let refused = |what: String| Failure::new(Exit::Refused, what);
-    let outside = Outside::new(AddressPolicy { allow: join.allow.clone() }, Default::default())
+/// The agent's id and description, from the command line and the foreign card.
+fn id_and_description(join: &JoinArgs) -> Result<(AgentId, String), CliError> {
+    let refused = |what: String| CliError::new(Exit::Refused, what);
+    let outside = OutboundClient::new(AddressPolicy { allow: join.allow.clone() }, Default::default())
         .map_err(|error| refused(error.to_string()))?;
-    let found: Result<Found, String> = actix::System::new().block_on(fetch(&outside, &join.card));
+    let found: Result<FetchedCard, String> = actix::System::new().block_on(fetch(&outside, &join.card));
     let found = found.map_err(|why| {
         let hint = if why.contains("lets it be called") { "; here, --allow NET does" } else { "" };
-        refused(format!("the card at {} can't be had: {why}{hint}", shown(&join.card)))
+        refused(format!("the card at {} can't be had: {why}{hint}", redact_url(&join.card)))
     })?;
-    let vetted = found
-        .vetted(&outside)
-        .map_err(|against| refused(format!("{} can't be used: {}", shown(&found.url), against.join("; "))))?;
-    super::output::note(&format!("mesh: {}: {}", vetted.card.name, found.signed));
+    let validated = found.validate(&outside).map_err(|faults| {
+        refused(format!("{} can't be used: {}", redact_url(&found.url), faults.join("; ")))
+    })?;
+    super::output::note(&format!("mesh: {}: {}", validated.card.name, found.signature));
     let id = match &join.id {
         Some(id) => id.clone(),
-        None => AgentId::parse(&plain(&vetted.card.name))
-            .map_err(|_| refused(format!("{:?} makes no id; say --as AGENT", vetted.card.name)))?,
+        None => AgentId::parse(&slug(&validated.card.name))
+            .map_err(|_| refused(format!("{:?} makes no id; say --as AGENT", validated.card.name)))?,
     };
     if id.is_reserved() {
         return Err(refused(format!("{id} is a service's name and no agent's; say --as AGENT")));
     }
-    Ok((id, clipped(&vetted.card.description)))
+    Ok((id, truncate(&validated.card.description)))
 }
 
-fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Result<Team, BadConfig> {
-    let fault = |what: String| BadConfig(vec![Fault::of_file(Path::new("mesh join"), what)]);
-    let mut credentials = Credentials::default();
+fn team(
+    join: &JoinArgs,
+    id: AgentId,
+    description: String,
+    preset: TimingPreset,
+) -> Result<Team, ConfigErrors> {
+    let fault = |what: String| ConfigErrors(vec![ConfigFault::of_file(Path::new("mesh join"), what)]);
+    let mut credentials = SchemeCredentials::default();
     for credential in &join.credential {
         let (scheme, variable) =
             credential.split_once('=').ok_or_else(|| fault("--credential is SCHEME=VARIABLE".to_owned()))?;
         let secret =
             std::env::var(variable).map_err(|_| fault(format!("--credential: {variable} is not set")))?;
-        credentials.0.insert(scheme.to_owned(), Hidden::new(secret));
+        credentials.0.insert(scheme.to_owned(), SecretString::new(secret));
     }
     let cost = Cost::new(join.cost).ok_or_else(|| fault(format!("--cost: {} is no cost", join.cost)))?;
     let bounds = RemoteTaskLimits::default();
-    let agent = AgentConfig {
+    let agent = AgentDefinition {
         id,
         description,
         skills: Vec::new(),
-        brain: BrainConfig::Foreign(ForeignConfig {
+        brain: BrainConfig::Foreign(A2aBrainConfig {
             card: join.card.clone(),
             mode: None,
             credentials,
@@ -131,6 +136,6 @@ fn team(join: &Join, id: AgentId, description: String, profile: Profile) -> Resu
         a2a: Default::default(),
         port: None,
     };
-    let mesh = MeshConfig { outside: AddressPolicy { allow: join.allow.clone() }, ..MeshConfig::of(profile) };
+    let mesh = MeshConfig { outside: AddressPolicy { allow: join.allow.clone() }, ..MeshConfig::of(preset) };
     Ok(Team { agents: vec![agent], mesh })
 }

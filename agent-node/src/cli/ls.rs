@@ -1,43 +1,43 @@
-//! `mesh ls` and `mesh card`: who is there.
+//! `mesh ls` and `mesh card`: registered agents.
 
 use super::{
-    Common,
-    client::Client,
-    exit::Failure,
+    CommonArgs,
+    client::MeshClient,
+    exit::CliError,
     output::{self, Colour},
 };
 use clap::Args;
 use comfy_table::Cell;
-use registry::entry::{Entry, Presence};
+use registry::entry::{AgentEntry, Presence};
 use serde_json::json;
 
 #[derive(Debug, Args)]
-pub(super) struct Ls {
+pub(super) struct LsArgs {
     /// Only agents with this capability, as a skill or a tag of one.
     #[arg(long, value_name = "NAME")]
     capability: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Card {
+pub(super) struct CardArgs {
     /// The agent's id, or its endpoint.
     agent: String,
 }
 
-pub(super) async fn ls(common: &Common, list: Ls) -> Result<(), Failure> {
-    let agents = Client::new(common)?.agents(list.capability.as_deref()).await?;
+pub(super) async fn ls(common: &CommonArgs, args: LsArgs) -> Result<(), CliError> {
+    let agents = MeshClient::new(common)?.agents(args.capability.as_deref()).await?;
     if common.json {
         return output::json(&json!({ "agents": agents }));
     }
     if agents.is_empty() {
-        let what = list.capability.map(|name| format!(" with {name}")).unwrap_or_default();
+        let what = args.capability.map(|name| format!(" with {name}")).unwrap_or_default();
         return output::line(&format!("no agents{what}"));
     }
     let head = ["agent", "state", "running", "cost", "eta", "endpoint", "skills"];
     output::line(&output::table(&head, agents.iter().map(row)))
 }
 
-fn row(entry: &Entry) -> Vec<Cell> {
+fn row(entry: &AgentEntry) -> Vec<Cell> {
     let card = &entry.card;
     let state = match (entry.state, entry.accepting) {
         (Presence::Alive, _) if card.waits_for.is_some() => output::cell("waiting", Colour::Yellow),
@@ -59,10 +59,10 @@ fn row(entry: &Entry) -> Vec<Cell> {
     ]
 }
 
-pub(super) async fn card(common: &Common, wanted: Card) -> Result<(), Failure> {
-    let client = Client::new(common)?;
-    if wanted.agent.contains("://") {
-        return output::json(&client.card_at(&super::client::base(&wanted.agent)?).await?);
+pub(super) async fn card(common: &CommonArgs, args: CardArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    if args.agent.contains("://") {
+        return output::json(&client.card_at(&super::client::base(&args.agent)?).await?);
     }
-    output::json(&*client.card_of(&wanted.agent).await?)
+    output::json(&*client.card_of(&args.agent).await?)
 }

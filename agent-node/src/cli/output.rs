@@ -1,13 +1,13 @@
-//! What is printed: tables, JSON, colours on a terminal only. What strangers wrote cannot steer the terminal.
+//! Output: tables, JSON, and colours on a terminal. Control characters of foreign texts are replaced.
 
-use super::exit::Failure;
+use super::exit::CliError;
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 use protocol::task::TaskState;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
-/// The narrowest terminal that tables are fitted into, in columns.
-const NARROW: u16 = 40;
+/// The narrowest terminal to which tables are fitted, in columns.
+const MIN_FIT_WIDTH: u16 = 40;
 
 /// A colour, for a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub(super) enum Colour {
 }
 
 /// Whether standard output shows colours.
-fn colours() -> bool {
+fn has_colours() -> bool {
     let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
     std::io::stdout().is_terminal()
         && unset("NO_COLOR")
@@ -29,7 +29,7 @@ fn colours() -> bool {
 
 /// `text` in `colour`, if standard output shows colours.
 pub(super) fn paint(text: &str, colour: Colour) -> String {
-    if colours() { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
+    if has_colours() { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
 }
 
 /// A table's cell with `text` in `colour`, if standard output shows colours.
@@ -41,7 +41,7 @@ pub(super) fn cell(text: &str, colour: Colour) -> Cell {
         Colour::Cyan => Color::DarkCyan,
         Colour::Grey => Color::DarkGrey,
     };
-    if colours() { Cell::new(text).fg(colour) } else { Cell::new(text) }
+    if has_colours() { Cell::new(text).fg(colour) } else { Cell::new(text) }
 }
 
 /// The colour of a task's state.
@@ -55,21 +55,21 @@ pub(super) fn colour_of(state: TaskState) -> Colour {
     }
 }
 
-/// `text` on one line, without anything that could steer a terminal.
+/// `text` on one line, with control characters replaced.
 pub(super) fn plain(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     lines.join(" ").chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// One line to standard output.
-pub(super) fn line(text: &str) -> Result<(), Failure> {
+/// Prints one line to standard output.
+pub(super) fn line(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}")?;
     Ok(out.flush()?)
 }
 
-/// Bytes to standard output, as they are; on a terminal without what could steer it.
-pub(super) fn bytes(content: &[u8]) -> Result<(), Failure> {
+/// Writes bytes to standard output unchanged; on a terminal, control characters are replaced.
+pub(super) fn bytes(content: &[u8]) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     if out.is_terminal() {
         let text: String = String::from_utf8_lossy(content)
@@ -86,27 +86,27 @@ pub(super) fn bytes(content: &[u8]) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// One line to standard error. Nobody reading it is no failure.
+/// Prints one line to standard error; ignores write errors.
 pub(super) fn note(text: &str) {
     crate::telemetry::print_line(tracing::Level::INFO, &text);
 }
 
-/// `value` as JSON, in lines.
-pub(super) fn json(value: &impl Serialize) -> Result<(), Failure> {
+/// Prints `value` as indented JSON.
+pub(super) fn json(value: &impl Serialize) -> Result<(), CliError> {
     line(&serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
-/// `value` as JSON, on one line.
-pub(super) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
+/// Prints `value` as JSON on one line.
+pub(super) fn json_line(value: &impl Serialize) -> Result<(), CliError> {
     line(&serde_json::to_string(value).unwrap_or_default())
 }
 
-/// Rows under a header, aligned.
+/// A table of aligned rows under a header.
 pub(super) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header.iter().map(|name| name.to_uppercase()));
-    // A terminal that does not know its width says 0; broken into single letters nothing can be read.
-    if std::io::stdout().is_terminal() && table.width().is_some_and(|width| width >= NARROW) {
+    // A terminal of unknown width reports 0.
+    if std::io::stdout().is_terminal() && table.width().is_some_and(|width| width >= MIN_FIT_WIDTH) {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
     for row in rows {

@@ -1,9 +1,9 @@
-//! `mesh reset`: an empty data directory, after asking.
+//! `mesh reset`: empties the data directory after a confirmation.
 
 use super::{
-    exit::{Exit, Failure},
+    exit::{CliError, Exit},
     output,
-    serve::Place,
+    processes::DataDirArgs,
 };
 use blackboard::store::embedded::{self, OpenError};
 use clap::Args;
@@ -13,37 +13,37 @@ use std::{
 };
 
 #[derive(Debug, Args)]
-pub(super) struct Reset {
+pub(super) struct ResetArgs {
     #[command(flatten)]
-    place: Place,
+    place: DataDirArgs,
     /// Do not ask.
     #[arg(long, short)]
     yes: bool,
 }
 
-pub(super) fn reset(reset: &Reset) -> Result<(), Failure> {
-    let dir = reset.place.dir().map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
+pub(super) fn reset(reset: &ResetArgs) -> Result<(), CliError> {
+    let dir = reset.place.dir().map_err(|error| CliError::new(Exit::Usage, format!("{error:#}")))?;
     if !dir.is_dir() {
         return output::line(&format!("{} does not exist; there is nothing to delete", dir.display()));
     }
-    let places = places(&dir)?;
-    // Whatever else lies in a directory that was named by mistake must survive.
+    let dirs = data_dirs(&dir)?;
+    // Other files in a directory that was named by mistake are kept.
     let mut ours = Vec::new();
-    for place in &places {
-        ours.extend(inside(place, is_ours)?);
+    for dir in &dirs {
+        ours.extend(entries(dir, is_ours)?);
     }
     if ours.is_empty() {
         return output::line(&format!("{} holds no mesh data; there is nothing to delete", dir.display()));
     }
-    for place in places.iter().filter(|place| place.join("lock").exists()) {
-        if let Err(OpenError::Held { .. }) = embedded::open(place, embedded::Options::default()) {
-            let message = format!("a running mesh has {}; stop it first", place.display());
-            return Err(Failure::new(Exit::Held, message));
+    for dir in dirs.iter().filter(|dir| dir.join("lock").exists()) {
+        if let Err(OpenError::Held { .. }) = embedded::open(dir, embedded::StoreOptions::default()) {
+            let message = format!("a running mesh has {}; stop it first", dir.display());
+            return Err(CliError::new(Exit::Held, message));
         }
     }
     if !reset.yes {
         if !std::io::stdin().is_terminal() {
-            return Err(Failure::new(
+            return Err(CliError::new(
                 Exit::Usage,
                 "standard input is no terminal to ask at; --yes deletes without asking",
             ));
@@ -52,14 +52,14 @@ pub(super) fn reset(reset: &Reset) -> Result<(), Failure> {
         let mut answer = String::new();
         let _ = std::io::stdin().lock().read_line(&mut answer);
         if !matches!(answer.trim(), "y" | "Y" | "yes") {
-            return Err(Failure::new(Exit::Canceled, "nothing is deleted"));
+            return Err(CliError::new(Exit::Canceled, "nothing is deleted"));
         }
     }
     for path in &ours {
         match std::fs::remove_file(path) {
-            // What a kill left beside a store goes when the store is looked at.
+            // Opening the store above removes temporary files of a killed process.
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Failure::new(Exit::Failed, format!("{} stays: {error}", path.display())));
+                return Err(CliError::new(Exit::Failed, format!("{} stays: {error}", path.display())));
             }
             Ok(()) | Err(_) => {}
         }
@@ -68,20 +68,21 @@ pub(super) fn reset(reset: &Reset) -> Result<(), Failure> {
 }
 
 /// The mesh's directory, those of its separate processes, and those of replicas.
-fn places(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let parts = inside(dir, |name| ["registry", "blackboard"].contains(&name) || name.starts_with("node-"))?;
-    let mut places: Vec<_> =
-        std::iter::once(dir.to_owned()).chain(parts.into_iter().filter(|part| part.is_dir())).collect();
-    for at in 0..places.len() {
-        let replicas = inside(&places[at], is_replica)?;
-        places.extend(replicas.into_iter().filter(|place| place.join("lock").is_file()));
+fn data_dirs(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let processes =
+        entries(dir, |name| ["registry", "blackboard"].contains(&name) || name.starts_with("node-"))?;
+    let mut dirs: Vec<_> =
+        std::iter::once(dir.to_owned()).chain(processes.into_iter().filter(|path| path.is_dir())).collect();
+    for at in 0..dirs.len() {
+        let replicas = entries(&dirs[at], is_replica)?;
+        dirs.extend(replicas.into_iter().filter(|dir| dir.join("lock").is_file()));
     }
-    Ok(places)
+    Ok(dirs)
 }
 
-fn inside(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Failure> {
+fn entries(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, CliError> {
     let entries = std::fs::read_dir(dir)
-        .map_err(|error| Failure::new(Exit::Failed, format!("{} cannot be read: {error}", dir.display())))?;
+        .map_err(|error| CliError::new(Exit::Failed, format!("{} cannot be read: {error}", dir.display())))?;
     let entries = entries.filter_map(Result::ok);
     Ok(entries
         .filter(|entry| wanted(&entry.file_name().to_string_lossy()))
@@ -89,7 +90,7 @@ fn inside(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Fai
         .collect())
 }
 
-/// Whether a replica would call its directory so.
+/// Whether `name` has the form of a replica's directory.
 fn is_replica(name: &str) -> bool {
     name.rsplit_once('-').is_some_and(|(agent, n)| !agent.is_empty() && n.parse::<u32>().is_ok())
 }

@@ -1,12 +1,12 @@
-//! `mesh tasks`: every agent is asked, or the one at `--at`; of one task, whoever is accountable for it comes first.
+//! `mesh tasks`: lists, shows, watches, cancels and answers tasks of all agents, or of the one at `--at`.
 
 use super::{
-    Common, artifacts,
-    client::{Client, encoded},
-    exit::{self, Exit, Failure},
+    CommonArgs, artifacts,
+    client::{MeshClient, encoded},
+    endpoints::{self, AgentEndpoint, AtArgs},
+    exit::{self, CliError, Exit},
     output,
-    places::{self, At, Place},
-    watch::{Watch, status_of},
+    watch::{TaskWatch, status_of},
 };
 use clap::{Args, Subcommand};
 use protocol::{
@@ -21,19 +21,19 @@ use tokio::time::Instant;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(super) struct Tasks {
+pub(super) struct TasksArgs {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<TasksVerb>,
     #[command(flatten)]
-    list: List,
+    list: TaskListArgs,
     #[command(flatten)]
-    at: At,
+    at: AtArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum TasksVerb {
     /// The tasks of all agents, newest change first.
-    List(List),
+    List(TaskListArgs),
     /// One task, with its artifacts.
     Show { task: String },
     /// Follow a task to its end; the exit code says how it ended.
@@ -54,7 +54,7 @@ enum Verb {
 }
 
 #[derive(Debug, Args)]
-struct List {
+struct TaskListArgs {
     /// The most tasks asked of each agent.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     limit: u16,
@@ -63,94 +63,100 @@ struct List {
     all: bool,
 }
 
-/// A task where it was found.
-pub(super) struct Found {
+/// A task and the agent's base URL.
+pub(super) struct LocatedTask {
     pub(super) endpoint: String,
     pub(super) task: Value,
 }
 
-pub(super) async fn tasks(common: &Common, tasks: Tasks) -> Result<(), Failure> {
-    let client = Client::new(common)?;
-    let places = tasks.at.places(&client).await?;
-    let at = tasks.at.again(common);
-    match tasks.verb.unwrap_or(Verb::List(tasks.list)) {
-        Verb::List(wanted) => list(common, &client, &places, &wanted).await,
-        Verb::Show { task } => {
-            let found = find(&client, &places, &task).await?;
+pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let endpoints = tasks.at.endpoints(&client).await?;
+    let at = tasks.at.repeat_flag(common);
+    match tasks.verb.unwrap_or(TasksVerb::List(tasks.list)) {
+        TasksVerb::List(args) => list(common, &client, &endpoints, &args).await,
+        TasksVerb::Show { task } => {
+            let found = find(&client, &endpoints, &task).await?;
             if common.json { output::json(&found.task) } else { show(&found.task) }
         }
-        Verb::Watch { task, timeout } => {
-            let found = find(&client, &places, &task).await?;
+        TasksVerb::Watch { task, timeout } => {
+            let found = find(&client, &endpoints, &task).await?;
             let until = timeout.map(|time| Instant::now() + time.duration());
-            let tell = !common.json && (std::io::stderr().is_terminal() || !std::io::stdout().is_terminal());
-            let state =
-                Watch { until, json: common.json, tell, at }.task(&client, &found.endpoint, &task).await?;
+            let shows_progress =
+                !common.json && (std::io::stderr().is_terminal() || !std::io::stdout().is_terminal());
+            let state = TaskWatch { until, json: common.json, shows_progress, at }
+                .task(&client, &found.endpoint, &task)
+                .await?;
             let end = exit::of_state(state);
             if end == Exit::Done {
                 return Ok(());
             }
-            Err(Failure::new(end, format!("task {task} {}", state.word())))
+            Err(CliError::new(end, format!("task {task} {}", state.word())))
         }
-        Verb::Cancel { task, reason } => {
-            let found = find(&client, &places, &task).await?;
+        TasksVerb::Cancel { task, reason } => {
+            let found = find(&client, &endpoints, &task).await?;
             act(common, &client, &found, &task, "cancel", &json!({ "reason": reason })).await
         }
-        Verb::Answer { task, text } => {
-            let found = find(&client, &places, &task).await?;
+        TasksVerb::Answer { task, text } => {
+            let found = find(&client, &endpoints, &task).await?;
             act(common, &client, &found, &task, "answer", &json!({ "text": text })).await
         }
     }
 }
 
 async fn act(
-    common: &Common,
-    client: &Client,
-    found: &Found,
+    common: &CommonArgs,
+    client: &MeshClient,
+    found: &LocatedTask,
     task: &str,
     verb: &str,
     body: &Value,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let path = format!("{}/{}/{verb}", routes::TASKS, encoded(task));
     let after = client.post(&found.endpoint, &path, body).await?;
     if common.json {
         return output::json(&after);
     }
-    let state = status_of(&after["status"]).0.map_or_else(|| "answered".to_owned(), painted);
+    let state = status_of(&after["status"]).0.map_or_else(|| "answered".to_owned(), coloured);
     output::line(&format!("{task} {state}"))
 }
 
-/// The task at the one of `places` that is accountable for it: nobody it came through.
-pub(super) async fn find(client: &Client, places: &[Place], task: &str) -> Result<Found, Failure> {
+/// Finds the task at its accountable agent: the one with the shortest path.
+pub(super) async fn find(
+    client: &MeshClient,
+    endpoints: &[AgentEndpoint],
+    task: &str,
+) -> Result<LocatedTask, CliError> {
     let path = format!("{}/{}", routes::TASKS, encoded(task));
-    let mut best: Option<Found> = None;
-    let mut other = None;
-    let mut beyond = Vec::new();
-    for (place, answer) in places::ask(client, places, &path).await {
+    let mut best: Option<LocatedTask> = None;
+    let mut error = None;
+    let mut unreachable = Vec::new();
+    for (endpoint, answer) in endpoints::get_each(client, endpoints, &path).await {
         match answer {
             Ok(task) if best.as_ref().is_none_or(|best| hops(&task) < hops(&best.task)) => {
-                best = Some(Found { endpoint: place.endpoint.clone(), task });
+                best = Some(LocatedTask { endpoint: endpoint.endpoint.clone(), task });
             }
             Ok(_) => {}
             Err(failure) if failure.reason == Some(Reason::TaskNotFound) => {}
-            Err(failure) if place.is_beyond(&failure) => beyond.push(place),
-            Err(failure) => other = Some(failure),
+            Err(failure) if endpoint.is_unreachable_address(&failure) => unreachable.push(endpoint),
+            Err(failure) => error = Some(failure),
         }
     }
     if let Some(found) = best {
         return Ok(found);
     }
-    let who = match places {
-        [one] if one.is_told => format!("{} knows no task", one.agent),
+    let message = match endpoints {
+        [one] if one.is_given => format!("{} knows no task", one.agent),
         _ => "no agent knows a task".to_owned(),
     };
-    Err(match (other, beyond.is_empty()) {
+    Err(match (error, unreachable.is_empty()) {
         (Some(failure), _) => failure,
-        (None, false) => places::beyond(&beyond),
-        (None, true) => Failure::new(Exit::Refused, format!("{who} {task} of yours (task_not_found)")),
+        (None, false) => endpoints::unreachable_error(&unreachable),
+        (None, true) => CliError::new(Exit::Refused, format!("{message} {task} of yours (task_not_found)")),
     })
 }
 
-fn painted(state: TaskState) -> String {
+fn coloured(state: TaskState) -> String {
     output::paint(state.word(), output::colour_of(state))
 }
 
@@ -158,19 +164,24 @@ fn hops(task: &Value) -> usize {
     task["metadata"][EXTENSION]["path"].as_array().map_or(0, Vec::len)
 }
 
-/// The agent that a task began with, if this is another's part of it.
-pub(super) fn asker(task: &Value) -> Option<String> {
+/// The first agent of the path, if another agent delegated this task.
+pub(super) fn origin(task: &Value) -> Option<String> {
     task["metadata"][EXTENSION]["path"].get(0)?.as_str().map(output::plain)
 }
 
-async fn list(common: &Common, client: &Client, places: &[Place], wanted: &List) -> Result<(), Failure> {
-    let path = format!("{}?limit={}", routes::TASKS, wanted.limit);
+async fn list(
+    common: &CommonArgs,
+    client: &MeshClient,
+    endpoints: &[AgentEndpoint],
+    args: &TaskListArgs,
+) -> Result<(), CliError> {
+    let path = format!("{}?limit={}", routes::TASKS, args.limit);
     let mut all = Vec::new();
-    for (id, answer) in places::all(client, places, &path).await? {
+    for (id, answer) in endpoints::get_all(client, endpoints, &path).await? {
         let tasks = answer["tasks"].as_array().into_iter().flatten();
         all.extend(tasks.map(|task| (id.to_string(), task.clone())));
     }
-    if !wanted.all {
+    if !args.all {
         all = accountable(all);
     }
     let changed = |task: &Value| task["status"]["timestamp"].as_str().unwrap_or_default().to_owned();
@@ -200,7 +211,7 @@ async fn list(common: &Common, client: &Client, places: &[Place], wanted: &List)
     output::line(&output::table(&["task", "state", "agent", "doer", "changed", "description"], rows))
 }
 
-/// Of every task the one part that has come the shortest way.
+/// Keeps one entry per task: the one with the shortest path.
 fn accountable(all: Vec<(String, Value)>) -> Vec<(String, Value)> {
     let mut best: BTreeMap<String, (String, Value)> = BTreeMap::new();
     for (agent, task) in all {
@@ -212,14 +223,14 @@ fn accountable(all: Vec<(String, Value)>) -> Vec<(String, Value)> {
     best.into_values().collect()
 }
 
-fn show(task: &Value) -> Result<(), Failure> {
+fn show(task: &Value) -> Result<(), CliError> {
     let ours = &task["metadata"][EXTENSION];
     let text = |value: &Value| value.as_str().map(output::plain);
     let (state, message) = status_of(&task["status"]);
     let path: Vec<_> = ours["path"].as_array().into_iter().flatten().filter_map(text).collect();
     let lines = [
         ("task", text(&task["id"])),
-        ("state", state.map(painted)),
+        ("state", state.map(coloured)),
         ("message", Some(message).filter(|message| !message.is_empty())),
         ("capability", text(&ours["capability"])),
         ("doer", text(&ours["doer"])),
@@ -234,7 +245,7 @@ fn show(task: &Value) -> Result<(), Failure> {
             output::line(&format!("{:<13} {value}", output::paint(name, output::Colour::Grey)))?;
         }
     }
-    let artifacts = artifacts::of(task);
+    let artifacts = artifacts::of_task(task);
     if artifacts.is_empty() {
         return Ok(());
     }

@@ -1,11 +1,11 @@
-//! `mesh trace`: what happened to a task, agent by agent, as a tree with times; from the journals, without any backend.
+//! `mesh trace`: the spans of a task as a tree with times, read from the agents' journals.
 
 use super::{
-    Common,
-    client::{Client, encoded},
-    exit::Failure,
+    CommonArgs,
+    client::{MeshClient, encoded},
+    endpoints::{AgentEndpoint, AtArgs},
+    exit::CliError,
     output::{self, Colour, paint, plain},
-    places::{At, Place},
     tasks::{self, find},
 };
 use crate::telemetry::{names as n, span::Span};
@@ -16,21 +16,21 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Args)]
-pub(super) struct Trace {
+pub(super) struct TraceArgs {
     /// The task.
     task: String,
     #[command(flatten)]
-    at: At,
+    at: AtArgs,
 }
 
-pub(super) async fn trace(common: &Common, trace: Trace) -> Result<(), Failure> {
-    let client = Client::new(common)?;
-    let found = find(&client, &trace.at.places(&client).await?, &trace.task).await?;
+pub(super) async fn trace(common: &CommonArgs, trace: TraceArgs) -> Result<(), CliError> {
+    let client = MeshClient::new(common)?;
+    let found = find(&client, &trace.at.endpoints(&client).await?, &trace.task).await?;
     let path = format!("{}/{}/trace", routes::TASKS, encoded(&trace.task));
     let mut answer: Value = client.get(&found.endpoint, &path).await?;
-    set_off(&client, &trace.at.places(&client).await?, &mut answer).await;
-    if let Some(asker) = tasks::asker(&found.task) {
-        output::note(&format!("mesh: a part of what {asker} asked for, who can tell the whole"));
+    add_trigger_spans(&client, &trace.at.endpoints(&client).await?, &mut answer).await;
+    if let Some(origin) = tasks::origin(&found.task) {
+        output::note(&format!("mesh: a part of what {origin} asked for, who can tell the whole"));
     }
     if common.json {
         return output::json(&answer);
@@ -44,9 +44,9 @@ pub(super) async fn trace(common: &Common, trace: Trace) -> Result<(), Failure> 
     Ok(())
 }
 
-/// A task that began with a signal hangs under what published it: an agent that passed on what the caller asked it to,
-/// or the caller itself, whose signal others may have reacted to as well. Their parts are asked for as the caller.
-async fn set_off(client: &Client, places: &[Place], answer: &mut Value) {
+/// Adds the spans of the publisher to a task that a signal triggered: those of the publishing agent's conversation, or,
+/// for a signal of the caller, those of all agents that reacted to it.
+async fn add_trigger_spans(client: &MeshClient, endpoints: &[AgentEndpoint], answer: &mut Value) {
     let spans: Vec<Span> = serde_json::from_value(answer["spans"].clone()).unwrap_or_default();
     let known: BTreeSet<_> = spans.iter().map(|span| span.span_id.as_str()).collect();
     let is_root = |span: &&Span| !span.parent_id.as_deref().is_some_and(|parent| known.contains(parent));
@@ -57,31 +57,34 @@ async fn set_off(client: &Client, places: &[Place], answer: &mut Value) {
     let parts = match &publisher {
         Some(effect) => {
             let path = format!("{}/{}/trace", routes::CONVERSATIONS, encoded(effect.conversation.as_str()));
-            let theirs: Vec<_> = places.iter().filter(|place| place.agent == effect.agent).collect();
-            join_all(theirs.iter().map(|place| client.get::<Value>(&place.endpoint, &path))).await
+            let publishers: Vec<_> =
+                endpoints.iter().filter(|endpoint| endpoint.agent == effect.agent).collect();
+            join_all(publishers.iter().map(|endpoint| client.get::<Value>(&endpoint.endpoint, &path))).await
         }
         None => {
-            let path = |place: &Place| {
+            let path = |endpoint: &AgentEndpoint| {
                 format!(
                     "{}/{}/reactions?agent={}",
                     routes::TRACES,
                     root.trace_id,
-                    encoded(place.agent.as_str())
+                    encoded(endpoint.agent.as_str())
                 )
             };
-            let asked = places.iter().map(|place| async { client.get(&place.endpoint, &path(place)).await });
-            join_all(asked).await
+            let requests = endpoints
+                .iter()
+                .map(|endpoint| async { client.get(&endpoint.endpoint, &path(endpoint)).await });
+            join_all(requests).await
         }
     };
     if let (Some(effect), false) = (&publisher, parts.iter().any(Result::is_ok)) {
         output::note(&format!("mesh: set off by a signal of {}, who can tell the whole", effect.agent));
     }
     let mut known: BTreeSet<_> = known.into_iter().map(str::to_owned).collect();
-    for (place, part) in places.iter().zip(parts) {
+    for (endpoint, part) in endpoints.iter().zip(parts) {
         let part = match part {
             Ok(part) => part,
             Err(failure) if publisher.is_none() => {
-                json!({ "missing": [{ "agent": place.agent, "spanId": "", "why": failure.message }] })
+                json!({ "missing": [{ "agent": endpoint.agent, "spanId": "", "why": failure.message }] })
             }
             Err(_) => continue,
         };
@@ -99,46 +102,46 @@ fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// One span in its place.
-struct Line<'a> {
-    depth: String,
+/// A span with its indentation.
+struct TraceLine<'a> {
+    prefix: String,
     span: &'a Span,
 }
 
 fn text(task: &str, spans: &[Span]) -> String {
-    let Some(begun) = spans.iter().map(|span| span.start).min() else { return String::new() };
-    let ended = spans.iter().filter_map(|span| span.end).max().unwrap_or(begun);
+    let Some(start) = spans.iter().map(|span| span.start).min() else { return String::new() };
+    let ended = spans.iter().filter_map(|span| span.end).max().unwrap_or(start);
     let agents: BTreeSet<_> = spans.iter().map(|span| &span.agent).collect();
     let head = format!(
         "task {task} · trace {} · {} of {} · {}",
         spans.first().map(|span| span.trace_id.as_str()).unwrap_or_default(),
         counted(spans.len(), "span", "spans"),
         counted(agents.len(), "agent", "agents"),
-        duration(begun, ended)
+        duration(start, ended)
     );
     let lines = tree(spans);
     let who = agents.iter().map(|agent| agent.as_str().len()).max().unwrap_or_default();
-    let what = |line: &Line<'_>| format!("{}{}", line.depth, plain(&line.span.name));
+    let what = |line: &TraceLine<'_>| format!("{}{}", line.prefix, plain(&line.span.name));
     let wide = lines.iter().map(|line| what(line).chars().count()).max().unwrap_or_default();
     let rows = lines.iter().map(|line| {
         let span = line.span;
         let took = span.end.map_or_else(|| "…".to_owned(), |end| duration(span.start, end));
-        let told = format!("{} {}", outcome(span), about(span));
+        let details = format!("{} {}", outcome(span), about(span));
         let row = format!(
             "{:>9}  {:>9}  {:who$}  {:wide$}  {}",
-            format!("+{}", duration(begun, span.start)),
+            format!("+{}", duration(start, span.start)),
             took,
             span.agent,
             what(line),
-            told.trim(),
+            details.trim(),
         );
         row.trim_end().to_owned()
     });
     std::iter::once(head).chain(rows).collect::<Vec<_>>().join("\n")
 }
 
-/// Every span under the one it hangs under, in the order of time.
-fn tree(spans: &[Span]) -> Vec<Line<'_>> {
+/// Every span under its parent, in order of start time.
+fn tree(spans: &[Span]) -> Vec<TraceLine<'_>> {
     let known: BTreeSet<_> = spans.iter().map(|span| span.span_id.as_str()).collect();
     let mut below: BTreeMap<Option<&str>, Vec<&Span>> = BTreeMap::new();
     for span in spans {
@@ -154,8 +157,8 @@ fn tree(spans: &[Span]) -> Vec<Line<'_>> {
 fn push<'a>(
     below: &BTreeMap<Option<&str>, Vec<&'a Span>>,
     parent: Option<&str>,
-    depth: &str,
-    lines: &mut Vec<Line<'a>>,
+    prefix: &str,
+    lines: &mut Vec<TraceLine<'a>>,
 ) {
     let children = below.get(&parent).map(Vec::as_slice).unwrap_or_default();
     for (at, span) in children.iter().enumerate() {
@@ -165,8 +168,8 @@ fn push<'a>(
             (Some(_), true) => ("└ ", "  "),
             (Some(_), false) => ("├ ", "│ "),
         };
-        lines.push(Line { depth: format!("{depth}{mine}"), span });
-        push(below, Some(span.span_id.as_str()), &format!("{depth}{more}"), lines);
+        lines.push(TraceLine { prefix: format!("{prefix}{mine}"), span });
+        push(below, Some(span.span_id.as_str()), &format!("{prefix}{more}"), lines);
     }
 }
 
@@ -178,7 +181,7 @@ fn outcome(span: &Span) -> String {
     }
 }
 
-/// Who else is in it, and on what terms.
+/// The peer of a span, and its bid and turn.
 fn about(span: &Span) -> String {
     let word = span.text(n::MESH_SPAN).unwrap_or_default();
     let peer = match word {
@@ -193,11 +196,11 @@ fn about(span: &Span) -> String {
         number(n::MESH_BID_ETA).and_then(|eta| Some(format!("eta {}", Eta(eta.as_u64()?)))),
         number(n::MESH_TURN).map(|turn| format!("turn {turn}")),
     ];
-    let told: Vec<_> = peer.into_iter().chain(terms.into_iter().flatten()).collect();
-    plain(&told.join(", "))
+    let parts: Vec<_> = peer.into_iter().chain(terms.into_iter().flatten()).collect();
+    plain(&parts.join(", "))
 }
 
-/// By hand, as `humantime` writes every unit down to the nanosecond.
+/// Not `humantime`, which prints every unit down to nanoseconds.
 fn duration(from: WallTime, to: WallTime) -> String {
     let time = from.until(to);
     match time.as_millis() {

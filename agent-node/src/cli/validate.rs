@@ -1,18 +1,18 @@
-//! `mesh validate`: agent and team files, before anything runs.
+//! `mesh validate`: checks agent and team files without running them.
 
 use super::{
-    Common,
-    exit::{Exit, Failure},
-    output, settings,
+    CommonArgs,
+    exit::{CliError, Exit},
+    output, settings_reference,
 };
-use crate::config::{self, Profile, Team};
+use crate::config::{self, Team, TimingPreset};
 use clap::Args;
 use protocol::words::counted;
 use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
-pub(super) struct Validate {
+pub(super) struct ValidateArgs {
     /// The files, checked as one team.
     #[arg(required_unless_present_any = ["schema", "settings"])]
     files: Vec<PathBuf>,
@@ -24,14 +24,14 @@ pub(super) struct Validate {
     settings: bool,
 }
 
-pub(super) fn validate(common: &Common, validate: &Validate) -> Result<(), Failure> {
+pub(super) fn validate(common: &CommonArgs, validate: &ValidateArgs) -> Result<(), CliError> {
     if validate.schema {
         return output::json(&config::schema());
     }
     if validate.settings {
-        return output::line(settings::text().trim_end());
+        return output::line(settings_reference::text().trim_end());
     }
-    match Team::load(&validate.files, Profile::Default) {
+    match Team::load(&validate.files, TimingPreset::Default) {
         Ok(team) if common.json => {
             let agents: Vec<_> = team.agents.iter().map(|agent| json!(agent.id)).collect();
             output::json(&json!({ "valid": true, "agents": agents, "faults": [] }))
@@ -40,14 +40,14 @@ pub(super) fn validate(common: &Common, validate: &Validate) -> Result<(), Failu
             let ids: Vec<_> = team.agents.iter().map(|agent| agent.id.as_str()).collect();
             output::line(&format!("valid: {}: {}", counted(ids.len(), "agent", "agents"), ids.join(", ")))
         }
-        Err(bad) if common.json => {
-            let faults = bad.0.iter().map(|fault| {
+        Err(errors) if common.json => {
+            let faults = errors.0.iter().map(|fault| {
                 json!({ "file": fault.file, "line": fault.line, "key": fault.key, "message": fault.what })
             });
             let faults: Vec<_> = faults.collect();
             output::json(&json!({ "valid": false, "agents": [], "faults": faults }))?;
-            Err(Failure::new(Exit::Config, ""))
+            Err(CliError::new(Exit::Config, ""))
         }
-        Err(bad) => Err(bad.into()),
+        Err(errors) => Err(errors.into()),
     }
 }

@@ -1,6 +1,6 @@
-//! What a file says about A2A: what an agent offers to its clients, and which callers are known.
+//! The A2A parts of the configuration: an agent's policy for its clients, and known callers.
 
-use super::text::Text;
+use super::text::YamlText;
 use crate::http::edge::{Caller, Credential};
 use protocol::{
     a2a::{agent_policy::AgentPolicy, card::AgentProvider},
@@ -13,7 +13,7 @@ use serde::Deserialize;
 /// What an agent offers to A2A clients.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct A2aFile {
+pub(super) struct A2aPolicyFile {
     /// Whether it streams; it does if absent.
     streaming: Option<bool>,
     /// Whether it calls webhooks; it does if absent.
@@ -45,8 +45,8 @@ struct ProviderFile {
     url: String,
 }
 
-impl A2aFile {
-    /// The URLs that its card shows to everybody, with their keys.
+impl A2aPolicyFile {
+    /// The URLs that its public card contains, with their keys.
     pub(super) fn published(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let urls = [
             ("a2a.provider.url", self.provider.as_ref().map(|provider| &provider.url)),
@@ -57,18 +57,18 @@ impl A2aFile {
     }
 }
 
-impl From<A2aFile> for AgentPolicy {
-    fn from(file: A2aFile) -> Self {
-        let usual = Self::default();
-        let some = |modes: Option<Vec<String>>| modes.filter(|modes| !modes.is_empty());
+impl From<A2aPolicyFile> for AgentPolicy {
+    fn from(file: A2aPolicyFile) -> Self {
+        let defaults = Self::default();
+        let non_empty = |modes: Option<Vec<String>>| modes.filter(|modes| !modes.is_empty());
         Self {
-            streaming: file.streaming.unwrap_or(usual.streaming),
-            push_notifications: file.push_notifications.unwrap_or(usual.push_notifications),
-            extended_card: file.extended_card.unwrap_or(usual.extended_card),
+            streaming: file.streaming.unwrap_or(defaults.streaming),
+            push_notifications: file.push_notifications.unwrap_or(defaults.push_notifications),
+            extended_card: file.extended_card.unwrap_or(defaults.extended_card),
             requires: file.requires,
             direct: file.direct,
-            input_modes: some(file.input_modes).unwrap_or(usual.input_modes),
-            output_modes: some(file.output_modes).unwrap_or(usual.output_modes),
+            input_modes: non_empty(file.input_modes).unwrap_or(defaults.input_modes),
+            output_modes: non_empty(file.output_modes).unwrap_or(defaults.output_modes),
             provider: file
                 .provider
                 .map(|ProviderFile { organization, url }| AgentProvider { url, organization }),
@@ -86,35 +86,35 @@ pub(super) struct CallerFile {
     #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
     user: AgentId,
     /// A key that comes in `X-API-Key`. Take it from the environment: `${ALICE_KEY}`.
-    api_key: Option<Text>,
+    api_key: Option<YamlText>,
     /// A token that comes in `Authorization: Bearer`.
-    bearer: Option<Text>,
+    bearer: Option<YamlText>,
 }
 
-/// The shortest credential; what is shorter can be guessed.
-const SHORTEST: usize = 16;
+/// The minimum length of a credential, so that it can't be guessed.
+const MIN_CREDENTIAL: usize = 16;
 
-/// The callers that a file names, or what is wrong with one of them.
+/// Validates the callers of a file; the error names the user.
 pub(super) fn callers(files: &[CallerFile]) -> Result<Vec<Caller>, String> {
-    let read = files.iter().map(|file| {
+    let callers = files.iter().map(|file| {
         let user = &file.user;
         if Principal::User(user.clone()) == Principal::local_user() {
             return Err(format!("{user} is the user of this machine and needs no credential"));
         }
         let credential = match (&file.api_key, &file.bearer) {
-            (Some(Text(key)), None) => Credential::ApiKey(key.clone()),
-            (None, Some(Text(token))) => Credential::Bearer(token.clone()),
+            (Some(YamlText(key)), None) => Credential::ApiKey(key.clone()),
+            (None, Some(YamlText(token))) => Credential::Bearer(token.clone()),
             (Some(_), Some(_)) | (None, None) => {
                 return Err(format!("{user} needs apiKey or bearer, one of them"));
             }
         };
         let (Credential::ApiKey(secret) | Credential::Bearer(secret)) = &credential;
-        if secret.len() < SHORTEST || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if secret.len() < MIN_CREDENTIAL || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(format!(
-                "the credential of {user} needs {SHORTEST} visible ASCII characters at least"
+                "the credential of {user} needs {MIN_CREDENTIAL} visible ASCII characters at least"
             ));
         }
         Ok(Caller { user: user.clone(), credential })
     });
-    read.collect()
+    callers.collect()
 }

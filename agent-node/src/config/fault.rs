@@ -1,28 +1,28 @@
-//! What is wrong with a configuration: the file, the line, the key, and what is wanted there.
+//! Faults of a configuration, with file, line, key and remedy.
 
 use std::{fmt, path::Path};
 
-/// One fault.
+/// One fault of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ConfigFault {
     /// The file.
     pub file: String,
-    /// The line, from 1, where there is one.
+    /// The line, from 1; `None` for a fault of the whole file.
     pub line: Option<u64>,
-    /// The key, as a path (`agents[0].bid.cost`); empty where it is about the whole.
+    /// The key as a path (`agents[0].bid.cost`); empty for the whole document.
     pub key: String,
-    /// What is wrong, and what is right.
+    /// The fault and its remedy.
     pub what: String,
 }
 
-impl Fault {
+impl ConfigFault {
     /// A fault of the file as a whole.
     pub fn of_file(path: &Path, what: impl Into<String>) -> Self {
         Self { file: path.display().to_string(), line: None, key: String::new(), what: what.into() }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ConfigFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if let Some(line) = self.line {
@@ -35,11 +35,11 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Everything that is wrong, in the order of the files and lines; never empty.
+/// All faults, in the order of files and lines; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadConfig(pub Vec<Fault>);
+pub struct ConfigErrors(pub Vec<ConfigFault>);
 
-impl fmt::Display for BadConfig {
+impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, fault) in self.0.iter().enumerate() {
             if at > 0 {
@@ -51,4 +51,4 @@ impl fmt::Display for BadConfig {
     }
 }
 
-impl std::error::Error for BadConfig {}
+impl std::error::Error for ConfigErrors {}

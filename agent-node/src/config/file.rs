@@ -1,8 +1,8 @@
-//! The YAML as types: what may stand in it, and nothing else.
+//! The types of the YAML. Their doc comments are the descriptions in the published JSON Schema.
 
-use super::text::Text;
+use super::text::YamlText;
 use protocol::{
-    a2a::interaction::Mode,
+    a2a::interaction::InteractionMode,
     card::Skill,
     ids::{AgentId, Capability},
     patterns::contract_net::Strategy,
@@ -36,7 +36,7 @@ pub(super) struct AgentFile {
     pub(super) agent: AgentId,
     /// One sentence for people.
     #[serde(default)]
-    pub(super) description: Text,
+    pub(super) description: YamlText,
     /// What it can do.
     #[serde(default)]
     pub(super) skills: Vec<SkillFile>,
@@ -44,7 +44,7 @@ pub(super) struct AgentFile {
     pub(super) brain: BrainFile,
     /// The environment of an `exec` brain, which inherits nothing but PATH, HOME and LANG.
     #[serde(default)]
-    pub(super) env: BTreeMap<String, Text>,
+    pub(super) env: BTreeMap<String, YamlText>,
     /// Where an `exec` brain runs, relative to this file; beside this file if absent.
     pub(super) cwd: Option<String>,
     /// What its bids are made of.
@@ -58,7 +58,7 @@ pub(super) struct AgentFile {
     pub(super) open: bool,
     /// What it offers to A2A clients.
     #[serde(default)]
-    pub(super) a2a: super::a2a::A2aFile,
+    pub(super) a2a: super::a2a::A2aPolicyFile,
     /// Its part in the team, for people.
     pub(super) role: Option<String>,
     /// The port it listens at; the next free one if absent.
@@ -71,20 +71,20 @@ pub(super) struct AgentFile {
 #[serde(rename_all = "camelCase")]
 pub(super) enum BrainFile {
     /// A command: one JSON line in, JSON lines out. `mesh` is this very program.
-    Exec(#[schemars(length(min = 1))] Vec<Text>),
+    Exec(#[schemars(length(min = 1))] Vec<YamlText>),
     /// The path of a script of answers, relative to this file.
     Scripted(String),
     /// Says back what it is told.
     Echo(EchoFile),
     /// A foreign A2A agent, by the URL of its card.
     #[serde(rename = "a2a")]
-    A2a(A2aFile),
+    A2a(ForeignAgentFile),
 }
 
 /// A foreign A2A agent.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct A2aFile {
+pub(super) struct ForeignAgentFile {
     /// The URL of its card; of a host, its well-known place is meant.
     pub(super) card: String,
     /// How its work is followed; the best its card offers if absent.
@@ -92,7 +92,7 @@ pub(super) struct A2aFile {
     pub(super) mode: Option<ModeFile>,
     /// Credentials by the names of the card's security schemes; best as `${VARIABLE}`.
     #[serde(default)]
-    pub(super) credentials: BTreeMap<String, Text>,
+    pub(super) credentials: BTreeMap<String, YamlText>,
     /// How long its work is pursued.
     #[serde(default)]
     pub(super) bounds: BoundsFile,
@@ -112,7 +112,7 @@ pub(super) enum ModeFile {
     Webhook,
 }
 
-impl From<ModeFile> for Mode {
+impl From<ModeFile> for InteractionMode {
     fn from(mode: ModeFile) -> Self {
         match mode {
             ModeFile::Sync => Self::Sync,
@@ -214,7 +214,7 @@ enum EtaForms {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct MeshFile {
     /// Which set of times the rest starts from; `fast` is for tests.
-    pub(super) profile: Option<super::Profile>,
+    pub(super) profile: Option<super::TimingPreset>,
     /// What a node takes, and for how long it waits.
     pub(super) limits: LimitsFile,
     /// How work is given away.
@@ -237,7 +237,7 @@ pub(super) struct OutsideFile {
     allow: Vec<String>,
     /// Credentials for foreign agents, by host and by the name of their card's security scheme; best as `${VARIABLE}`.
     #[serde(skip_serializing)]
-    pub(super) credentials: BTreeMap<String, BTreeMap<String, Text>>,
+    pub(super) credentials: BTreeMap<String, BTreeMap<String, YamlText>>,
 }
 
 macro_rules! numbers {

@@ -1,8 +1,8 @@
-//! The terms of the mesh: a profile, and what the file says otherwise.
+//! The settings of the mesh: a timing preset with the file's overrides.
 
-use super::{file::MeshFile, text::Text};
+use super::{file::MeshFile, text::YamlText};
 use crate::http::edge::Caller;
-use crate::outbox::a2a::credentials::{Credentials, Hidden, Keyring};
+use crate::outbox::a2a::credentials::{Keyring, SchemeCredentials, SecretString};
 use blackboard::board::BoardConfig;
 use protocol::{limits::Limits, patterns::contract_net::Auction};
 use schemars::JsonSchema;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Where times start from.
+/// The timing preset: `default`, or `fast` with short times for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Profile {
+pub enum TimingPreset {
     /// Times for use.
     #[default]
     Default,
@@ -21,41 +21,41 @@ pub enum Profile {
     Fast,
 }
 
-/// The terms of the mesh.
+/// The settings of the mesh.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeshConfig {
-    /// Where its times started from.
-    pub profile: Profile,
-    /// What a node takes, and for how long it waits.
+    /// The timing preset.
+    pub preset: TimingPreset,
+    /// Limits and timeouts of a node.
     pub limits: Limits,
-    /// How work is given away.
+    /// Settings of auctions.
     pub auction: Auction,
-    /// When an agent counts as missing.
+    /// The registry's timing and limits.
     pub registry: registry::config::Config,
     /// The board's timing and limits.
     pub board: BoardConfig,
-    /// Where calls beyond the mesh may go.
+    /// Which addresses outside of the mesh may be called.
     pub outside: protocol::address_policy::AddressPolicy,
-    /// What foreign agents are shown there.
+    /// Credentials for foreign agents.
     pub keyring: Keyring,
-    /// Where the node takes A2A over gRPC, if it does.
+    /// The gRPC port, if the node takes A2A over gRPC.
     pub grpc_port: Option<u16>,
-    /// Users who prove who they are.
+    /// Callers with credentials.
     pub callers: Vec<Caller>,
 }
 
 impl Default for MeshConfig {
     fn default() -> Self {
-        Self::of(Profile::Default)
+        Self::of(TimingPreset::Default)
     }
 }
 
 impl MeshConfig {
-    /// The terms of a profile.
-    pub fn of(profile: Profile) -> Self {
-        match profile {
-            Profile::Default => Self {
-                profile,
+    /// The defaults of a timing preset.
+    pub fn of(preset: TimingPreset) -> Self {
+        match preset {
+            TimingPreset::Default => Self {
+                preset,
                 limits: Limits::default(),
                 auction: Auction::default(),
                 registry: registry::config::Config::default(),
@@ -65,8 +65,8 @@ impl MeshConfig {
                 grpc_port: None,
                 callers: Vec::new(),
             },
-            Profile::Fast => Self {
-                profile,
+            TimingPreset::Fast => Self {
+                preset,
                 limits: Limits { ack_ms: 1_000, head_ms: 1_000, body_ms: 3_000, ..Limits::default() },
                 auction: Auction {
                     bid_window_ms: 250,
@@ -84,14 +84,18 @@ impl MeshConfig {
         }
     }
 
-    /// The terms a file asks for, or the member that makes no sense and why.
-    pub(super) fn from_file(file: &MeshFile, usual: Profile) -> Result<Self, (&'static str, String)> {
-        let base = Self::of(file.profile.unwrap_or(usual));
+    /// The settings of a file over `default_preset`; the error is the key and its fault.
+    pub(super) fn from_file(
+        file: &MeshFile,
+        default_preset: TimingPreset,
+    ) -> Result<Self, (&'static str, String)> {
+        let base = Self::of(file.profile.unwrap_or(default_preset));
         let mesh = Self {
-            limits: over(&base.limits, &file.limits).map_err(|error| ("limits", error))?,
-            auction: over(&base.auction, &file.auction).map_err(|error| ("auction", error))?,
-            registry: over(&base.registry, &file.registry).map_err(|error| ("registry", error))?,
-            outside: over(&base.outside, &file.outside).map_err(|error| ("outside.allow", error))?,
+            limits: with_overrides(&base.limits, &file.limits).map_err(|error| ("limits", error))?,
+            auction: with_overrides(&base.auction, &file.auction).map_err(|error| ("auction", error))?,
+            registry: with_overrides(&base.registry, &file.registry).map_err(|error| ("registry", error))?,
+            outside: with_overrides(&base.outside, &file.outside)
+                .map_err(|error| ("outside.allow", error))?,
             callers: super::a2a::callers(&file.callers).map_err(|error| ("callers", error))?,
             keyring: keyring(&file.outside.credentials),
             grpc_port: file.grpc_port,
@@ -100,13 +104,13 @@ impl MeshConfig {
         let (limits, auction, registry) = (&mesh.limits, &mesh.auction, &mesh.registry);
         let weights = auction.weights;
         let all = [weights.fit, weights.track_record, weights.eta, weights.cost, weights.load];
-        let refusals = [
+        let checks = [
             (
                 !(1..=1 << 20).contains(&limits.max_body_bytes),
                 "limits.maxBodyBytes",
                 "must be from 1 to 1048576",
             ),
-            // A journal's line nests a message some levels deeper, and is read back up to 127.
+            // A journal record nests a message a few levels deeper; serde_json reads up to 127 levels.
             (!(1..=100).contains(&limits.max_depth), "limits.maxDepth", "must be from 1 to 100"),
             (limits.dedup_ms < limits.message_life_ms, "limits.dedupMs", "must not be below messageLifeMs"),
             (auction.fanout == 0, "auction.fanout", "must be at least 1"),
@@ -124,21 +128,26 @@ impl MeshConfig {
             ),
             (registry.sweep_ms == 0, "registry.sweepMs", "must be above 0"),
         ];
-        match refusals.into_iter().find(|(refused, _, _)| *refused) {
+        match checks.into_iter().find(|(is_invalid, _, _)| *is_invalid) {
             Some((_, key, what)) => Err((key, what.to_owned())),
             None => Ok(mesh),
         }
     }
 }
 
-fn keyring(file: &BTreeMap<String, BTreeMap<String, Text>>) -> Keyring {
-    let hidden = |(scheme, secret): (&String, &Text)| (scheme.clone(), Hidden::new(secret.0.clone()));
-    let of_host = |schemes: &BTreeMap<String, Text>| Credentials(schemes.iter().map(hidden).collect());
+fn keyring(file: &BTreeMap<String, BTreeMap<String, YamlText>>) -> Keyring {
+    let hidden =
+        |(scheme, secret): (&String, &YamlText)| (scheme.clone(), SecretString::new(secret.0.clone()));
+    let of_host =
+        |schemes: &BTreeMap<String, YamlText>| SchemeCredentials(schemes.iter().map(hidden).collect());
     Keyring(file.iter().map(|(host, schemes)| (host.clone(), of_host(schemes))).collect())
 }
 
-/// `base`, with the members that `given` has.
-pub(super) fn over<T: Serialize + DeserializeOwned>(base: &T, given: &impl Serialize) -> Result<T, String> {
+/// `base` with the members of `given` in place of its own.
+pub(super) fn with_overrides<T: Serialize + DeserializeOwned>(
+    base: &T,
+    given: &impl Serialize,
+) -> Result<T, String> {
     let to_json = |error: serde_json::Error| error.to_string();
     let mut merged = serde_json::to_value(base).map_err(to_json)?;
     merge(&mut merged, serde_json::to_value(given).map_err(to_json)?);

@@ -5,7 +5,7 @@ fn faults(text: &str) -> String {
 }
 
 #[test]
-fn an_agent_reads_as_designed() {
+fn an_agent_is_parsed_with_all_its_members() {
     let text = "
 agent: builder-01
 description: Implements REST endpoints from a plan
@@ -32,7 +32,7 @@ port: ${MESH_NO_SUCH_VARIABLE:-8004}
 }
 
 #[test]
-fn a_value_that_does_not_fit_is_said_in_words_of_yaml() {
+fn a_type_error_is_reported_in_terms_of_yaml() {
     for (agent, what) in [
         (
             "brain: echo",
@@ -47,13 +47,13 @@ fn a_value_that_does_not_fit_is_said_in_words_of_yaml() {
             "agents[0].port: must be a whole number from 0 to 65535, got integer 99999",
         ),
     ] {
-        let said = faults(&format!("agents: [{{agent: a, {agent}}}]"));
-        assert_eq!(said, format!("team.yaml:1: {what}"));
+        let message = faults(&format!("agents: [{{agent: a, {agent}}}]"));
+        assert_eq!(message, format!("team.yaml:1: {what}"));
     }
 }
 
 #[test]
-fn documents_and_team_files_are_the_same_team() {
+fn documents_and_a_team_file_give_the_same_team() {
     let documents = "agent: a\nbrain: {echo: {}}\n---\nagent: b\nbrain: {echo: {}}\n";
     let team = "agents: [{agent: a, brain: {echo: {}}}, {agent: b, brain: {echo: {}}}]";
     let (one, other) = (Team::parse("x", documents, None).unwrap(), Team::parse("x", team, None).unwrap());
@@ -61,12 +61,12 @@ fn documents_and_team_files_are_the_same_team() {
 }
 
 #[test]
-fn the_mesh_starts_from_its_profile() {
+fn the_file_overrides_its_timing_preset() {
     let text = "
 mesh: { profile: fast, limits: { ackMs: 7 }, auction: { strategy: best-match, fanout: 3, weights: { match: 1 } }, registry: { leaseMs: 9000 } }
 agents: [{ agent: a, brain: { echo: {} } }]";
     let mesh = Team::parse("x", text, None).unwrap().mesh;
-    let fast = MeshConfig::of(Profile::Fast);
+    let fast = MeshConfig::of(TimingPreset::Fast);
     assert_eq!((mesh.limits.ack_ms, mesh.limits.head_ms), (7, fast.limits.head_ms));
     assert_eq!((mesh.auction.fanout, mesh.auction.bid_window_ms), (3, fast.auction.bid_window_ms));
     assert!((mesh.auction.weights.fit - 1.0).abs() < 1e-9 && mesh.auction.weights.cost > 0.0);
@@ -74,8 +74,8 @@ agents: [{ agent: a, brain: { echo: {} } }]";
 }
 
 #[test]
-fn the_demo_team_is_a_team() {
-    let team = Team::demo(Profile::Default).unwrap();
+fn the_demo_team_is_valid() {
+    let team = Team::demo(TimingPreset::Default).unwrap();
     assert!(team.agents.len() >= 5);
     assert_eq!(team.agents[0].id.as_str(), "planner-01");
 }
@@ -147,7 +147,7 @@ fn a_fault_names_file_line_key_and_remedy() {
 }
 
 #[test]
-fn an_agent_and_the_terms_may_stand_in_documents_of_their_own() {
+fn an_agent_and_the_mesh_may_be_separate_documents() {
     let text = "mesh: {limits: {ackMs: 5}}\n---\nagent: a\nbrain: {echo: {}}";
     let team = Team::parse("team.yaml", text, None).unwrap();
     assert_eq!((team.agents[0].id.as_str(), team.mesh.limits.ack_ms), ("a", 5));
@@ -162,7 +162,7 @@ fn no_agent_may_have_a_services_name() {
 }
 
 #[test]
-fn all_faults_of_a_file_are_named_at_once() {
+fn all_faults_of_a_file_are_reported_together() {
     let fault = faults("agents:\n- agent: a/b\n  brain: {echo: {}}\n- {agent: c, brain: {scripted: gone}}\n");
     assert_eq!(fault.lines().count(), 2, "{fault}");
     let fault = faults("agent: a\nbrian: 1\nskils: 2");
@@ -170,13 +170,13 @@ fn all_faults_of_a_file_are_named_at_once() {
 }
 
 #[test]
-fn a_missing_file_is_named() {
-    let fault = Team::load(&[PathBuf::from("/no/such.yaml")], Profile::Default).unwrap_err().to_string();
+fn a_missing_file_is_reported_by_name() {
+    let fault = Team::load(&[PathBuf::from("/no/such.yaml")], TimingPreset::Default).unwrap_err().to_string();
     assert!(fault.starts_with("/no/such.yaml: cannot be read: No such file"), "{fault}");
 }
 
 #[test]
-fn nothing_in_a_file_makes_it_panic() {
+fn no_file_content_causes_a_panic() {
     for text in
         ["- 1", "5", "{}", "agents: 5", "agents: [5]", "mesh: 5", "? [a]\n: b", "a: &x [*x]", "\0", "{{{{"]
     {
@@ -185,7 +185,7 @@ fn nothing_in_a_file_makes_it_panic() {
 }
 
 #[test]
-fn every_limit_and_term_can_be_set() {
+fn every_limit_and_setting_can_be_set() {
     let keys = |value: serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let properties = |schema: &serde_json::Value| keys(schema["properties"].clone());
     let mut all = [
@@ -227,8 +227,8 @@ fn a_url_with_a_name_or_a_password_is_refused_and_not_repeated() {
         ),
         ("a2a.iconUrl", "agent: a\nbrain: { echo: {} }\na2a: { iconUrl: 'https://:s3cret@host/i.png' }\n"),
     ] {
-        let said = faults(text);
-        let is_named = said.contains(&format!("{key}: must not carry a name or a password"));
-        assert!(is_named && !said.contains("s3cret"), "{said}");
+        let message = faults(text);
+        let is_named = message.contains(&format!("{key}: must not carry a name or a password"));
+        assert!(is_named && !message.contains("s3cret"), "{message}");
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Text; a number or truth value stands for how it is written.
 #[derive(Debug, Default, JsonSchema)]
 #[schemars(with = "TextForms")]
-pub(super) struct Text(pub(super) String);
+pub(super) struct YamlText(pub(super) String);
 
 #[derive(JsonSchema)]
 #[serde(untagged)]
@@ -18,7 +18,7 @@ enum TextForms {
     Bool(bool),
 }
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for YamlText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(text) => Ok(Self(text)),

@@ -1,26 +1,28 @@
-//! `${VAR}` and `${VAR:-default}` in values; `$${` is a plain `${`. Keys and comments are left alone.
+//! Substitutes `${VAR}` and `${VAR:-default}` in values; `$${` stands for `${`. Keys and comments are not changed.
 
-use super::tree::{Is, Node};
+use super::yaml::{YamlNode, YamlValue};
 
-/// A variable of this process.
+/// An environment variable of this process.
 pub(super) fn from_process(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Puts variables into every text below `node`, and reports those that are not set, each with its line.
+/// Substitutes variables in every text below `node`. Collects the line and message of each failure.
 pub(super) fn substitute(
-    node: &mut Node,
+    node: &mut YamlNode,
     lookup: &dyn Fn(&str) -> Option<String>,
     missing: &mut Vec<(u64, String)>,
 ) {
-    match &mut node.is {
-        Is::Text(text) if text.contains("${") => match expand(text, lookup) {
-            Ok(expanded) => node.is = typed(expanded),
+    match &mut node.value {
+        YamlValue::Text(text) if text.contains("${") => match expand(text, lookup) {
+            Ok(expanded) => node.value = typed(expanded),
             Err(problem) => missing.push((node.line, problem)),
         },
-        Is::List(items) => items.iter_mut().for_each(|item| substitute(item, lookup, missing)),
-        Is::Map(members) => members.iter_mut().for_each(|(_, _, value)| substitute(value, lookup, missing)),
-        Is::Null | Is::Bool(_) | Is::Number(_) | Is::Text(_) => {}
+        YamlValue::List(items) => items.iter_mut().for_each(|item| substitute(item, lookup, missing)),
+        YamlValue::Map(members) => {
+            members.iter_mut().for_each(|(_, _, value)| substitute(value, lookup, missing))
+        }
+        YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => {}
     }
 }
 
@@ -59,12 +61,12 @@ fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String,
     Ok(out)
 }
 
-/// What YAML would have made of the text, where that loses nothing.
-fn typed(text: String) -> Is {
+/// The text as a boolean or number if it is exactly one.
+fn typed(text: String) -> YamlValue {
     match serde_json::from_str::<serde_json::Value>(&text) {
-        Ok(serde_json::Value::Bool(bool)) => Is::Bool(bool),
-        Ok(serde_json::Value::Number(number)) if number.to_string() == text => Is::Number(number),
-        _ => Is::Text(text),
+        Ok(serde_json::Value::Bool(bool)) => YamlValue::Bool(bool),
+        Ok(serde_json::Value::Number(number)) if number.to_string() == text => YamlValue::Number(number),
+        _ => YamlValue::Text(text),
     }
 }
 
@@ -72,7 +74,7 @@ fn typed(text: String) -> Is {
 mod tests {
     use super::*;
 
-    fn with(text: &str) -> Result<String, String> {
+    fn expand_test(text: &str) -> Result<String, String> {
         expand(text, &|name| match name {
             "SET" => Some("value".into()),
             "EMPTY" => Some(String::new()),
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_and_defaults_are_put_in() {
+    fn variables_and_defaults_are_substituted() {
         for (text, expected) in [
             ("a ${SET} b", "a value b"),
             ("${UNSET:-x y}", "x y"),
@@ -91,23 +93,23 @@ mod tests {
             ("$${SET} $SET $", "${SET} $SET $"),
             ("${SET}${SET}", "valuevalue"),
         ] {
-            assert_eq!(with(text).as_deref(), Ok(expected), "{text}");
+            assert_eq!(expand_test(text).as_deref(), Ok(expected), "{text}");
         }
         for (text, part) in [
             ("${UNSET}", "UNSET, which is not set"),
             ("${SET", "without its }"),
             ("${a b}", "names no variable"),
         ] {
-            assert!(with(text).unwrap_err().contains(part), "{text}");
+            assert!(expand_test(text).unwrap_err().contains(part), "{text}");
         }
     }
 
     #[test]
-    fn a_number_from_a_variable_is_a_number_where_nothing_is_lost() {
-        assert_eq!(typed("8001".into()), Is::Number(8001.into()));
-        assert_eq!(typed("true".into()), Is::Bool(true));
+    fn a_variable_with_an_exact_number_is_a_number() {
+        assert_eq!(typed("8001".into()), YamlValue::Number(8001.into()));
+        assert_eq!(typed("true".into()), YamlValue::Bool(true));
         for text in ["007", "1.20", "", "null", "[1]"] {
-            assert_eq!(typed(text.into()), Is::Text(text.into()));
+            assert_eq!(typed(text.into()), YamlValue::Text(text.into()));
         }
     }
 }

@@ -1,15 +1,15 @@
-//! The notation that says what to build:
+//! The notation of requests to the demo team:
 //!
 //! ```text
 //! A library: books (title, isbn, year:int) and members (name, email)
 //! ```
 //!
 //! - The text before the first colon is the title.
-//! - After it stand the names of resources, separated by commas or `and`, each with its fields in brackets if it has any.
+//! - After it follow the names of resources, separated by commas or `and`, each with its fields in brackets if it has any.
 //! - Fields are separated in the same way. A field is `name` or `name:type`; the types are those of [`FieldType`].
 //! - A name is lower-case words of letters and digits, joined by `_`; the first character is a letter.
 //!
-//! Nothing else is understood, so everything else is an error that says what was expected.
+//! Everything else is an error that says what was expected.
 
 use std::{collections::BTreeSet, fmt, iter::Peekable, str::SplitWhitespace};
 
@@ -24,23 +24,23 @@ const TYPES: [(&str, FieldType); 6] = [
     ("date", FieldType::Date),
 ];
 const MAX_TITLE_CHARS: usize = 100;
-/// Identifiers that Rust does not accept, not even as `r#…`.
-const UNUSABLE: [&str; 3] = ["crate", "self", "super"];
+/// Identifiers that Rust does not accept, even as `r#…`.
+const RESERVED: [&str; 3] = ["crate", "self", "super"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct ApiPlan {
     pub(super) title: String,
-    pub(super) resources: Vec<Resource>,
+    pub(super) resources: Vec<ApiResource>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Resource {
+pub(super) struct ApiResource {
     pub(super) name: String,
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<ApiField>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct ApiField {
     pub(super) name: String,
     pub(super) kind: FieldType,
 }
@@ -56,14 +56,14 @@ pub(super) enum FieldType {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unreadable {
+pub(super) enum NotationError {
     /// There is no colon, or no name after it.
     NothingNamed,
     /// Something is not in the notation: what, and what was expected.
     Invalid(String),
 }
 
-/// What the notation is, for people.
+/// A description of the notation for error messages and questions.
 pub(super) fn usage() -> String {
     format!(
         "Name the resources after a colon, separated by commas or `and`, each with its fields in brackets, \
@@ -78,8 +78,8 @@ fn types() -> String {
 }
 
 /// The plan that `text` describes.
-pub(super) fn read(text: &str) -> Result<Plan, Unreadable> {
-    let (title, rest) = text.split_once(':').ok_or(Unreadable::NothingNamed)?;
+pub(super) fn read(text: &str) -> Result<ApiPlan, NotationError> {
+    let (title, rest) = text.split_once(':').ok_or(NotationError::NothingNamed)?;
     let rest = rest.trim_end().trim_end_matches('.').to_owned();
     let rest = ["(", ")", ",", ":"].iter().fold(rest, |text, mark| text.replace(mark, &format!(" {mark} ")));
     let mut tokens = rest.split_whitespace().peekable();
@@ -88,14 +88,14 @@ pub(super) fn read(text: &str) -> Result<Plan, Unreadable> {
         return Err(invalid("a closing bracket has no opening one"));
     }
     if resources.is_empty() {
-        return Err(Unreadable::NothingNamed);
+        return Err(NotationError::NothingNamed);
     }
     // `a_1` and `a1` would be the same Rust type.
     unique("resource", resources.iter().map(|resource| resource.name.replace('_', "")))?;
-    Ok(Plan { title: printable(title), resources })
+    Ok(ApiPlan { title: printable(title), resources })
 }
 
-/// `title` as it may stand in a comment of generated code: one line, no control characters.
+/// `title` for a comment in generated code: one line without control characters.
 fn printable(title: &str) -> String {
     let words: Vec<_> = title.split_whitespace().collect();
     let is_plain = |c: &char| c.is_alphanumeric() || c.is_ascii_graphic() || *c == ' ';
@@ -103,11 +103,11 @@ fn printable(title: &str) -> String {
     if title.is_empty() { "An API".to_owned() } else { title }
 }
 
-fn invalid(problem: impl Into<String>) -> Unreadable {
-    Unreadable::Invalid(problem.into())
+fn invalid(problem: impl Into<String>) -> NotationError {
+    NotationError::Invalid(problem.into())
 }
 
-fn unique(what: &str, names: impl Iterator<Item = String>) -> Result<(), Unreadable> {
+fn unique(what: &str, names: impl Iterator<Item = String>) -> Result<(), NotationError> {
     let mut known = BTreeSet::new();
     for name in names {
         if !known.insert(name.clone()) {
@@ -126,8 +126,8 @@ fn take(tokens: &mut Tokens<'_>, token: &str) -> bool {
 /// Items up to a closing bracket or the end.
 fn list<T>(
     tokens: &mut Tokens<'_>,
-    item: impl Fn(&mut Tokens<'_>) -> Result<T, Unreadable>,
-) -> Result<Vec<T>, Unreadable> {
+    item: impl Fn(&mut Tokens<'_>) -> Result<T, NotationError>,
+) -> Result<Vec<T>, NotationError> {
     let mut items = Vec::new();
     let mut is_separated = true;
     loop {
@@ -143,7 +143,7 @@ fn list<T>(
     }
 }
 
-fn resource(tokens: &mut Tokens<'_>) -> Result<Resource, Unreadable> {
+fn resource(tokens: &mut Tokens<'_>) -> Result<ApiResource, NotationError> {
     let name = name(tokens)?;
     let mut fields = Vec::new();
     if take(tokens, "(") {
@@ -153,10 +153,10 @@ fn resource(tokens: &mut Tokens<'_>) -> Result<Resource, Unreadable> {
         }
     }
     unique("field", fields.iter().map(|field| field.name.clone()))?;
-    Ok(Resource { name, fields })
+    Ok(ApiResource { name, fields })
 }
 
-fn field(tokens: &mut Tokens<'_>) -> Result<Field, Unreadable> {
+fn field(tokens: &mut Tokens<'_>) -> Result<ApiField, NotationError> {
     let name = name(tokens)?;
     if name == "id" {
         return Err(invalid("every record has an `id`, which the server assigns: leave the field out"));
@@ -164,10 +164,10 @@ fn field(tokens: &mut Tokens<'_>) -> Result<Field, Unreadable> {
     let kind = if take(tokens, ":") { tokens.next().unwrap_or_default() } else { "text" };
     let unknown = || invalid(format!("`{name}` has the unknown type `{kind}`; the types are {}", types()));
     let (_, kind) = *TYPES.iter().find(|(word, _)| *word == kind).ok_or_else(unknown)?;
-    Ok(Field { name, kind })
+    Ok(ApiField { name, kind })
 }
 
-fn name(tokens: &mut Tokens<'_>) -> Result<String, Unreadable> {
+fn name(tokens: &mut Tokens<'_>) -> Result<String, NotationError> {
     let name = tokens.next().unwrap_or_default();
     let is_word =
         |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -175,23 +175,23 @@ fn name(tokens: &mut Tokens<'_>) -> Result<String, Unreadable> {
         let expected = "lower-case letters, digits and single `_`, beginning with a letter";
         return Err(invalid(format!("`{name}` is not a name: use {expected}")));
     }
-    if UNUSABLE.contains(&name) {
+    if RESERVED.contains(&name) {
         return Err(invalid(format!("`{name}` cannot be a name in Rust")));
     }
     Ok(name.to_owned())
 }
 
 /// The plan in its notation.
-impl fmt::Display for Plan {
+impl fmt::Display for ApiPlan {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let resources: Vec<_> = self.resources.iter().map(ToString::to_string).collect();
         write!(to, "{}: {}", self.title, resources.join(", "))
     }
 }
 
-impl fmt::Display for Resource {
+impl fmt::Display for ApiResource {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let type_of = |field: &Field| TYPES.iter().find(|(_, kind)| *kind == field.kind);
+        let type_of = |field: &ApiField| TYPES.iter().find(|(_, kind)| *kind == field.kind);
         let fields = self.fields.iter().map(|field| match type_of(field) {
             Some((word, kind)) if *kind != FieldType::Text => format!("{}:{word}", field.name),
             Some(_) | None => field.name.clone(),
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_fields_stand_after_the_first_colon() {
+    fn names_and_fields_follow_the_first_colon() {
         let plan = read(EXAMPLE).unwrap();
         assert_eq!(plan.title, "A library");
         assert_eq!(plan.to_string(), "A library: books (title, isbn, year:int), members (name, email)");
@@ -227,9 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_name_there_is_nothing_to_read() {
+    fn a_text_without_a_name_is_an_error_of_its_own() {
         for text in ["", "hm", "a library with books", "books (title)", "x:", "x: and ,."] {
-            assert_eq!(read(text), Err(Unreadable::NothingNamed), "{text}");
+            assert_eq!(read(text), Err(NotationError::NothingNamed), "{text}");
         }
     }
 
@@ -251,7 +251,7 @@ mod tests {
             ("x: a (b, b:int)", "the field `b` is named twice"),
             ("x: a (id)", "leave the field out"),
         ] {
-            let Err(Unreadable::Invalid(problem)) = read(text) else { panic!("{text}: {:?}", read(text)) };
+            let Err(NotationError::Invalid(problem)) = read(text) else { panic!("{text}: {:?}", read(text)) };
             assert!(problem.contains(part), "{text}: {problem}");
         }
     }

@@ -1,8 +1,10 @@
-//! Hands a request to whoever it is for: a skill that the request names, a review if it has code, else a plan if it is in
-//! the notation. Whatever else is asked, it asks back.
+//! Delegates a request to the skill that it names, to a review if it has code, or to a planner if it is in the notation. Asks
+//! the owner about other requests.
 
-use super::{artifact, artifacts, delegate, done, notation, pass_on, question, replies, request, status};
-use crate::brain::{Ask, lines::Said};
+use super::{
+    artifact, artifacts, delegate, done, forward_result, notation, question, replies, request_text, status,
+};
+use crate::brain::{TurnRequest, json_lines::BrainLine};
 use protocol::{
     artifact::Artifact,
     ids::{AgentId, Capability},
@@ -11,45 +13,46 @@ use protocol::{
 use std::{collections::BTreeSet, fmt::Write};
 
 const DELEGATED: &str = "delegated";
-/// Its own skills: requests for them are not handed to another orchestrator.
+/// Its own skills, which it does not delegate.
 const OWN: [&str; 3] = ["orchestrate", "delegate", "monitor"];
 
-pub(super) fn answer(ask: &Ask) -> Vec<Said> {
-    if let Some(result) = replies(ask, DELEGATED).last() {
-        return pass_on(result);
+pub(super) fn answer(request: &TurnRequest) -> Vec<BrainLine> {
+    if let Some(result) = replies(request, DELEGATED).last() {
+        return forward_result(result);
     }
-    if let TurnSubject::Task { capability: Some(capability), .. } = &ask.prompt.about
+    if let TurnSubject::Task { capability: Some(capability), .. } = &request.prompt.about
         && capability.as_str() == "monitor"
     {
-        return monitor(ask);
+        return monitor(request);
     }
-    match (skill_for(ask), &ask.prompt.about) {
+    match (skill_for(request), &request.prompt.about) {
         (Some(skill), TurnSubject::Task { .. }) => vec![
             status(format!("handing it to whoever has {skill}")),
-            delegate(ask, DELEGATED.to_owned(), skill, request(ask).into_owned()),
+            delegate(request, DELEGATED.to_owned(), skill, request_text(request).into_owned()),
         ],
         (Some(skill), TurnSubject::Help { .. } | TurnSubject::Signal(_)) => {
             vec![done(format!("ask for {skill}"))]
         }
         (None, _) => {
-            let skills: Vec<_> = skills(ask).iter().map(|skill| skill.as_str()).collect();
+            let skills: Vec<_> = skills(request).iter().map(|skill| skill.as_str()).collect();
             let skills = skills.join(", ");
             let usage = notation::usage();
-            vec![question(ask, format!("Who is it for? Name a skill ({skills}), or what to build. {usage}"))]
+            let text = format!("Who is it for? Name a skill ({skills}), or what to build. {usage}");
+            vec![question(request, text)]
         }
     }
 }
 
-fn skills(ask: &Ask) -> BTreeSet<&Capability> {
-    let skills = ask.peers.iter().flat_map(|peer| &peer.skills).map(|skill| &skill.id);
+fn skills(request: &TurnRequest) -> BTreeSet<&Capability> {
+    let skills = request.peers.iter().flat_map(|peer| &peer.skills).map(|skill| &skill.id);
     skills.filter(|id| !OWN.contains(&id.as_str())).collect()
 }
 
-fn skill_for(ask: &Ask) -> Option<Capability> {
-    let (text, skills) = (request(ask), skills(ask));
+fn skill_for(request: &TurnRequest) -> Option<Capability> {
+    let (text, skills) = (request_text(request), skills(request));
     let mut words = text.split(|c: char| !c.is_alphanumeric() && !"-_.".contains(c));
     let named = words.find_map(|word| skills.iter().find(|skill| skill.as_str() == word));
-    let has_code = text.contains("```") || !artifacts(ask).is_empty();
+    let has_code = text.contains("```") || !artifacts(request).is_empty();
     let known = |name: &str| skills.iter().find(|skill| skill.as_str() == name);
     let fits = match named {
         Some(skill) => Some(skill),
@@ -59,14 +62,14 @@ fn skill_for(ask: &Ask) -> Option<Capability> {
     fits.map(|skill| (*skill).clone())
 }
 
-fn monitor(ask: &Ask) -> Vec<Said> {
+fn monitor(request: &TurnRequest) -> Vec<BrainLine> {
     let mut table = "| agent | skills |\n|---|---|\n".to_owned();
-    for peer in &ask.peers {
+    for peer in &request.peers {
         let skills: Vec<_> = peer.skills.iter().map(|skill| skill.id.as_str()).collect();
         let _ = writeln!(table, "| {} | {} |", AgentId::as_str(&peer.agent_id), skills.join(", "));
     }
     vec![
         artifact(Artifact::text("mesh.md", "text/markdown", table)),
-        done(format!("{} other agents are registered", ask.peers.len())),
+        done(format!("{} other agents are registered", request.peers.len())),
     ]
 }

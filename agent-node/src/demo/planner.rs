@@ -1,16 +1,16 @@
-//! Reads the request, has it built by whoever has `implement-api`, and hands back what was built.
+//! Reads the request, delegates the plan to an agent with `implement-api`, and returns its result.
 
-use super::{delegate, failed, pass_on, plan, plan_file, replies, status};
-use crate::brain::{Ask, lines::Said};
+use super::{delegate, failed, forward_result, plan, plan_artifact, replies, status};
+use crate::brain::{TurnRequest, json_lines::BrainLine};
 use protocol::ids::Capability;
 
 const BUILD: &str = "build";
 
-pub(super) fn answer(ask: &Ask) -> Vec<Said> {
-    if let Some(built) = replies(ask, BUILD).last() {
-        return pass_on(built);
+pub(super) fn answer(request: &TurnRequest) -> Vec<BrainLine> {
+    if let Some(built) = replies(request, BUILD).last() {
+        return forward_result(built);
     }
-    let plan = match plan(ask) {
+    let plan = match plan(request) {
         Ok(plan) => plan,
         Err(end) => return end,
     };
@@ -19,7 +19,7 @@ pub(super) fn answer(ask: &Ask) -> Vec<Said> {
     };
     vec![
         status(format!("planned {plan}")),
-        plan_file(&plan),
-        delegate(ask, BUILD.to_owned(), capability, plan.to_string()),
+        plan_artifact(&plan),
+        delegate(request, BUILD.to_owned(), capability, plan.to_string()),
     ]
 }

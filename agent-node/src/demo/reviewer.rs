@@ -1,10 +1,9 @@
-//! Reads Rust code line by line and reports what is wrong with it. The rules look at the text alone, so they find what is
-//! plainly there or plainly missing, and nothing else.
+//! Reviews Rust code line by line. The rules match text and do not parse Rust.
 
-use super::{artifact, artifacts, done, failed, name, request};
-use crate::brain::{Ask, lines::Said};
+use super::{artifact, artifacts, done, failed, name, request_text};
+use crate::brain::{TurnRequest, json_lines::BrainLine};
 use protocol::{
-    artifact::{Artifact, Content, Part},
+    artifact::{Artifact, Part, PartContent},
     ids::AgentId,
 };
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,7 @@ const MAX_FINDINGS: usize = 200;
 
 /// The content of `review.json`.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Report {
+pub(super) struct ReviewReport {
     pub(super) reviewer: AgentId,
     pub(super) findings: Vec<Finding>,
 }
@@ -28,12 +27,12 @@ pub(super) struct Finding {
     pub(super) message: String,
 }
 
-/// Reviews the Rust files that came with the request, or the code between ``` fences in its text.
-pub(super) fn answer(ask: &Ask) -> Vec<Said> {
-    let attached = artifacts(ask).iter().filter(|artifact| name(artifact).ends_with(".rs"));
+/// Reviews the attached Rust files and the code between ``` fences in the text.
+pub(super) fn answer(request: &TurnRequest) -> Vec<BrainLine> {
+    let attached = artifacts(request).iter().filter(|artifact| name(artifact).ends_with(".rs"));
     let mut files: Vec<_> =
         attached.map(|artifact| (name(artifact).to_owned(), artifact.as_text())).collect();
-    let text = request(ask);
+    let text = request_text(request);
     let fenced = text.split("```").skip(1).step_by(2);
     files.extend(fenced.map(|block| ("code.rs".to_owned(), block.to_owned())));
     if files.is_empty() {
@@ -42,13 +41,13 @@ pub(super) fn answer(ask: &Ask) -> Vec<Said> {
     let findings = review(&files);
     let lines: usize = files.iter().map(|(_, text)| text.lines().count()).sum();
     let summary = format!("read {lines} lines, found {} issues", findings.len());
-    let report = json!(Report { reviewer: ask.agent.clone(), findings });
-    let part = Part { media_type: Some("application/json".into()), ..Part::new(Content::Data(report)) };
+    let report = json!(ReviewReport { reviewer: request.agent.clone(), findings });
+    let part = Part { media_type: Some("application/json".into()), ..Part::new(PartContent::Data(report)) };
     let report = Artifact { parts: vec![part], ..Artifact::text("review.json", "application/json", "") };
     vec![artifact(report), done(summary)]
 }
 
-/// What is wrong with `files`, each with its name, in the order of the lines.
+/// The findings in `files` (name, text), ordered by file and line.
 pub(super) fn review(files: &[(String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in files {
@@ -75,7 +74,7 @@ pub(super) fn review(files: &[(String, String)]) -> Vec<Finding> {
     findings
 }
 
-/// The lines outside of tests and comments, from 1.
+/// The lines outside of tests and comments, numbered from 1.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let code = text.lines().take_while(|line| line.trim() != "#[cfg(test)]").enumerate();
     code.map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim_start().starts_with("//"))
@@ -105,7 +104,7 @@ fn review_lines(text: &str, find: &mut impl FnMut(usize, &str, String)) {
     }
 }
 
-/// The name of a type, or of a public function, that `line` begins.
+/// The name of the type or the public function that begins in `line`.
 fn documentable(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let public = line.strip_prefix("pub ");
@@ -115,7 +114,7 @@ fn documentable(line: &str) -> Option<&str> {
     item.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
-/// Text fields of deserialised structs that no `impl` of the struct looks at: serde accepts any text.
+/// Reports text fields of deserialised structs that no `impl` of the struct uses: serde accepts any text.
 fn unchecked_fields(text: &str, find: &mut impl FnMut(usize, &str, String)) {
     let (mut is_input, mut record) = (false, None);
     for (number, line) in code(text) {

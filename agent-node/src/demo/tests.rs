@@ -1,8 +1,8 @@
 use super::*;
-use crate::brain::{PeerSkill, tests::ask};
+use crate::brain::{PeerSummary, tests::first_turn};
 use notation::EXAMPLE;
 use proptest::prelude::*;
-use protocol::artifact::{Content, Part};
+use protocol::artifact::{Part, PartContent};
 use serde_json::{Value, json};
 use std::{
     io::Read,
@@ -11,68 +11,69 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-fn said_artifacts(said: &[Said]) -> Vec<Artifact> {
-    let artifact = |said: &Said| match said {
-        Said::Progress(Progress::Artifact { artifact, .. }) => Some(artifact.clone()),
-        Said::Progress(_) | Said::End(_) => None,
+fn artifacts_of(lines: &[BrainLine]) -> Vec<Artifact> {
+    let artifact = |line: &BrainLine| match line {
+        BrainLine::Progress(Progress::Artifact { artifact, .. }) => Some(artifact.clone()),
+        BrainLine::Progress(_) | BrainLine::End(_) => None,
     };
-    said.iter().filter_map(artifact).collect()
+    lines.iter().filter_map(artifact).collect()
 }
 
-/// How a turn ended: its message or its reason. A turn that waits has none.
-fn ended(said: &[Said]) -> Result<String, String> {
-    match said.last() {
-        Some(Said::End(TurnEnd::Done { message })) => Ok(message.clone().unwrap_or_default()),
-        Some(Said::End(TurnEnd::Failed { reason })) => Err(reason.clone()),
+/// The message or the reason at the end of a turn. A turn that waits is an error here.
+fn end_of(lines: &[BrainLine]) -> Result<String, String> {
+    match lines.last() {
+        Some(BrainLine::End(TurnEnd::Done { message })) => Ok(message.clone().unwrap_or_default()),
+        Some(BrainLine::End(TurnEnd::Failed { reason })) => Err(reason.clone()),
         other => Err(format!("{other:?}")),
     }
 }
 
-/// What a turn said last, which asks somebody: the id, whom, and the text.
-fn asked(said: &[Said]) -> (&str, String, &str) {
-    match said.last() {
-        Some(Said::Progress(Progress::Delegate { id, to, description, .. })) => {
+/// The last line of a turn, which delegates or asks: its id, recipient and text.
+fn question_of(lines: &[BrainLine]) -> (&str, String, &str) {
+    match lines.last() {
+        Some(BrainLine::Progress(Progress::Delegate { id, to, description, .. })) => {
             (id, to.to_string(), description)
         }
-        Some(Said::Progress(Progress::Question { id, text, .. })) => (id, "owner".to_owned(), text),
+        Some(BrainLine::Progress(Progress::Question { id, text, .. })) => (id, "owner".to_owned(), text),
         other => panic!("{other:?}"),
     }
 }
 
-/// The next turn of `ask`, in which the question `id` is answered by a turn that said `said`.
-fn next_turn(ask: &Ask, id: &str, said: &[Said]) -> Ask {
-    let mut next = ask.clone();
+/// The turn after `request`, with the output `lines` of another turn as the answer to the question `id`.
+fn next_turn(request: &TurnRequest, id: &str, lines: &[BrainLine]) -> TurnRequest {
+    let mut next = request.clone();
     next.prompt.turn += 1;
-    let end = ended(said);
+    let end = end_of(lines);
     let (ok, text) = (end.is_ok(), end.unwrap_or_else(|reason| reason));
-    let artifacts = said_artifacts(said);
-    next.prompt.answers = vec![Reply { id: id.into(), ok, from: None, text, artifacts, task_id: None }];
+    let artifacts = artifacts_of(lines);
+    next.prompt.answers =
+        vec![RequestResult { id: id.into(), ok, from: None, text, artifacts, task_id: None }];
     next
 }
 
-fn help(artifacts: Vec<Artifact>) -> Ask {
-    let mut asked = ask("");
-    asked.prompt.about =
+fn help(artifacts: Vec<Artifact>) -> TurnRequest {
+    let mut request = first_turn("");
+    request.prompt.about =
         TurnSubject::Help { question: "What is wrong?".to_owned(), capability: None, artifacts };
-    asked
+    request
 }
 
-/// What the builder says first, and after a review.
-fn built(request: &str) -> (Vec<Said>, Vec<Said>) {
-    let task = ask(request);
+/// The output of the builder in its first turn and after a review.
+fn draft_and_result(request: &str) -> (Vec<BrainLine>, Vec<BrainLine>) {
+    let task = first_turn(request);
     let draft = rest_builder::answer(&task);
-    let review = reviewer::answer(&help(said_artifacts(&draft)));
+    let review = reviewer::answer(&help(artifacts_of(&draft)));
     let result = rest_builder::answer(&next_turn(&task, "review", &review));
     (draft, result)
 }
 
 #[test]
-fn a_brain_reads_one_line_and_says_lines() {
+fn a_brain_reads_one_line_and_writes_lines() {
     let mut out = Vec::new();
-    let question = serde_json::to_string(&ask(EXAMPLE)).unwrap();
+    let question = serde_json::to_string(&first_turn(EXAMPLE)).unwrap();
     turn("planner", question.as_bytes(), &mut out).unwrap();
     let lines: Vec<_> = out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
-    assert!(lines.len() > 2 && lines.iter().all(|line| crate::brain::lines::parse(line).is_ok()));
+    assert!(lines.len() > 2 && lines.iter().all(|line| crate::brain::json_lines::parse(line).is_ok()));
     let refused = |name, question: &str| turn(name, question.as_bytes(), Vec::new()).unwrap_err();
     assert!(refused("poet", &question).contains("there are planner, rest-builder"));
     assert!(refused("planner", "").contains("one line of JSON"));
@@ -86,28 +87,28 @@ fn every_agent_of_the_team_has_a_brain() {
         let command: Vec<_> =
             agent["brain"]["exec"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
         let ["mesh", "brain", name] = command[..] else { panic!("{command:?}") };
-        assert!(BRAINS.contains(&name) && answer(name, &ask("x")).is_some(), "{name}");
+        assert!(BRAINS.contains(&name) && answer(name, &first_turn("x")).is_some(), "{name}");
     }
 }
 
 #[test]
-fn a_request_that_names_nothing_is_asked_for_until_it_does() {
+fn the_builder_and_the_planner_ask_until_a_request_names_a_resource() {
     for brain in [planner::answer, rest_builder::answer] {
-        let first = ask("hm");
-        let said = brain(&first);
-        let (id, to, text) = asked(&said);
+        let first = first_turn("hm");
+        let lines = brain(&first);
+        let (id, to, text) = question_of(&lines);
         assert!(to == "owner" && text.contains(EXAMPLE) && text.contains("bool, date"), "{text}");
         let second = next_turn(&first, id, &[done("books, please")]);
-        let said = brain(&second);
-        assert_ne!(asked(&said).0, id);
-        let third = next_turn(&second, asked(&said).0, &[done(EXAMPLE)]);
-        let said = brain(&third);
-        // The next turn no longer has the answer, only what was produced.
+        let lines = brain(&second);
+        assert_ne!(question_of(&lines).0, id);
+        let third = next_turn(&second, question_of(&lines).0, &[done(EXAMPLE)]);
+        let lines = brain(&third);
+        // The fourth turn has the plan as an artifact, but not the answer.
         let mut fourth = next_turn(&third, "review", &[failed("nobody")]);
-        fourth.prompt.produced = said_artifacts(&said);
+        fourth.prompt.produced = artifacts_of(&lines);
         let read = plan(&fourth).unwrap().to_string();
         assert_eq!(read, notation::read(EXAMPLE).unwrap().to_string());
-        let error = ended(&brain(&ask("x: a (b:money)"))).unwrap_err();
+        let error = end_of(&brain(&first_turn("x: a (b:money)"))).unwrap_err();
         assert!(
             error.contains("`money`") && error.contains("bool, date") && error.contains(EXAMPLE),
             "{error}"
@@ -116,10 +117,10 @@ fn a_request_that_names_nothing_is_asked_for_until_it_does() {
 }
 
 #[test]
-fn the_orchestrator_hands_on_by_skill_by_code_and_by_notation() {
+fn the_orchestrator_delegates_by_skill_by_code_and_by_notation() {
     let skills =
         ["plan", "implement-api", "code-review", "monitor"].map(|id| json!({ "id": id, "description": "" }));
-    let peers: Vec<PeerSkill> =
+    let peers: Vec<PeerSummary> =
         serde_json::from_value(json!([{ "agentId": "peer-01", "skills": skills }])).unwrap();
     for (text, to) in [
         ("please code-review my work", "capability:code-review"),
@@ -128,22 +129,22 @@ fn the_orchestrator_hands_on_by_skill_by_code_and_by_notation() {
         (EXAMPLE, "capability:plan"),
         ("monitor this", "owner"),
     ] {
-        let request = Ask { peers: peers.clone(), ..ask(text) };
-        let said = orchestrator::answer(&request);
-        let (id, whom, description) = asked(&said);
-        assert_eq!(whom, to);
+        let request = TurnRequest { peers: peers.clone(), ..first_turn(text) };
+        let lines = orchestrator::answer(&request);
+        let (id, recipient, description) = question_of(&lines);
+        assert_eq!(recipient, to);
         let next = orchestrator::answer(&next_turn(&request, id, &[done(EXAMPLE)]));
         if to == "owner" {
             assert!(description.contains("code-review, implement-api, plan"), "{description}");
-            assert_eq!(asked(&next).2, EXAMPLE);
+            assert_eq!(question_of(&next).2, EXAMPLE);
         } else {
-            assert_eq!((description, ended(&next)), (text, Ok(EXAMPLE.to_owned())));
+            assert_eq!((description, end_of(&next)), (text, Ok(EXAMPLE.to_owned())));
         }
     }
 }
 
 #[test]
-fn the_reviewer_finds_what_is_there_and_nothing_else() {
+fn the_reviewer_reports_each_issue_and_nothing_else() {
     let bad = "use serde::Deserialize;
 #[derive(Deserialize)]
 pub struct User {
@@ -179,32 +180,32 @@ fn route(method: &str) -> bool { method == \"GET\" }
 
 #[test]
 fn the_builder_writes_what_the_review_asks_for() {
-    let rules = |said: &[Said]| {
-        let files = said_artifacts(said).into_iter().filter(|file| name(file).ends_with(".rs"));
+    let rules = |lines: &[BrainLine]| {
+        let files = artifacts_of(lines).into_iter().filter(|file| name(file).ends_with(".rs"));
         let files: Vec<_> = files.map(|file| (name(&file).to_owned(), file.as_text())).collect();
         reviewer::review(&files).into_iter().map(|finding| finding.rule).collect::<Vec<_>>().join(" ")
     };
-    let (draft, result) = built(EXAMPLE);
+    let (draft, result) = draft_and_result(EXAMPLE);
     let found = rules(&draft);
     for (rule, count) in [("missing-tests", 1), ("missing-docs", 3), ("unchecked-field", 4)] {
         assert_eq!(found.matches(rule).count(), count, "{found}");
     }
     assert_eq!((found.split(' ').count(), rules(&result).as_str()), (8, ""));
-    let end = ended(&result).unwrap();
+    let end = end_of(&result).unwrap();
     assert!(
         end.starts_with("agent-01 built A library: books") && end.ends_with("8 issues, 0 are open"),
         "{end}"
     );
 
     let finding = json!({ "file": "src/main.rs", "line": 1, "rule": "style", "message": "ugly" });
-    let part = Part::new(Content::Data(json!({ "reviewer": "critic-01", "findings": [finding] })));
+    let part = Part::new(PartContent::Data(json!({ "reviewer": "critic-01", "findings": [finding] })));
     let report = Artifact { parts: vec![part], ..Artifact::text("review.json", "application/json", "") };
     for (review, end) in [
         (vec![artifact(report), done("ugly")], "critic-01 found 1 issues, 1 are open"),
         (vec![failed("nobody")], "it was not reviewed"),
     ] {
-        let said = rest_builder::answer(&next_turn(&ask(EXAMPLE), "review", &review));
-        assert!(ended(&said).unwrap().ends_with(end), "{said:?}");
+        let lines = rest_builder::answer(&next_turn(&first_turn(EXAMPLE), "review", &review));
+        assert!(end_of(&lines).unwrap().ends_with(end), "{lines:?}");
     }
 }
 
@@ -212,12 +213,12 @@ fn the_builder_writes_what_the_review_asks_for() {
 const EVERYTHING: &str = "Odd\u{7} */ \"title\": string (title, type, year:int, price:number, sold:bool, day:date), \
                           struct and order_items (count:int)";
 
-/// Writes what was built into `dir` and runs cargo there, offline with this workspace's versions.
-fn cargo(said: &[Said], dir: &Path, target: &Path, commands: &[&str]) {
+/// Writes the artifacts in `lines` to `dir` and runs cargo there, offline with this workspace's versions.
+fn cargo(lines: &[BrainLine], dir: &Path, target: &Path, commands: &[&str]) {
     std::fs::create_dir_all(dir.join("src")).unwrap();
     let versions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
     std::fs::copy(versions, dir.join("Cargo.lock")).unwrap();
-    for file in said_artifacts(said) {
+    for file in artifacts_of(lines) {
         std::fs::write(dir.join(name(&file)), file.as_text()).unwrap();
     }
     for command in commands {
@@ -229,9 +230,9 @@ fn cargo(said: &[Said], dir: &Path, target: &Path, commands: &[&str]) {
     }
 }
 
-struct Running(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Running {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
@@ -248,16 +249,16 @@ fn call(address: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
 }
 
 #[test]
-fn what_is_built_compiles_passes_its_tests_and_serves_its_routes() {
+fn the_built_crate_compiles_passes_its_tests_and_serves_its_routes() {
     // target/debug/deps/<this test>
     let own = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join("demo-api");
     let target = own.join("target");
-    let (draft, result) = built(EVERYTHING);
+    let (draft, result) = draft_and_result(EVERYTHING);
     cargo(&draft, &own.join("draft"), &target, &["build"]);
     cargo(&result, &own.join("result"), &target, &["test", "build"]);
 
     let mut server = Command::new(target.join("debug/rest-api"));
-    let mut server = Running(server.arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap());
+    let mut server = KillOnDrop(server.arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     std::io::BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("listening on http://").unwrap();
@@ -282,12 +283,12 @@ fn what_is_built_compiles_passes_its_tests_and_serves_its_routes() {
 
 proptest! {
     #[test]
-    fn no_brain_panics_whatever_it_is_asked(text in "\\PC{0,200}", id in "(review|build|delegated|request-1)") {
+    fn no_request_makes_a_brain_panic(text in "\\PC{0,200}", id in "(review|build|delegated|request-1)") {
         let report = artifact(Artifact::text("review.json", "application/json", text.clone()));
-        let answered = next_turn(&ask(&text), &id, &[report, done(text.clone())]);
+        let answered = next_turn(&first_turn(&text), &id, &[report, done(text.clone())]);
         let code = help(vec![Artifact::text("a.rs", "text/x-rust", text.clone())]);
-        for (name, asked) in BRAINS.into_iter().flat_map(|name| [(name, ask(&text)), (name, answered.clone()), (name, code.clone())]) {
-            prop_assert!(!answer(name, &asked).unwrap().is_empty());
+        for (name, request) in BRAINS.into_iter().flat_map(|name| [(name, first_turn(&text)), (name, answered.clone()), (name, code.clone())]) {
+            prop_assert!(!answer(name, &request).unwrap().is_empty());
         }
     }
 }

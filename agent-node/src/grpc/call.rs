@@ -1,13 +1,13 @@
-//! One call: it passes the same edge as over HTTP, is performed, and is answered.
+//! One call: the edge's checks as over HTTP, the operation, the response.
 
 use super::{
     schema::{self, JsonCodec, SERVICE},
     status::status,
 };
 use crate::http::{
-    a2a::{Call, Heading, Heard, Reply},
-    edge::{Credentials, Edge, Permit, Seat},
-    node_state::Node,
+    a2a::{A2aCall, A2aResponse, CallHeaders, TaskEventStream},
+    edge::{CallCredentials, Edge, InFlightPermit, StreamPermit},
+    node_state::NodeState,
     routes::messages::trace_from,
 };
 use futures_util::{
@@ -24,9 +24,9 @@ use hyper::{
 use protocol::{
     a2a::{
         agent_policy::API_KEY_HEADER,
-        error::{A2aError, Kind},
-        json::Invalid,
-        request::Operation,
+        error::{A2aError, A2aErrorKind},
+        json::InvalidField,
+        request::A2aOperation,
         version::{self, EXTENSIONS_PARAMETER, VERSION_PARAMETER},
     },
     ids::AgentId,
@@ -48,9 +48,9 @@ use tonic::{
 /// What all calls of a node have in common.
 #[derive(Clone)]
 pub(super) struct CallContext {
-    pub(super) node: Arc<Node>,
+    pub(super) node: Arc<NodeState>,
     pub(super) edge: Edge,
-    /// The agent that is meant where no tenant is named.
+    /// The agent of calls without a tenant.
     pub(super) first: AgentId,
     /// Whether the node drains. `Server::stop` waits until every clone of it is dropped.
     pub(super) draining: watch::Receiver<bool>,
@@ -58,7 +58,7 @@ pub(super) struct CallContext {
 
 /// Returns when the node begins to drain.
 pub(super) async fn drains(draining: &mut watch::Receiver<bool>) {
-    // An error says that the server is gone, which ends calls as well.
+    // An error means that the server is dropped, which ends calls as well.
     let _ = draining.wait_for(|drains| *drains).await;
 }
 
@@ -79,13 +79,14 @@ pub(super) async fn answer(
         return Ok(answer);
     }
     let path = request.uri().path().to_owned();
-    let answered = AssertUnwindSafe(admit(context, from, request)).catch_unwind().await;
-    Ok(match answered {
+    let result = AssertUnwindSafe(admit(context, from, request)).catch_unwind().await;
+    Ok(match result {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => status(&error).into_http(),
         Err(_) => {
             tracing::error!(path, "a call panicked");
-            status(&A2aError::new(Kind::Internal, "a fault of ours; nothing more is known")).into_http()
+            status(&A2aError::new(A2aErrorKind::Internal, "a fault of ours; nothing more is known"))
+                .into_http()
         }
     })
 }
@@ -101,7 +102,7 @@ async fn admit(
     let (head, body) = request.into_parts();
     let text = |name: &str| text(&head.headers, name);
     let authority = head.uri.authority().map(|authority| authority.as_str());
-    let credentials = Credentials {
+    let credentials = CallCredentials {
         authority: authority.or_else(|| text(HOST.as_str())).unwrap_or_default(),
         has_origin: head.headers.contains_key(ORIGIN),
         is_signed: [SIGNATURE, SIGNATURE_INPUT].iter().any(|name| head.headers.contains_key(*name)),
@@ -110,19 +111,19 @@ async fn admit(
         from,
     };
     let admitted = context.edge.admit(&credentials, BodyDataStream::new(body)).await;
-    let admitted = admitted.inspect_err(|problem| context.edge.count(problem))?;
+    let admitted = admitted.inspect_err(|problem| context.edge.count_refusal(problem))?;
     let name =
         head.uri.path().strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE)?.strip_prefix('/'));
-    let Some(operation) = name.and_then(Operation::from_name) else {
+    let Some(operation) = name.and_then(A2aOperation::from_name) else {
         let path: String = head.uri.path().chars().take(80).collect();
-        let known: Vec<_> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+        let known: Vec<_> = A2aOperation::ALL.iter().map(|operation| operation.name()).collect();
         let message = format!("no method {path:?}; /{SERVICE}/ has {}", known.join(", "));
-        return Err(A2aError::new(Kind::MethodNotFound, message));
+        return Err(A2aError::new(A2aErrorKind::MethodNotFound, message));
     };
-    let _held = admitted.held;
+    let _guard = admitted.guard;
     let request = HttpRequest::from_parts(head, Full::new(admitted.bytes));
-    let performer = Performer { context, operation, by: admitted.by, permit: Some(admitted.place) };
-    // The edge has bounded the message already.
+    let performer = Performer { context, operation, by: admitted.by, permit: Some(admitted.permit) };
+    // The edge has limited the body's size.
     let mut grpc = Grpc::new(JsonCodec::of_server(operation)).max_decoding_message_size(usize::MAX);
     Ok(match schema::is_streaming(operation) {
         true => grpc.server_streaming(performer, request).await,
@@ -130,7 +131,7 @@ async fn admit(
     })
 }
 
-/// A header that is there, as text.
+/// The first header of this name, as text.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
@@ -138,9 +139,9 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// Performs one admitted call.
 struct Performer {
     context: CallContext,
-    operation: Operation,
+    operation: A2aOperation,
     by: Principal,
-    permit: Option<Permit>,
+    permit: Option<InFlightPermit>,
 }
 
 impl UnaryService<Value> for Performer {
@@ -152,7 +153,9 @@ impl UnaryService<Value> for Performer {
         let reply = self.reply(request);
         Box::pin(async move {
             let (reply, activated) = reply.await.map_err(|error| status(&error))?;
-            let Reply::One(answer) = reply else { return Err(status(&other_shape(operation))) };
+            let A2aResponse::Single(answer) = reply else {
+                return Err(status(&wrong_kind(operation)));
+            };
             let answer =
                 serde_json::to_value(&answer).map_err(|error| Status::internal(error.to_string()))?;
             Ok(with_extensions(Response::new(answer), activated))
@@ -170,9 +173,11 @@ impl ServerStreamingService<Value> for Performer {
         let reply = self.reply(request);
         Box::pin(async move {
             let (reply, activated) = reply.await.map_err(|error| status(&error))?;
-            let Reply::Many(events) = reply else { return Err(status(&other_shape(operation))) };
-            let permit = context.edge.seat(&by).map_err(|problem| {
-                context.edge.count(&problem);
+            let A2aResponse::Stream(events) = reply else {
+                return Err(status(&wrong_kind(operation)));
+            };
+            let permit = context.edge.open_stream(&by).map_err(|problem| {
+                context.edge.count_refusal(&problem);
                 status(&problem.into())
             })?;
             let events = stream::unfold((Some(events), context.draining, permit), next).boxed();
@@ -185,33 +190,33 @@ impl Performer {
     fn reply(
         &mut self,
         request: Request<Value>,
-    ) -> impl Future<Output = Result<(Reply, Option<String>), A2aError>> + Send + 'static {
+    ) -> impl Future<Output = Result<(A2aResponse, Option<String>), A2aError>> + Send + 'static {
         let (operation, by, permit) = (self.operation, self.by.clone(), self.permit.take());
         let (node, first) = (self.context.node.clone(), self.context.first.clone());
         async move {
             let no_agent = || Problem::new(Reason::AgentNotFound, "no agent lives here");
             let local = node.agents.get(&first).ok_or_else(no_agent)?.clone();
             let max_depth = node.limits.max_depth;
-            let call = Call::new(heading(request.metadata()), local, node, by, permit)?;
+            let call = A2aCall::new(call_headers(request.metadata()), local, node, by, permit)?;
             let params = request.into_inner();
             if depth(&params) > max_depth {
                 let message = format!("is nested more than {max_depth} levels deep");
-                return Err(Invalid::new("", message).into());
+                return Err(InvalidField::new("", message).into());
             }
             call.perform(operation, params).await
         }
     }
 }
 
-fn other_shape(operation: Operation) -> A2aError {
+fn wrong_kind(operation: A2aOperation) -> A2aError {
     let message = format!("{} was answered in a shape that is not its own", operation.name());
-    A2aError::new(Kind::Internal, message)
+    A2aError::new(A2aErrorKind::Internal, message)
 }
 
-type Subscription = (Option<Box<Heard>>, watch::Receiver<bool>, Seat);
+type StreamState = (Option<Box<TaskEventStream>>, watch::Receiver<bool>, StreamPermit);
 
 /// The next event; when the node drains, the error that says so, and the end.
-async fn next((events, mut draining, permit): Subscription) -> Option<(Result<Value, Status>, Subscription)> {
+async fn next((events, mut draining, permit): StreamState) -> Option<(Result<Value, Status>, StreamState)> {
     let mut events = events?;
     let event = tokio::select! {
         biased;
@@ -225,15 +230,15 @@ async fn next((events, mut draining, permit): Subscription) -> Option<(Result<Va
     Some((event, (rest, draining, permit)))
 }
 
-fn heading(metadata: &MetadataMap) -> Heading {
+fn call_headers(metadata: &MetadataMap) -> CallHeaders {
     let text = |name: &str| metadata.get(name.to_ascii_lowercase()).and_then(|value| value.to_str().ok());
     let all = |name: &str| {
         let lines = metadata.get_all(name.to_ascii_lowercase()).into_iter();
         lines.filter_map(|line| line.to_str().ok()).collect::<Vec<_>>()
     };
-    Heading {
+    CallHeaders {
         version: text(VERSION_PARAMETER).map(str::to_owned),
-        wanted: version::extensions(all(EXTENSIONS_PARAMETER)),
+        extensions: version::extensions(all(EXTENSIONS_PARAMETER)),
         trace: trace_from(text(TRACEPARENT), &all(TRACESTATE)),
     }
 }
@@ -248,7 +253,7 @@ fn with_extensions<T>(mut response: Response<T>, activated: Option<String>) -> R
     response
 }
 
-/// How deep arrays and objects are nested.
+/// The nesting depth of arrays and objects.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),

@@ -1,13 +1,13 @@
 //! The port: accepts connections, speaks HTTP/2 on each, and ends all of them when the node drains.
 //!
-//! Connections are served by hyper and not by `tonic::transport::Server`, which has no time limit for a connection's first
-//! bytes and no answer for a client that speaks HTTP/1: both are promised, and what would be left to it is `serve_connection`.
+//! hyper serves the connections instead of `tonic::transport::Server`, which has neither a time limit for a connection's
+//! first bytes nor an answer for a client that speaks HTTP/1. The node promises both.
 
 use super::call::{CallContext, answer, drains};
 use crate::http::{
     edge::Edge,
-    node_state::Node,
-    server::{no_http2, watch_peer},
+    node_state::NodeState,
+    server::{http2_required, set_socket_options},
 };
 use hyper::{server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -29,7 +29,7 @@ use tokio::{
     time::timeout,
 };
 
-/// What a client that speaks HTTP/2 says first (RFC 9113 §3.4).
+/// The first bytes of a client that speaks HTTP/2 (RFC 9113 §3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Threads that serve calls: hyper's services must be `Send`, and actix's threads run what is not.
 const THREADS: usize = 2;
@@ -41,16 +41,16 @@ const PING: Duration = Duration::from_secs(15);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The gRPC server of a node.
-pub struct Server {
+pub struct GrpcServer {
     draining: watch::Sender<bool>,
     runtime: Option<Runtime>,
 }
 
-impl Server {
-    /// Takes calls from `listener` for the agents of `node`, behind its `edge`; for `first` where none is named.
+impl GrpcServer {
+    /// Serves calls on `listener` for the agents of `node`, behind its `edge`; a call without a tenant is for `first`.
     pub fn start(
         listener: std::net::TcpListener,
-        node: Arc<Node>,
+        node: Arc<NodeState>,
         edge: Edge,
         first: AgentId,
     ) -> io::Result<Self> {
@@ -67,7 +67,7 @@ impl Server {
         Ok(Self { draining, runtime: Some(runtime) })
     }
 
-    /// Takes no more calls, ends the streams, and lets calls finish for up to `grace`.
+    /// Accepts no more calls, ends the streams, and waits for open calls for up to `grace`.
     pub async fn stop(self, grace: Duration) {
         self.draining.send_replace(true);
         if timeout(grace, self.draining.closed()).await.is_err() {
@@ -76,7 +76,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for GrpcServer {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -85,8 +85,8 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, mut context: CallContext) {
-    let front = context.edge.front();
-    let permits = Arc::new(Semaphore::new(front.workers * front.max_connections));
+    let config = context.edge.config();
+    let permits = Arc::new(Semaphore::new(config.workers * config.max_connections));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -95,13 +95,13 @@ async fn accept(listener: TcpListener, mut context: CallContext) {
         let (socket, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection can't be taken");
+                tracing::warn!(%error, "a connection can't be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let Ok(permit) = permits.clone().try_acquire_owned() else {
-            tracing::warn!("as many connections as there may be: one more is closed");
+            tracing::warn!("the limit of connections is reached; a new one is closed");
             continue;
         };
         let context = context.clone();
@@ -115,8 +115,8 @@ async fn accept(listener: TcpListener, mut context: CallContext) {
 }
 
 async fn serve(mut socket: TcpStream, peer: SocketAddr, context: CallContext) -> Result<(), hyper::Error> {
-    watch_peer(&socket, context.edge.front().tcp_user_timeout);
-    let head = Duration::from_millis(context.edge.front().limits.head_ms);
+    set_socket_options(&socket, context.edge.config().tcp_user_timeout);
+    let head = Duration::from_millis(context.edge.config().limits.head_ms);
     if !matches!(timeout(head, reads_preface(&mut socket)).await, Ok(Ok(true))) {
         // The peer may be gone; it is closed either way.
         let _ = timeout(head, refuse(socket)).await;
@@ -147,7 +147,7 @@ async fn serve(mut socket: TcpStream, peer: SocketAddr, context: CallContext) ->
 /// Writes the refusal and reads until the peer closes: closing with unread input would reset the connection and lose the
 /// answer.
 async fn refuse(mut socket: TcpStream) -> io::Result<()> {
-    socket.write_all(&no_http2()).await?;
+    socket.write_all(&http2_required()).await?;
     socket.shutdown().await?;
     tokio::io::copy(&mut socket, &mut tokio::io::sink()).await?;
     Ok(())

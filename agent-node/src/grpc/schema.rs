@@ -1,6 +1,6 @@
-//! A2A's protobuf messages as the ProtoJSON they stand for: every binding reads, checks and refuses the same JSON.
+//! Converts A2A's protobuf messages to and from ProtoJSON, so that every binding reads, checks and refuses the same JSON.
 //!
-//! `proto/a2a.bin` describes the messages. It is made from `proto/a2a.proto`, that of specification v1.0.1, by
+//! `proto/a2a.bin` describes the messages. It is generated from `proto/a2a.proto` of specification v1.0.1 by
 //! `protoc -I agent-node/proto --include_imports --descriptor_set_out=agent-node/proto/a2a.bin a2a.proto`.
 
 use super::status::status;
@@ -9,9 +9,9 @@ use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions,
 };
 use protocol::a2a::{
-    error::{A2aError, Kind},
-    json::Invalid,
-    request::Operation,
+    error::{A2aError, A2aErrorKind},
+    json::InvalidField,
+    request::A2aOperation,
 };
 use serde_json::{Number, Value, value::Serializer};
 use std::sync::{Arc, LazyLock};
@@ -31,7 +31,7 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
         .expect("proto/a2a.bin is a descriptor set")
 });
 
-fn method(operation: Operation) -> MethodDescriptor {
+fn method(operation: A2aOperation) -> MethodDescriptor {
     let service = POOL.get_service_by_name(SERVICE).expect("proto/a2a.bin has the service");
     service
         .methods()
@@ -40,12 +40,12 @@ fn method(operation: Operation) -> MethodDescriptor {
 }
 
 /// Whether `operation` is answered with a stream.
-pub(crate) fn is_streaming(operation: Operation) -> bool {
+pub(crate) fn is_streaming(operation: A2aOperation) -> bool {
     method(operation).is_server_streaming()
 }
 
 /// The path of `operation`'s calls.
-pub(crate) fn path(operation: Operation) -> PathAndQuery {
+pub(crate) fn path(operation: A2aOperation) -> PathAndQuery {
     let path = format!("/{SERVICE}/{}", operation.name());
     path.parse().expect("names of operations need no escapes")
 }
@@ -69,13 +69,13 @@ pub(crate) struct JsonCodec {
 
 impl JsonCodec {
     /// Reads requests of `operation` and writes its responses.
-    pub(crate) fn of_server(operation: Operation) -> Self {
+    pub(crate) fn of_server(operation: A2aOperation) -> Self {
         let method = method(operation);
         Self { writes: method.output(), reads: method.input(), max_bytes: usize::MAX }
     }
 
     /// Writes requests of `operation` and reads its responses, up to `max_bytes` in all.
-    pub(crate) fn of_client(operation: Operation, max_bytes: usize) -> Self {
+    pub(crate) fn of_client(operation: A2aOperation, max_bytes: usize) -> Self {
         let method = method(operation);
         Self { writes: method.input(), reads: method.output(), max_bytes }
     }
@@ -124,28 +124,28 @@ impl Decoder for JsonDecoder {
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Value>, Status> {
         self.bytes += bytes::Buf::remaining(buffer);
         if self.bytes > self.max_bytes {
-            let error = A2aError::new(Kind::Internal, format!("more than {} bytes", self.max_bytes));
-            return Err(caused(&error, ReadError::TooLarge(self.max_bytes)));
+            let error = A2aError::new(A2aErrorKind::Internal, format!("more than {} bytes", self.max_bytes));
+            return Err(status_with_source(&error, ReadError::TooLarge(self.max_bytes)));
         }
         let message = DynamicMessage::decode(self.message.clone(), buffer).map_err(|error| {
             let text = format!("the message can't be read: {error}");
-            caused(&A2aError::new(Kind::Parse, text.clone()), ReadError::Malformed(text))
+            status_with_source(&A2aError::new(A2aErrorKind::Parse, text.clone()), ReadError::Malformed(text))
         })?;
         json(&message).map(Some).map_err(|invalid| {
             let text = invalid.to_string();
-            caused(&invalid.into(), ReadError::Malformed(text))
+            status_with_source(&invalid.into(), ReadError::Malformed(text))
         })
     }
 }
 
-fn caused(error: &A2aError, source: ReadError) -> Status {
+fn status_with_source(error: &A2aError, source: ReadError) -> Status {
     let mut status = status(error);
     status.set_source(Arc::new(source));
     status
 }
 
-/// `message` as ProtoJSON, with whole numbers as integers. Fails where JSON has no such value (NaN, the year 10,000).
-fn json(message: &DynamicMessage) -> Result<Value, Invalid> {
+/// `message` as ProtoJSON, with whole numbers as integers. Fails for a value that JSON can't express (NaN, the year 10,000).
+fn json(message: &DynamicMessage) -> Result<Value, InvalidField> {
     let mut path = serde_path_to_error::Track::new();
     let serializer = serde_path_to_error::Serializer::new(Serializer, &mut path);
     match message.serialize_with_options(serializer, &SerializeOptions::new()) {
@@ -153,7 +153,7 @@ fn json(message: &DynamicMessage) -> Result<Value, Invalid> {
             write_integers(&mut value);
             Ok(value)
         }
-        Err(error) => Err(Invalid::new(path.path().to_string(), error.to_string())),
+        Err(error) => Err(InvalidField::new(path.path().to_string(), error.to_string())),
     }
 }
 

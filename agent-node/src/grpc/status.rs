@@ -1,6 +1,6 @@
-//! Errors of A2A as statuses of gRPC (A2A §10.6), with `google.rpc` details, and back.
+//! Converts A2A errors to gRPC statuses with `google.rpc` details (A2A §10.6), and back.
 
-use protocol::a2a::error::{A2aError, DOMAIN, Kind};
+use protocol::a2a::error::{A2aError, A2aErrorKind, DOMAIN};
 use tonic::{Code, Status};
 use tonic_types::{BadRequest, ErrorDetail, ErrorInfo, FieldViolation, RetryInfo, StatusExt as _};
 
@@ -24,23 +24,23 @@ pub(crate) fn status(error: &A2aError) -> Status {
     Status::with_error_details_vec(code(error.kind.grpc_status()), &error.message, details)
 }
 
-/// The error that a foreign agent's status stands for: by its details if there are some, else by the code alone.
+/// The A2A error in a foreign agent's status: by its details if it has them, else by its code.
 pub(crate) fn error_of(status: &Status) -> A2aError {
     let by_code = match status.code() {
-        Code::NotFound => Kind::TaskNotFound,
-        Code::FailedPrecondition => Kind::UnsupportedOperation,
-        Code::InvalidArgument | Code::OutOfRange => Kind::InvalidParams,
-        Code::Unimplemented => Kind::MethodNotFound,
-        Code::Unauthenticated => Kind::Unauthenticated,
-        Code::PermissionDenied => Kind::Forbidden,
-        Code::ResourceExhausted => Kind::RateLimited,
-        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Kind::Unavailable,
+        Code::NotFound => A2aErrorKind::TaskNotFound,
+        Code::FailedPrecondition => A2aErrorKind::UnsupportedOperation,
+        Code::InvalidArgument | Code::OutOfRange => A2aErrorKind::InvalidParams,
+        Code::Unimplemented => A2aErrorKind::MethodNotFound,
+        Code::Unauthenticated => A2aErrorKind::Unauthenticated,
+        Code::PermissionDenied => A2aErrorKind::Forbidden,
+        Code::ResourceExhausted => A2aErrorKind::RateLimited,
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => A2aErrorKind::Unavailable,
         Code::Ok | Code::Unknown | Code::AlreadyExists | Code::Aborted | Code::Internal | Code::DataLoss => {
-            Kind::Internal
+            A2aErrorKind::Internal
         }
     };
     let info = status.get_details_error_info().filter(|info| info.domain == DOMAIN);
-    let kind = info.as_ref().and_then(|info| Kind::from_reason(&info.reason)).unwrap_or(by_code);
+    let kind = info.as_ref().and_then(|info| A2aErrorKind::from_reason(&info.reason)).unwrap_or(by_code);
     let mut error = A2aError::new(kind, status.message().chars().take(1_000).collect::<String>());
     error.metadata = info.into_iter().flat_map(|info| info.metadata).take(32).collect();
     error
@@ -63,11 +63,11 @@ fn code(name: &str) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::a2a::json::Invalid;
+    use protocol::a2a::json::InvalidField;
 
     #[test]
-    fn every_error_has_its_code_and_comes_back() {
-        for kind in Kind::ALL {
+    fn every_error_survives_a_round_trip() {
+        for kind in A2aErrorKind::ALL {
             let status = status(&A2aError::new(*kind, "why").with("k", "v"));
             let name = format!("{:?}", status.code()).to_uppercase();
             assert_eq!(name, kind.grpc_status().replace('_', ""), "{kind:?}");
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn an_invalid_field_is_named() {
-        let status = status(&A2aError::from(Invalid::new("message.parts", "is required")));
+        let status = status(&A2aError::from(InvalidField::new("message.parts", "is required")));
         let bad = status.get_details_bad_request().unwrap();
         assert_eq!(bad.field_violations[0].field, "message.parts");
     }

@@ -1,23 +1,24 @@
-//! A2A v1.0: any client, in any language, at every agent of this node. Each binding reads a request, hands it to the one
-//! place that performs it, and writes what comes of it; the words and rules lie in `protocol::a2a`.
+//! A2A v1.0 for every agent of this node. Each binding reads a request, has `call` perform it, and writes the result; the
+//! types and rules are in `protocol::a2a`.
 //!
 //! In reading order: `rest` and `rpc` are the bindings over HTTP (gRPC's is `crate::grpc`), `call` what all have in
-//! common, then the operations: `send`, `look` (with `listed`), `webhooks`; `stream` is what a client hears; `card` what it reads first.
+//! common, then the operations: `send`, `task_operations` (with `task_index`), `webhooks`; `stream` has a task's events;
+//! `card` serves the agent's card.
 
-mod body;
 mod call;
 mod card;
-pub mod face;
-pub mod listed;
-mod look;
+pub mod facade;
+mod json_body;
 mod rest;
 mod rpc;
 mod send;
 mod stream;
+pub mod task_index;
+mod task_operations;
 mod webhooks;
 
-pub(crate) use call::{Call, Heading, Reply};
-pub(crate) use stream::Heard;
+pub(crate) use call::{A2aCall, A2aResponse, CallHeaders};
+pub(crate) use stream::TaskEventStream;
 
 use actix_web::{http::Method, web};
 use blackboard::resource::resource;

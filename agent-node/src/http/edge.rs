@@ -1,37 +1,36 @@
-//! What every request passes before any handler sees it (DESIGN §4, §8), cheap checks first: where it comes from, what
-//! it carries and how fast, who sends it, how often, and how many others are at it.
+//! The checks that every request passes before a handler runs (DESIGN §4, §8), cheapest first: origin, body type, size and
+//! speed, sender, rate, requests in flight.
 //!
-//! Behind it a handler finds, in the request's extensions: the [`Principal`], the whole body as [`Bytes`] (which
-//! `web::ReqData<Bytes>` takes without the copy that `web::Bytes` makes), and the body's [`Digest`] if the request was
-//! signed.
+//! A handler finds in the request's extensions: the [`Principal`], the whole body as [`Bytes`] (`web::ReqData<Bytes>` takes
+//! it without the copy that `web::Bytes` makes), and the body's [`Digest`] if the request was signed.
 
 mod body;
+mod call_admission;
 mod callers;
-mod calls;
-mod dialect;
-mod front;
+mod error_format;
 mod identity;
 mod in_flight;
 mod local_callers;
 mod origin;
-mod rate;
-mod readers;
-mod shape;
+mod rate_limit;
+mod response;
+mod server_config;
+mod stream_limit;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use call_admission::CallCredentials;
 pub use callers::{Caller, Callers, Credential};
-pub(crate) use calls::Credentials;
-pub use front::Front;
 pub use identity::Auth;
-pub use in_flight::stop_counting;
-pub(crate) use in_flight::{Permit, take_permit};
+pub use in_flight::release_permit;
+pub(crate) use in_flight::{InFlightPermit, take_permit};
 pub use local_callers::{LocalCaller, LocalCallers};
-pub use readers::Readers;
-pub(crate) use readers::Seat;
+pub use server_config::HttpServerConfig;
+pub use stream_limit::StreamLimit;
+pub(crate) use stream_limit::StreamPermit;
 
-use crate::http::server::line::Line;
+use crate::http::server::connection::ConnectionState;
 use actix_web::{
     Error, HttpMessage,
     body::{BodySize, BoxBody, MessageBody as _},
@@ -40,9 +39,9 @@ use actix_web::{
 };
 use blackboard::refusal::Refusal;
 use bytes::Bytes;
-use dialect::Dialect;
+use error_format::ErrorFormat;
 use futures_util::{FutureExt, future::LocalBoxFuture};
-use in_flight::Gate;
+use in_flight::InFlightLimit;
 use protocol::{
     ids::{AgentId, Digest},
     principal::Principal,
@@ -61,31 +60,30 @@ use std::{
 
 /// The edge of one node, shared by its workers.
 #[derive(Clone)]
-pub struct Edge(Arc<Shared>);
+pub struct Edge(Arc<EdgeState>);
 
-struct Shared {
-    front: Front,
-    in_flight: Gate,
-    buffered: body::Budget,
-    rates: rate::Rates<AgentId>,
-    failed: rate::Rates<IpAddr>,
+struct EdgeState {
+    config: HttpServerConfig,
+    in_flight: InFlightLimit,
+    buffered: body::BodyBudget,
+    rates: rate_limit::RateLimiter<AgentId>,
+    failed_auth: rate_limit::RateLimiter<IpAddr>,
 }
 
 impl Edge {
-    /// The edge that `front` describes.
-    pub fn new(front: Front) -> Self {
-        Self(Arc::new(Shared {
-            in_flight: Gate::new(front.limits.max_in_flight),
-            buffered: body::Budget::new(front.max_buffered_bytes),
-            rates: rate::Rates::new(front.limits.max_rate_per_second),
-            failed: rate::Rates::new(front.limits.max_failed_auth_per_second),
-            front,
+    /// An edge with this configuration.
+    pub fn new(config: HttpServerConfig) -> Self {
+        Self(Arc::new(EdgeState {
+            in_flight: InFlightLimit::new(config.limits.max_in_flight),
+            buffered: body::BodyBudget::new(config.max_buffered_bytes),
+            rates: rate_limit::RateLimiter::new(config.limits.max_rate_per_second),
+            failed_auth: rate_limit::RateLimiter::new(config.limits.max_failed_auth_per_second),
+            config,
         }))
     }
 
-    /// What it was made of.
-    pub(crate) fn front(&self) -> &Front {
-        &self.0.front
+    pub(crate) fn config(&self) -> &HttpServerConfig {
+        &self.0.config
     }
 }
 
@@ -95,26 +93,26 @@ where
 {
     type Response = ServiceResponse<BoxBody>;
     type Error = Error;
-    type Transform = Checked<S>;
+    type Transform = EdgeService<S>;
     type InitError = ();
     type Future = Ready<Result<Self::Transform, ()>>;
 
     fn new_transform(&self, service: S) -> Self::Future {
-        let inner = Inner { service, shared: Arc::clone(&self.0), user: Principal::local_user() };
-        ready(Ok(Checked(Rc::new(inner))))
+        let inner = WorkerEdge { service, state: Arc::clone(&self.0), user: Principal::local_user() };
+        ready(Ok(EdgeService(Rc::new(inner))))
     }
 }
 
-/// A worker's services behind the edge.
-pub struct Checked<S>(Rc<Inner<S>>);
+/// A worker's service behind the edge.
+pub struct EdgeService<S>(Rc<WorkerEdge<S>>);
 
-struct Inner<S> {
+struct WorkerEdge<S> {
     service: S,
-    shared: Arc<Shared>,
+    state: Arc<EdgeState>,
     user: Principal,
 }
 
-impl<S> Service<ServiceRequest> for Checked<S>
+impl<S> Service<ServiceRequest> for EdgeService<S>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<BoxBody>, Error = Error> + 'static,
 {
@@ -129,124 +127,126 @@ where
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let inner = Rc::clone(&self.0);
         Box::pin(async move {
-            let spoken = Dialect::of(request.path());
-            let answer = inner.pass(request).await;
-            inner.count(&answer);
-            answer.map_err(|error| spoken.put(error))
+            let format = ErrorFormat::of(request.path());
+            let answer = inner.handle(request).await;
+            inner.count_refusal(&answer);
+            answer.map_err(|error| format.apply(error))
         })
     }
 }
 
-impl<S> Inner<S>
+impl<S> WorkerEdge<S>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<BoxBody>, Error = Error>,
 {
-    async fn pass(&self, mut request: ServiceRequest) -> Result<ServiceResponse<BoxBody>, Error> {
-        let shared = &*self.shared;
-        let serving = request.conn_data::<Rc<Line>>().map(Line::serve);
+    async fn handle(&self, mut request: ServiceRequest) -> Result<ServiceResponse<BoxBody>, Error> {
+        let state = &*self.state;
+        let guard = request.conn_data::<Rc<ConnectionState>>().map(ConnectionState::begin_request);
         let mut payload = request.take_payload();
-        let heard = async {
-            origin::check(&request, &shared.front.hosts)?;
-            let rules = body::Rules::for_request(&request, &payload, &shared.front)?;
-            let body = body::read(&mut payload, &rules, &shared.buffered).await?;
-            let who = identity::of(&request, &body.bytes, &shared.front.auth, &self.user);
-            let from = || request.peer_addr().map(|peer| peer.ip());
-            let who = who.map_err(|problem| shared.failed.refuse(from(), problem, Instant::now()))?;
-            shared.rate(&who.principal, &self.user)?;
-            let permit = shared.in_flight.enter()?;
-            Ok((body, who, permit))
+        let checks = async {
+            origin::check(&request, &state.config.hosts)?;
+            let rules = body::BodyRules::for_request(&request, &payload, &state.config)?;
+            let body = body::read(&mut payload, &rules, &state.buffered).await?;
+            let sender = identity::authenticate(&request, &body.bytes, &state.config.auth, &self.user);
+            let address = || request.peer_addr().map(|peer| peer.ip());
+            let sender = sender
+                .map_err(|problem| state.failed_auth.limit_failure(address(), problem, Instant::now()))?;
+            state.check_rate(&sender.principal, &self.user)?;
+            let permit = state.in_flight.acquire()?;
+            Ok((body, sender, permit))
         };
-        let (body, who, permit) = match heard.await {
-            Ok(heard) => heard,
+        let (body, sender, permit) = match checks.await {
+            Ok(checked) => checked,
             Err(problem) => {
-                shared.refuse(&problem);
-                return Err(shape::unread(problem, payload));
+                state.count(&problem);
+                return Err(response::refuse_unread(problem, payload));
             }
         };
         drop(payload);
 
         let _permit = in_flight::hand_over(permit, &request);
-        let _held = body.held;
+        let _budget = body.guard;
         if !body.bytes.is_empty() {
             request.set_payload(Payload::from(body.bytes.clone()));
         }
         {
             let mut extensions = request.extensions_mut();
-            extensions.insert(who.principal);
+            extensions.insert(sender.principal);
             extensions.insert::<Bytes>(body.bytes);
-            if let Some(digest) = who.digest {
+            if let Some(digest) = sender.digest {
                 extensions.insert::<Digest>(digest);
             }
         }
         let (method, path) = (request.method().clone(), request.uri().clone());
         match AssertUnwindSafe(async { self.service.call(request).await }).catch_unwind().await {
             Ok(answer) => {
-                let answer = answer.and_then(shape::ours)?;
+                let answer = answer.and_then(response::normalize_error)?;
                 if method == Method::HEAD {
-                    return Ok(answer.map_body(shape::without_body));
+                    return Ok(answer.map_body(response::without_body));
                 }
-                let seat = match answer.response().body().size() {
+                let permit = match answer.response().body().size() {
                     BodySize::Stream => {
                         let reader = answer.request().extensions().get::<Principal>().cloned();
                         reader
-                            .map(|reader| shared.front.readers.enter(&reader))
+                            .map(|reader| state.config.streams.acquire(&reader))
                             .transpose()
                             .map_err(Refusal)?
                     }
                     BodySize::None | BodySize::Sized(_) => None,
                 };
-                let leaves = shape::is_events(&answer).then(|| Box::pin(shared.front.leaving.begun()) as _);
-                Ok(answer.map_body(|_, body| shape::while_sent(body, serving, seat, leaves)))
+                let drain =
+                    response::is_event_stream(&answer).then(|| Box::pin(state.config.drain.started()) as _);
+                Ok(answer.map_body(|_, body| response::guard_body(body, guard, permit, drain)))
             }
             Err(panic) => {
-                tracing::error!(%method, path = path.path(), panic = said(&*panic), "a handler panicked");
+                tracing::error!(%method, path = path.path(), panic = panic_text(&*panic), "a handler panicked");
                 Err(Refusal(Problem::new(Reason::Internal, "a fault of ours; nothing more is known")).into())
             }
         }
     }
 }
 
-impl Shared {
-    fn refuse(&self, problem: &Problem) {
-        if let Some(telemetry) = &self.front.meters {
+impl EdgeState {
+    fn count(&self, problem: &Problem) {
+        if let Some(telemetry) = &self.config.telemetry {
             telemetry.meters().refuse_request(problem.reason);
         }
     }
 
-    /// Counts one more request of `who`; the user of this machine has no limit.
-    fn rate(&self, who: &Principal, local: &Principal) -> Result<(), Problem> {
-        match who {
+    /// Counts a request of `sender`, or refuses it with 429; the user of this machine has no limit.
+    fn check_rate(&self, sender: &Principal, local: &Principal) -> Result<(), Problem> {
+        match sender {
             Principal::Agent(id) => self.rates.take(id, Instant::now()),
-            Principal::User(id) if who != local => self.rates.take(id, Instant::now()),
+            Principal::User(id) if sender != local => self.rates.take(id, Instant::now()),
             Principal::User(_) => Ok(()),
         }
     }
 }
 
-impl<S> Inner<S> {
-    /// Counts an answer that is a refusal.
-    fn count<B>(&self, answer: &Result<ServiceResponse<B>, Error>) {
+impl<S> WorkerEdge<S> {
+    /// Counts `answer` if it is a refusal.
+    fn count_refusal<B>(&self, answer: &Result<ServiceResponse<B>, Error>) {
         let error = match answer {
             Ok(answer) => answer.response().error(),
             Err(error) => Some(error),
         };
         if let Some(Refusal(problem)) = error.and_then(|error| error.as_error::<Refusal>()) {
-            self.shared.refuse(problem);
+            self.state.count(problem);
         }
     }
 }
 
-/// Whether this request puts an artifact, which may be larger than a message and of any type.
-fn puts_artifact(request: &ServiceRequest) -> bool {
+/// Whether this request uploads an artifact, which may be larger than a message and of any type.
+fn is_artifact_upload(request: &ServiceRequest) -> bool {
     request.method() == Method::PUT && request.path().starts_with(routes::ARTIFACTS)
 }
 
-/// Whether this request speaks A2A, whose bindings judge types themselves and whose answers may take their time.
-fn speaks_a2a(request: &ServiceRequest) -> bool {
+/// Whether this is an A2A request. Its binding checks the content type, and its response may take long.
+fn is_a2a(request: &ServiceRequest) -> bool {
     [routes::A2A_RPC, routes::A2A_REST, routes::HOOKS].iter().any(|base| request.path().starts_with(base))
 }
 
-fn said(panic: &(dyn Any + Send)) -> &str {
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without words")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

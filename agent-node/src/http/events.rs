@@ -1,11 +1,11 @@
-//! Server-sent events of one task in the house use view: each with an `id:` by which a reader resumes.
+//! Server-sent events of one task for `/a2a/tasks`. Each event has an `id:` from which a reader resumes.
 
 use crate::tasks::{
-    Seen,
-    follow::{Follow, Place},
+    TaskEvent,
+    follower::{TaskEventCursor, TaskFollower},
 };
 use actix_web::{HttpResponse, http::header};
-use blackboard::store::{Key, Shared};
+use blackboard::store::{Key, SharedStore};
 use bytes::Bytes;
 use engine::records::{TaskRow, keys};
 use futures_util::{StreamExt as _, stream};
@@ -15,19 +15,24 @@ use protocol::{
 };
 use std::{convert::Infallible, time::Duration};
 
-/// How often a silent stream says that it lives.
+/// Interval of heartbeat comments on a silent stream.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// The place an `id:` names: a revision, and which event of that step.
-pub fn parse_id(text: &str) -> Option<Place> {
+/// Parses an `id:`: a revision, and the index of the event in that step.
+pub fn parse_id(text: &str) -> Option<TaskEventCursor> {
     match text.split_once('.') {
-        Some((revision, place)) => Some((revision.parse().ok()?, place.parse().ok()?)),
+        Some((revision, index)) => Some((revision.parse().ok()?, index.parse().ok()?)),
         None => Some((text.parse().ok()?, 0)),
     }
 }
 
-/// Refuses a place that this stream has not come to, or never will.
-fn check_place(store: &Shared, journal: &Key, row: &TaskRow, after: Place) -> Result<(), Problem> {
+/// Refuses a cursor past the end of this task's journal, or past the store's head while the task runs.
+fn check_cursor(
+    store: &SharedStore,
+    journal: &Key,
+    row: &TaskRow,
+    after: TaskEventCursor,
+) -> Result<(), Problem> {
     let last = match row.ended_at {
         Some(_) => store.latest(journal).map_err(Problem::from)?,
         None => None,
@@ -43,29 +48,29 @@ fn check_place(store: &Shared, journal: &Key, row: &TaskRow, after: Place) -> Re
     Ok(())
 }
 
-/// A stream of `row`'s events after `after`; (0, 0) means from the first one.
+/// Answers with a stream of `row`'s events after `after`; (0, 0) means from the first one.
 pub async fn of_task(
-    store: Shared,
+    store: SharedStore,
     me: AgentId,
     row: TaskRow,
-    after: Place,
+    after: TaskEventCursor,
 ) -> Result<HttpResponse, Problem> {
     let journal = keys::journal(&me, &row.task.conversation);
-    check_place(&store, &journal, &row, after)?;
+    check_cursor(&store, &journal, &row, after)?;
     let has_ended = row.ended_at.is_some();
-    let mut follow = Follow::after(store, me, row, after).map_err(Problem::from)?;
+    let mut follower = TaskFollower::after(store, me, row, after).map_err(Problem::from)?;
     let mut first = None;
     if has_ended && after != (0, 0) {
-        first = written(&mut follow).await;
+        first = next_lines(&mut follower).await;
         if first.is_none() {
-            // What ended and was read to its end has nothing more: 204 keeps an EventSource from asking again.
+            // The client has read every event: 204 stops an EventSource from reconnecting.
             return Ok(HttpResponse::NoContent().finish());
         }
     }
     let first = stream::iter(first.map(Ok::<_, Infallible>));
-    let rest = stream::unfold(follow, |mut follow| async {
-        let bytes = written(&mut follow).await?;
-        Some((Ok::<_, Infallible>(bytes), follow))
+    let rest = stream::unfold(follower, |mut follower| async {
+        let bytes = next_lines(&mut follower).await?;
+        Some((Ok::<_, Infallible>(bytes), follower))
     });
     let body = first.chain(rest);
     Ok(HttpResponse::Ok()
@@ -74,11 +79,11 @@ pub async fn of_task(
         .streaming(body))
 }
 
-/// The next events as they are written, or a sign of life; `None` at the end.
-async fn written(follow: &mut Follow) -> Option<Bytes> {
-    match tokio::time::timeout(HEARTBEAT, follow.next()).await {
+/// The next events as SSE lines, or a heartbeat comment; `None` at the end.
+async fn next_lines(follower: &mut TaskFollower) -> Option<Bytes> {
+    match tokio::time::timeout(HEARTBEAT, follower.next()).await {
         Ok(Ok(events)) if events.is_empty() => None,
-        Ok(Ok(events)) => Some(events.iter().map(lines).collect::<String>().into()),
+        Ok(Ok(events)) => Some(events.iter().map(sse_lines).collect::<String>().into()),
         Ok(Err(error)) => {
             tracing::warn!(%error, "a task's stream ends early");
             None
@@ -87,15 +92,15 @@ async fn written(follow: &mut Follow) -> Option<Bytes> {
     }
 }
 
-fn lines(seen: &Seen) -> String {
-    let id = match seen.id {
+fn sse_lines(event: &TaskEvent) -> String {
+    let id = match event.id {
         (revision, 0) => revision.to_string(),
-        (revision, place) => format!("{revision}.{place}"),
+        (revision, index) => format!("{revision}.{index}"),
     };
-    match seen.id.0 {
-        // An end whose journal is gone has no place any more.
-        0 => format!("data: {}\n\n", seen.data.to_json()),
-        _ => format!("id: {id}\ndata: {}\n\n", seen.data.to_json()),
+    match event.id.0 {
+        // The end of a task whose journal is trimmed has no id.
+        0 => format!("data: {}\n\n", event.data.to_json()),
+        _ => format!("id: {id}\ndata: {}\n\n", event.data.to_json()),
     }
 }
 
@@ -121,7 +126,7 @@ mod tests {
         row
     }
 
-    async fn step(store: &Shared, me: &AgentId, effects: Vec<Effect>) -> Revision {
+    async fn step(store: &SharedStore, me: &AgentId, effects: Vec<Effect>) -> Revision {
         let event = Event { at: NodeTime(0), wall: WallTime(0), what: EventKind::Started };
         let step =
             engine::records::Step { step: 1, origin: None, events: vec![event], closes: Vec::new(), effects };
@@ -131,14 +136,18 @@ mod tests {
         store.commit(Lane::Progress, batch).await.unwrap()[0]
     }
 
-    async fn streamed(store: &Shared, me: &AgentId, after: (Revision, usize)) -> Result<String, Problem> {
+    async fn streamed(
+        store: &SharedStore,
+        me: &AgentId,
+        after: (Revision, usize),
+    ) -> Result<String, Problem> {
         let answer = of_task(store.clone(), me.clone(), row(), after).await?;
         let bytes = actix_web::body::to_bytes(answer.into_body()).await.unwrap();
         Ok(String::from_utf8(bytes.to_vec()).unwrap())
     }
 
     #[actix::test]
-    async fn a_task_whose_journal_is_gone_still_tells_its_end() {
+    async fn a_task_whose_journal_is_trimmed_still_reports_its_end() {
         let (store, me) = (memory::new(), AgentId::parse("a").unwrap());
         let outcome = Outcome {
             status: row().task.status,

@@ -1,4 +1,4 @@
-//! Names of headers that every request is asked for, made once: a name that comes as text is parsed each time.
+//! Header names, as constants: a lookup by text would parse the name on each request.
 
 use actix_web::http::header::HeaderName;
 use protocol::{a2a::agent_policy, signature, trace};
@@ -21,9 +21,9 @@ mod tests {
     use protocol::a2a::version::{EXTENSIONS_PARAMETER, VERSION_PARAMETER};
 
     #[test]
-    fn a2as_own_are_called_as_the_protocol_calls_them() {
-        for (name, called) in [(A2A_VERSION, VERSION_PARAMETER), (A2A_EXTENSIONS, EXTENSIONS_PARAMETER)] {
-            assert!(name.as_str().eq_ignore_ascii_case(called), "{name} is not {called}");
+    fn the_a2a_header_names_match_the_protocol() {
+        for (name, expected) in [(A2A_VERSION, VERSION_PARAMETER), (A2A_EXTENSIONS, EXTENSIONS_PARAMETER)] {
+            assert!(name.as_str().eq_ignore_ascii_case(expected), "{name} is not {expected}");
         }
     }
 }

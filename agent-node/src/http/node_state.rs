@@ -1,25 +1,25 @@
-//! What every request handler reads: this node, its agents, and what is checked and measured of the node.
+//! The state that request handlers share: the node's agents, peers, services, limits and checks.
 
 use super::{
-    a2a::{face::Face, listed::Listed},
-    edge::Readers,
-    leaving::Leaving,
-    server::Door,
+    a2a::{facade::AgentFacade, task_index::TaskIndex},
+    drain::DrainSignal,
+    edge::StreamLimit,
+    server::ListenerAddress,
 };
 use crate::{
     agent::{AgentActor, AgentStatus},
-    clock::Clock,
-    inbox::Locals,
-    latest::Latest,
-    node::services::Known,
-    outbox::{a2a::hooks::Hooks, outside::Outside, webhooks::Pusher},
+    clock::NodeClock,
+    inbox::LocalAgents,
+    node::services::ServiceLocator,
+    outbox::{a2a::callbacks::CallbackRegistry, outbound_client::OutboundClient, webhooks::Pusher},
     peers::Peers,
+    shared_cell::SharedCell,
     telemetry::Telemetry,
 };
 use actix::Addr;
 use actix_web::HttpRequest;
-use blackboard::{store::Shared, wire::Wire};
-use engine::Whereabouts;
+use blackboard::{http_client::HttpClient, store::SharedStore};
+use engine::PeerLocation;
 use protocol::{
     a2a::card_signature::SigningKey,
     card::Card,
@@ -37,116 +37,117 @@ use std::{
     time::Duration,
 };
 
-/// One agent of this node, as the routes reach it.
+/// One agent of this node, as the routes see it.
 #[derive(Clone)]
 pub struct HostedAgent {
     /// Its id.
     pub id: AgentId,
-    /// The actor.
+    /// Its actor.
     pub actor: Addr<AgentActor>,
-    /// Its store, for looking.
-    pub store: Shared,
-    /// HTTP, signed as this agent.
-    pub wire: Wire,
+    /// Its store, for reading.
+    pub store: SharedStore,
+    /// An HTTP client that signs as this agent.
+    pub wire: HttpClient,
     /// Its card.
-    pub card: Latest<Card>,
-    /// What can be known without asking it.
+    pub card: SharedCell<Card>,
+    /// Its status, readable without a message to the actor.
     pub status: Arc<AgentStatus>,
-    /// What it signs its A2A card with.
+    /// The key that signs its A2A cards.
     pub key: Arc<SigningKey>,
-    /// What it shows to A2A clients.
-    pub face: Latest<Face>,
-    /// What tells webhooks of its tasks.
+    /// Its A2A policy and cards.
+    pub facade: SharedCell<AgentFacade>,
+    /// The actor that calls its tasks' webhooks.
     pub pusher: Addr<Pusher>,
-    /// Where webhooks may be.
-    pub outside: Outside,
-    /// The order in which its tasks are listed.
-    pub listed: Listed,
+    /// The client for webhooks, with its address policy.
+    pub outside: OutboundClient,
+    /// The index of its tasks in list order.
+    pub task_index: TaskIndex,
 }
 
-/// One thing that must work: its name, and a look at it.
-pub type Check =
+/// A check of one dependency: its name and the probe. A probe fails with the reason.
+pub type ReadinessCheck =
     (&'static str, Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Value, String>>>> + Send + Sync>);
 
-/// Everything that must work.
-pub type Checks = Vec<Check>;
+/// The checks of a process.
+pub type ReadinessChecks = Vec<ReadinessCheck>;
 
-/// What of this process is looked at beside its agents.
+/// The services of this process that its metrics report on.
 #[derive(Clone, Default)]
-pub struct Looked {
-    /// The board, if it is here.
+pub struct LocalServices {
+    /// The board, if it runs in this process.
     pub board: Option<blackboard::board::Board>,
-    /// The registry, if it is here.
+    /// The registry, if it runs in this process.
     pub registry: Option<Registry>,
-    /// The store's files and queue, if it has any.
-    pub store: Option<blackboard::store::embedded::Gauge>,
+    /// The gauge of the store's files and queue, if it has them.
+    pub store: Option<blackboard::store::embedded::StoreGauge>,
 }
 
-/// Everything the routes need; shared by all workers.
-pub struct Node {
+/// The state of a node; shared by all workers.
+pub struct NodeState {
     /// Its agents.
     pub agents: BTreeMap<AgentId, HostedAgent>,
-    /// Which of them answers on which port when nobody is named.
+    /// The agent of each port, which answers requests that name no agent.
     pub by_port: BTreeMap<u16, AgentId>,
-    /// Everyone else.
+    /// The agents of other nodes.
     pub peers: Arc<Peers>,
     /// The agents of this process.
-    pub locals: Arc<Locals>,
-    /// What is told of it.
+    pub locals: Arc<LocalAgents>,
+    /// Its metrics and traces.
     pub telemetry: Telemetry,
-    /// What is measured of it beside its agents.
-    pub looked: Looked,
-    /// What it takes.
+    /// Its services beside the agents.
+    pub local_services: LocalServices,
+    /// Limits of requests.
     pub limits: Arc<Limits>,
-    /// Who reads how many streams.
-    pub readers: Arc<Readers>,
-    /// Whether it leaves.
-    pub leaving: Leaving,
+    /// The open streams of each principal.
+    pub streams: Arc<StreamLimit>,
+    /// Whether it drains.
+    pub drain: DrainSignal,
     /// Where the registry and the board are.
-    pub services: Arc<Known>,
-    /// Where foreign agents call back.
-    pub hooks: Hooks,
-    /// Its clocks.
-    pub clock: Clock,
-    /// What it looks at to say whether it is ready.
-    pub checks: Checks,
-    /// Whether it was ready once.
+    pub services: Arc<ServiceLocator>,
+    /// The callbacks that foreign agents may call.
+    pub hooks: CallbackRegistry,
+    /// Its clock.
+    pub clock: NodeClock,
+    /// The checks of `/readyz`.
+    pub checks: ReadinessChecks,
+    /// Whether it has been ready since its start.
     pub was_ready: AtomicBool,
 }
 
-impl Node {
-    /// The agent of the port that a request came in at; that of the registry and the board is nobody's.
-    pub(super) fn of_port(&self, request: &HttpRequest) -> Option<&HostedAgent> {
-        let Door(address) = request.conn_data()?;
+impl NodeState {
+    /// The agent of the port that a request came in at; `None` on the port of the registry and the board.
+    pub(super) fn agent_of_port(&self, request: &HttpRequest) -> Option<&HostedAgent> {
+        let ListenerAddress(address) = request.conn_data()?;
         self.agents.get(self.by_port.get(&address.port())?)
     }
 
-    /// The agent that a request without a name is for: the one of the port it came in at.
-    pub(super) fn host(&self, request: &HttpRequest) -> Result<&HostedAgent, Problem> {
-        self.of_port(request)
+    /// The agent for a request that names none: that of its port, else the first. Fails if the node has no agents.
+    pub(super) fn default_agent(&self, request: &HttpRequest) -> Result<&HostedAgent, Problem> {
+        self.agent_of_port(request)
             .or_else(|| self.agents.values().next())
             .ok_or_else(|| Problem::new(Reason::AgentNotFound, "no agent lives here"))
     }
 
-    /// The port's agent first, then the others: where to look for something that has no agent's name on it.
-    pub(super) fn in_turn(&self, request: &HttpRequest) -> Vec<&HostedAgent> {
-        let host = self.host(request).ok();
-        let others = self.agents.values().filter(|local| host.is_none_or(|host| host.id != local.id));
-        host.into_iter().chain(others).collect()
+    /// The port's agent, then the others: the order to look for an item whose agent the request does not name.
+    pub(super) fn agents_in_lookup_order(&self, request: &HttpRequest) -> Vec<&HostedAgent> {
+        let default = self.default_agent(request).ok();
+        let others =
+            self.agents.values().filter(|local| default.is_none_or(|default| default.id != local.id));
+        default.into_iter().chain(others).collect()
     }
 
-    /// The agent of that name, or where it is instead.
+    /// The agent with this id. Fails with where it is if it is not here.
     pub(super) fn agent(&self, id: &AgentId) -> Result<&HostedAgent, Problem> {
         if let Some(local) = self.agents.get(id) {
             return Ok(local);
         }
-        Err(match self.peers.whereabouts(id) {
-            Whereabouts::At(endpoint) => {
+        Err(match self.peers.locate(id) {
+            PeerLocation::At(endpoint) => {
                 let message = format!("{id} is at {endpoint}, not here");
                 Problem::new(Reason::RegisteredElsewhere, message).with("endpoint", endpoint)
             }
-            Whereabouts::Departed => Problem::new(Reason::AgentDeparted, format!("{id} has left")),
-            Whereabouts::Here | Whereabouts::Unknown => {
+            PeerLocation::Departed => Problem::new(Reason::AgentDeparted, format!("{id} has left")),
+            PeerLocation::Here | PeerLocation::Unknown => {
                 Problem::new(Reason::AgentNotFound, format!("no agent {id} is known"))
             }
         })

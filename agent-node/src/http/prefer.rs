@@ -1,20 +1,19 @@
-//! `Prefer` (RFC 7240): what a client would rather have. Nobody has to understand it: what is not understood is as if it
-//! had not been said.
+//! The `Prefer` header (RFC 7240). An unknown or malformed preference is ignored.
 
 use super::headers::PREFER;
 use actix_web::HttpRequest;
 use std::time::Duration;
 
-/// How long an answer may be held, by the first `wait=N` (RFC 7240 §4.3): whole seconds, at most `most`.
-pub fn wait(request: &HttpRequest, most: Duration) -> Option<Duration> {
+/// How long the client lets the server wait, by the first `wait=N` (RFC 7240 §4.3): whole seconds, at most `max`.
+pub fn wait(request: &HttpRequest, max: Duration) -> Option<Duration> {
     let lines = request.headers().get_all(&PREFER).filter_map(|line| line.to_str().ok());
-    let first = lines.flat_map(|line| cut(line, b',')).find_map(seconds)?;
-    Some(first?.min(most))
+    let first = lines.flat_map(|line| split_unquoted(line, b',')).find_map(parse_wait)?;
+    Some(first?.min(max))
 }
 
-/// What one preference says of waiting, if it is about that at all. Its parameters belong to it and ask for nothing.
-fn seconds(preference: &str) -> Option<Option<Duration>> {
-    let word = cut(preference, b';').next().unwrap_or_default();
+/// The value of a `wait` preference; `None` for any other, `Some(None)` for a malformed one. Ignores parameters (`;…`).
+fn parse_wait(preference: &str) -> Option<Option<Duration>> {
+    let word = split_unquoted(preference, b';').next().unwrap_or_default();
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
     if !name.trim().eq_ignore_ascii_case("wait") {
         return None;
@@ -22,12 +21,12 @@ fn seconds(preference: &str) -> Option<Option<Duration>> {
     let value = value.trim();
     let digits = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    // More digits than fit are still a number, a very large one.
+    // A number that overflows counts as the largest.
     Some(is_number.then(|| Duration::from_secs(digits.parse().unwrap_or(u64::MAX))))
 }
 
-/// The pieces of `text` between `at`s that stand outside of quotes.
-fn cut(text: &str, at: u8) -> impl Iterator<Item = &str> {
+/// Splits `text` at each `at` outside of quotes.
+fn split_unquoted(text: &str, at: u8) -> impl Iterator<Item = &str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     text.split(move |c: char| {
         let was_escaped = is_escaped;
@@ -45,7 +44,7 @@ mod tests {
     use actix_web::test::TestRequest;
     use proptest::prelude::*;
 
-    fn of(lines: &[&str]) -> Option<u64> {
+    fn wait_of(lines: &[&str]) -> Option<u64> {
         let request = lines
             .iter()
             .fold(TestRequest::default(), |request, line| request.append_header(("prefer", *line)));
@@ -53,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_understood_is_heeded_and_all_else_ignored() {
+    fn a_valid_wait_is_applied_and_anything_else_ignored() {
         for (lines, expected) in [
             (&["wait=10"][..], Some(10)),
             (&["respond-async, WAIT = 5"], Some(5)),
@@ -74,14 +73,14 @@ mod tests {
             (&["waiting=5", ";;,,=,\""], None),
             (&[], None),
         ] {
-            assert_eq!(of(lines), expected, "{lines:?}");
+            assert_eq!(wait_of(lines), expected, "{lines:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn nothing_in_it_is_worth_a_failure(line in "[ -~]{0,60}") {
-            prop_assert!(of(&[&line]).is_none_or(|wait| wait <= 300));
+    fn no_value_causes_a_failure(line in "[ -~]{0,60}") {
+            prop_assert!(wait_of(&[&line]).is_none_or(|wait| wait <= 300));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a node answers: each file one thing, each handler translates, calls once, translates.
+//! The mesh's own routes, one file per resource. A handler translates the request, makes one call, translates the result.
 
 pub mod artifacts;
 pub mod dead_letters;
@@ -17,16 +17,16 @@ use protocol::{
     routes,
 };
 
-/// The route that every message of a peer takes.
+/// The route of messages.
 pub fn messages(config: &mut web::ServiceConfig) {
     config.service(resource(routes::MESSAGES, [(actix_web::http::Method::POST, web::to(messages::post))]));
 }
 
-/// The other routes of agents.
+/// The other routes of a node with agents.
 pub fn agents(config: &mut web::ServiceConfig) {
     use actix_web::http::Method;
     let tasks = routes::TASKS;
-    let dead = routes::DEAD_LETTERS;
+    let dead_letters = routes::DEAD_LETTERS;
     config
         .service(resource(&format!("{}/{{id}}", routes::MESSAGES), [(Method::GET, web::to(messages::get))]))
         .service(resource(tasks, [(Method::GET, web::to(tasks::list))]))
@@ -53,10 +53,10 @@ pub fn agents(config: &mut web::ServiceConfig) {
             &format!("{}/{{sha256}}", routes::ARTIFACTS),
             [(Method::GET, web::to(artifacts::get))],
         ))
-        .service(resource(dead, [(Method::GET, web::to(dead_letters::list))]))
-        .service(resource(&format!("{dead}/{{id}}"), [(Method::GET, web::to(dead_letters::get))]))
+        .service(resource(dead_letters, [(Method::GET, web::to(dead_letters::list))]))
+        .service(resource(&format!("{dead_letters}/{{id}}"), [(Method::GET, web::to(dead_letters::get))]))
         .service(resource(
-            &format!("{dead}/{{id}}/redrive"),
+            &format!("{dead_letters}/{{id}}/redrive"),
             [(Method::POST, web::to(dead_letters::redrive))],
         ))
         .service(resource(&format!("{}/{{id}}", routes::HOOKS), [(Method::POST, web::to(hooks::post))]))
@@ -75,7 +75,7 @@ pub fn process(config: &mut web::ServiceConfig) {
         .service(resource(routes::STATE, [(Method::GET, web::to(health::state))]));
 }
 
-/// An id in a path, or which id it is that is none.
+/// Parses an id of a path.
 fn id<T: std::str::FromStr<Err = protocol::ids::BadId>>(text: &str) -> Result<T, Problem> {
     text.parse().map_err(|error: protocol::ids::BadId| Problem::new(Reason::InvalidField, error.to_string()))
 }

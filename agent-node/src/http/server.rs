@@ -1,10 +1,10 @@
-//! One HTTP server: listeners, workers, the edge, and whatever routes its caller joins to it.
+//! One HTTP server: listeners, workers, the edge, and the routes that its caller adds.
 
-mod joint;
-mod last_words;
+mod error_response;
+mod shared_service;
 
-pub(crate) use last_words::no_http2;
-pub(super) mod line;
+pub(crate) use error_response::http2_required;
+pub(super) mod connection;
 
 use super::edge::Edge;
 use actix_http::HttpService;
@@ -16,29 +16,29 @@ use actix_web::{
     web,
 };
 use blackboard::refusal::Refusal;
-use joint::{Group, Joint};
-use line::Watched;
+use connection::MonitoredStream;
 use protocol::problem::{Problem, Reason};
+use shared_service::{ServerId, SharedServiceFactory};
 use socket2::{SockRef, TcpKeepalive};
 use std::{
     net::{SocketAddr, TcpListener},
     time::Duration,
 };
 
-/// actix's own timers count from a clock that is read every 500 ms; shorter ones would fire before their time.
-const CLOCK_STEP: Duration = Duration::from_secs(1);
+/// The shortest timeout: actix reads its clock every 500 ms, so a shorter one fires too early.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A server on `listeners`, behind `edge`, with the routes that `configure` adds. It runs when awaited and leaves signals
-/// alone. A handler whose client is gone is dropped. `configure` runs once per worker.
+/// A server on `listeners`, behind `edge`, with the routes that `configure` adds. It runs when awaited and does not handle
+/// signals. A handler is dropped when its client disconnects. `configure` runs once per worker.
 pub fn server(
     listeners: Vec<TcpListener>,
     edge: Edge,
     configure: impl Fn(&mut web::ServiceConfig) + Clone + Send + 'static,
 ) -> std::io::Result<Server> {
-    let front = edge.front().clone();
-    let largest = front.limits.max_artifact_bytes.max(front.limits.max_body_bytes);
-    let user_timeout = front.tcp_user_timeout;
-    let group = Group::new();
+    let config = edge.config().clone();
+    let largest = config.limits.max_artifact_bytes.max(config.limits.max_body_bytes);
+    let user_timeout = config.tcp_user_timeout;
+    let id = ServerId::new();
     let app = move || {
         App::new()
             .app_data(web::PayloadConfig::new(largest))
@@ -49,50 +49,50 @@ pub fn server(
             .wrap(edge.clone())
     };
     let mut server = Server::build()
-        .workers(front.workers)
-        .max_concurrent_connections(front.max_connections)
+        .workers(config.workers)
+        .max_concurrent_connections(config.max_connections)
         .disable_signals()
-        .shutdown_timeout(front.shutdown.as_secs());
-    let head = Duration::from_millis(front.limits.head_ms).max(CLOCK_STEP);
-    let (idle, linger) = (front.keep_alive.max(CLOCK_STEP), front.linger.max(CLOCK_STEP));
-    let leaving = server.graceful_shutdown_signal();
+        .shutdown_timeout(config.shutdown.as_secs());
+    let head = Duration::from_millis(config.limits.head_ms).max(MIN_TIMEOUT);
+    let (idle, linger) = (config.keep_alive.max(MIN_TIMEOUT), config.linger.max(MIN_TIMEOUT));
+    let shutdown = server.graceful_shutdown_signal();
     for listener in listeners {
-        let (app, leaving) = (app.clone(), leaving.clone());
+        let (app, shutdown) = (app.clone(), shutdown.clone());
         let name = format!("http://{}", listener.local_addr()?);
         server = server.listen(name, listener, move || {
-            let leaving = leaving.clone();
+            let shutdown = shutdown.clone();
             let http = HttpService::build()
                 .graceful_shutdown_signal(move || {
-                    let leaving = leaving.clone();
-                    async move { leaving.notified().await }
+                    let shutdown = shutdown.clone();
+                    async move { shutdown.notified().await }
                 })
                 .keep_alive(idle)
                 .client_request_timeout(head)
                 .client_disconnect_timeout(linger)
                 .h1_allow_half_closed(false)
-                .on_connect_ext(move |io: &Watched, connection| {
-                    watch_peer(io.socket(), user_timeout);
-                    connection.insert(io.line());
-                    io.socket().local_addr().ok().map(|address| connection.insert(Door(address)));
+                .on_connect_ext(move |io: &MonitoredStream, connection| {
+                    set_socket_options(io.socket(), user_timeout);
+                    connection.insert(io.state());
+                    io.socket().local_addr().ok().map(|address| connection.insert(ListenerAddress(address)));
                 });
-            let app = Joint::new(group, app.clone()).map_err(|error| error.error_response());
-            let served = http.h1(map_config(app, |_| AppConfig::default())).map_err(drop).map_init_err(drop);
-            let watched = fn_service(move |io: TcpStream| async move {
+            let app = SharedServiceFactory::new(id, app.clone()).map_err(|error| error.error_response());
+            let service = http.h1(map_config(app, |_| AppConfig::default())).map_err(drop).map_init_err(drop);
+            let accept = fn_service(move |io: TcpStream| async move {
                 let peer = io.peer_addr().ok();
-                Ok::<_, ()>((Watched::new(io, head, idle), peer))
+                Ok::<_, ()>((MonitoredStream::new(io, head, idle), peer))
             });
-            watched.map_init_err(drop).and_then(served)
+            accept.map_init_err(drop).and_then(service)
         })?;
     }
     Ok(server.run())
 }
 
-/// Which of a server's sockets a connection came in at.
+/// The local address of the listener that accepted a connection.
 #[derive(Debug, Clone, Copy)]
-pub struct Door(pub SocketAddr);
+pub struct ListenerAddress(pub SocketAddr);
 
-/// Makes the kernel notice a peer that is gone, within seconds instead of hours.
-pub(crate) fn watch_peer(stream: &TcpStream, user_timeout: Duration) {
+/// Sets `TCP_NODELAY`, and timeouts that detect a dead peer within seconds instead of hours.
+pub(crate) fn set_socket_options(stream: &TcpStream, user_timeout: Duration) {
     let socket = SockRef::from(stream);
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(15))
@@ -103,13 +103,13 @@ pub(crate) fn watch_peer(stream: &TcpStream, user_timeout: Duration) {
         .and_then(|()| socket.set_tcp_user_timeout(Some(user_timeout)))
         .and_then(|()| socket.set_tcp_nodelay(true));
     if let Err(error) = set {
-        tracing::debug!(%error, "a connection goes without keepalive");
+        tracing::debug!(%error, "TCP options can't be set on a connection");
     }
 }
 
-fn invalid(place: &str, error: &dyn std::fmt::Display) -> actix_web::Error {
-    let said: String = error.to_string().chars().take(300).collect();
-    Refusal(Problem::new(Reason::InvalidField, format!("{place}: {said}"))).into()
+fn invalid(location: &str, error: &dyn std::fmt::Display) -> actix_web::Error {
+    let text: String = error.to_string().chars().take(300).collect();
+    Refusal(Problem::new(Reason::InvalidField, format!("{location}: {text}"))).into()
 }
 
 async fn no_route(request: HttpRequest) -> Result<&'static str, Refusal> {

@@ -1,9 +1,8 @@
-//! One of several processes of the same agent that share a data directory: it takes the first free `<data>/<agent>-<n>`
-//! by locking it, and that is its id. The lock goes with the process, however it ends, so that the next one to start
-//! finds the place and what was left there.
+//! Replicas of an agent that share a data directory. A replica locks the first free `<data>/<agent>-<n>` and takes its
+//! name as id. The lock ends with the process, so that the next replica takes over the directory and its data.
 
-use super::{home, plan::Plan};
-use crate::config::{BadConfig, Fault};
+use super::{data_dir, process::ProcessConfig};
+use crate::config::{ConfigErrors, ConfigFault};
 use blackboard::store::embedded::OpenError;
 use protocol::ids::AgentId;
 use std::{
@@ -13,53 +12,53 @@ use std::{
 };
 
 /// The most replicas of one agent.
-const MOST: usize = 1_000;
-/// How long a lock may outlive its process: a child that was just being forked has it until it is another program.
-const LINGER: Duration = Duration::from_millis(300);
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const MAX_REPLICAS: usize = 1_000;
+/// How long a lock may outlive its process: a forked child holds it until it calls exec.
+const LOCK_LINGER: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A place that is taken; let go when dropped, or when the process ends in whatever way.
+/// The lock of a replica's directory; released on drop or when the process ends.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct ReplicaLock {
     _lock: File,
 }
 
-/// Takes a place for the one agent of `plan`, which gets its id and its data directory from it.
-pub(super) fn take(plan: &mut Plan) -> anyhow::Result<Slot> {
-    let [agent] = plan.team.agents.as_mut_slice() else {
-        let count = plan.team.agents.len();
-        return Err(bad(format!("a replica is one agent, the files name {count}")).into());
+/// Locks a directory for the one agent of `config`, and sets its id and data directory.
+pub(super) fn claim(config: &mut ProcessConfig) -> anyhow::Result<ReplicaLock> {
+    let [agent] = config.team.agents.as_mut_slice() else {
+        let count = config.team.agents.len();
+        return Err(config_error(format!("a replica is one agent, the files name {count}")).into());
     };
-    home::make(&plan.data)?;
-    for n in 1..=MOST {
+    data_dir::create(&config.data)?;
+    for n in 1..=MAX_REPLICAS {
         let name = format!("{}-{n}", agent.id);
-        let id = AgentId::parse(&name).map_err(|error| bad(error.to_string()))?;
-        let dir = plan.data.join(&name);
-        if let Some(slot) = lock(&dir)? {
-            tracing::info!(agent = %id, dir = %dir.display(), "a replica has its place");
+        let id = AgentId::parse(&name).map_err(|error| config_error(error.to_string()))?;
+        let dir = config.data.join(&name);
+        if let Some(lock) = try_lock(&dir)? {
+            tracing::info!(agent = %id, dir = %dir.display(), "a replica has locked its directory");
             agent.id = id;
-            plan.data = dir;
-            return Ok(slot);
+            config.data = dir;
+            return Ok(lock);
         }
     }
-    anyhow::bail!("all {MOST} places of {} in {} are taken", agent.id, plan.data.display())
+    anyhow::bail!("all {MAX_REPLICAS} places of {} in {} are taken", agent.id, config.data.display())
 }
 
-fn bad(what: String) -> BadConfig {
-    BadConfig(vec![Fault::of_file(Path::new("--replica"), what)])
+fn config_error(what: String) -> ConfigErrors {
+    ConfigErrors(vec![ConfigFault::of_file(Path::new("--replica"), what)])
 }
 
-/// The place at `dir`, if nobody has it.
-fn lock(dir: &Path) -> anyhow::Result<Option<Slot>> {
-    home::make(dir)?;
+/// Locks `dir`; `None` if another process holds the lock.
+fn try_lock(dir: &Path) -> anyhow::Result<Option<ReplicaLock>> {
+    data_dir::create(dir)?;
     let io = |source| OpenError::Io { dir: dir.to_owned(), source };
     let file = File::open(dir).map_err(io)?;
     let started = Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Some(Slot { _lock: file })),
-            Err(TryLockError::WouldBlock) if started.elapsed() > LINGER => return Ok(None),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK_AGAIN),
+            Ok(()) => return Ok(Some(ReplicaLock { _lock: file })),
+            Err(TryLockError::WouldBlock) if started.elapsed() > LOCK_LINGER => return Ok(None),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(POLL_INTERVAL),
             Err(TryLockError::Error(source)) => return Err(io(source).into()),
         }
     }

@@ -1,8 +1,8 @@
-//! Where the registry and the board are, how a process that was not told finds out, and why a process does not start.
+//! The locations of the registry and the board, their discovery through `GET /services`, and errors of a start.
 
 use blackboard::{
-    client::{Base, Blackboard},
-    wire::{Call, Wire, is_strange, shown},
+    client::{Blackboard, BoardAddress},
+    http_client::{ClientRequest, HttpClient, is_foreign_response, redact_url},
 };
 use protocol::{
     ids::AgentId,
@@ -10,193 +10,197 @@ use protocol::{
     problem::{Problem, Reason},
     routes,
 };
-use registry::{client::Registry, entry::Query};
+use registry::{client::Registry, entry::AgentQuery};
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, path::PathBuf};
 
-/// Why a process does not start, as far as its exit code tells.
+/// The start errors that have an exit code of their own.
 #[derive(Debug, thiserror::Error)]
-pub enum NotStarted {
-    /// Something else listens there, or nobody may.
+pub enum StartError {
+    /// The port is taken, or the process may not listen on it.
     #[error(
         "port {port} on {ip} can't be listened on (--port, or an agent's own `port`, says another; 0 is any free one)"
     )]
     Port {
-        /// On which address.
+        /// The address.
         ip: IpAddr,
-        /// Which port.
+        /// The port.
         port: u16,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It would be open to other machines, with nothing to tell its own kind by.
+    /// A process that listens beyond loopback needs a join secret that exists.
     #[error(
         "--listen {listen} reaches beyond this machine, which needs a join secret that the whole mesh shares, and {} is not \
          there: make it once with `mesh join-secret --init FILE`, and name it with --join FILE or MESH_JOIN",
         file.display()
     )]
-    Beyond {
-        /// Where it was to listen.
+    JoinSecretRequired {
+        /// The address to listen on.
         listen: IpAddr,
-        /// Where the secret was looked for.
+        /// The expected file of the secret.
         file: PathBuf,
     },
-    /// The secret's file holds none, or cannot be read.
+    /// The file of the join secret is invalid or can't be read.
     #[error("the join secret {}: {why}", file.display())]
-    NoSecret {
-        /// Which file.
+    BadJoinSecret {
+        /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// The file of an agent's own key holds none, or cannot be read.
+    /// The file of an agent's signing key is invalid or can't be read.
     #[error("the key of {agent}, {}: {why}", file.display())]
-    NoKey {
-        /// Whose.
+    BadAgentKey {
+        /// The agent.
         agent: AgentId,
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// What is said to be the registry is none.
+    /// The process at the registry's URL is no registry.
     #[error(
         "what listens at {at} is no registry: --registry (MESH_REGISTRY) wants the base URL of `mesh registry` or `mesh up`{}",
-        its.as_ref().map(|its| format!("; that of this mesh is at {its}")).unwrap_or_default()
+        known.as_ref().map(|known| format!("; that of this mesh is at {known}")).unwrap_or_default()
     )]
-    NoRegistry {
-        /// Where it was looked for.
+    NotARegistry {
+        /// The URL.
         at: String,
-        /// Where the one that was asked says that it is.
-        its: Option<String>,
+        /// The registry's URL according to that process.
+        known: Option<String>,
     },
-    /// The others have another secret.
+    /// A service refuses this process's join secret.
     #[error(
-        "{at} does not take this process's join secret; --join names the file that all of a mesh share ({said})"
+        "{at} does not take this process's join secret; --join names the file that all of a mesh share ({message})"
     )]
-    ForeignSecret {
-        /// Who refused.
+    JoinSecretRefused {
+        /// The service.
         at: String,
-        /// In which words.
-        said: String,
+        /// Its message.
+        message: String,
     },
 }
 
-/// One process's answer to `GET /services`.
+/// The answer to `GET /services`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
-    /// The registry: a base URL, or `here`; none if the process has nothing to do with one.
+pub struct ServiceAddresses {
+    /// The registry: a base URL or `here`; `None` if the process uses none.
     pub registry: Option<String>,
-    /// The board: a base URL, or `here`; none if the registry has to be asked.
+    /// The board: a base URL or `here`; `None` if the registry knows it.
     pub board: Option<String>,
 }
 
-/// The word for *at the base URL that was asked*.
+/// Stands for the base URL of the answering process.
 pub const HERE: &str = "here";
 
-impl Told {
-    /// The base URL of the board, if the process at `asked` knows it.
+impl ServiceAddresses {
+    /// The base URL of the board; `asked` is the base URL of the answering process.
     pub fn board_from(&self, asked: &str) -> Option<String> {
         self.board.as_ref().map(|board| if board == HERE { asked.to_owned() } else { board.clone() })
     }
 }
 
-/// Where a service is: in this process, or somewhere else.
+/// The location of the registry or the board.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Service {
+pub enum ServiceLocation {
     /// In this process.
-    Here,
+    Local,
     /// At this base URL.
-    At(String),
-    /// Wherever the registry says, once it can be asked. A board only.
-    Told,
+    Remote(String),
+    /// Where the registry says; for the board only.
+    FromRegistry,
 }
 
-/// What this process knows of where the services are.
-pub struct Known {
-    registry: Option<Service>,
-    board: Service,
-    wire: Wire,
+/// Finds the registry and the board.
+pub struct ServiceLocator {
+    registry: Option<ServiceLocation>,
+    board: ServiceLocation,
+    wire: HttpClient,
 }
 
-impl Known {
-    pub(super) fn new(registry: Option<Service>, board: Service, wire: &Wire) -> Self {
-        Self { registry, board, wire: wire.unreachable_is(Reason::BlackboardUnavailable) }
+impl ServiceLocator {
+    pub(super) fn new(registry: Option<ServiceLocation>, board: ServiceLocation, wire: &HttpClient) -> Self {
+        Self { registry, board, wire: wire.with_unreachable_reason(Reason::BlackboardUnavailable) }
     }
 
-    /// What others are told: never how this process proves itself to a proxy on the way.
-    pub fn told(&self) -> Told {
-        let word = |service: &Service| match service {
-            Service::Here => Some(HERE.to_owned()),
-            Service::At(url) => Some(shown(url).into_owned()),
-            Service::Told => None,
+    /// The answer to `GET /services`, with credentials removed from URLs.
+    pub fn addresses(&self) -> ServiceAddresses {
+        let address = |service: &ServiceLocation| match service {
+            ServiceLocation::Local => Some(HERE.to_owned()),
+            ServiceLocation::Remote(url) => Some(redact_url(url).into_owned()),
+            ServiceLocation::FromRegistry => None,
         };
-        Told { registry: self.registry.as_ref().and_then(word), board: word(&self.board) }
+        ServiceAddresses { registry: self.registry.as_ref().and_then(address), board: address(&self.board) }
     }
 
-    /// The board's base URL, or how it is found.
-    pub(super) fn board_base(&self) -> Base {
+    /// The board's base URL, or a lookup of it at the registry.
+    pub(super) fn board_base(&self) -> BoardAddress {
         let registry = match (&self.board, &self.registry) {
-            (Service::At(url), _) => return url.clone().into(),
-            (_, Some(Service::At(registry))) => registry.clone(),
-            (_, Some(Service::Here | Service::Told) | None) => String::new(),
+            (ServiceLocation::Remote(url), _) => return url.clone().into(),
+            (_, Some(ServiceLocation::Remote(registry))) => registry.clone(),
+            (_, Some(ServiceLocation::Local | ServiceLocation::FromRegistry) | None) => String::new(),
         };
-        let wire = self.wire.unreachable_is(Reason::RegistryUnavailable);
-        Base::found_by(move || {
+        let wire = self.wire.with_unreachable_reason(Reason::RegistryUnavailable);
+        BoardAddress::resolved_by(move || {
             let (wire, registry) = (wire.clone(), registry.clone());
             async move {
                 let url = format!("{registry}{}", routes::SERVICES);
-                let told: Result<Told, Problem> = wire.json(Call::get(&url, "registry")).await;
-                // A proxy, or what is no registry at all, which its followers say.
-                let away = |problem: Problem| match is_strange(&problem) {
+                let addresses: Result<ServiceAddresses, Problem> =
+                    wire.json(ClientRequest::get(&url, "registry")).await;
+                // A proxy or another server answered instead of the registry.
+                let unavailable = |problem: Problem| match is_foreign_response(&problem) {
                     true => Problem { reason: Reason::RegistryUnavailable, ..problem },
                     false => problem,
                 };
-                let told = told.map_err(away)?;
-                told.board_from(&registry).ok_or_else(|| {
-                    let message = format!("the registry at {} knows no board; say --board", shown(&registry));
+                let addresses = addresses.map_err(unavailable)?;
+                addresses.board_from(&registry).ok_or_else(|| {
+                    let message =
+                        format!("the registry at {} knows no board; say --board", redact_url(&registry));
                     Problem::new(Reason::BlackboardUnavailable, message)
                 })
             }
         })
     }
 
-    /// Refuses to start under a secret that the services elsewhere do not take. Those that cannot be asked yet are
-    /// asked later, by whoever needs them.
-    pub(super) async fn accept(
+    /// Fails if a remote service refuses this process's join secret. A service that can't be reached is no failure here.
+    pub(super) async fn check_join_secret(
         &self,
         registry: Option<Registry>,
         board: Blackboard,
-    ) -> Result<(), NotStarted> {
+    ) -> Result<(), StartError> {
         let refused = |at: String, problem: Problem| match problem.reason == Reason::Unauthenticated
-            && !is_strange(&problem)
+            && !is_foreign_response(&problem)
         {
-            true => Err(NotStarted::ForeignSecret { at, said: problem.message }),
+            true => Err(StartError::JoinSecretRefused { at, message: problem.message }),
             false => Ok(()),
         };
-        if let (Some(Service::At(url)), Some(registry)) = (&self.registry, registry)
-            && let Err(problem) = registry.find(&Query::default()).await
+        if let (Some(ServiceLocation::Remote(url)), Some(registry)) = (&self.registry, registry)
+            && let Err(problem) = registry.find(&AgentQuery::default()).await
         {
-            // Another process of the mesh has other names, too.
+            // Another process of the mesh answers 401 to the registry's id, too; it names the registry.
             let services = format!("{url}{}", routes::SERVICES);
-            let at = shown(url);
+            let at = redact_url(url);
             if problem.reason == Reason::Unauthenticated
-                && let Ok(told) = self.wire.json::<Told>(Call::get(&services, "registry")).await
-                && told.registry.as_deref() != Some(HERE)
+                && let Ok(addresses) =
+                    self.wire.json::<ServiceAddresses>(ClientRequest::get(&services, "registry")).await
+                && addresses.registry.as_deref() != Some(HERE)
             {
-                return Err(NotStarted::NoRegistry {
+                return Err(StartError::NotARegistry {
                     at: at.into_owned(),
-                    its: told.registry.map(|its| shown(&its).into_owned()),
+                    known: addresses.registry.map(|url| redact_url(&url).into_owned()),
                 });
             }
             refused(format!("the registry at {at}"), problem)?;
         }
-        if self.board != Service::Here
+        if self.board != ServiceLocation::Local
             && let Err(problem) = board.read(&Principal::local_user(), &Default::default(), None, 0).await
         {
             let at = match &self.board {
-                Service::At(url) => format!("the blackboard at {}", shown(url)),
-                Service::Here | Service::Told => "the blackboard that the registry names".to_owned(),
+                ServiceLocation::Remote(url) => format!("the blackboard at {}", redact_url(url)),
+                ServiceLocation::Local | ServiceLocation::FromRegistry => {
+                    "the blackboard that the registry names".to_owned()
+                }
             };
             refused(at, problem)?;
         }

@@ -1,8 +1,8 @@
-//! What a process is made of, before it starts.
+//! Everything [`super::start`] needs.
 
-use super::{keys, late, reach::Reach, services::Service};
+use super::{advertise::AdvertiseConfig, card_retry, services::ServiceLocation, signing_keys};
 use crate::{brain::Brain, http::edge::Caller, telemetry::Telemetry};
-use blackboard::{board::BoardConfig, store::Shared};
+use blackboard::{board::BoardConfig, store::SharedStore};
 use protocol::{
     a2a::agent_policy::AgentPolicy,
     card::{BidTerms, Card, Skill},
@@ -16,87 +16,87 @@ use std::{net::IpAddr, sync::Arc};
 
 /// One agent to run.
 #[derive(Clone)]
-pub struct Seat {
+pub struct AgentSpec {
     /// Its id.
     pub id: AgentId,
     /// One sentence about it.
     pub description: String,
-    /// What it can do.
+    /// Its skills.
     pub skills: Vec<Skill>,
     /// Whether it takes requests that name no capability.
     pub open: bool,
     /// What it offers to A2A clients.
     pub a2a: AgentPolicy,
-    /// On what terms it works.
+    /// The terms of its bids.
     pub terms: BidTerms,
     /// Types of signals it reacts to, each exact or ending in `*`.
     pub subscribe: Vec<String>,
-    /// Who thinks for it.
+    /// Its brain.
     pub brain: Arc<dyn Brain>,
-    /// Where it listens; 0 takes any free port.
+    /// Its port; 0 takes any free port.
     pub port: u16,
-    /// What it waits for before it knows what it can do, if it does.
-    pub waits: Option<late::Waits>,
+    /// Set if its foreign agent's card is still missing, so that its skills are unknown.
+    pub pending_card: Option<card_retry::PendingCard>,
 }
 
-/// Everything a process is made of.
-pub struct Setup {
+/// The parts and settings of a process.
+pub struct NodeSetup {
     /// The address to listen on.
     pub listen: IpAddr,
-    /// How others reach it there.
-    pub reach: Reach,
-    /// The port of the registry and the board, if they are here; 0 takes any free one.
+    /// Under which names others reach it.
+    pub advertise: AdvertiseConfig,
+    /// The port of the registry and the board, if they run here; 0 takes any free port.
     pub port: u16,
     /// The registry; `None` for a process without agents that is no registry itself.
-    pub registry: Option<Service>,
+    pub registry: Option<ServiceLocation>,
     /// The board.
-    pub board: Service,
+    pub board: ServiceLocation,
     /// The agents.
-    pub seats: Vec<Seat>,
+    pub agents: Vec<AgentSpec>,
     /// The store.
-    pub store: Shared,
-    /// What proves that an agent is one of the mesh.
+    pub store: SharedStore,
+    /// The join secret, which signs messages between agents.
     pub secret: Secret,
-    /// What every agent takes.
+    /// Limits of every agent.
     pub limits: Limits,
-    /// How work is given away.
+    /// Settings of auctions.
     pub auction: Auction,
-    /// How long agents wait for what they asked.
-    pub patience: Timeouts,
-    /// The registry's timing.
+    /// Timeouts of delegations.
+    pub timeouts: Timeouts,
+    /// The registry's timing and limits.
     pub registry_config: RegistryConfig,
     /// The board's timing and limits.
     pub board_config: BoardConfig,
-    /// Where calls beyond the mesh may go.
+    /// Which addresses outside of the mesh may be called.
     pub outside: protocol::address_policy::AddressPolicy,
-    /// Where agents keep the keys they sign their cards with.
-    pub keys: keys::Keys,
-    /// How full the store is, if that can be told.
-    pub gauge: Option<blackboard::store::embedded::Gauge>,
-    /// Where foreign agents call back.
-    pub hooks: crate::outbox::a2a::hooks::Hooks,
-    /// What foreign agents are shown as proof of who calls.
+    /// Keys with which agents sign their cards.
+    pub keys: signing_keys::SigningKeys,
+    /// Measures the store, if it is on disk.
+    pub gauge: Option<blackboard::store::embedded::StoreGauge>,
+    /// Webhooks that foreign agents call.
+    pub hooks: crate::outbox::a2a::callbacks::CallbackRegistry,
+    /// Credentials for foreign agents.
     pub keyring: crate::outbox::a2a::credentials::Keyring,
-    /// What tells of all this to whoever watches.
+    /// Traces, metrics and logs.
     pub telemetry: Telemetry,
-    /// Users who prove who they are.
+    /// Callers with credentials.
     pub callers: Vec<Caller>,
-    /// The port where its agents take A2A over gRPC, if they do; 0 takes any free one.
+    /// The gRPC port, if its agents take A2A over gRPC; 0 takes any free port.
     pub grpc: Option<u16>,
 }
 
-/// What the agent of `seat` is registered with.
-pub(super) fn card(seat: &Seat, endpoint: String, limits: &Limits) -> Card {
+/// The card with which the agent of `spec` registers.
+pub(super) fn card(spec: &AgentSpec, endpoint: String, limits: &Limits) -> Card {
     Card {
-        agent_id: seat.id.clone(),
-        description: seat.description.clone(),
+        agent_id: spec.id.clone(),
+        description: spec.description.clone(),
         endpoint,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        skills: seat.skills.clone(),
-        open: seat.open,
-        subscribe: seat.subscribe.clone(),
-        terms: seat.terms.clone(),
+        skills: spec.skills.clone(),
+        open: spec.open,
+        subscribe: spec.subscribe.clone(),
+        terms: spec.terms.clone(),
         limits: limits.clone(),
-        waits_for: seat.waits.as_ref().map(|waits| waits.why.clone()),
+        waits_for: spec.pending_card.as_ref().map(|pending| pending.why.clone()),
     }
 }

@@ -1,13 +1,13 @@
-mod ahead;
-mod between;
 mod claims;
 mod failed_steps;
-mod full;
+mod group_commit;
+mod intercepting_store;
+mod storage_full;
 mod supervision;
 
 use super::*;
-use crate::brain::{Brain, echo::Echo};
-use blackboard::store::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Store, Watch};
+use crate::brain::{Brain, echo::EchoBrain};
+use blackboard::store::{Batch, Error, Filter, Key, Lane, Record, Revision, Store, StoreFuture, StoreWatch};
 use protocol::{
     card::{BidTerms, Skill},
     ids::Capability,
@@ -18,8 +18,8 @@ use protocol::{
 use registry::config::Config as RegistryConfig;
 use serde_json::{Value, json};
 
-fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
-    Seat {
+fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
+    AgentSpec {
         id: AgentId::parse(id).unwrap(),
         description: String::new(),
         skills: vec![Skill {
@@ -38,25 +38,25 @@ fn seat(id: &str, skill: &str, cost: f64, eta: u64) -> Seat {
             max_parallel: 4,
         },
         subscribe: Vec::new(),
-        brain: Arc::new(Echo),
+        brain: Arc::new(EchoBrain),
         port: 0,
-        waits: None,
+        pending_card: None,
     }
 }
 
-fn setup(seats: Vec<Seat>) -> Setup {
-    Setup {
+fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
+    NodeSetup {
         listen: "127.0.0.1".parse().unwrap(),
-        reach: Default::default(),
+        advertise: Default::default(),
         port: 0,
-        registry: Some(Service::Here),
-        board: Service::Here,
-        seats,
+        registry: Some(ServiceLocation::Local),
+        board: ServiceLocation::Local,
+        agents,
         store: blackboard::store::memory::new(),
         secret: Secret::new(&[7; 32]).unwrap(),
         limits: Limits::default(),
         auction: Auction::default(),
-        patience: Timeouts::default(),
+        timeouts: Timeouts::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
         outside: Default::default(),
@@ -71,7 +71,7 @@ fn setup(seats: Vec<Seat>) -> Setup {
 }
 
 async fn ask(url: &str, body: &Value) -> (u16, Value) {
-    let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
+    let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
     let answer = client
         .post(format!("{url}/a2a/messages"))
         .header("prefer", "wait=10")
@@ -83,11 +83,11 @@ async fn ask(url: &str, body: &Value) -> (u16, Value) {
 }
 
 #[actix::test]
-async fn an_agent_that_lacks_the_skill_finds_who_has_it() {
+async fn an_agent_without_the_skill_delegates_to_one_that_has_it() {
     let running = start(setup(vec![
-        seat("planner-01", "plan", 0.0, 1_000),
-        seat("builder-01", "build", 0.0, 300_000),
-        seat("builder-02", "build", 0.02, 120_000),
+        agent_spec("planner-01", "plan", 0.0, 1_000),
+        agent_spec("builder-01", "build", 0.0, 300_000),
+        agent_spec("builder-02", "build", 0.02, 120_000),
     ]))
     .await
     .unwrap();
@@ -109,8 +109,8 @@ async fn an_agent_that_lacks_the_skill_finds_who_has_it() {
 }
 
 #[actix::test]
-async fn a_rule_that_panics_ends_its_task_visibly_and_the_agent_lives_on() {
-    let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+async fn a_pattern_that_panics_ends_its_task_and_the_agent_goes_on() {
+    let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
     let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let request = |task: &str| {
         json!({
@@ -132,8 +132,8 @@ async fn a_rule_that_panics_ends_its_task_visibly_and_the_agent_lives_on() {
 }
 
 #[actix::test]
-async fn a_step_that_cannot_be_written_refuses_its_message_and_forgets_it() {
-    let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+async fn a_step_that_cannot_be_committed_refuses_its_message() {
+    let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
     let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let request = json!({
         "messageId": "m-1", "fromAgentId": "me", "toAgentId": "builder-01", "type": "task-request",
@@ -147,15 +147,15 @@ async fn a_step_that_cannot_be_written_refuses_its_message_and_forgets_it() {
     running.stop(Duration::from_secs(1)).await;
 }
 
-/// A brain that never comes to an end.
-struct Pondering;
+/// A brain whose turns never end.
+struct NeverEnds;
 
-impl Brain for Pondering {
+impl Brain for NeverEnds {
     fn think(
         &self,
-        _: crate::brain::Ask,
+        _: crate::brain::TurnRequest,
         report: tokio::sync::mpsc::Sender<protocol::patterns::turn::Progress>,
-    ) -> crate::brain::Turn {
+    ) -> crate::brain::TurnFuture {
         Box::pin(async move {
             let _open = report;
             std::future::pending().await
@@ -163,27 +163,30 @@ impl Brain for Pondering {
     }
 
     fn name(&self) -> &'static str {
-        "pondering"
+        "never-ends"
     }
 }
 
 #[actix::test]
 async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
-    let written: Arc<std::sync::Mutex<Vec<Vec<String>>>> = Arc::default();
-    let remember = written.clone();
-    let store = between::Between::new(blackboard::store::memory::new(), move |store, lane, batch| {
-        let keys = batch.writes.iter().map(|write| write.key().to_string()).collect();
-        remember.lock().unwrap().push(keys);
-        store.commit(lane, batch)
-    });
-    let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
-    let terms = BidTerms { max_parallel: 1, ..pondering.terms.clone() };
-    let setup = Setup { store, ..setup(vec![Seat { terms, ..pondering }]) };
-    let (secret, outside) = (setup.secret.clone(), WireLimits::default());
+    let batches: Arc<std::sync::Mutex<Vec<Vec<String>>>> = Arc::default();
+    let recorded = batches.clone();
+    let store = intercepting_store::InterceptingStore::new(
+        blackboard::store::memory::new(),
+        move |store, lane, batch| {
+            let keys = batch.writes.iter().map(|write| write.key().to_string()).collect();
+            recorded.lock().unwrap().push(keys);
+            store.commit(lane, batch)
+        },
+    );
+    let busy = AgentSpec { brain: Arc::new(NeverEnds), ..agent_spec("builder-01", "build", 0.0, 1_000) };
+    let terms = BidTerms { max_parallel: 1, ..busy.terms.clone() };
+    let setup = NodeSetup { store, ..setup(vec![AgentSpec { terms, ..busy }]) };
+    let (secret, outside) = (setup.secret.clone(), HttpClientLimits::default());
     let running = start(setup).await.unwrap();
     let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let manager = Signer::new(secret, AgentId::parse("manager-01").unwrap());
-    let wire = Wire::new(Some(manager), outside).unwrap();
+    let wire = HttpClient::new(Some(manager), outside).unwrap();
     let award = async |epoch: u64| {
         let id = format!("award-{epoch}");
         let body = json!({
@@ -191,8 +194,10 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
             "payload": { "taskId": "t-1", "epoch": epoch, "leaseMs": 60_000,
                 "task": { "taskId": "t-1", "description": "x", "root": "user:local" } }
         });
-        let call =
-            || blackboard::wire::Call::post(&url, "builder-01", body.to_string().into()).message_id(&id);
+        let call = || {
+            blackboard::http_client::ClientRequest::post(&url, "builder-01", body.to_string().into())
+                .message_id(&id)
+        };
         loop {
             match wire.json::<Value>(call()).await {
                 Ok(ack) => break ack["conversationId"].as_str().unwrap().to_owned(),
@@ -201,20 +206,20 @@ async fn a_new_award_and_the_end_of_the_older_one_are_one_commit() {
         }
     };
     let (older, newer) = (award(3).await, award(7).await);
-    let batches = written.lock().unwrap().clone();
-    let begins = batches.iter().find(|keys| keys.contains(&format!("builder-01.journal.{newer}"))).unwrap();
-    assert!(begins.contains(&format!("builder-01.journal.{older}")), "{begins:#?}");
-    let rows = begins.iter().filter(|key| key.starts_with("builder-01.task.")).count();
-    assert_eq!(rows, 1, "the row is the new award's: {begins:#?}");
+    let batches = batches.lock().unwrap().clone();
+    let first = batches.iter().find(|keys| keys.contains(&format!("builder-01.journal.{newer}"))).unwrap();
+    assert!(first.contains(&format!("builder-01.journal.{older}")), "{first:#?}");
+    let rows = first.iter().filter(|key| key.starts_with("builder-01.task.")).count();
+    assert_eq!(rows, 1, "the row is the new award's: {first:#?}");
     running.stop(Duration::ZERO).await;
 }
 
-/// An award of `task` that tells of `told`.
-fn award_of(task: &str, told: &str) -> crate::inbox::TakeMessage {
+/// An award of `task` whose task specification names `inner`.
+fn award_of(task: &str, inner: &str) -> crate::inbox::TakeMessage {
     let body = json!({
         "messageId": format!("award-{task}"), "fromAgentId": "manager-01", "toAgentId": "builder-01", "type": "award",
         "payload": { "taskId": task, "epoch": 1, "leaseMs": 60_000,
-            "task": { "taskId": told, "description": "x", "root": "user:local" } }
+            "task": { "taskId": inner, "description": "x", "root": "user:local" } }
     });
     crate::inbox::TakeMessage(engine::IncomingMessage {
         envelope: Box::new(
@@ -228,8 +233,8 @@ fn award_of(task: &str, told: &str) -> crate::inbox::TakeMessage {
 }
 
 #[actix::test]
-async fn an_award_that_names_two_tasks_is_refused_by_the_member() {
-    let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+async fn an_award_that_names_two_tasks_is_refused_with_the_member_named() {
+    let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
     let refused = running.actors[0].send(award_of("t-1", "t-2")).await.unwrap().unwrap_err();
     assert_eq!(
         (refused.reason, refused.metadata),
@@ -240,10 +245,10 @@ async fn an_award_that_names_two_tasks_is_refused_by_the_member() {
 }
 
 #[actix::test]
-async fn awards_that_come_at_once_are_no_more_than_there_are_places() {
-    let pondering = Seat { brain: Arc::new(Pondering), ..seat("builder-01", "build", 0.0, 1_000) };
-    let terms = BidTerms { max_parallel: 1, ..pondering.terms.clone() };
-    let running = start(setup(vec![Seat { terms, ..pondering }])).await.unwrap();
+async fn concurrent_awards_do_not_exceed_max_parallel() {
+    let busy = AgentSpec { brain: Arc::new(NeverEnds), ..agent_spec("builder-01", "build", 0.0, 1_000) };
+    let terms = BidTerms { max_parallel: 1, ..busy.terms.clone() };
+    let running = start(setup(vec![AgentSpec { terms, ..busy }])).await.unwrap();
     let award = |task: &str| award_of(task, task);
     let actor = running.actors[0].clone();
     // Both are in the mailbox before either is recorded.
@@ -251,35 +256,35 @@ async fn awards_that_come_at_once_are_no_more_than_there_are_places() {
         futures_util::future::join(actor.send(award("t-1")), actor.send(award("t-2"))).await;
     first.unwrap().unwrap();
     second.unwrap().unwrap();
-    let seen = actor.send(crate::agent::Look).await.unwrap().unwrap();
+    let seen = actor.send(crate::agent::GetAgentSnapshot).await.unwrap().unwrap();
     assert_eq!(seen.running, 1, "{seen:?}");
     running.stop(Duration::ZERO).await;
 }
 
 #[actix::test]
-async fn a_conversation_that_panics_twice_is_parked_by_name_and_goes_on_at_the_next_start() {
+async fn a_conversation_that_panics_twice_is_parked_and_resumes_at_the_next_start() {
     let store = blackboard::store::memory::new();
-    let begin = || {
-        let setup = setup(vec![seat("builder-01", "build", 0.0, 1_000)]);
-        start(Setup { store: store.clone(), ..setup })
+    let start_node = || {
+        let setup = setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)]);
+        start(NodeSetup { store: store.clone(), ..setup })
     };
-    let running = begin().await.unwrap();
+    let running = start_node().await.unwrap();
     let base =
-        |running: &Running| format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
+        |running: &RunningNode| format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let url = base(&running);
-    let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
+    let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
     let get = async |url: String| -> Value { client.get(url).send().await.unwrap().json().await.unwrap() };
-    let until = async |url: String, is_it: &dyn Fn(&Value) -> bool| {
-        let seen = async {
+    let until = async |url: String, is_done: &dyn Fn(&Value) -> bool| {
+        let polled = async {
             loop {
                 let value = get(url.clone()).await;
-                if is_it(&value) {
+                if is_done(&value) {
                     return value;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), seen).await.expect("what was waited for")
+        tokio::time::timeout(Duration::from_secs(20), polled).await.expect("the expected answer")
     };
     let request = |task: &str| {
         json!({
@@ -297,11 +302,11 @@ async fn a_conversation_that_panics_twice_is_parked_by_name_and_goes_on_at_the_n
     assert!(state["parked"][conversation].is_string(), "{state:#}");
     assert_eq!((&state["running"], &state["thinking"], &state["timers"]), (&json!(0), &json!(0), &json!(0)));
     let cancel = client.post(format!("{url}/a2a/tasks/t-1/cancel")).send().await.unwrap();
-    assert_eq!(cancel.status().as_u16(), 503, "it can't be ended either");
+    assert_eq!(cancel.status().as_u16(), 503, "a parked conversation can't be canceled");
     let (status, next) = ask(&url, &request("t-2")).await;
     assert_eq!((status, next["status"]["state"].as_str()), (200, Some("TASK_STATE_COMPLETED")), "{next:#}");
     running.stop(Duration::ZERO).await;
-    let running = begin().await.unwrap();
+    let running = start_node().await.unwrap();
     let url = base(&running);
     let is_done = |task: &Value| task["status"]["state"] == "TASK_STATE_COMPLETED";
     until(format!("{url}/a2a/tasks/t-1"), &is_done).await;

@@ -1,31 +1,32 @@
-//! The A2A client: finds a foreign agent by its card, and calls its operations over JSON-RPC or HTTP+JSON, whichever its
-//! card prefers, or over gRPC if it offers nothing else (A2A §5, §9–11). Everything goes through
-//! [`super::outside`].
+//! The A2A client: fetches the card of a foreign agent and calls its operations over JSON-RPC or HTTP+JSON, whichever the
+//! card prefers, or over gRPC if it offers nothing else (A2A §5, §9–11). All requests go through [`super::outbound_client`].
 
-pub mod card;
+pub mod callbacks;
+pub mod card_fetch;
 pub mod credentials;
-pub mod errand;
-mod grpc;
-pub mod hooks;
-pub mod notes;
-mod stream;
+mod event_stream;
+mod grpc_client;
+pub mod remote_task_runner;
+pub mod remote_task_store;
 
 use super::{
-    outside::{self, Answer, Call, Outside, Streamed},
+    outbound_client::{
+        Error as OutboundError, OutboundClient, OutboundRequest, OutboundResponse, StreamOrResponse,
+    },
     retry_after::retry_after,
 };
-use credentials::Credentials;
+use credentials::SchemeCredentials;
 use futures_util::{StreamExt, stream::BoxStream};
 use protocol::{
     a2a::{
         card::{AgentInterface, GRPC, HTTP_JSON},
         card_validation::ValidatedCard,
-        error::{A2aError, Kind},
+        error::{A2aError, A2aErrorKind},
         event::{SendMessageResponse, StreamResponse},
-        json::FromProto,
+        json::FromProtoJson,
         request::{SendMessage, SubscribeToTask},
         route::encoded,
-        task::Task,
+        task::A2aTask,
         version::{VERSION, VERSION_PARAMETER},
     },
     trace::{TRACEPARENT, TraceContext},
@@ -40,53 +41,55 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Why an operation came to nothing.
+/// Why an operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CallError {
-    /// Nobody answered; another try may fare better.
+    /// There was no response. A retry may succeed.
     #[error("no answer: {0}")]
-    Away(String),
-    /// It is busy, and says when another try may fare better.
+    Unreachable(String),
+    /// The agent is busy and says when to retry.
     #[error("no answer: {why}")]
-    Later {
-        /// What it answered.
+    Busy {
+        /// Its response.
         why: String,
-        /// How long it asks to be left alone.
+        /// Its `Retry-After`.
         after: Duration,
     },
-    /// It may not be called at all.
+    /// The address policy forbids the call.
     #[error("{0}")]
     Forbidden(String),
-    /// It wants proof of who calls, or does not take ours.
+    /// Credentials are missing or not accepted.
     #[error("it does not take our credentials: {0}")]
     Unauthenticated(String),
-    /// It refused.
+    /// The agent refused the operation.
     #[error("{0}")]
     Refused(A2aError),
-    /// What it says is more than is taken.
+    /// The response is larger than the limit.
     #[error("{0}")]
     TooLarge(String),
-    /// What it answered is no A2A.
+    /// The response is not valid A2A.
     #[error("its answer can't be read: {0}")]
     Malformed(String),
 }
 
 impl CallError {
-    /// Whether the same call may succeed a moment later.
-    pub fn is_worth_another_try(&self) -> bool {
+    /// Whether a retry may succeed.
+    pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Away(_) | Self::Later { .. } => true,
-            Self::Refused(error) => matches!(error.kind, Kind::Unavailable | Kind::RateLimited),
+            Self::Unreachable(_) | Self::Busy { .. } => true,
+            Self::Refused(error) => {
+                matches!(error.kind, A2aErrorKind::Unavailable | A2aErrorKind::RateLimited)
+            }
             Self::Forbidden(_) | Self::Unauthenticated(_) | Self::TooLarge(_) | Self::Malformed(_) => false,
         }
     }
 
-    /// How long the agent asks to be left alone.
-    pub fn asked_pause(&self) -> Option<Duration> {
+    /// How long the agent asks to wait before a retry.
+    pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Later { after, .. } => Some(*after),
+            Self::Busy { after, .. } => Some(*after),
             Self::Refused(error) => error.retry_after,
-            Self::Away(_)
+            Self::Unreachable(_)
             | Self::Forbidden(_)
             | Self::Unauthenticated(_)
             | Self::TooLarge(_)
@@ -95,129 +98,133 @@ impl CallError {
     }
 }
 
-/// A foreign agent, ready to be called. Cheap to clone.
+/// The client of one foreign agent. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Remote {
-    outside: Outside,
-    vetted: Arc<ValidatedCard>,
-    credentials: Arc<Credentials>,
+pub struct RemoteAgent {
+    client: OutboundClient,
+    card: Arc<ValidatedCard>,
+    credentials: Arc<SchemeCredentials>,
     trace: Option<TraceContext>,
-    at: Arc<AtomicUsize>,
-    calls: Arc<AtomicU64>,
+    /// Counts changes of the interface; the one in use is this number modulo the number of interfaces.
+    interface: Arc<AtomicUsize>,
+    /// The id of the last JSON-RPC request.
+    last_id: Arc<AtomicU64>,
 }
 
 /// The events of a stream.
-pub type Events = BoxStream<'static, Result<StreamResponse, CallError>>;
+pub type RemoteEventStream = BoxStream<'static, Result<StreamResponse, CallError>>;
 
-impl Remote {
-    /// The agent of that card.
-    pub fn new(outside: Outside, vetted: ValidatedCard, credentials: Arc<Credentials>) -> Self {
-        Self {
-            outside,
-            vetted: Arc::new(vetted),
-            credentials,
-            trace: None,
-            at: Arc::default(),
-            calls: Arc::default(),
-        }
+impl RemoteAgent {
+    /// A client of the agent that `card` describes.
+    pub fn new(client: OutboundClient, card: ValidatedCard, credentials: Arc<SchemeCredentials>) -> Self {
+        let (interface, last_id) = Default::default();
+        Self { client, card: Arc::new(card), credentials, trace: None, interface, last_id }
     }
 
-    /// The same, its calls under a trace.
+    /// The same client, with `trace` in its requests.
     #[must_use]
-    pub fn traced(&self, trace: Option<TraceContext>) -> Self {
+    pub fn with_trace(&self, trace: Option<TraceContext>) -> Self {
         Self { trace, ..self.clone() }
     }
 
-    /// The most that its artifacts may hold, bytes.
-    pub fn most(&self) -> usize {
-        self.outside.bounds().max_task_bytes
+    /// The largest sum of the artifacts of a task, bytes.
+    pub fn max_task_bytes(&self) -> usize {
+        self.client.limits().max_task_bytes
     }
 
     /// Its card.
-    pub fn vetted(&self) -> &ValidatedCard {
-        &self.vetted
+    pub fn card(&self) -> &ValidatedCard {
+        &self.card
     }
 
-    /// The security schemes there is a credential for.
+    /// The security schemes that have a credential.
     pub fn schemes(&self) -> std::collections::BTreeSet<String> {
         self.credentials.schemes()
     }
 
-    /// Hands it a message; the answer may take as long as `within`.
+    /// Sends a message and waits for the response.
     pub async fn send(
         &self,
         request: &SendMessage,
-        within: Duration,
+        timeout: Duration,
     ) -> Result<SendMessageResponse, CallError> {
         let params = json!(request);
-        let sent = self.first_that_answers(|interface| {
+        let response = self.try_interfaces(|interface| {
             let params = params.clone();
-            async move { self.operation(&interface, "SendMessage", "", params, Some(within)).await }
+            async move { self.operation(&interface, "SendMessage", "", params, Some(timeout)).await }
         });
-        read(sent.await?)
+        decode(response.await?)
     }
 
-    /// Hands it a message and listens; the first event may take as long as `within`.
-    pub async fn send_streaming(&self, request: &SendMessage, within: Duration) -> Result<Events, CallError> {
+    /// Sends a message and returns the stream of its task. Fails if there is no event within `timeout`.
+    pub async fn send_streaming(
+        &self,
+        request: &SendMessage,
+        timeout: Duration,
+    ) -> Result<RemoteEventStream, CallError> {
         let params = json!(request);
-        self.first_that_answers(|interface| {
+        self.try_interfaces(|interface| {
             let params = params.clone();
-            async move { self.first_event(&interface, "SendStreamingMessage", "", params, within).await }
+            async move { self.open_stream(&interface, "SendStreamingMessage", "", params, timeout).await }
         })
         .await
     }
 
-    /// Listens to a task; the first event may take as long as `within`.
-    pub async fn subscribe(&self, task: &str, within: Duration) -> Result<Events, CallError> {
+    /// Subscribes to a task. Fails if there is no event within `timeout`.
+    pub async fn subscribe(&self, task: &str, timeout: Duration) -> Result<RemoteEventStream, CallError> {
         let request = SubscribeToTask { tenant: None, id: task.to_owned() };
-        self.first_event(&self.interface(), "SubscribeToTask", task, json!(request), within).await
+        self.open_stream(&self.interface(), "SubscribeToTask", task, json!(request), timeout).await
     }
 
-    async fn first_event(
+    /// Opens a stream and waits for its first event.
+    async fn open_stream(
         &self,
         interface: &AgentInterface,
         method: &str,
         task: &str,
         params: Value,
-        within: Duration,
-    ) -> Result<Events, CallError> {
+        timeout: Duration,
+    ) -> Result<RemoteEventStream, CallError> {
         let params = with_tenant(interface, params);
         let first = async {
-            let mut events = self.listen(interface, method, task, params, within).await?;
+            let mut events = self.request_stream(interface, method, task, params, timeout).await?;
             let first = events.next().await;
             Ok(futures_util::stream::iter(first).chain(events).boxed())
         };
-        let late = |_| Err(CallError::Away(format!("no event within {} ms", within.as_millis())));
-        tokio::time::timeout(within, first).await.unwrap_or_else(late)
+        let timed_out =
+            |_| Err(CallError::Unreachable(format!("no event within {} ms", timeout.as_millis())));
+        tokio::time::timeout(timeout, first).await.unwrap_or_else(timed_out)
     }
 
-    /// The task as it is.
-    pub async fn get(&self, task: &str) -> Result<Task, CallError> {
-        read(self.operation(&self.interface(), "GetTask", task, json!({ "id": task }), None).await?)
+    /// Gets the task.
+    pub async fn get(&self, task: &str) -> Result<A2aTask, CallError> {
+        decode(self.operation(&self.interface(), "GetTask", task, json!({ "id": task }), None).await?)
     }
 
-    /// Ends the task.
-    pub async fn cancel(&self, task: &str) -> Result<Task, CallError> {
-        read(self.operation(&self.interface(), "CancelTask", task, json!({ "id": task }), None).await?)
+    /// Cancels the task.
+    pub async fn cancel(&self, task: &str) -> Result<A2aTask, CallError> {
+        decode(self.operation(&self.interface(), "CancelTask", task, json!({ "id": task }), None).await?)
     }
 
     fn interface(&self) -> AgentInterface {
-        let interfaces = &self.vetted.interfaces;
-        interfaces[self.at.load(Ordering::Relaxed) % interfaces.len()].clone()
+        let interfaces = &self.card.interfaces;
+        interfaces[self.interface.load(Ordering::Relaxed) % interfaces.len()].clone()
     }
 
-    /// Where nobody answers at the preferred interface, the next one is tried, and kept: what is said of the task later
-    /// is said where it began.
-    async fn first_that_answers<T, F: Future<Output = Result<T, CallError>>>(
+    /// Tries each interface until one responds. That one stays in use, because later calls about the task must go where it
+    /// began.
+    async fn try_interfaces<T, F: Future<Output = Result<T, CallError>>>(
         &self,
         call: impl Fn(AgentInterface) -> F,
     ) -> Result<T, CallError> {
-        let mut last = CallError::Away("it has no interface".to_owned());
-        for _ in 0..self.vetted.interfaces.len() {
+        let mut last = CallError::Unreachable("it has no interface".to_owned());
+        for _ in 0..self.card.interfaces.len() {
             match call(self.interface()).await {
-                Err(error @ (CallError::Away(_) | CallError::Later { .. } | CallError::Forbidden(_))) => {
+                Err(
+                    error @ (CallError::Unreachable(_) | CallError::Busy { .. } | CallError::Forbidden(_)),
+                ) => {
                     last = error;
-                    self.at.fetch_add(1, Ordering::Relaxed);
+                    self.interface.fetch_add(1, Ordering::Relaxed);
                 }
                 other => return other,
             }
@@ -231,55 +238,56 @@ impl Remote {
         method: &str,
         task: &str,
         params: Value,
-        within: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> Result<Value, CallError> {
         if interface.protocol_binding == GRPC {
-            let call = self.dressed(Call::new(Method::POST, ""));
-            let call = within.map_or(call.clone(), |within| call.within(within));
-            return grpc::call(&self.outside, call, interface, method, with_tenant(interface, params)).await;
+            let request = self.with_metadata(OutboundRequest::new(Method::POST, ""));
+            let request = timeout.map_or(request.clone(), |timeout| request.with_timeout(timeout));
+            let params = with_tenant(interface, params);
+            return grpc_client::call(&self.client, request, interface, method, params).await;
         }
-        let call = self.call(interface, method, task, with_tenant(interface, params))?;
-        let mut call = call.header("accept", "application/json");
-        if let Some(within) = within {
-            call = call.within(within);
+        let request = self.request(interface, method, task, with_tenant(interface, params));
+        let mut request = request.header("accept", "application/json");
+        if let Some(timeout) = timeout {
+            request = request.with_timeout(timeout);
         }
-        let answer = self.outside.call(call).await.map_err(away)?;
-        result(interface, &answer)
+        let response = self.client.send(request).await.map_err(from_outbound_error)?;
+        result(interface, &response)
     }
 
-    async fn listen(
+    async fn request_stream(
         &self,
         interface: &AgentInterface,
         method: &str,
         task: &str,
         params: Value,
-        within: Duration,
-    ) -> Result<Events, CallError> {
+        timeout: Duration,
+    ) -> Result<RemoteEventStream, CallError> {
         if interface.protocol_binding == GRPC {
-            let call = self.dressed(Call::new(Method::POST, ""));
-            return grpc::listen(&self.outside, call, interface, method, params).await;
+            let request = self.with_metadata(OutboundRequest::new(Method::POST, ""));
+            return grpc_client::call_streaming(&self.client, request, interface, method, params).await;
         }
-        let call = self.call(interface, method, task, params)?.within(within);
-        match self.outside.stream(call).await.map_err(away)? {
-            Streamed::Stream(bytes) => {
-                Ok(stream::events(bytes, is_rest(interface), self.outside.bounds().max_bytes))
+        let request = self.request(interface, method, task, params).with_timeout(timeout);
+        match self.client.stream(request).await.map_err(from_outbound_error)? {
+            StreamOrResponse::Stream(bytes) => {
+                Ok(event_stream::events(bytes, is_rest(interface), self.client.limits().max_bytes))
             }
-            Streamed::Answer(answer) => match result(interface, &answer) {
+            StreamOrResponse::Response(response) => match result(interface, &response) {
                 Ok(_) => Err(CallError::Malformed("an answer came where a stream was to be".to_owned())),
                 Err(error) => Err(error),
             },
         }
     }
 
-    fn call(
+    fn request(
         &self,
         interface: &AgentInterface,
         method: &str,
         task: &str,
         params: Value,
-    ) -> Result<Call, CallError> {
+    ) -> OutboundRequest {
         let base = interface.url.trim_end_matches('/');
-        let (http, url, body) = if is_rest(interface) {
+        let (verb, url, body) = if is_rest(interface) {
             let tenant = interface.tenant.as_deref().filter(|tenant| !tenant.is_empty());
             let base = tenant.map_or_else(|| base.to_owned(), |tenant| format!("{base}/{}", encoded(tenant)));
             let task = encoded(task);
@@ -292,25 +300,25 @@ impl Remote {
                 _ => (Method::GET, format!("{base}/tasks/{task}"), None),
             }
         } else {
-            let id = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+            let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
             let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
             (Method::POST, interface.url.clone(), Some(body.to_string()))
         };
-        let url = self.credentials.within(&self.vetted.card, url);
-        let mut call = Call::new(http, url);
+        let url = self.credentials.with_query(&self.card.card, url);
+        let mut request = OutboundRequest::new(verb, url);
         if let Some(body) = body {
-            call = call.body("application/json", body);
+            request = request.body("application/json", body);
         }
-        Ok(self.dressed(call))
+        self.with_metadata(request)
     }
 
-    /// `call` with what every call says beside its parameters.
-    fn dressed(&self, call: Call) -> Call {
-        let mut call = call.header(VERSION_PARAMETER, VERSION);
+    /// Adds the protocol version, the trace and the credentials.
+    fn with_metadata(&self, request: OutboundRequest) -> OutboundRequest {
+        let mut request = request.header(VERSION_PARAMETER, VERSION);
         if let Some(trace) = &self.trace {
-            call = call.header(TRACEPARENT, &trace.to_string());
+            request = request.header(TRACEPARENT, &trace.to_string());
         }
-        self.credentials.onto(&self.vetted.card, call)
+        self.credentials.with_headers(&self.card.card, request)
     }
 }
 
@@ -326,22 +334,22 @@ fn with_tenant(interface: &AgentInterface, mut params: Value) -> Value {
     params
 }
 
-fn away(error: outside::Error) -> CallError {
+fn from_outbound_error(error: OutboundError) -> CallError {
     match error {
-        outside::Error::Away(why) => CallError::Away(why),
-        outside::Error::BadUrl(why) | outside::Error::NotAllowed(why) => CallError::Forbidden(why),
-        error @ outside::Error::TooLarge(_) => CallError::TooLarge(error.to_string()),
+        OutboundError::Unreachable(why) => CallError::Unreachable(why),
+        OutboundError::BadUrl(why) | OutboundError::AddressRefused(why) => CallError::Forbidden(why),
+        error @ OutboundError::TooLarge(_) => CallError::TooLarge(error.to_string()),
     }
 }
 
-/// The result in an answer, or the refusal.
-fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallError> {
-    let status = answer.status.as_u16();
-    let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
-    let after =
-        answer.headers.get(RETRY_AFTER).and_then(|said| retry_after(said.to_str().ok()?, SystemTime::now()));
+/// The result that a response holds, or the error.
+fn result(interface: &AgentInterface, response: &OutboundResponse) -> Result<Value, CallError> {
+    let status = response.status.as_u16();
+    let body: Option<Value> = serde_json::from_slice(&response.body).ok();
+    let header = response.headers.get(RETRY_AFTER);
+    let after = header.and_then(|value| retry_after(value.to_str().ok()?, SystemTime::now()));
     let refused = |error: A2aError| match (status, error.kind) {
-        (401 | 403, _) | (_, Kind::Unauthenticated | Kind::Forbidden) => {
+        (401 | 403, _) | (_, A2aErrorKind::Unauthenticated | A2aErrorKind::Forbidden) => {
             CallError::Unauthenticated(error.message)
         }
         _ => CallError::Refused(A2aError { retry_after: error.retry_after.or(after), ..error }),
@@ -357,8 +365,8 @@ fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallErro
             502..=504 | 429 => {
                 let why = format!("it answered {status}");
                 after.map_or_else(
-                    || CallError::Away(why.clone()),
-                    |after| CallError::Later { why: why.clone(), after },
+                    || CallError::Unreachable(why.clone()),
+                    |after| CallError::Busy { why: why.clone(), after },
                 )
             }
             _ => refused(A2aError::from_rest(status, body.as_ref().unwrap_or(&Value::Null))),
@@ -376,6 +384,6 @@ fn result(interface: &AgentInterface, answer: &Answer) -> Result<Value, CallErro
     }
 }
 
-fn read<T: FromProto>(value: Value) -> Result<T, CallError> {
+fn decode<T: FromProtoJson>(value: Value) -> Result<T, CallError> {
     T::from_proto(value).map_err(|invalid| CallError::Malformed(invalid.to_string()))
 }

@@ -7,18 +7,18 @@ mod sealed;
 use engine::records::{TaskRow, keys};
 pub use sealed::Seal;
 
-use super::outside::{Call, Error as Unreached, Outside};
+use super::outbound_client::{Error as Unreached, OutboundClient, OutboundRequest};
 use crate::{
-    journal::every,
+    journal::for_each_record,
     tasks::{
-        self, Seen,
-        follow::{Follow, Place},
+        self, TaskEvent,
+        follower::{TaskEventCursor, TaskFollower},
     },
 };
 use actix::{
     Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle, WrapFuture,
 };
-use blackboard::store::{Batch, Error, Key, Lane, Shared, Write};
+use blackboard::store::{Batch, Error, Key, Lane, SharedStore, Write};
 use protocol::{
     a2a::{
         limits::{MAX_WEBHOOK_MISSED, WEBHOOK_ATTEMPT_MS, WEBHOOK_ATTEMPTS},
@@ -49,7 +49,7 @@ pub struct Webhook {
     /// Whose task it is.
     pub owner: Principal,
     /// The last event it was told of.
-    pub told: Place,
+    pub told: TaskEventCursor,
     /// Events in a row that it was not told of.
     #[serde(default)]
     pub missed: usize,
@@ -66,14 +66,14 @@ impl Webhook {
 
 /// The webhooks of a task, in the order of their ids.
 pub fn of_task(
-    store: &Shared,
+    store: &SharedStore,
     me: &AgentId,
     seal: &Seal,
     task: &TaskId,
     owner: &Principal,
 ) -> Result<Vec<Webhook>, Error> {
     let mut found = Vec::new();
-    every(store.as_ref(), &keys::webhooks(me, task, owner), |record| {
+    for_each_record(store.as_ref(), &keys::webhooks(me, task, owner), |record| {
         found.extend(opened(seal, me, &record.value));
         Ok(())
     })?;
@@ -89,8 +89,8 @@ fn opened(seal: &Seal, me: &AgentId, row: &[u8]) -> Option<Webhook> {
 /// Pushes for one agent.
 pub struct Pusher {
     me: AgentId,
-    store: Shared,
-    outside: Outside,
+    store: SharedStore,
+    outside: OutboundClient,
     seal: Seal,
     running: HashMap<Key, Underway>,
 }
@@ -105,7 +105,7 @@ struct Underway {
 
 impl Pusher {
     /// One that has not started.
-    pub fn new(me: AgentId, store: Shared, outside: Outside, seal: Seal) -> Self {
+    pub fn new(me: AgentId, store: SharedStore, outside: OutboundClient, seal: Seal) -> Self {
         Self { me, store, outside, seal, running: HashMap::new() }
     }
 
@@ -143,7 +143,7 @@ impl Actor for Pusher {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let mut open = Vec::new();
-        let read = every(self.store.as_ref(), &keys::all(&self.me, "webhook"), |record| {
+        let read = for_each_record(self.store.as_ref(), &keys::all(&self.me, "webhook"), |record| {
             open.extend(opened(&self.seal, &self.me, &record.value));
             Ok(())
         });
@@ -246,8 +246,8 @@ impl Handler<Remove> for Pusher {
 /// One webhook being told.
 struct Pushing {
     me: AgentId,
-    store: Shared,
-    outside: Outside,
+    store: SharedStore,
+    outside: OutboundClient,
     seal: Seal,
     webhook: Webhook,
     key: Key,
@@ -277,8 +277,8 @@ impl Pushing {
         Ok(())
     }
 
-    fn follow(&self, row: TaskRow) -> Result<Follow, Error> {
-        let again = |after| Follow::after(self.store.clone(), self.me.clone(), row.clone(), after);
+    fn follow(&self, row: TaskRow) -> Result<TaskFollower, Error> {
+        let again = |after| TaskFollower::after(self.store.clone(), self.me.clone(), row.clone(), after);
         match again(self.webhook.told) {
             // What it was last told of is not kept any more.
             Err(Error::Trimmed { floor }) => again((floor + 1, usize::MAX)),
@@ -302,7 +302,7 @@ impl Pushing {
         }
     }
 
-    async fn tell(&mut self, seen: &Seen) {
+    async fn tell(&mut self, seen: &TaskEvent) {
         let body = seen.data.to_json();
         let mut wait = FIRST_WAIT;
         for attempt in 1..=WEBHOOK_ATTEMPTS {
@@ -331,8 +331,9 @@ impl Pushing {
     /// Tells it once; why not, and whether another try is of no use.
     async fn attempt(&self, body: String) -> Result<(), (String, bool)> {
         let config = &self.webhook.config;
-        let mut call =
-            Call::new(Method::POST, &config.url).body("application/a2a+json", body).within(ATTEMPT);
+        let mut call = OutboundRequest::new(Method::POST, &config.url)
+            .body("application/a2a+json", body)
+            .with_timeout(ATTEMPT);
         if let Some(authentication) = &config.authentication {
             let credentials = authentication.credentials.as_deref().unwrap_or_default();
             call = call
@@ -341,7 +342,7 @@ impl Pushing {
         if let Some(token) = &config.token {
             call = call.secret_header("x-a2a-notification-token", token);
         }
-        match self.outside.call(call).await {
+        match self.outside.send(call).await {
             Ok(answer) if answer.status.is_success() => Ok(()),
             Ok(answer) => {
                 let may_pass =
@@ -350,8 +351,8 @@ impl Pushing {
             }
             // A long answer is an answer.
             Err(Unreached::TooLarge(_)) => Ok(()),
-            Err(Unreached::Away(why)) => Err((why, false)),
-            Err(Unreached::NotAllowed(why)) => Err((why, true)),
+            Err(Unreached::Unreachable(why)) => Err((why, false)),
+            Err(Unreached::AddressRefused(why)) => Err((why, true)),
             Err(Unreached::BadUrl(_)) => Err(("it is no URL that can be called".to_owned(), true)),
         }
     }

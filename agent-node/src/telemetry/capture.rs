@@ -1,12 +1,12 @@
-//! How much of the content of messages, prompts and results goes into spans. Secrets of this process are masked at every
-//! level, in labels too ([`Secrets`]). Finding other people's secrets in free text is the work of the trace collector.
+//! How much of the content of messages, prompts and results goes into spans. SecretMasker of this process are masked at every
+//! level, in labels too ([`SecretMasker`]). Finding other people's secrets in free text is the work of the trace collector.
 
 mod redact;
 mod secrets;
 
 pub use secrets::{of_command, of_variable};
 
-use secrets::{MASK, Secrets, is_secret_name};
+use secrets::{MASK, SecretMasker, is_secret_name};
 use serde_json::Value;
 
 /// How much content goes into spans.
@@ -25,7 +25,7 @@ pub enum CaptureLevel {
 #[derive(Clone, Default)]
 pub struct Capture {
     level: CaptureLevel,
-    secrets: Secrets,
+    secrets: SecretMasker,
 }
 
 /// The longest attribute, bytes.
@@ -34,7 +34,7 @@ const MAX_LEN: usize = 16 * 1024;
 impl Capture {
     /// Captures at `level` and masks `secrets`.
     pub fn new(level: CaptureLevel, secrets: impl IntoIterator<Item = String>) -> Self {
-        Self { level, secrets: Secrets::new(secrets) }
+        Self { level, secrets: SecretMasker::new(secrets) }
     }
 
     /// The attribute for `content`; `None` if nothing is captured or there is no content.

@@ -1,7 +1,7 @@
 //! How far the spans of an agent's journal have been exported. The position is in the agent's store: after kill -9 the spans
 //! that the backend had not accepted are exported again. A span that arrives twice has the same id.
 
-use blackboard::store::{Batch, Error, Key, Lane, Revision, Shared, Write};
+use blackboard::store::{Batch, Error, Key, Lane, Revision, SharedStore, Write};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,7 +9,7 @@ use std::{
 
 /// The export position of one agent's journal.
 pub struct SpanCursor {
-    store: Shared,
+    store: SharedStore,
     key: Key,
     state: Mutex<CursorState>,
 }
@@ -23,11 +23,11 @@ struct CursorState {
 }
 
 /// A step whose spans wait for the backend. Drop it when they are accepted or lost.
-pub struct PendingStep(Arc<SpanCursor>, Revision);
+pub struct PendingExport(Arc<SpanCursor>, Revision);
 
 impl SpanCursor {
     /// Loads the cursor under `key` and its position: the store's head if there was none, which the caller has to save.
-    pub fn load(store: Shared, key: Key) -> Result<(Arc<Self>, Revision), Error> {
+    pub fn load(store: SharedStore, key: Key) -> Result<(Arc<Self>, Revision), Error> {
         let saved: Option<Revision> =
             store.latest(&key)?.and_then(|record| serde_json::from_slice(&record.value).ok());
         let from = saved.unwrap_or_else(|| store.head());
@@ -35,12 +35,12 @@ impl SpanCursor {
         Ok((Arc::new(Self { store, key, state: Mutex::new(state) }), from))
     }
 
-    /// Holds the position before the step at `revision` until its [`PendingStep`] is dropped.
-    pub fn begin(self: &Arc<Self>, revision: Revision) -> PendingStep {
+    /// Holds the position before the step at `revision` until its [`PendingExport`] is dropped.
+    pub fn begin(self: &Arc<Self>, revision: Revision) -> PendingExport {
         let mut state = self.lock();
         *state.pending.entry(revision).or_default() += 1;
         state.highest = state.highest.max(revision);
-        PendingStep(self.clone(), revision)
+        PendingExport(self.clone(), revision)
     }
 
     /// Writes the position to the store if it has advanced.
@@ -66,14 +66,14 @@ impl SpanCursor {
     }
 }
 
-impl PendingStep {
+impl PendingExport {
     /// The cursor that it holds.
     pub fn cursor(&self) -> &Arc<SpanCursor> {
         &self.0
     }
 }
 
-impl Drop for PendingStep {
+impl Drop for PendingExport {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         if let Some(count) = state.pending.get_mut(&self.1) {

@@ -6,10 +6,10 @@
 
 use super::{
     capture::Capture,
-    cursor::PendingStep,
-    delivery::{DeliveryOutcome, RecordingClient},
+    cursor::PendingExport,
+    otel_settings::{self, ExportSettings, SpanQueueSettings},
     otlp,
-    settings::{self, Export, Queue},
+    otlp_client::{ExportResults, RecordingClient},
     span::Span,
 };
 use opentelemetry_otlp::{Protocol, RetryPolicy, SpanExporter as Otlp, WithExportConfig, WithHttpConfig};
@@ -46,7 +46,7 @@ pub struct SpanCounts {
 }
 
 #[derive(Default)]
-struct Shared {
+struct ExporterState {
     exported: AtomicU64,
     full: AtomicU64,
     failed: AtomicU64,
@@ -61,19 +61,19 @@ struct Shared {
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 enum ExportCommand {
-    Export(Vec<Span>, Option<PendingStep>),
+    Export(Vec<Span>, Option<PendingExport>),
     Flush(oneshot::Sender<()>),
 }
 
 /// The queue to a backend.
 pub(super) struct Exporter {
     sender: mpsc::UnboundedSender<ExportCommand>,
-    shared: Arc<Shared>,
+    shared: Arc<ExporterState>,
     capacity: usize,
 }
 
 /// A journal is being read for its spans.
-pub(super) struct JournalRead(Arc<Shared>);
+pub(super) struct JournalRead(Arc<ExporterState>);
 
 impl Drop for JournalRead {
     fn drop(&mut self) {
@@ -84,8 +84,8 @@ impl Drop for JournalRead {
 impl Exporter {
     /// Starts the thread that sends to `export`; `service` is the service name unless the environment sets one.
     pub(super) fn start(
-        export: &Export,
-        queue: Queue,
+        export: &ExportSettings,
+        queue: SpanQueueSettings,
         service: &str,
         capture: Capture,
     ) -> Result<Self, String> {
@@ -98,7 +98,7 @@ impl Exporter {
             .timeout(export.timeout)
             .build()
             .map_err(|error| format!("no HTTP client for traces: {error}"))?;
-        let outcome = Arc::<DeliveryOutcome>::default();
+        let outcome = Arc::<ExportResults>::default();
         let client = RecordingClient { client, timeout: export.timeout, outcome: outcome.clone() };
         // Limited by the time for a batch, not by a number.
         let retries = RetryPolicy::recommended()
@@ -116,11 +116,11 @@ impl Exporter {
             .with_headers(export.headers.clone())
             .build()
             .map_err(|error| {
-                format!("{} can't be sent traces: {error}", settings::without_query(&export.url))
+                format!("{} can't be sent traces: {error}", otel_settings::without_query(&export.url))
             })?;
         otlp.set_resource(&resource(service, &export.attributes, &capture));
         let (sender, receiver) = mpsc::unbounded_channel();
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<ExporterState>::default();
         let worker = ExportWorker {
             otlp,
             url: export.url.clone(),
@@ -145,7 +145,7 @@ impl Exporter {
     }
 
     /// Queues `spans`; `step` is dropped when they are accepted or lost.
-    pub(super) fn export(&self, spans: Vec<Span>, step: Option<PendingStep>) {
+    pub(super) fn export(&self, spans: Vec<Span>, step: Option<PendingExport>) {
         let count = spans.len();
         if count == 0 {
             return;
@@ -209,9 +209,9 @@ fn resource(service: &str, attributes: &HashMap<String, String>, capture: &Captu
         false => ours.with_service_name(service.to_owned()).build(),
     };
     let labels = ours.iter().map(|(key, value)| {
-        let is_said_elsewhere = *key == name && std::env::var_os("OTEL_SERVICE_NAME").is_some();
-        let said = attributes.get(key.as_str()).filter(|_| !is_said_elsewhere);
-        let label = capture.label(said.map_or(&value.as_str(), |said| said.as_str()));
+        let is_overridden = *key == name && std::env::var_os("OTEL_SERVICE_NAME").is_some();
+        let attribute = attributes.get(key.as_str()).filter(|_| !is_overridden);
+        let label = capture.label(attribute.map_or(&value.as_str(), |attribute| attribute.as_str()));
         opentelemetry::KeyValue::new(capture.label(key.as_str()), label)
     });
     Resource::builder_empty().with_attributes(labels.collect::<Vec<_>>()).build()
@@ -221,15 +221,15 @@ fn resource(service: &str, attributes: &HashMap<String, String>, capture: &Captu
 struct ExportWorker {
     otlp: Otlp,
     url: Url,
-    queue: Queue,
+    queue: SpanQueueSettings,
     /// Masks this process's secrets in every span.
     capture: Capture,
     max_attribute_len: Option<usize>,
-    shared: Arc<Shared>,
-    waiting: Vec<(SpanData, Option<PendingStep>)>,
+    shared: Arc<ExporterState>,
+    waiting: Vec<(SpanData, Option<PendingExport>)>,
     is_broken: bool,
     /// The results of the last requests.
-    outcome: Arc<DeliveryOutcome>,
+    outcome: Arc<ExportResults>,
     has_logged_rejected: bool,
 }
 
@@ -272,7 +272,7 @@ impl ExportWorker {
     }
 
     fn log_failure(&self, why: &str) {
-        let (to, why) = (settings::without_query(&self.url), why.replace(self.url.as_str(), "it"));
+        let (to, why) = (otel_settings::without_query(&self.url), why.replace(self.url.as_str(), "it"));
         tracing::warn!(
             to,
             why,
@@ -329,7 +329,7 @@ impl ExportWorker {
                 self.shared.rejected.fetch_add(rejected, Relaxed);
                 // The backend's message is not logged: it may repeat headers.
                 if rejected > 0 && !self.has_logged_rejected {
-                    let to = settings::without_query(&self.url);
+                    let to = otel_settings::without_query(&self.url);
                     tracing::warn!(
                         to,
                         "the backend of traces rejects spans (counted in mesh_spans_dropped_total)"
@@ -338,7 +338,10 @@ impl ExportWorker {
                 self.has_logged_rejected |= rejected > 0;
                 self.shared.has_logged_full.store(false, Relaxed);
                 if !is_first {
-                    tracing::warn!(to = settings::without_query(&self.url), "traces are delivered again");
+                    tracing::warn!(
+                        to = otel_settings::without_query(&self.url),
+                        "traces are delivered again"
+                    );
                 }
             }
             Err(why) => {

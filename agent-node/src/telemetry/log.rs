@@ -67,7 +67,7 @@ pub fn start(filter: Option<&str>, default: &str, format: LogFormat) -> Result<(
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let log =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    // A test may have started a log before: that one stays.
+    // A test may have started a log before; it stays.
     let _ = match format {
         LogFormat::Text => log.try_init(),
         LogFormat::Json => log.json().flatten_event(true).try_init(),

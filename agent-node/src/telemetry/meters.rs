@@ -1,34 +1,34 @@
-//! Counters and latencies of a process, for `GET /metrics`. Every label has a closed list of values, no ids.
+//! CounterFamily and latencies of a process, for `GET /metrics`. Every label has a closed list of values, no ids.
 
-pub mod page;
+pub mod openmetrics;
 
-use page::Metric;
+use openmetrics::Metric;
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
-use protocol::{message::Kind, problem::Reason, task::TaskState};
+use protocol::{message::MessageKind, problem::Reason, task::TaskState};
 
-/// Counters of one metric, one for each value of its label.
-pub type Counters = Family<[(&'static str, &'static str); 1], Counter>;
+/// CounterFamily of one metric, one for each value of its label.
+pub type CounterFamily = Family<[(&'static str, &'static str); 1], Counter>;
 
 /// What a process has counted since its start.
 pub struct Meters {
     /// Accepted messages, by type.
-    pub accepted: Counters,
+    pub accepted: CounterFamily,
     /// Repeated messages.
     pub duplicates: Counter,
     /// Messages that agents refused, by reason.
-    pub refused: Counters,
+    pub refused: CounterFamily,
     /// Refused requests of any kind, by reason.
-    pub http_refused: Counters,
+    pub http_refused: CounterFamily,
     /// Ended tasks, by state.
-    pub ended: Counters,
+    pub ended: CounterFamily,
     /// Seconds from deciding a step to its being durable.
     pub commit: Histogram,
     /// Seconds from a question to a brain to its answer.
     pub think: Histogram,
     /// Attempts to deliver messages, by result.
-    pub attempts: Counters,
+    pub attempts: CounterFamily,
     /// Messages given up, by reason.
-    pub given_up: Counters,
+    pub given_up: CounterFamily,
     /// Rounds of calls for proposals.
     pub rounds: Counter,
     /// Bids that managers received.
@@ -43,7 +43,7 @@ impl Default for Meters {
     fn default() -> Self {
         let reasons = || Reason::ALL.iter().map(|reason| reason.code());
         Self {
-            accepted: counters(Metric::Accepted, Kind::ALL.iter().map(|kind| kind.wire())),
+            accepted: counters(Metric::Accepted, MessageKind::ALL.iter().map(|kind| kind.wire())),
             duplicates: Counter::default(),
             refused: counters(Metric::Refused, reasons()),
             http_refused: counters(Metric::HttpRefused, reasons()),
@@ -70,22 +70,22 @@ const COMMIT_SECONDS: &[f64] = &[0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.
 /// Upper bounds of the buckets of think latencies.
 const THINK_SECONDS: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0];
 
-/// Counters that exist from the start, so that a rate is right from the first event on.
-fn counters(metric: Metric, values: impl IntoIterator<Item = &'static str>) -> Counters {
-    let counters = Counters::default();
+/// CounterFamily that exist from the start, so that a rate is right from the first event on.
+fn counters(metric: Metric, values: impl IntoIterator<Item = &'static str>) -> CounterFamily {
+    let counters = CounterFamily::default();
     for value in values {
         drop(counters.get_or_create(&[(metric.describe().2, value)]));
     }
     counters
 }
 
-fn count(counters: &Counters, metric: Metric, value: &'static str) {
+fn count(counters: &CounterFamily, metric: Metric, value: &'static str) {
     counters.get_or_create(&[(metric.describe().2, value)]).inc();
 }
 
 impl Meters {
     /// Counts an accepted message.
-    pub fn accept(&self, kind: Kind) {
+    pub fn accept(&self, kind: MessageKind) {
         count(&self.accepted, Metric::Accepted, kind.wire());
     }
 

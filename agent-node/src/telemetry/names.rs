@@ -1,6 +1,6 @@
-//! Every name that spans carry, in one place. Those of OpenTelemetry are pinned to the semantic conventions 1.37
-//! (GenAI and messaging, both in development there); those of Langfuse to its OpenTelemetry endpoint's version 4.
-//! `deploy/config/TELEMETRY.md` is this list, and a test holds the two together.
+//! The names of all span attributes. Those of OpenTelemetry are from the semantic conventions 1.37 (GenAI and messaging, both
+//! in development), those of Langfuse from version 4 of its OpenTelemetry endpoint. A test compares this list with
+//! `deploy/config/TELEMETRY.md`.
 
 macro_rules! names {
     ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {

@@ -5,12 +5,12 @@
 //! conversation is a child of that conversation and is *linked* to the span of its sending. So the parent of a span is
 //! exported by the same process, except where a peer asked for the work: a peer that dies leaves no orphans here.
 
-mod bid;
-mod content;
-mod effects;
+mod bid_spans;
+mod effect_spans;
+mod span_content;
 
-pub use bid::bids_in_journal;
-pub(crate) use bid::{ReceivedCfp, bid_spans};
+pub use bid_spans::bids_in_journal;
+pub(crate) use bid_spans::{ReceivedCfp, bid_spans};
 
 use super::{
     capture::Capture,
@@ -24,7 +24,7 @@ use engine::{
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, ConversationId},
-    message::Kind as Type,
+    message::MessageKind as Type,
     patterns::{Event, EventKind},
     principal::Principal,
     time::WallTime,
@@ -76,19 +76,19 @@ pub fn build(me: &AgentId, id: &ConversationId, steps: &[Step], capture: &Captur
     builder.start_conversation(begun);
     for step in steps {
         builder.step = step.step;
-        let places = (0..).map(|index| EffectKey(step.step, index));
-        let mut effects = places.zip(&step.effects).peekable();
+        let keys = (0..).map(|index| EffectKey(step.step, index));
+        let mut effects = keys.zip(&step.effects).peekable();
         let mut decided = begun;
         for (at, event) in step.events.iter().enumerate() {
-            let closes = step.closes.iter().find(|(index, _)| *index == at).map(|(_, place)| *place);
+            let closes = step.closes.iter().find(|(index, _)| *index == at).map(|(_, key)| *key);
             // An effect precedes its result, also within one step.
-            while let Some((place, effect)) = effects.next_if(|(place, _)| Some(*place) <= closes) {
-                builder.record_effect(place, effect, decided);
+            while let Some((key, effect)) = effects.next_if(|(key, _)| Some(*key) <= closes) {
+                builder.record_effect(key, effect, decided);
             }
             builder.record_event(event, closes);
             decided = event.wall;
         }
-        effects.for_each(|(place, effect)| builder.record_effect(place, effect, decided));
+        effects.for_each(|(key, effect)| builder.record_effect(key, effect, decided));
     }
     builder.spans
 }
@@ -214,9 +214,9 @@ impl SpanBuilder<'_> {
         {
             self.end(at, event.wall, Some(reason.clone()));
         }
-        let Some(at) = closes.and_then(|place| self.open_effects.remove(&place)) else { return };
+        let Some(at) = closes.and_then(|key| self.open_effects.remove(&key)) else { return };
         let failed = failure_reason(&event.what).map(str::to_owned);
-        let output = content::of_turn(&event.what).and_then(|content| self.capture.render(&content));
+        let output = span_content::of_turn(&event.what).and_then(|content| self.capture.render(&content));
         let Some(span) = self.end(at, event.wall, failed) else { return };
         if let EventKind::Claimed { epoch, .. } | EventKind::ClaimEnded { epoch } = &event.what {
             span.set(n::MESH_EPOCH, json!(epoch));
@@ -230,10 +230,10 @@ impl SpanBuilder<'_> {
         let mut span = self.receive_span(&message, id, Some(self.conversation_span_id()), at);
         span.link = by.agent().map(|_| hex(SpanName::Message(&message.id).id()));
         span.set(n::MESH_TASK, envelope.payload.task_id().map(|task| json!(task)));
-        content::set_terms(&mut span, &envelope.payload);
+        span_content::set_terms(&mut span, &envelope.payload);
         span.set(
             n::LANGFUSE_INPUT,
-            content::of_message(&envelope.payload)
+            span_content::of_message(&envelope.payload)
                 .and_then(|content| self.capture.render(&content))
                 .map(Value::from),
         );

@@ -8,15 +8,15 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// What the board takes, and for how long it waits. Bytes and milliseconds, as integers.
+/// The board's limits, in bytes and milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct BoardConfig {
-    /// A signal's JSON, bytes.
+    /// The largest signal, bytes of JSON.
     pub max_signal_bytes: usize,
     /// Requests that may wait for the store at once; the next is answered 503.
     pub max_in_flight: usize,
-    /// Readers that may follow at once; the next is answered 503.
+    /// Subscriptions that may be open at once; the next is answered 503.
     pub max_subscribers: usize,
     /// Signals in one page of history.
     pub max_page: usize,
@@ -24,23 +24,23 @@ pub struct BoardConfig {
     pub min_lease_ms: u64,
     /// The longest lease granted.
     pub max_lease_ms: u64,
-    /// How long after a lease's end the next may take the task.
+    /// Time between a lease's end and the next claim of its task.
     pub grace_ms: u64,
-    /// How often leases are looked through.
+    /// The interval at which expired leases are collected.
     pub sweep_ms: u64,
-    /// How long signals, and what is remembered of them, are kept. Longer than a message lives.
+    /// How long signals and their dedup rows are kept. Longer than the life of a message.
     pub keep_ms: u64,
-    /// How many bytes of signals are kept; the oldest go first.
+    /// How many bytes of signals are kept; the oldest are removed first.
     pub keep_bytes: u64,
-    /// How often what is too old is removed, at least.
+    /// The longest interval between two removals of old signals.
     pub tidy_ms: u64,
-    /// How often a quiet stream says that it is there.
+    /// The interval of heartbeats on an idle stream.
     pub heartbeat_ms: u64,
-    /// Signals kept in memory for those who follow.
+    /// Signals kept in memory for subscribers.
     pub recent_events: usize,
-    /// The same, bytes.
+    /// Bytes of signals kept in memory for subscribers.
     pub recent_bytes: usize,
-    /// About how much is handed to one reader at once, bytes.
+    /// The approximate size of one chunk of a stream, bytes.
     pub chunk_bytes: usize,
 }
 
@@ -67,17 +67,17 @@ impl Default for BoardConfig {
 }
 
 impl BoardConfig {
-    /// The same promises with short waits, for tests.
+    /// Short intervals, for tests.
     pub fn fast() -> Self {
         Self { grace_ms: 50, sweep_ms: 20, tidy_ms: 1_000, heartbeat_ms: 500, ..Self::default() }
     }
 
-    /// How long after a lease's end the next may take the task.
+    /// Time between a lease's end and the next claim of its task.
     pub fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms)
     }
 
-    /// How often leases are looked through.
+    /// The interval at which expired leases are collected.
     pub fn sweep(&self) -> Duration {
         Duration::from_millis(self.sweep_ms.max(1))
     }
@@ -87,32 +87,32 @@ impl BoardConfig {
         Duration::from_millis(self.keep_ms)
     }
 
-    /// How often what is too old is removed: so often that nothing is kept a quarter longer than it should be.
+    /// The interval between two removals of old signals: at most a quarter of `keep_ms`.
     pub fn tidy(&self) -> Duration {
         Duration::from_millis(self.tidy_ms.min(self.keep_ms / 4).max(10))
     }
 
-    /// How often a quiet stream says that it is there.
+    /// The interval of heartbeats on an idle stream.
     pub fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms.max(1))
     }
 }
 
-/// The two clocks of a process.
+/// The node clock and the wall clock of a process.
 #[derive(Clone)]
-pub struct Clock {
+pub struct BoardClock {
     node: Arc<dyn Fn() -> NodeTime + Send + Sync>,
     wall: Arc<dyn Fn() -> WallTime + Send + Sync>,
 }
 
-impl fmt::Debug for Clock {
+impl fmt::Debug for BoardClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Clock").field("node", &self.node()).field("wall", &self.wall()).finish()
+        f.debug_struct("BoardClock").field("node", &self.node()).field("wall", &self.wall()).finish()
     }
 }
 
-impl Clock {
-    /// Clocks that ask `node` and `wall`.
+impl BoardClock {
+    /// A clock that reads `node` and `wall`.
     pub fn new(
         node: impl Fn() -> NodeTime + Send + Sync + 'static,
         wall: impl Fn() -> WallTime + Send + Sync + 'static,
@@ -120,7 +120,7 @@ impl Clock {
         Self { node: Arc::new(node), wall: Arc::new(wall) }
     }
 
-    /// The machine's clocks; node time begins at zero. Nothing here outlives the process, so it may.
+    /// The machine's clocks. Node time begins at zero: the board keeps no node time across restarts.
     pub fn system() -> Self {
         let start = Instant::now();
         let node = move || NodeTime(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX));

@@ -11,7 +11,7 @@ use protocol::{
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn board() -> Board {
-    Board::start(memory::new(), BoardConfig::fast(), Clock::system()).unwrap()
+    Board::start(memory::new(), BoardConfig::fast(), BoardClock::system()).unwrap()
 }
 
 fn agent(id: &str) -> Principal {
@@ -23,7 +23,7 @@ fn signal(id: &str, kind: &str, from: &str) -> Signal {
 }
 
 #[actix::test]
-async fn a_signal_published_twice_stands_once() {
+async fn a_signal_published_twice_is_written_once() {
     let board = board();
     let by = agent("b-1");
     board.publish(&by, signal("a", "help.needed", "b-1")).await.unwrap();
@@ -40,46 +40,52 @@ async fn a_signal_published_twice_stands_once() {
 }
 
 #[actix::test]
-async fn signals_that_come_at_once_share_commits_and_a_repeat_among_them_stands_once() {
+async fn concurrent_signals_share_commits_and_a_repeat_is_written_once() {
     let board = board();
     let by = agent("b-1");
     let known = board.publish(&by, signal("known", "task.failed", "b-1")).await.unwrap();
     let ids = ["a", "b", "known", "c", "a", "d"];
     let at_once = ids.map(|id| board.publish(&by, signal(id, "task.failed", "b-1")));
-    let stand: Vec<_> = join_all(at_once).await.into_iter().map(Result::unwrap).collect();
-    assert_eq!((stand[2], stand[4]), (known, stand[0]));
+    let revisions: Vec<_> = join_all(at_once).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!((revisions[2], revisions[4]), (known, revisions[0]));
     let page = board.read(Selector::default(), None, 100).await.unwrap();
     let on_board: Vec<_> =
         page.signals.iter().map(|posted| (posted.signal.id.as_str(), posted.revision)).collect();
-    let first = [("known", known), ("a", stand[0]), ("b", stand[1]), ("c", stand[3]), ("d", stand[5])];
+    let first = [
+        ("known", known),
+        ("a", revisions[0]),
+        ("b", revisions[1]),
+        ("c", revisions[3]),
+        ("d", revisions[5]),
+    ];
     assert_eq!(on_board, first);
     let counts = board.snapshot().await.unwrap();
     assert_eq!((counts.counts.published, counts.counts.repeated, counts.in_flight), (5, 2, 0));
 }
 
 #[test]
-fn one_commit_is_for_plain_signals_of_one_lane_none_of_them_twice() {
-    let waiting = |id: &str, lane, is_plain: bool| {
+fn a_group_holds_plain_signals_of_one_lane_without_repeats() {
+    let pending = |id: &str, lane, is_plain: bool| {
         let (by, at) = (agent("b-1"), WallTime(0));
         let signal = signal(id, "task.failed", "b-1");
-        let mut writing = crate::signals::writing(&by, &signal, at, 1 << 16).unwrap();
+        let mut write = crate::signals::prepare_write(&by, &signal, at, 1 << 16).unwrap();
         let extra = store::Write::Delete(store::Key::new(&["board", "agent", "x"]));
-        writing.batch.writes.splice(0..0, (!is_plain).then_some(extra));
-        publishing::Waiting { lane, writing, done: tokio::sync::oneshot::channel().0 }
+        write.batch.writes.splice(0..0, (!is_plain).then_some(extra));
+        publish::PendingSignal { lane, write, done: tokio::sync::oneshot::channel().0 }
     };
     let (work, new) = (store::Lane::Progress, store::Lane::Admission);
-    let sizes = |waiting| publishing::groups(waiting).iter().map(Vec::len).collect::<Vec<_>>();
-    let plain = |id| waiting(id, work, true);
+    let sizes = |signals| publish::group_for_commit(signals).iter().map(Vec::len).collect::<Vec<_>>();
+    let plain = |id| pending(id, work, true);
     assert_eq!(sizes(vec![plain("a"), plain("b"), plain("c")]), [3]);
     assert_eq!(sizes(vec![plain("a"), plain("b"), plain("a"), plain("b")]), [2, 2]);
-    assert_eq!(sizes(vec![plain("a"), waiting("b", new, true), waiting("c", new, true)]), [1, 2]);
-    assert_eq!(sizes(vec![plain("a"), waiting("b", work, false), plain("c"), plain("d")]), [1, 1, 2]);
+    assert_eq!(sizes(vec![plain("a"), pending("b", new, true), pending("c", new, true)]), [1, 2]);
+    assert_eq!(sizes(vec![plain("a"), pending("b", work, false), plain("c"), plain("d")]), [1, 1, 2]);
     let ids: Vec<_> = (0..130).map(|n| n.to_string()).collect();
-    assert_eq!(sizes(ids.iter().map(|id| waiting(id, work, true)).collect()), [64, 64, 2]);
+    assert_eq!(sizes(ids.iter().map(|id| pending(id, work, true)).collect()), [64, 64, 2]);
 }
 
 #[actix::test]
-async fn nobody_speaks_or_holds_in_the_name_of_an_agent_that_is_registered() {
+async fn a_user_cannot_publish_or_claim_as_a_registered_agent() {
     let board = board();
     let (user, registry, agent_id) =
         (Principal::local_user(), agent(access::REGISTRY), AgentId::parse("b-1").unwrap());
@@ -105,7 +111,7 @@ async fn nobody_speaks_or_holds_in_the_name_of_an_agent_that_is_registered() {
 }
 
 #[actix::test]
-async fn a_late_subscriber_reads_history_and_then_what_comes() {
+async fn a_late_subscriber_reads_history_and_then_live_signals() {
     let board = board();
     let by = agent("b-1");
     for at in 0..200 {
@@ -120,11 +126,11 @@ async fn a_late_subscriber_reads_history_and_then_what_comes() {
     assert_eq!(signals.next().await.unwrap().unwrap().signal.id, "live");
 }
 
-/// A clock that a test moves: both times are the same number of milliseconds.
-fn clock() -> (Clock, Arc<AtomicU64>) {
+/// A clock that a test sets; node time and wall time are the same number of milliseconds.
+fn clock() -> (BoardClock, Arc<AtomicU64>) {
     let now = Arc::new(AtomicU64::new(0));
     let (node, wall) = (now.clone(), now.clone());
-    let clock = Clock::new(
+    let clock = BoardClock::new(
         move || NodeTime(node.load(Ordering::SeqCst)),
         move || WallTime(wall.load(Ordering::SeqCst) as i64),
     );
@@ -139,7 +145,7 @@ async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
 }
 
 #[actix::test]
-async fn each_of_the_signals_reaches_those_it_is_for_and_a_late_one_reads_what_was() {
+async fn early_and_late_subscribers_get_exactly_the_signals_they_selected() {
     let board = board();
     let rest = Capability::parse("rest").unwrap();
     let handle = crate::client::Blackboard::local(board.clone());
@@ -174,7 +180,7 @@ async fn each_of_the_signals_reaches_those_it_is_for_and_a_late_one_reads_what_w
 }
 
 #[actix::test]
-async fn what_is_too_old_goes_and_a_reader_of_it_is_told_the_floor() {
+async fn old_signals_are_removed_and_a_cursor_below_the_floor_is_refused() {
     let store = memory::new();
     let (clock, now) = clock();
     let board = Board::start(store.clone(), BoardConfig::fast(), clock).unwrap();
@@ -182,7 +188,7 @@ async fn what_is_too_old_goes_and_a_reader_of_it_is_told_the_floor() {
     let old = board.publish(&by, signal("old", "help.needed", "b-1")).await.unwrap();
     now.store(1_000, Ordering::SeqCst);
     let new = board.publish(&by, signal("new", "help.needed", "b-1")).await.unwrap();
-    tidying::tidy(store, WallTime(1_500), Duration::from_millis(700)).await.unwrap();
+    history::remove_expired(store, WallTime(1_500), Duration::from_millis(700)).await.unwrap();
     let kept = board.read(Selector::default(), None, 10).await.unwrap();
     assert_eq!(kept.signals.iter().map(|posted| posted.revision).collect::<Vec<_>>(), [new]);
     let trimmed = board.read(Selector::default(), Some(0), 10).await.unwrap_err();
@@ -193,9 +199,9 @@ async fn what_is_too_old_goes_and_a_reader_of_it_is_told_the_floor() {
 }
 
 #[actix::test]
-async fn more_bytes_of_signals_than_are_kept_make_the_oldest_go_and_repeats_are_still_known() {
+async fn the_oldest_signals_are_trimmed_to_the_size_limit_and_repeats_are_still_recognised() {
     let store = crate::store::memory::new();
-    let board = Board::start(store.clone(), BoardConfig::fast(), Clock::system()).unwrap();
+    let board = Board::start(store.clone(), BoardConfig::fast(), BoardClock::system()).unwrap();
     let by = agent("b-1");
     let mut revisions = Vec::new();
     for at in 0..50 {
@@ -203,16 +209,16 @@ async fn more_bytes_of_signals_than_are_kept_make_the_oldest_go_and_repeats_are_
             Signal { subject: Some("x".repeat(500)), ..signal(&format!("s-{at}"), "help.needed", "b-1") };
         revisions.push(board.publish(&by, wordy).await.unwrap());
     }
-    tidying::shrink(store.clone(), 1 << 20).await.unwrap();
+    history::trim_to_size(store.clone(), 1 << 20).await.unwrap();
     assert_eq!(board.read(Selector::default(), None, 100).await.unwrap().signals.len(), 50, "all fit");
-    tidying::shrink(store.clone(), 10_000).await.unwrap();
+    history::trim_to_size(store.clone(), 10_000).await.unwrap();
     let kept = board.read(Selector::default(), None, 100).await.unwrap().signals;
     let bytes: usize = kept.iter().map(|posted| serde_json::to_vec(&posted.signal).unwrap().len()).sum();
     assert!(kept.len() > 5 && bytes <= 10_000, "{} signals of {bytes} bytes", kept.len());
     assert_eq!(kept.last().unwrap().revision, revisions[49], "the newest stay");
     let wordy = Signal { subject: Some("x".repeat(500)), ..signal("s-0", "help.needed", "b-1") };
     let again = board.publish(&by, wordy).await.unwrap();
-    assert!(again <= revisions[0] + 1, "a repeat of what went is no new signal: {again}");
+    assert!(again <= revisions[0] + 1, "a repeat of a removed signal is no new signal: {again}");
     assert_eq!(board.read(Selector::default(), None, 100).await.unwrap().signals.len(), kept.len());
     assert_eq!(board.read(Selector::default(), Some(1), 1).await.unwrap_err().reason, Reason::Trimmed);
 }
@@ -223,31 +229,31 @@ async fn on_disk_a_repeat_after_a_restart_is_answered_with_the_first_revision() 
     let (by, task) = (agent("b-1"), TaskId::parse("t-1").unwrap());
     let offer = Signal { task_id: Some(task.clone()), ..signal("a", "task.available", "b-1") };
     let store = crate::store::embedded::open(dir.path(), Default::default()).unwrap();
-    let board = Board::start(store, BoardConfig::fast(), Clock::system()).unwrap();
+    let board = Board::start(store, BoardConfig::fast(), BoardClock::system()).unwrap();
     let first = board.publish(&by, offer.clone()).await.unwrap();
     let claim = board.claim(&by, &task, by.agent().unwrap(), Duration::from_secs(5)).await.unwrap();
     drop(board);
     let board = within("the store is free again", async {
         loop {
             match crate::store::embedded::open(dir.path(), Default::default()) {
-                Ok(store) => return Board::start(store, BoardConfig::fast(), Clock::system()).unwrap(),
+                Ok(store) => return Board::start(store, BoardConfig::fast(), BoardClock::system()).unwrap(),
                 Err(_) => tokio::task::yield_now().await,
             }
         }
     })
     .await;
     assert_eq!(board.publish(&by, offer).await, Ok(first));
-    assert_eq!(board.look(&task).await.unwrap().epoch, claim.epoch);
-    assert_eq!(board.complete(&by, &task, claim.epoch).await.unwrap().state, Standing::Completed);
+    assert_eq!(board.claim_of(&task).await.unwrap().epoch, claim.epoch);
+    assert_eq!(board.complete(&by, &task, claim.epoch).await.unwrap().state, ClaimState::Completed);
 }
 
-/// A store whose next commit panics, as often as it is told.
-struct Fragile {
-    store: Shared,
+/// A store whose next `panics` commits panic.
+struct PanickingStore {
+    store: SharedStore,
     panics: Arc<AtomicU64>,
 }
 
-impl store::Snapshot for Fragile {
+impl store::Snapshot for PanickingStore {
     fn latest(&self, key: &store::Key) -> Result<Option<store::Record>, store::Error> {
         self.store.latest(key)
     }
@@ -266,8 +272,8 @@ impl store::Snapshot for Fragile {
     }
 }
 
-impl store::Store for Fragile {
-    fn commit(&self, lane: store::Lane, batch: store::Batch) -> store::Pending<Vec<Revision>> {
+impl store::Store for PanickingStore {
+    fn commit(&self, lane: store::Lane, batch: store::Batch) -> store::StoreFuture<Vec<Revision>> {
         let left = self.panics.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         assert!(left.is_err(), "on purpose");
         self.store.commit(lane, batch)
@@ -277,17 +283,17 @@ impl store::Store for Fragile {
         self.store.generation()
     }
 
-    fn watch(&self, filter: store::Filter, after: Revision) -> Result<store::Watch, store::Error> {
+    fn watch(&self, filter: store::Filter, after: Revision) -> Result<store::StoreWatch, store::Error> {
         self.store.watch(filter, after)
     }
 
-    fn trim(&self, filter: store::Filter, before: Revision) -> store::Pending<u64> {
+    fn trim(&self, filter: store::Filter, before: Revision) -> store::StoreFuture<u64> {
         self.store.trim(filter, before)
     }
 }
 
-/// Publishes until it is taken.
-async fn published(board: &Board, id: &str) -> Revision {
+/// Publishes repeatedly until it succeeds.
+async fn publish_until_accepted(board: &Board, id: &str) -> Revision {
     within("the board is back", async {
         loop {
             match board.publish(&agent("b-1"), signal(id, "help.needed", "b-1")).await {
@@ -300,11 +306,11 @@ async fn published(board: &Board, id: &str) -> Revision {
 }
 
 #[actix::test]
-async fn a_board_that_panics_is_started_anew_its_readers_resume_and_its_claims_stand() {
+async fn a_board_that_panics_restarts_its_readers_resume_and_its_claims_are_kept() {
     let panics = Arc::new(AtomicU64::new(0));
-    let store = Arc::new(Fragile { store: memory::new(), panics: panics.clone() });
-    let board = Board::start(store, BoardConfig::fast(), Clock::system()).unwrap();
-    let first = published(&board, "a").await;
+    let store = Arc::new(PanickingStore { store: memory::new(), panics: panics.clone() });
+    let board = Board::start(store, BoardConfig::fast(), BoardClock::system()).unwrap();
+    let first = publish_until_accepted(&board, "a").await;
     let task = TaskId::parse("t-1").unwrap();
     let holder = AgentId::parse("b-1").unwrap();
     board.claim(&agent("b-1"), &task, &holder, Duration::from_secs(5)).await.unwrap();
@@ -316,7 +322,7 @@ async fn a_board_that_panics_is_started_anew_its_readers_resume_and_its_claims_s
     panics.store(1, Ordering::SeqCst);
     let lost = board.publish(&agent("b-1"), signal("b", "help.needed", "b-1")).await.unwrap_err();
     assert_eq!(lost.reason, Reason::BlackboardUnavailable, "{lost:?}");
-    let second = published(&board, "b").await;
+    let second = publish_until_accepted(&board, "b").await;
     assert_eq!(board.snapshot().await.unwrap().restarts, 1);
     let cut = within("the reader is cut", async {
         loop {
@@ -332,7 +338,7 @@ async fn a_board_that_panics_is_started_anew_its_readers_resume_and_its_claims_s
         seen.extend(again.next(1 << 20).await.unwrap().iter().map(|event| event.posted.signal.id.clone()));
     }
     assert!(seen.contains(&"b".to_owned()), "nothing was missed: {seen:?}");
-    assert_eq!(board.look(&task).await.unwrap().holder, holder);
+    assert_eq!(board.claim_of(&task).await.unwrap().holder, holder);
 
     panics.store(100, Ordering::SeqCst);
     let down = within("it stays down", async {
@@ -345,5 +351,5 @@ async fn a_board_that_panics_is_started_anew_its_readers_resume_and_its_claims_s
         }
     });
     assert!(down.await.message.contains("panicked"));
-    assert!(board.snapshot().await.is_err(), "whoever asks whether it is ready hears it");
+    assert!(board.snapshot().await.is_err(), "a snapshot fails while the board is down");
 }

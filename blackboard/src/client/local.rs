@@ -1,14 +1,14 @@
-//! Follows the board of this process.
+//! Subscribes to the board of this process.
 
-use super::Signals;
-use crate::{board::Board, feed::Subscription};
+use super::SignalStream;
+use crate::{board::Board, feed::FeedSubscription};
 use futures_util::{StreamExt, stream};
 
-/// What `subscription` brings, one by one.
-pub(super) fn signals(board: &Board, subscription: Subscription) -> Signals {
+/// The signals of `subscription`, one by one.
+pub(super) fn signals(board: &Board, subscription: FeedSubscription) -> SignalStream {
     let chunk = board.config().chunk_bytes;
-    let pages = stream::unfold(Some(subscription), move |place| async move {
-        let mut subscription = place?;
+    let pages = stream::unfold(Some(subscription), move |subscription| async move {
+        let mut subscription = subscription?;
         match subscription.next(chunk).await {
             Ok(events) => {
                 let signals: Vec<_> = events.iter().map(|event| Ok(event.posted.clone())).collect();

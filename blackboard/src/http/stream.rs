@@ -1,7 +1,7 @@
-//! The board as server-sent events: `id` is the revision, a comment comes when nothing else does.
+//! The signal stream as server-sent events: `id` is the revision; a comment is the heartbeat.
 
-use super::{By, Place, asked};
-use crate::{feed::Subscription, refusal::Refusal};
+use super::{BoardData, CallerId, request};
+use crate::{feed::FeedSubscription, refusal::Refusal};
 use actix_web::{HttpRequest, HttpResponse, http::header};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
@@ -11,20 +11,30 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 const LAST_EVENT_ID: &str = "last-event-id";
 
-pub(super) async fn follow(board: Place, _by: By, request: HttpRequest) -> Result<HttpResponse, Refusal> {
-    let query = asked::query(request.query_string())?;
-    let after = match request.headers().get(LAST_EVENT_ID) {
+pub(super) async fn follow(
+    board: BoardData,
+    _by: CallerId,
+    http: HttpRequest,
+) -> Result<HttpResponse, Refusal> {
+    let query = request::parse_query(http.query_string())?;
+    let after = match http.headers().get(LAST_EVENT_ID) {
         None => query.after,
-        Some(id) => Some(asked::cursor("Last-Event-ID", id.to_str().unwrap_or_default())?),
+        Some(id) => Some(request::parse_cursor("Last-Event-ID", id.to_str().unwrap_or_default())?),
     };
     let subscription = board.subscribe(query.selector, after)?;
     let config = board.config();
-    let mut beat = interval_at(Instant::now() + config.heartbeat(), config.heartbeat());
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let reader = Reader { subscription, beat, chunk: config.chunk_bytes, is_open: false, has_ended: false };
-    let events = stream::unfold(reader, |mut reader| async move {
-        let bytes = reader.next().await?;
-        Some((Ok::<_, Infallible>(bytes), reader))
+    let mut heartbeat = interval_at(Instant::now() + config.heartbeat(), config.heartbeat());
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let stream = SignalEventStream {
+        subscription,
+        heartbeat,
+        chunk: config.chunk_bytes,
+        is_open: false,
+        has_ended: false,
+    };
+    let events = stream::unfold(stream, |mut stream| async move {
+        let bytes = stream.next().await?;
+        Some((Ok::<_, Infallible>(bytes), stream))
     });
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, "text/event-stream"))
@@ -32,16 +42,16 @@ pub(super) async fn follow(board: Place, _by: By, request: HttpRequest) -> Resul
         .streaming(events))
 }
 
-/// All that an open stream keeps: a cursor and a timer.
-struct Reader {
-    subscription: Subscription,
-    beat: Interval,
+/// The state of an open stream.
+struct SignalEventStream {
+    subscription: FeedSubscription,
+    heartbeat: Interval,
     chunk: usize,
     is_open: bool,
     has_ended: bool,
 }
 
-impl Reader {
+impl SignalEventStream {
     async fn next(&mut self) -> Option<Bytes> {
         if self.has_ended {
             return None;
@@ -53,7 +63,7 @@ impl Reader {
         let events = tokio::select! {
             biased;
             events = self.subscription.next(self.chunk) => events,
-            _ = self.beat.tick() => return Some(self.comment("here")),
+            _ = self.heartbeat.tick() => return Some(self.comment("here")),
         };
         match events.as_deref() {
             Ok([event]) => Some(event.frame.clone()),
@@ -65,18 +75,18 @@ impl Reader {
             }
             Err(problem) => {
                 self.has_ended = true;
-                Some(last_words(problem))
+                Some(problem_event(problem))
             }
         }
     }
 
-    /// A comment that moves the reader's `Last-Event-ID` on, past signals it did not ask for.
+    /// A comment whose `id` advances the client's `Last-Event-ID` past signals that it did not select.
     fn comment(&self, word: &str) -> Bytes {
         Bytes::from(format!(": {word}\nid: {}\n\n", self.subscription.cursor()))
     }
 }
 
-/// Why the stream ends, as an event that is no signal.
-fn last_words(problem: &Problem) -> Bytes {
+/// The last event of a stream: the problem that ends it.
+fn problem_event(problem: &Problem) -> Bytes {
     Bytes::from(format!("event: problem\ndata: {}\n\n", problem.body()))
 }

@@ -1,8 +1,8 @@
 use crate::{
-    board::{Board, BoardConfig, Clock},
+    board::{Board, BoardClock, BoardConfig},
     client::{Backoff, Blackboard},
+    http_client::{HttpClient, HttpClientLimits},
     store::memory,
-    wire::{Wire, WireLimits},
 };
 use actix_web::{
     App, Error, HttpMessage, HttpServer,
@@ -26,10 +26,10 @@ use std::{
 };
 
 mod fan_out;
-mod same;
+mod local_and_remote;
 
-/// Stands in for the edge: everybody is the user on this machine.
-async fn anybody(
+/// Replaces the edge: every caller is the local user.
+async fn authenticate_everybody(
     request: ServiceRequest,
     next: Next<impl MessageBody>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
@@ -40,9 +40,9 @@ async fn anybody(
 const USER_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn serve(board: &Board, listener: TcpListener) -> ServerHandle {
-    let place = web::Data::new(board.clone());
+    let data = web::Data::new(board.clone());
     let server = HttpServer::new(move || {
-        App::new().app_data(place.clone()).configure(super::routes).wrap(from_fn(anybody))
+        App::new().app_data(data.clone()).configure(super::routes).wrap(from_fn(authenticate_everybody))
     })
     .workers(1)
     .disable_signals()
@@ -58,23 +58,23 @@ fn serve(board: &Board, listener: TcpListener) -> ServerHandle {
     handle
 }
 
-struct Served {
+struct TestServer {
     board: Board,
     at: SocketAddr,
     handle: ServerHandle,
 }
 
-fn served() -> Served {
-    let board = Board::start(memory::new(), BoardConfig::fast(), Clock::system()).unwrap();
+fn test_server() -> TestServer {
+    let board = Board::start(memory::new(), BoardConfig::fast(), BoardClock::system()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
-    Served { handle: serve(&board, listener), board, at }
+    TestServer { handle: serve(&board, listener), board, at }
 }
 
 fn remote(at: SocketAddr) -> Blackboard {
-    let wire = Wire::new(None, WireLimits::default()).unwrap();
-    let backoff = Backoff { first: Duration::from_millis(5), most: Duration::from_millis(50) };
-    Blackboard::remote(format!("http://{at}"), move |_| wire.clone(), backoff)
+    let client = HttpClient::new(None, HttpClientLimits::default()).unwrap();
+    let backoff = Backoff { first: Duration::from_millis(5), max: Duration::from_millis(50) };
+    Blackboard::remote(format!("http://{at}"), move |_| client.clone(), backoff)
 }
 
 fn signal(id: &str, kind: &str, text: &str) -> Signal {
@@ -89,8 +89,8 @@ async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
 }
 
 #[actix_web::test]
-async fn a_stream_that_is_cut_again_and_again_has_no_gap_and_no_repeat() {
-    let Served { board, at, mut handle } = served();
+async fn a_stream_that_is_cut_repeatedly_has_no_gap_and_no_repeat() {
+    let TestServer { board, at, mut handle } = test_server();
     let by = Principal::local_user();
     let mut signals = remote(at).subscribe(&by, Selector::default(), None).await.unwrap();
     for round in 0..5 {
@@ -118,19 +118,19 @@ async fn a_stream_that_is_cut_again_and_again_has_no_gap_and_no_repeat() {
     handle.stop(false).await;
 }
 
-/// Asks for a stream on a bare socket.
-fn ask(at: SocketAddr, query: &str, headers: &str) -> TcpStream {
+/// Requests a stream on a plain socket.
+fn open_stream(at: SocketAddr, query: &str, headers: &str) -> TcpStream {
     let mut socket = TcpStream::connect(at).unwrap();
     write!(socket, "GET /board/signals/stream{query} HTTP/1.1\r\nhost: {at}\r\n{headers}\r\n").unwrap();
     socket
 }
 
 #[actix_web::test]
-async fn one_that_never_reads_is_cut_and_nobody_else_notices() {
-    let Served { board, at, handle } = served();
+async fn a_client_that_never_reads_is_cut_without_delaying_others() {
+    let TestServer { board, at, handle } = test_server();
     let by = Principal::local_user();
     let mut fast = remote(at).subscribe(&by, Selector::default(), None).await.unwrap();
-    let stuck = ask(at, "", "");
+    let stuck = open_stream(at, "", "");
     within("both follow", async {
         while board.snapshot().await.unwrap().subscribers < 2 {
             tokio::task::yield_now().await;
@@ -159,8 +159,8 @@ async fn one_that_never_reads_is_cut_and_nobody_else_notices() {
 }
 
 #[actix_web::test]
-async fn a_browser_resumes_by_its_last_event_id_and_a_foreign_cursor_is_told() {
-    let Served { board, at, handle } = served();
+async fn a_stream_resumes_by_last_event_id_and_a_foreign_cursor_is_refused() {
+    let TestServer { board, at, handle } = test_server();
     let by = Principal::local_user();
     let first = board.publish(&by, signal("a", "help.needed", "")).await.unwrap();
     let second = board.publish(&by, signal("b", "help.needed", "")).await.unwrap();
@@ -176,14 +176,15 @@ async fn a_browser_resumes_by_its_last_event_id_and_a_foreign_cursor_is_told() {
             text
         })
     };
-    let resumed = until(ask(at, "?after=0", &format!("last-event-id: {first}\r\n")), ": here").await.unwrap();
+    let resumed =
+        until(open_stream(at, "?after=0", &format!("last-event-id: {first}\r\n")), ": here").await.unwrap();
     assert!(
         resumed.contains(&format!("id: {second}\ndata: ")) && !resumed.contains(r#""id":"a""#),
         "{resumed}"
     );
-    let foreign = until(ask(at, "?after=999999", ""), "reasonCode").await.unwrap();
+    let foreign = until(open_stream(at, "?after=999999", ""), "reasonCode").await.unwrap();
     assert!(foreign.starts_with("HTTP/1.1 410 ") && foreign.contains("trimmed"), "{foreign}");
-    let wrong = until(ask(at, "", "last-event-id: soon\r\n"), "reasonCode").await.unwrap();
+    let wrong = until(open_stream(at, "", "last-event-id: soon\r\n"), "reasonCode").await.unwrap();
     assert!(wrong.starts_with("HTTP/1.1 400 ") && wrong.contains("Last-Event-ID"), "{wrong}");
     handle.stop(false).await;
 }

@@ -37,56 +37,56 @@ const PATTERNS: [&str; 9] = [
 
 proptest! {
     #[test]
-    fn the_stores_filter_never_loses_what_the_selector_wants(
+    fn the_store_filter_admits_every_signal_of_the_selector(
         types in proptest::collection::vec(proptest::sample::select(&PATTERNS[..]), 0..4),
         kind in proptest::sample::select(&TYPES[..]),
     ) {
         let selector = Selector { types: types.iter().map(|t| t.to_string()).collect(), ..Selector::default() };
-        prop_assert!(check(&selector).is_ok());
+        prop_assert!(check_selector(&selector).is_ok());
         let signal = signal("1", kind, "b-1");
-        let by_hand = types.is_empty() || types.iter().any(|pattern| match pattern.strip_suffix(".*") {
+        let expected = types.is_empty() || types.iter().any(|pattern| match pattern.strip_suffix(".*") {
             _ if *pattern == "*" => true,
             Some(prefix) => kind.split('.').zip(prefix.split('.')).all(|(a, b)| a == b)
                 && kind.split('.').count() > prefix.split('.').count(),
             None => kind == *pattern,
         });
-        prop_assert_eq!(selector.admits(&signal), by_hand);
-        let through = filter(&selector).admits(&log_key(&signal.kind));
-        prop_assert!(through || !by_hand);
+        prop_assert_eq!(selector.admits(&signal), expected);
+        let admitted = store_filter(&selector).admits(&log_key(&signal.kind));
+        prop_assert!(admitted || !expected);
         if types.len() == 1 {
-            prop_assert_eq!(through, by_hand);
+            prop_assert_eq!(admitted, expected);
         }
     }
 
     #[test]
-    fn a_frame_is_one_event_whatever_the_signal_says(subject in any::<String>(), revision in 1u64..) {
+    fn a_frame_is_one_event_for_every_signal(subject in any::<String>(), revision in 1u64..) {
         let signal = Signal { subject: Some(subject), ..signal("a:1", "help.needed", "b-1") };
         let record = Record { revision, key: log_key(&signal.kind), value: json(&signal).unwrap().into() };
         let text = String::from_utf8(frame(&record).to_vec()).unwrap();
         let data = text.strip_prefix(&format!("id: {revision}\ndata: ")).unwrap().strip_suffix("\n\n").unwrap();
         prop_assert!(!data.contains(['\n', '\r']));
-        prop_assert_eq!(serde_json::from_str::<SignalRecord>(data).unwrap(), posted(&record).unwrap());
+        prop_assert_eq!(serde_json::from_str::<SignalRecord>(data).unwrap(), parse_record(&record).unwrap());
     }
 }
 
 #[test]
-fn what_can_be_no_type_is_refused_by_name() {
+fn an_invalid_type_is_refused_with_the_valid_ones() {
     for bad in ["", "task", "task.", "tas*", "task.*.x", "TASK.*", "task.nonsense", ".*", "a\n.*"] {
         let selector = Selector { types: vec![bad.into()], ..Selector::default() };
-        assert!(check(&selector).unwrap_err().message.contains("task.available"), "{bad:?}");
+        assert!(check_selector(&selector).unwrap_err().message.contains("task.available"), "{bad:?}");
     }
 }
 
 #[test]
 fn a_signal_is_measured_in_bytes_of_its_json() {
     let by = Principal::local_user();
-    let room = json(&signal("1", "help.needed", "a")).unwrap().len();
-    assert!(writing(&by, &signal("1", "help.needed", "a"), WallTime(0), room).is_ok());
-    let refused = writing(&by, &signal("1", "help.needed", "a"), WallTime(0), room - 1).unwrap_err();
+    let limit = json(&signal("1", "help.needed", "a")).unwrap().len();
+    assert!(prepare_write(&by, &signal("1", "help.needed", "a"), WallTime(0), limit).is_ok());
+    let refused = prepare_write(&by, &signal("1", "help.needed", "a"), WallTime(0), limit - 1).unwrap_err();
     assert_eq!(
         (refused.reason, refused.metadata),
-        (Reason::PayloadTooLarge, vec![("limit", (room - 1).to_string())])
+        (Reason::PayloadTooLarge, vec![("limit", (limit - 1).to_string())])
     );
-    let refused = writing(&by, &signal("a b", "help.needed", "a"), WallTime(0), room + 9).unwrap_err();
+    let refused = prepare_write(&by, &signal("a b", "help.needed", "a"), WallTime(0), limit + 9).unwrap_err();
     assert_eq!(refused.reason, Reason::InvalidField);
 }

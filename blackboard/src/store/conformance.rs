@@ -1,48 +1,48 @@
-//! What every backend must keep, told once; `conformance::suite!` runs it over a backend's way to open a store.
+//! The tests of the promises of every backend; `conformance::suite!` runs them on the store that an expression opens.
 
 mod model;
-mod watching;
+mod watch_promises;
 
-use super::{Batch, Error, Expectation, Filter, Key, Lane, Record, Revision, Shared, Write};
+use super::{Batch, Error, Expectation, Filter, Key, Lane, Record, Revision, SharedStore, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(super) use model::{behaves_like_the_model, operations};
-pub(super) use watching::*;
+pub(super) use model::{matches_the_model, operations};
+pub(super) use watch_promises::*;
 
 /// Makes a test of each promise, on the store that the expression opens.
 macro_rules! suite {
     ($open:expr; $($promise:ident),+ $(,)?) => {
         $(#[tokio::test]
         async fn $promise() {
-            let (_kept, store) = $open;
+            let (_guard, store) = $open;
             crate::store::conformance::$promise(store).await;
         })+
     };
     ($open:expr) => {
         crate::store::conformance::suite!(
             $open;
-            a_row_that_is_always_there_is_always_read,
-            a_failed_expectation_hurts_only_its_own_batch,
-            of_several_expectations_the_last_undoes_the_whole_batch,
+            a_row_that_is_replaced_is_always_read,
+            a_failed_expectation_fails_only_its_own_batch,
+            a_failed_last_expectation_undoes_the_whole_batch,
             of_racing_commits_exactly_one_wins,
-            a_topic_is_of_one_class,
+            a_topic_has_one_class,
             a_bad_key_is_refused,
             pages_join_without_gaps,
             a_trim_deletes_log_records_and_leaves_a_floor,
-            watchers_early_and_late_see_everything_once_in_order,
-            a_watcher_that_is_far_behind_catches_up,
-            a_thousand_watchers_of_one_filter_are_all_told,
-            a_watch_below_the_floor_is_told_so,
+            early_and_late_watches_get_every_record_once_in_order,
+            a_watch_that_is_far_behind_catches_up,
+            a_thousand_watches_of_one_filter_all_get_every_record,
+            a_watch_below_the_floor_is_refused,
             a_watch_ends_with_its_store,
         );
         proptest::proptest! {
             #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
             #[test]
-            fn random_batches_do_what_the_model_does(
+            fn random_batches_match_the_model(
                 batches in crate::store::conformance::operations(),
             ) {
-                let (_kept, store) = $open;
-                crate::store::conformance::behaves_like_the_model(store, batches);
+                let (_guard, store) = $open;
+                crate::store::conformance::matches_the_model(store, batches);
             }
         }
     };
@@ -64,15 +64,15 @@ pub(super) fn append(to: &str, value: &str) -> Batch {
     batch([Write::Append(key(to), value.to_owned().into())])
 }
 
-pub(super) async fn commit(store: &Shared, batch: Batch) -> Vec<Revision> {
-    store.commit(Lane::Progress, batch).await.expect("a commit that nothing is against")
+pub(super) async fn commit(store: &SharedStore, batch: Batch) -> Vec<Revision> {
+    store.commit(Lane::Progress, batch).await.expect("a commit without conflicts")
 }
 
 pub(super) fn values(records: &[Record]) -> Vec<String> {
     records.iter().map(|record| String::from_utf8_lossy(&record.value).into_owned()).collect()
 }
 
-pub(super) async fn a_row_that_is_always_there_is_always_read(store: Shared) {
+pub(super) async fn a_row_that_is_replaced_is_always_read(store: SharedStore) {
     let put = |value: u32| Batch {
         writes: vec![Write::Put(key("a.state.x"), value.to_string().into())],
         expectations: Vec::new(),
@@ -80,10 +80,10 @@ pub(super) async fn a_row_that_is_always_there_is_always_read(store: Shared) {
     store.commit(Lane::Progress, put(0)).await.unwrap();
     let (reader, is_over) = (store.clone(), std::sync::Arc::new(AtomicBool::new(false)));
     let (begun, has_begun) = std::sync::mpsc::channel();
-    let seen = is_over.clone();
+    let stop = is_over.clone();
     let reading = std::thread::spawn(move || {
         let (filter, mut reads) = (Filter::Below(key("a.state")), 0_u32);
-        while !seen.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) {
             assert_eq!(reader.read(&filter, 0, 10).unwrap().len(), 1, "after {reads} reads");
             reads += 1;
             let _ = begun.send(());
@@ -97,7 +97,7 @@ pub(super) async fn a_row_that_is_always_there_is_always_read(store: Shared) {
     reading.join().unwrap();
 }
 
-pub(super) async fn a_failed_expectation_hurts_only_its_own_batch(store: Shared) {
+pub(super) async fn a_failed_expectation_fails_only_its_own_batch(store: SharedStore) {
     let put = |value: &str, expectation| Batch {
         writes: vec![
             Write::Append(key("a.log.x"), value.to_owned().into()),
@@ -126,7 +126,7 @@ pub(super) async fn a_failed_expectation_hurts_only_its_own_batch(store: Shared)
     assert_eq!(store.latest(&key("a.log.x")).unwrap().unwrap().revision, 4);
 }
 
-pub(super) async fn of_several_expectations_the_last_undoes_the_whole_batch(store: Shared) {
+pub(super) async fn a_failed_last_expectation_undoes_the_whole_batch(store: SharedStore) {
     commit(
         &store,
         batch([Write::Put(key("a.state.x"), "1".into()), Write::Put(key("a.dedup.x"), "1".into())]),
@@ -152,7 +152,7 @@ pub(super) async fn of_several_expectations_the_last_undoes_the_whole_batch(stor
     assert_eq!(store.latest(&key("a.dedup.y")).unwrap().unwrap().revision, 5);
 }
 
-pub(super) async fn of_racing_commits_exactly_one_wins(store: Shared) {
+pub(super) async fn of_racing_commits_exactly_one_wins(store: SharedStore) {
     let contested = key("a.claim.x");
     let mut at = 0;
     for round in 0..20 {
@@ -177,13 +177,13 @@ pub(super) async fn of_racing_commits_exactly_one_wins(store: Shared) {
             }
         }
         let [(racer, revision)] = won[..] else { panic!("round {round}: {won:?} won") };
-        let stands = store.latest(&contested).unwrap().unwrap();
-        assert_eq!((stands.revision, values(&[stands])), (revision, vec![format!("{round}/{racer}")]));
+        let latest = store.latest(&contested).unwrap().unwrap();
+        assert_eq!((latest.revision, values(&[latest])), (revision, vec![format!("{round}/{racer}")]));
         at = revision;
     }
 }
 
-pub(super) async fn a_topic_is_of_one_class(store: Shared) {
+pub(super) async fn a_topic_has_one_class(store: SharedStore) {
     commit(&store, append("a.log.x", "1")).await;
     commit(&store, batch([Write::Put(key("a.state.x"), "1".into()), Write::Delete(key("a.state.x"))])).await;
     let both = vec![Write::Append(key("a.new.x"), "".into()), Write::Put(key("a.new.y"), "".into())];
@@ -199,7 +199,7 @@ pub(super) async fn a_topic_is_of_one_class(store: Shared) {
     assert_eq!(commit(&store, append("a.new.x", "3")).await, [4]);
 }
 
-pub(super) async fn a_bad_key_is_refused(store: Shared) {
+pub(super) async fn a_bad_key_is_refused(store: SharedStore) {
     for bad in ["", "a", ".", "a.", ".a", "a..b", &"a.".repeat(1200)] {
         let outcome = store.commit(Lane::Progress, append(bad, "1")).await;
         assert!(matches!(outcome, Err(Error::Refused(_))), "{bad}: {outcome:?}");
@@ -211,7 +211,7 @@ pub(super) async fn a_bad_key_is_refused(store: Shared) {
     assert_eq!(store.head(), 0);
 }
 
-pub(super) async fn pages_join_without_gaps(store: Shared) {
+pub(super) async fn pages_join_without_gaps(store: SharedStore) {
     let writes = (0..250).flat_map(|n| {
         let put = Write::Put(key(&format!("a.state.{}", n % 90)), n.to_string().into());
         [Write::Append(key(&format!("a.log.{}.deep", n % 7)), n.to_string().into()), put]
@@ -247,7 +247,7 @@ pub(super) async fn pages_join_without_gaps(store: Shared) {
     }
 }
 
-pub(super) async fn a_trim_deletes_log_records_and_leaves_a_floor(store: Shared) {
+pub(super) async fn a_trim_deletes_log_records_and_leaves_a_floor(store: SharedStore) {
     for n in 1..=1200 {
         let log = if n % 3 == 0 { "a.log.x" } else { "a.log.y" };
         let put = Write::Put(key("a.state.x"), "".into());
@@ -259,6 +259,6 @@ pub(super) async fn a_trim_deletes_log_records_and_leaves_a_floor(store: Shared)
     assert_eq!(store.trim(Filter::Below(key("a")), 2401).await.unwrap(), 1200 - 50);
     assert_eq!(store.trim(Filter::Below(key("b")), Revision::MAX).await.unwrap(), 0);
     assert!(store.read(&Filter::Below(key("a.log")), 0, 1).unwrap().is_empty());
-    assert!(store.latest(&key("a.state.x")).unwrap().is_some(), "a trim touches no state");
+    assert!(store.latest(&key("a.state.x")).unwrap().is_some(), "a trim may_admit_topic no state");
     assert_eq!(commit(&store, append("a.log.x", "on")).await, [2401]);
 }

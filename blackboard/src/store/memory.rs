@@ -1,47 +1,49 @@
-//! The reference backend: everything in memory, gone with the process.
+//! The reference backend, in memory only.
 
-use super::follow::{self, Page, Pages};
-use super::tail::Tail;
-use super::{Batch, Error, Filter, Key, Lane, Pending, Record, Revision, Shared, Snapshot, Store, Watch};
+use super::follower::{self, LogPage, PageSource};
+use super::tail::LogTail;
+use super::{
+    Batch, Error, Filter, Key, Lane, Record, Revision, SharedStore, Snapshot, Store, StoreFuture, StoreWatch,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store_types::MemoryState;
 
 /// A new, empty store.
-pub fn new() -> Shared {
-    let tail = Arc::new(Tail::new(0));
+pub fn new() -> SharedStore {
+    let tail = Arc::new(LogTail::new(0));
     let generation = uuid::Uuid::now_v7().simple().to_string();
-    Arc::new(Memory { tail, state: Arc::default(), generation })
+    Arc::new(MemoryStore { tail, state: Arc::default(), generation })
 }
 
-struct Memory {
-    tail: Arc<Tail>,
-    state: Arc<Locked>,
+struct MemoryStore {
+    tail: Arc<LogTail>,
+    state: Arc<LockedState>,
     generation: String,
 }
 
 #[derive(Default)]
-struct Locked(Mutex<MemoryState>);
+struct LockedState(Mutex<MemoryState>);
 
-impl Locked {
+impl LockedState {
     fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pages for Locked {
-    fn page(&self, filter: &Filter, after: Revision, limit: usize, _bytes: usize) -> Result<Page, Error> {
+impl PageSource for LockedState {
+    fn page(&self, filter: &Filter, after: Revision, limit: usize, _bytes: usize) -> Result<LogPage, Error> {
         let records = self.lock().page(filter, after, limit);
         let next = records.get(limit.max(1) - 1).map(|last| last.revision);
-        Ok(Page { records, next })
+        Ok(LogPage { records, next })
     }
 
-    fn reaches(&self, filter: &Filter, after: Revision) -> Result<(), Error> {
+    fn check_cursor(&self, filter: &Filter, after: Revision) -> Result<(), Error> {
         let floor = self.lock().floor(filter);
         if after < floor { Err(Error::Trimmed { floor }) } else { Ok(()) }
     }
 }
 
-impl Snapshot for Memory {
+impl Snapshot for MemoryStore {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         self.state.lock().latest(key)
     }
@@ -55,8 +57,8 @@ impl Snapshot for Memory {
     }
 }
 
-impl Store for Memory {
-    fn commit(&self, _lane: Lane, batch: Batch) -> Pending<Vec<Revision>> {
+impl Store for MemoryStore {
+    fn commit(&self, _lane: Lane, batch: Batch) -> StoreFuture<Vec<Revision>> {
         let mut state = self.state.lock();
         let outcome = state.commit(batch).map(|written| {
             let records = written.iter().filter_map(|(_, record)| record.as_ref());
@@ -71,16 +73,16 @@ impl Store for Memory {
         self.generation.clone()
     }
 
-    fn watch(&self, filter: Filter, after: Revision) -> Result<Watch, Error> {
-        follow::watch(self.state.clone(), self.tail.clone(), filter, after)
+    fn watch(&self, filter: Filter, after: Revision) -> Result<StoreWatch, Error> {
+        follower::watch(self.state.clone(), self.tail.clone(), filter, after)
     }
 
-    fn trim(&self, filter: Filter, before: Revision) -> Pending<u64> {
+    fn trim(&self, filter: Filter, before: Revision) -> StoreFuture<u64> {
         Box::pin(std::future::ready(Ok(self.state.lock().trim(&filter, before))))
     }
 }
 
-impl Drop for Memory {
+impl Drop for MemoryStore {
     fn drop(&mut self) {
         self.tail.close("it was closed");
     }

@@ -1,21 +1,21 @@
-//! What a batch must be like before any backend looks at it, and which of the two classes a write belongs to.
+//! The class of a topic, and the checks of a batch that are the same for every backend.
 
 use crate::{Batch, Error, Expectation, Filter, Key, Revision, Write};
 
-/// The longest key, in bytes.
-const LONGEST_KEY: usize = 2048;
+/// The longest key, bytes.
+const MAX_KEY_BYTES: usize = 2048;
 
-/// What a topic holds.
+/// What the keys of a topic keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// Every record stays until trimmed.
+pub enum TopicClass {
+    /// Every record, until it is trimmed.
     Log,
     /// Only the latest record of a key.
     State,
 }
 
-impl Class {
-    /// The class that `write` needs its topic to be of.
+impl TopicClass {
+    /// The class that `write` requires of its topic.
     pub fn of(write: &Write) -> Self {
         match write {
             Write::Append(..) => Self::Log,
@@ -23,7 +23,7 @@ impl Class {
         }
     }
 
-    /// The refusal of a write of this class under `key`, whose topic is of the other.
+    /// The refusal of a write of this class to `key`, whose topic has the other class.
     pub fn refusal(self, key: &Key) -> Error {
         let (is, not) = match self {
             Self::Log => ("state", "append to"),
@@ -41,7 +41,7 @@ impl Write {
         }
     }
 
-    /// How many bytes it carries, key and value.
+    /// Bytes of key and value.
     pub fn size(&self) -> usize {
         match self {
             Self::Append(key, value) | Self::Put(key, value) => key.as_str().len() + value.len(),
@@ -58,7 +58,7 @@ impl Expectation {
         }
     }
 
-    /// Whether it holds for a key whose latest record has revision `actual` (0: there is none).
+    /// Fails with [`Error::Conflict`] if it does not hold for a key whose latest revision is `actual` (0: there is none).
     pub fn check(&self, actual: Revision) -> Result<(), Error> {
         let holds = match self {
             Self::Absent(_) => actual == 0,
@@ -68,24 +68,24 @@ impl Expectation {
     }
 }
 
-/// Refuses keys that no store takes, and a topic that is used as both classes at once.
+/// Refuses invalid keys, and a batch that uses a topic as both classes.
 pub fn check(batch: &Batch) -> Result<(), Error> {
-    let mut topics: Vec<(&str, Class)> = Vec::new();
+    let mut topics: Vec<(&str, TopicClass)> = Vec::new();
     for write in &batch.writes {
         let key = write.key();
         let text = key.as_str();
-        if text.len() > LONGEST_KEY {
+        if text.len() > MAX_KEY_BYTES {
             return Err(Error::Refused(format!(
-                "a key has at most {LONGEST_KEY} bytes, this one {}",
+                "a key has at most {MAX_KEY_BYTES} bytes, this one {}",
                 text.len()
             )));
         }
-        if !is_made_of_tokens(text.as_bytes()) {
+        if !has_valid_tokens(text.as_bytes()) {
             return Err(Error::Refused(format!(
                 "a key has at least two tokens, none of them empty: {key:?}"
             )));
         }
-        let (topic, class) = (key.topic(), Class::of(write));
+        let (topic, class) = (key.topic(), TopicClass::of(write));
         match topics.iter().find(|(known, _)| *known == topic) {
             Some((_, known)) if *known != class => return Err(class.refusal(key)),
             Some(_) => {}
@@ -96,14 +96,14 @@ pub fn check(batch: &Batch) -> Result<(), Error> {
 }
 
 /// Whether there are at least two tokens, none of them empty.
-fn is_made_of_tokens(key: &[u8]) -> bool {
-    let is_empty = |ends: &[u8]| ends == b"..";
+fn has_valid_tokens(key: &[u8]) -> bool {
+    let has_empty_token = |pair: &[u8]| pair == b"..";
     let (first, last) = (key.first(), key.last());
-    key.contains(&b'.') && first != Some(&b'.') && last != Some(&b'.') && !key.windows(2).any(is_empty)
+    key.contains(&b'.') && first != Some(&b'.') && last != Some(&b'.') && !key.windows(2).any(has_empty_token)
 }
 
-/// Whether keys of `topic` can pass `filter`.
-pub fn touches(filter: &Filter, topic: &str) -> bool {
+/// Whether `filter` can admit keys of `topic`.
+pub fn may_admit_topic(filter: &Filter, topic: &str) -> bool {
     let prefix = filter.key();
     if prefix.as_str().contains('.') {
         return prefix.topic() == topic;

@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-/// `owner.topic.token…`: at least two tokens. An id is one token, its dots escaped (`%2E`), so that a key can't be forged.
+/// `owner.topic.token…`: at least two tokens. An id is one token with its dots escaped (`%2E`), so that no id can name another key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
-/// The bytes that a token's text may hold and the token may not.
+/// The bytes that are escaped in a token.
 const ESCAPED: [bool; 256] = {
     let mut escaped = [false; 256];
     let mut byte = 0;
@@ -17,7 +17,7 @@ const ESCAPED: [bool; 256] = {
     escaped
 };
 
-/// A text as one token of a key: dots, percent signs and filter characters are escaped.
+/// Appends `token` with dots, percent signs and filter characters escaped.
 fn escape(token: &str, into: &mut String) {
     if !token.bytes().any(|byte| ESCAPED[usize::from(byte)]) {
         return into.push_str(token);
@@ -34,7 +34,7 @@ fn escape(token: &str, into: &mut String) {
     }
 }
 
-/// The text a token stands for.
+/// Reverses [`escape`].
 fn unescape(token: &str) -> String {
     let mut text = String::with_capacity(token.len());
     let mut rest = token;
@@ -63,7 +63,7 @@ impl Key {
         Self(text.into())
     }
 
-    /// A key as a store kept it.
+    /// A key from its stored text.
     pub fn stored(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
@@ -78,13 +78,13 @@ impl Key {
         self.0.split('.').map(unescape).collect()
     }
 
-    /// The first token: who may write it.
+    /// The first token: the owner of the key.
     pub fn owner(&self) -> &str {
         let end = self.0.bytes().position(|byte| byte == b'.').unwrap_or(self.0.len());
         &self.0[..end]
     }
 
-    /// The first two tokens, dotted: what kind of thing it holds, and whose.
+    /// The first two tokens, dotted: the owner and the kind of record.
     pub fn topic(&self) -> &str {
         let dots = self.0.bytes().enumerate().filter(|(_, byte)| *byte == b'.');
         let end = dots.map(|(at, _)| at).nth(1).unwrap_or(self.0.len());
@@ -104,14 +104,14 @@ impl fmt::Display for Key {
     }
 }
 
-/// Which keys: one exactly, those with one more token (`…*`), or everything below (`…>`).
+/// A set of keys: one key, those with one token more (`…*`), or all below a prefix (`…>`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Filter {
     /// This key.
     Exactly(Key),
-    /// This prefix and exactly one token more.
+    /// This prefix with exactly one more token.
     One(Key),
-    /// This prefix and at least one token more.
+    /// This prefix with at least one more token.
     Below(Key),
 }
 
@@ -123,12 +123,12 @@ impl Filter {
         }
     }
 
-    /// Whether `key` is meant.
+    /// Whether the filter admits `key`.
     pub fn admits(&self, key: &Key) -> bool {
         self.admits_text(key.as_str())
     }
 
-    /// Whether the key of this text is meant.
+    /// Whether the filter admits the key with this text.
     pub fn admits_text(&self, key: &str) -> bool {
         let below = |prefix: &Key| key.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('.'));
         match self {
@@ -145,7 +145,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_filter_admits_what_it_says() {
+    fn a_filter_admits_exactly_its_keys() {
         let key = Key::new(&["board", "signal", "task.claimed"]);
         assert_eq!(key.as_str(), "board.signal.task%2Eclaimed");
         let prefix = Key::new(&["board", "signal"]);
@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tokens_survive_and_never_reach_into_another_key(tokens in proptest::collection::vec("[ -~]{1,12}", 2..5)) {
+        fn tokens_round_trip_and_cannot_add_tokens(tokens in proptest::collection::vec("[ -~]{1,12}", 2..5)) {
             let key = Key::new(&tokens);
             prop_assert_eq!(key.tokens(), tokens.clone());
             prop_assert_eq!(key.as_str().matches('.').count(), tokens.len() - 1);

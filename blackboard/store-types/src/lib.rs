@@ -1,8 +1,8 @@
-//! What a store holds and how it is read: keys, batches, errors, the read trait, and the reference store as plain data.
+//! The types of a store: keys, batches, errors, the read trait, and the reference store as plain data.
 //! Pure: no I/O, no runtime, no clock.
 //!
 //! A store is one ordered log of keyed records. A *log* key keeps every record until it is trimmed; a *state* key keeps
-//! only the latest. A topic (the first two tokens of a key) holds one of the two kinds for good.
+//! only the latest. A topic (the first two tokens of a key) holds one of the two kinds.
 
 pub mod key;
 
@@ -15,22 +15,22 @@ pub use memory::MemoryState;
 use bytes::Bytes;
 use protocol::problem::{Problem, Reason};
 
-/// A record's place in the store's one order. Starts at 1; 0 is "before everything".
+/// The position of a record in the store's order. Starts at 1; as a cursor, 0 is before the first record.
 pub type Revision = u64;
 
-/// The most records that one read brings.
-pub const MOST_READ: usize = 1_000;
+/// The most records that one read returns.
+pub const MAX_READ: usize = 1_000;
 
-/// A consistent way to read a store. It may show commits whose outcome has not been reported yet.
+/// Reads of a store. It may show commits whose outcome is not reported yet.
 pub trait Snapshot {
     /// The latest record under `key`, log or state. Blocks for one point lookup.
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error>;
 
-    /// Up to `limit` records (at most 1,000) that `filter` admits with a revision above `after`, oldest first. For a
-    /// state key, only its latest record is there. Blocks for one page.
+    /// Up to `limit` records (at most 1,000) that `filter` admits with a revision above `after`, oldest first. A
+    /// state key has only its latest record. Blocks for one page.
     fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error>;
 
-    /// Where the records that [`Store::read`] would bring stand, and their keys, without their content.
+    /// The revisions and keys of the records that [`Self::read`] returns, without their values.
     fn keys(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<(Revision, Key)>, Error> {
         let records = self.read(filter, after, limit)?;
         Ok(records.into_iter().map(|record| (record.revision, record.key)).collect())
@@ -45,24 +45,24 @@ pub trait Snapshot {
 pub enum Lane {
     /// Work in progress.
     Progress,
-    /// Something new; refused first.
+    /// New work; refused first.
     Admission,
 }
 
-/// Writes that happen together or not at all.
+/// Writes that are committed together or not at all.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     /// In order.
     pub writes: Vec<Write>,
-    /// What must hold, or nothing is written.
+    /// If one does not hold, nothing is written.
     pub expectations: Vec<Expectation>,
 }
 
-/// One write. A topic (the first two tokens of a key, [`Key::topic`]) holds either log keys or state keys, for good: the
-/// first write decides.
+/// One write. A topic (the first two tokens of a key, [`Key::topic`]) holds either log keys or state keys; its first
+/// write decides which.
 #[derive(Debug, Clone)]
 pub enum Write {
-    /// Adds a record to a log key; all before it stay.
+    /// Adds a record to a log key.
     Append(Key, Bytes),
     /// Replaces a state key's record.
     Put(Key, Bytes),
@@ -82,7 +82,7 @@ pub enum Expectation {
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its place in the order.
+    /// Its position in the store's order.
     pub revision: Revision,
     /// Its key.
     pub key: Key,
@@ -90,38 +90,38 @@ pub struct Record {
     pub value: Bytes,
 }
 
-/// Why a store did not do what was asked.
+/// Why a store refused or failed an operation.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Another commit was first: the key stands at this revision (0: it is absent).
+    /// Another commit was first: the key has this revision (0: it is absent).
     #[error("{key} stands at revision {actual}, not where it was expected")]
     Conflict {
         /// Which key.
         key: Key,
-        /// Where it stands.
+        /// Its revision.
         actual: Revision,
     },
     /// The write queue is full; nothing was written.
     #[error("the store's write queue is full")]
     Full,
-    /// No room on the device; nothing was written. Reading goes on.
+    /// No room on the device; nothing was written. Reads still work.
     #[error("no room left on the device that holds the store")]
     StorageFull,
-    /// The cursor is below what is kept.
+    /// Records above the cursor were trimmed.
     #[error("records up to revision {floor} have been trimmed")]
     Trimmed {
         /// The lowest cursor that misses nothing.
         floor: Revision,
     },
-    /// A record is not what was written.
+    /// A record does not match its checksum.
     #[error("the record at revision {revision} under {key} is damaged")]
     Corrupt {
-        /// Where.
+        /// Its revision.
         revision: Revision,
         /// Which key.
         key: String,
     },
-    /// Whether it was written could not be learnt; read back.
+    /// Whether the commit was written is unknown; the caller reads back.
     #[error("whether the commit was written is unknown: {0}")]
     Unknown(String),
     /// The store is closed, or failed for good; nothing more will be written.

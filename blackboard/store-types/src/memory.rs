@@ -1,8 +1,8 @@
-//! The reference store as plain data: what a batch does, synchronously. Backends are tested against it.
+//! The reference store as plain data, with synchronous commits. Backends are tested against it.
 
 use crate::{
-    Batch, Error, Filter, Key, MOST_READ, Record, Revision, Snapshot, Write,
-    class::{self, Class},
+    Batch, Error, Filter, Key, MAX_READ, Record, Revision, Snapshot, Write,
+    class::{self, TopicClass},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,58 +10,61 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Default)]
 pub struct MemoryState {
     revision: Revision,
-    topics: BTreeMap<String, Topic>,
+    topics: BTreeMap<String, TopicRecords>,
     keys: BTreeMap<Key, BTreeSet<Revision>>,
-    /// Of a key: the highest revision that was trimmed from it.
+    /// Per key, the highest revision that was trimmed.
     floors: BTreeMap<Key, Revision>,
 }
 
 #[derive(Debug, Clone)]
-struct Topic {
-    class: Class,
+struct TopicRecords {
+    class: TopicClass,
     records: BTreeMap<Revision, Record>,
     floor: Revision,
 }
 
 impl MemoryState {
-    /// Writes `batch`, whole or not at all. Returns the revision of each write and, unless it was a deletion, its record.
+    /// Writes all of `batch` or nothing. Returns the revision of each write and, unless it is a deletion, its record.
     pub fn commit(&mut self, batch: Batch) -> Result<Vec<(Revision, Option<Record>)>, Error> {
         self.check(&batch)?;
         Ok(batch.writes.into_iter().map(|write| self.write(write)).collect())
     }
 
-    /// The highest revision that was given out.
+    /// The highest revision so far.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    fn actual(&self, key: &Key) -> Revision {
+    fn latest_revision(&self, key: &Key) -> Revision {
         self.keys.get(key).and_then(BTreeSet::last).copied().unwrap_or_default()
     }
 
     fn check(&self, batch: &Batch) -> Result<(), Error> {
         class::check(batch)?;
         for write in &batch.writes {
-            let class = Class::of(write);
+            let class = TopicClass::of(write);
             if self.topics.get(write.key().topic()).is_some_and(|topic| topic.class != class) {
                 return Err(class.refusal(write.key()));
             }
         }
-        batch.expectations.iter().try_for_each(|expected| expected.check(self.actual(expected.key())))
+        batch
+            .expectations
+            .iter()
+            .try_for_each(|expected| expected.check(self.latest_revision(expected.key())))
     }
 
     fn write(&mut self, write: Write) -> (Revision, Option<Record>) {
         self.revision += 1;
         let revision = self.revision;
-        let class = Class::of(&write);
+        let class = TopicClass::of(&write);
         let (key, value) = match write {
             Write::Append(key, value) | Write::Put(key, value) => (key, Some(value)),
             Write::Delete(key) => (key, None),
         };
         let record = value.map(|value| Record { revision, key: key.clone(), value });
         let topic = self.topics.entry(key.topic().to_owned());
-        let topic = topic.or_insert_with(|| Topic { class, records: BTreeMap::new(), floor: 0 });
-        if class == Class::State
+        let topic = topic.or_insert_with(|| TopicRecords { class, records: BTreeMap::new(), floor: 0 });
+        if class == TopicClass::State
             && let Some(old) = self.keys.remove(&key)
         {
             old.iter().for_each(|revision| drop(topic.records.remove(revision)));
@@ -73,11 +76,11 @@ impl MemoryState {
         (revision, record)
     }
 
-    /// Deletes log records of `filter` below `before`. Returns how many.
+    /// Deletes log records of `filter` below `before`. Returns their number.
     pub fn trim(&mut self, filter: &Filter, before: Revision) -> u64 {
         let mut trimmed = 0;
         for (name, topic) in &mut self.topics {
-            if topic.class == Class::State || !class::touches(filter, name) {
+            if topic.class == TopicClass::State || !class::may_admit_topic(filter, name) {
                 continue;
             }
             let old: Vec<(Revision, Key)> = topic
@@ -90,11 +93,11 @@ impl MemoryState {
             for (revision, key) in old {
                 topic.records.remove(&revision);
                 topic.floor = topic.floor.max(revision);
-                let left = self.keys.get_mut(&key).is_some_and(|revisions| {
+                let has_records = self.keys.get_mut(&key).is_some_and(|revisions| {
                     revisions.remove(&revision);
                     !revisions.is_empty()
                 });
-                if left {
+                if has_records {
                     self.floors.insert(key, revision);
                 } else {
                     self.keys.remove(&key);
@@ -105,14 +108,14 @@ impl MemoryState {
         trimmed
     }
 
-    /// The lowest cursor of `filter` that misses nothing that was trimmed.
+    /// The lowest cursor of `filter` that misses no trimmed record.
     pub fn floor(&self, filter: &Filter) -> Revision {
         if let Filter::Exactly(key) = filter
             && self.keys.contains_key(key)
         {
             return self.floors.get(key).copied().unwrap_or_default();
         }
-        let touched = self.topics.iter().filter(|(name, _)| class::touches(filter, name));
+        let touched = self.topics.iter().filter(|(name, _)| class::may_admit_topic(filter, name));
         touched.map(|(_, topic)| topic.floor).max().unwrap_or_default()
     }
 
@@ -130,7 +133,7 @@ impl MemoryState {
                 .collect();
         }
         let mut found = Vec::new();
-        for (_, topic) in self.topics.iter().filter(|(name, _)| class::touches(filter, name)) {
+        for (_, topic) in self.topics.iter().filter(|(name, _)| class::may_admit_topic(filter, name)) {
             let admitted =
                 topic.records.range(above.clone()).filter(|(_, record)| filter.admits(&record.key));
             found.extend(admitted.take(limit).map(|(_, record)| record.clone()));
@@ -144,11 +147,11 @@ impl MemoryState {
 impl Snapshot for MemoryState {
     fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         let topic = self.topics.get(key.topic());
-        Ok(topic.and_then(|topic| topic.records.get(&self.actual(key))).cloned())
+        Ok(topic.and_then(|topic| topic.records.get(&self.latest_revision(key))).cloned())
     }
 
     fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
-        Ok(self.page(filter, after, limit.min(MOST_READ)))
+        Ok(self.page(filter, after, limit.min(MAX_READ)))
     }
 
     fn head(&self) -> Revision {

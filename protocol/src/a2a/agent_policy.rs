@@ -1,4 +1,4 @@
-//! What an agent offers to A2A clients, and the card that says so.
+//! What an agent offers to A2A clients, and its A2A card.
 
 mod task_metadata;
 
@@ -9,10 +9,10 @@ use super::{
         AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentProvider, AgentSkill, HTTP_JSON,
         JSONRPC,
     },
-    error::{A2aError, Kind},
+    error::{A2aError, A2aErrorKind},
     limits,
     message::Message,
-    request::Operation,
+    request::A2aOperation,
     security::{ApiKey, HttpAuth, Scopes, SecurityRequirement, SecurityScheme},
     version::VERSION,
 };
@@ -36,7 +36,7 @@ pub struct AgentPolicy {
     pub streaming: bool,
     /// Whether it calls webhooks.
     pub push_notifications: bool,
-    /// Whether it has more to say to callers it knows.
+    /// Whether authenticated callers get an extended card.
     pub extended_card: bool,
     /// Extensions without which it takes no message.
     pub requires: Vec<String>,
@@ -89,7 +89,7 @@ pub struct CallerSchemes {
     pub api_key: bool,
     /// A token in `Authorization`.
     pub bearer: bool,
-    /// Whether nobody is heard without one.
+    /// Whether a credential is required.
     pub needed: bool,
 }
 
@@ -101,7 +101,7 @@ impl CallerSchemes {
 }
 
 impl AgentPolicy {
-    /// Whether there is an extended card: somebody must be known to be shown it.
+    /// Whether there is an extended card; it needs an authenticated caller.
     pub fn has_extended_card(&self, schemes: CallerSchemes) -> bool {
         self.extended_card && schemes.any()
     }
@@ -109,18 +109,21 @@ impl AgentPolicy {
     /// Refuses what this agent does not offer (A2A §3.3.4).
     pub fn check(
         &self,
-        operation: Operation,
+        operation: A2aOperation,
         wanted: &[String],
         schemes: CallerSchemes,
     ) -> Result<(), A2aError> {
         if operation.streams() && !self.streaming {
-            return Err(A2aError::new(Kind::UnsupportedOperation, "this agent does not stream"));
+            return Err(A2aError::new(A2aErrorKind::UnsupportedOperation, "this agent does not stream"));
         }
         if operation.pushes() && !self.push_notifications {
-            return Err(A2aError::new(Kind::PushNotificationNotSupported, "this agent calls no webhooks"));
+            return Err(A2aError::new(
+                A2aErrorKind::PushNotificationNotSupported,
+                "this agent calls no webhooks",
+            ));
         }
-        if operation == Operation::GetExtendedAgentCard && !self.has_extended_card(schemes) {
-            return Err(A2aError::new(Kind::UnsupportedOperation, "this agent has no extended card"));
+        if operation == A2aOperation::GetExtendedAgentCard && !self.has_extended_card(schemes) {
+            return Err(A2aError::new(A2aErrorKind::UnsupportedOperation, "this agent has no extended card"));
         }
         let missing = self.requires.iter().find(|uri| !wanted.contains(uri));
         match missing.filter(|_| operation.sends()) {
@@ -128,7 +131,7 @@ impl AgentPolicy {
                 let message = format!(
                     "this agent takes messages with the extension {uri} only: name it in A2A-Extensions"
                 );
-                Err(A2aError::new(Kind::ExtensionSupportRequired, message).with("extension", uri))
+                Err(A2aError::new(A2aErrorKind::ExtensionSupportRequired, message).with("extension", uri))
             }
             None => Ok(()),
         }
@@ -143,7 +146,7 @@ impl AgentPolicy {
             Some(mode) => {
                 let mode: String = mode.chars().take(80).collect();
                 let message = format!("{mode:?} is not taken; {} are", self.input_modes.join(", "));
-                Err(A2aError::new(Kind::ContentTypeNotSupported, message)
+                Err(A2aError::new(A2aErrorKind::ContentTypeNotSupported, message)
                     .with("mediaType", mode)
                     .with("supported", self.input_modes.join(",")))
             }
@@ -287,7 +290,7 @@ fn skills(card: &Card) -> Vec<AgentSkill> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{a2a::json::FromProto, ids::AgentId};
+    use crate::{a2a::json::FromProtoJson, ids::AgentId};
 
     fn card() -> Card {
         let json =
@@ -326,23 +329,27 @@ mod tests {
             requires: vec!["urn:x".to_owned()],
             ..AgentPolicy::default()
         };
-        for operation in Operation::ALL {
+        for operation in A2aOperation::ALL {
             let refused =
                 terms.check(*operation, &[], CallerSchemes::default()).err().map(|error| error.kind);
             let expected = match operation {
-                Operation::SendMessage => Some(Kind::ExtensionSupportRequired),
-                Operation::GetTask | Operation::ListTasks | Operation::CancelTask => None,
-                Operation::SendStreamingMessage
-                | Operation::SubscribeToTask
-                | Operation::GetExtendedAgentCard => Some(Kind::UnsupportedOperation),
-                Operation::CreateTaskPushNotificationConfig
-                | Operation::GetTaskPushNotificationConfig
-                | Operation::ListTaskPushNotificationConfigs
-                | Operation::DeleteTaskPushNotificationConfig => Some(Kind::PushNotificationNotSupported),
+                A2aOperation::SendMessage => Some(A2aErrorKind::ExtensionSupportRequired),
+                A2aOperation::GetTask | A2aOperation::ListTasks | A2aOperation::CancelTask => None,
+                A2aOperation::SendStreamingMessage
+                | A2aOperation::SubscribeToTask
+                | A2aOperation::GetExtendedAgentCard => Some(A2aErrorKind::UnsupportedOperation),
+                A2aOperation::CreateTaskPushNotificationConfig
+                | A2aOperation::GetTaskPushNotificationConfig
+                | A2aOperation::ListTaskPushNotificationConfigs
+                | A2aOperation::DeleteTaskPushNotificationConfig => {
+                    Some(A2aErrorKind::PushNotificationNotSupported)
+                }
             };
             assert_eq!(refused, expected, "{operation:?}");
         }
-        assert!(terms.check(Operation::SendMessage, &["urn:x".to_owned()], CallerSchemes::default()).is_ok());
+        assert!(
+            terms.check(A2aOperation::SendMessage, &["urn:x".to_owned()], CallerSchemes::default()).is_ok()
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What an agent says of itself to any A2A client (A2A §4.4, §8). What it tells the registry is [`crate::card::Card`].
+//! The A2A agent card (A2A §4.4, §8). The card for the registry is [`crate::card::Card`].
 
 use super::{
-    json::{Fields, FromProto, Invalid},
+    json::{Fields, FromProtoJson, InvalidField},
     security::{SecurityRequirement, SecurityScheme},
 };
 use serde::{Deserialize, Serialize};
@@ -89,15 +89,15 @@ pub struct AgentCapabilities {
     /// Webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push_notifications: Option<bool>,
-    /// What goes beyond A2A.
+    /// Extensions of A2A.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<AgentExtension>,
-    /// A card that says more to those it knows.
+    /// Whether authenticated callers get an extended card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extended_agent_card: Option<bool>,
 }
 
-/// Something that goes beyond A2A.
+/// An extension of A2A.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentExtension {
     /// Its name.
@@ -124,7 +124,7 @@ pub struct AgentSkill {
     pub name: String,
     /// What it does.
     pub description: String,
-    /// Words for it; at least one.
+    /// Keywords; at least one.
     pub tags: Vec<String>,
     /// What one may ask.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -152,8 +152,8 @@ pub struct CardSignature {
     pub header: Map<String, Value>,
 }
 
-impl FromProto for AgentCard {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentCard {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             name: fields.required_text("name")?,
@@ -174,8 +174,8 @@ impl FromProto for AgentCard {
     }
 }
 
-impl FromProto for AgentInterface {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentInterface {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             url: fields.required_text("url")?,
@@ -186,15 +186,15 @@ impl FromProto for AgentInterface {
     }
 }
 
-impl FromProto for AgentProvider {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentProvider {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self { url: fields.required_text("url")?, organization: fields.required_text("organization")? })
     }
 }
 
-impl FromProto for AgentCapabilities {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentCapabilities {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             streaming: fields.flag("streaming")?,
@@ -205,8 +205,8 @@ impl FromProto for AgentCapabilities {
     }
 }
 
-impl FromProto for AgentExtension {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentExtension {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             uri: fields.text("uri")?.unwrap_or_default(),
@@ -217,8 +217,8 @@ impl FromProto for AgentExtension {
     }
 }
 
-impl FromProto for AgentSkill {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for AgentSkill {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             id: fields.required_text("id")?,
@@ -233,8 +233,8 @@ impl FromProto for AgentSkill {
     }
 }
 
-impl FromProto for CardSignature {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for CardSignature {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             protected: fields.required_text("protected")?,

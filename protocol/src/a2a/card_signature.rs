@@ -23,7 +23,7 @@ pub enum CardSignatureError {
     Malformed(String),
     /// It was made by an algorithm that is not taken; the text names it.
     Algorithm(String),
-    /// Nobody here knows the key; the text names it.
+    /// The key is unknown; the text names it.
     UnknownKey(String),
     /// The key is known, and it did not sign this card.
     Forged(String),
@@ -50,7 +50,7 @@ pub fn payload(card: &Value) -> String {
     canonical(&without_defaults(card))
 }
 
-/// `card` signed by `key`: an entry for its `signatures`. `jku` says where the public key can be fetched.
+/// `card` signed by `key`: an entry for its `signatures`. `jku` is the URL of the public key.
 pub fn sign(card: &Value, key: &SigningKey, jku: Option<&str>) -> Value {
     let mut header = json!({ "alg": "EdDSA", "kid": key.public().kid(), "typ": "JOSE" });
     if let (Some(members), Some(jku)) = (header.as_object_mut(), jku) {
@@ -61,14 +61,14 @@ pub fn sign(card: &Value, key: &SigningKey, jku: Option<&str>) -> Value {
     json!({ "protected": protected, "signature": URL_SAFE_NO_PAD.encode(signature) })
 }
 
-/// What a signature says of itself, before anyone has checked it.
+/// The unverified header of a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CardSignatureClaim {
     /// The key's name.
     pub kid: String,
     /// The algorithm's.
     pub alg: String,
-    /// Where it says that the key can be fetched.
+    /// The URL of the key, as the header names it.
     pub jku: Option<String>,
     protected: String,
     signature: Vec<u8>,
@@ -125,7 +125,7 @@ fn check(card: &Value, claim: &CardSignatureClaim, keys: &[PublicKey]) -> Result
     if named.peek().is_none() {
         return Err(CardSignatureError::UnknownKey(claim.kid.clone()));
     }
-    // Signers differ on what they leave out; either form says the same.
+    // Signers differ on which defaults they omit; both forms mean the same.
     let mut whole = card.clone();
     if let Some(members) = whole.as_object_mut() {
         members.remove("signatures");

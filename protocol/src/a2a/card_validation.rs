@@ -4,7 +4,7 @@ mod unreadable;
 
 use super::{
     card::{AgentCard, AgentInterface, AgentSkill, GRPC},
-    json::FromProto,
+    json::FromProtoJson,
     version::{VERSION, negotiate},
 };
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub struct ClientProtocols<'a> {
     pub bindings: &'a [&'a str],
 }
 
-/// The card in `raw`, or every reason against it. `refuses` says why a URL must not be called.
+/// The card in `raw`, or all its errors. `refuses` returns why a URL must not be called.
 pub fn validate(
     raw: &Value,
     spoken: ClientProtocols,

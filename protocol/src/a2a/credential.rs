@@ -58,7 +58,7 @@ pub fn standing(card: &AgentCard, skill: Option<&AgentSkill>, have: &BTreeSet<St
     }
 }
 
-/// Where in a request a credential goes.
+/// The location of a credential in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialLocation {
     /// A header of this name.
@@ -87,7 +87,7 @@ pub fn way(scheme: &SecurityScheme) -> Option<CredentialLocation> {
                 _ => auth.scheme.clone(),
             }))
         }
-        // An access token that somebody has obtained is shown like any other.
+        // An obtained access token is presented like any other.
         SecurityScheme::OAuth2(_) | SecurityScheme::OpenIdConnect(_) => {
             Some(CredentialLocation::Authorization("Bearer".to_owned()))
         }

@@ -1,7 +1,7 @@
 //! Every error of A2A with its JSON-RPC code, HTTP status, gRPC status and reason (A2A §5.4, v1.0.1), and the two shapes
 //! it goes over the wire in (§9.5, §11.6).
 
-use super::json::Invalid;
+use super::json::InvalidField;
 use crate::problem::{Problem, Reason};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -15,11 +15,11 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $rpc:literal, $grpc:literal, $http:literal, $reason:literal;)*) => {
         /// Which error it is.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Kind { $($(#[$doc])* $name,)* }
+        pub enum A2aErrorKind { $($(#[$doc])* $name,)* }
 
-        impl Kind {
+        impl A2aErrorKind {
             /// Every kind.
-            pub const ALL: &'static [Kind] = &[$(Kind::$name,)*];
+            pub const ALL: &'static [A2aErrorKind] = &[$(A2aErrorKind::$name,)*];
 
             /// The JSON-RPC code.
             pub fn rpc_code(self) -> i32 {
@@ -55,7 +55,7 @@ kinds! {
     UnsupportedOperation = -32004, "FAILED_PRECONDITION", 400, "UNSUPPORTED_OPERATION";
     /// A media type that is not taken.
     ContentTypeNotSupported = -32005, "INVALID_ARGUMENT", 400, "CONTENT_TYPE_NOT_SUPPORTED";
-    /// What came back is not A2A.
+    /// The answer is not valid A2A.
     InvalidAgentResponse = -32006, "INTERNAL", 500, "INVALID_AGENT_RESPONSE";
     /// Declared, and none there.
     ExtendedAgentCardNotConfigured = -32007, "FAILED_PRECONDITION", 400, "EXTENDED_AGENT_CARD_NOT_CONFIGURED";
@@ -87,13 +87,13 @@ kinds! {
     TooLarge = -32014, "RESOURCE_EXHAUSTED", 413, "PAYLOAD_TOO_LARGE";
 }
 
-impl Kind {
+impl A2aErrorKind {
     /// Whether it is one of A2A's own, whose details must name it.
     pub fn is_a2a(self) -> bool {
         (-32009..=-32001).contains(&self.rpc_code())
     }
 
-    /// The kind a JSON-RPC code stands for.
+    /// The kind with this JSON-RPC code.
     pub fn from_rpc_code(code: i64) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| i64::from(kind.rpc_code()) == code)
     }
@@ -104,24 +104,24 @@ impl Kind {
     }
 }
 
-/// An error as a client hears it.
+/// An error as a client gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct A2aError {
     /// Which.
-    pub kind: Kind,
+    pub kind: A2aErrorKind,
     /// For people.
     pub message: String,
     /// Members for machines (`ErrorInfo.metadata`).
     pub metadata: BTreeMap<String, String>,
     /// Which members of the request are wrong (`BadRequest.fieldViolations`).
-    pub violations: Vec<Invalid>,
+    pub violations: Vec<InvalidField>,
     /// When to try again, where that makes sense.
     pub retry_after: Option<Duration>,
 }
 
 impl A2aError {
     /// An error of that kind, explained by `message`.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub fn new(kind: A2aErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -172,40 +172,40 @@ impl A2aError {
         }})
     }
 
-    /// What a JSON-RPC `error` says; unknown codes are taken for internal errors of the other side.
+    /// The error in a JSON-RPC `error`; unknown codes are taken for internal errors of the other side.
     pub fn from_rpc(error: &Value) -> Self {
         let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
-        let kind = Kind::from_rpc_code(code).unwrap_or(Kind::Internal);
-        Self::heard(kind, error, error.get("data"))
+        let kind = A2aErrorKind::from_rpc_code(code).unwrap_or(A2aErrorKind::Internal);
+        Self::from_parts(kind, error, error.get("data"))
     }
 
-    /// What the body of an HTTP+JSON answer says; `status` decides where the body does not.
+    /// The error in the body of an HTTP+JSON answer; without one in the body, the error for `status`.
     pub fn from_rest(status: u16, body: &Value) -> Self {
         let error = body.get("error").unwrap_or(body);
         let details = error.get("details");
         let reason = details.and_then(info).and_then(|info| info.get("reason")?.as_str());
         let by_status = match status {
-            401 => Kind::Unauthenticated,
-            403 => Kind::Forbidden,
-            404 => Kind::TaskNotFound,
-            413 => Kind::TooLarge,
-            415 => Kind::ContentTypeNotSupported,
-            429 => Kind::RateLimited,
-            503 => Kind::Unavailable,
-            400..500 => Kind::InvalidParams,
-            _ => Kind::Internal,
+            401 => A2aErrorKind::Unauthenticated,
+            403 => A2aErrorKind::Forbidden,
+            404 => A2aErrorKind::TaskNotFound,
+            413 => A2aErrorKind::TooLarge,
+            415 => A2aErrorKind::ContentTypeNotSupported,
+            429 => A2aErrorKind::RateLimited,
+            503 => A2aErrorKind::Unavailable,
+            400..500 => A2aErrorKind::InvalidParams,
+            _ => A2aErrorKind::Internal,
         };
-        Self::heard(reason.and_then(Kind::from_reason).unwrap_or(by_status), error, details)
+        Self::from_parts(reason.and_then(A2aErrorKind::from_reason).unwrap_or(by_status), error, details)
     }
 
-    fn heard(kind: Kind, error: &Value, details: Option<&Value>) -> Self {
+    fn from_parts(kind: A2aErrorKind, error: &Value, details: Option<&Value>) -> Self {
         let said = error.get("message").and_then(Value::as_str).unwrap_or("no reason was given");
-        let mut heard = Self::new(kind, said.chars().take(1_000).collect::<String>());
+        let mut parsed = Self::new(kind, said.chars().take(1_000).collect::<String>());
         let metadata = details.and_then(info).and_then(|info| info.get("metadata")?.as_object());
         for (key, value) in metadata.into_iter().flatten().take(32) {
-            heard.metadata.extend(value.as_str().map(|value| (key.clone(), value.to_owned())));
+            parsed.metadata.extend(value.as_str().map(|value| (key.clone(), value.to_owned())));
         }
-        heard
+        parsed
     }
 }
 
@@ -227,9 +227,9 @@ impl fmt::Display for A2aError {
 
 impl std::error::Error for A2aError {}
 
-impl From<Invalid> for A2aError {
-    fn from(invalid: Invalid) -> Self {
-        let mut error = Self::new(Kind::InvalidParams, format!("invalid parameters: {invalid}"));
+impl From<InvalidField> for A2aError {
+    fn from(invalid: InvalidField) -> Self {
+        let mut error = Self::new(A2aErrorKind::InvalidParams, format!("invalid parameters: {invalid}"));
         error.violations.push(invalid);
         error
     }
@@ -241,10 +241,10 @@ impl From<Problem> for A2aError {
         let mut error = Self::new(kind, problem.message);
         error.retry_after = problem.retry_after;
         error.metadata = problem.metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        if kind == Kind::InvalidParams {
+        if kind == A2aErrorKind::InvalidParams {
             error.metadata.insert("reasonCode".to_owned(), problem.reason.code().to_owned());
             if let Some(field) = error.metadata.remove("field") {
-                error.violations.push(Invalid::new(field, error.message.clone()));
+                error.violations.push(InvalidField::new(field, error.message.clone()));
             }
         }
         error
@@ -252,9 +252,9 @@ impl From<Problem> for A2aError {
 }
 
 /// What a refusal of the mesh is called in A2A.
-fn kind_of(reason: Reason) -> Kind {
+fn kind_of(reason: Reason) -> A2aErrorKind {
     match reason {
-        Reason::MalformedJson => Kind::Parse,
+        Reason::MalformedJson => A2aErrorKind::Parse,
         Reason::InvalidField
         | Reason::UnknownType
         | Reason::BadRequest
@@ -274,16 +274,16 @@ fn kind_of(reason: Reason) -> Kind {
         | Reason::AlreadyClaimed
         | Reason::Fenced
         | Reason::StaleIncarnation
-        | Reason::AgentIdTaken => Kind::InvalidParams,
-        Reason::Unauthenticated | Reason::StaleSignature => Kind::Unauthenticated,
-        Reason::SenderNotProven | Reason::Forbidden | Reason::ForeignOrigin => Kind::Forbidden,
-        Reason::TaskNotFound | Reason::MessageNotFound => Kind::TaskNotFound,
-        Reason::RouteNotFound | Reason::MethodNotAllowed => Kind::MethodNotFound,
-        Reason::TaskNotCancelable => Kind::TaskNotCancelable,
-        Reason::NotAwaitingAnswer => Kind::UnsupportedOperation,
-        Reason::PayloadTooLarge => Kind::TooLarge,
-        Reason::UnsupportedMediaType => Kind::ContentTypeNotSupported,
-        Reason::RateLimited => Kind::RateLimited,
+        | Reason::AgentIdTaken => A2aErrorKind::InvalidParams,
+        Reason::Unauthenticated | Reason::StaleSignature => A2aErrorKind::Unauthenticated,
+        Reason::SenderNotProven | Reason::Forbidden | Reason::ForeignOrigin => A2aErrorKind::Forbidden,
+        Reason::TaskNotFound | Reason::MessageNotFound => A2aErrorKind::TaskNotFound,
+        Reason::RouteNotFound | Reason::MethodNotAllowed => A2aErrorKind::MethodNotFound,
+        Reason::TaskNotCancelable => A2aErrorKind::TaskNotCancelable,
+        Reason::NotAwaitingAnswer => A2aErrorKind::UnsupportedOperation,
+        Reason::PayloadTooLarge => A2aErrorKind::TooLarge,
+        Reason::UnsupportedMediaType => A2aErrorKind::ContentTypeNotSupported,
+        Reason::RateLimited => A2aErrorKind::RateLimited,
         Reason::RequestTimeout
         | Reason::Overloaded
         | Reason::Draining
@@ -291,8 +291,8 @@ fn kind_of(reason: Reason) -> Kind {
         | Reason::RegistryUnavailable
         | Reason::BlackboardUnavailable
         | Reason::GatewayTimeout
-        | Reason::StorageFull => Kind::Unavailable,
-        Reason::Internal | Reason::MessageFailed => Kind::Internal,
+        | Reason::StorageFull => A2aErrorKind::Unavailable,
+        Reason::Internal | Reason::MessageFailed => A2aErrorKind::Internal,
     }
 }
 
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn every_error_is_recognised_in_both_shapes() {
-        for kind in Kind::ALL {
+        for kind in A2aErrorKind::ALL {
             let error = A2aError::new(*kind, "why").with("k", "v");
             assert_eq!(A2aError::from_rpc(&error.to_rpc()), error);
             assert_eq!(A2aError::from_rest(500, &error.to_rest()), error);
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn an_invalid_member_is_named_in_a_bad_request() {
-        let error = A2aError::from(Invalid::new("message.parts[0]", "needs one of text"));
+        let error = A2aError::from(InvalidField::new("message.parts[0]", "needs one of text"));
         let details = error.details();
         assert_eq!(details[1]["fieldViolations"][0]["field"], "message.parts[0]");
         assert!(details.iter().all(|detail| detail["@type"].is_string()));

@@ -1,15 +1,15 @@
-//! What a client hears: one answer, or one event after the other (A2A §3.2.3, §4.2).
+//! The answers to a client: one answer, or one event after the other (A2A §3.2.3, §4.2).
 
 use super::{
-    json::{Fields, FromProto, Invalid},
+    json::{Fields, FromProtoJson, InvalidField},
     message::Message,
     part::Artifact,
-    task::{Task, TaskStatus},
+    task::{A2aTask, TaskStatus},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A task stands somewhere else.
+/// The status of a task has changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusUpdate {
@@ -18,9 +18,9 @@ pub struct StatusUpdate {
     /// Its context.
     #[serde(default)]
     pub context_id: String,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// What the server says about it.
+    /// Metadata of the server.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -42,7 +42,7 @@ pub struct ArtifactUpdate {
     /// Whether no piece follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub last_chunk: bool,
-    /// What the server says about it.
+    /// Metadata of the server.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -52,22 +52,22 @@ pub struct ArtifactUpdate {
 #[serde(rename_all = "camelCase")]
 pub enum StreamResponse {
     /// The task as it is.
-    Task(Box<Task>),
+    Task(Box<A2aTask>),
     /// An answer without a task.
     Message(Box<Message>),
-    /// It stands somewhere else.
+    /// Its status has changed.
     StatusUpdate(Box<StatusUpdate>),
     /// It has produced something.
     ArtifactUpdate(Box<ArtifactUpdate>),
 }
 
 impl StreamResponse {
-    /// As it goes over the wire.
+    /// As JSON for the wire.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Whether the task it tells of has ended with it.
+    /// Whether it ends its task.
     pub fn is_terminal(&self) -> bool {
         match self {
             Self::Task(task) => task.status.state.is_terminal(),
@@ -83,13 +83,13 @@ impl StreamResponse {
 #[serde(rename_all = "camelCase")]
 pub enum SendMessageResponse {
     /// A task.
-    Task(Box<Task>),
+    Task(Box<A2aTask>),
     /// A message, and no task.
     Message(Box<Message>),
 }
 
-impl FromProto for StatusUpdate {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for StatusUpdate {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             task_id: fields.required_text("taskId")?,
@@ -100,8 +100,8 @@ impl FromProto for StatusUpdate {
     }
 }
 
-impl FromProto for ArtifactUpdate {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for ArtifactUpdate {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             task_id: fields.required_text("taskId")?,
@@ -114,8 +114,8 @@ impl FromProto for ArtifactUpdate {
     }
 }
 
-impl FromProto for StreamResponse {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for StreamResponse {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         let members = [
             fields.message("task")?.map(Box::new).map(Self::Task),
@@ -127,19 +127,19 @@ impl FromProto for StreamResponse {
     }
 }
 
-impl FromProto for SendMessageResponse {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for SendMessageResponse {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         let task = fields.message("task")?.map(Box::new).map(Self::Task);
         one([task, fields.message("message")?.map(Box::new).map(Self::Message)], "task, message")
     }
 }
 
-fn one<T, const N: usize>(members: [Option<T>; N], names: &str) -> Result<T, Invalid> {
+fn one<T, const N: usize>(members: [Option<T>; N], names: &str) -> Result<T, InvalidField> {
     let mut members = members.into_iter().flatten();
     match (members.next(), members.next()) {
         (Some(member), None) => Ok(member),
-        (None, _) => Err(Invalid::new("", format!("needs one of {names}"))),
-        (Some(_), Some(_)) => Err(Invalid::new("", format!("may have only one of {names}"))),
+        (None, _) => Err(InvalidField::new("", format!("needs one of {names}"))),
+        (Some(_), Some(_)) => Err(InvalidField::new("", format!("may have only one of {names}"))),
     }
 }

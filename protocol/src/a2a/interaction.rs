@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A way to follow a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum InteractionMode {
     /// The answer to the message is the result.
     Sync,
     /// The task is looked at until it has ended.
@@ -17,7 +17,7 @@ pub enum Mode {
     Webhook,
 }
 
-impl Mode {
+impl InteractionMode {
     /// Its name.
     pub fn word(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Mode {
         }
     }
 
-    /// What `wanted` comes to with an agent of these capabilities: what was asked for or, if nothing was, a stream if it
+    /// The mode for `wanted` with an agent of these capabilities: what was asked for or, if nothing was, a stream if it
     /// has them, else looking. What it can't do is refused with the capability that is missing.
     pub fn choose(
         wanted: Option<Self>,
@@ -67,16 +67,20 @@ mod tests {
             extended_agent_card: None,
         };
         for (wanted, streaming, push, callable, expected) in [
-            (None, Some(true), None, true, Some(Mode::Streaming)),
-            (None, None, Some(true), true, Some(Mode::Polling)),
-            (Some(Mode::Sync), None, None, false, Some(Mode::Sync)),
-            (Some(Mode::Polling), Some(true), None, false, Some(Mode::Polling)),
-            (Some(Mode::Streaming), Some(false), None, true, None),
-            (Some(Mode::Webhook), None, Some(true), true, Some(Mode::Webhook)),
-            (Some(Mode::Webhook), None, Some(true), false, None),
-            (Some(Mode::Webhook), Some(true), None, true, None),
+            (None, Some(true), None, true, Some(InteractionMode::Streaming)),
+            (None, None, Some(true), true, Some(InteractionMode::Polling)),
+            (Some(InteractionMode::Sync), None, None, false, Some(InteractionMode::Sync)),
+            (Some(InteractionMode::Polling), Some(true), None, false, Some(InteractionMode::Polling)),
+            (Some(InteractionMode::Streaming), Some(false), None, true, None),
+            (Some(InteractionMode::Webhook), None, Some(true), true, Some(InteractionMode::Webhook)),
+            (Some(InteractionMode::Webhook), None, Some(true), false, None),
+            (Some(InteractionMode::Webhook), Some(true), None, true, None),
         ] {
-            assert_eq!(Mode::choose(wanted, &can(streaming, push), callable).ok(), expected, "{wanted:?}");
+            assert_eq!(
+                InteractionMode::choose(wanted, &can(streaming, push), callable).ok(),
+                expected,
+                "{wanted:?}"
+            );
         }
     }
 }

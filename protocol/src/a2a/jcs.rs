@@ -1,4 +1,4 @@
-//! The canonical form of a JSON value (RFC 8785), so that a signature over its bytes is a signature over what it says.
+//! The canonical form of a JSON value (RFC 8785), for signatures.
 
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Number, Value};
 /// A member that breaks the rules: its path, and the rule (a `BadRequest.fieldViolation`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", before(.field))]
-pub struct Invalid {
+pub struct InvalidField {
     /// Where, as `message.parts[0].text`; empty for the whole.
     pub field: String,
     /// What is wrong with it.
@@ -22,7 +22,7 @@ fn before(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!("{field}: ") }
 }
 
-impl Invalid {
+impl InvalidField {
     /// `problem` with `field`.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { field: field.into(), problem: problem.into() }
@@ -41,9 +41,9 @@ impl Invalid {
 }
 
 /// Something that ProtoJSON can hold.
-pub trait FromProto: Sized {
+pub trait FromProtoJson: Sized {
     /// What `value` holds, or which member of it breaks the rules.
-    fn from_proto(value: Value) -> Result<Self, Invalid>;
+    fn from_proto(value: Value) -> Result<Self, InvalidField>;
 }
 
 /// The members of one object, each taken once.
@@ -52,33 +52,33 @@ pub struct Fields(Map<String, Value>);
 
 impl Fields {
     /// The members of `value`, which must be an object.
-    pub fn of(value: Value) -> Result<Self, Invalid> {
+    pub fn of(value: Value) -> Result<Self, InvalidField> {
         let is = kind(&value);
         let Value::Object(members) = value else {
-            return Err(Invalid::new("", format!("must be an object, is {is}")));
+            return Err(InvalidField::new("", format!("must be an object, is {is}")));
         };
         Ok(Self(members))
     }
 
     /// The member of this camelCase name or of its snake_case one. `null` is a value here.
-    pub fn present(&mut self, name: &str) -> Result<Option<Value>, Invalid> {
+    pub fn present(&mut self, name: &str) -> Result<Option<Value>, InvalidField> {
         let camel = self.0.remove(name);
         if !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Ok(camel);
         }
         match (camel, self.0.remove(&snake(name))) {
-            (Some(_), Some(_)) => Err(Invalid::new(name, "is given twice, under both of its names")),
+            (Some(_), Some(_)) => Err(InvalidField::new(name, "is given twice, under both of its names")),
             (camel, snake) => Ok(camel.or(snake)),
         }
     }
 
     /// The same, with `null` as unset.
-    pub fn any(&mut self, name: &str) -> Result<Option<Value>, Invalid> {
+    pub fn any(&mut self, name: &str) -> Result<Option<Value>, InvalidField> {
         Ok(self.present(name)?.filter(|value| !value.is_null()))
     }
 
     /// A text; an empty one is unset (proto3 has no other way to say so).
-    pub fn text(&mut self, name: &str) -> Result<Option<String>, Invalid> {
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, InvalidField> {
         match self.any(name)? {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text).filter(|text| !text.is_empty())),
@@ -87,12 +87,12 @@ impl Fields {
     }
 
     /// A text that must be there.
-    pub fn required_text(&mut self, name: &str) -> Result<String, Invalid> {
+    pub fn required_text(&mut self, name: &str) -> Result<String, InvalidField> {
         self.text(name)?.ok_or_else(|| missing(name))
     }
 
     /// A boolean, if it is there.
-    pub fn flag(&mut self, name: &str) -> Result<Option<bool>, Invalid> {
+    pub fn flag(&mut self, name: &str) -> Result<Option<bool>, InvalidField> {
         match self.any(name)? {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
@@ -101,7 +101,7 @@ impl Fields {
     }
 
     /// An int32: a number without a fraction, or a text that holds one.
-    pub fn int32(&mut self, name: &str) -> Result<Option<i32>, Invalid> {
+    pub fn int32(&mut self, name: &str) -> Result<Option<i32>, InvalidField> {
         let Some(value) = self.any(name)? else { return Ok(None) };
         let number = match &value {
             Value::Number(number) => int32(number),
@@ -112,7 +112,7 @@ impl Fields {
     }
 
     /// A `google.protobuf.Struct`: an object of anything; empty if unset.
-    pub fn object(&mut self, name: &str) -> Result<Map<String, Value>, Invalid> {
+    pub fn object(&mut self, name: &str) -> Result<Map<String, Value>, InvalidField> {
         match self.any(name)? {
             None => Ok(Map::new()),
             Some(Value::Object(members)) => Ok(members),
@@ -121,12 +121,12 @@ impl Fields {
     }
 
     /// A list of texts; empty if unset.
-    pub fn texts(&mut self, name: &str) -> Result<Vec<String>, Invalid> {
+    pub fn texts(&mut self, name: &str) -> Result<Vec<String>, InvalidField> {
         self.list(name)
     }
 
     /// A list of messages; empty if unset.
-    pub fn list<T: FromProto>(&mut self, name: &str) -> Result<Vec<T>, Invalid> {
+    pub fn list<T: FromProtoJson>(&mut self, name: &str) -> Result<Vec<T>, InvalidField> {
         let items = match self.any(name)? {
             None => return Ok(Vec::new()),
             Some(Value::Array(items)) => items,
@@ -139,20 +139,20 @@ impl Fields {
     }
 
     /// A list of at least one message.
-    pub fn some<T: FromProto>(&mut self, name: &str) -> Result<Vec<T>, Invalid> {
+    pub fn some<T: FromProtoJson>(&mut self, name: &str) -> Result<Vec<T>, InvalidField> {
         let list = self.list(name)?;
         if list.is_empty() {
-            Err(Invalid::new(name, "is required, with one element at least"))
+            Err(InvalidField::new(name, "is required, with one element at least"))
         } else {
             Ok(list)
         }
     }
 
     /// A map from texts to messages; empty if unset.
-    pub fn map<T: FromProto>(
+    pub fn map<T: FromProtoJson>(
         &mut self,
         name: &str,
-    ) -> Result<std::collections::BTreeMap<String, T>, Invalid> {
+    ) -> Result<std::collections::BTreeMap<String, T>, InvalidField> {
         let members = self.object(name)?;
         let read = members.into_iter().map(|(key, value)| {
             let value = T::from_proto(value).map_err(|invalid| invalid.under(&key).under(name))?;
@@ -162,23 +162,23 @@ impl Fields {
     }
 
     /// A message, if it is there.
-    pub fn message<T: FromProto>(&mut self, name: &str) -> Result<Option<T>, Invalid> {
+    pub fn message<T: FromProtoJson>(&mut self, name: &str) -> Result<Option<T>, InvalidField> {
         self.any(name)?.map(|value| T::from_proto(value).map_err(|invalid| invalid.under(name))).transpose()
     }
 
     /// A message that must be there.
-    pub fn required<T: FromProto>(&mut self, name: &str) -> Result<T, Invalid> {
+    pub fn required<T: FromProtoJson>(&mut self, name: &str) -> Result<T, InvalidField> {
         self.message(name)?.ok_or_else(|| missing(name))
     }
 
     /// A timestamp: RFC 3339 with up to nine digits of a second.
-    pub fn time(&mut self, name: &str) -> Result<Option<WallTime>, Invalid> {
+    pub fn time(&mut self, name: &str) -> Result<Option<WallTime>, InvalidField> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        WallTime::parse(&text).map(Some).map_err(|error| Invalid::new(name, error.to_string()))
+        WallTime::parse(&text).map(Some).map_err(|error| InvalidField::new(name, error.to_string()))
     }
 
     /// The first whole millisecond that is not before a timestamp.
-    pub fn time_or_later(&mut self, name: &str) -> Result<Option<WallTime>, Invalid> {
+    pub fn time_or_later(&mut self, name: &str) -> Result<Option<WallTime>, InvalidField> {
         let text = self.0.get(name).or_else(|| self.0.get(&snake(name))).and_then(Value::as_str);
         let digits = text.and_then(|text| text.split_once('.')).map(|(_, fraction)| fraction);
         let beyond = digits
@@ -191,18 +191,18 @@ impl Fields {
     }
 }
 
-impl FromProto for String {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for String {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let is = kind(&value);
         let Value::String(text) = value else {
-            return Err(Invalid::new("", format!("must be a string, is {is}")));
+            return Err(InvalidField::new("", format!("must be a string, is {is}")));
         };
         Ok(text)
     }
 }
 
 /// The member of an enum that `value` names, by name or by number. `names` are in the order of their numbers, from 0.
-pub fn choice<T: Copy>(value: &Value, names: &[(&str, T)]) -> Result<T, Invalid> {
+pub fn choice<T: Copy>(value: &Value, names: &[(&str, T)]) -> Result<T, InvalidField> {
     let found = match value {
         Value::String(text) => names.iter().find(|(name, _)| name == text),
         Value::Number(number) => {
@@ -212,12 +212,12 @@ pub fn choice<T: Copy>(value: &Value, names: &[(&str, T)]) -> Result<T, Invalid>
     };
     found.map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<_> = names.iter().map(|(name, _)| *name).collect();
-        Invalid::new("", format!("must be one of {}, is {}", names.join(", "), said(value)))
+        InvalidField::new("", format!("must be one of {}, is {}", names.join(", "), said(value)))
     })
 }
 
 /// `text` with its bytes in standard base64 and padded, however it was written.
-pub fn base64_of_any_kind(text: String) -> Result<String, Invalid> {
+pub fn base64_of_any_kind(text: String) -> Result<String, InvalidField> {
     const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
         .with_decode_allow_trailing_bits(true);
@@ -225,7 +225,7 @@ pub fn base64_of_any_kind(text: String) -> Result<String, Invalid> {
     const URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
     let is_url = text.bytes().any(|byte| byte == b'-' || byte == b'_');
     let bytes = if is_url { URL.decode(&text) } else { PLAIN.decode(&text) };
-    let bytes = bytes.map_err(|error| Invalid::new("", format!("must be base64: {error}")))?;
+    let bytes = bytes.map_err(|error| InvalidField::new("", format!("must be base64: {error}")))?;
     Ok(PLAIN.encode(bytes))
 }
 
@@ -255,12 +255,12 @@ fn snake(camel: &str) -> String {
     snake
 }
 
-fn missing(name: &str) -> Invalid {
-    Invalid::new(name, "is required")
+fn missing(name: &str) -> InvalidField {
+    InvalidField::new(name, "is required")
 }
 
-fn must_be(name: &str, what: &str, is: &Value) -> Invalid {
-    Invalid::new(name, format!("must be {what}, is {}", said(is)))
+fn must_be(name: &str, what: &str, is: &Value) -> InvalidField {
+    InvalidField::new(name, format!("must be {what}, is {}", said(is)))
 }
 
 fn said(value: &Value) -> String {

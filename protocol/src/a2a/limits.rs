@@ -2,11 +2,7 @@
 //! `a2aLimits`, beside those a node configures ([`crate::limits::Limits`]).
 
 use super::card_validation::{MAX_CARD_BYTES, MAX_SKILLS};
-use crate::{
-    limits::Limits,
-    patterns::joint::{MAX_TEXT, results},
-    task::MAX_HISTORY,
-};
+use crate::{limits::Limits, task::MAX_HISTORY};
 use serde_json::{Map, Value, json};
 
 macro_rules! limits {
@@ -24,7 +20,7 @@ limits! {
     WEBHOOK_ATTEMPTS = 8;
     /// How long one of them may take, milliseconds.
     WEBHOOK_ATTEMPT_MS = 15_000;
-    /// Events in a row that came to nothing, after which a webhook is given up.
+    /// Events in a row that could not be delivered, after which a webhook is given up.
     MAX_WEBHOOK_MISSED = 3;
     /// A context's name, characters.
     MAX_CONTEXT = 256;
@@ -34,7 +30,7 @@ limits! {
     MAX_REFERENCES = 16;
     /// Tasks on a page, at most.
     MAX_PAGE = 100;
-    /// Tasks on a page when nobody says how many.
+    /// Tasks on a page by default.
     PAGE = 50;
     /// Calls at once on a gRPC connection, its streams among them.
     MAX_GRPC_CALLS = 1_024;
@@ -50,6 +46,12 @@ limits! {
     MAX_PARTS = 24;
     /// Cards, or hosts, that a coordinated request may name.
     MAX_CARDS = 32;
+    /// Characters of a coordinated request.
+    MAX_COORDINATED_CHARS = 4_000;
+    /// Characters of one part of a result that a coordinator takes.
+    MAX_PART_CHARS = 5_000;
+    /// Artifacts of a result that a coordinator takes, and parts of one artifact.
+    MAX_COORDINATED_ARTIFACTS = 64;
 }
 
 /// What the artifacts of one foreign task may hold, bytes. They go on to the task's owner in one message, which is bounded
@@ -80,11 +82,11 @@ pub fn declared(limits: &Limits) -> Map<String, Value> {
         ("maxForeignArtifacts", MAX_FOREIGN_ARTIFACTS),
         ("maxForeignCardBytes", MAX_CARD_BYTES),
         ("maxForeignCardSkills", MAX_SKILLS),
-        ("maxCoordinatedChars", MAX_TEXT),
+        ("maxCoordinatedChars", MAX_COORDINATED_CHARS),
         ("maxCoordinatedParts", MAX_PARTS),
         ("maxCoordinatedCards", MAX_CARDS),
-        ("maxCoordinatedPartChars", results::MAX_PART),
-        ("maxCoordinatedArtifacts", results::MAX_PIECES),
+        ("maxCoordinatedPartChars", MAX_PART_CHARS),
+        ("maxCoordinatedArtifacts", MAX_COORDINATED_ARTIFACTS),
     ];
     all.into_iter().map(|(name, limit)| (name.to_owned(), json!(limit))).collect()
 }

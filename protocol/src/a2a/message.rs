@@ -1,8 +1,8 @@
 //! One turn of a conversation between a client and an agent (A2A §4.1.4).
 
 use super::{
-    json::{Fields, FromProto, Invalid, choice},
-    part::{Content, Part},
+    json::{Fields, FromProtoJson, InvalidField, choice},
+    part::{Part, PartContent},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -32,9 +32,9 @@ pub struct Message {
     pub task_id: Option<String>,
     /// Who speaks.
     pub role: Role,
-    /// What is said; at least one part.
+    /// The content; at least one part.
     pub parts: Vec<Part>,
-    /// What the sender says about it, and what extensions add under their URIs.
+    /// Metadata of the sender, and of extensions under their URIs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// URIs of the extensions that take part in it.
@@ -53,7 +53,7 @@ impl Message {
             context_id: None,
             task_id: None,
             role,
-            parts: vec![Part::new(Content::Text(text.into()))],
+            parts: vec![Part::new(PartContent::Text(text.into()))],
             metadata: Map::new(),
             extensions: Vec::new(),
             reference_task_ids: Vec::new(),
@@ -63,8 +63,8 @@ impl Message {
     /// All its text parts, a line each.
     pub fn as_text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match &part.content {
-            Content::Text(text) => Some(text.as_str()),
-            Content::Data(_) | Content::Raw(_) | Content::Url(_) => None,
+            PartContent::Text(text) => Some(text.as_str()),
+            PartContent::Data(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
         });
         texts.collect::<Vec<_>>().join("\n")
     }
@@ -73,14 +73,14 @@ impl Message {
 const ROLES: &[(&str, Option<Role>)] =
     &[("ROLE_UNSPECIFIED", None), ("ROLE_USER", Some(Role::User)), ("ROLE_AGENT", Some(Role::Agent))];
 
-impl FromProto for Role {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
-        choice(&value, ROLES)?.ok_or_else(|| Invalid::new("", "is required, is ROLE_UNSPECIFIED"))
+impl FromProtoJson for Role {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
+        choice(&value, ROLES)?.ok_or_else(|| InvalidField::new("", "is required, is ROLE_UNSPECIFIED"))
     }
 }
 
-impl FromProto for Message {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for Message {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             message_id: fields.required_text("messageId")?,

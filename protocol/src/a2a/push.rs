@@ -1,6 +1,6 @@
 //! Where a task's events are pushed to (A2A §4.3).
 
-use super::json::{Fields, FromProto, Invalid};
+use super::json::{Fields, FromProtoJson, InvalidField};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -15,7 +15,7 @@ pub struct PushConfig {
     /// Its name among the task's; made by the server if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The task; unset where it comes along with the message that begins one.
+    /// The task; unset in a message that begins one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// Where events are posted.
@@ -23,7 +23,7 @@ pub struct PushConfig {
     /// What the receiver recognises the sender by (`X-A2A-Notification-Token`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// What goes into `Authorization`.
+    /// The credentials for `Authorization`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
 }
@@ -53,15 +53,15 @@ impl fmt::Debug for Authentication {
     }
 }
 
-impl FromProto for Authentication {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for Authentication {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self { scheme: fields.required_text("scheme")?, credentials: fields.text("credentials")? })
     }
 }
 
-impl FromProto for PushConfig {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for PushConfig {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             tenant: fields.text("tenant")?,

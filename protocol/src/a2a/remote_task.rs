@@ -7,10 +7,10 @@ pub use limits::RemoteTaskLimits;
 
 use super::{
     event::StreamResponse,
-    interaction::Mode,
+    interaction::InteractionMode,
     limits::MAX_FOREIGN_ARTIFACTS,
     message::Message,
-    task::{Task, TaskState, TaskStatus},
+    task::{A2aTask, TaskState, TaskStatus},
 };
 use crate::artifact::{Artifact, merge};
 use serde::{Deserialize, Serialize};
@@ -21,16 +21,16 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteTask {
-    /// What is said; with a task id, an answer to what that task asked.
+    /// The message; with a task id, the answer to that task's question.
     pub message: Message,
     /// Media types that can be used; empty means any.
     #[serde(default)]
     pub accepted_modes: Vec<String>,
     /// How it is followed.
-    pub mode: Mode,
+    pub mode: InteractionMode,
     /// For how long.
     pub bounds: RemoteTaskLimits,
-    /// Whether somebody else would do it if the agent can't be reached: then it is handed back soon.
+    /// Whether another bidder would do it if the agent can't be reached: then it is handed back soon.
     #[serde(default)]
     pub has_runner_up: bool,
 }
@@ -53,7 +53,7 @@ pub enum RemoteTaskEvent {
     Status {
         /// Where.
         state: TaskState,
-        /// What the agent says about it.
+        /// A message of the agent.
         #[serde(default)]
         text: Option<String>,
     },
@@ -62,7 +62,7 @@ pub enum RemoteTaskEvent {
     Artifact {
         /// The piece.
         artifact: Artifact,
-        /// Whether it joins what came before.
+        /// Whether it is appended to the artifact.
         #[serde(default)]
         append: bool,
         /// Whether no piece follows.
@@ -75,7 +75,7 @@ pub enum RemoteTaskEvent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteTaskEnd {
-    /// The task over there, if it came to one.
+    /// The id of the remote task, if there is one.
     #[serde(default)]
     pub task_id: Option<String>,
     /// Its context.
@@ -83,7 +83,7 @@ pub struct RemoteTaskEnd {
     pub context_id: Option<String>,
     /// How.
     pub how: RemoteTaskOutcome,
-    /// In words: the agent's, or ours about what went wrong.
+    /// The agent's message, or our error message.
     #[serde(default)]
     pub text: Option<String>,
 }
@@ -98,7 +98,7 @@ pub enum RemoteTaskOutcome {
     Failed,
     /// The agent would not.
     Rejected,
-    /// Somebody ended it.
+    /// It was cancelled.
     Canceled,
     /// It waits for an answer.
     InputRequired,
@@ -106,7 +106,7 @@ pub enum RemoteTaskOutcome {
     AuthRequired,
     /// It was not done within its bounds.
     Timeout,
-    /// Nobody answered, or calling is not allowed.
+    /// The agent did not answer, or the call is not allowed.
     Unreachable,
     /// Our credentials were not taken.
     Unauthenticated,
@@ -196,7 +196,7 @@ impl RemoteTaskTracker {
     }
 
     /// What is new in `event`, and the end if it is one; or why it does not belong to this task.
-    pub fn hear(
+    pub fn apply(
         &mut self,
         event: StreamResponse,
     ) -> Result<(Vec<RemoteTaskEvent>, Option<RemoteTaskEnd>), EventRefusal> {
@@ -223,7 +223,7 @@ impl RemoteTaskTracker {
 
     fn snapshot(
         &mut self,
-        task: Task,
+        task: A2aTask,
     ) -> Result<(Vec<RemoteTaskEvent>, Option<RemoteTaskEnd>), EventRefusal> {
         let mut news = self.is_about(&task.id, &task.context_id)?;
         for artifact in task.artifacts {
@@ -308,7 +308,7 @@ impl RemoteTaskTracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::a2a::json::FromProto;
+    use crate::a2a::json::FromProtoJson;
     use serde_json::{Value, json};
 
     fn event(value: Value) -> StreamResponse {
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn a_stream_that_breaks_and_is_joined_again_tells_nothing_twice() {
         let mut following = RemoteTaskTracker::default();
-        let (news, end) = following.hear(task("TASK_STATE_WORKING", json!([]))).unwrap();
+        let (news, end) = following.apply(task("TASK_STATE_WORKING", json!([]))).unwrap();
         assert!(
             matches!(news[..], [RemoteTaskEvent::Began { .. }, RemoteTaskEvent::Status { .. }])
                 && end.is_none()
@@ -338,15 +338,15 @@ mod tests {
                 json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": artifact("a", text), "append": append } }),
             )
         };
-        assert_eq!(following.hear(piece("one", false)).unwrap().0.len(), 1);
-        assert_eq!(following.hear(piece("two", true)).unwrap().0.len(), 1);
+        assert_eq!(following.apply(piece("one", false)).unwrap().0.len(), 1);
+        assert_eq!(following.apply(piece("two", true)).unwrap().0.len(), 1);
         // The snapshot after the break holds both pieces.
         let whole = json!([{ "artifactId": "a", "parts": [{ "text": "one" }, { "text": "two" }] }]);
-        let (news, end) = following.hear(task("TASK_STATE_WORKING", whole.clone())).unwrap();
+        let (news, end) = following.apply(task("TASK_STATE_WORKING", whole.clone())).unwrap();
         assert_eq!((news, end), (vec![], None));
-        // One that missed a piece is told the whole.
+        // After a lost chunk the whole artifact is reported.
         let (news, end) =
-            following.hear(task("TASK_STATE_COMPLETED", json!([whole[0], artifact("b", "x")]))).unwrap();
+            following.apply(task("TASK_STATE_COMPLETED", json!([whole[0], artifact("b", "x")]))).unwrap();
         assert!(
             matches!(&news[..], [RemoteTaskEvent::Artifact { artifact, append: false, .. }, RemoteTaskEvent::Status { .. }] if artifact.artifact_id == "b")
         );
@@ -357,19 +357,19 @@ mod tests {
     fn an_answer_that_was_just_given_is_not_asked_for_again() {
         let waiting = || task("TASK_STATE_INPUT_REQUIRED", json!([]));
         assert_eq!(
-            RemoteTaskTracker::default().hear(waiting()).unwrap().1.unwrap().how,
+            RemoteTaskTracker::default().apply(waiting()).unwrap().1.unwrap().how,
             RemoteTaskOutcome::InputRequired
         );
         let mut answered = RemoteTaskTracker::new(Some("t".into()), true);
-        assert_eq!(answered.hear(waiting()).unwrap().1, None);
-        assert_eq!(answered.hear(waiting()).unwrap().1.unwrap().how, RemoteTaskOutcome::InputRequired);
+        assert_eq!(answered.apply(waiting()).unwrap().1, None);
+        assert_eq!(answered.apply(waiting()).unwrap().1.unwrap().how, RemoteTaskOutcome::InputRequired);
     }
 
     #[test]
     fn what_it_brings_is_bounded_in_all() {
         let mut following = RemoteTaskTracker::default().within(100);
         let mut hear = |id: &str, text: &str, append: bool| {
-            following.hear(event(
+            following.apply(event(
                 json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": artifact(id, text), "append": append } }),
             ))
         };
@@ -386,7 +386,7 @@ mod tests {
     fn so_is_how_many_artifacts_it_brings() {
         let many = |count: usize| {
             let artifacts: Vec<_> = (0..count).map(|at| artifact(&format!("a{at}"), "x")).collect();
-            RemoteTaskTracker::default().within(1 << 20).hear(task("TASK_STATE_COMPLETED", json!(artifacts)))
+            RemoteTaskTracker::default().within(1 << 20).apply(task("TASK_STATE_COMPLETED", json!(artifacts)))
         };
         assert!(many(MAX_FOREIGN_ARTIFACTS).is_ok());
         let told = MAX_FOREIGN_ARTIFACTS.to_string();
@@ -400,14 +400,14 @@ mod tests {
         let message = event(
             json!({ "message": { "messageId": "m", "contextId": "c", "role": "ROLE_AGENT", "parts": [{ "text": "hi" }] } }),
         );
-        let (news, end) = RemoteTaskTracker::default().hear(message).unwrap();
+        let (news, end) = RemoteTaskTracker::default().apply(message).unwrap();
         assert!(
             matches!(&news[..], [RemoteTaskEvent::Artifact { artifact, .. }] if artifact.as_text() == "hi")
         );
         assert_eq!(end.unwrap().text.as_deref(), Some("hi"));
         let mut other = RemoteTaskTracker::new(Some("u".into()), false);
         assert!(
-            matches!(other.hear(task("TASK_STATE_WORKING", json!([]))), Err(EventRefusal::Elsewhere(why)) if why.contains("\"t\""))
+            matches!(other.apply(task("TASK_STATE_WORKING", json!([]))), Err(EventRefusal::Elsewhere(why)) if why.contains("\"t\""))
         );
     }
 }

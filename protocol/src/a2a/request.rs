@@ -1,11 +1,11 @@
 //! The eleven operations and what each is asked with (A2A §3.1, §5.3).
 
 use super::{
-    json::{Fields, FromProto, Invalid},
+    json::{Fields, FromProtoJson, InvalidField},
     limits::MAX_PAGE,
     message::{Message, Role},
     push::PushConfig,
-    task::{Task, TaskState, state_if_any},
+    task::{A2aTask, TaskState, state_if_any},
 };
 use crate::time::WallTime;
 use serde::{Deserialize, Serialize};
@@ -15,15 +15,15 @@ macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident($request:ty);)*) => {
         /// An operation; its name is the JSON-RPC method and the gRPC one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Operation { $($(#[$doc])* $name,)* }
+        pub enum A2aOperation { $($(#[$doc])* $name,)* }
 
         /// What is asked.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Request { $($(#[$doc])* $name($request),)* }
 
-        impl Operation {
+        impl A2aOperation {
             /// Every operation.
-            pub const ALL: &'static [Operation] = &[$(Operation::$name,)*];
+            pub const ALL: &'static [A2aOperation] = &[$(A2aOperation::$name,)*];
 
             /// Its name.
             pub fn name(self) -> &'static str {
@@ -38,13 +38,13 @@ macro_rules! operations {
 
         impl Request {
             /// What `params` ask of `operation`, or which member breaks the rules.
-            pub fn read(operation: Operation, params: Value) -> Result<Self, Invalid> {
-                Ok(match operation { $(Operation::$name => Self::$name(FromProto::from_proto(params)?),)* })
+            pub fn read(operation: A2aOperation, params: Value) -> Result<Self, InvalidField> {
+                Ok(match operation { $(A2aOperation::$name => Self::$name(FromProtoJson::from_proto(params)?),)* })
             }
 
             /// Which operation it asks for.
-            pub fn operation(&self) -> Operation {
-                match self { $(Self::$name(_) => Operation::$name,)* }
+            pub fn operation(&self) -> A2aOperation {
+                match self { $(Self::$name(_) => A2aOperation::$name,)* }
             }
 
             /// The tenant it is for.
@@ -80,7 +80,7 @@ operations! {
     GetExtendedAgentCard(GetExtendedAgentCard);
 }
 
-impl Operation {
+impl A2aOperation {
     /// Whether it is answered with a stream.
     pub fn streams(self) -> bool {
         matches!(self, Self::SendStreamingMessage | Self::SubscribeToTask)
@@ -120,8 +120,8 @@ pub struct SendMessage {
     pub message: Message,
     /// How the answer is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub configuration: Option<Configuration>,
-    /// What the client says about the request.
+    pub configuration: Option<SendConfiguration>,
+    /// Metadata of the client.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -129,7 +129,7 @@ pub struct SendMessage {
 /// How an answer is wanted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Configuration {
+pub struct SendConfiguration {
     /// Media types the client can use; empty means any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepted_output_modes: Vec<String>,
@@ -194,7 +194,7 @@ pub struct ListTasks {
 pub struct TaskPage {
     /// The newest status first.
     #[serde(default)]
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<A2aTask>,
     /// What to ask the next page with; empty on the last.
     #[serde(default)]
     pub next_page_token: String,
@@ -214,12 +214,12 @@ pub struct CancelTask {
     pub tenant: Option<String>,
     /// Which.
     pub id: String,
-    /// What the client says about it.
+    /// Metadata of the client.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// Which task is to be heard.
+/// Subscribes to the events of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubscribeToTask {
     /// Whose.
@@ -277,14 +277,14 @@ pub struct GetExtendedAgentCard {
     pub tenant: Option<String>,
 }
 
-fn length(fields: &mut Fields, name: &str) -> Result<Option<usize>, Invalid> {
+fn length(fields: &mut Fields, name: &str) -> Result<Option<usize>, InvalidField> {
     let length = fields.int32(name)?;
-    let negative = || Invalid::new(name, "must not be negative");
+    let negative = || InvalidField::new(name, "must not be negative");
     length.map(|length| usize::try_from(length).map_err(|_| negative())).transpose()
 }
 
-impl FromProto for Configuration {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for SendConfiguration {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             accepted_output_modes: fields.texts("acceptedOutputModes")?,
@@ -295,12 +295,12 @@ impl FromProto for Configuration {
     }
 }
 
-impl FromProto for SendMessage {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for SendMessage {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         let message: Message = fields.required("message")?;
         if message.role != Role::User {
-            return Err(Invalid::new("message.role", "must be ROLE_USER: it comes from a client"));
+            return Err(InvalidField::new("message.role", "must be ROLE_USER: it comes from a client"));
         }
         Ok(Self {
             tenant: fields.text("tenant")?,
@@ -311,8 +311,8 @@ impl FromProto for SendMessage {
     }
 }
 
-impl FromProto for GetTask {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for GetTask {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             tenant: fields.text("tenant")?,
@@ -322,13 +322,13 @@ impl FromProto for GetTask {
     }
 }
 
-impl FromProto for ListTasks {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for ListTasks {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         let status = fields.any("status")?.map(|value| state_if_any(&value));
         let page_size = length(&mut fields, "pageSize")?;
         if page_size.is_some_and(|size| !(1..=MAX_PAGE).contains(&size)) {
-            return Err(Invalid::new("pageSize", format!("must be 1 to {MAX_PAGE}")));
+            return Err(InvalidField::new("pageSize", format!("must be 1 to {MAX_PAGE}")));
         }
         Ok(Self {
             tenant: fields.text("tenant")?,
@@ -343,8 +343,8 @@ impl FromProto for ListTasks {
     }
 }
 
-impl FromProto for CancelTask {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for CancelTask {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             tenant: fields.text("tenant")?,
@@ -354,15 +354,15 @@ impl FromProto for CancelTask {
     }
 }
 
-impl FromProto for SubscribeToTask {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for SubscribeToTask {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self { tenant: fields.text("tenant")?, id: fields.required_text("id")? })
     }
 }
 
-impl FromProto for PushConfigName {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for PushConfigName {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             tenant: fields.text("tenant")?,
@@ -372,8 +372,8 @@ impl FromProto for PushConfigName {
     }
 }
 
-impl FromProto for ListPushConfigs {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for ListPushConfigs {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             tenant: fields.text("tenant")?,
@@ -384,8 +384,8 @@ impl FromProto for ListPushConfigs {
     }
 }
 
-impl FromProto for GetExtendedAgentCard {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for GetExtendedAgentCard {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         Ok(Self { tenant: Fields::of(value)?.text("tenant")? })
     }
 }

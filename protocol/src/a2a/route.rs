@@ -2,9 +2,9 @@
 //! and parameters out; and back, for a client.
 
 use super::{
-    error::{A2aError, Kind},
-    json::Invalid,
-    request::Operation,
+    error::{A2aError, A2aErrorKind},
+    json::InvalidField,
+    request::A2aOperation,
 };
 use serde_json::{Map, Value};
 
@@ -12,12 +12,12 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     /// The operation.
-    pub operation: Operation,
-    /// What the path itself says: `tenant`, `id`, `taskId`.
+    pub operation: A2aOperation,
+    /// The parameters in the path: `tenant`, `id`, `taskId`.
     pub named: Map<String, Value>,
 }
 
-/// The member of an error that says which methods there are.
+/// The member of an error that lists the allowed methods.
 pub const ALLOW: &str = "allow";
 
 /// The route of `method` at `path`, which begins behind the interface's URL. A `POST` may stand for the `GET` of a
@@ -38,13 +38,13 @@ pub fn find(method: &str, path: &str) -> Result<Route, A2aError> {
     }
     let method: String = method.chars().take(20).collect();
     let message = format!("{method} is not taken here, {others} is");
-    Err(A2aError::new(Kind::MethodNotAllowed, message).with(ALLOW, others))
+    Err(A2aError::new(A2aErrorKind::MethodNotAllowed, message).with(ALLOW, others))
 }
 
 fn at(method: &str, path: &str) -> Result<Route, A2aError> {
     let unknown = || {
         let path: String = path.chars().take(80).collect();
-        A2aError::new(Kind::MethodNotFound, format!("no operation is at {method} {path:?}"))
+        A2aError::new(A2aErrorKind::MethodNotFound, format!("no operation is at {method} {path:?}"))
     };
     let segments: Option<Vec<String>> = path.trim_start_matches('/').split('/').map(decoded).collect();
     let segments = segments.ok_or_else(unknown)?;
@@ -58,29 +58,29 @@ fn at(method: &str, path: &str) -> Result<Route, A2aError> {
         !id.is_empty()
     };
     let operation = match (method, segments.as_slice()) {
-        ("POST", ["message:send"]) => Operation::SendMessage,
-        ("POST", ["message:stream"]) => Operation::SendStreamingMessage,
-        ("GET", ["tasks"]) => Operation::ListTasks,
-        ("GET", ["extendedAgentCard"]) => Operation::GetExtendedAgentCard,
+        ("POST", ["message:send"]) => A2aOperation::SendMessage,
+        ("POST", ["message:stream"]) => A2aOperation::SendStreamingMessage,
+        ("GET", ["tasks"]) => A2aOperation::ListTasks,
+        ("GET", ["extendedAgentCard"]) => A2aOperation::GetExtendedAgentCard,
         (_, ["tasks", last]) => match (method, last.rsplit_once(':')) {
-            ("POST", Some((id, "cancel"))) if name("id", id) => Operation::CancelTask,
-            ("POST" | "GET", Some((id, "subscribe"))) if name("id", id) => Operation::SubscribeToTask,
-            ("GET", _) if name("id", last) => Operation::GetTask,
+            ("POST", Some((id, "cancel"))) if name("id", id) => A2aOperation::CancelTask,
+            ("POST" | "GET", Some((id, "subscribe"))) if name("id", id) => A2aOperation::SubscribeToTask,
+            ("GET", _) if name("id", last) => A2aOperation::GetTask,
             _ => return Err(unknown()),
         },
         ("POST", ["tasks", task, "pushNotificationConfigs"]) if name("taskId", task) => {
-            Operation::CreateTaskPushNotificationConfig
+            A2aOperation::CreateTaskPushNotificationConfig
         }
         ("GET", ["tasks", task, "pushNotificationConfigs"]) if name("taskId", task) => {
-            Operation::ListTaskPushNotificationConfigs
+            A2aOperation::ListTaskPushNotificationConfigs
         }
         ("GET", ["tasks", task, "pushNotificationConfigs", id]) if name("taskId", task) && name("id", id) => {
-            Operation::GetTaskPushNotificationConfig
+            A2aOperation::GetTaskPushNotificationConfig
         }
         ("DELETE", ["tasks", task, "pushNotificationConfigs", id])
             if name("taskId", task) && name("id", id) =>
         {
-            Operation::DeleteTaskPushNotificationConfig
+            A2aOperation::DeleteTaskPushNotificationConfig
         }
         _ => return Err(unknown()),
     };
@@ -96,13 +96,13 @@ fn is_resource(segments: &[&str]) -> bool {
 }
 
 /// The members that a query holds. Booleans are read here, numbers may stay texts.
-pub fn query(query: &str) -> Result<Map<String, Value>, Invalid> {
+pub fn query(query: &str) -> Result<Map<String, Value>, InvalidField> {
     let mut members = Map::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let text = |text: &str| decoded(&text.replace('+', " "));
         let (Some(name), Some(value)) = (text(name), text(value)) else {
-            return Err(Invalid::new("", format!("the query {pair:?} is not percent-encoded UTF-8")));
+            return Err(InvalidField::new("", format!("the query {pair:?} is not percent-encoded UTF-8")));
         };
         let value = match (name.as_str(), value.as_str()) {
             ("includeArtifacts" | "include_artifacts", "true") => Value::Bool(true),
@@ -114,7 +114,7 @@ pub fn query(query: &str) -> Result<Map<String, Value>, Invalid> {
             _ => Value::String(value),
         };
         if members.insert(name.clone(), value).is_some() {
-            return Err(Invalid::new(name, "is given twice"));
+            return Err(InvalidField::new(name, "is given twice"));
         }
     }
     Ok(members)
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn found(method: &str, path: &str) -> Option<(Operation, Value)> {
+    fn found(method: &str, path: &str) -> Option<(A2aOperation, Value)> {
         find(method, path).ok().map(|route| (route.operation, Value::Object(route.named)))
     }
 
@@ -161,38 +161,38 @@ mod tests {
     fn every_operation_has_its_route_with_and_without_a_tenant() {
         use serde_json::json;
         for (method, path, operation, named) in [
-            ("POST", "message:send", Operation::SendMessage, json!({})),
-            ("POST", "message:stream", Operation::SendStreamingMessage, json!({})),
-            ("GET", "tasks", Operation::ListTasks, json!({})),
-            ("GET", "tasks/t-1", Operation::GetTask, json!({ "id": "t-1" })),
-            ("POST", "tasks/t-1:cancel", Operation::CancelTask, json!({ "id": "t-1" })),
-            ("POST", "tasks/t-1:subscribe", Operation::SubscribeToTask, json!({ "id": "t-1" })),
-            ("GET", "tasks/t%3A1:subscribe", Operation::SubscribeToTask, json!({ "id": "t:1" })),
+            ("POST", "message:send", A2aOperation::SendMessage, json!({})),
+            ("POST", "message:stream", A2aOperation::SendStreamingMessage, json!({})),
+            ("GET", "tasks", A2aOperation::ListTasks, json!({})),
+            ("GET", "tasks/t-1", A2aOperation::GetTask, json!({ "id": "t-1" })),
+            ("POST", "tasks/t-1:cancel", A2aOperation::CancelTask, json!({ "id": "t-1" })),
+            ("POST", "tasks/t-1:subscribe", A2aOperation::SubscribeToTask, json!({ "id": "t-1" })),
+            ("GET", "tasks/t%3A1:subscribe", A2aOperation::SubscribeToTask, json!({ "id": "t:1" })),
             (
                 "POST",
                 "tasks/t-1/pushNotificationConfigs",
-                Operation::CreateTaskPushNotificationConfig,
+                A2aOperation::CreateTaskPushNotificationConfig,
                 json!({ "taskId": "t-1" }),
             ),
             (
                 "GET",
                 "tasks/t-1/pushNotificationConfigs",
-                Operation::ListTaskPushNotificationConfigs,
+                A2aOperation::ListTaskPushNotificationConfigs,
                 json!({ "taskId": "t-1" }),
             ),
             (
                 "GET",
                 "tasks/t-1/pushNotificationConfigs/c%2F1",
-                Operation::GetTaskPushNotificationConfig,
+                A2aOperation::GetTaskPushNotificationConfig,
                 json!({ "taskId": "t-1", "id": "c/1" }),
             ),
             (
                 "DELETE",
                 "tasks/t-1/pushNotificationConfigs/c",
-                Operation::DeleteTaskPushNotificationConfig,
+                A2aOperation::DeleteTaskPushNotificationConfig,
                 json!({ "taskId": "t-1", "id": "c" }),
             ),
-            ("GET", "extendedAgentCard", Operation::GetExtendedAgentCard, json!({})),
+            ("GET", "extendedAgentCard", A2aOperation::GetExtendedAgentCard, json!({})),
         ] {
             assert_eq!(found(method, path), Some((operation, named.clone())), "{path}");
             let mut with_tenant = named;
@@ -239,7 +239,8 @@ mod tests {
         ] {
             let error = find(method, path).unwrap_err();
             assert_eq!(error.metadata.get(ALLOW).map(String::as_str), allowed, "{method} {path}");
-            let kind = if allowed.is_some() { Kind::MethodNotAllowed } else { Kind::MethodNotFound };
+            let kind =
+                if allowed.is_some() { A2aErrorKind::MethodNotAllowed } else { A2aErrorKind::MethodNotFound };
             assert_eq!(error.kind, kind, "{method} {path}");
         }
     }

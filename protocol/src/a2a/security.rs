@@ -1,6 +1,6 @@
 //! How a caller proves who it is (A2A §4.5): each scheme an object of one member.
 
-use super::json::{Fields, FromProto, Invalid};
+use super::json::{Fields, FromProtoJson, InvalidField};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ pub struct Flow {
     /// Where a token is fetched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_url: Option<String>,
-    /// Where it is fetched anew.
+    /// The URL that refreshes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh_url: Option<String>,
     /// What may be asked for.
@@ -139,8 +139,8 @@ pub struct Scopes {
     pub list: Vec<String>,
 }
 
-impl FromProto for SecurityScheme {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for SecurityScheme {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         let schemes = [
             fields.message("apiKeySecurityScheme")?.map(Self::ApiKey),
@@ -152,24 +152,24 @@ impl FromProto for SecurityScheme {
         let mut schemes = schemes.into_iter().flatten();
         match (schemes.next(), schemes.next()) {
             (Some(scheme), None) => Ok(scheme),
-            _ => Err(Invalid::new("", "needs exactly one kind of security scheme")),
+            _ => Err(InvalidField::new("", "needs exactly one kind of security scheme")),
         }
     }
 }
 
-impl FromProto for ApiKey {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for ApiKey {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         let location = fields.required_text("location")?;
         if !["header", "query", "cookie"].contains(&location.as_str()) {
-            return Err(Invalid::new("location", "must be one of header, query, cookie"));
+            return Err(InvalidField::new("location", "must be one of header, query, cookie"));
         }
         Ok(Self { description: fields.text("description")?, location, name: fields.required_text("name")? })
     }
 }
 
-impl FromProto for HttpAuth {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for HttpAuth {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             description: fields.text("description")?,
@@ -179,8 +179,8 @@ impl FromProto for HttpAuth {
     }
 }
 
-impl FromProto for OAuth2 {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for OAuth2 {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             description: fields.text("description")?,
@@ -190,8 +190,8 @@ impl FromProto for OAuth2 {
     }
 }
 
-impl FromProto for OAuthFlow {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for OAuthFlow {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         let flows = [
             fields.message("authorizationCode")?.map(Self::AuthorizationCode),
@@ -203,13 +203,13 @@ impl FromProto for OAuthFlow {
         let mut flows = flows.into_iter().flatten();
         match (flows.next(), flows.next()) {
             (Some(flow), None) => Ok(flow),
-            _ => Err(Invalid::new("", "needs exactly one flow")),
+            _ => Err(InvalidField::new("", "needs exactly one flow")),
         }
     }
 }
 
-impl FromProto for Flow {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for Flow {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             authorization_url: fields.text("authorizationUrl")?,
@@ -222,8 +222,8 @@ impl FromProto for Flow {
     }
 }
 
-impl FromProto for OpenIdConnect {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for OpenIdConnect {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             description: fields.text("description")?,
@@ -232,20 +232,20 @@ impl FromProto for OpenIdConnect {
     }
 }
 
-impl FromProto for MutualTls {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for MutualTls {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         Ok(Self { description: Fields::of(value)?.text("description")? })
     }
 }
 
-impl FromProto for SecurityRequirement {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for SecurityRequirement {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         Ok(Self { schemes: Fields::of(value)?.map("schemes")? })
     }
 }
 
-impl FromProto for Scopes {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for Scopes {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         Ok(Self { list: Fields::of(value)?.texts("list")? })
     }
 }

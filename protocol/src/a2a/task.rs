@@ -1,7 +1,7 @@
-//! A task as it goes over the wire (A2A §4.1.1–4.1.3). What an agent keeps of it is [`crate::task::Task`].
+//! The A2A task on the wire (A2A §4.1.1–4.1.3). The stored task is [`crate::task::Task`].
 
 use super::{
-    json::{Fields, FromProto, Invalid, choice},
+    json::{Fields, FromProtoJson, InvalidField, choice},
     message::Message,
     part::Artifact,
 };
@@ -13,26 +13,26 @@ use serde_json::{Map, Value};
 /// A task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Task {
+pub struct A2aTask {
     /// Made by the server.
     pub id: String,
     /// The context it belongs to.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub context_id: String,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
     /// What it has produced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// What was said, oldest first.
+    /// The messages, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Message>,
-    /// What the server says about it, and what extensions add under their URIs.
+    /// Metadata of the server, and of extensions under their URIs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-impl Task {
+impl A2aTask {
     /// The same with at most so many of the newest messages; all of them if it is unset (A2A §3.2.4).
     #[must_use]
     pub fn with_history(mut self, most: Option<usize>) -> Self {
@@ -44,13 +44,13 @@ impl Task {
     }
 }
 
-/// Where a task stands.
+/// The status of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskStatus {
     /// Its state.
     pub state: TaskState,
-    /// What the agent says about it.
+    /// A message of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
     /// Since when.
@@ -71,18 +71,18 @@ const STATES: &[(&str, Option<TaskState>)] = &[
 ];
 
 /// A state in a place where none means any.
-pub(super) fn state_if_any(value: &Value) -> Result<Option<TaskState>, Invalid> {
+pub(super) fn state_if_any(value: &Value) -> Result<Option<TaskState>, InvalidField> {
     choice(value, STATES)
 }
 
-impl FromProto for TaskState {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
-        choice(&value, STATES)?.ok_or_else(|| Invalid::new("", "is required, is TASK_STATE_UNSPECIFIED"))
+impl FromProtoJson for TaskState {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
+        choice(&value, STATES)?.ok_or_else(|| InvalidField::new("", "is required, is TASK_STATE_UNSPECIFIED"))
     }
 }
 
-impl FromProto for TaskStatus {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for TaskStatus {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             state: fields.required("state")?,
@@ -92,8 +92,8 @@ impl FromProto for TaskStatus {
     }
 }
 
-impl FromProto for Task {
-    fn from_proto(value: Value) -> Result<Self, Invalid> {
+impl FromProtoJson for A2aTask {
+    fn from_proto(value: Value) -> Result<Self, InvalidField> {
         let mut fields = Fields::of(value)?;
         Ok(Self {
             id: fields.required_text("id")?,

@@ -1,6 +1,6 @@
 //! Which version a request speaks (A2A §3.6), and which extensions it asks for (§3.2.6).
 
-use super::error::{A2aError, Kind};
+use super::error::{A2aError, A2aErrorKind};
 
 /// The version spoken here, Major.Minor.
 pub const VERSION: &str = "1.0";
@@ -20,7 +20,7 @@ pub fn negotiate(asked: Option<&str>) -> Result<(), A2aError> {
     }
     let asked: String = asked.chars().take(40).collect();
     let message = format!("A2A version {asked:?} is not spoken here; {VERSION} is");
-    Err(A2aError::new(Kind::VersionNotSupported, message)
+    Err(A2aError::new(A2aErrorKind::VersionNotSupported, message)
         .with("requestedVersion", asked)
         .with("supportedVersions", VERSION))
 }
@@ -42,7 +42,7 @@ mod tests {
         }
         for bad in ["", "0.3", "1.9", "2.0", "1", "1.0.0.0", "1.0.", "1.0-beta", "one", "01.0"] {
             let error = negotiate(Some(bad)).unwrap_err();
-            assert_eq!(error.kind, Kind::VersionNotSupported, "{bad}");
+            assert_eq!(error.kind, A2aErrorKind::VersionNotSupported, "{bad}");
         }
         assert!(negotiate(None).is_err());
     }

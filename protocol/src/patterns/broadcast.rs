@@ -1,8 +1,8 @@
-//! A message becomes a signal on the board; whoever subscribes to it reacts (RFC-005, pattern 3).
+//! Publishes a message as a signal on the board, for its subscribers (RFC-005, pattern 3).
 
-use super::{Announcement, EventKind, Never, Outcome, Pattern};
+use super::{Announcement, EventKind, Outcome, Pattern, Uninhabited};
 use crate::{
-    message::{self, Kind},
+    message::{self, MessageKind},
     principal::Principal,
     signal::Signal,
     task::{Status, TaskState},
@@ -10,13 +10,13 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-type Event = super::Event<Never, Never>;
-type Effect = super::Effect<Never, Never>;
+type BroadcastEvent = super::Event<Uninhabited, Uninhabited>;
+type BroadcastEffect = super::Effect<Uninhabited, Uninhabited>;
 
 /// The member of a signal's `refs` that names the principal who had it published.
 pub const ON_BEHALF_OF: &str = "onBehalfOf";
 
-/// Who had `signal` published, if its publisher says that it was somebody else.
+/// The principal on whose behalf `signal` was published, if its publisher names one.
 pub fn on_behalf_of(signal: &Signal) -> Option<Principal> {
     Principal::try_from(signal.refs.get(ON_BEHALF_OF)?.as_str()?.to_owned()).ok()
 }
@@ -44,12 +44,12 @@ impl Broadcast {
         &self.signal
     }
 
-    fn settle(&mut self, state: TaskState, message: String) -> Vec<Effect> {
+    fn settle(&mut self, state: TaskState, message: String) -> Vec<BroadcastEffect> {
         if std::mem::replace(&mut self.settled, true) {
             return Vec::new();
         }
         let status = Status::new(state, message);
-        vec![Effect::Finish(Outcome {
+        vec![BroadcastEffect::Finish(Outcome {
             status,
             artifacts: Vec::new(),
             fulfilments: Default::default(),
@@ -59,17 +59,17 @@ impl Broadcast {
 }
 
 impl Pattern for Broadcast {
-    type Label = Never;
-    type Timer = Never;
+    type Label = Uninhabited;
+    type Timer = Uninhabited;
 
     const NAME: &'static str = "broadcast";
-    const OPENED_BY: &'static [Kind] = &[Kind::Broadcast];
-    const RECEIVES: &'static [Kind] = &[];
+    const OPENED_BY: &'static [MessageKind] = &[MessageKind::Broadcast];
+    const RECEIVES: &'static [MessageKind] = &[];
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is foreign here and changes nothing")]
-    fn on(&mut self, event: &Event) -> Vec<Effect> {
+    fn on(&mut self, event: &BroadcastEvent) -> Vec<BroadcastEffect> {
         match &event.what {
-            EventKind::Started => vec![Effect::Publish { signal: self.signal.clone() }],
+            EventKind::Started => vec![BroadcastEffect::Publish { signal: self.signal.clone() }],
             EventKind::Published { revision } => {
                 self.settle(TaskState::Completed, format!("on the board at revision {revision}"))
             }

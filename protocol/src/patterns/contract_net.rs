@@ -1,8 +1,8 @@
 //! A manager gives a task to the best bidder (FIPA contract net; RFC-005, pattern 4).
 //!
 //! Peers that could do it → `cfp` → bids until the deadline or until all have answered → score → claim → `award` →
-//! `award-accept`, else the next bid → result checked → finish. At most one award is out at any time; whatever happens
-//! to bidders, the manager stays accountable, and every announced task ends visibly.
+//! `award-accept`, else the next bid → result checked → finish. At most one award is active at any time. The
+//! manager stays accountable, and every announced task ends visibly.
 
 pub mod auction;
 pub mod bidding;
@@ -18,39 +18,39 @@ pub use auction::{Auction, Strategy, Weights};
 
 use super::{
     Candidate, EventKind, OutgoingMessage, Pattern, TimerAt,
-    ownership::{ReportLabel, TaskOwnership},
+    ownership::{ReportLabel, TaskOwnership, from_report_label},
 };
 use crate::{
     envelope::Envelope,
     ids::{Address, AgentId},
-    message::{Epoch, Kind, Payload, Reject, Seq, TaskCancel, TaskUpdate},
+    message::{Epoch, MessageKind, Payload, Reject, Seq, TaskCancel, TaskUpdate},
     principal::Principal,
     task::TaskState,
     time::NodeTime,
 };
 use eligible::EligiblePeer;
-use record::{AwardRecord, FateKind};
+use record::{AwardRecord, CandidateResult};
 use score::ValidBid;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::collections::BTreeMap;
 
-type Event = super::Event<Label, Timer>;
-type Effect = super::Effect<Label, Timer>;
+type ContractNetEvent = super::Event<ContractNetLabel, ContractNetTimer>;
+type ContractNetEffect = super::Effect<ContractNetLabel, ContractNetTimer>;
 
-/// What a contract net calls its messages and its searches.
+/// The labels of a contract net's messages and searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Label {
+pub enum ContractNetLabel {
     /// The search for the peers of a round.
     Search(u32),
     /// A call for proposals.
     Cfp,
     /// An award.
     Award(Epoch),
-    /// An award is taken back.
+    /// The cancel of an award.
     Revoke,
-    /// A bidder does not get the work.
+    /// A reject to a bidder.
     Reject,
     /// The owner's answer, passed on to the winner.
     Answer,
@@ -60,19 +60,12 @@ pub enum Label {
     Response,
 }
 
-impl From<ReportLabel> for Label {
-    fn from(report: ReportLabel) -> Self {
-        match report {
-            ReportLabel::Update => Self::Update,
-            ReportLabel::Response => Self::Response,
-        }
-    }
-}
+from_report_label!(ContractNetLabel);
 
 /// The timers of a contract net.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Timer {
+pub enum ContractNetTimer {
     /// The task's deadline.
     Deadline,
     /// The end of the time in which bids are awaited.
@@ -97,13 +90,13 @@ pub struct ContractNet {
     record: AwardRecord,
     fulfilments: BTreeMap<AgentId, Vec<bool>>,
     last_failure: Option<String>,
-    /// What those said who were awarded the work and would not do it.
+    /// The reasons of awarded bidders that rejected the task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     rejections: BTreeMap<AgentId, String>,
-    /// Whether an award came to nothing in any other way.
+    /// Whether an award failed in any other way.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     was_tried: bool,
-    /// The last award's; the next one's is greater.
+    /// The epoch of the last award; the next one's is greater.
     last_epoch: Epoch,
     /// The peers known at the start; empty from the first round on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -122,7 +115,7 @@ enum AuctionStage {
         answers: BTreeMap<AgentId, Option<ValidBid>>,
         closes: NodeTime,
     },
-    /// Nobody to ask, or nobody would; another round follows.
+    /// There was no peer to call or no bid; another round follows.
     #[serde(rename_all = "camelCase")]
     Between { until: NodeTime },
     /// The next round looks for peers.
@@ -136,13 +129,13 @@ enum AuctionStage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         called_off: Option<(TaskState, String)>,
     },
-    /// Somebody has the award.
+    /// An award is active.
     Awarded(ActiveAward),
     /// It is over.
     Over,
 }
 
-/// The one award that is out.
+/// The active award.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ActiveAward {
@@ -150,16 +143,16 @@ struct ActiveAward {
     epoch: Epoch,
     is_accepted: bool,
     next: Vec<(AgentId, ValidBid)>,
-    /// When patience ends: with its acceptance first, with its silence then.
+    /// When the award is revoked: without acceptance, later without reports.
     patience_ends: NodeTime,
     applied: Seq,
-    /// Updates that came before their turn, in order.
+    /// Updates that arrived before missing ones, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     early: Vec<TaskUpdate>,
 }
 
 impl ContractNet {
-    /// `me` finds the doer among `candidates`, and stays accountable.
+    /// `me` awards the task to one of `candidates` and stays accountable.
     pub fn new(me: AgentId, ownership: TaskOwnership, auction: Auction, candidates: Vec<Candidate>) -> Self {
         let record = AwardRecord {
             task: ownership.spec.task_id.clone(),
@@ -187,17 +180,25 @@ impl ContractNet {
         }
     }
 
-    fn start(&mut self, event: &Event) -> Vec<Effect> {
+    fn start(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         let mut effects = Vec::new();
         if let Some(deadline) = self.ownership.spec.deadline {
-            effects.push(Effect::SetTimer { timer: Timer::Deadline, when: TimerAt::Wall(deadline) });
+            effects.push(ContractNetEffect::SetTimer {
+                timer: ContractNetTimer::Deadline,
+                when: TimerAt::Wall(deadline),
+            });
         }
         let candidates = std::mem::take(&mut self.candidates);
         effects.extend(self.call(&candidates, event));
         effects
     }
 
-    fn heard(&mut self, by: &Principal, envelope: &Envelope, event: &Event) -> Vec<Effect> {
+    fn receive(
+        &mut self,
+        by: &Principal,
+        envelope: &Envelope,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         let kind = envelope.kind();
         let is_this_task = envelope.payload.task_id() == Some(&self.ownership.spec.task_id);
         let Some(agent) = by.agent() else {
@@ -213,12 +214,14 @@ impl ContractNet {
             return self.ignore(agent, envelope, "it is about another task", event);
         }
         match &envelope.payload {
-            Payload::Bid(bid) => self.hear_bid(agent, bid, event),
-            Payload::NoBid(no_bid) => self.hear_no_bid(agent, &no_bid.reason, event),
-            Payload::AwardAccept(accept) => self.hear_accept(agent, accept.epoch, event),
-            Payload::AwardDecline(decline) => self.hear_decline(agent, decline.epoch, &decline.reason, event),
-            Payload::TaskUpdate(update) => self.hear_update(agent, update, event),
-            Payload::TaskResponse(response) => self.hear_response(agent, response, event),
+            Payload::Bid(bid) => self.receive_bid(agent, bid, event),
+            Payload::NoBid(no_bid) => self.receive_no_bid(agent, &no_bid.reason, event),
+            Payload::AwardAccept(accept) => self.receive_accept(agent, accept.epoch, event),
+            Payload::AwardDecline(decline) => {
+                self.receive_decline(agent, decline.epoch, &decline.reason, event)
+            }
+            Payload::TaskUpdate(update) => self.receive_update(agent, update, event),
+            Payload::TaskResponse(response) => self.receive_response(agent, response, event),
             Payload::TaskAnswer(answer) if self.ownership.is_requested_by(agent, answer.epoch) => {
                 self.pass_on_answer(&answer.words(), answer.message.as_deref())
             }
@@ -239,17 +242,23 @@ impl ContractNet {
         }
     }
 
-    fn ignore(&mut self, agent: &AgentId, envelope: &Envelope, why: &str, event: &Event) -> Vec<Effect> {
+    fn ignore(
+        &mut self,
+        agent: &AgentId,
+        envelope: &Envelope,
+        why: &str,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         self.record.ignore(agent.to_string(), envelope.kind().wire(), why, event.wall);
         Vec::new()
     }
 
-    /// Ends the task before anybody has done it: whoever is involved is told.
-    fn call_off(&mut self, state: TaskState, reason: String) -> Vec<Effect> {
+    /// Ends the task before it is done; notifies the winner or the bidders.
+    fn call_off(&mut self, state: TaskState, reason: String) -> Vec<ContractNetEffect> {
         let mut effects = Vec::new();
         match std::mem::replace(&mut self.stage, AuctionStage::Over) {
             AuctionStage::Awarded(award) => {
-                self.record.set(&award.winner, FateKind::Cancelled, Some(reason.clone()));
+                self.record.set(&award.winner, CandidateResult::Cancelled, Some(reason.clone()));
                 effects.extend(self.revoke(&award.winner, award.epoch, &reason));
                 effects.extend(self.reject_losers(&reason));
             }
@@ -271,7 +280,7 @@ impl ContractNet {
         effects
     }
 
-    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<Effect> {
+    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<ContractNetEffect> {
         self.stage = AuctionStage::Over;
         let said = message.clone().unwrap_or_default();
         self.record.outcome =
@@ -280,8 +289,8 @@ impl ContractNet {
         self.ownership.finish(state, message, fulfilments)
     }
 
-    /// Takes an award back: the winner is told, the claim is freed.
-    fn revoke(&self, winner: &AgentId, epoch: Epoch, reason: &str) -> Vec<Effect> {
+    /// Revokes an award: cancels it at the winner and frees the claim.
+    fn revoke(&self, winner: &AgentId, epoch: Epoch, reason: &str) -> Vec<ContractNetEffect> {
         let task_id = self.ownership.spec.task_id.clone();
         let cancel = TaskCancel {
             task_id: task_id.clone(),
@@ -290,32 +299,33 @@ impl ContractNet {
             extra: Map::new(),
         };
         vec![
-            self.tell(Label::Revoke, winner, Payload::TaskCancel(cancel)),
-            Effect::Release { task: task_id, epoch },
-            Effect::Assign { doer: None },
-            Effect::ClearTimer { timer: Timer::Accept },
-            Effect::ClearTimer { timer: Timer::Lease },
+            self.send_to(ContractNetLabel::Revoke, winner, Payload::TaskCancel(cancel)),
+            ContractNetEffect::Release { task: task_id, epoch },
+            ContractNetEffect::Assign { doer: None },
+            ContractNetEffect::ClearTimer { timer: ContractNetTimer::Accept },
+            ContractNetEffect::ClearTimer { timer: ContractNetTimer::Lease },
         ]
     }
 
-    /// Tells every bidder that has not been told yet.
-    fn reject_losers(&mut self, reason: &str) -> Vec<Effect> {
+    /// Rejects every bidder that has no answer yet.
+    fn reject_losers(&mut self, reason: &str) -> Vec<ContractNetEffect> {
         let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
-        let losers = fates.iter().filter(|fate| fate.fate == FateKind::Bid).map(|fate| fate.agent.clone());
+        let losers =
+            fates.iter().filter(|fate| fate.fate == CandidateResult::Bid).map(|fate| fate.agent.clone());
         let losers: Vec<_> = losers.collect();
-        losers.iter().for_each(|loser| self.record.set(loser, FateKind::Outbid, None));
+        losers.iter().for_each(|loser| self.record.set(loser, CandidateResult::Outbid, None));
         losers.iter().map(|loser| self.reject(loser, reason)).collect()
     }
 
-    fn reject(&self, agent: &AgentId, reason: &str) -> Effect {
+    fn reject(&self, agent: &AgentId, reason: &str) -> ContractNetEffect {
         let task_id = self.ownership.spec.task_id.clone();
         let reject = Reject { task_id, reason: reason.to_owned(), extra: Map::new() };
-        self.tell(Label::Reject, agent, Payload::Reject(reject))
+        self.send_to(ContractNetLabel::Reject, agent, Payload::Reject(reject))
     }
 
-    fn tell(&self, label: Label, to: &AgentId, payload: Payload) -> Effect {
+    fn send_to(&self, label: ContractNetLabel, to: &AgentId, payload: Payload) -> ContractNetEffect {
         let path = self.ownership.spec.path.clone();
-        Effect::Send(OutgoingMessage {
+        ContractNetEffect::Send(OutgoingMessage {
             path,
             ..OutgoingMessage::new(label, Address::Agent(to.clone()), payload)
         })
@@ -323,28 +333,28 @@ impl ContractNet {
 }
 
 impl Pattern for ContractNet {
-    type Label = Label;
-    type Timer = Timer;
+    type Label = ContractNetLabel;
+    type Timer = ContractNetTimer;
 
     const NAME: &'static str = "contract-net";
-    const OPENED_BY: &'static [Kind] = &[Kind::TaskRequest];
-    const RECEIVES: &'static [Kind] = &[
-        Kind::Bid,
-        Kind::NoBid,
-        Kind::AwardAccept,
-        Kind::AwardDecline,
-        Kind::TaskUpdate,
-        Kind::TaskResponse,
-        Kind::TaskCancel,
-        Kind::TaskAnswer,
+    const OPENED_BY: &'static [MessageKind] = &[MessageKind::TaskRequest];
+    const RECEIVES: &'static [MessageKind] = &[
+        MessageKind::Bid,
+        MessageKind::NoBid,
+        MessageKind::AwardAccept,
+        MessageKind::AwardDecline,
+        MessageKind::TaskUpdate,
+        MessageKind::TaskResponse,
+        MessageKind::TaskCancel,
+        MessageKind::TaskAnswer,
     ];
 
     fn award(&self) -> Option<&AwardRecord> {
         Some(&self.record)
     }
 
-    fn on(&mut self, event: &Event) -> Vec<Effect> {
-        if let EventKind::Undelivered { label: Label::Response, reason, message, .. } = &event.what
+    fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
+        if let EventKind::Undelivered { label: ContractNetLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()
         {
             return self.ownership.response_undelivered(reason, message);
@@ -354,7 +364,7 @@ impl Pattern for ContractNet {
         }
         match &event.what {
             EventKind::Started if self.stage == AuctionStage::Opening => self.start(event),
-            EventKind::MessageReceived { by, envelope, .. } => self.heard(by, envelope, event),
+            EventKind::MessageReceived { by, envelope, .. } => self.receive(by, envelope, event),
             EventKind::PeersFound { label, candidates }
                 if *label == self.search() && self.stage == AuctionStage::Searching =>
             {
@@ -363,10 +373,12 @@ impl Pattern for ContractNet {
             EventKind::Claimed { holder, epoch } => self.claimed(holder, *epoch, event),
             EventKind::Undelivered { label, to, message, .. } => self.undelivered(*label, to, message, event),
             EventKind::TimerFired { timer } => match timer {
-                Timer::Bids => self.window_ends(event),
-                Timer::Round => self.pause_ends(event),
-                Timer::Accept | Timer::Lease => self.patience_ends(event),
-                Timer::Deadline => self.call_off(TaskState::Failed, "its deadline passed".to_owned()),
+                ContractNetTimer::Bids => self.window_ends(event),
+                ContractNetTimer::Round => self.pause_ends(event),
+                ContractNetTimer::Accept | ContractNetTimer::Lease => self.patience_ends(event),
+                ContractNetTimer::Deadline => {
+                    self.call_off(TaskState::Failed, "its deadline passed".to_owned())
+                }
             },
             EventKind::Cancelled { reason, .. } => self.call_off(TaskState::Canceled, reason.clone()),
             EventKind::Answered { text, message, .. } => self.pass_on_answer(text, message.as_deref()),

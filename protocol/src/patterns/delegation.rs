@@ -4,91 +4,28 @@
 //! The requester is a user, a peer that delegates, or a manager that awarded the task. Under an award every report carries
 //! the award's epoch, and reports renew the lease.
 
+mod labels;
 mod pending_requests;
 
+pub use labels::{DelegationLabel, DelegationTimer, RequestKey, Timeouts};
+
 use super::{
-    Announcement, EventKind, Pattern, TimerAt,
-    broadcast::ON_BEHALF_OF,
-    ownership::{ReportLabel, TaskOwnership},
-    turn,
+    Announcement, EventKind, Pattern, TimerAt, broadcast::ON_BEHALF_OF, ownership::TaskOwnership, turn,
 };
 use crate::{
     a2a::message::Message,
     ids::AgentId,
-    message::{AwardAccept, AwardDecline, Kind, Payload},
+    message::{AwardAccept, AwardDecline, MessageKind, Payload},
     principal::Principal,
     task::TaskState,
 };
+use labels::{DelegationEffect, DelegationEvent};
 use pending_requests::PendingRequests;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use turn::{Progress, Prompt, TurnEnd, TurnSubject};
 
-type Event = super::Event<Label, Timer>;
-type Effect = super::Effect<Label, Timer>;
-
-/// What a delegation calls its messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Label {
-    /// The award is taken.
-    Accept,
-    /// The award is handed back.
-    Decline,
-    /// A report to the requester.
-    Update,
-    /// The result to the requester.
-    Response,
-    /// A request to another agent.
-    Request(RequestKey),
-    /// The owner's answer, passed on to an agent that asked.
-    Answer,
-    /// A request that is no longer needed.
-    Withdraw,
-}
-
-impl From<ReportLabel> for Label {
-    fn from(report: ReportLabel) -> Self {
-        match report {
-            ReportLabel::Update => Self::Update,
-            ReportLabel::Response => Self::Response,
-        }
-    }
-}
-
-/// The timers of a delegation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Timer {
-    /// The task's deadline.
-    Deadline,
-    /// The next sign of life to the manager.
-    Renew,
-    /// The end of the time in which an answer to a request is awaited.
-    Request(RequestKey),
-}
-
-/// Names a request: the turn that made it, and its index there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct RequestKey(pub u32, pub u32);
-
-/// How long an agent waits for what it asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Timeouts {
-    /// For an answer to a help request.
-    pub help: Duration,
-    /// For the result of a delegated task.
-    pub delegate: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { help: Duration::from_secs(120), delegate: Duration::from_secs(3_600) }
-    }
-}
-
-/// The most turns one task may take; a brain that asks for ever is a failure.
+/// The most turns one task may take; a task with more fails.
 pub const MAX_TURNS: u32 = 64;
 
 /// The doer's side of one task.
@@ -103,7 +40,7 @@ pub struct Delegation {
     is_thinking: bool,
     pending: PendingRequests,
     declines: Option<String>,
-    /// The owner's newest words, if there were any after the first.
+    /// The owner's newest message after the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said: Option<Box<Message>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -127,17 +64,17 @@ impl Delegation {
         }
     }
 
-    /// `me` hands the award back, and says why.
+    /// `me` declines the award, with a reason.
     pub fn declining(me: AgentId, ownership: TaskOwnership, why: String) -> Self {
         Self { declines: Some(why), ..Self::new(me, ownership, None, Timeouts::default()) }
     }
 
-    fn decline(&mut self, why: String) -> Vec<Effect> {
+    fn decline(&mut self, why: String) -> Vec<DelegationEffect> {
         let task_id = self.ownership.spec.task_id.clone();
         let told = self.ownership.requester.clone().map(|requester| {
             let epoch = requester.epoch.unwrap_or_default();
             let decline = AwardDecline { task_id, epoch, reason: why.clone(), extra: Default::default() };
-            Effect::Send(requester.reply(Label::Decline, Payload::AwardDecline(decline)))
+            DelegationEffect::Send(requester.reply(DelegationLabel::Decline, Payload::AwardDecline(decline)))
         });
         self.ownership.requester = None;
         self.ownership.announces = false;
@@ -145,7 +82,7 @@ impl Delegation {
         told.into_iter().chain(ended).collect()
     }
 
-    fn start(&mut self, event: &Event) -> Vec<Effect> {
+    fn start(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
         if let Some(why) = self.declines.clone() {
             return self.decline(why);
         }
@@ -158,23 +95,31 @@ impl Delegation {
                 epoch,
                 extra: Default::default(),
             };
-            effects.push(Effect::Send(requester.reply(Label::Accept, Payload::AwardAccept(accept))));
+            effects.push(DelegationEffect::Send(
+                requester.reply(DelegationLabel::Accept, Payload::AwardAccept(accept)),
+            ));
         }
         effects.extend(self.renew(event));
         if let Some(deadline) = self.ownership.spec.deadline {
-            effects.push(Effect::SetTimer { timer: Timer::Deadline, when: TimerAt::Wall(deadline) });
+            effects.push(DelegationEffect::SetTimer {
+                timer: DelegationTimer::Deadline,
+                when: TimerAt::Wall(deadline),
+            });
         }
         effects.extend(self.ownership.status(TaskState::Working, format!("{} is at it", self.me)));
         effects.push(self.think());
         effects
     }
 
-    fn renew(&self, event: &Event) -> Option<Effect> {
+    fn renew(&self, event: &DelegationEvent) -> Option<DelegationEffect> {
         let lease = self.lease?;
-        Some(Effect::SetTimer { timer: Timer::Renew, when: TimerAt::Node(event.at + lease / 3) })
+        Some(DelegationEffect::SetTimer {
+            timer: DelegationTimer::Renew,
+            when: TimerAt::Node(event.at + lease / 3),
+        })
     }
 
-    fn think(&mut self) -> Effect {
+    fn think(&mut self) -> DelegationEffect {
         self.turn += 1;
         self.is_thinking = true;
         let spec = &self.ownership.spec;
@@ -190,12 +135,12 @@ impl Delegation {
         let produced = self.ownership.artifacts().to_vec();
         let first = || spec.contact.as_ref().map(|contact| Box::new(contact.message.clone()));
         let message = self.said.clone().or_else(first);
-        let answers = self.pending.take_replies();
+        let answers = self.pending.take_results();
         let prompt = Prompt { turn: self.turn, about, produced, answers, message };
-        Effect::RunTurn { turn: self.turn, prompt: Box::new(prompt), deadline: spec.deadline }
+        DelegationEffect::RunTurn { turn: self.turn, prompt: Box::new(prompt), deadline: spec.deadline }
     }
 
-    fn report(&mut self, updates: &[Progress]) -> Vec<Effect> {
+    fn report(&mut self, updates: &[Progress]) -> Vec<DelegationEffect> {
         let mut effects = Vec::new();
         self.has_reported |= !updates.is_empty();
         for update in updates {
@@ -211,7 +156,7 @@ impl Delegation {
                     refs.remove(ON_BEHALF_OF);
                     let task_id = Some(self.ownership.spec.task_id.clone());
                     let signal = Announcement { kind: signal, subject, task_id, capability, refs };
-                    effects.push(Effect::Publish { signal });
+                    effects.push(DelegationEffect::Publish { signal });
                 }
                 ask @ (Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question { .. }) => {
                     self.pending.note(ask);
@@ -221,7 +166,7 @@ impl Delegation {
         effects
     }
 
-    fn end_turn(&mut self, end: &TurnEnd, event: &Event) -> Vec<Effect> {
+    fn end_turn(&mut self, end: &TurnEnd, event: &DelegationEvent) -> Vec<DelegationEffect> {
         self.is_thinking = false;
         match end {
             TurnEnd::Done { message } => {
@@ -246,7 +191,7 @@ impl Delegation {
             TurnEnd::Waiting => {
                 let mut asks = self.pending.send(&self.ownership, &self.me, self.turn, &self.timeouts, event);
                 let question = asks.iter().find_map(|ask| {
-                    if let Effect::AskPerson { question, auth } = ask {
+                    if let DelegationEffect::AskPerson { question, auth } = ask {
                         Some((question.clone(), *auth))
                     } else {
                         None
@@ -264,24 +209,24 @@ impl Delegation {
         }
     }
 
-    /// Whether a message is an answer to who asked: an A2A client that has seen nothing of a task yet.
+    /// Whether a message may be the whole answer: the requester is an A2A client that has not seen the task yet.
     fn may_just_answer(&self) -> bool {
         let is_its_own = self.ownership.requester.is_none() && self.ownership.claim.is_none();
         is_its_own && self.ownership.spec.contact.is_some() && self.turn == 1 && !self.has_reported
     }
 
-    fn just_answer(&mut self, text: &str) -> Vec<Effect> {
+    fn just_answer(&mut self, text: &str) -> Vec<DelegationEffect> {
         self.ownership.announces = false;
         let mut effects = self.finish(TaskState::Completed, Some(text.to_owned()));
         for effect in &mut effects {
-            if let Effect::Finish(outcome) = effect {
+            if let DelegationEffect::Finish(outcome) = effect {
                 outcome.is_message = true;
             }
         }
         effects
     }
 
-    fn go_on(&mut self) -> Vec<Effect> {
+    fn go_on(&mut self) -> Vec<DelegationEffect> {
         if self.is_thinking || self.pending.is_waiting() || self.ownership.has_ended() {
             return Vec::new();
         }
@@ -292,7 +237,7 @@ impl Delegation {
     }
 
     /// The owner's answer: to this agent's own questions, and to those of the agents that work for it.
-    fn answered(&mut self, text: &str, message: Option<&Message>) -> Vec<Effect> {
+    fn answered(&mut self, text: &str, message: Option<&Message>) -> Vec<DelegationEffect> {
         self.said = message.cloned().map(Box::new).or_else(|| self.said.take());
         let was_asked = self.pending.answer(text);
         let mut effects = self.pending.pass_on(text, message);
@@ -307,11 +252,11 @@ impl Delegation {
         effects
     }
 
-    fn fail(&mut self, reason: String) -> Vec<Effect> {
+    fn fail(&mut self, reason: String) -> Vec<DelegationEffect> {
         self.finish(TaskState::Failed, Some(reason))
     }
 
-    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<Effect> {
+    fn finish(&mut self, state: TaskState, message: Option<String>) -> Vec<DelegationEffect> {
         if self.ownership.has_ended() {
             return Vec::new();
         }
@@ -320,8 +265,8 @@ impl Delegation {
         effects
     }
 
-    /// Hands an award back, so that the next best does it. What only this agent can do waits for its return.
-    fn hand_back(&mut self, why: &str) -> Vec<Effect> {
+    /// Declines an award, so that the runner-up does it. Work without a runner-up waits for the restart.
+    fn hand_back(&mut self, why: &str) -> Vec<DelegationEffect> {
         if !self.ownership.is_awarded() {
             return Vec::new();
         }
@@ -330,13 +275,18 @@ impl Delegation {
         effects
     }
 
-    /// Ends the turn that is being thought, and withdraws what was asked of others.
-    fn stop(&mut self, why: &str) -> Vec<Effect> {
-        let stopped = std::mem::take(&mut self.is_thinking).then_some(Effect::StopTurn);
+    /// Stops the running turn and withdraws open requests.
+    fn stop(&mut self, why: &str) -> Vec<DelegationEffect> {
+        let stopped = std::mem::take(&mut self.is_thinking).then_some(DelegationEffect::StopTurn);
         stopped.into_iter().chain(self.pending.withdraw(why)).collect()
     }
 
-    fn heard(&mut self, by: &Principal, answers: Option<Label>, payload: &Payload) -> Vec<Effect> {
+    fn receive(
+        &mut self,
+        by: &Principal,
+        answers: Option<DelegationLabel>,
+        payload: &Payload,
+    ) -> Vec<DelegationEffect> {
         let by_requester =
             |epoch| by.agent().is_some_and(|agent| self.ownership.is_requested_by(agent, epoch));
         if let Payload::TaskCancel(cancel) = payload {
@@ -366,13 +316,18 @@ impl Delegation {
 }
 
 impl Pattern for Delegation {
-    type Label = Label;
-    type Timer = Timer;
+    type Label = DelegationLabel;
+    type Timer = DelegationTimer;
 
     const NAME: &'static str = "delegation";
-    const OPENED_BY: &'static [Kind] = &[Kind::TaskRequest, Kind::Award];
-    const RECEIVES: &'static [Kind] =
-        &[Kind::TaskUpdate, Kind::TaskResponse, Kind::TaskCancel, Kind::TaskAnswer, Kind::HelpResponse];
+    const OPENED_BY: &'static [MessageKind] = &[MessageKind::TaskRequest, MessageKind::Award];
+    const RECEIVES: &'static [MessageKind] = &[
+        MessageKind::TaskUpdate,
+        MessageKind::TaskResponse,
+        MessageKind::TaskCancel,
+        MessageKind::TaskAnswer,
+        MessageKind::HelpResponse,
+    ];
 
     fn is_work(&self) -> bool {
         self.declines.is_none() && !self.ownership.has_ended()
@@ -382,8 +337,8 @@ impl Pattern for Delegation {
         self.ownership.is_awarded() && !self.ownership.is_last
     }
 
-    fn on(&mut self, event: &Event) -> Vec<Effect> {
-        if let EventKind::Undelivered { label: Label::Response, reason, message, .. } = &event.what
+    fn on(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        if let EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()
         {
             return self.ownership.response_undelivered(reason, message);
@@ -406,21 +361,23 @@ impl Pattern for Delegation {
                 self.fail(reason.clone())
             }
             EventKind::MessageReceived { by, answers, envelope } => {
-                self.heard(by, *answers, &envelope.payload)
+                self.receive(by, *answers, &envelope.payload)
             }
-            EventKind::Undelivered { label: Label::Request(key), message, .. }
+            EventKind::Undelivered { label: DelegationLabel::Request(key), message, .. }
                 if self.pending.give_up(*key, message) =>
             {
                 self.go_on()
             }
             EventKind::Answered { text, message, .. } => self.answered(text, message.as_deref()),
-            EventKind::TimerFired { timer: Timer::Renew } => {
+            EventKind::TimerFired { timer: DelegationTimer::Renew } => {
                 let mut effects = self.ownership.sign_of_life();
                 effects.extend(self.renew(event));
                 effects
             }
-            EventKind::TimerFired { timer: Timer::Deadline } => self.fail("its deadline passed".to_owned()),
-            EventKind::TimerFired { timer: Timer::Request(key) }
+            EventKind::TimerFired { timer: DelegationTimer::Deadline } => {
+                self.fail("its deadline passed".to_owned())
+            }
+            EventKind::TimerFired { timer: DelegationTimer::Request(key) }
                 if self.pending.give_up(*key, "no answer in time") =>
             {
                 self.go_on()

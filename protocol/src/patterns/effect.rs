@@ -23,7 +23,7 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     Send(OutgoingMessage<L>),
     /// Send a message again as it was, under its own id. → `EventKind::Delivered` or `EventKind::Undelivered`.
     Resend {
-        /// Comes back in the event.
+        /// The label in the resulting event.
         label: L,
         /// The message.
         envelope: Box<Envelope>,
@@ -102,7 +102,7 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     },
     /// Search for peers with a capability. → `EventKind::PeersFound`.
     FindPeers {
-        /// Comes back in the event.
+        /// The label in the resulting event.
         label: L,
         /// The capability.
         capability: Capability,
@@ -169,7 +169,7 @@ impl<L, T> Effect<L, T> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutgoingMessage<L = AnyLabel> {
-    /// Comes back in `EventKind::Delivered` and `EventKind::Undelivered`.
+    /// The label in `EventKind::Delivered` and `EventKind::Undelivered`.
     pub label: L,
     /// The recipient. For a capability the agent sends the message to itself and opens a conversation that finds a peer.
     pub to: Address,
@@ -179,7 +179,7 @@ pub struct OutgoingMessage<L = AnyLabel> {
     /// The message this answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_reply_to: Option<MessageId>,
-    /// The agents the task came through, this one excluded.
+    /// The agents on the task's path, without this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<AgentId>,
     /// The time after which it is not delivered.
@@ -217,7 +217,7 @@ pub struct Announcement {
     /// The capability it speaks to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<Capability>,
-    /// Where the content lies.
+    /// References to the content.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub refs: serde_json::Map<String, serde_json::Value>,
 }
@@ -255,7 +255,7 @@ impl Announcement {
 pub enum TimerAt {
     /// Node time, which stands still while the node is down.
     Node(NodeTime),
-    /// Wall time, which goes on while the node is down.
+    /// Wall time, which continues while the node is down.
     Wall(WallTime),
 }
 

@@ -1,5 +1,5 @@
-//! One agent asks those who have a capability for their view; nobody is blocked, and what is not answered expires
-//! visibly (RFC-005, pattern 2).
+//! One agent asks peers with a capability for their view. It does not block, and an unanswered request expires visibly
+//! (RFC-005, pattern 2).
 
 use super::{
     Candidate, EventKind, Outcome, OutgoingMessage, Pattern, TimerAt,
@@ -9,7 +9,7 @@ use super::{
 use crate::{
     artifact::Artifact,
     ids::{Address, AgentId, Capability},
-    message::{self, HelpResponse, Kind, Payload},
+    message::{self, HelpResponse, MessageKind, Payload},
     task::{Status, TaskState},
 };
 use serde::{Deserialize, Serialize};
@@ -20,13 +20,13 @@ use turn::{Prompt, TurnEnd, TurnSubject};
 /// The most peers asked at once.
 pub const FANOUT: usize = 3;
 
-type Event = super::Event<Label, Timer>;
-type Effect = super::Effect<Label, Timer>;
+type HelpRequestEvent = super::Event<HelpRequestLabel, HelpRequestTimer>;
+type HelpRequestEffect = super::Effect<HelpRequestLabel, HelpRequestTimer>;
 
-/// What a help request calls its messages and its search.
+/// The labels of a help request's messages and search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Label {
+pub enum HelpRequestLabel {
     /// The search for peers that have the capability.
     Search,
     /// The question to one of them.
@@ -38,7 +38,7 @@ pub enum Label {
 /// The timer of a help request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Timer {
+pub enum HelpRequestTimer {
     /// The end of the time in which answers are awaited.
     Window,
 }
@@ -63,7 +63,7 @@ pub struct HelpRequest {
 enum HelpSide {
     /// Answers with its own brain.
     Responder,
-    /// Asks those who can.
+    /// Asks peers with the capability.
     #[serde(rename_all = "camelCase")]
     Asking { capability: Capability, window: Duration, asked: BTreeMap<AgentId, Option<HelpResponse>> },
 }
@@ -105,7 +105,7 @@ impl HelpRequest {
         }
     }
 
-    fn start(&mut self, event: &Event) -> Vec<Effect> {
+    fn start(&mut self, event: &HelpRequestEvent) -> Vec<HelpRequestEffect> {
         match &self.side {
             HelpSide::Responder => {
                 let about = TurnSubject::Help {
@@ -115,16 +115,22 @@ impl HelpRequest {
                 };
                 let prompt =
                     Prompt { turn: 1, about, produced: Vec::new(), answers: Vec::new(), message: None };
-                vec![Effect::RunTurn { turn: 1, prompt: Box::new(prompt), deadline: None }]
+                vec![HelpRequestEffect::RunTurn { turn: 1, prompt: Box::new(prompt), deadline: None }]
             }
             HelpSide::Asking { capability, window, .. } => vec![
-                Effect::FindPeers { label: Label::Search, capability: capability.clone() },
-                Effect::SetTimer { timer: Timer::Window, when: TimerAt::Node(event.at + *window) },
+                HelpRequestEffect::FindPeers {
+                    label: HelpRequestLabel::Search,
+                    capability: capability.clone(),
+                },
+                HelpRequestEffect::SetTimer {
+                    timer: HelpRequestTimer::Window,
+                    when: TimerAt::Node(event.at + *window),
+                },
             ],
         }
     }
 
-    fn ask(&mut self, candidates: &[Candidate], event: &Event) -> Vec<Effect> {
+    fn ask(&mut self, candidates: &[Candidate], event: &HelpRequestEvent) -> Vec<HelpRequestEffect> {
         let HelpSide::Asking { capability, window, asked } = &mut self.side else { return Vec::new() };
         if !asked.is_empty() {
             return Vec::new();
@@ -151,17 +157,17 @@ impl HelpRequest {
         for peer in peers {
             let id = peer.card.agent_id.clone();
             let (to, question) = (Address::Agent(id.clone()), Payload::HelpRequest(self.request.clone()));
-            effects.push(Effect::Send(OutgoingMessage {
+            effects.push(HelpRequestEffect::Send(OutgoingMessage {
                 path: self.path.clone(),
                 expires: Some(event.wall.plus(*window)),
-                ..OutgoingMessage::new(Label::Question, to, question)
+                ..OutgoingMessage::new(HelpRequestLabel::Question, to, question)
             }));
             asked.insert(id, None);
         }
         effects
     }
 
-    fn hear(&mut self, from: &AgentId, response: HelpResponse) -> Vec<Effect> {
+    fn receive_response(&mut self, from: &AgentId, response: HelpResponse) -> Vec<HelpRequestEffect> {
         let HelpSide::Asking { asked, .. } = &mut self.side else { return Vec::new() };
         match asked.get_mut(from) {
             Some(slot @ None) => *slot = Some(response),
@@ -170,7 +176,7 @@ impl HelpRequest {
         if asked.values().all(Option::is_some) { self.conclude() } else { Vec::new() }
     }
 
-    fn conclude(&mut self) -> Vec<Effect> {
+    fn conclude(&mut self) -> Vec<HelpRequestEffect> {
         let HelpSide::Asking { asked, .. } = &self.side else { return Vec::new() };
         let answered: Vec<_> = asked.iter().filter_map(|(id, slot)| Some((id, slot.as_ref()?))).collect();
         let answers: Vec<_> =
@@ -203,14 +209,14 @@ impl HelpRequest {
         answer: Option<String>,
         declined: Option<String>,
         artifacts: Vec<Artifact>,
-    ) -> Vec<Effect> {
+    ) -> Vec<HelpRequestEffect> {
         self.settled = true;
         let state = if answer.is_some() { TaskState::Completed } else { TaskState::Failed };
         let status = Status { state, message: answer.clone().or_else(|| declined.clone()) };
         let mut effects = Vec::new();
         let response = HelpResponse { answer, declined, artifacts: artifacts.clone(), extra: Map::new() };
         effects.extend(self.respond(response));
-        effects.push(Effect::Finish(Outcome {
+        effects.push(HelpRequestEffect::Finish(Outcome {
             status,
             artifacts,
             fulfilments: BTreeMap::new(),
@@ -219,13 +225,15 @@ impl HelpRequest {
         effects
     }
 
-    fn respond(&self, response: HelpResponse) -> Option<Effect> {
+    fn respond(&self, response: HelpResponse) -> Option<HelpRequestEffect> {
         let requester = self.requester.as_ref()?;
-        Some(Effect::Send(requester.reply(Label::Answer, Payload::HelpResponse(response))))
+        Some(HelpRequestEffect::Send(
+            requester.reply(HelpRequestLabel::Answer, Payload::HelpResponse(response)),
+        ))
     }
 
     /// The answer was refused for good: the requester gets a decline instead, once.
-    fn excuse_itself(&mut self, why: &str) -> Vec<Effect> {
+    fn excuse_itself(&mut self, why: &str) -> Vec<HelpRequestEffect> {
         if std::mem::replace(&mut self.has_excused_itself, true) {
             return Vec::new();
         }
@@ -242,7 +250,7 @@ impl HelpRequest {
         }
     }
 
-    fn thought(&mut self, updates: &[turn::Progress], end: &TurnEnd) -> Vec<Effect> {
+    fn thought(&mut self, updates: &[turn::Progress], end: &TurnEnd) -> Vec<HelpRequestEffect> {
         self.keep(updates);
         let artifacts = std::mem::take(&mut self.produced);
         match end {
@@ -261,21 +269,21 @@ impl HelpRequest {
 }
 
 impl Pattern for HelpRequest {
-    type Label = Label;
-    type Timer = Timer;
+    type Label = HelpRequestLabel;
+    type Timer = HelpRequestTimer;
 
     const NAME: &'static str = "help-request";
-    const OPENED_BY: &'static [Kind] = &[Kind::HelpRequest];
-    const RECEIVES: &'static [Kind] = &[Kind::HelpResponse];
+    const OPENED_BY: &'static [MessageKind] = &[MessageKind::HelpRequest];
+    const RECEIVES: &'static [MessageKind] = &[MessageKind::HelpResponse];
 
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "any other event is late or foreign here and changes nothing"
     )]
-    fn on(&mut self, event: &Event) -> Vec<Effect> {
+    fn on(&mut self, event: &HelpRequestEvent) -> Vec<HelpRequestEffect> {
         if self.settled {
             return match &event.what {
-                EventKind::Undelivered { label: Label::Answer, reason, message, .. }
+                EventKind::Undelivered { label: HelpRequestLabel::Answer, reason, message, .. }
                     if is_recipient_there(reason) =>
                 {
                     self.excuse_itself(message)
@@ -296,19 +304,21 @@ impl Pattern for HelpRequest {
                 self.settle(None, Some(reason.clone()), Vec::new())
             }
             EventKind::MessageReceived { by, envelope, .. } => match (&envelope.payload, by.agent()) {
-                (Payload::HelpResponse(response), Some(agent)) => self.hear(agent, response.clone()),
+                (Payload::HelpResponse(response), Some(agent)) => {
+                    self.receive_response(agent, response.clone())
+                }
                 _ => Vec::new(),
             },
-            EventKind::Undelivered { label: Label::Question, to, message, .. } => {
+            EventKind::Undelivered { label: HelpRequestLabel::Question, to, message, .. } => {
                 let declined = HelpResponse {
                     answer: None,
                     declined: Some(message.clone()),
                     artifacts: Vec::new(),
                     extra: Map::new(),
                 };
-                self.hear(to, declined)
+                self.receive_response(to, declined)
             }
-            EventKind::TimerFired { timer: Timer::Window } => self.conclude(),
+            EventKind::TimerFired { timer: HelpRequestTimer::Window } => self.conclude(),
             EventKind::Cancelled { reason, .. } => self.settle(None, Some(reason.clone()), Vec::new()),
             _ => Vec::new(),
         }

@@ -10,7 +10,7 @@ pub mod record;
 pub mod results;
 pub mod so_far;
 
-use crate::a2a::{interaction::Mode, limits::MAX_CARDS, remote_task::RemoteTaskLimits};
+use crate::a2a::{interaction::InteractionMode, limits::MAX_CARDS, remote_task::RemoteTaskLimits};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,8 +21,6 @@ pub const CAPABILITY: &str = "coordinate";
 pub const RECORD: &str = "delegation_record";
 /// The artifact with the one answer.
 pub const OUTPUT: &str = "final_output";
-/// The longest request, characters.
-pub const MAX_TEXT: usize = 4_000;
 
 /// What a task's input may say about how it is coordinated. All of it may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,9 +33,9 @@ pub struct Terms {
     /// Hosts whose well-known place has a card.
     pub hosts: Vec<String>,
     /// What is wanted, part by part; without it, the text is taken apart.
-    pub items: Vec<Wanted>,
+    pub items: Vec<JointWanted>,
     /// How foreign agents' work is followed, unless an item says otherwise.
-    pub mode: Option<Mode>,
+    pub mode: Option<InteractionMode>,
     /// Media types the result may have.
     pub accepted_modes: Vec<String>,
     /// How long foreign agents' work is pursued.
@@ -72,7 +70,7 @@ impl Discovery {
 /// One part that a request spells out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Wanted {
+pub struct JointWanted {
     /// What is asked.
     pub text: String,
     /// By which skill; matched by the text if not said.
@@ -80,7 +78,7 @@ pub struct Wanted {
     /// Of which agent.
     pub agent: Option<String>,
     /// How its work is followed.
-    pub mode: Option<Mode>,
+    pub mode: Option<InteractionMode>,
 }
 
 impl Terms {
@@ -140,7 +138,7 @@ pub struct Item {
     /// What is asked.
     pub text: String,
     /// How that is followed, if the request says.
-    pub mode: Option<Mode>,
+    pub mode: Option<InteractionMode>,
     /// How well the skill fits, 0 to 1.
     pub score: f64,
     /// Why this one: the words that speak for it.
@@ -150,13 +148,13 @@ pub struct Item {
 /// Who does what, and what nobody does.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub struct Plan {
+pub struct JointPlan {
     /// In the order of the request.
     pub items: Vec<Item>,
     /// Parts that no advertised skill fits, each with the best that there was.
     pub unmatched: Vec<Unmatched>,
     /// Every skill that was weighed for a part, those that fit first, the best first.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<JointCandidate>,
 }
 
 /// A part that nobody does.
@@ -172,7 +170,7 @@ pub struct Unmatched {
 /// A skill that was weighed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub struct Candidate {
+pub struct JointCandidate {
     /// For which part.
     pub need: String,
     /// Whose.
@@ -191,16 +189,16 @@ pub struct Candidate {
 }
 
 /// Takes `text` (or the parts that `terms` spell out) apart and finds for each part the skill that fits best.
-pub fn plan(text: &str, terms: &Terms, skills: &[Advertised]) -> Plan {
+pub fn plan(text: &str, terms: &Terms, skills: &[Advertised]) -> JointPlan {
     let vocabulary = matching::Vocabulary::of(skills);
-    let wanted: Vec<Wanted> = match terms.items.is_empty() {
+    let wanted: Vec<JointWanted> = match terms.items.is_empty() {
         false => terms.items.clone(),
         true => {
             let parts = needs::parts(text, &vocabulary);
-            parts.into_iter().map(|text| Wanted { text, ..Wanted::default() }).collect()
+            parts.into_iter().map(|text| JointWanted { text, ..JointWanted::default() }).collect()
         }
     };
-    let mut plan = Plan::default();
+    let mut plan = JointPlan::default();
     for wanted in wanted {
         let asked = if wanted.text.trim().is_empty() { text.to_owned() } else { wanted.text.clone() };
         let may = |skill: &&Advertised| {
@@ -234,9 +232,9 @@ pub fn plan(text: &str, terms: &Terms, skills: &[Advertised]) -> Plan {
     plan
 }
 
-impl Plan {
+impl JointPlan {
     /// Parts for the same skill of the same agent are one errand.
-    fn take(&mut self, best: &Candidate, text: &str, mode: Option<Mode>) {
+    fn take(&mut self, best: &JointCandidate, text: &str, mode: Option<InteractionMode>) {
         let same = self.items.iter_mut().find(|item| item.agent == best.agent && item.skill == best.skill);
         if let Some(item) = same {
             item.text = format!("{}; {text}", item.text);

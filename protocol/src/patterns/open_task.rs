@@ -2,18 +2,18 @@
 //! other, and ends the claim before the task counts as ended.
 //!
 //! An offer is a `task.available` with a `taskId`, and in its `refs` a `description` and, if need be, an `input` (any
-//! JSON); without a description its subject is taken for one. The whole signal has 16 KiB. The board decides who has
-//! the claim, tells of it and of its end, and offers the task again when a lease runs out; whoever has lost the claim
-//! stops, and what it had so far counts for nothing. A task that comes to nothing ends failed on the board, too.
+//! JSON); without a description its subject is used. The whole signal has at most 16 KiB. The board decides who gets
+//! the claim, publishes it and its end, and offers the task again when a lease runs out. An agent that loses the claim
+//! stops, and its progress is discarded. A failed task ends as failed on the board, too.
 
 use super::{
     EventKind, OpenTaskView, Outcome, Pattern, TimerAt,
-    delegation::{self, Delegation, Label, Timeouts},
+    delegation::{self, Delegation, DelegationLabel, Timeouts},
     ownership::{TaskOwnership, produced},
 };
 use crate::{
     ids::AgentId,
-    message::{Epoch, Kind},
+    message::{Epoch, MessageKind},
     principal::Principal,
     signal::Signal,
     task::{Status, TaskSpec, TaskState},
@@ -21,17 +21,17 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-type Event = super::Event<Label, Timer>;
-type Effect = super::Effect<Label, Timer>;
+type OpenTaskEvent = super::Event<DelegationLabel, OpenTaskTimer>;
+type OpenTaskEffect = super::Effect<DelegationLabel, OpenTaskTimer>;
 
 /// The timers of an open task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Timer {
+pub enum OpenTaskTimer {
     /// The next renewal of the claim.
     Renew,
     /// A timer of the work.
-    Work(delegation::Timer),
+    Work(delegation::DelegationTimer),
 }
 
 /// One agent's side of one open task.
@@ -56,14 +56,14 @@ enum OpenTaskStage {
     /// It is being done.
     #[serde(rename_all = "camelCase")]
     Doing { epoch: Epoch, work: Box<Delegation> },
-    /// It has come to its end here, and the board has been told.
+    /// It has ended here, and the board is informed.
     #[serde(rename_all = "camelCase")]
     Closing { epoch: Epoch, outcome: Box<Outcome> },
-    /// Nothing follows.
+    /// It has ended.
     Over,
 }
 
-/// What `signal` offers to whoever claims it, on behalf of `root`; `None` if that can't be made out.
+/// The task that `signal` offers, on behalf of `root`; `None` if the signal is incomplete.
 pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
     let described = signal.refs.get("description").and_then(|text| text.as_str());
     let description = described.or(signal.subject.as_deref()).filter(|text| !text.trim().is_empty())?;
@@ -83,7 +83,7 @@ pub fn offered(signal: &Signal, root: Principal) -> Option<TaskSpec> {
 }
 
 impl OpenTask {
-    /// `me` tries to get the task that `owner` offers. `lease` is how long its silence is taken for work.
+    /// `me` claims the task that `owner` offers, with this `lease`.
     pub fn new(me: AgentId, owner: Principal, spec: TaskSpec, lease: Duration, timeouts: Timeouts) -> Self {
         Self { me, owner, spec, lease, timeouts, stage: OpenTaskStage::Offered }
     }
@@ -96,37 +96,40 @@ impl OpenTask {
         }
     }
 
-    fn take_on(&mut self, epoch: Epoch, event: &Event) -> Vec<Effect> {
+    fn take_on(&mut self, epoch: Epoch, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let mut ownership = TaskOwnership::new(self.spec.clone(), None);
         ownership.announces = false;
         ownership.claim = Some(epoch);
         let work = Delegation::new(self.me.clone(), ownership, None, self.timeouts);
         self.stage = OpenTaskStage::Doing { epoch, work: Box::new(work) };
         let mut effects = vec![
-            Effect::TrackTask { spec: Box::new(self.spec.clone()), owner: self.owner.clone(), epoch },
+            OpenTaskEffect::TrackTask { spec: Box::new(self.spec.clone()), owner: self.owner.clone(), epoch },
             self.renew_later(event),
         ];
-        effects.extend(self.work(epoch, &Event { what: EventKind::Started, ..event.clone() }));
+        effects.extend(self.work(epoch, &OpenTaskEvent { what: EventKind::Started, ..event.clone() }));
         effects
     }
 
-    fn renew_later(&self, event: &Event) -> Effect {
-        Effect::SetTimer { timer: Timer::Renew, when: TimerAt::Node(event.at + self.lease / 3) }
+    fn renew_later(&self, event: &OpenTaskEvent) -> OpenTaskEffect {
+        OpenTaskEffect::SetTimer {
+            timer: OpenTaskTimer::Renew,
+            when: TimerAt::Node(event.at + self.lease / 3),
+        }
     }
 
     /// The effects of the inner delegation on `event`. Its end waits for the board's confirmation.
-    fn work(&mut self, epoch: Epoch, event: &Event) -> Vec<Effect> {
+    fn work(&mut self, epoch: Epoch, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let OpenTaskStage::Doing { work, .. } = &mut self.stage else { return Vec::new() };
         let task = self.spec.task_id.clone();
         let mut effects = Vec::new();
         for effect in run(work, event) {
-            let Effect::Finish(outcome) = effect else {
+            let OpenTaskEffect::Finish(outcome) = effect else {
                 effects.push(effect);
                 continue;
             };
             let is_done = outcome.status.state == TaskState::Completed;
-            effects.push(Effect::ClearTimer { timer: Timer::Renew });
-            effects.push(Effect::CloseOpenTask { task: task.clone(), epoch, is_done });
+            effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
+            effects.push(OpenTaskEffect::CloseOpenTask { task: task.clone(), epoch, is_done });
             self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome) };
             break;
         }
@@ -134,11 +137,11 @@ impl OpenTask {
     }
 
     /// Stops the work and releases the claim; the board offers the task again.
-    fn give_back(&mut self, why: &str, event: &Event) -> Vec<Effect> {
+    fn give_back(&mut self, why: &str, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let OpenTaskStage::Doing { epoch, work } = &mut self.stage else { return Vec::new() };
         let (epoch, mut effects) = (*epoch, stopped(work, &self.me, why, event));
-        effects.push(Effect::ClearTimer { timer: Timer::Renew });
-        effects.push(Effect::ReleaseOpenTask { task: self.spec.task_id.clone(), epoch });
+        effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
+        effects.push(OpenTaskEffect::ReleaseOpenTask { task: self.spec.task_id.clone(), epoch });
         let status = Status::new(TaskState::Rejected, why);
         let outcome =
             Outcome { status, artifacts: Vec::new(), fulfilments: Default::default(), is_message: false };
@@ -147,7 +150,7 @@ impl OpenTask {
     }
 
     /// The claim expired: another agent may hold it, so the work is discarded.
-    fn lose(&mut self, event: &Event) -> Vec<Effect> {
+    fn lose(&mut self, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let why = "its claim's lease ran out: the board has offered it again";
         let mut effects = Vec::new();
         if let OpenTaskStage::Doing { work, .. } = &mut self.stage {
@@ -157,21 +160,21 @@ impl OpenTask {
         effects
     }
 
-    fn confirmed(&mut self) -> Vec<Effect> {
+    fn confirmed(&mut self) -> Vec<OpenTaskEffect> {
         let OpenTaskStage::Closing { outcome, .. } = std::mem::replace(&mut self.stage, OpenTaskStage::Over)
         else {
             return Vec::new();
         };
         let is_done = outcome.status.state == TaskState::Completed;
         let mut effects = if is_done { produced(&self.spec, &outcome.artifacts) } else { Vec::new() };
-        effects.push(Effect::Finish(*outcome));
+        effects.push(OpenTaskEffect::Finish(*outcome));
         effects
     }
 
-    fn end(&mut self, state: TaskState, message: String) -> Vec<Effect> {
+    fn end(&mut self, state: TaskState, message: String) -> Vec<OpenTaskEffect> {
         self.stage = OpenTaskStage::Over;
         let status = Status::new(state, message);
-        vec![Effect::Finish(Outcome {
+        vec![OpenTaskEffect::Finish(Outcome {
             status,
             artifacts: Vec::new(),
             fulfilments: Default::default(),
@@ -181,31 +184,31 @@ impl OpenTask {
 }
 
 /// The effects that stop `work`, without its end.
-fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &Event) -> Vec<Effect> {
+fn stopped(work: &mut Delegation, me: &AgentId, why: &str, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
     let what = EventKind::Cancelled { by: Principal::Agent(me.clone()), reason: why.to_owned() };
-    let mut effects = run(work, &Event { what, ..event.clone() });
-    effects.retain(|effect| !matches!(effect, Effect::Finish(_)));
+    let mut effects = run(work, &OpenTaskEvent { what, ..event.clone() });
+    effects.retain(|effect| !matches!(effect, OpenTaskEffect::Finish(_)));
     effects
 }
 
-/// Runs `work` on `event`, with its timers embedded in [`Timer::Work`].
-fn run(work: &mut Delegation, event: &Event) -> Vec<Effect> {
-    let timer = |timer: &Timer| match timer {
-        Timer::Renew => None,
-        Timer::Work(timer) => Some(*timer),
+/// Runs `work` on `event`, with its timers embedded in [`OpenTaskTimer::Work`].
+fn run(work: &mut Delegation, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
+    let timer = |timer: &OpenTaskTimer| match timer {
+        OpenTaskTimer::Renew => None,
+        OpenTaskTimer::Work(timer) => Some(*timer),
     };
     let event = event.try_map(|label| Some(*label), timer);
     let effects = event.map(|event| work.on(&event)).unwrap_or_default();
-    effects.into_iter().map(|effect| effect.map(|label| label, Timer::Work)).collect()
+    effects.into_iter().map(|effect| effect.map(|label| label, OpenTaskTimer::Work)).collect()
 }
 
 impl Pattern for OpenTask {
-    type Label = Label;
-    type Timer = Timer;
+    type Label = DelegationLabel;
+    type Timer = OpenTaskTimer;
 
     const NAME: &'static str = "open-task";
-    const OPENED_BY: &'static [Kind] = &[];
-    const RECEIVES: &'static [Kind] = Delegation::RECEIVES;
+    const OPENED_BY: &'static [MessageKind] = &[];
+    const RECEIVES: &'static [MessageKind] = Delegation::RECEIVES;
 
     fn is_work(&self) -> bool {
         matches!(self.stage, OpenTaskStage::Doing { .. })
@@ -220,12 +223,12 @@ impl Pattern for OpenTask {
         })
     }
 
-    fn on(&mut self, event: &Event) -> Vec<Effect> {
+    fn on(&mut self, event: &OpenTaskEvent) -> Vec<OpenTaskEffect> {
         let under = self.epoch();
         match (&self.stage, &event.what) {
             (OpenTaskStage::Offered, EventKind::Started) => {
                 self.stage = OpenTaskStage::Claiming;
-                vec![Effect::ClaimOpenTask { task: self.spec.task_id.clone(), lease: self.lease }]
+                vec![OpenTaskEffect::ClaimOpenTask { task: self.spec.task_id.clone(), lease: self.lease }]
             }
             (OpenTaskStage::Claiming, EventKind::Claimed { epoch, .. }) => self.take_on(*epoch, event),
             (OpenTaskStage::Claiming, EventKind::ClaimLost { holder }) => {
@@ -239,8 +242,8 @@ impl Pattern for OpenTask {
             (OpenTaskStage::Doing { .. }, EventKind::Claimed { epoch, .. }) if under == Some(*epoch) => {
                 vec![self.renew_later(event)]
             }
-            (OpenTaskStage::Doing { epoch, .. }, EventKind::TimerFired { timer: Timer::Renew }) => {
-                vec![Effect::RenewOpenTask { task: self.spec.task_id.clone(), epoch: *epoch }]
+            (OpenTaskStage::Doing { epoch, .. }, EventKind::TimerFired { timer: OpenTaskTimer::Renew }) => {
+                vec![OpenTaskEffect::RenewOpenTask { task: self.spec.task_id.clone(), epoch: *epoch }]
             }
             (
                 OpenTaskStage::Doing { .. } | OpenTaskStage::Closing { .. },

@@ -1,4 +1,4 @@
-//! What everyone who is accountable for a task does alike: show its progress, report to whoever asked, end it once.
+//! The duties of every agent that is accountable for a task: show its progress, report to the requester, end it once.
 
 use super::{Announcement, Effect, Outcome, OutgoingMessage, Update};
 use crate::{
@@ -13,23 +13,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
 
-/// The agent that asked, and how it wants to hear.
+/// The agent that requested the task, and where reports go.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requester {
-    /// Who.
+    /// Its id.
     pub agent: AgentId,
     /// Its conversation, if it named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationId>,
-    /// The message it asked with.
+    /// Its request.
     pub message: MessageId,
-    /// The award this is done under, if it is one.
+    /// The epoch of the award, if the task was awarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
 }
 
-/// What a task's reports to its requester are called. A pattern that owns a task has a label for each.
+/// The labels of a task's reports to its requester. A pattern that owns a task has a label for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportLabel {
     /// A `task-update`.
@@ -38,21 +38,36 @@ pub enum ReportLabel {
     Response,
 }
 
+/// Converts a [`ReportLabel`] into a pattern's label type, which has variants of the same names.
+macro_rules! from_report_label {
+    ($label:ty) => {
+        impl From<ReportLabel> for $label {
+            fn from(report: ReportLabel) -> Self {
+                match report {
+                    ReportLabel::Update => Self::Update,
+                    ReportLabel::Response => Self::Response,
+                }
+            }
+        }
+    };
+}
+pub(super) use from_report_label;
+
 /// One agent's accountability for one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskOwnership {
-    /// What is asked.
+    /// The specification of the task.
     pub spec: TaskSpec,
-    /// The agent that asked; `None` when a user did, who looks for himself.
+    /// The requesting agent; `None` for a user, who polls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<Requester>,
-    /// Whether the board hears how it ends: true for whoever has the last word, false under somebody's award.
+    /// Whether its end is published on the board: false under an award, because the manager publishes it.
     pub announces: bool,
-    /// The claim on the board this is done under, if it was open to all.
+    /// The epoch of its claim on the board, if it is an open task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Epoch>,
-    /// Whether nobody else has bid for it: handed back, it would have to be called for anew.
+    /// Whether no other bidder is left: if it is handed back, a new round follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_last: bool,
     seq: Seq,
@@ -63,7 +78,7 @@ pub struct TaskOwnership {
 }
 
 impl TaskOwnership {
-    /// Takes `spec` on for `asker`.
+    /// The ownership of `spec`, requested by `asker`.
     pub fn new(spec: TaskSpec, requester: Option<Requester>) -> Self {
         let announces = requester.as_ref().is_none_or(|requester| requester.epoch.is_none());
         Self {
@@ -79,7 +94,7 @@ impl TaskOwnership {
         }
     }
 
-    /// Whether `agent` asked for it, by this award if `epoch` names one.
+    /// Whether `agent` is the requester, and `epoch`, if given, is its award.
     pub fn is_requested_by(&self, agent: &AgentId, epoch: Option<Epoch>) -> bool {
         let is_this_award = |requester: &Requester| epoch.is_none() || epoch == requester.epoch;
         self.requester.as_ref().is_some_and(|requester| requester.agent == *agent && is_this_award(requester))
@@ -90,7 +105,7 @@ impl TaskOwnership {
         self.ended.is_some()
     }
 
-    /// Whether it is done under somebody's award.
+    /// Whether it is done under an award.
     pub fn is_awarded(&self) -> bool {
         self.requester.as_ref().is_some_and(|requester| requester.epoch.is_some())
     }
@@ -137,7 +152,7 @@ impl TaskOwnership {
         std::iter::once(Effect::Update(update)).chain(told).collect()
     }
 
-    /// Tells the asker that the work goes on, though there is nothing to show.
+    /// Reports to the requester that the work continues, without progress.
     pub fn sign_of_life<L: From<ReportLabel>, T>(&mut self) -> Vec<Effect<L, T>> {
         let Some(requester) = self.requester.clone().filter(|_| !self.has_ended()) else { return Vec::new() };
         self.seq += 1;
@@ -264,7 +279,7 @@ fn report<L: From<ReportLabel>, T>(
     Effect::Send(requester.reply(label.into(), payload))
 }
 
-/// Whether a message that was given up for this reason had a recipient who can be told so.
+/// Whether a message given up for this reason had a recipient that can be notified.
 pub(super) fn is_recipient_there(reason: &str) -> bool {
     let absent = [
         Reason::Expired,
@@ -278,7 +293,7 @@ pub(super) fn is_recipient_there(reason: &str) -> bool {
     !absent.iter().any(|absent| absent.code() == reason)
 }
 
-/// Tells the board of a finished task's results.
+/// The signal about a finished task's results.
 pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[Artifact]) -> Vec<Effect<L, T>> {
     let produced = artifacts.iter().take(16).map(|artifact| {
         let mut produced = Announcement::about(SignalType::artifact_produced(), &spec.task_id);

@@ -1,18 +1,18 @@
-//! An agent reacts to a signal it subscribes to (DESIGN §5): its brain looks at the signal, says what it wants to say,
-//! asks whom it needs, and is done.
+//! An agent reacts to a signal it subscribes to (DESIGN §5): its brain gets the signal, may publish signals and send
+//! requests, and ends.
 //!
-//! It is a delegation without a task: nobody asked, so nobody sees its progress and nobody is there to answer a
-//! question; and a brain that has nothing to say has done its work. Signals that follow from signals count their hops.
+//! It is a delegation without a task: there is no requester, so there are no reports and no questions; a turn
+//! without output is a success. Signals that follow from signals count their hops.
 
 use super::{
     EventKind, Pattern,
-    delegation::{Delegation, Label, Timeouts, Timer},
+    delegation::{Delegation, DelegationLabel, DelegationTimer, Timeouts},
     ownership::TaskOwnership,
     turn::{TurnEnd, TurnSubject},
 };
 use crate::{
     ids::{AgentId, Digest, TaskId},
-    message::{Kind, Payload},
+    message::{MessageKind, Payload},
     principal::Principal,
     signal::{Signal, SignalRecord},
     task::TaskSpec,
@@ -20,8 +20,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-type Event = super::Event<Label, Timer>;
-type Effect = super::Effect<Label, Timer>;
+type ReactionEvent = super::Event<DelegationLabel, DelegationTimer>;
+type ReactionEffect = super::Effect<DelegationLabel, DelegationTimer>;
 
 /// The member of a signal's `refs` that counts the reactions it follows from.
 pub const HOPS: &str = "hops";
@@ -63,47 +63,47 @@ impl Reaction {
     }
 
     /// The effects of the inner delegation on `event`, adapted to a reaction.
-    fn work(&mut self, event: &Event) -> Vec<Effect> {
+    fn work(&mut self, event: &ReactionEvent) -> Vec<ReactionEffect> {
         self.work.on(event).into_iter().filter_map(|effect| self.own(effect)).collect()
     }
 
-    fn own(&self, effect: Effect) -> Option<Effect> {
+    fn own(&self, effect: ReactionEffect) -> Option<ReactionEffect> {
         let about = &self.signal.signal;
         match effect {
-            Effect::RunTurn { turn, mut prompt, deadline } => {
+            ReactionEffect::RunTurn { turn, mut prompt, deadline } => {
                 prompt.about = TurnSubject::Signal(self.signal.clone());
-                Some(Effect::RunTurn { turn, prompt, deadline })
+                Some(ReactionEffect::RunTurn { turn, prompt, deadline })
             }
-            Effect::Publish { mut signal } => {
+            ReactionEffect::Publish { mut signal } => {
                 signal.task_id.clone_from(&about.task_id);
                 signal.refs.insert(HOPS.into(), json!(hops(about).saturating_add(1)));
-                Some(Effect::Publish { signal })
+                Some(ReactionEffect::Publish { signal })
             }
-            Effect::Send(mut tell) => {
+            ReactionEffect::Send(mut tell) => {
                 if let Payload::HelpRequest(request) = &mut tell.payload {
                     request.task_id.clone_from(&about.task_id);
                 }
                 if let Payload::TaskRequest(request) = &mut tell.payload {
                     request.parent_task_id = None;
                 }
-                Some(Effect::Send(tell))
+                Some(ReactionEffect::Send(tell))
             }
-            Effect::Update(_)
-            | Effect::AskPerson { .. }
-            | Effect::Assign { .. }
-            | Effect::TrackTask { .. } => None,
-            other @ (Effect::Resend { .. }
-            | Effect::StopTurn
-            | Effect::Claim { .. }
-            | Effect::Release { .. }
-            | Effect::ClaimOpenTask { .. }
-            | Effect::RenewOpenTask { .. }
-            | Effect::ReleaseOpenTask { .. }
-            | Effect::CloseOpenTask { .. }
-            | Effect::FindPeers { .. }
-            | Effect::SetTimer { .. }
-            | Effect::ClearTimer { .. }
-            | Effect::Finish(_)) => Some(other),
+            ReactionEffect::Update(_)
+            | ReactionEffect::AskPerson { .. }
+            | ReactionEffect::Assign { .. }
+            | ReactionEffect::TrackTask { .. } => None,
+            other @ (ReactionEffect::Resend { .. }
+            | ReactionEffect::StopTurn
+            | ReactionEffect::Claim { .. }
+            | ReactionEffect::Release { .. }
+            | ReactionEffect::ClaimOpenTask { .. }
+            | ReactionEffect::RenewOpenTask { .. }
+            | ReactionEffect::ReleaseOpenTask { .. }
+            | ReactionEffect::CloseOpenTask { .. }
+            | ReactionEffect::FindPeers { .. }
+            | ReactionEffect::SetTimer { .. }
+            | ReactionEffect::ClearTimer { .. }
+            | ReactionEffect::Finish(_)) => Some(other),
         }
     }
 }
@@ -116,14 +116,14 @@ fn name(signal: &Signal) -> TaskId {
 }
 
 impl Pattern for Reaction {
-    type Label = Label;
-    type Timer = Timer;
+    type Label = DelegationLabel;
+    type Timer = DelegationTimer;
 
     const NAME: &'static str = "reaction";
-    const OPENED_BY: &'static [Kind] = &[];
-    const RECEIVES: &'static [Kind] = Delegation::RECEIVES;
+    const OPENED_BY: &'static [MessageKind] = &[];
+    const RECEIVES: &'static [MessageKind] = Delegation::RECEIVES;
 
-    fn on(&mut self, event: &Event) -> Vec<Effect> {
+    fn on(&mut self, event: &ReactionEvent) -> Vec<ReactionEffect> {
         let mut event = event.clone();
         if let EventKind::TurnEnded { end: end @ TurnEnd::Done { .. }, .. } = &mut event.what {
             let said = match end {
@@ -140,7 +140,7 @@ impl Pattern for Reaction {
         if has_asked {
             let text = "nobody can be asked: a signal has no owner".to_owned();
             let what = EventKind::Answered { by: Principal::Agent(self.me.clone()), text, message: None };
-            effects.extend(self.work(&Event { what, ..event }));
+            effects.extend(self.work(&ReactionEvent { what, ..event }));
         }
         effects
     }

@@ -1,22 +1,22 @@
 //! Sends a dead letter again, unchanged and under its own id, so that a recipient that had received it answers with a
 //! duplicate. If it has expired meanwhile, it is sent once more without its expiry.
 
-use super::{EventKind, Never, Outcome, Pattern};
+use super::{EventKind, Outcome, Pattern, Uninhabited};
 use crate::{
     envelope::Envelope,
-    message::Kind,
+    message::MessageKind,
     problem::Reason,
     task::{Status, TaskState},
 };
 use serde::{Deserialize, Serialize};
 
-type Event = super::Event<Label, Never>;
-type Effect = super::Effect<Label, Never>;
+type RedeliveryEvent = super::Event<RedeliveryLabel, Uninhabited>;
+type RedeliveryEffect = super::Effect<RedeliveryLabel, Uninhabited>;
 
-/// What a redelivery calls its message.
+/// The label of the resent message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Label {
+pub enum RedeliveryLabel {
     /// The dead letter.
     Resend,
 }
@@ -37,11 +37,11 @@ impl Redelivery {
         Self { letter: Box::new(letter), is_renewed: false, settled: false }
     }
 
-    fn settle(&mut self, state: TaskState, message: String) -> Vec<Effect> {
+    fn settle(&mut self, state: TaskState, message: String) -> Vec<RedeliveryEffect> {
         if std::mem::replace(&mut self.settled, true) {
             return Vec::new();
         }
-        vec![Effect::Finish(Outcome {
+        vec![RedeliveryEffect::Finish(Outcome {
             status: Status::new(state, message),
             artifacts: Vec::new(),
             fulfilments: Default::default(),
@@ -51,19 +51,19 @@ impl Redelivery {
 }
 
 impl Pattern for Redelivery {
-    type Label = Label;
-    type Timer = Never;
+    type Label = RedeliveryLabel;
+    type Timer = Uninhabited;
 
     const NAME: &'static str = "redelivery";
-    const OPENED_BY: &'static [Kind] = &[];
-    const RECEIVES: &'static [Kind] = &[];
+    const OPENED_BY: &'static [MessageKind] = &[];
+    const RECEIVES: &'static [MessageKind] = &[];
 
     fn dead_letter(&self) -> Option<&Envelope> {
         Some(&self.letter)
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is foreign here and changes nothing")]
-    fn on(&mut self, event: &Event) -> Vec<Effect> {
+    fn on(&mut self, event: &RedeliveryEvent) -> Vec<RedeliveryEffect> {
         match &event.what {
             EventKind::Started => vec![resend(self.letter.clone())],
             EventKind::Delivered { by, .. } => {
@@ -83,6 +83,6 @@ impl Pattern for Redelivery {
     }
 }
 
-fn resend(envelope: Box<Envelope>) -> Effect {
-    Effect::Resend { label: Label::Resend, envelope }
+fn resend(envelope: Box<Envelope>) -> RedeliveryEffect {
+    RedeliveryEffect::Resend { label: RedeliveryLabel::Resend, envelope }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 fn every_message_is_taken_by_a_pattern_or_answered_without_one() {
     let taken = AnyPattern::ALL.iter().flat_map(|pattern| pattern.opened_by.iter().chain(pattern.receives));
     let taken: BTreeSet<_> = taken.copied().collect();
-    let left: Vec<_> = Kind::ALL.iter().filter(|kind| !taken.contains(kind)).collect();
-    assert_eq!(left, [&Kind::Cfp, &Kind::Reject]);
+    let left: Vec<_> = MessageKind::ALL.iter().filter(|kind| !taken.contains(kind)).collect();
+    assert_eq!(left, [&MessageKind::Cfp, &MessageKind::Reject]);
 }
 
 #[test]
@@ -19,12 +19,15 @@ fn pattern_names_are_unique() {
 fn labels_and_timers_are_written_with_their_pattern() {
     let key = delegation::RequestKey(2, 0);
     for (label, written) in [
-        (AnyLabel::Delegation(delegation::Label::Request(key)), r#"{"delegation":{"request":[2,0]}}"#),
-        (AnyLabel::ContractNet(contract_net::Label::Cfp), r#"{"contractNet":"cfp"}"#),
+        (
+            AnyLabel::Delegation(delegation::DelegationLabel::Request(key)),
+            r#"{"delegation":{"request":[2,0]}}"#,
+        ),
+        (AnyLabel::ContractNet(contract_net::ContractNetLabel::Cfp), r#"{"contractNet":"cfp"}"#),
     ] {
         assert_eq!(serde_json::to_string(&label).unwrap(), written);
         assert_eq!(serde_json::from_str::<AnyLabel>(written).unwrap(), label);
     }
-    let timer = AnyTimer::OpenTask(open_task::Timer::Work(delegation::Timer::Renew));
+    let timer = AnyTimer::OpenTask(open_task::OpenTaskTimer::Work(delegation::DelegationTimer::Renew));
     assert_eq!(serde_json::to_string(&timer).unwrap(), r#"{"openTask":{"work":"renew"}}"#);
 }

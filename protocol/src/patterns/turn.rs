@@ -1,4 +1,4 @@
-//! What a brain is asked and what it says: one JSON line in, JSON lines out.
+//! The input and output of a turn of a brain: one JSON line in, JSON lines out.
 
 use crate::{
     a2a::message::Message,
@@ -22,10 +22,10 @@ pub struct Prompt {
     /// What this brain produced in earlier turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub produced: Vec<Artifact>,
-    /// What came back for what it asked in earlier turns, in the order it was asked.
+    /// The results of the requests of the previous turn, in the order of the requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answers: Vec<Reply>,
-    /// The owner's newest words as an A2A client said them, with all their parts.
+    pub answers: Vec<RequestResult>,
+    /// The owner's newest message as an A2A client sent it, with all its parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Box<Message>>,
 }
@@ -39,7 +39,7 @@ pub enum TurnSubject {
     Task {
         /// The task.
         task_id: TaskId,
-        /// What to do, in words.
+        /// The description of the work.
         description: String,
         /// The ability it needs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub enum TurnSubject {
         /// Content it starts from.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<Artifact>,
-        /// When it is of no use any more.
+        /// The deadline.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<WallTime>,
         /// Media types the asker can use; empty means any.
@@ -73,23 +73,23 @@ pub enum TurnSubject {
     Signal(Box<SignalRecord>),
 }
 
-/// What came back for something the brain asked.
+/// The result of a request of the brain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Reply {
+pub struct RequestResult {
     /// The id the brain gave it.
     pub id: String,
-    /// Whether it came to something: answered, or done.
+    /// Whether it succeeded: answered, or done.
     pub ok: bool,
-    /// Who handed the answer over: what was asked of a capability comes through the agent's own hands.
+    /// The agent that sent the answer; for a request to a capability, this agent itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<AgentId>,
     /// The answer, the summary, or why there is none.
     pub text: String,
-    /// What came with it.
+    /// Artifacts of the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// The task that was delegated, as its doer knows it.
+    /// The id of the delegated task at its doer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
 }
@@ -126,11 +126,11 @@ pub enum Progress {
         /// The capability it speaks to.
         #[serde(default)]
         capability: Option<Capability>,
-        /// Where the content lies.
+        /// References to the content.
         #[serde(default)]
         refs: Map<String, Value>,
     },
-    /// A question to whoever has a capability. The answer comes with the next turn.
+    /// A question to peers with a capability. The next turn gets the answer.
     #[serde(rename_all = "camelCase")]
     Help {
         /// The brain's name for it.
@@ -143,7 +143,7 @@ pub enum Progress {
         #[serde(default)]
         artifacts: Vec<String>,
     },
-    /// A task for somebody else: `capability:<name>`, or one agent. The result comes with the next turn.
+    /// A task for another agent: `capability:<name>`, or an agent id. The next turn gets the result.
     #[serde(rename_all = "camelCase")]
     Delegate {
         /// The brain's name for it.
@@ -153,7 +153,7 @@ pub enum Progress {
         /// By which of an agent's capabilities, where one agent is named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         capability: Option<Capability>,
-        /// What to do, in words.
+        /// The description of the work.
         description: String,
         /// What to do it with.
         #[serde(default)]
@@ -162,14 +162,14 @@ pub enum Progress {
         #[serde(default)]
         artifacts: Vec<String>,
     },
-    /// A question to the task's owner. The answer comes with the next turn.
+    /// A question to the task's owner. The next turn gets the answer.
     #[serde(rename_all = "camelCase")]
     Question {
         /// The brain's name for it.
         id: String,
         /// What is asked.
         text: String,
-        /// Whether it is a credential that is asked for. It never comes back as text: the owner says when it is there.
+        /// Whether it asks for a credential. The answer never contains it; the owner only says that it is provided.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         auth: bool,
     },
@@ -195,12 +195,11 @@ pub enum TurnEnd {
         /// Why.
         reason: String,
     },
-    /// There is an answer, and nothing that would need a task. Where somebody waits for a task, it is done with this as
-    /// its summary.
+    /// The answer, without a task. If there is a task already, it is done with this as its summary.
     Message {
         /// The answer.
         text: String,
     },
-    /// It waits for what it asked.
+    /// It waits for the results of its requests.
     Waiting,
 }

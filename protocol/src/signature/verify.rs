@@ -25,7 +25,7 @@ pub struct PresentedSignature<'a> {
     pub signature: Option<&'a str>,
 }
 
-/// Checks signatures. The one place that knows which secret stands for which agent.
+/// Checks signatures. The only place that maps secrets to agents.
 #[derive(Debug, Clone)]
 pub struct Verifier {
     current: Secret,

@@ -1,21 +1,21 @@
 use super::*;
 use crate::{
-    directory::samples::card,
-    entry::{Match, News, Prefer, Presence},
+    directory::test_cards::card,
+    entry::{CapabilityMatch, Presence, RegistryEvent, SearchOrder},
     http,
     registrar::tests::Rig,
 };
 use actix_web::{App, HttpMessage, HttpServer, dev::Service, web};
-use blackboard::wire::WireLimits;
-use protocol::ids::Capability;
+use blackboard::http_client::HttpClientLimits;
+use protocol::{ids::Capability, problem::Reason};
 
-/// The registry of `rig` on a port of its own, where everybody is taken for `principal`.
-fn served(rig: &Rig, principal: &str) -> (String, actix_web::dev::ServerHandle) {
+/// Serves the registry of `rig` on a free port; every request has the principal `principal`.
+fn serve(rig: &Rig, principal: &str) -> (String, actix_web::dev::ServerHandle) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    served_at(listener, rig, principal)
+    serve_on(listener, rig, principal)
 }
 
-fn served_at(
+fn serve_on(
     listener: std::net::TcpListener,
     rig: &Rig,
     principal: &str,
@@ -29,7 +29,7 @@ fn served_at(
                 request.extensions_mut().insert(principal.clone());
                 next.call(request)
             })
-            .app_data(web::Data::new(crate::registrar::Keeper::from(addr.clone())))
+            .app_data(web::Data::new(crate::registrar::SupervisedRegistry::from(addr.clone())))
             .configure(http::routes)
     })
     .workers(1)
@@ -43,33 +43,38 @@ fn served_at(
     (base, handle)
 }
 
-fn wire() -> Wire {
-    Wire::new(None, WireLimits::default()).unwrap()
+fn wire() -> HttpClient {
+    HttpClient::new(None, HttpClientLimits::default()).unwrap()
 }
 
-async fn a_whole_life(registry: &Registry) {
+async fn check_lifecycle(registry: &Registry) {
     let id = AgentId::parse("a").unwrap();
     let registered = registry.register(card("a", &["x", "y"]), "1".into()).await.unwrap();
-    assert_eq!(registered, Registered { incarnation: 1, lease_ms: 15_000, heartbeat_ms: 5_000 });
+    assert_eq!(registered, LeaseGrant { incarnation: 1, lease_ms: 15_000, heartbeat_ms: 5_000 });
     assert_eq!(registry.register(card("a", &["x", "y"]), "1".into()).await, Ok(registered));
     registry.heartbeat(&id, Heartbeat { incarnation: 1, running: 2, accepting: false }).await.unwrap();
 
     let capabilities = ["x", "y"].map(|c| Capability::parse(c).unwrap()).to_vec();
-    let query = Query { capabilities, matching: Match::All, prefer: Prefer::Cheapest, include_dead: true };
+    let query = AgentQuery {
+        capabilities,
+        matching: CapabilityMatch::All,
+        prefer: SearchOrder::Cheapest,
+        include_dead: true,
+    };
     let found = registry.find(&query).await.unwrap();
     assert_eq!(found.len(), 1);
-    assert_eq!(found.first(), registry.look(&id).await.unwrap().as_ref());
+    assert_eq!(found.first(), registry.get(&id).await.unwrap().as_ref());
     assert_eq!(found.first().map(|e| (e.state, e.running, e.accepting)), Some((Presence::Alive, 2, false)));
-    let none = Query::capability(Capability::parse("z").unwrap());
+    let none = AgentQuery::capability(Capability::parse("z").unwrap());
     assert_eq!(registry.find(&none).await.unwrap(), []);
-    assert_eq!(registry.look(&AgentId::parse("nobody").unwrap()).await, Ok(None));
+    assert_eq!(registry.get(&AgentId::parse("nobody").unwrap()).await, Ok(None));
 
     let mut watch = registry.watch();
-    assert_eq!(watch.next().await.unwrap(), News::Snapshot(found));
+    assert_eq!(watch.next().await.unwrap(), RegistryEvent::Snapshot(found));
     let stale = Heartbeat { incarnation: 7, running: 0, accepting: true };
     assert_eq!(registry.heartbeat(&id, stale).await.unwrap_err().reason, Reason::AgentNotFound);
     registry.deregister(&id, 1).await.unwrap();
-    let News::Change(gone) = watch.next().await.unwrap() else { panic!("no change") };
+    let RegistryEvent::Change(gone) = watch.next().await.unwrap() else { panic!("no change") };
     assert_eq!((gone.state, gone.accepting, gone.incarnation), (Presence::Departed, false, 1));
     assert_eq!(registry.register(card("a", &[]), "2".into()).await.unwrap().incarnation, 2);
     let late = registry.deregister(&id, 1).await.unwrap_err();
@@ -77,61 +82,63 @@ async fn a_whole_life(registry: &Registry) {
 }
 
 #[actix_web::test]
-async fn a_registry_here_and_one_over_there_give_the_same_answers() {
-    a_whole_life(&Rig::new().registry).await;
+async fn a_local_and_a_remote_registry_give_the_same_answers() {
+    check_lifecycle(&Rig::new().registry).await;
     let rig = Rig::new();
-    let (base, server) = served(&rig, "agent:a");
-    a_whole_life(&Registry::remote(&base, wire())).await;
+    let (base, server) = serve(&rig, "agent:a");
+    check_lifecycle(&Registry::remote(&base, wire())).await;
     server.stop(false).await;
 }
 
 #[actix_web::test]
-async fn a_user_may_read_but_not_register_and_bad_questions_are_explained() {
+async fn a_user_may_read_but_not_register_and_invalid_queries_are_explained() {
     let rig = Rig::new();
-    let (base, server) = served(&rig, "user:local");
+    let (base, server) = serve(&rig, "user:local");
     let registry = Registry::remote(&base, wire());
-    assert_eq!(registry.find(&Query::default()).await, Ok(vec![]));
+    assert_eq!(registry.find(&AgentQuery::default()).await, Ok(vec![]));
     let refused = registry.register(card("a", &[]), "1".into()).await.unwrap_err();
     assert_eq!(refused.reason, Reason::Forbidden);
-    for (path, said) in [
+    for (path, expected) in [
         ("/registry/agents?prefer=best", "least-loaded"),
         ("/registry/agents?capability=..", "capability"),
         ("/registry/agents/%2e%2e%2f", "agent id"),
     ] {
         let url = format!("{base}{path}");
-        let refused = wire().bytes(blackboard::wire::Call::get(&url, "registry")).await.unwrap_err();
+        let refused =
+            wire().bytes(blackboard::http_client::ClientRequest::get(&url, "registry")).await.unwrap_err();
         assert_eq!(refused.reason, Reason::InvalidField, "{path}");
-        assert!(refused.message.contains(said), "{refused}");
+        assert!(refused.message.contains(expected), "{refused}");
     }
     let (url, body) = (format!("{base}/registry/agents"), br#"{"card":{"agentId":"a/b"},"instance":"1"}"#);
-    let call = blackboard::wire::Call::post(&url, "registry", bytes::Bytes::from_static(body));
+    let call =
+        blackboard::http_client::ClientRequest::post(&url, "registry", bytes::Bytes::from_static(body));
     let refused = wire().bytes(call).await.unwrap_err();
     assert!(refused.message.contains("card.agentId"), "{refused}");
-    let call = blackboard::wire::Call::new(reqwest::Method::PATCH, &url, "registry");
+    let call = blackboard::http_client::ClientRequest::new(reqwest::Method::PATCH, &url, "registry");
     assert_eq!(wire().bytes(call).await.unwrap_err().reason, Reason::MethodNotAllowed);
     server.stop(false).await;
 }
 
 #[actix_web::test]
-async fn a_watch_outlives_the_registry_and_starts_over_from_everybody() {
+async fn a_watch_survives_a_restart_of_the_registry_and_gets_a_new_snapshot() {
     let rig = Rig::new();
-    let (base, server) = served(&rig, "agent:a");
+    let (base, server) = serve(&rig, "agent:a");
     let registry = Registry::remote(&base, wire());
     let mut watch = registry.watch();
-    assert_eq!(watch.next().await.unwrap(), News::Snapshot(vec![]));
+    assert_eq!(watch.next().await.unwrap(), RegistryEvent::Snapshot(vec![]));
     server.stop(false).await;
     assert_eq!(watch.next().await.unwrap_err().reason, Reason::RegistryUnavailable);
-    assert_eq!(registry.find(&Query::default()).await.unwrap_err().reason, Reason::RegistryUnavailable);
+    assert_eq!(registry.find(&AgentQuery::default()).await.unwrap_err().reason, Reason::RegistryUnavailable);
     assert_eq!(watch.next().await.unwrap_err().reason, Reason::RegistryUnavailable);
 
     rig.registry.register(card("a", &[]), "1".into()).await.unwrap();
     let listener = std::net::TcpListener::bind(base.trim_start_matches("http://")).unwrap();
-    let (_, server) = served_at(listener, &rig, "agent:a");
-    let everybody = loop {
-        if let Ok(news) = watch.next().await {
-            break news;
+    let (_, server) = serve_on(listener, &rig, "agent:a");
+    let snapshot = loop {
+        if let Ok(event) = watch.next().await {
+            break event;
         }
     };
-    assert!(matches!(everybody, News::Snapshot(agents) if agents.len() == 1));
+    assert!(matches!(snapshot, RegistryEvent::Snapshot(agents) if agents.len() == 1));
     server.stop(false).await;
 }

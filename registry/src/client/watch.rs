@@ -1,10 +1,9 @@
-//! Following who is there. It costs nothing before it is first asked, and holds no more than the registry's buffer.
+//! A watch of the registry. It connects on the first `next`, and buffers no more than the registry's channel.
 
-use super::{ask, remote::Remote};
+use super::remote::RemoteRegistry;
 use crate::{
-    entry::{Entry, News},
-    http::Found,
-    registrar::{Follow, Keeper},
+    entry::{AgentEntry, AgentList, RegistryEvent},
+    registrar::{SupervisedRegistry, WatchDirectory},
 };
 use eventsource_stream::{Event, EventStreamError, Eventsource};
 use futures_util::{Stream, StreamExt};
@@ -17,93 +16,95 @@ use std::{
 };
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-/// A follower of the registry: everybody first, then each change.
-pub struct Watch(Source);
+/// A watch of the registry: a snapshot first, then each change.
+pub struct RegistryWatch(WatchSource);
 
-enum Source {
-    Here { registry: Keeper, changes: Option<Receiver<Arc<Entry>>> },
-    There { remote: Remote, events: Option<Events>, failures: u32 },
+enum WatchSource {
+    Local { registry: SupervisedRegistry, changes: Option<Receiver<Arc<AgentEntry>>> },
+    Remote { remote: RemoteRegistry, events: Option<WatchEvents>, failures: u32 },
 }
 
-type Events = Pin<Box<dyn Stream<Item = Result<Event, Problem>> + Send>>;
+type WatchEvents = Pin<Box<dyn Stream<Item = Result<Event, Problem>> + Send>>;
 
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const MIN_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-impl Watch {
-    pub(crate) fn here(registry: Keeper) -> Self {
-        Self(Source::Here { registry, changes: None })
+impl RegistryWatch {
+    pub(crate) fn local(registry: SupervisedRegistry) -> Self {
+        Self(WatchSource::Local { registry, changes: None })
     }
 
-    pub(super) fn there(remote: Remote) -> Self {
-        Self(Source::There { remote, events: None, failures: 0 })
+    pub(super) fn remote(remote: RemoteRegistry) -> Self {
+        Self(WatchSource::Remote { remote, events: None, failures: 0 })
     }
 
-    /// What comes next; an error if the registry cannot be followed at the moment. After an error, and whenever this
-    /// follower was too slow, everybody comes anew. Against a remote registry, the call after an error waits a little,
-    /// longer each time, before it connects. May be dropped while it waits, nothing is lost.
-    pub async fn next(&mut self) -> Result<News, Problem> {
+    /// The next event; an error if the registry can't be reached. A snapshot follows after an error or a lag. With a
+    /// remote registry, the call after an error waits before it connects, longer each time. Cancel safe.
+    pub async fn next(&mut self) -> Result<RegistryEvent, Problem> {
         match &mut self.0 {
-            Source::Here { registry, changes } => next_here(registry, changes).await,
-            Source::There { remote, events, failures } => next_there(remote, events, failures).await,
+            WatchSource::Local { registry, changes } => next_local(registry, changes).await,
+            WatchSource::Remote { remote, events, failures } => next_remote(remote, events, failures).await,
         }
     }
 }
 
-async fn next_here(registry: &Keeper, changes: &mut Option<Receiver<Arc<Entry>>>) -> Result<News, Problem> {
+async fn next_local(
+    registry: &SupervisedRegistry,
+    changes: &mut Option<Receiver<Arc<AgentEntry>>>,
+) -> Result<RegistryEvent, Problem> {
     if let Some(receiver) = changes {
         match receiver.recv().await {
-            Ok(entry) => return Ok(News::Change(entry)),
+            Ok(entry) => return Ok(RegistryEvent::Change(entry)),
             Err(RecvError::Lagged(_) | RecvError::Closed) => *changes = None,
         }
     }
-    let (everybody, receiver) = ask(registry, Follow).await??;
+    let (agents, receiver) = registry.ask(WatchDirectory).await??;
     *changes = Some(receiver);
-    Ok(News::Snapshot(everybody))
+    Ok(RegistryEvent::Snapshot(agents))
 }
 
-async fn next_there(
-    remote: &Remote,
-    events: &mut Option<Events>,
+async fn next_remote(
+    remote: &RemoteRegistry,
+    events: &mut Option<WatchEvents>,
     failures: &mut u32,
-) -> Result<News, Problem> {
+) -> Result<RegistryEvent, Problem> {
     let stream = match events {
         Some(stream) => stream,
         None => {
             if *failures > 0 {
-                tokio::time::sleep(wait(*failures)).await;
+                tokio::time::sleep(backoff(*failures)).await;
             }
             *failures = failures.saturating_add(1);
             events.insert(connect(remote).await?)
         }
     };
-    let heard = match stream.next().await {
+    let next = match stream.next().await {
         Some(event) => event.and_then(|event| read(&event)),
-        None if *failures > 0 => Err(remote.no_registry("its watch ended before it began")),
+        None if *failures > 0 => Err(remote.not_a_registry("its watch ended before it began")),
         None => Err(Problem::new(Reason::RegistryUnavailable, "the registry ended the watch")),
     };
-    match &heard {
+    match &next {
         Ok(_) => *failures = 0,
         Err(_) => *events = None,
     }
-    heard
+    next
 }
 
-async fn connect(remote: &Remote) -> Result<Events, Problem> {
+async fn connect(remote: &RemoteRegistry) -> Result<WatchEvents, Problem> {
     let events = remote.events().await?.eventsource();
-    let named = |error: EventStreamError<Problem>| match error {
+    let problem = |error: EventStreamError<Problem>| match error {
         EventStreamError::Transport(problem) => Problem { reason: Reason::RegistryUnavailable, ..problem },
         EventStreamError::Utf8(error) => unreadable(&error),
         EventStreamError::Parser(error) => unreadable(&error),
     };
-    Ok(Box::pin(events.map(move |event| event.map_err(named))))
+    Ok(Box::pin(events.map(move |event| event.map_err(problem))))
 }
 
-fn read(event: &Event) -> Result<News, Problem> {
+fn read(event: &Event) -> Result<RegistryEvent, Problem> {
     let bytes = event.data.as_str();
     match event.event.as_str() {
-        "snapshot" => serde_json::from_str(bytes).map(|Found { agents }| News::Snapshot(agents)),
-        _ => serde_json::from_str(bytes).map(|entry| News::Change(Arc::new(entry))),
+        "snapshot" => serde_json::from_str(bytes).map(|AgentList { agents }| RegistryEvent::Snapshot(agents)),
+        _ => serde_json::from_str(bytes).map(|entry| RegistryEvent::Change(Arc::new(entry))),
     }
     .map_err(|error| unreadable(&error))
 }
@@ -112,10 +113,10 @@ fn unreadable(error: &impl ToString) -> Problem {
     Problem::new(Reason::Internal, format!("the registry's watch cannot be read: {}", error.to_string()))
 }
 
-/// Full jitter: a registry that comes back is not met by everybody at once. By hand, as `backon` has no full jitter and its
-/// iterator moves on before the sleep: a call that is dropped while it waits would make the next one wait longer.
-fn wait(failures: u32) -> Duration {
-    let most = FIRST_WAIT.saturating_mul(1 << failures.min(8)).min(LONGEST_WAIT);
-    let chance = RandomState::new().hash_one(failures) % 1_000;
-    most.mul_f64(0.1 + 0.9 * f64::from(u32::try_from(chance).unwrap_or(0)) / 1_000.0)
+/// A pause with full jitter, so that the clients of a restarted registry don't reconnect at once. Not `backon`: it has no
+/// full jitter, and its iterator advances before the sleep, so that a cancelled call would make the next pause longer.
+fn backoff(failures: u32) -> Duration {
+    let max = MIN_BACKOFF.saturating_mul(1 << failures.min(8)).min(MAX_BACKOFF);
+    let random = RandomState::new().hash_one(failures) % 1_000;
+    max.mul_f64(0.1 + 0.9 * f64::from(u32::try_from(random).unwrap_or(0)) / 1_000.0)
 }

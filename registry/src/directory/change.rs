@@ -1,4 +1,4 @@
-//! What the directory decides: rows as they are to be, whom it is told, or why not.
+//! The decisions of the directory: changed rows, membership events, errors.
 
 use crate::entry::Presence;
 use protocol::{
@@ -10,49 +10,49 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, sync::Arc};
 
-/// What is durable about an agent.
+/// The stored record of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
-    /// What it said of itself.
+pub struct AgentRow {
+    /// Its card.
     pub card: Arc<Card>,
-    /// Which process it is: random, minted at its start.
+    /// The random id of its process, minted at its start.
     pub instance: String,
-    /// Which processes it was before, the latest last.
+    /// The instances of its former processes, the latest last.
     #[serde(default)]
     pub superseded: VecDeque<String>,
-    /// Which life of it this is.
+    /// Its incarnation.
     pub incarnation: u64,
-    /// Since when it is no longer there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gone: Option<Gone>,
+    /// How and when it left; `None` while it is live.
+    #[serde(rename = "gone", default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ExitRecord>,
 }
 
-/// How and when an agent ceased to be there.
+/// How and when an agent left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Gone {
-    /// Dead or departed.
+pub struct ExitRecord {
+    /// `Dead` or `Departed`.
     pub presence: Presence,
-    /// When.
+    /// The time of its exit.
     pub at: NodeTime,
 }
 
-/// Why an agent left, as `agent.left` says it.
+/// Why an agent left, as in `agent.left` signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Departure {
-    /// Its lease ran out.
+    /// Its lease expired.
     Expired,
-    /// It said goodbye.
+    /// It deregistered.
     Deregistered,
-    /// It said goodbye after it had finished or handed back what it did.
+    /// It deregistered after it had finished or handed back its work.
     Drained,
     /// A new process of the same agent took its place.
     Superseded,
 }
 
 impl Departure {
-    /// The word on the board.
+    /// The `reason` in the signal.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Expired => "expired",
@@ -63,72 +63,72 @@ impl Departure {
     }
 }
 
-/// Something others are to be told.
+/// An agent joined or left; published as a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
-    /// An agent came.
+pub enum MembershipEvent {
+    /// An agent registered.
     Joined {
-        /// Who.
+        /// The agent.
         id: AgentId,
-        /// In which life.
+        /// Its incarnation.
         incarnation: u64,
-        /// Where it listens.
+        /// Its base URL.
         endpoint: String,
     },
     /// An agent left.
     Left {
-        /// Who.
+        /// The agent.
         id: AgentId,
-        /// Which life of it ended.
+        /// The incarnation that ended.
         incarnation: u64,
-        /// Why.
-        why: Departure,
+        /// Why it left.
+        reason: Departure,
     },
 }
 
-impl Notice {
+impl MembershipEvent {
     pub(super) fn id(&self) -> &AgentId {
         match self {
             Self::Joined { id, .. } | Self::Left { id, .. } => id,
         }
     }
 
-    pub(super) fn joined(row: &Row) -> Self {
+    pub(super) fn joined(row: &AgentRow) -> Self {
         let (id, endpoint) = (row.card.agent_id.clone(), row.card.endpoint.clone());
         Self::Joined { id, incarnation: row.incarnation, endpoint }
     }
 
-    pub(super) fn left(row: &Row, why: Departure) -> Self {
-        Self::Left { id: row.card.agent_id.clone(), incarnation: row.incarnation, why }
+    pub(super) fn left(row: &AgentRow, reason: Departure) -> Self {
+        Self::Left { id: row.card.agent_id.clone(), incarnation: row.incarnation, reason }
     }
 }
 
-/// A decision: everything it writes, and whom it is told. It takes effect when it is applied.
+/// A decision: the rows it writes and the events it publishes. It takes effect when it is applied.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Change {
-    /// Rows as they are to be.
-    pub written: Vec<Row>,
-    /// Rows that go.
+pub struct DirectoryChange {
+    /// Rows to write.
+    pub written: Vec<AgentRow>,
+    /// Agents whose rows are deleted.
     pub forgotten: Vec<AgentId>,
-    /// The highest incarnation of any row that was forgotten; new agents start above it.
+    /// The highest incarnation of any forgotten row; new agents start above it.
     pub floor: u64,
-    /// What others are to be told, in order.
-    pub notices: Vec<Notice>,
+    /// Events to publish, in order.
+    pub events: Vec<MembershipEvent>,
 }
 
-/// The answer to a registration.
+/// The decision on a registration.
 #[derive(Debug)]
-pub struct Admitted {
-    /// Which life of the agent this is.
+pub struct RegistrationDecision {
+    /// The agent's incarnation.
     pub incarnation: u64,
-    /// What has to be made durable first; nothing for a repeat.
-    pub change: Option<Change>,
+    /// The change to commit and apply; `None` for a repeat.
+    pub change: Option<DirectoryChange>,
 }
 
-/// Why the directory does not do what it is asked.
+/// Why the directory refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// Nobody registered of that id and incarnation: it has to register, or to do so again.
+pub enum DirectoryError {
+    /// No agent of that id and incarnation is registered; the sender has to register (again).
     #[error("no agent {0} is registered: register (again) at POST {agents}", agents = protocol::routes::AGENTS)]
     Unknown(AgentId),
     /// A later process of the same agent has taken over.
@@ -136,41 +136,41 @@ pub enum Refused {
         "agent {id} is in its incarnation {current} by now; yours is superseded, stop working under this id"
     )]
     Stale {
-        /// Who.
+        /// The agent.
         id: AgentId,
-        /// The incarnation in force.
+        /// Its current incarnation.
         current: u64,
     },
-    /// There is no room for another agent.
+    /// The limit of agents is reached.
     #[error("the registry holds its limit of {0} agents")]
     Full(usize),
 }
 
-impl From<Refused> for Problem {
-    fn from(refused: Refused) -> Self {
-        let message = refused.to_string();
-        match refused {
-            Refused::Unknown(_) => Self::new(Reason::AgentNotFound, message),
-            Refused::Stale { current, .. } => {
+impl From<DirectoryError> for Problem {
+    fn from(error: DirectoryError) -> Self {
+        let message = error.to_string();
+        match error {
+            DirectoryError::Unknown(_) => Self::new(Reason::AgentNotFound, message),
+            DirectoryError::Stale { current, .. } => {
                 Self::new(Reason::StaleIncarnation, message).with("incarnation", current)
             }
-            Refused::Full(_) => Self::new(Reason::Overloaded, message),
+            DirectoryError::Full(_) => Self::new(Reason::Overloaded, message),
         }
     }
 }
 
-/// How many agents there are.
+/// Counts of agents by state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Figures {
-    /// Heard of in time.
+pub struct DirectoryStats {
+    /// Agents whose heartbeats arrive in time.
     pub alive: usize,
-    /// Two heartbeats missing.
+    /// Agents with two heartbeats missing.
     pub suspect: usize,
-    /// Left within the last day.
+    /// Dead and departed agents whose rows are kept.
     pub gone: usize,
-    /// Of how many it is kept back that they come and go.
+    /// Agents whose joined and left signals are suppressed.
     pub flapping: usize,
-    /// Whether more agents are overdue than may expire: something is wrong with the network rather than with them.
+    /// Whether more agents are overdue than may expire; then the network is the likely cause.
     pub self_preserving: bool,
 }

@@ -1,103 +1,109 @@
-//! What silence leads to: suspicion, then, a few at a time, expiry; and at last oblivion.
+//! Lease expiry: a silent agent becomes suspect, then dead, a limited number at a time; later its row is deleted.
 
-use super::{Change, Departure, Directory, Gone, Notice, Row};
+use super::{AgentDirectory, AgentRow, Departure, DirectoryChange, ExitRecord, MembershipEvent};
 use crate::entry::Presence;
 use protocol::{ids::AgentId, time::NodeTime};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Most rows one sweep changes, so that its commit stays small.
-const PER_SWEEP: usize = 500;
+/// Most rows that one sweep expires or deletes, so that its commit stays small.
+const MAX_PER_SWEEP: usize = 500;
 
-/// When agents may be declared dead.
+/// The state of the expiry throttle.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Expiry {
-    /// When agents expired, within the last lease.
+pub(super) struct ExpiryState {
+    /// Times of expiries within the last lease.
     pub(super) recent: VecDeque<NodeTime>,
-    /// Until when nobody may.
+    /// No agent is declared dead before this time.
     pub(super) grace_until: NodeTime,
-    /// When leases were last looked at.
-    pub(super) swept: NodeTime,
+    /// The time of the last sweep.
+    pub(super) last_sweep: NodeTime,
     /// Whether more agents were due at the last sweep than may expire.
-    pub(super) preserving: bool,
+    pub(super) self_preserving: bool,
 }
 
-/// What a sweep found.
+/// The result of a sweep.
 #[derive(Debug, Default)]
-pub struct Swept {
-    /// Who became suspect; already in force.
+pub struct SweepOutcome {
+    /// Agents that became suspect; already applied.
     pub suspected: Vec<AgentId>,
-    /// Who expires and who is forgotten; in force once it is durable and applied.
-    pub change: Option<Change>,
+    /// Expired and forgotten agents; the caller commits and applies it.
+    pub change: Option<DirectoryChange>,
 }
 
-impl Directory {
-    /// Looks at every lease. A registry that was itself away for so long that a punctual agent would look dead gives
-    /// everybody a full lease instead.
-    pub fn sweep(&mut self, now: NodeTime) -> Swept {
-        if now.since(self.expiry.swept) >= self.config.absence() {
-            self.extend_all(now);
+impl AgentDirectory {
+    /// Checks every lease. If the registry itself was paused for so long that a punctual agent would look dead, every
+    /// agent gets a full lease instead.
+    pub fn sweep(&mut self, now: NodeTime) -> SweepOutcome {
+        if now.since(self.expiry.last_sweep) >= self.config.max_sweep_gap() {
+            self.extend_all_leases(now);
         }
-        self.expiry.swept = self.expiry.swept.max(now);
-        self.forget_reports(now);
-        let missed: BTreeSet<AgentId> = self
-            .known
+        self.expiry.last_sweep = self.expiry.last_sweep.max(now);
+        self.drop_old_reports(now);
+        let unreachable: BTreeSet<AgentId> = self
+            .agents
             .iter()
-            .filter(|(id, known)| known.row.gone.is_none() && self.is_missed(id, known.pulse.seen, now))
+            .filter(|(id, agent)| {
+                agent.row.exit.is_none() && self.is_reported_unreachable(id, agent.liveness.last_seen, now)
+            })
             .map(|(id, _)| id.clone())
             .collect();
         let mut suspected = Vec::new();
         let mut due = Vec::new();
         let mut forgotten = Vec::new();
-        for (id, known) in &mut self.known {
-            let silence = now.since(known.pulse.seen);
-            match &known.row.gone {
-                Some(gone) if now.since(gone.at) >= self.config.keep_departed() => forgotten.push(id.clone()),
+        for (id, agent) in &mut self.agents {
+            let silence = now.since(agent.liveness.last_seen);
+            match &agent.row.exit {
+                Some(exit) if now.since(exit.at) >= self.config.keep_departed() => forgotten.push(id.clone()),
                 Some(_) => {}
                 None => {
-                    if silence >= self.config.suspicion() && !known.pulse.suspect {
-                        known.pulse.suspect = true;
+                    if silence >= self.config.suspicion_timeout() && !agent.liveness.is_suspect {
+                        agent.liveness.is_suspect = true;
                         suspected.push(id.clone());
                     }
-                    if silence >= self.config.lease() || missed.contains(id) {
-                        due.push((known.pulse.seen, id.clone()));
+                    if silence >= self.config.lease() || unreachable.contains(id) {
+                        due.push((agent.liveness.last_seen, id.clone()));
                     }
                 }
             }
         }
-        let expired = self.admit_to_death(due, now);
-        forgotten.truncate(PER_SWEEP);
-        let mut change = Change { floor: self.floor_without(&forgotten), forgotten, ..Change::default() };
+        let expired = self.select_expired(due, now);
+        forgotten.truncate(MAX_PER_SWEEP);
+        let mut change = DirectoryChange {
+            floor: self.floor_without(&forgotten),
+            forgotten,
+            ..DirectoryChange::default()
+        };
         for id in expired {
-            let Some(known) = self.known.get(&id) else { continue };
-            let gone = Some(Gone { presence: Presence::Dead, at: now });
-            change.written.push(Row { gone, ..known.row.clone() });
-            change.notices.push(Notice::left(&known.row, Departure::Expired));
+            let Some(agent) = self.agents.get(&id) else { continue };
+            let exit = Some(ExitRecord { presence: Presence::Dead, at: now });
+            change.written.push(AgentRow { exit, ..agent.row.clone() });
+            change.events.push(MembershipEvent::left(&agent.row, Departure::Expired));
         }
         let idle = change.written.is_empty() && change.forgotten.is_empty() && !self.has_settled(now);
-        Swept { suspected, change: (!idle).then_some(change) }
+        SweepOutcome { suspected, change: (!idle).then_some(change) }
     }
 
-    /// Gives every live agent a full lease from `now`, and declares nobody dead before it is over.
-    pub fn extend_all(&mut self, now: NodeTime) {
-        self.expiry.grace_until = now + self.config.grace();
-        for known in self.known.values_mut() {
-            known.pulse.seen = known.pulse.seen.max(now);
-            known.pulse.suspect = false;
+    /// Gives every live agent a full lease from `now`; no agent is declared dead before the grace period ends.
+    pub fn extend_all_leases(&mut self, now: NodeTime) {
+        self.expiry.grace_until = now + self.config.grace_period();
+        for agent in self.agents.values_mut() {
+            agent.liveness.last_seen = agent.liveness.last_seen.max(now);
+            agent.liveness.is_suspect = false;
         }
     }
 
-    /// Those of `due` who may expire by now, the longest silent first.
-    fn admit_to_death(&mut self, mut due: Vec<(NodeTime, AgentId)>, now: NodeTime) -> Vec<AgentId> {
+    /// The agents of `due` that the throttle lets expire, the longest silent first.
+    fn select_expired(&mut self, mut due: Vec<(NodeTime, AgentId)>, now: NodeTime) -> Vec<AgentId> {
         let lease = self.config.lease();
         self.expiry.recent.retain(|at| now.since(*at) < lease);
         if now < self.expiry.grace_until {
             due.clear();
         }
         let recent = self.expiry.recent.len();
-        let quota = self.config.expiry_quota(self.live.len() + recent).saturating_sub(recent);
-        self.expiry.preserving = due.len() > quota;
+        let quota = self.config.expiry_quota(self.live_index.len() + recent).saturating_sub(recent);
+        self.expiry.self_preserving = due.len() > quota;
         due.sort();
-        due.truncate(quota.min(PER_SWEEP));
+        due.truncate(quota.min(MAX_PER_SWEEP));
         due.into_iter().map(|(_, id)| id).collect()
     }
 }

@@ -1,7 +1,7 @@
-//! An agent that comes and goes all the time is told of a few times, and then once it has settled. Peers that watch see
-//! every change; it is the board, which keeps what it hears, that is spared.
+//! Limits the joined and left signals of an agent that flaps: a few, then one when its state is stable. Watchers still
+//! get every change; only the board, which stores each signal, gets fewer.
 
-use super::{Change, Departure, Directory, Notice};
+use super::{AgentDirectory, Departure, DirectoryChange, MembershipEvent};
 use crate::entry::Presence;
 use protocol::{ids::AgentId, time::NodeTime};
 use std::{
@@ -9,77 +9,80 @@ use std::{
     time::Duration,
 };
 
-/// What was told of whom, as far as it matters for what may be told next.
+/// The recent signals of each agent.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Flapping(BTreeMap<AgentId, Told>);
+pub(super) struct FlapDamping(BTreeMap<AgentId, NotificationHistory>);
 
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Told {
+struct NotificationHistory {
     recent: VecDeque<NodeTime>,
-    last: Option<Notice>,
-    /// When something was last kept back, if anything is.
-    kept_back: Option<NodeTime>,
+    last: Option<MembershipEvent>,
+    /// When an event was last suppressed; `None` if none is.
+    suppressed_at: Option<NodeTime>,
 }
 
-impl Flapping {
-    /// Of how many agents something is kept back.
+impl FlapDamping {
+    /// The number of agents with a suppressed event.
     pub(super) fn count(&self) -> usize {
-        self.0.values().filter(|told| told.kept_back.is_some()).count()
+        self.0.values().filter(|history| history.suppressed_at.is_some()).count()
     }
 }
 
-impl Directory {
-    /// Takes out of `change` what would be told too often, and adds what can be told of those who have settled.
-    pub fn damp(&mut self, change: &mut Change, now: NodeTime) {
+impl AgentDirectory {
+    /// Removes from `change` the events over the limit, and adds the state of agents that have settled.
+    pub fn damp_flapping(&mut self, change: &mut DirectoryChange, now: NodeTime) {
         let window = Duration::from_millis(self.config.flap_window_ms);
-        for told in self.flapping.0.values_mut() {
-            told.recent.retain(|at| now.since(*at) < window);
+        for history in self.flapping.0.values_mut() {
+            history.recent.retain(|at| now.since(*at) < window);
         }
-        self.flapping.0.retain(|_, told| !told.recent.is_empty() || told.kept_back.is_some());
+        self.flapping.0.retain(|_, history| !history.recent.is_empty() || history.suppressed_at.is_some());
         let limit = self.config.flap_limit.max(1);
         let flapping = &mut self.flapping.0;
-        change.notices.retain(|notice| {
-            let told = flapping.entry(notice.id().clone()).or_default();
-            if told.recent.len() >= limit || told.kept_back.is_some() {
-                told.kept_back = Some(now);
+        change.events.retain(|event| {
+            let history = flapping.entry(event.id().clone()).or_default();
+            if history.recent.len() >= limit || history.suppressed_at.is_some() {
+                history.suppressed_at = Some(now);
                 return false;
             }
-            told.recent.push_back(now);
-            told.last = Some(notice.clone());
+            history.recent.push_back(now);
+            history.last = Some(event.clone());
             true
         });
         let settled = self.settled(now);
-        for (id, notice) in settled {
-            let Some(told) = self.flapping.0.get_mut(&id) else { continue };
-            told.kept_back = None;
-            if let Some(notice) = notice.filter(|notice| told.last.as_ref() != Some(notice)) {
-                told.recent.push_back(now);
-                told.last = Some(notice.clone());
-                change.notices.push(notice);
+        for (id, event) in settled {
+            let Some(history) = self.flapping.0.get_mut(&id) else { continue };
+            history.suppressed_at = None;
+            if let Some(event) = event.filter(|event| history.last.as_ref() != Some(event)) {
+                history.recent.push_back(now);
+                history.last = Some(event.clone());
+                change.events.push(event);
             }
         }
     }
 
-    /// Whether something that was kept back can be told by now.
+    /// Whether a suppressed agent has settled, so that its state can be signalled.
     pub fn has_settled(&self, now: NodeTime) -> bool {
         !self.settled(now).is_empty()
     }
 
-    /// Of whom something was kept back that has not changed for a while, and how they are.
-    fn settled(&self, now: NodeTime) -> Vec<(AgentId, Option<Notice>)> {
+    /// Agents with a suppressed event and a stable state, with the event of that state.
+    fn settled(&self, now: NodeTime) -> Vec<(AgentId, Option<MembershipEvent>)> {
         let calm = Duration::from_millis(self.config.flap_calm_ms);
-        let due =
-            self.flapping.0.iter().filter(|(_, told)| told.kept_back.is_some_and(|at| now.since(at) >= calm));
-        due.map(|(id, _)| (id.clone(), self.standing(id))).collect()
+        let due = self
+            .flapping
+            .0
+            .iter()
+            .filter(|(_, history)| history.suppressed_at.is_some_and(|at| now.since(at) >= calm));
+        due.map(|(id, _)| (id.clone(), self.current_event(id))).collect()
     }
 
-    fn standing(&self, id: &AgentId) -> Option<Notice> {
-        let row = &self.known.get(id)?.row;
-        Some(match row.gone.as_ref().map(|gone| gone.presence) {
-            None => Notice::joined(row),
-            Some(Presence::Dead) => Notice::left(row, Departure::Expired),
+    fn current_event(&self, id: &AgentId) -> Option<MembershipEvent> {
+        let row = &self.agents.get(id)?.row;
+        Some(match row.exit.as_ref().map(|exit| exit.presence) {
+            None => MembershipEvent::joined(row),
+            Some(Presence::Dead) => MembershipEvent::left(row, Departure::Expired),
             Some(Presence::Departed | Presence::Alive | Presence::Suspect) => {
-                Notice::left(row, Departure::Deregistered)
+                MembershipEvent::left(row, Departure::Deregistered)
             }
         })
     }

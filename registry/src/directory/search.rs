@@ -1,69 +1,69 @@
-//! Who is found, in which order.
+//! Search by capability, and the order of results.
 
-use super::{Directory, Known};
-use crate::entry::{Entry, Prefer, Presence, Query};
+use super::{AgentDirectory, TrackedAgent};
+use crate::entry::{AgentEntry, AgentQuery, Presence, SearchOrder};
 use protocol::{ids::AgentId, time::NodeTime};
 use std::cmp::Ordering;
 
-impl Directory {
-    /// The agents that `query` asks for: alive before suspect before gone, those that accept work before those that
-    /// don't, then by preference, then by id.
-    pub fn find(&self, query: &Query, now: NodeTime) -> Vec<Entry> {
-        let mut found: Vec<&Known> = self
-            .live
-            .with(&query.capabilities, query.matching)
+impl AgentDirectory {
+    /// The agents that match `query`: alive before suspect before gone, those that accept work first, then by
+    /// `query.prefer`, then by id.
+    pub fn find(&self, query: &AgentQuery, now: NodeTime) -> Vec<AgentEntry> {
+        let mut found: Vec<&TrackedAgent> = self
+            .live_index
+            .agents_with(&query.capabilities, query.matching)
             .into_iter()
-            .filter_map(|id| self.known.get(id))
+            .filter_map(|id| self.agents.get(id))
             .collect();
         if query.include_dead {
-            let gone = self.gone.with(&query.capabilities, query.matching);
-            found.extend(gone.into_iter().filter_map(|id| self.known.get(id)));
+            let gone = self.gone_index.agents_with(&query.capabilities, query.matching);
+            found.extend(gone.into_iter().filter_map(|id| self.agents.get(id)));
         }
-        found.sort_by(|a, b| order(a, b, query.prefer));
-        found.into_iter().map(|known| known.entry(now)).collect()
+        found.sort_by(|a, b| compare(a, b, query.prefer));
+        found.into_iter().map(|agent| agent.entry(now)).collect()
     }
 
-    /// What is known of one agent, gone or not.
-    pub fn look(&self, id: &AgentId, now: NodeTime) -> Option<Entry> {
-        self.known.get(id).map(|known| known.entry(now))
+    /// The entry of one agent in any state; `None` if it is unknown.
+    pub fn get(&self, id: &AgentId, now: NodeTime) -> Option<AgentEntry> {
+        self.agents.get(id).map(|agent| agent.entry(now))
     }
 }
 
-fn order(a: &Known, b: &Known, prefer: Prefer) -> Ordering {
-    let rank = |known: &Known| (known.presence(), !known.pulse.accepting);
+fn compare(a: &TrackedAgent, b: &TrackedAgent, prefer: SearchOrder) -> Ordering {
+    let rank = |agent: &TrackedAgent| (agent.presence(), !agent.liveness.accepting);
     let load = || load(a).cmp(&load(b));
     let cost = || a.row.card.terms.cost.get().total_cmp(&b.row.card.terms.cost.get());
     let preferred = || match prefer {
-        Prefer::None => Ordering::Equal,
-        Prefer::LeastLoaded => load(),
-        Prefer::Cheapest => cost().then_with(load),
+        SearchOrder::None => Ordering::Equal,
+        SearchOrder::LeastLoaded => load(),
+        SearchOrder::Cheapest => cost().then_with(load),
     };
     let id = || a.row.card.agent_id.cmp(&b.row.card.agent_id);
     rank(a).cmp(&rank(b)).then_with(preferred).then_with(id)
 }
 
-/// Tasks per place, in thousandths.
-fn load(known: &Known) -> u64 {
-    u64::from(known.pulse.running) * 1_000 / u64::from(known.row.card.terms.max_parallel.max(1))
+/// Running tasks divided by `maxParallel`, in thousandths.
+fn load(agent: &TrackedAgent) -> u64 {
+    u64::from(agent.liveness.running) * 1_000 / u64::from(agent.row.card.terms.max_parallel.max(1))
 }
 
-impl Known {
+impl TrackedAgent {
     pub(super) fn presence(&self) -> Presence {
-        match &self.row.gone {
-            Some(gone) => gone.presence,
-            None if self.pulse.suspect => Presence::Suspect,
+        match &self.row.exit {
+            Some(exit) => exit.presence,
+            None if self.liveness.is_suspect => Presence::Suspect,
             None => Presence::Alive,
         }
     }
 
-    pub(super) fn entry(&self, now: NodeTime) -> Entry {
-        Entry {
+    pub(super) fn entry(&self, now: NodeTime) -> AgentEntry {
+        AgentEntry {
             card: self.row.card.clone(),
             incarnation: self.row.incarnation,
             state: self.presence(),
-            running: self.pulse.running,
-            accepting: self.pulse.accepting && self.row.gone.is_none(),
-            last_seen_ms: u64::try_from(now.since(self.pulse.seen).as_millis()).unwrap_or(u64::MAX),
+            running: self.liveness.running,
+            accepting: self.liveness.accepting && self.row.exit.is_none(),
+            last_seen_ms: u64::try_from(now.since(self.liveness.last_seen).as_millis()).unwrap_or(u64::MAX),
         }
     }
 }

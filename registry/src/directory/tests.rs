@@ -1,27 +1,32 @@
-use super::{samples::card, *};
-use crate::entry::{Match, Prefer, Query};
+use super::{test_cards::card, *};
+use crate::entry::{AgentQuery, CapabilityMatch, SearchOrder};
 use proptest::prelude::*;
 use protocol::{bid::Cost, card::BidTerms, ids::Capability};
 
-fn empty() -> Directory {
-    Directory::new(Config::default(), [], 0, NodeTime(0))
+fn empty() -> AgentDirectory {
+    AgentDirectory::new(Config::default(), [], 0, NodeTime(0))
 }
 
-/// Registers and applies at once.
-fn join(directory: &mut Directory, card: Arc<Card>, instance: &str, now: NodeTime) -> Result<u64, Refused> {
-    let admitted = directory.register(card, instance)?;
-    if let Some(change) = admitted.change {
+/// Registers and applies the change.
+fn join(
+    directory: &mut AgentDirectory,
+    card: Arc<Card>,
+    instance: &str,
+    now: NodeTime,
+) -> Result<u64, DirectoryError> {
+    let decision = directory.register(card, instance)?;
+    if let Some(change) = decision.change {
         directory.apply(change, now);
     }
-    Ok(admitted.incarnation)
+    Ok(decision.incarnation)
 }
 
 fn beat(incarnation: u64) -> Heartbeat {
     Heartbeat { incarnation, running: 0, accepting: true }
 }
 
-/// Sweeps every second until `end`; when each agent died.
-fn sweep_until(directory: &mut Directory, from: u64, end: u64) -> Vec<(u64, AgentId)> {
+/// Sweeps every second until `end`; returns when each agent died.
+fn sweep_until(directory: &mut AgentDirectory, from: u64, end: u64) -> Vec<(u64, AgentId)> {
     let mut dead = Vec::new();
     for second in (from..=end).step_by(1_000) {
         if let Some(change) = directory.sweep(NodeTime(second)).change {
@@ -37,14 +42,14 @@ fn a_silent_agent_is_suspect_after_two_heartbeats_and_dead_within_seventeen_seco
     join(&mut directory, card("a", &["x"]), "1", NodeTime(0)).unwrap();
     let id = AgentId::parse("a").unwrap();
     sweep_until(&mut directory, 0, 9_000);
-    assert_eq!(directory.look(&id, NodeTime(9_000)).unwrap().state, Presence::Alive);
+    assert_eq!(directory.get(&id, NodeTime(9_000)).unwrap().state, Presence::Alive);
     sweep_until(&mut directory, 10_000, 14_000);
-    assert_eq!(directory.look(&id, NodeTime(14_000)).unwrap().state, Presence::Suspect);
+    assert_eq!(directory.get(&id, NodeTime(14_000)).unwrap().state, Presence::Suspect);
     assert_eq!(sweep_until(&mut directory, 15_000, 17_000), [(15_000, id.clone())]);
     let now = NodeTime(17_000);
-    assert_eq!(directory.look(&id, now).unwrap().state, Presence::Dead);
-    assert!(directory.find(&Query::default(), now).is_empty());
-    assert_eq!(directory.heartbeat(&id, beat(1), now), Err(Refused::Unknown(id.clone())));
+    assert_eq!(directory.get(&id, now).unwrap().state, Presence::Dead);
+    assert!(directory.find(&AgentQuery::default(), now).is_empty());
+    assert_eq!(directory.heartbeat(&id, beat(1), now), Err(DirectoryError::Unknown(id.clone())));
     assert_eq!(join(&mut directory, card("a", &["x"]), "1", now), Ok(2));
 }
 
@@ -56,22 +61,22 @@ fn a_heartbeat_ends_suspicion() {
     let id = AgentId::parse("a").unwrap();
     assert_eq!(directory.heartbeat(&id, beat(1), NodeTime(12_000)), Ok(true));
     assert_eq!(directory.heartbeat(&id, beat(1), NodeTime(12_000)), Ok(false));
-    assert_eq!(directory.look(&id, NodeTime(12_000)).unwrap().state, Presence::Alive);
+    assert_eq!(directory.get(&id, NodeTime(12_000)).unwrap().state, Presence::Alive);
 }
 
 #[test]
-fn a_new_process_supersedes_the_old_whose_late_words_change_nothing() {
+fn late_requests_of_a_superseded_process_change_nothing() {
     let mut directory = empty();
     assert_eq!(join(&mut directory, card("a", &[]), "old", NodeTime(0)), Ok(1));
     assert_eq!(join(&mut directory, card("a", &[]), "old", NodeTime(1)), Ok(1));
-    let admitted = directory.register(card("a", &[]), "new").unwrap();
-    let change = admitted.change.unwrap();
+    let decision = directory.register(card("a", &[]), "new").unwrap();
+    let change = decision.change.unwrap();
     let id = AgentId::parse("a").unwrap();
-    let left = Notice::Left { id: id.clone(), incarnation: 1, why: Departure::Superseded };
-    assert_eq!(change.notices.first(), Some(&left));
+    let left = MembershipEvent::Left { id: id.clone(), incarnation: 1, reason: Departure::Superseded };
+    assert_eq!(change.events.first(), Some(&left));
     directory.apply(change, NodeTime(2));
     let before = directory.clone();
-    let stale = Refused::Stale { id: id.clone(), current: 2 };
+    let stale = DirectoryError::Stale { id: id.clone(), current: 2 };
     assert_eq!(directory.heartbeat(&id, beat(1), NodeTime(3)), Err(stale.clone()));
     assert_eq!(directory.deregister(&id, 1, Departure::Deregistered, NodeTime(3)), Err(stale.clone()));
     assert_eq!(directory.register(card("a", &[]), "old").unwrap_err(), stale);
@@ -79,7 +84,7 @@ fn a_new_process_supersedes_the_old_whose_late_words_change_nothing() {
 }
 
 #[test]
-fn a_registry_that_was_away_gives_everybody_a_full_lease() {
+fn after_a_long_gap_between_sweeps_every_agent_gets_a_full_lease() {
     let mut directory = empty();
     for n in 0..20 {
         join(&mut directory, card(&format!("a{n}"), &[]), "1", NodeTime(0)).unwrap();
@@ -91,7 +96,7 @@ fn a_registry_that_was_away_gives_everybody_a_full_lease() {
 }
 
 #[test]
-fn mass_expiry_is_throttled_and_says_so() {
+fn mass_expiry_is_throttled_and_reported() {
     let mut directory = empty();
     for n in 0..100 {
         join(&mut directory, card(&format!("a{n}"), &[]), "1", NodeTime(0)).unwrap();
@@ -99,7 +104,7 @@ fn mass_expiry_is_throttled_and_says_so() {
     let dead = sweep_until(&mut directory, 0, 60_000);
     let within = |from: u64, to: u64| dead.iter().filter(|(at, _)| (from..to).contains(at)).count();
     assert_eq!((within(0, 15_000), within(15_000, 30_000), within(30_000, 45_000)), (0, 15, 12));
-    assert!(directory.figures().self_preserving);
+    assert!(directory.stats().self_preserving);
 }
 
 #[test]
@@ -115,17 +120,18 @@ fn a_forgotten_agent_comes_back_above_its_old_incarnation() {
     directory.apply(change, NodeTime(0));
     let day = 24 * 3_600_000;
     sweep_until(&mut directory, day, day);
-    assert_eq!(directory.look(&AgentId::parse("a").unwrap(), NodeTime(day)), None);
-    assert!(directory.gone.with(&[], Match::Any).is_empty());
+    assert_eq!(directory.get(&AgentId::parse("a").unwrap(), NodeTime(day)), None);
+    assert!(directory.gone_index.agents_with(&[], CapabilityMatch::Any).is_empty());
     assert_eq!(join(&mut directory, card("a", &[]), "4", NodeTime(day)), Ok(4));
 }
 
 #[test]
 fn a_full_registry_forgets_the_departed_before_it_refuses() {
-    let mut directory = Directory::new(Config { max_agents: 2, ..Config::default() }, [], 0, NodeTime(0));
+    let mut directory =
+        AgentDirectory::new(Config { max_agents: 2, ..Config::default() }, [], 0, NodeTime(0));
     join(&mut directory, card("a", &[]), "1", NodeTime(0)).unwrap();
     join(&mut directory, card("b", &[]), "1", NodeTime(0)).unwrap();
-    assert_eq!(join(&mut directory, card("c", &[]), "1", NodeTime(0)), Err(Refused::Full(2)));
+    assert_eq!(join(&mut directory, card("c", &[]), "1", NodeTime(0)), Err(DirectoryError::Full(2)));
     let change = directory
         .deregister(&AgentId::parse("a").unwrap(), 1, Departure::Deregistered, NodeTime(0))
         .unwrap()
@@ -135,7 +141,7 @@ fn a_full_registry_forgets_the_departed_before_it_refuses() {
 }
 
 #[test]
-fn the_found_come_alive_first_then_by_preference_then_by_id() {
+fn results_are_ordered_by_state_then_by_preference_then_by_id() {
     let mut directory = empty();
     let terms =
         |cost, max_parallel| BidTerms { cost: Cost::new(cost).unwrap(), max_parallel, ..BidTerms::default() };
@@ -154,21 +160,21 @@ fn the_found_come_alive_first_then_by_preference_then_by_id() {
     directory.heartbeat(&AgentId::parse("b").unwrap(), busy, NodeTime(9_000)).unwrap();
     let found = |capabilities: &[&str], matching, prefer| {
         let capabilities = capabilities.iter().map(|c| Capability::parse(c).unwrap()).collect();
-        let query = Query { capabilities, matching, prefer, include_dead: false };
+        let query = AgentQuery { capabilities, matching, prefer, include_dead: false };
         directory.find(&query, now).iter().map(|e| e.id().to_string()).collect::<Vec<_>>().concat()
     };
-    assert_eq!(found(&["x"], Match::Any, Prefer::None), "bcda");
-    assert_eq!(found(&["x"], Match::Any, Prefer::LeastLoaded), "cdba");
-    assert_eq!(found(&["x"], Match::Any, Prefer::Cheapest), "cbda");
-    assert_eq!(found(&["z", "y"], Match::Any, Prefer::None), "bcda");
-    assert_eq!(found(&["x", "y"], Match::All, Prefer::None), "bda");
-    assert_eq!(found(&["x", "nothing"], Match::All, Prefer::None), "");
+    assert_eq!(found(&["x"], CapabilityMatch::Any, SearchOrder::None), "bcda");
+    assert_eq!(found(&["x"], CapabilityMatch::Any, SearchOrder::LeastLoaded), "cdba");
+    assert_eq!(found(&["x"], CapabilityMatch::Any, SearchOrder::Cheapest), "cbda");
+    assert_eq!(found(&["z", "y"], CapabilityMatch::Any, SearchOrder::None), "bcda");
+    assert_eq!(found(&["x", "y"], CapabilityMatch::All, SearchOrder::None), "bda");
+    assert_eq!(found(&["x", "nothing"], CapabilityMatch::All, SearchOrder::None), "");
 }
 
 #[derive(Debug, Clone)]
 enum Step {
     Register(u8, u8),
-    Beat(u8, u64),
+    Heartbeat(u8, u64),
     Leave(u8, u64),
     Wait(u64),
 }
@@ -176,20 +182,20 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (0u8..30, 0u8..4).prop_map(|(id, instance)| Step::Register(id, instance)),
-        4 => (0u8..30, 0u64..6).prop_map(|(id, incarnation)| Step::Beat(id, incarnation)),
+        4 => (0u8..30, 0u64..6).prop_map(|(id, incarnation)| Step::Heartbeat(id, incarnation)),
         1 => (0u8..30, 0u64..6).prop_map(|(id, incarnation)| Step::Leave(id, incarnation)),
         3 => (1u64..40).prop_map(Step::Wait),
     ]
 }
 
-fn live(directory: &Directory, now: NodeTime) -> BTreeMap<AgentId, u64> {
-    directory.find(&Query::default(), now).into_iter().map(|e| (e.id().clone(), e.incarnation)).collect()
+fn live(directory: &AgentDirectory, now: NodeTime) -> BTreeMap<AgentId, u64> {
+    directory.find(&AgentQuery::default(), now).into_iter().map(|e| (e.id().clone(), e.incarnation)).collect()
 }
 
 proptest! {
     #[test]
-    fn whatever_happens_incarnations_only_grow_and_the_throttle_holds(steps in proptest::collection::vec(step(), 1..120)) {
-        let mut directory = Directory::new(Config { keep_departed_ms: 60_000, ..Config::default() }, [], 0, NodeTime(0));
+    fn incarnations_only_grow_and_the_expiry_throttle_holds(steps in proptest::collection::vec(step(), 1..120)) {
+        let mut directory = AgentDirectory::new(Config { keep_departed_ms: 60_000, ..Config::default() }, [], 0, NodeTime(0));
         let mut now = NodeTime(0);
         let mut highest: BTreeMap<AgentId, u64> = BTreeMap::new();
         let mut expired: Vec<u64> = Vec::new();
@@ -205,7 +211,7 @@ proptest! {
                         prop_assert!(incarnation > old || before.contains_key(&agent), "a life was given twice");
                     }
                 }
-                Step::Beat(id, incarnation) => {
+                Step::Heartbeat(id, incarnation) => {
                     let id = AgentId::parse(&format!("a{id}")).unwrap();
                     let unchanged = directory.clone();
                     if directory.heartbeat(&id, beat(incarnation), now).is_ok() {
@@ -227,20 +233,19 @@ proptest! {
                 }
                 Step::Wait(seconds) => for _ in 0..seconds {
                     now = NodeTime(now.0 + 1_000);
-                    let there = live(&directory, now).len();
+                    let live_before = live(&directory, now).len();
                     if let Some(change) = directory.sweep(now).change {
                         let dead = change.written.len();
-                        let told = change.notices.len();
-                        prop_assert_eq!(dead, told);
+                        prop_assert_eq!(dead, change.events.len());
                         directory.apply(change, now);
                         expired.extend(std::iter::repeat_n(now.0, dead));
                         let recent = expired.iter().filter(|at| now.0 - **at < 15_000).count();
-                        let bound = ((there + recent - dead) * 15 / 100).max(1);
-                        prop_assert!(recent <= bound, "{recent} of {there} expired within a lease");
+                        let bound = ((live_before + recent - dead) * 15 / 100).max(1);
+                        prop_assert!(recent <= bound, "{recent} of {live_before} expired within a lease");
                     }
                 },
             }
-            let index: Vec<_> = directory.known.values().filter(|k| k.row.gone.is_none()).map(|k| k.row.card.agent_id.clone()).collect();
+            let index: Vec<_> = directory.agents.values().filter(|k| k.row.exit.is_none()).map(|k| k.row.card.agent_id.clone()).collect();
             prop_assert_eq!(index, live(&directory, now).into_keys().collect::<Vec<_>>());
         }
     }

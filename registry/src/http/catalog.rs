@@ -1,15 +1,15 @@
-//! The AI catalog: where the A2A cards of all agents are (an `ai-catalog` document, one entry a card).
+//! The AI catalog: an `ai-catalog` document with the URL of each live agent's A2A card.
 
-use crate::entry::Entry;
+use crate::entry::AgentEntry;
 use protocol::routes;
 use serde_json::{Value, json};
 
 /// The media type of the catalog itself.
-pub(super) const MEDIA_TYPE: &str = "application/ai-catalog+json";
-const CARD: &str = "application/a2a-agent-card+json";
+pub(super) const MEDIA_TYPE: &str = "request/ai-catalog+json";
+const CARD: &str = "request/a2a-agent-card+json";
 
-/// The catalog of these agents.
-pub(super) fn of(agents: &[Entry]) -> Value {
+/// The catalog of `agents`.
+pub(super) fn document(agents: &[AgentEntry]) -> Value {
     let entries = agents.iter().map(|entry| {
         let card = &entry.card;
         let mut tags: Vec<_> =
@@ -21,7 +21,7 @@ pub(super) fn of(agents: &[Entry]) -> Value {
             "displayName": card.agent_id,
             "description": card.description,
             "version": card.version,
-            // Drafts of the catalog call the same thing by either name.
+            // Drafts of the format use either name.
             "type": CARD,
             "mediaType": CARD,
             "url": format!("{}{}", card.endpoint, routes::AGENT_CARD),

@@ -1,10 +1,10 @@
-//! A watch as server-sent events: `snapshot`, then `change`s; a comment when nothing happens. A slow reader makes the
-//! registry hold nothing: it is given a new snapshot instead of what it missed.
+//! A watch as server-sent events: `snapshot`, then `change`s, and a comment when idle. A reader that lags gets a new
+//! snapshot; nothing is buffered for it beyond the registry's channel.
 
 use crate::{
-    client::{Watch, ask},
-    entry::{Entry, News},
-    registrar::{Keeper, Observe},
+    client::RegistryWatch,
+    entry::{AgentEntry, RegistryEvent},
+    registrar::{GetRegistryState, SupervisedRegistry},
 };
 use actix_web::{HttpResponse, http::header};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -13,19 +13,19 @@ use std::time::Duration;
 
 const COMMENT: Bytes = Bytes::from_static(b": here\n\n");
 
-/// The answer to a watcher, or why it is not let in.
-pub(super) async fn answer(registry: Keeper) -> Result<HttpResponse, Problem> {
-    let config = ask(&registry, Observe).await?.config;
-    let every = Duration::from_millis(config.watch_comment_ms.max(1));
-    let mut watch = Watch::here(registry);
-    let first = event(&watch.next().await?)?;
+/// The streaming response of a new watch; an error if there are too many watchers.
+pub(super) async fn respond(registry: SupervisedRegistry) -> Result<HttpResponse, Problem> {
+    let config = registry.ask(GetRegistryState).await?.config;
+    let interval = Duration::from_millis(config.watch_comment_ms.max(1));
+    let mut watch = RegistryWatch::local(registry);
+    let first = encode(&watch.next().await?)?;
     let events = futures_util::stream::unfold((Some(first), watch), move |(first, mut watch)| async move {
         if let Some(first) = first {
             return Some((Ok(first), (None, watch)));
         }
-        let bytes = match tokio::time::timeout(every, watch.next()).await {
+        let bytes = match tokio::time::timeout(interval, watch.next()).await {
             Err(_) => Ok(COMMENT),
-            Ok(news) => news.and_then(|news| event(&news)),
+            Ok(event) => event.and_then(|event| encode(&event)),
         };
         match bytes {
             Ok(bytes) => Some((Ok::<_, Problem>(bytes), (None, watch))),
@@ -41,10 +41,10 @@ pub(super) async fn answer(registry: Keeper) -> Result<HttpResponse, Problem> {
         .streaming(events))
 }
 
-fn event(news: &News) -> Result<Bytes, Problem> {
-    match news {
-        News::Snapshot(agents) => snapshot(agents),
-        News::Change(entry) => {
+fn encode(event: &RegistryEvent) -> Result<Bytes, Problem> {
+    match event {
+        RegistryEvent::Snapshot(agents) => snapshot(agents),
+        RegistryEvent::Change(entry) => {
             let mut bytes = BytesMut::from(&b"event: change\ndata: "[..]);
             write(&mut bytes, entry)?;
             bytes.put_slice(b"\n\n");
@@ -53,8 +53,8 @@ fn event(news: &News) -> Result<Bytes, Problem> {
     }
 }
 
-/// One line an agent, so that a reader can take it in line by line.
-fn snapshot(agents: &[Entry]) -> Result<Bytes, Problem> {
+/// One `data` line per agent, so that a client can read a large snapshot line by line.
+fn snapshot(agents: &[AgentEntry]) -> Result<Bytes, Problem> {
     let mut bytes = BytesMut::from(&b"event: snapshot\ndata: {\"agents\":["[..]);
     for (at, entry) in agents.iter().enumerate() {
         bytes.put_slice(if at == 0 { b"\ndata: " } else { b",\ndata: " });
@@ -64,7 +64,7 @@ fn snapshot(agents: &[Entry]) -> Result<Bytes, Problem> {
     Ok(bytes.freeze())
 }
 
-fn write(bytes: &mut BytesMut, entry: &Entry) -> Result<(), Problem> {
+fn write(bytes: &mut BytesMut, entry: &AgentEntry) -> Result<(), Problem> {
     serde_json::to_writer(bytes.writer(), entry)
         .map_err(|error| Problem::new(Reason::Internal, error.to_string()))
 }

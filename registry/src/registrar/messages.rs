@@ -1,10 +1,10 @@
-//! What the registry's actor is asked.
+//! The messages of [`super::RegistryActor`].
 
 use crate::{
-    application::Application,
     config::Config,
-    directory::Figures,
-    entry::{Entry, Heartbeat, Query, Registered},
+    directory::DirectoryStats,
+    entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
+    registration_request::RegistrationRequest,
 };
 use actix::Message;
 use protocol::{ids::AgentId, principal::Principal, problem::Problem};
@@ -14,90 +14,90 @@ use tokio::sync::broadcast;
 
 /// Registers an agent.
 #[derive(Message)]
-#[rtype(result = "Result<Registered, Problem>")]
+#[rtype(result = "Result<LeaseGrant, Problem>")]
 pub struct Register {
-    /// Who asks.
+    /// The authenticated sender.
     pub by: Principal,
-    /// For what.
-    pub application: Application,
+    /// What it registers.
+    pub request: RegistrationRequest,
 }
 
 /// Renews a lease.
 #[derive(Message)]
 #[rtype(result = "Result<(), Problem>")]
-pub struct Beat {
-    /// Who asks.
+pub struct RecordHeartbeat {
+    /// The authenticated sender.
     pub by: Principal,
-    /// Whose lease.
+    /// The agent of the lease.
     pub id: AgentId,
-    /// What it says.
+    /// Its incarnation and load.
     pub heartbeat: Heartbeat,
 }
 
-/// Says that one agent could not reach another.
+/// Reports that one agent could not reach another.
 #[derive(Message)]
 #[rtype(result = "Result<(), Problem>")]
-pub struct Suspect {
-    /// Who says so.
+pub struct ReportSuspicion {
+    /// The authenticated reporter.
     pub by: Principal,
-    /// Whom it could not reach.
+    /// The agent it could not reach.
     pub id: AgentId,
-    /// Which life of it.
+    /// That agent's incarnation.
     pub incarnation: u64,
 }
 
-/// Says goodbye.
+/// Deregisters an agent.
 #[derive(Message)]
 #[rtype(result = "Result<(), Problem>")]
 pub struct Deregister {
-    /// Who asks.
+    /// The authenticated sender.
     pub by: Principal,
-    /// Who leaves.
+    /// The agent that leaves.
     pub id: AgentId,
-    /// Which life of it.
+    /// That agent's incarnation.
     pub incarnation: u64,
-    /// Whether it has finished what it did.
+    /// Whether it has finished or handed back its work.
     pub is_drained: bool,
 }
 
-/// Asks for agents.
+/// Returns the agents that match a query.
 #[derive(Message)]
-#[rtype(result = "Vec<Entry>")]
-pub struct Find(pub Query);
+#[rtype(result = "Vec<AgentEntry>")]
+pub struct FindAgents(pub AgentQuery);
 
-/// Asks for one agent, gone or not.
+/// Returns one agent in any state, or `None`.
 #[derive(Message)]
-#[rtype(result = "Option<Entry>")]
-pub struct Look(pub AgentId);
+#[rtype(result = "Option<AgentEntry>")]
+pub struct GetAgent(pub AgentId);
 
-/// Everybody who is known, and what changes from that moment on.
-pub type Following = (Vec<Entry>, broadcast::Receiver<Arc<Entry>>);
+/// All agents, and a receiver of every change after that.
+pub type WatchStart = (Vec<AgentEntry>, broadcast::Receiver<Arc<AgentEntry>>);
 
-/// Asks for everybody who is known, and for what changes from that moment on.
+/// Starts a watch; refused if there are too many.
 #[derive(Message)]
-#[rtype(result = "Result<Following, Problem>")]
-pub struct Follow;
+#[rtype(result = "Result<WatchStart, Problem>")]
+pub struct WatchDirectory;
 
-/// Looks at every lease; resolves when what follows from it is durable.
+/// Checks every lease; resolves once the resulting changes are durable.
 #[derive(Message)]
 #[rtype(result = "Result<(), Problem>")]
-pub struct Sweep;
+pub struct SweepLeases;
 
-/// Asks how the registry is.
+/// Returns the state of the registry.
 #[derive(Message)]
-#[rtype(result = "State")]
-pub struct Observe;
+#[rtype(result = "RegistryState")]
+pub struct GetRegistryState;
 
-/// How the registry is, for `/state`.
+/// The state of the registry, for `/state`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct State {
+pub struct RegistryState {
     /// Its timing and limits.
     pub config: Config,
-    /// How many agents there are.
-    pub agents: Figures,
-    /// Who watches.
+    /// Counts of agents by state.
+    pub agents: DirectoryStats,
+    /// The number of watchers.
     pub watchers: usize,
-    /// Signals the board has not taken yet; counted up to 1,000.
+    /// Signals the board has not accepted yet; counted up to 1,000.
     pub signals_waiting: usize,
 }

@@ -1,7 +1,7 @@
-//! The registry's part of the store: a row an agent, the floor of incarnations, and signals the board has not taken.
+//! The registry's part of the store: a row per agent, the incarnation floor, and signals the board has not accepted.
 
-use crate::directory::{Change, Notice, Row};
-use blackboard::store::{Batch, Error, Filter, Key, Lane, Record, Shared, Write};
+use crate::directory::{AgentRow, DirectoryChange, MembershipEvent};
+use blackboard::store::{Batch, Error, Filter, Key, Lane, Record, SharedStore, Write};
 use protocol::{
     ids::AgentId,
     signal::{Signal, SignalType},
@@ -10,20 +10,20 @@ use protocol::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// The prefix of every key the registry writes, and the name it publishes under.
+/// The prefix of the registry's keys, and the agent id under which it publishes signals.
 pub const OWNER: &str = "registry";
 
 const PAGE: usize = 1_000;
 
-fn agent(id: &AgentId) -> Key {
+fn agent_key(id: &AgentId) -> Key {
     Key::new(&[OWNER, "agent", id.as_str()])
 }
 
-fn floor() -> Key {
+fn floor_key() -> Key {
     Key::new(&[OWNER, "incarnations", "floor"])
 }
 
-fn outbox(signal: &Signal) -> Key {
+fn outbox_key(signal: &Signal) -> Key {
     Key::new(&[OWNER, "outbox", signal.id.as_str()])
 }
 
@@ -36,8 +36,8 @@ fn encode(value: &impl Serialize) -> Result<bytes::Bytes, Error> {
     serde_json::to_vec(value).map(Into::into).map_err(|error| Error::Refused(error.to_string()))
 }
 
-/// Every row and the floor, as the store has them; no floor where none was recorded yet.
-pub(super) fn load(store: &Shared) -> Result<(Vec<Row>, Option<u64>), Error> {
+/// Every stored row, and the incarnation floor if one is stored.
+pub(super) fn load(store: &SharedStore) -> Result<(Vec<AgentRow>, Option<u64>), Error> {
     let mut rows = Vec::new();
     let mut after = 0;
     loop {
@@ -48,35 +48,40 @@ pub(super) fn load(store: &Shared) -> Result<(Vec<Row>, Option<u64>), Error> {
             rows.push(decode(record)?);
         }
     }
-    let floor = store.latest(&floor())?.map(|record| decode(&record)).transpose()?;
+    let floor = store.latest(&floor_key())?.map(|record| decode(&record)).transpose()?;
     Ok((rows, floor))
 }
 
-/// Makes `change` durable, its signals with it. An outcome that was not learnt is settled by reading back.
-pub(super) async fn commit(store: &Shared, lane: Lane, change: &Change, at: WallTime) -> Result<(), Error> {
+/// Commits `change` with its signals. If the outcome is unknown, reads back whether it was written.
+pub(super) async fn commit(
+    store: &SharedStore,
+    lane: Lane,
+    change: &DirectoryChange,
+    at: WallTime,
+) -> Result<(), Error> {
     let mut batch = Batch::default();
     for row in &change.written {
-        batch.writes.push(Write::Put(agent(&row.card.agent_id), encode(row)?));
+        batch.writes.push(Write::Put(agent_key(&row.card.agent_id), encode(row)?));
     }
     for id in &change.forgotten {
-        batch.writes.push(Write::Delete(agent(id)));
+        batch.writes.push(Write::Delete(agent_key(id)));
     }
     if !change.forgotten.is_empty() {
-        batch.writes.push(Write::Put(floor(), encode(&change.floor)?));
+        batch.writes.push(Write::Put(floor_key(), encode(&change.floor)?));
     }
-    for notice in &change.notices {
-        let signal = signal(notice, at)?;
-        batch.writes.push(Write::Put(outbox(&signal), encode(&signal)?));
+    for event in &change.events {
+        let signal = signal(event, at)?;
+        batch.writes.push(Write::Put(outbox_key(&signal), encode(&signal)?));
     }
     let first = batch.writes.first().cloned();
     match store.commit(lane, batch).await {
-        Err(Error::Unknown(why)) => settle(store, first, why),
+        Err(Error::Unknown(why)) => check_written(store, first, why),
         outcome => outcome.map(|_| ()),
     }
 }
 
-/// A batch is all or nothing, so one of its writes tells of all.
-fn settle(store: &Shared, write: Option<Write>, why: String) -> Result<(), Error> {
+/// Succeeds if `write` is in the store; a batch is atomic, so one of its writes stands for all.
+fn check_written(store: &SharedStore, write: Option<Write>, why: String) -> Result<(), Error> {
     let written = match write {
         Some(Write::Put(key, value)) => store.latest(&key)?.is_some_and(|record| record.value == value),
         Some(Write::Delete(key)) => store.latest(&key)?.is_none(),
@@ -85,33 +90,33 @@ fn settle(store: &Shared, write: Option<Write>, why: String) -> Result<(), Error
     if written { Ok(()) } else { Err(Error::Unknown(why)) }
 }
 
-/// The oldest signals that the board has not taken, at most `limit`.
-pub(super) fn waiting(store: &Shared, limit: usize) -> Result<Vec<Signal>, Error> {
+/// The oldest signals that the board has not accepted, at most `limit`.
+pub(super) fn waiting_signals(store: &SharedStore, limit: usize) -> Result<Vec<Signal>, Error> {
     let page = store.read(&Filter::One(Key::new(&[OWNER, "outbox"])), 0, limit)?;
     page.iter().map(decode).collect()
 }
 
-/// How many signals the board has not taken, up to a page of them.
-pub(super) fn count_waiting(store: &Shared) -> usize {
+/// The number of signals that the board has not accepted, at most [`PAGE`].
+pub(super) fn count_waiting_signals(store: &SharedStore) -> usize {
     store.keys(&Filter::One(Key::new(&[OWNER, "outbox"])), 0, PAGE).map_or(0, |page| page.len())
 }
 
-/// Strikes a signal off.
-pub(super) async fn strike(store: &Shared, signal: &Signal) -> Result<(), Error> {
-    let batch = Batch { writes: vec![Write::Delete(outbox(signal))], ..Batch::default() };
+/// Deletes a signal from the outbox.
+pub(super) async fn delete_signal(store: &SharedStore, signal: &Signal) -> Result<(), Error> {
+    let batch = Batch { writes: vec![Write::Delete(outbox_key(signal))], ..Batch::default() };
     store.commit(Lane::Progress, batch).await.map(|_| ())
 }
 
-/// The signal that tells of `notice`; the same notice makes the same id.
-fn signal(notice: &Notice, at: WallTime) -> Result<Signal, Error> {
+/// The signal for `event`; its id is derived from the event, so that a repeat has the same id.
+fn signal(event: &MembershipEvent, at: WallTime) -> Result<Signal, Error> {
     let mut refs = Map::new();
-    let (kind, id, incarnation) = match notice {
-        Notice::Joined { id, incarnation, endpoint } => {
+    let (kind, id, incarnation) = match event {
+        MembershipEvent::Joined { id, incarnation, endpoint } => {
             refs.insert("endpoint".into(), Value::from(endpoint.as_str()));
             (SignalType::agent_joined(), id, *incarnation)
         }
-        Notice::Left { id, incarnation, why } => {
-            refs.insert("reason".into(), Value::from(why.as_str()));
+        MembershipEvent::Left { id, incarnation, reason } => {
+            refs.insert("reason".into(), Value::from(reason.as_str()));
             (SignalType::agent_left(), id, *incarnation)
         }
     };

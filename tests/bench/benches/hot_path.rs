@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that can't set up has nothing to measure")]
 
-use blackboard::store::{Batch, Key, Lane, Shared, Write, embedded, memory};
+use blackboard::store::{Batch, Key, Lane, SharedStore, Write, embedded, memory};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use protocol::{
     envelope::Envelope,
@@ -134,7 +134,7 @@ fn commit(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let stores = [
         ("memory", memory::new()),
-        ("embedded", embedded::open(dir.path(), embedded::Options::default()).unwrap()),
+        ("embedded", embedded::open(dir.path(), embedded::StoreOptions::default()).unwrap()),
     ];
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut group = criterion.benchmark_group("commit");
@@ -154,7 +154,7 @@ fn commit(criterion: &mut Criterion) {
 }
 
 /// A step as an agent commits it: a receipt and a journal record.
-fn step(store: &Shared, number: u64) -> blackboard::store::Pending<Vec<u64>> {
+fn step(store: &SharedStore, number: u64) -> blackboard::store::StoreFuture<Vec<u64>> {
     let value = bytes::Bytes::from_static(&[b'x'; 300]);
     let receipt = Key::new(&["builder-01", "receipt", &uuid::Uuid::now_v7().to_string()]);
     let journal = Key::new(&["builder-01", "journal", &number.to_string()]);

@@ -5,7 +5,7 @@ use crate::{
     child::{Child, Role},
     load::{self, Connection, Round},
     millis,
-    nodes::{HOLDER, Holder, SECRET, SENDER},
+    nodes::{HOLDER, SECRET, SENDER, TaskNode},
     traffic::{self, Conversation, Sender},
 };
 use anyhow::{Context as _, ensure};
@@ -15,22 +15,22 @@ use protocol::{
 };
 use serde_json::Value;
 
-/// Where the node's records lie.
+/// The store of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StoreKind {
     Memory,
     Embedded,
 }
 
-/// Who sends, into which store, to how many open conversations.
+/// The sender, the store and the number of open conversations.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Case {
+pub(crate) struct AcceptCase {
     pub(crate) store: StoreKind,
     pub(crate) signed: bool,
     pub(crate) conversations: usize,
 }
 
-impl Case {
+impl AcceptCase {
     fn name(self) -> String {
         let store = if self.store == StoreKind::Memory { "memory" } else { "embedded" };
         let proof = if self.signed { "signed" } else { "unsigned" };
@@ -39,20 +39,20 @@ impl Case {
 }
 
 /// Runs `case`; the figure is the rate of the median round.
-pub(crate) fn measure(options: &Options, case: Case) -> anyhow::Result<Figure> {
+pub(crate) fn measure(options: &Options, case: AcceptCase) -> anyhow::Result<Figure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let dir = tempfile::tempdir_in(&options.dir)?;
     let store = (case.store == StoreKind::Embedded).then(|| dir.path().join("store"));
-    let node = Child::start(&Role::Holder(Holder { store }))?;
-    let holder = AgentId::parse(HOLDER)?;
+    let node = Child::start(&Role::TaskNode(TaskNode { store }))?;
+    let recipient = AgentId::parse(HOLDER)?;
     let sender = match case.signed {
         true => Sender::Agent(Signer::new(Secret::new(&SECRET)?, AgentId::parse(SENDER)?)),
         false => Sender::LocalUser,
     };
-    let open = runtime.block_on(open(&node, &sender, &holder, case.conversations))?;
+    let open = runtime.block_on(open(&node, &sender, &recipient, case.conversations))?;
     let (requests, mut sent) = (options.requests as usize, 0);
     let mut round = |count: usize| -> anyhow::Result<Round> {
-        let updates = traffic::updates(&sender, &holder, &open, sent, count);
+        let updates = traffic::updates(&sender, &recipient, &open, sent, count);
         sent += count;
         load::round(node.address, options.connections.into(), &updates)
     };
@@ -72,14 +72,14 @@ pub(crate) fn measure(options: &Options, case: Case) -> anyhow::Result<Figure> {
 async fn open(
     node: &Child,
     sender: &Sender,
-    holder: &AgentId,
+    recipient: &AgentId,
     conversations: usize,
 ) -> anyhow::Result<Vec<Conversation>> {
     let mut connection = Connection::open(node.address).await?;
     let mut open = Vec::new();
     for number in 0..conversations.max(1) {
         let task = format!("held-{number}");
-        let requests = traffic::request(sender, holder, &task);
+        let requests = traffic::request(sender, recipient, &task);
         let (status, body) = connection.send(requests.get(0).unwrap_or_default()).await?;
         let answer: Value = serde_json::from_slice(body)?;
         ensure!(status == 202, "opening a task was answered {status}: {answer}");

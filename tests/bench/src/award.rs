@@ -2,16 +2,16 @@
 //! where the manager's journal shows each of its commits the moment it is durable.
 
 use crate::{
-    child::{Child, Ready, Role, parent_spoke, report},
+    child::{Child, ChildAddress, Role, report, wait_for_parent},
     load::{Connection, Requests, quantile},
     nodes,
 };
 use agent_node::{
-    brain::echo::Echo,
-    node::{self, Seat},
+    brain::echo::EchoBrain,
+    node::{self, AgentSpec},
 };
 use anyhow::{Context as _, ensure};
-use blackboard::store::{Filter, Key, Watch};
+use blackboard::store::{Filter, Key, StoreWatch};
 use protocol::{
     bid::{Cost, Eta},
     card::{BidTerms, Skill},
@@ -29,26 +29,26 @@ use std::{
 
 const MANAGER: &str = "planner-01";
 const CAPABILITY: &str = "build";
-/// How long one award may take before the measure is given up.
+/// The time limit of one award.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A manager and its bidders.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Scene {
+pub(crate) struct AwardScenario {
     /// The store's directory.
     pub(crate) store: PathBuf,
-    /// How many are registered for the capability.
+    /// Agents registered for the capability.
     pub(crate) bidders: usize,
-    /// How many of them are asked at most.
+    /// The most agents asked in one round.
     pub(crate) fanout: usize,
-    /// How many tasks are given away.
+    /// Tasks to award.
     pub(crate) tasks: usize,
 }
 
 /// Times of awards, one task after the other.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Awards {
+pub(crate) struct AwardFigures {
     /// From the request to the durable award: the median.
     pub(crate) p50: Duration,
     /// The 99th percentile.
@@ -62,37 +62,37 @@ pub(crate) struct Awards {
     pub(crate) resident: u64,
 }
 
-/// Awards tasks in a process of its own.
-pub(crate) fn measure(scene: Scene) -> anyhow::Result<Awards> {
-    let mut child = Child::start(&Role::Award(scene))?;
+/// AwardFigures tasks in a process of its own.
+pub(crate) fn measure(scenario: AwardScenario) -> anyhow::Result<AwardFigures> {
+    let mut child = Child::start(&Role::Award(scenario))?;
     let resident = child.resident()?;
     child.go()?;
-    let awards: Awards = child.hear()?;
-    Ok(Awards { resident, ..awards })
+    let awards: AwardFigures = child.hear()?;
+    Ok(AwardFigures { resident, ..awards })
 }
 
 /// Starts the node, waits for the parent's line, awards the tasks and reports the times.
-pub(crate) async fn serve(scene: Scene) -> anyhow::Result<()> {
-    let mut seats = vec![nodes::seat(MANAGER, Arc::new(Echo))?];
-    for number in 0..scene.bidders {
+pub(crate) async fn serve(scenario: AwardScenario) -> anyhow::Result<()> {
+    let mut seats = vec![nodes::seat(MANAGER, Arc::new(EchoBrain))?];
+    for number in 0..scenario.bidders {
         seats.push(bidder(number)?);
     }
-    let store = nodes::store(Some(&scene.store))?;
-    let auction = Auction { fanout: scene.fanout, ..Auction::default() };
+    let store = nodes::store(Some(&scenario.store))?;
+    let auction = Auction { fanout: scenario.fanout, ..Auction::default() };
     let running = node::start(nodes::setup(seats, store.clone(), auction)?).await?;
     let manager = running.agents.iter().find(|(id, _)| id.as_str() == MANAGER).context("no manager")?;
     let mut connection = Connection::open(*manager.1).await?;
-    report(&Ready { address: *manager.1 })?;
-    if !parent_spoke().await {
+    report(&ChildAddress { address: *manager.1 })?;
+    if !wait_for_parent().await {
         return Ok(());
     }
     let (mut whole, mut since_cfp, mut commits) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..scene.tasks {
+    for number in 0..scenario.tasks {
         let journals = Filter::Below(Key::new(&[MANAGER, "journal"]));
         let watch = store.watch(journals, store.head())?;
         let sent = Instant::now();
         let task = send(&mut connection, number);
-        let (times, done) = tokio::time::timeout(DEADLINE, async { tokio::join!(awarded(watch), task) })
+        let (times, done) = tokio::time::timeout(DEADLINE, async { tokio::join!(watch_award(watch), task) })
             .await
             .with_context(|| format!("task {number} was not awarded within {DEADLINE:?}"))?;
         let times = times?;
@@ -105,18 +105,18 @@ pub(crate) async fn serve(scene: Scene) -> anyhow::Result<()> {
     since_cfp.sort_unstable();
     commits.sort_unstable();
     let commits = commits.get(commits.len() / 2).copied().unwrap_or_default();
-    report(&Awards {
+    report(&AwardFigures {
         p50: quantile(&whole, 0.5),
         p99: quantile(&whole, 0.99),
         cfp_p50: quantile(&since_cfp, 0.5),
         commits,
         resident: 0,
     })?;
-    while parent_spoke().await {}
+    while wait_for_parent().await {}
     Ok(())
 }
 
-fn bidder(number: usize) -> anyhow::Result<Seat> {
+fn bidder(number: usize) -> anyhow::Result<AgentSpec> {
     let build = Skill {
         id: Capability::parse(CAPABILITY)?,
         name: String::new(),
@@ -125,10 +125,10 @@ fn bidder(number: usize) -> anyhow::Result<Seat> {
         tags: Vec::new(),
         output_modes: Vec::new(),
     };
-    let seat = nodes::seat(&format!("builder-{number:04}"), Arc::new(Echo))?;
+    let seat = nodes::seat(&format!("builder-{number:04}"), Arc::new(EchoBrain))?;
     let cost = Cost::new(0.01 * (number % 7) as f64).context("a cost")?;
     let terms = BidTerms { cost, eta: Eta(60_000), max_parallel: 4 };
-    Ok(Seat { skills: vec![build], open: false, terms, ..seat })
+    Ok(AgentSpec { skills: vec![build], open: false, terms, ..seat })
 }
 
 async fn send(connection: &mut Connection, number: usize) -> anyhow::Result<()> {
@@ -152,7 +152,7 @@ struct AwardTimes {
 }
 
 /// Reads the manager's journal as it grows: its first step calls, a later one awards.
-async fn awarded(mut watch: Watch) -> anyhow::Result<AwardTimes> {
+async fn watch_award(mut watch: StoreWatch) -> anyhow::Result<AwardTimes> {
     let (mut cfp, mut commits) = (None, 0);
     loop {
         let records = watch.next().await?;

@@ -17,26 +17,26 @@ const TICKS: f64 = 100.0;
 #[serde(tag = "role", rename_all = "kebab-case")]
 pub(crate) enum Role {
     /// A node with one agent whose tasks stay open.
-    Holder(nodes::Holder),
+    TaskNode(nodes::TaskNode),
     /// A manager and its bidders.
-    Award(award::Scene),
+    Award(award::AwardScenario),
     /// A blackboard.
     Board,
 }
 
-/// What a child says once it listens.
+/// What a child prints once it listens.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Ready {
-    /// Where.
+pub(crate) struct ChildAddress {
+    /// Its address.
     pub(crate) address: SocketAddr,
 }
 
-/// A child at work; it ends when this is dropped.
+/// A running child process; it ends when dropped.
 pub(crate) struct Child {
     process: std::process::Child,
     said: BufReader<std::process::ChildStdout>,
-    /// Where it listens.
+    /// Its address.
     pub(crate) address: SocketAddr,
 }
 
@@ -55,7 +55,7 @@ impl Child {
         writeln!(stdin, "{}", serde_json::to_string(role)?)?;
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut child = Self { process, said: BufReader::new(stdout), address: nowhere };
-        child.address = child.hear::<Ready>()?.address;
+        child.address = child.hear::<ChildAddress>()?.address;
         Ok(child)
     }
 
@@ -66,7 +66,7 @@ impl Child {
         serde_json::from_str(&line).with_context(|| format!("a child of the benchmark ended early: {line:?}"))
     }
 
-    /// Lets it begin what it waits with.
+    /// Tells it to start.
     pub(crate) fn go(&mut self) -> anyhow::Result<()> {
         let stdin = self.process.stdin.as_mut().context("a child process without a pipe")?;
         Ok(writeln!(stdin)?)
@@ -110,8 +110,8 @@ pub(crate) fn serve() -> anyhow::Result<()> {
     let role: Role = serde_json::from_str(&line).context("standard input names no role")?;
     actix::System::new().block_on(async {
         match role {
-            Role::Holder(holder) => nodes::serve(holder).await,
-            Role::Award(scene) => award::serve(scene).await,
+            Role::TaskNode(node) => nodes::serve(node).await,
+            Role::Award(scenario) => award::serve(scenario).await,
             Role::Board => fan_out::serve().await,
         }
     })
@@ -124,8 +124,8 @@ pub(crate) fn report(what: &impl Serialize) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Waits for the parent's next line; `false` once it is gone.
-pub(crate) async fn parent_spoke() -> bool {
+/// Waits for the parent's next line; `false` if the parent has ended.
+pub(crate) async fn wait_for_parent() -> bool {
     let read = tokio::task::spawn_blocking(|| std::io::stdin().lock().read_line(&mut String::new()));
     matches!(read.await, Ok(Ok(1..)))
 }

@@ -1,7 +1,7 @@
 //! One signal to many readers of the board's stream.
 
 use crate::{
-    child::{Child, Ready, Role, parent_spoke, report},
+    child::{Child, ChildAddress, Role, report, wait_for_parent},
     load::{Connection, Requests, quantile},
     nodes,
 };
@@ -20,12 +20,12 @@ use tokio::{
 };
 
 const KIND: &str = "bench.tick";
-/// How long a signal may take to reach everyone before the measure is given up.
+/// The time limit for a signal to reach all readers.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Times from the publication of a signal to its arrival at a reader.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Delivery {
+pub(crate) struct FanOutTimes {
     /// The median.
     pub(crate) p50: Duration,
     /// The 99th percentile.
@@ -35,13 +35,13 @@ pub(crate) struct Delivery {
 }
 
 /// Publishes `signals` signals, one after the other, to so many readers.
-pub(crate) fn measure(readers: usize, signals: usize) -> anyhow::Result<Delivery> {
+pub(crate) fn measure(readers: usize, signals: usize) -> anyhow::Result<FanOutTimes> {
     let child = Child::start(&Role::Board)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(tokio::task::LocalSet::new().run_until(deliver(&child, readers, signals)))
 }
 
-async fn deliver(child: &Child, readers: usize, signals: usize) -> anyhow::Result<Delivery> {
+async fn deliver(child: &Child, readers: usize, signals: usize) -> anyhow::Result<FanOutTimes> {
     let (heard, mut arrivals) = mpsc::channel(readers.max(1) * 2);
     let mut publisher = Connection::open(child.address).await?;
     // The first readers make the server allocate what all readers share; they are left out of the memory per reader.
@@ -49,7 +49,7 @@ async fn deliver(child: &Child, readers: usize, signals: usize) -> anyhow::Resul
         follow(child.address, heard.clone()).await?;
     }
     publish(&mut publisher, 0).await?;
-    arrive(&mut arrivals, 8, 0).await?;
+    wait_for_arrivals(&mut arrivals, 8, 0).await?;
     let before = child.resident()?;
     for _ in 8..readers {
         follow(child.address, heard.clone()).await?;
@@ -59,11 +59,11 @@ async fn deliver(child: &Child, readers: usize, signals: usize) -> anyhow::Resul
     for number in 1..=signals {
         let sent = Instant::now();
         publish(&mut publisher, number).await?;
-        took.extend(arrive(&mut arrivals, readers, number).await?.into_iter().map(|at| at - sent));
+        took.extend(wait_for_arrivals(&mut arrivals, readers, number).await?.into_iter().map(|at| at - sent));
     }
     took.sort_unstable();
     let more = u64::try_from(readers.saturating_sub(8).max(1))?;
-    Ok(Delivery {
+    Ok(FanOutTimes {
         p50: quantile(&took, 0.5),
         p99: quantile(&took, 0.99),
         bytes_per_reader: after.saturating_sub(before) / more,
@@ -83,7 +83,7 @@ fn subject(number: usize) -> String {
     format!("tick-{number:06}")
 }
 
-async fn arrive(
+async fn wait_for_arrivals(
     arrivals: &mut mpsc::Receiver<(usize, Instant)>,
     readers: usize,
     number: usize,
@@ -136,12 +136,12 @@ async fn follow(address: SocketAddr, heard: mpsc::Sender<(usize, Instant)>) -> a
     Ok(())
 }
 
-/// Serves until the parent is gone.
+/// Serves until the parent ends.
 pub(crate) async fn serve() -> anyhow::Result<()> {
     let setup = nodes::setup(Vec::new(), nodes::store(None)?, Auction::default())?;
     let running = node::start(setup).await?;
-    report(&Ready { address: running.services.context("the board has no address")? })?;
-    while parent_spoke().await {}
+    report(&ChildAddress { address: running.services.context("the board has no address")? })?;
+    while wait_for_parent().await {}
     running.stop(Duration::ZERO).await;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Load generator: sends requests that were built before over kept connections, from two threads. It reads as little of an
-//! answer as it takes to find its end.
+//! Load generator: two threads send prepared requests over persistent connections and read only as much of a response as
+//! they need to find its end.
 
 use anyhow::{Context as _, ensure};
 use futures_util::future::try_join_all;
@@ -37,7 +37,7 @@ impl Requests {
         self.ends.push(self.bytes.len());
     }
 
-    /// The request of that number, from 0.
+    /// The request with this number, counted from 0.
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
         let start = index.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
         self.bytes.get(start..*self.ends.get(index)?)
@@ -49,9 +49,9 @@ impl Requests {
 pub(crate) struct Round {
     /// Requests answered a second.
     pub(crate) rate: f64,
-    /// Half of the answers came within this.
+    /// The median latency.
     pub(crate) p50: Duration,
-    /// All but a hundredth came within this.
+    /// The 99th percentile of the latency.
     pub(crate) p99: Duration,
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn quantile(sorted: &[Duration], share: f64) -> Duration {
     sorted.get(at.saturating_sub(1)).copied().unwrap_or_default()
 }
 
-/// One kept connection.
+/// One persistent connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,

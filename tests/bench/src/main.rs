@@ -1,9 +1,9 @@
-//! Measures parts of a mesh from within: `cargo run --release -p bench`. What can be measured from outside is measured by
-//! `tests/figures.py`.
+//! Measures parts of a mesh from within: `cargo run --release -p bench`. `tests/figures.py` measures from
+//! outside.
 //!
 //! Every server runs in a process of its own (this program, started again), so that the server and the load generator
-//! share the machine fairly. Everything stays on loopback, ends by itself and leaves nothing behind. Compare figures of
-//! one machine and one hour only.
+//! share the machine fairly. Everything stays on loopback and cleans up after itself. Compare only figures of one machine
+//! and one hour.
 //!
 //! In reading order:
 
@@ -17,11 +17,11 @@ mod accept;
 mod award;
 mod fan_out;
 
-use accept::{Case, StoreKind};
+use accept::{AcceptCase, StoreKind};
 use clap::{Parser, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
-/// The same as the product's, so that the figures are the product's.
+/// The allocator of `mesh`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -114,7 +114,7 @@ fn main() -> anyhow::Result<()> {
             (StoreKind::Embedded, true, 1),
             (StoreKind::Embedded, false, many),
         ] {
-            accept::measure(&options, Case { store, signed, conversations })?.print(options.json);
+            accept::measure(&options, AcceptCase { store, signed, conversations })?.print(options.json);
         }
     }
     if is_wanted(Measure::Award) {
@@ -138,10 +138,10 @@ fn awards(options: &Options) -> anyhow::Result<Vec<Figure>> {
     let candidates = usize::from(options.candidates);
     let measure = |bidders: usize| {
         let store = dir.path().join(format!("{bidders}"));
-        award::measure(award::Scene { store, bidders, fanout: FANOUT, tasks: TASKS })
+        award::measure(award::AwardScenario { store, bidders, fanout: FANOUT, tasks: TASKS })
     };
     let (few, many) = (measure(BIDDERS)?, measure(candidates)?);
-    let figure = |name: String, awards: &award::Awards| Figure {
+    let figure = |name: String, awards: &award::AwardFigures| Figure {
         name,
         value: millis(awards.p50),
         unit: "ms",

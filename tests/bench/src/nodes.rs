@@ -1,14 +1,14 @@
-//! The nodes under measure.
+//! The measured nodes.
 
-use crate::child::{Ready, parent_spoke, report};
+use crate::child::{ChildAddress, report, wait_for_parent};
 use agent_node::{
-    brain::{Ask, Brain, Turn},
-    node::{self, Seat, Service, Setup},
+    brain::{Brain, TurnFuture, TurnRequest},
+    node::{self, AgentSpec, NodeSetup, ServiceLocation},
 };
 use anyhow::Context as _;
 use blackboard::{
     board::BoardConfig,
-    store::{Shared, embedded, memory},
+    store::{SharedStore, embedded, memory},
 };
 use protocol::{
     card::BidTerms,
@@ -24,23 +24,23 @@ use tokio::sync::mpsc;
 
 /// The agent that has the tasks.
 pub(crate) const HOLDER: &str = "builder-01";
-/// The join secret of every process under measure.
+/// The join secret of every measured process.
 pub(crate) const SECRET: [u8; 32] = [7; 32];
 /// The agent that sends the signed messages.
 pub(crate) const SENDER: &str = "planner-01";
 
 /// A node with one agent whose brain never ends, so that its tasks stay open.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Holder {
-    /// Where its store is; in memory if nowhere.
+pub(crate) struct TaskNode {
+    /// The directory of its store; in memory if none.
     pub(crate) store: Option<PathBuf>,
 }
 
 /// A brain whose turn never ends.
-struct NeverEnds;
+struct BlockingBrain;
 
-impl Brain for NeverEnds {
-    fn think(&self, _: Ask, _: mpsc::Sender<Progress>) -> Turn {
+impl Brain for BlockingBrain {
+    fn think(&self, _: TurnRequest, _: mpsc::Sender<Progress>) -> TurnFuture {
         Box::pin(std::future::pending())
     }
 
@@ -50,28 +50,32 @@ impl Brain for NeverEnds {
 }
 
 /// The store in `dir`, or one in memory.
-pub(crate) fn store(dir: Option<&PathBuf>) -> anyhow::Result<Shared> {
+pub(crate) fn store(dir: Option<&PathBuf>) -> anyhow::Result<SharedStore> {
     Ok(match dir {
-        Some(dir) => embedded::open(dir, embedded::Options::default())?,
+        Some(dir) => embedded::open(dir, embedded::StoreOptions::default())?,
         None => memory::new(),
     })
 }
 
 /// The setup of a process with these agents, a registry and a board, on any free ports, without a rate limit.
-pub(crate) fn setup(seats: Vec<Seat>, store: Shared, auction: Auction) -> anyhow::Result<Setup> {
+pub(crate) fn setup(
+    agents: Vec<AgentSpec>,
+    store: SharedStore,
+    auction: Auction,
+) -> anyhow::Result<NodeSetup> {
     let limits = Limits { max_rate_per_second: 0, think_ms: 3_600_000, ..Limits::default() };
-    Ok(Setup {
+    Ok(NodeSetup {
         listen: Ipv4Addr::LOCALHOST.into(),
-        reach: Default::default(),
+        advertise: Default::default(),
         port: 0,
-        registry: Some(Service::Here),
-        board: Service::Here,
-        seats,
+        registry: Some(ServiceLocation::Local),
+        board: ServiceLocation::Local,
+        agents,
         store,
         secret: Secret::new(&SECRET)?,
         limits,
         auction,
-        patience: Timeouts::default(),
+        timeouts: Timeouts::default(),
         registry_config: RegistryConfig::default(),
         board_config: BoardConfig::default(),
         outside: Default::default(),
@@ -86,8 +90,8 @@ pub(crate) fn setup(seats: Vec<Seat>, store: Shared, auction: Auction) -> anyhow
 }
 
 /// An agent without skills.
-pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<Seat> {
-    Ok(Seat {
+pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec> {
+    Ok(AgentSpec {
         id: AgentId::parse(id)?,
         description: String::new(),
         skills: Vec::new(),
@@ -97,17 +101,17 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<Seat> {
         subscribe: Vec::new(),
         brain,
         port: 0,
-        waits: None,
+        pending_card: None,
     })
 }
 
-/// Serves until the parent is gone.
-pub(crate) async fn serve(holder: Holder) -> anyhow::Result<()> {
-    let seats = vec![seat(HOLDER, Arc::new(NeverEnds))?, seat(SENDER, Arc::new(NeverEnds))?];
-    let running = node::start(setup(seats, store(holder.store.as_ref())?, Auction::default())?).await?;
+/// Serves until the parent ends.
+pub(crate) async fn serve(node: TaskNode) -> anyhow::Result<()> {
+    let agents = vec![seat(HOLDER, Arc::new(BlockingBrain))?, seat(SENDER, Arc::new(BlockingBrain))?];
+    let running = node::start(setup(agents, store(node.store.as_ref())?, Auction::default())?).await?;
     let address = *running.agents.get(&AgentId::parse(HOLDER)?).context("the holder has no address")?;
-    report(&Ready { address })?;
-    while parent_spoke().await {}
+    report(&ChildAddress { address })?;
+    while wait_for_parent().await {}
     running.stop(Duration::ZERO).await;
     Ok(())
 }

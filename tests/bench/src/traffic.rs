@@ -1,4 +1,4 @@
-//! What is sent: the request that opens a task, and the updates that the measure consists of.
+//! The sent messages: the request that opens a task, and the measured updates.
 
 use crate::load::Requests;
 use protocol::{
@@ -10,7 +10,7 @@ use protocol::{
 use serde_json::json;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Who sends.
+/// The sender of a message.
 #[derive(Debug, Clone)]
 pub(crate) enum Sender {
     /// The local user, without a signature.

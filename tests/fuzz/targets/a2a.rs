@@ -1,4 +1,4 @@
-//! Everything A2A that is read can be written, and is read back as the same. The first byte says what it is read as.
+//! Every A2A value that is read can be written and read back as the same. The first byte selects the type.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,12 +6,12 @@ use protocol::{
     a2a::{
         card::AgentCard,
         event::{SendMessageResponse, StreamResponse},
-        json::FromProto,
+        json::FromProtoJson,
         message::Message,
         request::{
-            CancelTask, GetTask, ListPushConfigs, ListTasks, Operation, PushConfigName, Request, SendMessage, SubscribeToTask,
+            CancelTask, GetTask, ListPushConfigs, ListTasks, A2aOperation, PushConfigName, Request, SendMessage, SubscribeToTask,
         },
-        task::Task,
+        task::A2aTask,
         card_validation::{ClientProtocols, validate},
     },
     json::{MAX_DEPTH, parse},
@@ -23,7 +23,7 @@ use std::fmt::Debug;
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     let Ok(value) = parse(bytes, MAX_DEPTH) else { return };
-    for operation in Operation::ALL {
+    for operation in A2aOperation::ALL {
         let _ = Request::read(*operation, value.clone());
     }
     let _ = validate(&value, ClientProtocols { extensions: &[], bindings: &[] }, &|_| None);
@@ -36,14 +36,14 @@ fuzz_target!(|bytes: &[u8]| {
         5 => survives::<PushConfigName>(value),
         6 => survives::<ListPushConfigs>(value),
         7 => survives::<Message>(value),
-        8 => survives::<Task>(value),
+        8 => survives::<A2aTask>(value),
         9 => survives::<AgentCard>(value),
         10 => survives::<StreamResponse>(value),
         _ => survives::<SendMessageResponse>(value),
     }
 });
 
-fn survives<T: FromProto + Serialize + PartialEq + Debug>(value: Value) {
+fn survives<T: FromProtoJson + Serialize + PartialEq + Debug>(value: Value) {
     let Ok(read) = T::from_proto(value) else { return };
     let written = serde_json::to_value(&read).expect("it can be written");
     let again = T::from_proto(written).unwrap_or_else(|invalid| panic!("{invalid:?}: {read:?}"));

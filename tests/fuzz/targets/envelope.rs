@@ -1,4 +1,4 @@
-//! A peer message that is taken can be written, and is read back as the same message.
+//! An accepted peer message can be written and read back as the same message.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     let read = parse(bytes, MAX_DEPTH).and_then(|body| Envelope::from_json(body, minted));
     let Ok(envelope) = read else { return };
     let written = serde_json::to_vec(&envelope.to_json()).expect("it can be written");
-    let body = parse(&written, 2 * MAX_DEPTH).expect("what is written is JSON as we take it");
-    let again = Envelope::from_json(body, minted).expect("what is written is taken");
+    let body = parse(&written, 2 * MAX_DEPTH).expect("written JSON is valid");
+    let again = Envelope::from_json(body, minted).expect("a written message is accepted");
     assert_eq!(again, envelope);
 });

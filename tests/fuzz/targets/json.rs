@@ -1,4 +1,4 @@
-//! The strict reader takes no more than serde_json takes, reads the same, and is as strict as it says.
+//! The strict parser accepts only what serde_json accepts, reads the same value, and enforces its own limits.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(ours) = parse(bytes, MAX_DEPTH) else { return };
-    let theirs: Value = serde_json::from_slice(bytes).expect("serde_json takes what we take");
+    let theirs: Value = serde_json::from_slice(bytes).expect("serde_json accepts it");
     assert_eq!(ours, theirs);
     assert!(depth(&ours) <= MAX_DEPTH);
-    assert!(!holds_nul(&ours));
+    assert!(!contains_nul(&ours));
 });
 
 fn depth(value: &Value) -> usize {
@@ -21,11 +21,11 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-fn holds_nul(value: &Value) -> bool {
+fn contains_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
-        Value::Array(items) => items.iter().any(holds_nul),
-        Value::Object(members) => members.iter().any(|(name, value)| name.contains('\0') || holds_nul(value)),
+        Value::Array(items) => items.iter().any(contains_nul),
+        Value::Object(members) => members.iter().any(|(name, value)| name.contains('\0') || contains_nul(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

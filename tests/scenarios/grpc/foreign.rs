@@ -1,35 +1,38 @@
-//! A foreign agent that speaks gRPC only, for which one of ours stands in: its card, served by the test, offers nothing else.
+//! A foreign agent that speaks only gRPC: an agent of ours behind a card, served by the test, that names its gRPC port alone.
 
 use super::*;
 use crate::harness::{
     Agent, artifact, call,
-    foreign::{Foreign, Play, skill},
+    foreign::{ForeignAgent, ForeignBehavior, skill},
     message as said_of, state as state_of,
 };
 use reqwest::Method;
 
-/// An agent behind a card that names its gRPC port alone.
-struct Abroad {
+/// An agent behind a card that names only its gRPC port.
+struct GrpcOnlyAgent {
     agent: Process,
-    card: Foreign,
+    card: ForeignAgent,
 }
 
-/// `mesh up` with an agent that can do what its card says, in a team and with a script like these.
+/// `mesh up` with an agent that can do what its card refusal_text, in a team and with a script like these.
 pub(super) async fn able(team: &str, script: &str) -> Process {
     let team = team.replace("skills: [front]", "skills: [get_forecast]");
     Process::up_beside(&team, &[("script.yaml", script)]).await
 }
 
-async fn abroad(agent: Process, more: Value) -> Abroad {
+async fn abroad(agent: Process, more: Value) -> GrpcOnlyAgent {
     let interface = json!({ "url": port(&agent), "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "front-01" });
     let members = json!({ "supportedInterfaces": [interface], "capabilities": { "streaming": true } });
     let members = crate::harness::with(members, more);
     let skill = skill("get_forecast", "Weather forecast", &["weather"], &["Will it rain?"]);
-    Abroad { agent, card: Foreign::start("WeatherBot", skill, members, Play::Never).await }
+    GrpcOnlyAgent {
+        agent,
+        card: ForeignAgent::start("WeatherBot", skill, members, ForeignBehavior::Never).await,
+    }
 }
 
-/// A mesh in which it is one of two.
-async fn joined(abroad: &Abroad, how: &str) -> (Process, Agent) {
+/// A mesh with that agent and one other.
+async fn joined(abroad: &GrpcOnlyAgent, how: &str) -> (Process, Agent) {
     let team = format!(
         "
 mesh: {{ outside: {{ allow: [127.0.0.0/8] }} }}
@@ -48,13 +51,13 @@ pub(super) fn forecast_of(text: &str) -> Value {
     json!({ "description": text, "capability": "get_forecast" })
 }
 
-/// What it did, the newest first.
-async fn theirs(abroad: &Abroad) -> Vec<wire::Task> {
+/// The tasks of that agent, newest first.
+async fn theirs(abroad: &GrpcOnlyAgent) -> Vec<wire::Task> {
     stub(&abroad.agent).list_tasks(asked(wire::ListTasksRequest::default())).await.unwrap().into_inner().tasks
 }
 
 #[actix::test]
-async fn it_works_for_the_mesh_however_it_is_followed() {
+async fn a_grpc_agent_works_in_every_mode() {
     let abroad = abroad(able(TEAM, SCRIPT).await, json!({})).await;
     for how in ["", ", mode: sync", ", mode: polling, bounds: { pollMs: 50 }"] {
         let (_mesh, desk) = joined(&abroad, how).await;
@@ -69,7 +72,7 @@ async fn it_works_for_the_mesh_however_it_is_followed() {
 }
 
 #[actix::test]
-async fn what_it_asks_is_asked_of_the_owner_and_a_cancel_reaches_it() {
+async fn a_question_over_grpc_goes_to_the_owner_and_a_cancel_arrives() {
     let abroad = abroad(able(TEAM, SCRIPT).await, json!({})).await;
     let (_mesh, desk) = joined(&abroad, "").await;
     let id = desk.send(forecast_of("ask me")).await;
@@ -103,7 +106,7 @@ async fn what_it_asks_is_asked_of_the_owner_and_a_cancel_reaches_it() {
 }
 
 #[actix::test]
-async fn a_stream_that_breaks_is_joined_again_when_it_is_back() {
+async fn a_broken_grpc_stream_is_resumed() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let team = TEAM.replace("grpcPort: 0", &format!("grpcPort: {free}"));
     let slow = "- { when: { contains: in two }, say: [{ type: artifact, name: a.txt, text: made }], holdMs: 2000, end: { done: done } }";
@@ -119,7 +122,7 @@ async fn a_stream_that_breaks_is_joined_again_when_it_is_back() {
 }
 
 #[actix::test]
-async fn it_is_shown_the_credential_that_is_for_it() {
+async fn a_grpc_agent_gets_its_credential() {
     let scheme = json!({ "apiKeySecurityScheme": { "location": "header", "name": "x-api-key" } });
     let more = json!({
         "securitySchemes": { "key": scheme },
@@ -140,7 +143,7 @@ async fn it_is_shown_the_credential_that_is_for_it() {
 }
 
 #[actix::test]
-async fn one_that_is_away_is_told_so() {
+async fn an_unreachable_grpc_agent_is_reported() {
     let mut abroad = abroad(able(TEAM, SCRIPT).await, json!({})).await;
     let (_mesh, desk) = joined(&abroad, ", bounds: { attempts: 2 }").await;
     abroad.agent.kill();

@@ -1,4 +1,4 @@
-//! Who is refused what, in the words of gRPC.
+//! Refusals over gRPC.
 
 use super::*;
 use tokio::{
@@ -7,7 +7,7 @@ use tokio::{
 };
 
 #[tokio::test]
-async fn the_version_is_asked_for_everywhere() {
+async fn every_call_needs_the_version() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let done = task(stub.send_message(asked(send("make it"))).await.unwrap());
@@ -38,7 +38,7 @@ fn drop_value<T>(response: Response<T>) -> Response<()> {
 }
 
 #[tokio::test]
-async fn each_sees_his_own_and_somebody_elses_is_like_a_missing_one() {
+async fn callers_see_only_their_own_tasks_over_grpc() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let hers = task(stub.send_message(as_alice(send("make it"))).await.unwrap());
@@ -62,7 +62,7 @@ async fn each_sees_his_own_and_somebody_elses_is_like_a_missing_one() {
 }
 
 #[tokio::test]
-async fn what_proves_nobody_is_refused_and_soon_not_even_looked_at() {
+async fn invalid_credentials_are_refused_and_then_rate_limited() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let forged = || with(get("x"), &[("a2a-version", "1.0"), ("x-api-key", "not-one-of-the-keys")]);
@@ -78,7 +78,7 @@ async fn what_proves_nobody_is_refused_and_soon_not_even_looked_at() {
             }
         }
     };
-    let (info, more) = tokio::time::timeout(crate::harness::PATIENCE, limited).await.expect("a limit");
+    let (info, more) = tokio::time::timeout(crate::harness::DEADLINE, limited).await.expect("a limit");
     assert_eq!(info.reason, "RATE_LIMITED");
     assert!(more.iter().any(|detail| detail.type_url.ends_with("google.rpc.RetryInfo")), "{more:?}");
     assert!(
@@ -90,7 +90,7 @@ async fn what_proves_nobody_is_refused_and_soon_not_even_looked_at() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_message_is_named() {
+async fn the_fault_of_a_message_is_named() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     #[derive(Clone, PartialEq, prost::Message)]
@@ -136,7 +136,7 @@ async fn what_is_wrong_with_a_message_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_or_too_deep_is_refused() {
+async fn too_large_and_too_deep_messages_are_refused() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let (code, info, _) = refusal(stub.send_message(asked(send(&"x".repeat(300_000)))).await);
@@ -160,7 +160,7 @@ async fn what_is_too_large_or_too_deep_is_refused() {
 }
 
 #[tokio::test]
-async fn a_method_that_is_not_there_and_what_is_no_grpc_are_told_so() {
+async fn an_unknown_method_and_a_non_grpc_request_are_refused() {
     let mesh = up().await;
     let mut socket = TcpStream::connect(port(&mesh)).await.unwrap();
     socket.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
@@ -198,14 +198,14 @@ async fn a_method_that_is_not_there_and_what_is_no_grpc_are_told_so() {
 }
 
 #[tokio::test]
-async fn whoever_is_too_slow_is_not_waited_for() {
+async fn slow_callers_time_out() {
     let mesh = up().await;
     let mut silent = TcpStream::connect(port(&mesh)).await.unwrap();
     let mut half = TcpStream::connect(port(&mesh)).await.unwrap();
     half.write_all(b"PRI * HTTP/2.0").await.unwrap();
     for socket in [&mut silent, &mut half] {
         let mut said = String::new();
-        let read = tokio::time::timeout(crate::harness::PATIENCE, socket.read_to_string(&mut said));
+        let read = tokio::time::timeout(crate::harness::DEADLINE, socket.read_to_string(&mut said));
         read.await.expect("an end").unwrap();
         assert!(said.starts_with("HTTP/1.1 400 "), "{said}");
     }
@@ -217,13 +217,13 @@ async fn whoever_is_too_slow_is_not_waited_for() {
     let uri = format!("http://{}/lf.a2a.v1.A2AService/GetTask", port(&mesh));
     let request = hyper::Request::post(uri).header("content-type", "application/grpc");
     let body = Body::new(http_body_util::StreamBody::new(never_done));
-    let answer = tokio::time::timeout(crate::harness::PATIENCE, http.request(request.body(body).unwrap()));
+    let answer = tokio::time::timeout(crate::harness::DEADLINE, http.request(request.body(body).unwrap()));
     let answer = answer.await.expect("an answer").unwrap();
     assert_eq!(answer.headers()["grpc-status"], "14", "{answer:?}");
 }
 
 #[tokio::test]
-async fn what_an_agent_does_not_offer_is_refused_by_its_own_name() {
+async fn an_operation_that_an_agent_does_not_offer_has_its_own_error() {
     let agent = "{ agent: plain-01, open: true, skills: [plain], brain: { echo: {} }, \
         a2a: { streaming: false, pushNotifications: false, extendedCard: false, requires: ['urn:x'] } }";
     let mesh = Process::up(&format!("{{ agents: [{agent}], mesh: {{ grpcPort: 0 }} }}")).await;

@@ -1,4 +1,4 @@
-//! Event after event over gRPC.
+//! Streams over gRPC.
 
 use super::*;
 use futures_util::future::join_all;
@@ -13,8 +13,8 @@ async fn next(stream: &mut Streaming<wire::StreamResponse>) -> Option<Payload> {
     stream.message().await.unwrap().map(|event| event.payload.unwrap())
 }
 
-/// All of a stream, each event in a word.
-async fn heard(mut stream: Streaming<wire::StreamResponse>) -> Vec<String> {
+/// Reads a stream to its end; one word for each event.
+async fn event_words(mut stream: Streaming<wire::StreamResponse>) -> Vec<String> {
     let mut heard = Vec::new();
     while let Some(event) = next(&mut stream).await {
         heard.push(word(&event));
@@ -39,24 +39,24 @@ fn word(event: &Payload) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_tells_everything_in_order_and_ends() {
+async fn a_stream_delivers_every_event_in_order_and_ends() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let stream = stub.send_streaming_message(asked(send("make it"))).await.unwrap().into_inner();
-    let told = heard(stream).await;
+    let told = event_words(stream).await;
     assert_eq!(told[0], "task Submitted ");
     assert!(told.contains(&"artifact a.txt".to_owned()), "{told:?}");
     assert_eq!(told.last().unwrap(), "Completed done");
 }
 
 #[tokio::test]
-async fn subscribers_miss_nothing_and_hear_nothing_twice() {
+async fn every_subscriber_gets_every_event_once() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let begun = task(stub.send_message(asked(at_once("slowly"))).await.unwrap());
     let listen = |_| {
         let (mut stub, request) = (stub.clone(), subscribe(&begun.id));
-        async move { heard(stub.subscribe_to_task(request).await.unwrap().into_inner()).await }
+        async move { event_words(stub.subscribe_to_task(request).await.unwrap().into_inner()).await }
     };
     for told in join_all((0..4).map(listen)).await {
         assert!(told[0].starts_with("task "), "{told:?}");
@@ -70,32 +70,32 @@ async fn subscribers_miss_nothing_and_hear_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_is_subscribed_to_and_goes_on() {
+async fn a_waiting_task_can_be_subscribed_to_and_continues() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let stream = stub.send_streaming_message(asked(send("ask me"))).await.unwrap().into_inner();
-    assert_eq!(heard(stream).await.last().unwrap(), "InputRequired which?", "it ends where it waits");
+    assert_eq!(event_words(stream).await.last().unwrap(), "InputRequired which?", "it ends where it waits");
     let list = stub.list_tasks(asked(wire::ListTasksRequest::default())).await.unwrap().into_inner();
     let id = list.tasks[0].id.clone();
     let mut stream = stub.subscribe_to_task(subscribe(&id)).await.unwrap().into_inner();
     assert_eq!(word(&next(&mut stream).await.unwrap()), "task InputRequired which?");
-    stub.send_message(asked(last_word(&id))).await.unwrap();
-    assert_eq!(heard(stream).await.last().unwrap(), "Completed so it is");
+    stub.send_message(asked(final_answer(&id))).await.unwrap();
+    assert_eq!(event_words(stream).await.last().unwrap(), "Completed so it is");
 }
 
 #[tokio::test]
-async fn a_cancel_is_heard_on_the_stream() {
+async fn a_cancel_appears_on_the_stream() {
     let mesh = up().await;
     let mut stub = stub(&mesh);
     let mut stream = stub.send_streaming_message(asked(send("for ever"))).await.unwrap().into_inner();
     let Some(Payload::Task(begun)) = next(&mut stream).await else { panic!("the task comes first") };
     while word(&next(&mut stream).await.unwrap()) != "Working at it" {}
     stub.cancel_task(asked(wire::CancelTaskRequest { id: begun.id, ..Default::default() })).await.unwrap();
-    assert!(heard(stream).await.last().unwrap().starts_with("Canceled"));
+    assert!(event_words(stream).await.last().unwrap().starts_with("Canceled"));
 }
 
 #[tokio::test]
-async fn streams_are_counted_for_each_reader() {
+async fn streams_are_counted_per_principal() {
     let team = TEAM.replace("grpcPort: 0", "grpcPort: 0\n  limits: { maxReadersPerPrincipal: 2 }");
     let mesh = Process::up_beside(&team, &[("script.yaml", SCRIPT)]).await;
     let mut stub = stub(&mesh);
@@ -113,7 +113,7 @@ async fn streams_are_counted_for_each_reader() {
 }
 
 #[tokio::test]
-async fn a_node_that_leaves_takes_nothing_and_ends_its_streams() {
+async fn a_draining_node_refuses_calls_and_ends_its_streams() {
     let mut mesh = up().await;
     let mut stub = stub(&mesh);
     let waits = task(stub.send_message(asked(send("ask me"))).await.unwrap());
@@ -131,7 +131,11 @@ async fn a_node_that_leaves_takes_nothing_and_ends_its_streams() {
         }
     })
     .await;
-    assert_eq!(heard(working).await.last().unwrap(), "Completed done", "what runs is finished and told");
+    assert_eq!(
+        event_words(working).await.last().unwrap(),
+        "Completed done",
+        "what runs is finished and told"
+    );
     let end = stream.message().await.unwrap_err();
     assert_eq!(end.code(), Code::Unavailable, "{end:?}");
     assert!(end.message().contains("leaving"), "{end:?}");
@@ -148,6 +152,6 @@ async fn a_task_survives_the_death_of_its_node() {
         state(&stub.get_task(asked(get(&waits.id))).await.unwrap().into_inner()),
         wire::TaskState::InputRequired
     );
-    let done = task(stub.send_message(asked(last_word(&waits.id))).await.unwrap());
+    let done = task(stub.send_message(asked(final_answer(&waits.id))).await.unwrap());
     assert_eq!(state(&done), wire::TaskState::Completed);
 }

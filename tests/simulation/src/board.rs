@@ -1,11 +1,11 @@
-//! The board: its pure rules over a store in memory, and the leases that its actor keeps.
+//! The simulated board: the board's pure rules over a store in memory, and the leases of claims.
 
 use crate::random::Hash;
 use blackboard::{
     access,
     board::BoardConfig,
-    claim_writes::{self, Ending},
-    claims::{self, Lease, Standing, Stands},
+    claim_writes::{self, EndDecision},
+    claims::{self, ClaimState, Lease, StoredClaim},
     signals,
 };
 use engine::ClaimRequest;
@@ -20,31 +20,32 @@ use protocol::{
 use std::{collections::BTreeMap, time::Duration};
 use store_types::{Batch, Error, MemoryState, Revision, Snapshot};
 
+/// The board.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct SimulatedBoard {
     store: MemoryState,
     leases: BTreeMap<TaskId, Lease>,
     config: BoardConfig,
-    /// The newest effect of each conversation that is on the board.
-    newest: BTreeMap<String, (u64, u32)>,
+    /// The newest (step, index) of each conversation's signals on the board.
+    newest_effects: BTreeMap<String, (u64, u32)>,
     pub hash: Hash,
-    /// What broke an order.
-    pub broken: Vec<String>,
+    /// Signals that arrived out of order.
+    pub violations: Vec<String>,
 }
 
-impl Board {
+impl SimulatedBoard {
     pub(crate) fn new() -> Self {
         Self {
             store: MemoryState::default(),
             leases: BTreeMap::new(),
             config: BoardConfig::default(),
-            newest: BTreeMap::new(),
+            newest_effects: BTreeMap::new(),
             hash: Hash::default(),
-            broken: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
-    /// A restart: every claim that is held starts its lease afresh.
+    /// Restarts from the store; every held claim gets a full lease.
     pub(crate) fn restart(&mut self, now: NodeTime) {
         self.leases.clear();
         for (task, stands) in self.held() {
@@ -54,11 +55,11 @@ impl Board {
     }
 
     /// The claims that are held.
-    pub(crate) fn held(&self) -> Vec<(TaskId, Stands)> {
-        let all = self.store.page(&claim_writes::all(), 0, usize::MAX);
+    pub(crate) fn held(&self) -> Vec<(TaskId, StoredClaim)> {
+        let all = self.store.page(&claim_writes::all_claims(), 0, usize::MAX);
         let held = all.iter().filter_map(|record| {
             let task = TaskId::parse(&record.key.tokens().pop()?).ok()?;
-            let stands = Stands::of(record).filter(|stands| stands.row.state == Standing::Held)?;
+            let stands = StoredClaim::of(record).filter(|stands| stands.row.state == ClaimState::Held)?;
             Some((task, stands))
         });
         held.collect()
@@ -81,35 +82,40 @@ impl Board {
         wall: WallTime,
     ) -> Result<Revision, Problem> {
         access::may_publish(by, signal, |_| true)?;
-        let writing = signals::writing(by, signal, wall, self.config.max_signal_bytes)?;
+        let writing = signals::prepare_write(by, signal, wall, self.config.max_signal_bytes)?;
         match self.commit(writing.batch) {
             Ok(revisions) => {
                 self.check_order(signal);
                 revisions.last().copied().ok_or_else(|| Problem::new(Reason::Internal, "nothing was written"))
             }
             Err(Error::Conflict { .. }) => {
-                let first = signals::first(&self.store, &writing.seen, writing.log, writing.digest)?;
+                let first = signals::first_revision(
+                    &self.store,
+                    &writing.dedup_key,
+                    writing.log_key,
+                    writing.digest,
+                )?;
                 first.ok_or_else(|| Problem::new(Reason::Overloaded, "the board forgot this signal just now"))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Signals of one conversation come in the order of its steps.
+    /// Signals of one conversation arrive in the order of its steps.
     fn check_order(&mut self, signal: &Signal) {
         let Some(id) = EffectId::parse(&signal.id) else { return };
-        let place = (id.step, id.index);
-        let newest = self.newest.entry(format!("{}/{}", id.agent, id.conversation)).or_default();
-        if place <= *newest {
-            self.broken.push(format!(
+        let key = (id.step, id.index);
+        let newest = self.newest_effects.entry(format!("{}/{}", id.agent, id.conversation)).or_default();
+        if key <= *newest {
+            self.violations.push(format!(
                 "signals out of order: {} of {} in conversation {} is on the board after {newest:?}",
                 signal.id, id.agent, id.conversation
             ));
         }
-        *newest = (*newest).max(place);
+        *newest = (*newest).max(key);
     }
 
-    /// What the board says of a request about a claim, in the words of an agent's events.
+    /// Handles a claim request. Returns the event for the agent.
     pub(crate) fn claim(
         &mut self,
         me: &AgentId,
@@ -122,10 +128,10 @@ impl Board {
             ClaimRequest::Take { lease } => match self.take(&by, task, me, lease, now) {
                 Ok(claim) => Ok(EventKind::Claimed { holder: me.clone(), epoch: claim }),
                 Err(problem) if problem.reason == Reason::AlreadyClaimed => {
-                    let stands = claim_writes::stands(&self.store, task)?;
+                    let stands = claim_writes::find_claim(&self.store, task)?;
                     let own = stands
                         .as_ref()
-                        .filter(|stands| stands.row.state == Standing::Held && stands.row.holder == *me);
+                        .filter(|stands| stands.row.state == ClaimState::Held && stands.row.holder == *me);
                     Ok(match own {
                         Some(own) => EventKind::Claimed { holder: me.clone(), epoch: own.epoch() },
                         None => EventKind::ClaimLost { holder: stands.map(|stands| stands.row.holder) },
@@ -134,14 +140,14 @@ impl Board {
                 Err(problem) => Err(problem),
             },
             ClaimRequest::Renew(epoch) => {
-                let stands = claim_writes::stands(&self.store, task)?;
+                let stands = claim_writes::find_claim(&self.store, task)?;
                 let lease = claims::renew(stands.as_ref(), &by, epoch)?;
                 self.leases.insert(task.clone(), Lease { epoch, until: now.0 + lease + self.config.grace() });
                 Ok(EventKind::Claimed { holder: me.clone(), epoch })
             }
-            ClaimRequest::Release(epoch) => self.end(&by, task, epoch, Standing::Released, now.1),
+            ClaimRequest::Release(epoch) => self.end(&by, task, epoch, ClaimState::Released, now.1),
             ClaimRequest::Close { epoch, is_done } => {
-                let standing = if is_done { Standing::Completed } else { Standing::Failed };
+                let standing = if is_done { ClaimState::Completed } else { ClaimState::Failed };
                 self.end(&by, task, epoch, standing, now.1)
             }
         }
@@ -169,10 +175,10 @@ impl Board {
         by: &Principal,
         task: &TaskId,
         epoch: Revision,
-        standing: Standing,
+        standing: ClaimState,
         wall: WallTime,
     ) -> Result<EventKind, Problem> {
-        if let Ending::Write(decided) =
+        if let EndDecision::Write(decided) =
             claim_writes::decide_end(&self.store, by, task, epoch, standing, wall)?
         {
             self.commit(decided.batch(task)?)?;
@@ -183,7 +189,7 @@ impl Board {
         Ok(EventKind::ClaimEnded { epoch })
     }
 
-    /// Frees the claims whose lease has run out.
+    /// Ends the claims whose lease has expired.
     pub(crate) fn expire(&mut self, now: NodeTime, wall: WallTime) {
         let due: Vec<_> = self.leases.iter().filter(|(_, lease)| lease.until <= now).collect();
         let due: Vec<_> = due.into_iter().map(|(task, lease)| (task.clone(), *lease)).collect();
@@ -192,19 +198,19 @@ impl Board {
                 && let Ok(batch) = decided.batch(&task)
             {
                 let written = self.commit(batch);
-                debug_assert!(written.is_ok(), "nobody else writes");
+                debug_assert!(written.is_ok(), "the board is the only writer");
             }
             self.leases.remove(&task);
         }
     }
 
-    /// The next signal after `cursor` that `selector` wants.
+    /// The next signal after `cursor` that `selector` admits.
     pub(crate) fn next(&self, selector: &Selector, mut cursor: Revision) -> Option<SignalRecord> {
         loop {
-            let page = self.store.page(&signals::everything(), cursor, 64);
+            let page = self.store.page(&signals::all_signals(), cursor, 64);
             let last = page.last()?.revision;
-            let wanted = |posted: &SignalRecord| selector.admits(&posted.signal);
-            if let Some(next) = page.iter().filter_map(signals::posted).find(wanted) {
+            let is_admitted = |record: &SignalRecord| selector.admits(&record.signal);
+            if let Some(next) = page.iter().filter_map(signals::parse_record).find(is_admitted) {
                 return Some(next);
             }
             cursor = last;
@@ -217,6 +223,10 @@ impl Board {
 
     /// Every signal, oldest first.
     pub(crate) fn all(&self) -> Vec<SignalRecord> {
-        self.store.page(&signals::everything(), 0, usize::MAX).iter().filter_map(signals::posted).collect()
+        self.store
+            .page(&signals::all_signals(), 0, usize::MAX)
+            .iter()
+            .filter_map(signals::parse_record)
+            .collect()
     }
 }

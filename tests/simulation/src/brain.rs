@@ -1,4 +1,4 @@
-//! Scripted brains: what a turn says follows from the seed and from what it is asked.
+//! Scripted brains: the seed and the prompt determine what a turn does.
 
 use crate::random::{Hash, Random};
 use protocol::{
@@ -7,33 +7,33 @@ use protocol::{
     patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject},
 };
 
-/// What a brain does at a time after its turn began.
+/// An action of a brain.
 #[derive(Debug, Clone)]
-pub(crate) enum Act {
+pub(crate) enum BrainAction {
     Report(Vec<Progress>),
     End(Result<TurnEnd, String>),
 }
 
-/// What a turn does, with the pause before each act; nothing more after the last: it hangs.
-pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, slow: bool) -> Vec<(u64, Act)> {
+/// The actions of a turn, each with the pause before it in milliseconds. A turn whose last action is no end hangs.
+pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, is_slow: bool) -> Vec<(u64, BrainAction)> {
     let (about, is_task) = match &prompt.about {
         TurnSubject::Task { task_id, .. } => (task_id.to_string(), true),
         TurnSubject::Help { question, .. } => (question.clone(), false),
         TurnSubject::Signal(posted) => (posted.signal.id.clone(), false),
     };
     let mut random = Random::new(seed ^ Hash::of(&[me.as_str(), &about, &prompt.turn.to_string()]));
-    let pause = |random: &mut Random| random.between(1, if slow { 9_000 } else { 900 });
-    let done = |message: &str| Act::End(Ok(TurnEnd::Done { message: Some(message.to_owned()) }));
+    let pause = |random: &mut Random| random.between(1, if is_slow { 9_000 } else { 900 });
+    let done = |message: &str| BrainAction::End(Ok(TurnEnd::Done { message: Some(message.to_owned()) }));
     let artifact = |name: &str, text: String, append, last_chunk| Progress::Artifact {
         artifact: Artifact::text(name, "text/plain", text),
         append,
         last_chunk,
     };
     let first = pause(&mut random);
-    let dice = random.below(100);
+    let roll = random.below(100);
     if !is_task {
         let is_signal = matches!(prompt.about, TurnSubject::Signal(_));
-        return match dice {
+        return match roll {
             0..70 => vec![(first, done(&format!("{me} says: it depends")))],
             70..80 if is_signal => {
                 let help = Progress::Help {
@@ -42,34 +42,38 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, slow: bool) -> Ve
                     question: format!("what of {about}?"),
                     artifacts: Vec::new(),
                 };
-                vec![(first, Act::Report(vec![help])), (first, Act::End(Ok(TurnEnd::Waiting)))]
+                vec![
+                    (first, BrainAction::Report(vec![help])),
+                    (first, BrainAction::End(Ok(TurnEnd::Waiting))),
+                ]
             }
-            70..85 => vec![(first, Act::End(Ok(TurnEnd::Failed { reason: "no idea".into() })))],
-            85..95 => vec![(first, Act::End(Err("the brain died".into())))],
+            70..85 => vec![(first, BrainAction::End(Ok(TurnEnd::Failed { reason: "no idea".into() })))],
+            85..95 => vec![(first, BrainAction::End(Err("the brain died".into())))],
             _ => Vec::new(),
         };
     }
-    // Later turns come to an end more often.
-    let dice = if prompt.turn > 1 { dice % 65 } else { dice };
+    // Later turns end more often.
+    let roll = if prompt.turn > 1 { roll % 65 } else { roll };
     let large = "the result, at length. ".repeat(usize::try_from(random.below(120)).unwrap_or(0));
-    match dice {
+    match roll {
         0..30 => vec![
-            (first, Act::Report(vec![artifact("result", format!("{me}: {large}"), false, true)])),
+            (first, BrainAction::Report(vec![artifact("result", format!("{me}: {large}"), false, true)])),
             (pause(&mut random), done("done")),
         ],
         30..45 => {
             let chunks = random.between(2, 6);
-            let mut acts = vec![(first, Act::Report(vec![Progress::Status { message: "begun".into() }]))];
+            let mut actions =
+                vec![(first, BrainAction::Report(vec![Progress::Status { message: "begun".into() }]))];
             for chunk in 0..chunks {
                 let piece = artifact("stream", format!("[{chunk}]"), chunk > 0, chunk + 1 == chunks);
-                acts.push((pause(&mut random) / 4 + 1, Act::Report(vec![piece])));
+                actions.push((pause(&mut random) / 4 + 1, BrainAction::Report(vec![piece])));
             }
-            acts.push((1, done("streamed")));
-            acts
+            actions.push((1, done("streamed")));
+            actions
         }
-        45..52 => vec![(first, Act::End(Ok(TurnEnd::Failed { reason: "it can't be done".into() })))],
-        52..58 => vec![(first, Act::End(Ok(TurnEnd::Rejected { reason: "not for me".into() })))],
-        58..62 => vec![(first, Act::End(Err("the brain died".into())))],
+        45..52 => vec![(first, BrainAction::End(Ok(TurnEnd::Failed { reason: "it can't be done".into() })))],
+        52..58 => vec![(first, BrainAction::End(Ok(TurnEnd::Rejected { reason: "not for me".into() })))],
+        58..62 => vec![(first, BrainAction::End(Err("the brain died".into())))],
         62..65 => Vec::new(),
         65..75 => {
             let help = Progress::Help {
@@ -78,7 +82,7 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, slow: bool) -> Ve
                 question: format!("how is {about} done?"),
                 artifacts: Vec::new(),
             };
-            vec![(first, Act::Report(vec![help])), (1, Act::End(Ok(TurnEnd::Waiting)))]
+            vec![(first, BrainAction::Report(vec![help])), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
         }
         75..90 => {
             let wanted = ["build", "test", "review", "chore"];
@@ -95,13 +99,16 @@ pub(crate) fn script(seed: u64, me: &AgentId, prompt: &Prompt, slow: bool) -> Ve
                 }
             };
             let asks = (0..count).map(|n| delegate(&mut random, n)).collect();
-            vec![(first, Act::Report(asks)), (1, Act::End(Ok(TurnEnd::Waiting)))]
+            vec![(first, BrainAction::Report(asks)), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
         }
         90..96 => {
             let ask = Progress::Question { id: "q".into(), text: "which one?".into(), auth: false };
-            vec![(first, Act::Report(vec![ask])), (1, Act::End(Ok(TurnEnd::Waiting)))]
+            vec![(first, BrainAction::Report(vec![ask])), (1, BrainAction::End(Ok(TurnEnd::Waiting)))]
         }
-        _ => vec![(first, Act::Report(vec![Progress::Status { message: "begun, and then silent".into() }]))],
+        _ => vec![(
+            first,
+            BrainAction::Report(vec![Progress::Status { message: "begun, and then silent".into() }]),
+        )],
     }
 }
 

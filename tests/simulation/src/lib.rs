@@ -1,32 +1,36 @@
-//! Many agents, a registry and a board in one thread under virtual time. The agents are the real engine over a store in
-//! memory, the board and the registry their own pure rules; brains are scripts, the network loses, doubles and delays.
+//! Many agents, a registry and a board in one thread under virtual time. The agents run the real engine over a store in
+//! memory; the board and the registry run their own pure rules. Brains are scripts. The network loses, duplicates and
+//! delays messages.
 //!
-//! A seed reproduces a run to the byte. After a phase of faults the world heals, and runs on past the longest retention;
-//! what must hold is checked on every step that becomes durable, on everything that is performed, and at the end.
+//! A seed reproduces a run to the byte. Faults end at a fixed time; the run continues past the longest retention.
+//! Invariants are checked on every durable step, on every performed effect, and at the end.
 //!
-//! `SIM_SEEDS=0..5000 cargo test -p simulation --test seeds` runs more seeds, `SIM_SEED=7` one with everything it does.
-#![expect(clippy::wildcard_enum_match_arm, reason = "a check looks at what it is about, and at nothing else")]
+//! `SIM_SEEDS=0..5000 cargo test -p simulation --test seeds` runs more seeds, `SIM_SEED=7` runs one and prints its events.
+#![expect(clippy::wildcard_enum_match_arm, reason = "a check matches the kinds that it is about")]
+
+mod plan;
+mod random;
+
+mod simulation;
 
 mod board;
 mod brain;
-mod observer;
-mod peers;
-mod plan;
-mod random;
-mod simulation;
+mod registry;
 mod store;
 
-pub use engine::faults::Fault;
-pub use simulation::{Report, Settings, Survives};
+mod invariants;
+
+pub use engine::faults::PlantedFault;
+pub use simulation::{CommitSurvival, RunReport, RunSettings};
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook},
     sync::Once,
 };
 
-/// Runs one seed. A panic of the engine is a failure like any other.
-pub fn run(settings: Settings) -> Report {
-    quiet_planted_panics();
+/// Runs one seed. A panic of the engine is reported as a failure.
+pub fn run(settings: RunSettings) -> RunReport {
+    silence_planted_panics();
     engine::faults::panic_on_turns(0);
     engine::faults::fail_steps(0);
     let seed = settings.seed;
@@ -34,7 +38,7 @@ pub fn run(settings: Settings) -> Report {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         let failures = vec![format!("a panic: {}", text.unwrap_or_default())];
-        Report {
+        RunReport {
             seed,
             hash: 0,
             inputs: 0,
@@ -48,28 +52,28 @@ pub fn run(settings: Settings) -> Report {
     })
 }
 
-/// Panics that a run plants are no news.
-fn quiet_planted_panics() {
+/// Keeps planted panics out of the output.
+fn silence_planted_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let loud = take_hook();
+        let print = take_hook();
         set_hook(Box::new(move |panic| {
             if panic.payload().downcast_ref::<&str>() != Some(&"a planted panic") {
-                loud(panic);
+                print(panic);
             }
         }));
     });
 }
 
 /// Runs one seed with `fault` planted in the engine.
-pub fn run_with(fault: Fault, seed: u64) -> Report {
+pub fn run_with(fault: PlantedFault, seed: u64) -> RunReport {
     engine::faults::plant(Some(fault));
-    let report = run(Settings::of(seed));
+    let report = run(RunSettings::of(seed));
     engine::faults::plant(None);
     report
 }
 
-impl std::fmt::Display for Report {
+impl std::fmt::Display for RunReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { seed, hash, inputs, commits: _, steps, crashes, tasks, failures, tail } = self;
         write!(

@@ -1,7 +1,7 @@
-//! What a seed says: who is there, what is asked of them, and what goes wrong when.
+//! What a seed plans: the agents, the requests of users, and the faults with their times.
 
 use crate::{brain::capability, random::Random};
-use engine::AgentConfig;
+use engine::EngineConfig;
 use protocol::{
     bid::Eta,
     card::{BidTerms, Card, Skill},
@@ -12,130 +12,151 @@ use protocol::{
 use std::{sync::Arc, time::Duration};
 
 /// When faults end, milliseconds.
-pub(crate) const HEAL: u64 = 60_000;
-/// When whoever still waits for its owner is cancelled by it.
-pub(crate) const IMPATIENT: u64 = HEAL + 30_000;
-/// When every task has come to its end.
-pub(crate) const QUIET: u64 = HEAL + 240_000;
-/// When nothing is left that has its time: after the longest retention, and two sweeps.
-pub(crate) const END: u64 = QUIET + 200_000;
+pub(crate) const HEAL_AT: u64 = 60_000;
+/// When users cancel the tasks that still wait for them.
+pub(crate) const CANCEL_AT: u64 = HEAL_AT + 30_000;
+/// When every task has ended.
+pub(crate) const QUIET_AT: u64 = HEAL_AT + 240_000;
+/// When every record has expired: after the longest retention and two sweeps.
+pub(crate) const END_AT: u64 = QUIET_AT + 200_000;
 
-/// How often what goes wrong, in thousandths.
+/// How often each fault happens, in thousandths; `max_delay_ms` is in milliseconds.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Faults {
-    pub lost: u64,
-    pub doubled: u64,
-    pub answer_lost: u64,
-    pub late: u64,
-    pub longest_delay: u64,
+pub(crate) struct FaultRates {
+    pub message_loss: u64,
+    pub duplication: u64,
+    pub reply_loss: u64,
+    pub long_delay: u64,
+    pub max_delay_ms: u64,
     pub crash_at_commit: u64,
-    pub crash_after_settling: u64,
+    pub crash_after_commit: u64,
     pub data_loss: u64,
-    pub store_refuses: u64,
+    pub store_refusal: u64,
     pub slow_store: u64,
     pub slow_brains: u64,
 }
 
-/// What happens at a time of its own.
+/// An event that is planned at a time of its own.
 #[derive(Debug, Clone)]
-pub(crate) enum Plan {
-    Ask { to: usize, capability: Option<&'static str>, has_deadline: bool },
-    Offer { to: usize },
-    Announce { to: usize },
-    Help { to: usize },
+pub(crate) enum PlannedEvent {
+    /// A user sends a task.
+    Task { to: usize, capability: Option<&'static str>, has_deadline: bool },
+    /// A user has an agent offer an open task on the board.
+    OpenTask { to: usize },
+    /// A user has an agent publish a signal.
+    Announcement { to: usize },
+    /// A user asks a question.
+    HelpRequest { to: usize },
+    /// An agent crashes.
     Crash { agent: usize },
-    Leave { agent: usize },
-    Split { sides: u64, length: u64 },
-    BoardAway { length: u64 },
-    RegistryAway { length: u64 },
-    Skew { agent: usize, by: i64 },
-    Panic,
-    Unwritten,
+    /// An agent drains and leaves.
+    Drain { agent: usize },
+    /// The network is partitioned; `sides` has a bit for each agent, the board and the registry.
+    Partition { sides: u64, length: u64 },
+    /// The board does not answer.
+    BoardOutage { length: u64 },
+    /// The registry does not answer.
+    RegistryOutage { length: u64 },
+    /// An agent's wall clock is off by so many milliseconds.
+    ClockSkew { agent: usize, by: i64 },
+    /// The next turn that ends panics.
+    TurnPanic,
+    /// The next step fails.
+    FailedStep,
 }
 
-/// The faults of a seed, and everything that happens, in any order.
-pub(crate) fn of(seed: u64, agents: usize) -> (Faults, Vec<(u64, Plan)>) {
+/// The fault rates of a seed and its planned events, in any order.
+pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEvent)>) {
     let mut random = Random::new(seed).fork(1);
-    let some = |random: &mut Random, most: u64| if random.chance(600) { random.below(most) } else { 0 };
-    let faults = Faults {
-        lost: some(&mut random, 200),
-        doubled: some(&mut random, 250),
-        answer_lost: some(&mut random, 200),
-        late: some(&mut random, 200),
-        longest_delay: if random.chance(500) { 400 } else { 40 },
-        crash_at_commit: some(&mut random, 12),
-        crash_after_settling: some(&mut random, 12),
+    let rate = |random: &mut Random, most: u64| if random.chance(600) { random.below(most) } else { 0 };
+    let faults = FaultRates {
+        message_loss: rate(&mut random, 200),
+        duplication: rate(&mut random, 250),
+        reply_loss: rate(&mut random, 200),
+        long_delay: rate(&mut random, 200),
+        max_delay_ms: if random.chance(500) { 400 } else { 40 },
+        crash_at_commit: rate(&mut random, 12),
+        crash_after_commit: rate(&mut random, 12),
         data_loss: if random.chance(200) { 150 } else { 0 },
-        store_refuses: some(&mut random, 150),
-        slow_store: some(&mut random, 300),
-        slow_brains: some(&mut random, 300),
+        store_refusal: rate(&mut random, 150),
+        slow_store: rate(&mut random, 300),
+        slow_brains: rate(&mut random, 300),
     };
     let mut plan = Vec::new();
     let count = agents as u64;
     let agent = |random: &mut Random| usize::try_from(random.below(count)).unwrap_or(0);
     for _ in 0..random.between(6, 14) {
-        let wanted = [Some("build"), Some("build"), Some("test"), Some("review"), Some("chore"), None];
-        let capability = random.pick(&wanted).copied().flatten();
+        let capabilities = [Some("build"), Some("build"), Some("test"), Some("review"), Some("chore"), None];
+        let capability = random.pick(&capabilities).copied().flatten();
         let to = if random.chance(500) { agent(&mut random) % 2 } else { agent(&mut random) };
         let has_deadline = random.chance(150);
-        plan.push((random.below(HEAL - 5_000), Plan::Ask { to, capability, has_deadline }));
+        plan.push((random.below(HEAL_AT - 5_000), PlannedEvent::Task { to, capability, has_deadline }));
     }
     for _ in 0..random.between(1, 4) {
-        plan.push((random.between(3_000, HEAL - 5_000), Plan::Offer { to: agent(&mut random) }));
+        plan.push((
+            random.between(3_000, HEAL_AT - 5_000),
+            PlannedEvent::OpenTask { to: agent(&mut random) },
+        ));
     }
     for _ in 0..random.between(0, 2) {
-        plan.push((random.below(HEAL), Plan::Announce { to: agent(&mut random) }));
-        plan.push((random.below(HEAL), Plan::Help { to: agent(&mut random) }));
+        plan.push((random.below(HEAL_AT), PlannedEvent::Announcement { to: agent(&mut random) }));
+        plan.push((random.below(HEAL_AT), PlannedEvent::HelpRequest { to: agent(&mut random) }));
     }
     for _ in 0..random.between(0, 5) {
-        plan.push((random.below(HEAL), Plan::Crash { agent: agent(&mut random) }));
+        plan.push((random.below(HEAL_AT), PlannedEvent::Crash { agent: agent(&mut random) }));
     }
     if random.chance(300) {
-        plan.push((random.below(HEAL - 10_000), Plan::Leave { agent: agent(&mut random) }));
+        plan.push((random.below(HEAL_AT - 10_000), PlannedEvent::Drain { agent: agent(&mut random) }));
     }
     for _ in 0..random.between(0, 3) {
         let length = random.between(500, 20_000);
-        plan.push((random.below(HEAL - 20_000), Plan::Split { sides: random.next(), length }));
+        plan.push((random.below(HEAL_AT - 20_000), PlannedEvent::Partition { sides: random.next(), length }));
     }
     if random.chance(300) {
-        plan.push((random.below(30_000), Plan::BoardAway { length: random.between(1_000, 30_000) }));
+        plan.push((
+            random.below(30_000),
+            PlannedEvent::BoardOutage { length: random.between(1_000, 30_000) },
+        ));
     }
     if random.chance(300) {
-        plan.push((random.below(30_000), Plan::RegistryAway { length: random.between(1_000, 30_000) }));
+        plan.push((
+            random.below(30_000),
+            PlannedEvent::RegistryOutage { length: random.between(1_000, 30_000) },
+        ));
     }
     if random.chance(100) {
-        plan.push((random.below(HEAL), Plan::Panic));
+        plan.push((random.below(HEAL_AT), PlannedEvent::TurnPanic));
     }
     if random.chance(100) {
-        plan.push((random.below(HEAL), Plan::Unwritten));
+        plan.push((random.below(HEAL_AT), PlannedEvent::FailedStep));
     }
     for agent in 0..agents {
         let most = if random.chance(150) { 40_000 } else { 6_000 };
         let by = i64::try_from(random.below(most)).unwrap_or(0) - i64::try_from(most / 2).unwrap_or(0);
-        plan.push((0, Plan::Skew { agent, by }));
+        plan.push((0, PlannedEvent::ClockSkew { agent, by }));
         if random.chance(100) {
             let step = i64::try_from(random.below(6_000)).unwrap_or(0) - 3_000;
-            plan.push((random.below(HEAL), Plan::Skew { agent, by: by + step }));
+            plan.push((random.below(HEAL_AT), PlannedEvent::ClockSkew { agent, by: by + step }));
         }
     }
     (faults, plan)
 }
 
-/// A little of everything, and no faults.
-pub(crate) fn calm() -> (Faults, Vec<(u64, Plan)>) {
-    let faults = Faults { longest_delay: 20, ..Faults::default() };
-    let ask = |at, to, capability| (at, Plan::Ask { to, capability, has_deadline: false });
+/// One of each kind of request, and no faults.
+pub(crate) fn calm() -> (FaultRates, Vec<(u64, PlannedEvent)>) {
+    let faults = FaultRates { max_delay_ms: 20, ..FaultRates::default() };
+    let ask = |at, to, capability| (at, PlannedEvent::Task { to, capability, has_deadline: false });
     let plan = vec![
         ask(2_000, 0, Some("build")),
         ask(2_500, 6, Some("test")),
         ask(9_000, 1, Some("review")),
-        (4_000, Plan::Offer { to: 1 }),
-        (5_000, Plan::Help { to: 0 }),
+        (4_000, PlannedEvent::OpenTask { to: 1 }),
+        (5_000, PlannedEvent::HelpRequest { to: 0 }),
     ];
     (faults, plan)
 }
 
-/// Limits under which a run is short: the same order of sizes as the product's.
+/// Limits that keep a run short, with the same order of sizes as the defaults.
 pub(crate) fn limits() -> Limits {
     Limits {
         message_life_ms: 60_000,
@@ -150,8 +171,8 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
-/// The agents: two managers, bidders, doers, helpers, and two that follow the board.
-pub(crate) fn agents(count: usize) -> Vec<AgentConfig> {
+/// The agents: two managers, bidders, doers, helpers, and two subscribers of the board.
+pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
     let limits = Arc::new(limits());
     let config = |at: usize| {
         let (role, skills, subscribe): (_, &[&str], &[&str]) = match at {
@@ -185,7 +206,7 @@ pub(crate) fn agents(count: usize) -> Vec<AgentConfig> {
             limits: Limits::default(),
             waits_for: None,
         };
-        AgentConfig {
+        EngineConfig {
             subscribe: card.subscribe.clone(),
             card: Arc::new(card),
             limits: limits.clone(),

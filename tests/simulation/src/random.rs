@@ -1,6 +1,6 @@
-//! The only source of chance: splitmix64, so that a seed says everything.
+//! The only source of randomness: splitmix64, so that a seed determines a run.
 
-/// A stream of numbers.
+/// A stream of pseudo-random numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -10,7 +10,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A stream of its own, named by `name`, that takes nothing from this one.
+    /// An independent stream for `name`; does not advance this one.
     pub(crate) fn fork(&self, name: u64) -> Self {
         let mut fork = Self(self.0 ^ name.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         fork.next();
@@ -48,7 +48,7 @@ impl Random {
     }
 }
 
-/// A number that says which bytes were seen, in order (FNV-1a).
+/// A running hash over bytes (FNV-1a).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hash(pub u64);
 
@@ -59,14 +59,14 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// Takes in more bytes.
+    /// Hashes more bytes.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
-    /// The hash of these texts.
+    /// The hash of some texts.
     pub(crate) fn of(texts: &[&str]) -> u64 {
         let mut hash = Self::default();
         for text in texts {

@@ -1,54 +1,55 @@
-//! An agent's store, with the time between a commit that was given and its outcome made explicit.
+//! The simulated store of an agent, which makes the time between a commit and its outcome explicit.
 //!
-//! A commit waits, is executed, and settles. Two states are kept: with all that was executed, and with all that settled.
-//! An agent reads either. A crash keeps any prefix of what has not settled, in the order of execution.
+//! A commit waits, is executed, and settles. The store keeps two states: one with every executed operation and one with
+//! every settled operation. An agent reads either. After a crash any prefix of the unsettled operations survives, in the
+//! order of execution.
 
 use engine::CommitId;
 use std::collections::VecDeque;
 use store_types::{Batch, Error, Filter, Lane, MemoryState, Revision};
 
-/// What is written.
+/// A write to the store.
 #[derive(Debug, Clone)]
-pub(crate) enum What {
+pub(crate) enum StoreWrite {
     Commit(Lane, Batch),
     Trim(Filter, Revision),
 }
 
-/// A commit or a trim on its way.
+/// A write with the id that its outcome is reported under.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub id: CommitId,
-    pub what: What,
+    pub write: StoreWrite,
 }
 
-/// What became of it.
+/// The outcome of an operation.
 #[derive(Debug, Clone)]
-pub(crate) enum Outcome {
+pub(crate) enum OperationOutcome {
     Committed(Result<Vec<Revision>, Error>),
     Trimmed(u64),
 }
 
-/// One that was executed, and whether it changed anything.
+/// An executed operation, and whether it changed the store.
 #[derive(Debug, Clone)]
-struct Executed {
+struct ExecutedOperation {
     operation: Operation,
-    outcome: Outcome,
+    outcome: OperationOutcome,
     is_written: bool,
 }
 
 /// One agent's store.
 #[derive(Debug, Default)]
-pub(crate) struct Store {
-    /// With all that was executed.
+pub(crate) struct SimulatedStore {
+    /// The state after every executed operation.
     pub executed: MemoryState,
-    /// With all that settled, or survived a crash.
+    /// The state after every operation that settled or survived a crash.
     pub settled: MemoryState,
     waiting: VecDeque<Operation>,
-    unsettled: VecDeque<Executed>,
+    unsettled: VecDeque<ExecutedOperation>,
 }
 
-impl Store {
-    pub(crate) fn give(&mut self, operation: Operation) {
+impl SimulatedStore {
+    pub(crate) fn enqueue(&mut self, operation: Operation) {
         self.waiting.push_back(operation);
     }
 
@@ -57,45 +58,46 @@ impl Store {
         self.waiting.is_empty() && self.unsettled.is_empty()
     }
 
-    /// Executes the next: work in progress first. With `refusal` nothing is written, unless its outcome is unknown and
-    /// `is_written` says that it was.
+    /// Executes the next operation, work in progress first. `refusal` is the error that a commit fails with, and whether
+    /// its writes happen nevertheless (an unknown outcome).
     pub(crate) fn execute(&mut self, refusal: Option<(Error, bool)>) {
-        let in_progress = |one: &Operation| matches!(&one.what, What::Commit(Lane::Progress, _));
-        let at = self.waiting.iter().position(in_progress).unwrap_or(0);
+        let is_progress =
+            |operation: &Operation| matches!(&operation.write, StoreWrite::Commit(Lane::Progress, _));
+        let at = self.waiting.iter().position(is_progress).unwrap_or(0);
         let Some(operation) = self.waiting.remove(at) else { return };
-        let refusal = refusal.filter(|_| matches!(operation.what, What::Commit(..)));
+        let refusal = refusal.filter(|_| matches!(operation.write, StoreWrite::Commit(..)));
         let (outcome, is_written) = match refusal {
-            Some((error, false)) => (Outcome::Committed(Err(error)), false),
+            Some((error, false)) => (OperationOutcome::Committed(Err(error)), false),
             Some((error, true)) => {
-                let is_written = is_written(&write(&mut self.executed, &operation.what));
-                (Outcome::Committed(Err(error)), is_written)
+                let is_written = is_written(&apply(&mut self.executed, &operation.write));
+                (OperationOutcome::Committed(Err(error)), is_written)
             }
             None => {
-                let outcome = write(&mut self.executed, &operation.what);
+                let outcome = apply(&mut self.executed, &operation.write);
                 let is_written = is_written(&outcome);
                 (outcome, is_written)
             }
         };
-        self.unsettled.push_back(Executed { operation, outcome, is_written });
+        self.unsettled.push_back(ExecutedOperation { operation, outcome, is_written });
     }
 
-    /// The oldest that was executed settles: what was written, if anything was, and what became of it.
-    pub(crate) fn settle(&mut self) -> Option<(CommitId, Outcome, Option<What>)> {
-        let Executed { operation, outcome, is_written } = self.unsettled.pop_front()?;
+    /// Settles the oldest executed operation. Returns its outcome, and its write if that happened.
+    pub(crate) fn settle(&mut self) -> Option<(CommitId, OperationOutcome, Option<StoreWrite>)> {
+        let ExecutedOperation { operation, outcome, is_written } = self.unsettled.pop_front()?;
         if is_written {
-            write(&mut self.settled, &operation.what);
+            apply(&mut self.settled, &operation.write);
         }
-        Some((operation.id, outcome, is_written.then_some(operation.what)))
+        Some((operation.id, outcome, is_written.then_some(operation.write)))
     }
 
-    /// A crash: the first `kept` of what has not settled survive. Returns what survived that way.
-    pub(crate) fn crash(&mut self, kept: usize) -> Vec<What> {
-        while self.waiting.iter().any(|_| true) && self.unsettled.len() < kept {
+    /// Drops every unsettled operation but the first `kept`. Returns the surviving writes.
+    pub(crate) fn crash(&mut self, kept: usize) -> Vec<StoreWrite> {
+        while !self.waiting.is_empty() && self.unsettled.len() < kept {
             self.execute(None);
         }
         let mut survived = Vec::new();
         for _ in 0..kept {
-            survived.extend(self.settle().and_then(|(_, _, what)| what));
+            survived.extend(self.settle().and_then(|(_, _, write)| write));
         }
         self.waiting.clear();
         self.unsettled.clear();
@@ -103,22 +105,24 @@ impl Store {
         survived
     }
 
-    /// How many have not settled.
+    /// The number of unsettled operations.
     pub(crate) fn unsettled(&self) -> usize {
         self.waiting.len() + self.unsettled.len()
     }
 }
 
-fn is_written(outcome: &Outcome) -> bool {
-    !matches!(outcome, Outcome::Committed(Err(_)))
+fn is_written(outcome: &OperationOutcome) -> bool {
+    !matches!(outcome, OperationOutcome::Committed(Err(_)))
 }
 
-fn write(state: &mut MemoryState, what: &What) -> Outcome {
-    match what {
-        What::Commit(_, batch) => {
+fn apply(state: &mut MemoryState, write: &StoreWrite) -> OperationOutcome {
+    match write {
+        StoreWrite::Commit(_, batch) => {
             let written = state.commit(batch.clone());
-            Outcome::Committed(written.map(|all| all.into_iter().map(|(revision, _)| revision).collect()))
+            OperationOutcome::Committed(
+                written.map(|all| all.into_iter().map(|(revision, _)| revision).collect()),
+            )
         }
-        What::Trim(filter, before) => Outcome::Trimmed(state.trim(filter, *before)),
+        StoreWrite::Trim(filter, before) => OperationOutcome::Trimmed(state.trim(filter, *before)),
     }
 }

@@ -1,12 +1,12 @@
-//! Many seeds, each a run of its own.
+//! Runs of many seeds.
 
-use simulation::{Settings, Survives, run};
+use simulation::{CommitSurvival, RunSettings, run};
 use std::{env, ops::Range, thread};
 
-/// In the run without other faults, work is done by this commit.
-const CRASHES: u64 = 400;
+/// The commits of a run without other faults that an agent may crash at; all work is done by the last one.
+const CRASH_POINTS: u64 = 400;
 
-/// Which seeds to run: `SIM_SEEDS=from..to`, else the first five hundred.
+/// The seeds to run: `SIM_SEEDS=from..to`, by default the first five hundred.
 fn seeds() -> Range<u64> {
     let text = env::var("SIM_SEEDS").unwrap_or_else(|_| "0..500".to_owned());
     let parsed = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
@@ -14,10 +14,10 @@ fn seeds() -> Range<u64> {
 }
 
 #[test]
-fn every_seed_keeps_every_promise() {
+fn every_seed_keeps_every_invariant() {
     if let Ok(seed) = env::var("SIM_SEED") {
         let seed = seed.parse().expect("SIM_SEED is a number");
-        let report = run(Settings { is_traced: true, ..Settings::of(seed) });
+        let report = run(RunSettings { is_traced: true, ..RunSettings::of(seed) });
         println!("{report}");
         assert!(report.failures.is_empty());
         return;
@@ -26,13 +26,13 @@ fn every_seed_keeps_every_promise() {
     let workers = thread::available_parallelism().map_or(1, |count| count.get() as u64);
     let work = |worker: u64| {
         let own = seeds.clone().filter(move |seed| seed % workers == worker);
-        own.map(|seed| run(Settings::of(seed))).collect::<Vec<_>>()
+        own.map(|seed| run(RunSettings::of(seed))).collect::<Vec<_>>()
     };
     let reports: Vec<_> = thread::scope(|scope| {
         let all: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
         all.into_iter().flat_map(|worker| worker.join().expect("a worker")).collect()
     });
-    let sum = |of: fn(&simulation::Report) -> u64| reports.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&simulation::RunReport) -> u64| reports.iter().map(of).sum::<u64>();
     let (inputs, steps) = (sum(|report| report.inputs), sum(|report| report.steps));
     let (crashes, tasks) = (sum(|report| report.crashes), sum(|report| report.tasks));
     let hash = reports.iter().fold(0, |hash, report| hash ^ report.hash);
@@ -52,20 +52,20 @@ fn every_seed_keeps_every_promise() {
 #[test]
 fn a_seed_reproduces_a_run_to_the_byte() {
     for seed in 0..20 {
-        let (first, again) = (run(Settings::of(seed)), run(Settings::of(seed)));
+        let (first, again) = (run(RunSettings::of(seed)), run(RunSettings::of(seed)));
         assert_eq!(first, again);
     }
-    assert_ne!(run(Settings::of(0)).hash, run(Settings::of(1)).hash);
+    assert_ne!(run(RunSettings::of(0)).hash, run(RunSettings::of(1)).hash);
 }
 
 #[test]
-fn every_commit_of_a_run_may_be_an_agents_last() {
-    let calm = |only_crash| run(Settings { only_crash: Some(only_crash), ..Settings::of(0) });
-    let commits = calm((0, Survives::Nothing)).commits;
+fn an_agent_may_crash_at_every_commit() {
+    let calm = |only_crash| run(RunSettings { only_crash: Some(only_crash), ..RunSettings::of(0) });
+    let commits = calm((0, CommitSurvival::Lost)).commits;
     assert!(commits > 100, "{commits} commits");
     let mut failed = Vec::new();
-    for at in 1..=CRASHES.min(commits) {
-        for survives in [Survives::Nothing, Survives::Given] {
+    for at in 1..=CRASH_POINTS.min(commits) {
+        for survives in [CommitSurvival::Lost, CommitSurvival::Kept] {
             let report = calm((at, survives));
             assert!(report.crashes <= 1);
             if !report.failures.is_empty() {

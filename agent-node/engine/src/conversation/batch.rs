@@ -1,9 +1,9 @@
-//! One step as records: the task's row, the state a restart needs, and the journal's line that expects the one before.
+//! One step as records: the task's row, the conversation's state, and the journal record with the head it expects.
 
-use super::{Conversation, Decided, HandledEvent};
 use crate::{
     content,
-    records::{State, Step, keys},
+    conversation::{Conversation, DecidedStep, HandledEvent},
+    records::{ConversationState, Step, keys},
 };
 use bytes::Bytes;
 use protocol::{
@@ -18,34 +18,34 @@ impl Conversation {
         me: &AgentId,
         step: u64,
         effects: Vec<Effect>,
-        decided: &mut Decided,
+        decided: &mut DecidedStep,
     ) -> Result<(), Error> {
         #[cfg(feature = "planted-faults")]
         crate::faults::fail_if_asked()?;
         let writes = &mut decided.batch.writes;
-        if self.task != self.shown {
+        if self.task != self.recorded_task {
             if let Some(row) = &self.task {
                 let key = keys::task(me, &row.task.spec.task_id, &row.task.owner);
-                let bytes = content::encode(me, row, writes, &mut self.kept)?;
+                let bytes = content::encode(me, row, writes, &mut self.stored_content)?;
                 writes.push(Write::Put(key, bytes));
-                if self.shown.is_none() {
+                if self.recorded_task.is_none() {
                     let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
                     let reader =
                         |digest| Write::Put(keys::reader(me, digest, task, owner), Bytes::from_static(b"{}"));
                     writes.extend(row.references.iter().map(reader));
                 }
             }
-            self.shown.clone_from(&self.task);
+            self.recorded_task.clone_from(&self.task);
         }
         if self.ended.is_some() && self.open.is_empty() {
-            if self.written.take().is_some() {
+            if self.recorded_state.take().is_some() {
                 writes.push(Write::Delete(keys::state(me, &self.id)));
             }
         } else if !self.is_written() {
             let state = self.state();
-            let bytes = content::encode(me, &state, writes, &mut self.kept)?;
+            let bytes = content::encode(me, &state, writes, &mut self.stored_content)?;
             writes.push(Write::Put(keys::state(me, &self.id), bytes));
-            self.written = Some(state);
+            self.recorded_state = Some(state);
         }
         let journal = keys::journal(me, &self.id);
         decided.batch.expectations.push(match self.head {
@@ -58,13 +58,13 @@ impl Conversation {
             closes.extend(effect.map(|effect| (at, effect)));
         }
         let step = Step { step, origin: self.origin.take(), events, closes, effects };
-        let bytes = content::encode(me, &step, writes, &mut self.kept)?;
+        let bytes = content::encode(me, &step, writes, &mut self.stored_content)?;
         writes.push(Write::Append(journal, bytes));
         Ok(())
     }
 
-    fn state(&self) -> State {
-        State {
+    fn state(&self) -> ConversationState {
+        ConversationState {
             rules: AnyPattern::RULES,
             pattern: self.pattern.clone(),
             open: self.open.clone(),
@@ -76,10 +76,10 @@ impl Conversation {
         }
     }
 
-    /// Whether the state's record says what [`Self::state`] would.
+    /// Whether the recorded state equals [`Self::state`].
     fn is_written(&self) -> bool {
-        self.written.as_ref().is_some_and(
-            |State { rules, pattern, open, labels, task, trace, thread, has_ended }| {
+        self.recorded_state.as_ref().is_some_and(
+            |ConversationState { rules, pattern, open, labels, task, trace, thread, has_ended }| {
                 let own = self.task.as_ref().map(|row| (&row.task.spec.task_id, &row.task.owner));
                 *rules == AnyPattern::RULES
                     && *pattern == self.pattern

@@ -1,11 +1,11 @@
-//! What an effect changes in the records, before anything is performed: open rows, the task's row, claims, the end.
+//! The changes of an effect to the records of its step: open effects, the task's row, claims, the end.
 
-use super::{Conversation, Decided, Now};
 use crate::{
     content,
+    conversation::{Conversation, DecidedStep, StepContext},
     delivery::envelope,
-    faults::{self, Fault},
-    records::{Claim, DeadLetter, EffectKey, OpenEffect, TaskRow, keys},
+    faults::{self, PlantedFault},
+    records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys},
 };
 use protocol::{
     ids::AgentId,
@@ -19,20 +19,20 @@ use std::collections::BTreeSet;
 use store_types::{Error, Write};
 
 impl Conversation {
-    pub(crate) fn note(
+    pub(crate) fn apply_effect(
         &mut self,
-        now: Now<'_>,
+        now: StepContext<'_>,
         effect: &Effect,
         key: EffectKey,
-        decided: &mut Decided,
+        decided: &mut DecidedStep,
     ) -> Result<(), Error> {
-        let Now { me, wall, .. } = now;
+        let StepContext { me, wall, .. } = now;
         let mut is_open = false;
         match effect {
-            Effect::Send(tell) => {
-                is_open = !tell.payload.kind().is_best_effort();
-                if matches!(tell.payload, Payload::TaskRequest(_) | Payload::HelpRequest(_)) {
-                    self.labels.insert(key, tell.label.clone());
+            Effect::Send(message) => {
+                is_open = !message.payload.kind().is_best_effort();
+                if matches!(message.payload, Payload::TaskRequest(_) | Payload::HelpRequest(_)) {
+                    self.labels.insert(key, message.label.clone());
                 }
             }
             Effect::Resend { .. }
@@ -51,12 +51,12 @@ impl Conversation {
             Effect::Claim { task, holder, lease } => {
                 is_open = true;
                 let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-                let claim = Claim { holder: holder.clone(), lease_ms, conversation: self.id.clone() };
+                let claim = TaskClaim { holder: holder.clone(), lease_ms, conversation: self.id.clone() };
                 decided.claims.push((decided.batch.writes.len(), key, holder.clone()));
                 let bytes = content::encode(me, &claim, &mut Vec::new(), &mut BTreeSet::new())?;
                 decided.batch.writes.push(Write::Put(keys::claim(me, task, &self.id), bytes));
             }
-            Effect::Release { .. } if faults::is(Fault::KeptClaim) => {}
+            Effect::Release { .. } if faults::is_planted(PlantedFault::KeptClaim) => {}
             Effect::Release { task, .. } => {
                 decided.batch.writes.push(Write::Delete(keys::claim(me, task, &self.id)));
             }
@@ -94,7 +94,7 @@ impl Conversation {
         Ok(())
     }
 
-    pub(crate) fn drop_open(&mut self, decided: &mut Decided, which: impl Fn(&Effect) -> bool) {
+    pub(crate) fn drop_open(&mut self, decided: &mut DecidedStep, which: impl Fn(&Effect) -> bool) {
         let dropped: Vec<_> =
             self.open.iter().filter(|(_, open)| which(&open.effect)).map(|(key, _)| *key).collect();
         dropped.iter().for_each(|key| drop(self.open.remove(key)));
@@ -115,8 +115,13 @@ impl Conversation {
         }
     }
 
-    fn finish(&mut self, now: Now<'_>, outcome: &Outcome, decided: &mut Decided) -> Result<(), Error> {
-        let Now { me, at, wall, records, .. } = now;
+    fn finish(
+        &mut self,
+        now: StepContext<'_>,
+        outcome: &Outcome,
+        decided: &mut DecidedStep,
+    ) -> Result<(), Error> {
+        let StepContext { me, at, wall, records, .. } = now;
         self.drop_open(decided, |effect| {
             matches!(
                 effect,
@@ -138,14 +143,14 @@ impl Conversation {
         }
         let writes = &mut decided.batch.writes;
         if let Some(award) = self.pattern.award() {
-            let bytes = content::encode(me, award, writes, &mut self.kept)?;
+            let bytes = content::encode(me, award, writes, &mut self.stored_content)?;
             writes.push(Write::Put(keys::award(me, &self.id), bytes));
         }
         for (peer, kept) in &outcome.fulfilments {
             let record = kept
                 .iter()
                 .fold(records.get(peer).cloned().unwrap_or_default(), |record, kept| record.after(*kept));
-            let bytes = content::encode(me, &record, writes, &mut self.kept)?;
+            let bytes = content::encode(me, &record, writes, &mut self.stored_content)?;
             writes.push(Write::Put(keys::track_record(me, peer), bytes));
             decided.track_records.push((peer.clone(), record));
         }
@@ -158,7 +163,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Keeps a message that was given up, so that somebody can look at it and send it again.
+    /// Writes an undelivered message to the dead letters.
     pub(crate) fn move_to_dead_letters(
         &self,
         me: &AgentId,
@@ -185,7 +190,7 @@ impl Conversation {
     }
 }
 
-/// Whether something is to be done about it beyond what its step records.
+/// Whether the agent performs it after the commit.
 fn is_performed(effect: &Effect) -> bool {
     match effect {
         Effect::Send(_)

@@ -1,70 +1,69 @@
-//! How a conversation came to be, as its journal's first step keeps it: enough to tell its part of the trace later,
-//! whoever reads the journal.
+//! The origin of a conversation, recorded in its journal's first step. The exporter builds the spans from it.
 
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, Capability, ConversationId, MessageId, TaskId, ThreadId},
-    message::Kind,
+    message::MessageKind,
     patterns::AnyPattern,
     principal::Principal,
     trace::{SpanName, TraceContext},
 };
 use serde::{Deserialize, Serialize};
 
-/// What began a conversation, and the trace that it is a part of.
+/// What opened a conversation, and its trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Origin {
-    /// The trace; its span is what the first span here hangs under, or that span itself if the trace begins here.
+    /// The trace context. Its span is the parent of the first span here, or the first span itself if the trace begins here.
     pub trace: TraceContext,
     /// The pattern's name.
     pub pattern: String,
-    /// The pattern's state before its first event: a replay begins with it.
+    /// The pattern's state before its first event; a replay starts from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial: Option<Box<AnyPattern>>,
-    /// The message that began it.
+    /// The message that opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<OpeningMessage>,
-    /// The signal that began it.
+    /// The signal that opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<OpeningSignal>,
     /// The task it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// The collaboration it is a part of.
+    /// The thread it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadId>,
-    /// The ability that is wanted.
+    /// The requested capability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<Capability>,
 }
 
-/// A message that came, as far as a trace tells of it.
+/// The attributes of a received message that spans show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpeningMessage {
     /// The message.
     pub id: MessageId,
-    /// Who was proven to have sent it.
+    /// The authenticated sender.
     pub by: Principal,
-    /// What name the sender gave itself.
+    /// The `fromAgentId`.
     pub from: AgentId,
-    /// What kind it was.
-    pub kind: Kind,
+    /// Its kind.
+    pub kind: MessageKind,
 }
 
-/// A signal that was reacted to, as far as a trace tells of it.
+/// The attributes of a signal that spans show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpeningSignal {
     /// Its id.
     pub id: String,
-    /// Who published it first.
+    /// The first publisher.
     pub from: AgentId,
 }
 
 impl OpeningMessage {
-    /// What a trace tells of `envelope`, which `by` sent.
+    /// The attributes of `envelope`, sent by `by`.
     pub fn of(envelope: &Envelope, by: &Principal) -> Self {
         Self {
             id: envelope.message_id.clone(),
@@ -76,7 +75,7 @@ impl OpeningMessage {
 }
 
 impl Origin {
-    /// The origin of `conversation` without a task. `join` makes the trace, given the name of the first span.
+    /// The origin of `conversation` without a task. `join` returns the trace context, given the id of the first span.
     pub fn new(
         me: &AgentId,
         conversation: &ConversationId,
@@ -97,7 +96,7 @@ impl Origin {
         }
     }
 
-    /// The span that all this hangs under; none if the trace begins here.
+    /// The parent of the first span; `None` if the trace begins here.
     pub fn parent(&self, me: &AgentId, conversation: &ConversationId) -> Option<u64> {
         let first = first_span(me, conversation, self.message.is_some());
         (self.trace.span_id != first).then_some(self.trace.span_id)

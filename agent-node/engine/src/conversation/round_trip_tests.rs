@@ -1,20 +1,20 @@
-//! Whatever is admitted comes back from the store as it went in: every message, and the state and the step that it leads
-//! to, with long texts beside them by digest.
+//! Every admitted message, and the state and the step that follow from it, are read from the store as they were written,
+//! with long texts stored by digest.
 
 use crate::{
     content,
-    records::{EffectKey, OpenEffect, State, Step},
+    records::{ConversationState, EffectKey, OpenEffect, Step},
 };
 use proptest::prelude::*;
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, MessageId},
-    message::{Kind, Payload},
+    message::{MessageKind, Payload},
     patterns::{
         AnyLabel, AnyPattern, Event, EventKind,
         broadcast::Broadcast,
         contract_net::{Auction, ContractNet},
-        delegation::{Delegation, Label, RequestKey, Timeouts},
+        delegation::{Delegation, DelegationLabel, RequestKey, Timeouts},
         help_request::HelpRequest,
         ownership::{Requester, TaskOwnership},
         redelivery::Redelivery,
@@ -32,26 +32,26 @@ fn me() -> AgentId {
     AgentId::parse("a").unwrap()
 }
 
-/// What is required of each kind.
-fn required(kind: Kind) -> Value {
+/// The required members of each kind.
+fn required(kind: MessageKind) -> Value {
     let task = json!({ "taskId": "t-1", "description": "x", "root": "user:local" });
     match kind {
-        Kind::TaskRequest => json!({ "description": "x" }),
-        Kind::TaskUpdate => json!({ "taskId": "t-1", "seq": 1 }),
-        Kind::TaskResponse => json!({ "taskId": "t-1", "seq": 1, "state": "TASK_STATE_COMPLETED" }),
-        Kind::TaskCancel => json!({ "taskId": "t-1" }),
-        Kind::TaskAnswer => json!({ "taskId": "t-1", "answer": "x" }),
-        Kind::HelpRequest => json!({ "question": "x" }),
-        Kind::HelpResponse => json!({ "answer": "x" }),
-        Kind::Broadcast => json!({ "signal": "x.y" }),
-        Kind::Cfp => {
+        MessageKind::TaskRequest => json!({ "description": "x" }),
+        MessageKind::TaskUpdate => json!({ "taskId": "t-1", "seq": 1 }),
+        MessageKind::TaskResponse => json!({ "taskId": "t-1", "seq": 1, "state": "TASK_STATE_COMPLETED" }),
+        MessageKind::TaskCancel => json!({ "taskId": "t-1" }),
+        MessageKind::TaskAnswer => json!({ "taskId": "t-1", "answer": "x" }),
+        MessageKind::HelpRequest => json!({ "question": "x" }),
+        MessageKind::HelpResponse => json!({ "answer": "x" }),
+        MessageKind::Broadcast => json!({ "signal": "x.y" }),
+        MessageKind::Cfp => {
             json!({ "taskId": "t-1", "capability": "c", "description": "x", "bidBy": "2026-01-01T00:00:00Z" })
         }
-        Kind::Bid => json!({ "taskId": "t-1", "cost": 1, "eta": "5min" }),
-        Kind::NoBid | Kind::Reject => json!({ "taskId": "t-1", "reason": "x" }),
-        Kind::Award => json!({ "taskId": "t-1", "epoch": 1, "leaseMs": 1, "task": task }),
-        Kind::AwardAccept => json!({ "taskId": "t-1", "epoch": 1 }),
-        Kind::AwardDecline => json!({ "taskId": "t-1", "epoch": 1, "reason": "x" }),
+        MessageKind::Bid => json!({ "taskId": "t-1", "cost": 1, "eta": "5min" }),
+        MessageKind::NoBid | MessageKind::Reject => json!({ "taskId": "t-1", "reason": "x" }),
+        MessageKind::Award => json!({ "taskId": "t-1", "epoch": 1, "leaseMs": 1, "task": task }),
+        MessageKind::AwardAccept => json!({ "taskId": "t-1", "epoch": 1 }),
+        MessageKind::AwardDecline => json!({ "taskId": "t-1", "epoch": 1, "reason": "x" }),
     }
 }
 
@@ -85,7 +85,7 @@ fn artifact() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Members that mean something somewhere, with what may stand there, and such as nobody knows.
+/// Known members with valid values, and unknown members.
 fn member() -> impl Strategy<Value = (String, Value)> {
     let named = |names: &'static [&'static str]| prop::sample::select(names).prop_map(str::to_owned);
     prop_oneof![
@@ -120,7 +120,7 @@ fn member() -> impl Strategy<Value = (String, Value)> {
 /// Any message that is admitted.
 fn message() -> impl Strategy<Value = Envelope> {
     let members = || prop::collection::vec(member(), 0..5);
-    (prop::sample::select(Kind::ALL), members(), members()).prop_filter_map("not admitted", |(kind, inside, outside)| {
+    (prop::sample::select(MessageKind::ALL), members(), members()).prop_filter_map("not admitted", |(kind, inside, outside)| {
         let mut body: Map<_, _> = outside.into_iter().collect();
         let mut payload: Map<_, _> = inside.into_iter().collect();
         payload.extend(required(kind).as_object().unwrap().clone());
@@ -133,7 +133,7 @@ fn message() -> impl Strategy<Value = Envelope> {
     })
 }
 
-/// Every pattern that a message begins, and those that hear it.
+/// Every pattern that a message opens or that receives it.
 fn patterns(envelope: &Envelope) -> Vec<AnyPattern> {
     let by = Principal::Agent(AgentId::parse("b").unwrap());
     let requester = Some(Requester {
@@ -162,7 +162,7 @@ fn patterns(envelope: &Envelope) -> Vec<AnyPattern> {
     all
 }
 
-fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(record: &T) -> Result<(), TestCaseError> {
+fn round_trips<T: Serialize + DeserializeOwned + PartialEq + Debug>(record: &T) -> Result<(), TestCaseError> {
     let mut store = MemoryState::default();
     let mut writes = Vec::new();
     let bytes = content::encode(&me(), record, &mut writes, &mut Default::default()).unwrap();
@@ -175,9 +175,9 @@ fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(record: &T) -
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
     #[test]
-    fn every_message_and_what_follows_from_it_survives_the_store(envelope in message()) {
-        comes_back(&envelope)?;
-        let asked = AnyLabel::Delegation(Label::Request(RequestKey(1, 0)));
+    fn every_message_with_its_steps_and_states_round_trips_through_the_store(envelope in message()) {
+        round_trips(&envelope)?;
+        let asked = AnyLabel::Delegation(DelegationLabel::Request(RequestKey(1, 0)));
         for mut pattern in patterns(&envelope) {
             let by = Principal::Agent(AgentId::parse("b").unwrap());
             let heard = EventKind::MessageReceived { by, answers: Some(asked.clone()), envelope: Box::new(envelope.clone()) };
@@ -188,13 +188,13 @@ proptest! {
                 for (index, effect) in (0..).zip(&effects) {
                     open.insert(EffectKey(step, index), OpenEffect { effect: effect.clone(), attempts: 1, at: event.wall });
                 }
-                comes_back(&event)?;
-                comes_back(&effects)?;
+                round_trips(&event)?;
+                round_trips(&effects)?;
                 let (closes, events) = (vec![(0, EffectKey(step, 0))], vec![event.clone(), event]);
                 let step = Step { step, origin: None, events, closes, effects };
-                comes_back(&step)?;
+                round_trips(&step)?;
             }
-            comes_back(&State {
+            round_trips(&ConversationState {
                 rules: AnyPattern::RULES,
                 pattern,
                 open,

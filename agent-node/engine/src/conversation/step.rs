@@ -1,8 +1,8 @@
-//! One step decided: the rule runs over everything that waits, and what follows from it becomes one batch.
+//! Decides one step: the pattern handles all queued events, and the results become one batch.
 
-use super::{Conversation, HandledEvent, Queued};
 use crate::{
     Ack, ReplyTo, content,
+    conversation::{Conversation, HandledEvent, QueuedEvent},
     records::{EffectKey, SealedReceipt, keys},
 };
 use protocol::{
@@ -15,63 +15,63 @@ use store_types::{Batch, Error, Key, Revision, Write};
 
 /// A decided step on its way to the store.
 #[derive(Default)]
-pub(crate) struct Decided {
+pub(crate) struct DecidedStep {
     /// Which step it is.
     pub step: u64,
-    /// What is to be written.
+    /// The writes.
     pub batch: Batch,
-    /// What to perform once it is.
+    /// The effects to perform after the commit.
     pub effects: Vec<(EffectKey, Effect)>,
-    /// Whom to tell.
+    /// The callers to answer after the commit.
     pub waiters: Vec<(ReplyTo, Ack)>,
-    /// Where the claims stand in the batch, with the effects that wrote them.
+    /// The claims: index of the write in the batch, effect, holder.
     pub claims: Vec<(usize, EffectKey, AgentId)>,
-    /// Receipts the batch holds, with the task each is about.
+    /// The keys of the receipts in the batch, with the task of each.
     pub receipts: Vec<(Key, Option<TaskId>)>,
-    /// Events to hand in again if the commit fails: nobody outside will repeat them.
+    /// Events that the agent produced itself; they are queued again if the commit fails.
     pub inside: Vec<(EventKind, Option<EffectKey>)>,
-    /// How far the board has been followed with it.
+    /// The board cursor in the batch.
     pub cursor: Option<Revision>,
     /// The track records that changed.
     pub track_records: Vec<(AgentId, TrackRecord)>,
-    /// Effects that were dropped by the step: their timers and thoughts end.
+    /// Effects that the step dropped; their timers and turns are stopped.
     pub dropped: Vec<EffectKey>,
 }
 
-/// What came of looking at the queue.
-pub(crate) enum Advance {
-    /// Nothing to record.
+/// The result of `Conversation::advance`.
+pub(crate) enum AdvanceResult {
+    /// Nothing is queued, or a commit is running.
     Nothing,
-    /// Something that may wait for the next commit.
+    /// The events may wait for the next commit; the callers are answered now.
     Deferred(Vec<(ReplyTo, Ack)>),
     /// A step to commit.
-    Commit(Box<Decided>),
-    /// The rule panicked, or a record can't be written. What is in memory is not true any more.
+    Commit(Box<DecidedStep>),
+    /// The pattern panicked, or a record can't be written. The state in memory is invalid.
     Failed(StepFailed),
 }
 
-/// What is left of a step whose rule panicked, or that can't be written.
+/// A step whose pattern panicked, or that can't be written.
 pub(crate) struct StepFailed {
-    /// What the rule said when it panicked, or why it can't be written.
+    /// The panic message, or the write error.
     pub why: String,
-    /// Whoever waits for the step.
+    /// The callers that wait for the step.
     pub waiters: Vec<(ReplyTo, Ack)>,
-    /// Receipts that were not written.
+    /// The keys of the receipts that were not written.
     pub receipts: Vec<Key>,
-    /// What happened inside, without the event that the rule could not take.
+    /// Events that the agent produced itself, without the one that failed.
     pub inside: Vec<(EventKind, Option<EffectKey>)>,
 }
 
-/// The clocks at which an event is recorded, and what is known of the peers then.
+/// The agent, the time and the peers' track records when a step is decided.
 #[derive(Clone, Copy)]
-pub(crate) struct Now<'a> {
-    /// Whose conversation it is.
+pub(crate) struct StepContext<'a> {
+    /// The agent.
     pub me: &'a AgentId,
     /// The node's clock.
     pub at: NodeTime,
     /// The wall clock.
     pub wall: WallTime,
-    /// How peers kept their word.
+    /// The peers' track records.
     pub records: &'a BTreeMap<AgentId, TrackRecord>,
 }
 
@@ -79,14 +79,15 @@ pub(crate) struct Now<'a> {
 const MOST_DEFERRED: usize = 1_024;
 
 impl Conversation {
-    /// Runs the rule over everything that waits, and makes one step of it. While a step is being written, events wait.
-    /// `force` commits even what could be deferred.
-    pub(crate) fn advance(&mut self, now: Now<'_>, force: bool) -> Advance {
+    /// Decides one step from all queued events. While a step is being committed, events wait. `force` commits events that
+    /// could be deferred, too.
+    pub(crate) fn advance(&mut self, now: StepContext<'_>, force: bool) -> AdvanceResult {
         let has_work = !self.queue.is_empty() || force && self.has_uncommitted();
         if self.is_committing || !has_work {
-            return Advance::Nothing;
+            return AdvanceResult::Nothing;
         }
-        let mut decided = Decided { inside: std::mem::take(&mut self.deferred), ..Decided::default() };
+        let mut decided =
+            DecidedStep { inside: std::mem::take(&mut self.deferred), ..DecidedStep::default() };
         let (mut effects, mut may_wait) = (Vec::new(), true);
         while let Some(queued) = self.queue.pop_front() {
             may_wait &= queued.may_be_forgotten();
@@ -96,38 +97,38 @@ impl Conversation {
         }
         if may_wait && !force && effects.is_empty() && self.uncommitted.len() < MOST_DEFERRED {
             self.deferred = decided.inside;
-            return Advance::Deferred(decided.waiters);
+            return AdvanceResult::Deferred(decided.waiters);
         }
         match self.seal(now.me, effects, &mut decided) {
-            Ok(()) => Advance::Commit(Box::new(decided)),
+            Ok(()) => AdvanceResult::Commit(Box::new(decided)),
             Err(error) => self.fail(error.into(), decided),
         }
     }
 
-    fn fail(&mut self, fault: Fault, mut decided: Decided) -> Advance {
+    fn fail(&mut self, fault: StepError, mut decided: DecidedStep) -> AdvanceResult {
         let why = match fault {
-            Fault::Panicked(why) => why,
-            Fault::Unwritten(why) => {
-                // Any of them may be what can't be written: it must not come back for ever. What became of an effect is
-                // short, and an effect that never hears of it stays open.
+            StepError::Panicked(why) => why,
+            StepError::Unwritten(why) => {
+                // Any of the events may be the one that can't be written, so they are not queued again. Short results of
+                // effects are, because an effect without its result stays open.
                 decided.inside.retain(|(what, _)| is_short_result(what));
                 why
             }
         };
-        Advance::Failed(failed(why, decided, self.queue.drain(..)))
+        AdvanceResult::Failed(failed(why, decided, self.queue.drain(..)))
     }
 
-    /// Takes one event into the step. An error says why what is in memory is not true any more.
+    /// Handles one event. After an error the state in memory is invalid.
     fn take(
         &mut self,
-        now: Now<'_>,
-        queued: Queued,
+        now: StepContext<'_>,
+        queued: QueuedEvent,
         effects: &mut Vec<Effect>,
-        decided: &mut Decided,
-    ) -> Result<(), Fault> {
-        let Now { me, at, wall, .. } = now;
+        decided: &mut DecidedStep,
+    ) -> Result<(), StepError> {
+        let StepContext { me, at, wall, .. } = now;
         let is_inside = queued.receipt.is_none() && queued.waiters.is_empty();
-        // Whatever goes wrong from here on: whoever waits is told.
+        // Before anything can fail: the callers get an answer in any case.
         decided.waiters.extend(queued.waiters);
         if let Some(SealedReceipt { key, task_id, bytes }) = queued.receipt {
             decided.receipts.push((key.clone(), task_id));
@@ -152,28 +153,28 @@ impl Conversation {
             decided.cursor = Some(cursor);
         }
         if matches!(queued.what, EventKind::Draining { .. }) {
-            self.excuse_attempts();
+            self.discount_turn_attempts();
         }
         let event = Event { at, wall, what: queued.what };
         if let (Some(row), EventKind::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
-            row.task.hear(said.as_ref().clone());
+            row.task.append_owner_message(said.as_ref().clone());
         }
-        let follow = rule(&mut self.pattern, &event).map_err(Fault::Panicked)?;
+        let follow = rule(&mut self.pattern, &event).map_err(StepError::Panicked)?;
         if is_inside {
             decided.inside.push((event.what.clone(), queued.closes));
         }
         self.uncommitted.push(HandledEvent { event, closes: queued.closes });
         for effect in follow {
             let key = EffectKey(self.step + 1, u32::try_from(effects.len()).unwrap_or(u32::MAX));
-            self.note(now, &effect, key, decided)?;
+            self.apply_effect(now, &effect, key, decided)?;
             effects.push(effect);
         }
         Ok(())
     }
 
-    /// Makes one batch of what has been taken in.
-    fn seal(&mut self, me: &AgentId, effects: Vec<Effect>, decided: &mut Decided) -> Result<(), Error> {
-        for key in std::mem::take(&mut self.again) {
+    /// Completes the batch.
+    fn seal(&mut self, me: &AgentId, effects: Vec<Effect>, decided: &mut DecidedStep) -> Result<(), Error> {
+        for key in std::mem::take(&mut self.restarted) {
             decided.effects.extend(self.open.get(&key).map(|open| (key, open.effect.clone())));
         }
         let step = self.step + 1;
@@ -184,7 +185,7 @@ impl Conversation {
     }
 }
 
-/// Whether it says what became of an effect, in a few words.
+/// Whether it is the result of an effect and short.
 fn is_short_result(what: &EventKind) -> bool {
     match what {
         EventKind::Claimed { .. }
@@ -208,19 +209,19 @@ fn is_short_result(what: &EventKind) -> bool {
     }
 }
 
-/// Why a step came to nothing.
-enum Fault {
+/// Why a step failed.
+enum StepError {
     Panicked(String),
     Unwritten(String),
 }
 
-impl From<Error> for Fault {
+impl From<Error> for StepError {
     fn from(error: Error) -> Self {
         Self::Unwritten(error.to_string())
     }
 }
 
-/// Runs the rule; a panic in it ends the step, not the agent.
+/// Runs the pattern. A panic ends the step, not the agent.
 fn rule(pattern: &mut AnyPattern, event: &Event) -> Result<Vec<Effect>, String> {
     let run = || {
         #[cfg(feature = "planted-faults")]
@@ -233,7 +234,7 @@ fn rule(pattern: &mut AnyPattern, event: &Event) -> Result<Vec<Effect>, String> 
     })
 }
 
-fn failed(why: String, decided: Decided, rest: impl Iterator<Item = Queued>) -> StepFailed {
+fn failed(why: String, decided: DecidedStep, rest: impl Iterator<Item = QueuedEvent>) -> StepFailed {
     let mut left = StepFailed {
         why,
         waiters: decided.waiters,

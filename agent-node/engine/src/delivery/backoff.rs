@@ -4,12 +4,12 @@ use std::time::Duration;
 
 const FIRST: u64 = 200;
 const LONGEST: u64 = 30_000;
-/// From this attempt on, some ten minutes after the first, attempts are rare.
+/// From this attempt on, about ten minutes after the first, the longest pause is `SLOW`.
 const SLOW_FROM: u32 = 25;
 const SLOW: u64 = 300_000;
 
-/// The pause after attempt number `attempt` (from 0), with full jitter: anything up to 200 ms, doubled at every attempt
-/// to at most 30 s; after ten minutes or so, anything up to five minutes. `random` is any number.
+/// The pause after attempt number `attempt` (from 0), with full jitter: up to 200 ms, doubled at every attempt to at most
+/// 30 s; after about ten minutes up to five minutes. `random` is any number.
 pub fn pause(attempt: u32, random: u64) -> Duration {
     let ceiling = match attempt {
         SLOW_FROM.. => SLOW,
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_half_a_minute_and_become_rare_after_ten() {
+    fn pauses_double_up_to_half_a_minute_and_last_up_to_five_minutes_after_ten() {
         for (attempt, most) in [(0, 200), (1, 400), (7, 25_600), (8, 30_000), (24, 30_000), (25, 300_000)] {
             assert_eq!(pause(attempt, most), Duration::from_millis(most), "{attempt}");
             assert_eq!(pause(attempt, most + 1), Duration::ZERO, "{attempt}");

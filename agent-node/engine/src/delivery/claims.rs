@@ -1,31 +1,31 @@
-//! What is wanted of an open task's claim on the board.
+//! Requests about the claim of an open task on the board.
 
 use protocol::{ids::TaskId, message::Epoch, patterns::EventKind, problem::Problem};
 use std::time::Duration;
 
-/// What is wanted of an open task's claim. A repeat after a crash finds what the first try has done.
+/// A request about the claim of an open task. It is idempotent: a repeat after a crash finds the result of the first.
 #[derive(Debug, Clone, Copy)]
 pub enum ClaimRequest {
-    /// To have it.
+    /// Take the claim.
     Take {
-        /// For how long, without a sign of life.
+        /// How long the claim lasts without a renewal.
         lease: Duration,
     },
-    /// To keep it.
+    /// Renew the claim of this epoch.
     Renew(Epoch),
-    /// To give it back.
+    /// Release the claim of this epoch; the board offers the task again.
     Release(Epoch),
-    /// To end it: the task is done, or will not be.
+    /// End the claim for good.
     Close {
-        /// Which claim.
+        /// The epoch of the claim.
         epoch: Epoch,
-        /// Whether it is done.
+        /// Whether the task succeeded.
         is_done: bool,
     },
 }
 
 impl ClaimRequest {
-    /// What it means that the board will not have it.
+    /// The event for a request that the board refused for good.
     pub(crate) fn refused(self, task: &TaskId, problem: &Problem) -> EventKind {
         tracing::warn!(%task, %problem, "the board refused a claim");
         match self {

@@ -1,4 +1,4 @@
-//! A message as it leaves: made of the effect that decided it, so that a repeat after a crash is the same to the byte.
+//! The envelope of an outgoing message. It is built from the effect only, so a repeat after a crash has the same bytes.
 
 use crate::{
     conversation::Conversation,
@@ -29,7 +29,7 @@ pub(crate) fn of(
     }
 }
 
-/// The envelope of a message that was decided at `at`; its id is the effect's.
+/// The envelope of a message decided at `at`. The message id is the effect id.
 pub(crate) fn envelope<L>(
     me: &AgentId,
     conversation: &ConversationId,

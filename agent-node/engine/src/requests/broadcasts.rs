@@ -1,7 +1,6 @@
-//! What may be announced: a broadcast that the board would refuse for good is refused before it is taken.
+//! Checks of a broadcast: one that the board would refuse for good is refused before it is admitted.
 
-use super::internal;
-use crate::agent::{Agent, Cx};
+use crate::{agent::Agent, context::Context, problems::internal};
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::broadcast::Broadcast,
@@ -9,13 +8,13 @@ use protocol::{
     trace::{TRACEPARENT, TraceContext},
 };
 
-/// As long as any id of a conversation.
+/// A placeholder of the length of a conversation id.
 const SOME_CONVERSATION: &str = "00000000-0000-0000-0000-000000000000";
 
 impl Agent {
-    /// Whether the board would have it as it will be put there, as far as this node knows: in a process of its own, the
-    /// board may have a lower limit, and then says so itself.
-    pub(crate) fn check_announcement(&self, broadcast: &Broadcast, cx: &Cx<'_>) -> Result<(), Problem> {
+    /// Refuses a broadcast whose signal this node's limits do not allow. A board in another process may have a lower limit
+    /// and refuses it itself.
+    pub(crate) fn check_announcement(&self, broadcast: &Broadcast, cx: &Context<'_>) -> Result<(), Problem> {
         let signal = broadcast.announcement();
         if signal.kind.is_registrys() {
             let message = format!("payload.signal: only the registry publishes {}", signal.kind);

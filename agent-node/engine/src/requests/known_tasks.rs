@@ -1,14 +1,14 @@
-//! What is known already of what comes: the task, its end, or that it was cancelled before it came.
+//! Messages about known tasks: repeated requests, tasks that have ended, cancels that precede their award.
 
-use super::internal;
 use crate::{
     Ack, IncomingMessage, ReplyTo,
-    agent::{Agent, Cx},
+    agent::Agent,
+    commits::StandaloneRecords,
     content,
-    faults::{self, Fault},
-    incoming::not_found,
+    context::Context,
+    faults::{self, PlantedFault},
+    problems::{internal, not_found},
     records::{Receipt, TaskRow, Tombstone, keys},
-    steps::LooseRecords,
     tasks,
 };
 use protocol::{
@@ -21,14 +21,15 @@ use protocol::{
 use store_types::{Batch, Key, Lane, Write};
 
 impl Agent {
-    /// Answers a request for a task that is known: the same again is a duplicate, anything else is refused.
-    pub(crate) fn is_known_task(
+    /// Answers a request whose task id is known: the same request is a duplicate, another one is refused. Returns whether it
+    /// was answered.
+    pub(crate) fn answer_if_known_task(
         &mut self,
         task: &TaskId,
         message: &IncomingMessage,
         asked: Digest,
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<bool, Problem> {
         let reused = || Problem::new(Reason::TaskIdReused, format!("taskId {task} is another task of yours"));
         let ack = |conversation: &ConversationId| Ack {
@@ -63,7 +64,7 @@ impl Agent {
         &self,
         task: &TaskId,
         owner: &Principal,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Result<Option<TaskRow>, Problem> {
         let record = cx.store.latest(&keys::task(&self.me, task, owner))?;
         Ok(record.map(|record| content::decode(&self.me, cx.store, &record.value)).transpose()?)
@@ -73,23 +74,23 @@ impl Agent {
         &self,
         task: &TaskId,
         by: &Principal,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Result<Option<u64>, Problem> {
         let record = cx.store.latest(&keys::tombstone(&self.me, task, by))?;
         let tombstone: Option<Tombstone> =
             record.map(|record| serde_json::from_slice(&record.value)).transpose().map_err(internal)?;
-        Ok(tombstone.map(|tombstone| tombstone.epoch).max(self.tombstone_on_its_way(task, by)))
+        Ok(tombstone.map(|tombstone| tombstone.epoch).max(self.pending_tombstone(task, by)))
     }
 
-    /// A message whose conversation is not open: it has ended, or was never known. A cancel that comes before its award
-    /// leaves a tombstone that refuses the award.
-    pub(crate) fn take_late(
+    /// Records a message whose conversation has ended, and refuses one whose conversation is unknown. A cancel that precedes
+    /// its award writes a tombstone that refuses the award.
+    pub(crate) fn take_for_closed_conversation(
         &mut self,
         envelope: &Envelope,
         by: &Principal,
         (key, mut receipt): (Key, Receipt),
         reply: ReplyTo,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
         let (mut writes, mut tombstone) = (Vec::new(), None);
         let task = envelope.payload.task_id();
@@ -98,13 +99,13 @@ impl Agent {
         if let Payload::TaskCancel(cancel) = &envelope.payload
             && is_agent
         {
-            // A cancel that names no award is for all of them, as it is for an open conversation.
+            // A cancel without an epoch is for all awards, as it is for an open conversation.
             let epoch = cancel.epoch.unwrap_or(u64::MAX);
             let epoch = self.tombstone(&cancel.task_id, by, cx)?.map_or(epoch, |known| known.max(epoch));
             let bytes = serde_json::to_vec(&Tombstone { epoch, at: receipt.at }).map_err(internal)?;
-            if !faults::is(Fault::NoTombstone) {
+            if !faults::is_planted(PlantedFault::NoTombstone) {
                 tombstone = Some((cancel.task_id.clone(), by.clone(), epoch))
-                    .filter(|_| !faults::is(Fault::UnseenTombstone));
+                    .filter(|_| !faults::is_planted(PlantedFault::UnseenTombstone));
                 writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
             }
         } else {
@@ -124,8 +125,8 @@ impl Agent {
         self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
         self.counts.admitted += 1;
         let batch = Batch { writes, expectations: Vec::new() };
-        let waits = LooseRecords { receipt: Some(key), reply: Some((reply, ack)), tombstone };
-        self.commit_loose(Lane::Progress, batch, waits, cx);
+        let waits = StandaloneRecords { receipt: Some(key), reply: Some((reply, ack)), tombstone };
+        self.commit_standalone(Lane::Progress, batch, waits, cx);
         Ok(())
     }
 }

@@ -1,13 +1,8 @@
-//! What a request asks for: whom it means, which way it came, and what it starts from.
+//! The parts of a request: candidates, capability, path, input artifacts, requester.
 
-use super::{MOST_NAMED, internal};
-use crate::{
-    IncomingMessage,
-    agent::{Agent, Cx},
-    artifacts,
-};
+use crate::{IncomingMessage, agent::Agent, artifacts, context::Context, problems::internal};
 use protocol::{
-    artifact::{Artifact, ArtifactRef, Content, Part},
+    artifact::{Artifact, ArtifactRef, Part, PartContent},
     envelope::Envelope,
     ids::{AgentId, Capability, Digest},
     message::{self, Payload},
@@ -16,9 +11,12 @@ use protocol::{
     problem::{Problem, Reason},
 };
 
+/// The most skills that a refusal names.
+const MOST_NAMED: usize = 20;
+
 impl Agent {
-    /// Everyone who could be asked for `capability`, with how they kept their word.
-    pub(crate) fn candidates(&self, capability: &Capability, cx: &Cx<'_>) -> Vec<Candidate> {
+    /// The peers with `capability`, with their track records.
+    pub(crate) fn candidates(&self, capability: &Capability, cx: &Context<'_>) -> Vec<Candidate> {
         let mut candidates = cx.world.directory().candidates(capability);
         for candidate in &mut candidates {
             let record = self.track_records.get(&candidate.card.agent_id).cloned().unwrap_or_default();
@@ -27,17 +25,21 @@ impl Agent {
         candidates
     }
 
-    /// What an A2A client means that names no skill: the only one there is, unless somebody else takes such requests.
-    pub(crate) fn meant_by_a_client(&self, message: &IncomingMessage, cx: &Cx<'_>) -> Option<&Capability> {
+    /// The capability of an A2A request that names none: the agent's only skill, unless a peer orchestrates.
+    pub(crate) fn implied_capability(
+        &self,
+        message: &IncomingMessage,
+        cx: &Context<'_>,
+    ) -> Option<&Capability> {
         message
             .contact
             .as_ref()
-            .filter(|_| !self.config.card.open && self.whoever_orchestrates(cx).is_err())?;
+            .filter(|_| !self.config.card.open && self.orchestrator_capability(cx).is_err())?;
         let [only] = self.config.card.skills.as_slice() else { return None };
         Some(&only.id)
     }
 
-    pub(crate) fn whoever_orchestrates(&self, cx: &Cx<'_>) -> Result<Capability, Problem> {
+    pub(crate) fn orchestrator_capability(&self, cx: &Context<'_>) -> Result<Capability, Problem> {
         let orchestrate = Capability::parse("orchestrate").map_err(internal)?;
         if cx.world.directory().has(&orchestrate) {
             return Ok(orchestrate);
@@ -57,8 +59,8 @@ impl Agent {
         Err(Problem::new(Reason::CapabilityNeeded, message).with("skills", named.join(",")))
     }
 
-    /// What an agent asks of itself it does once: then it is on the path, for its own part as for everybody's.
-    pub(crate) fn once_by_itself(&self, path: &mut Vec<AgentId>) -> Result<(), Problem> {
+    /// Adds this agent to the path of a request that it sent to itself; fails if it is on the path already.
+    pub(crate) fn push_self_on_path(&self, path: &mut Vec<AgentId>) -> Result<(), Problem> {
         if path.contains(&self.me) {
             let way: Vec<_> = path.iter().map(AgentId::as_str).collect();
             let message = format!("{} is already on the path, and asks itself: {}", self.me, way.join(" → "));
@@ -73,13 +75,13 @@ impl Agent {
         envelope.path.iter().cloned().chain(sender).collect()
     }
 
-    /// The content behind references: what was put here by digest is taken in; a name nobody here knows stays a name.
-    pub(crate) fn resolve(
+    /// Resolves references: a digest to the uploaded artifact, a name to an artifact with the name as URL.
+    pub(crate) fn resolve_artifacts(
         &self,
         inline: Vec<Artifact>,
         references: &[ArtifactRef],
         by: &Principal,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Result<Vec<Artifact>, Problem> {
         let mut artifacts = inline;
         for reference in references {
@@ -91,7 +93,7 @@ impl Agent {
                 }
                 None => {
                     let name = reference.name.clone().unwrap_or_default();
-                    let part = Part::new(Content::Url(name.clone()));
+                    let part = Part::new(PartContent::Url(name.clone()));
                     artifacts.push(Artifact {
                         artifact_id: name,
                         name: reference.name.clone(),
@@ -107,7 +109,7 @@ impl Agent {
     }
 }
 
-/// Who hears how it goes: the agent that asked. A user looks for himself.
+/// The agent that gets the reports of a task; `None` for a user, who polls.
 pub(crate) fn requester(incoming: &IncomingMessage, epoch: Option<u64>) -> Option<Requester> {
     incoming.by.agent().map(|agent| Requester {
         agent: agent.clone(),
@@ -117,7 +119,7 @@ pub(crate) fn requester(incoming: &IncomingMessage, epoch: Option<u64>) -> Optio
     })
 }
 
-/// The principal who asked first; an agent is believed about whom it works for.
+/// The principal at the root of a request: an agent may name it, a user is it.
 pub(crate) fn root(by: &Principal, on_behalf_of: Option<Principal>) -> Principal {
     match (by, on_behalf_of) {
         (Principal::Agent(_), Some(root)) => root,
@@ -125,7 +127,7 @@ pub(crate) fn root(by: &Principal, on_behalf_of: Option<Principal>) -> Principal
     }
 }
 
-/// The artifacts a task begins with that were put here.
+/// The digests of the uploaded artifacts that a task request refers to.
 pub(crate) fn references(payload: &Payload) -> Vec<Digest> {
     let Payload::TaskRequest(request) = payload else { return Vec::new() };
     request.artifacts.iter().filter_map(|reference| reference.sha256).collect()

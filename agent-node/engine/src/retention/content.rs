@@ -1,100 +1,52 @@
-//! Content by digest goes when no record refers to it any more; an artifact that was put, only when it has been kept for
-//! its own time too.
+//! Content by digest is deleted when no record refers to it; an uploaded artifact only after its retention time, too.
 //!
 //! A round lists some contents with the revisions they stand at, then reads every record that may refer to one, then
-//! deletes those that none referred to, each in a batch of its own that expects the content where it was listed. Whoever
-//! refers to content anew writes it again in the same batch, so one of the two loses: the content is there, or the
+//! deletes those that none referred to, each in a batch of its own that expects the content where it was listed. A
+//! batch with a new reference to content writes the content again, so either the content exists afterwards or the
 //! deletion fails. The exception is a conversation that has written it before: its journal refers to it, and is not
-//! trimmed past the place up to which the round has read ([`ContentSearch::allows_trim`]).
+//! trimmed past the revision up to which the round has read ([`ContentSearch::allows_trim`]).
 //!
-//! A round takes as many pages as it needs, and nothing of it is recorded: a restart begins with the oldest content again.
+//! A round takes as many pages as it needs, and is not recorded: a restart begins with the oldest content again.
 
-use super::{Stage as SweepStage, SweepCommit, Sweeper};
 use crate::{
     Output,
-    agent::{Agent, Cx},
-    artifacts, content,
+    agent::Agent,
+    artifacts,
+    commits::PendingCommit,
+    content,
+    context::Context,
     records::keys,
-    steps::PendingCommit,
+    retention::{
+        state::{ContentSearchStage, JOURNAL, SweepCommit, SweepStage},
+        sweeper::Sweeper,
+    },
 };
-use protocol::{ids::Digest, time::WallTime};
-use std::{collections::BTreeMap, time::Duration};
+use protocol::ids::Digest;
+use std::time::Duration;
 use store_types::{Batch, Error, Expectation, Lane, Revision, Write};
 
-/// The most contents that one round looks for.
+/// The most contents that one round checks.
 const WINDOW: usize = 8_192;
 /// The most pages of one sweep.
 const PAGES: usize = 80;
-/// How long after a search that found everything in use the next begins, if nothing was deleted.
+/// The pause after a complete search, if no record is deleted meanwhile.
 const REST: Duration = Duration::from_secs(3_600);
-
-/// Journals are read before everything else: what they lose later is recorded in what is read later.
-const JOURNAL: usize = 0;
-
-/// The search for content that nothing refers to, carried on from sweep to sweep.
-#[derive(Debug, Default)]
-pub(crate) struct ContentSearch {
-    stage: Stage,
-    /// Pages read in this sweep.
-    pages: usize,
-    /// Contents up to here have had their round.
-    cursor: Revision,
-    /// Contents nothing is known to refer to, where they stand.
-    unreferred: BTreeMap<Digest, Revision>,
-    /// Whether something was deleted since the oldest content was listed.
-    has_changed: bool,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    #[default]
-    Listing,
-    /// Reading the records of a topic that may refer to content.
-    Reading {
-        topic: usize,
-        after: Revision,
-        /// What was written later refers to nothing that was listed, or has written it again.
-        until: Revision,
-    },
-    Deleting,
-    Resting {
-        until: WallTime,
-    },
-}
-
-impl ContentSearch {
-    /// Something was deleted: content may have lost what referred to it.
-    pub(crate) fn note_change(&mut self) {
-        self.has_changed = true;
-        if matches!(self.stage, Stage::Resting { .. }) {
-            self.stage = Stage::Listing;
-        }
-    }
-
-    /// Whether journals below `before` may go: while a round reads journals, only those that it has read.
-    pub(crate) fn allows_trim(&self, before: Revision) -> bool {
-        match self.stage {
-            Stage::Reading { topic: JOURNAL, after, until } => {
-                before <= after.saturating_add(1) || after >= until
-            }
-            Stage::Listing | Stage::Reading { .. } | Stage::Deleting | Stage::Resting { .. } => true,
-        }
-    }
-}
 
 impl Agent {
     /// One page of the search, or one deletion.
-    pub(crate) fn sweep_content(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    pub(crate) fn sweep_content(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         self.retention.search.pages += 1;
         if self.retention.search.pages > PAGES {
             return self.end_content_sweep();
         }
         match self.retention.search.stage {
-            Stage::Resting { until } if cx.wall() < until => return self.end_content_sweep(),
-            Stage::Resting { .. } => self.retention.search.stage = Stage::Listing,
-            Stage::Listing => self.list_content(cx)?,
-            Stage::Reading { topic, after, until } => self.read_referring(topic, after, until, cx)?,
-            Stage::Deleting => return self.delete_content(cx),
+            ContentSearchStage::Resting { until } if cx.wall() < until => return self.end_content_sweep(),
+            ContentSearchStage::Resting { .. } => self.retention.search.stage = ContentSearchStage::Listing,
+            ContentSearchStage::Listing => self.list_content(cx)?,
+            ContentSearchStage::Reading { topic, after, until } => {
+                self.read_referring(topic, after, until, cx)?
+            }
+            ContentSearchStage::Deleting => return self.delete_content(cx),
         }
         cx.out.push(Output::Continue);
         Ok(())
@@ -107,7 +59,7 @@ impl Agent {
     }
 
     /// Lists contents, the oldest first, until the window is full or none is left.
-    fn list_content(&mut self, cx: &Cx<'_>) -> Result<(), Error> {
+    fn list_content(&mut self, cx: &Context<'_>) -> Result<(), Error> {
         let limit = self.retention.page;
         let search = &mut self.retention.search;
         if search.cursor == 0 {
@@ -124,23 +76,23 @@ impl Agent {
             search.cursor = 0;
         }
         if is_last || search.unreferred.len() >= WINDOW {
-            search.stage = Stage::Reading { topic: JOURNAL, after: 0, until: cx.store.head() };
+            search.stage = ContentSearchStage::Reading { topic: JOURNAL, after: 0, until: cx.store.head() };
         }
         Ok(())
     }
 
-    /// Reads records, and strikes off what they refer to.
+    /// Reads a page of records and removes the contents they refer to from the list.
     fn read_referring(
         &mut self,
         topic: usize,
         after: Revision,
         until: Revision,
-        cx: &Cx<'_>,
+        cx: &Context<'_>,
     ) -> Result<(), Error> {
         let limit = self.retention.page;
         let search = &mut self.retention.search;
         let Some(name) = keys::REFERRING.get(topic).filter(|_| !search.unreferred.is_empty()) else {
-            search.stage = Stage::Deleting;
+            search.stage = ContentSearchStage::Deleting;
             return Ok(());
         };
         let page = cx.store.read(&keys::all(&self.me, name), after, limit)?;
@@ -151,20 +103,20 @@ impl Agent {
         }
         let last = page.last().map(|record| record.revision);
         search.stage = match last.filter(|last| page.len() == limit && *last < until) {
-            Some(after) => Stage::Reading { topic, after, until },
-            None => Stage::Reading { topic: topic + 1, after: 0, until },
+            Some(after) => ContentSearchStage::Reading { topic, after, until },
+            None => ContentSearchStage::Reading { topic: topic + 1, after: 0, until },
         };
         Ok(())
     }
 
-    /// Deletes the next content that nothing refers to, unless it is an artifact that was put not long ago.
-    fn delete_content(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    /// Deletes the next unreferenced content, unless it is a recently uploaded artifact.
+    fn delete_content(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let search = &mut self.retention.search;
         let Some((digest, revision)) = search.unreferred.pop_first() else {
             let rest = Duration::from_millis(self.config.limits.keep_artifacts_ms).min(REST);
             search.stage = match search.cursor == 0 && !search.has_changed {
-                true => Stage::Resting { until: cx.wall().plus(rest) },
-                false => Stage::Listing,
+                true => ContentSearchStage::Resting { until: cx.wall().plus(rest) },
+                false => ContentSearchStage::Listing,
             };
             cx.out.push(Output::Continue);
             return Ok(());
@@ -176,7 +128,7 @@ impl Agent {
         };
         let limits = &self.config.limits;
         let sweeper = Sweeper { store: cx.store, me: &self.me, limits, wall: cx.wall() };
-        match artifacts::put_last(cx.store, &self.me, &digest)? {
+        match artifacts::last_put(cx.store, &self.me, &digest)? {
             Some((_, at)) if !sweeper.is_past(at, limits.keep_artifacts_ms) => {
                 cx.out.push(Output::Continue);
                 return Ok(());
@@ -197,11 +149,11 @@ impl Agent {
         digest: Digest,
         revision: Revision,
         result: Result<(), Error>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         match result {
             Ok(()) => self.retention.removed.contents += 1,
-            // Somebody refers to it again.
+            // It is referred to again.
             Err(Error::Conflict { .. }) => {}
             Err(error) => {
                 self.retention.search.unreferred.insert(digest, revision);
@@ -209,6 +161,6 @@ impl Agent {
                 return self.end_sweep(&error);
             }
         }
-        self.sweep_on(cx);
+        self.continue_sweep(cx);
     }
 }

@@ -1,32 +1,36 @@
-//! What goes, what stays, and in which order.
+//! What a sweep deletes and keeps.
 
-use super::*;
+use super::{state::PAGE, *};
 use crate::{
-    Input, artifacts, content as large_content,
+    Input,
+    agent::Agent,
+    artifacts, content as large_content,
+    context::Context,
     records::{ReactionReceipt, Step, TaskRow, Tombstone, keys},
-    testing::{Alone, HOUR, config, me},
+    testing::{EmptyWorld, HOUR, config, me},
 };
 use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::{
     ids::{ConversationId, Digest, TaskId},
+    limits::Limits,
     patterns::{Event, EventKind},
     principal::Principal,
     task::TaskSpec,
-    time::NodeTime,
+    time::{NodeTime, WallTime},
 };
 use serde_json::json;
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
-use store_types::{Key, MemoryState};
+use store_types::{Key, MemoryState, Snapshot, Write};
 
 /// An agent that only sweeps.
 struct Sweeping {
     agent: Agent,
     store: MemoryState,
-    world: Alone,
+    world: EmptyWorld,
     outputs: VecDeque<Output>,
 }
 
@@ -34,7 +38,7 @@ impl Sweeping {
     fn new(limits: Limits, page: usize) -> Self {
         let mut agent = Agent::new(config(limits));
         agent.retention.page = page;
-        let world = Alone::default();
+        let world = EmptyWorld::default();
         Self { agent, store: MemoryState::default(), world, outputs: VecDeque::new() }
     }
 
@@ -136,7 +140,7 @@ fn pages() -> [usize; 3] {
 }
 
 #[test]
-fn journals_go_by_age_and_past_their_bytes_the_oldest_first() {
+fn journals_are_deleted_by_age_and_by_size_the_oldest_first() {
     for page in pages() {
         let by_age = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
         let mut sweeping = Sweeping::new(by_age, page);
@@ -162,20 +166,20 @@ fn journals_go_by_age_and_past_their_bytes_the_oldest_first() {
 }
 
 #[test]
-fn journals_of_parked_conversations_stay() {
+fn journals_of_parked_conversations_are_kept() {
     let limits = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
     let mut sweeping = Sweeping::new(limits, PAGE);
     for (name, hours) in [("c1", 0), ("c2", 1), ("c3", 2)] {
         sweeping.commit(journal(name, hours));
     }
-    let mut cx = Cx { store: &sweeping.store, world: &mut sweeping.world, out: Vec::new() };
+    let mut cx = Context { store: &sweeping.store, world: &mut sweeping.world, out: Vec::new() };
     sweeping.agent.park(&conversation("c2"), "a test", &mut cx);
     sweeping.sweep(300);
     assert_eq!(sweeping.left("journal"), 2, "only what is older than the parked one goes");
 }
 
 #[test]
-fn what_finds_a_reaction_goes_with_the_journals_and_tombstones_when_no_award_can_come_late() {
+fn reaction_receipts_are_deleted_with_the_journals_and_tombstones_after_the_dedup_time() {
     for page in pages() {
         let limits = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
         let mut sweeping = Sweeping::new(limits, page);
@@ -201,7 +205,7 @@ fn what_finds_a_reaction_goes_with_the_journals_and_tombstones_when_no_award_can
 }
 
 #[test]
-fn content_goes_with_the_last_record_that_refers_to_it() {
+fn content_is_deleted_with_the_last_record_that_refers_to_it() {
     for page in pages() {
         let mut sweeping = Sweeping::new(Limits::default(), page);
         let mut kept = BTreeSet::new();
@@ -220,7 +224,7 @@ fn content_goes_with_the_last_record_that_refers_to_it() {
 }
 
 #[test]
-fn an_artifact_nothing_refers_to_is_kept_for_its_own_time() {
+fn an_unreferenced_artifact_is_kept_for_its_retention_time() {
     let mut sweeping = Sweeping::new(Limits { keep_artifacts_ms: 6 * 3_600_000, ..Limits::default() }, PAGE);
     let put = |sweeping: &mut Sweeping, text: &str, hours: i64| {
         let (by, at) = (Principal::local_user(), WallTime(hours * HOUR));
@@ -281,7 +285,7 @@ struct OpenConversation {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn whatever_happens_during_a_sweep_nothing_that_is_referred_to_goes(ops in ops(), page in 1_usize..4) {
+    fn referenced_content_survives_a_sweep_under_any_concurrent_changes(ops in ops(), page in 1_usize..4) {
         const TEXTS: [&str; 5] = ["a", "b", "c", "d", "e"];
         let limits =
             Limits { keep_journals_ms: 10 * 3_600_000, keep_tasks_ms: u64::MAX / 4, ..Limits::default() };

@@ -1,11 +1,11 @@
 //! Who there is: peers by the registry, foreign agents by the cards or hosts that the request names.
 
-use super::Run;
+use super::CoordinatorTurn;
 use crate::{
-    brain::PeerSkill,
-    outbox::a2a::{Remote, card},
+    brain::PeerSummary,
+    outbox::a2a::{RemoteAgent, card_fetch},
 };
-use blackboard::wire::shown;
+use blackboard::http_client::redact_url;
 use futures_util::future::join_all;
 use protocol::{
     a2a::card_validation::ValidatedCard,
@@ -15,12 +15,12 @@ use protocol::{
 use serde_json::{Value, json};
 
 /// One agent that may be asked.
-pub(super) enum Found {
-    Peer(PeerSkill),
-    Foreign(Box<Remote>),
+pub(super) enum DiscoveredAgent {
+    Peer(PeerSummary),
+    Foreign(Box<RemoteAgent>),
 }
 
-impl Found {
+impl DiscoveredAgent {
     pub(super) fn advertised(&self) -> Vec<Advertised> {
         match self {
             Self::Peer(peer) => peer
@@ -40,7 +40,7 @@ impl Found {
                 })
                 .collect(),
             Self::Foreign(remote) => {
-                let card = &remote.vetted().card;
+                let card = &remote.card().card;
                 let one = |skill: &protocol::a2a::card::AgentSkill| Advertised {
                     agent: card.name.clone(),
                     skill: skill.id.clone(),
@@ -55,26 +55,28 @@ impl Found {
     }
 }
 
-impl Run<'_> {
+impl CoordinatorTurn<'_> {
     /// Looks for agents as the request says, and keeps those whose card can be used.
     pub(super) async fn discover(&mut self) {
         let how = self.terms.discovery();
         self.record.discovery_mode = how.word().to_owned();
-        let cards: Vec<(String, Result<card::Found, String>)> = match how {
+        let cards: Vec<(String, Result<card_fetch::FetchedCard, String>)> = match how {
             Discovery::Registry => {
                 let me = self.coordinator.me.get();
-                let all = self.ask.peers.iter().chain([me.as_ref()]);
+                let all = self.request.peers.iter().chain([me.as_ref()]);
                 for peer in all.filter(|peer| !peer.skills.is_empty()) {
                     let card = json!(peer);
                     self.record.agent_cards.insert(peer.agent_id.to_string(), card.clone());
                     self.record.validated_agent_cards.insert(peer.agent_id.to_string(), card);
                     self.record.remote_agents.insert(peer.agent_id.to_string(), json!({ "kind": "mesh" }));
-                    self.found.insert(peer.agent_id.to_string(), Found::Peer(peer.clone()));
+                    self.found.insert(peer.agent_id.to_string(), DiscoveredAgent::Peer(peer.clone()));
                 }
                 Vec::new()
             }
             Discovery::DirectConfig => join_all(self.terms.cards.iter().map(|card| self.given(card))).await,
-            Discovery::WellKnownUri => join_all(self.terms.hosts.iter().map(|host| self.known(host))).await,
+            Discovery::WellKnownUri => {
+                join_all(self.terms.hosts.iter().map(|host| self.fetch_host(host))).await
+            }
         };
         for (place, card) in cards {
             match card {
@@ -90,43 +92,43 @@ impl Run<'_> {
         );
     }
 
-    async fn given(&self, given: &Value) -> (String, Result<card::Found, String>) {
+    async fn given(&self, given: &Value) -> (String, Result<card_fetch::FetchedCard, String>) {
         let outside = &self.coordinator.outside;
         match given.as_str() {
-            Some(url) => (url.to_owned(), card::fetch(outside, url).await),
+            Some(url) => (url.to_owned(), card_fetch::fetch(outside, url).await),
             None => {
                 let place = given["name"].as_str().unwrap_or("a card without a name").to_owned();
-                (place, Ok(card::handed(outside, given.clone()).await))
+                (place, Ok(card_fetch::inline_card(outside, given.clone()).await))
             }
         }
     }
 
-    async fn known(&self, host: &str) -> (String, Result<card::Found, String>) {
-        (host.to_owned(), card::fetch_of_host(&self.coordinator.outside, host).await)
+    async fn fetch_host(&self, host: &str) -> (String, Result<card_fetch::FetchedCard, String>) {
+        (host.to_owned(), card_fetch::fetch_from_host(&self.coordinator.outside, host).await)
     }
 
     fn reject(&mut self, place: &str, why: &[String]) {
-        let (place, why) = (shown(place), why.join("; "));
+        let (place, why) = (redact_url(place), why.join("; "));
         self.record.errors.push(format!("the card of {place} is rejected: {why}"));
         self.record.audit("validate_agent_cards", "rejected", format!("{place}: {why}"));
     }
 
-    fn meet(&mut self, place: &str, found: card::Found) {
+    fn meet(&mut self, place: &str, found: card_fetch::FetchedCard) {
         let raw = found.raw.clone();
         let name = raw["name"].as_str().unwrap_or(place).to_owned();
         self.record.agent_cards.insert(name.clone(), raw.clone());
-        match found.vetted(&self.coordinator.outside) {
+        match found.validate(&self.coordinator.outside) {
             Err(why) => self.reject(place, &why),
             Ok(_) if self.found.contains_key(&name) => {
                 self.reject(place, &[format!("another agent is called {name:?} too")]);
             }
             Ok(vetted) => {
-                let what = format!("{place}: {}", found.signed);
+                let what = format!("{place}: {}", found.signature);
                 self.record.audit("validate_agent_cards", "accepted", what);
                 let url = vetted.interfaces.first().map(|interface| interface.url.clone());
                 self.record.remote_agents.insert(name.clone(), json!({ "kind": "a2a", "url": url }));
                 self.record.validated_agent_cards.insert(name.clone(), raw);
-                self.found.insert(name, Found::Foreign(Box::new(self.remote(vetted))));
+                self.found.insert(name, DiscoveredAgent::Foreign(Box::new(self.remote(vetted))));
             }
         }
     }
@@ -134,15 +136,16 @@ impl Run<'_> {
     /// The foreign agents of an earlier turn, by the cards that were taken then.
     pub(super) fn rediscover(&mut self) {
         for (name, raw) in self.record.validated_agent_cards.clone() {
-            if let Ok(vetted) = card::usable(&raw, &self.coordinator.outside) {
+            if let Ok(vetted) = card_fetch::validate_card(&raw, &self.coordinator.outside) {
                 let remote = self.remote(vetted);
-                self.found.insert(name, Found::Foreign(Box::new(remote)));
+                self.found.insert(name, DiscoveredAgent::Foreign(Box::new(remote)));
             }
         }
     }
 
-    fn remote(&self, vetted: ValidatedCard) -> Remote {
-        let credentials = self.coordinator.keyring.of(&vetted);
-        Remote::new(self.coordinator.outside.clone(), vetted, credentials).traced(self.ask.trace.clone())
+    fn remote(&self, vetted: ValidatedCard) -> RemoteAgent {
+        let credentials = self.coordinator.keyring.for_agent(&vetted);
+        RemoteAgent::new(self.coordinator.outside.clone(), vetted, credentials)
+            .with_trace(self.request.trace.clone())
     }
 }

@@ -1,13 +1,13 @@
 //! The parts that foreign agents do: checked before anything is sent, all at the same time, each to its own end.
 
-use super::{Run, discover::Found};
-use crate::outbox::a2a::{Remote, errand::run};
+use super::{CoordinatorTurn, discover::DiscoveredAgent};
+use crate::outbox::a2a::{RemoteAgent, remote_task_runner::run};
 use futures_util::future::join_all;
 use protocol::{
     a2a::{
         card_validation::fits,
         credential::{CredentialStatus, standing},
-        interaction::Mode,
+        interaction::InteractionMode,
         message::{Message, Role},
         remote_task::{RemoteTask, RemoteTaskEnd, RemoteTaskEvent, RemoteTaskOutcome},
     },
@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 /// What came of one part.
-struct Story {
+struct ItemResult {
     item: Item,
     polls: u32,
     events: Vec<serde_json::Value>,
@@ -26,10 +26,11 @@ struct Story {
     end: RemoteTaskEnd,
 }
 
-impl Run<'_> {
+impl CoordinatorTurn<'_> {
     /// The parts of the plan that foreign agents do, none of them begun.
     pub(super) fn fresh(&self) -> Vec<(String, Option<String>)> {
-        let is_foreign = |item: &&Item| matches!(self.found.get(&item.agent), Some(Found::Foreign(_)));
+        let is_foreign =
+            |item: &&Item| matches!(self.found.get(&item.agent), Some(DiscoveredAgent::Foreign(_)));
         self.record.delegation_plan.iter().filter(is_foreign).map(|item| (item.alias.clone(), None)).collect()
     }
 
@@ -41,7 +42,7 @@ impl Run<'_> {
             else {
                 continue;
             };
-            let Some(Found::Foreign(remote)) = self.found.get(&item.agent) else { continue };
+            let Some(DiscoveredAgent::Foreign(remote)) = self.found.get(&item.agent) else { continue };
             let remote = remote.as_ref().clone();
             match self.prepare(&item, &remote, answer) {
                 Ok(errand) => errands.push((item, remote, errand)),
@@ -60,10 +61,10 @@ impl Run<'_> {
     fn prepare(
         &mut self,
         item: &Item,
-        remote: &Remote,
+        remote: &RemoteAgent,
         answer: Option<String>,
     ) -> Result<RemoteTask, (&'static str, String)> {
-        let vetted = remote.vetted();
+        let vetted = remote.card();
         let skill = vetted.skill(&item.skill);
         let standing = standing(&vetted.card, skill, &remote.schemes());
         self.record.credential_status.insert(item.agent.clone(), standing.word().to_owned());
@@ -88,15 +89,16 @@ impl Run<'_> {
                 format!("it answers in {}, and {} is wanted", offered.join(", "), wanted.join(", ")),
             ));
         }
-        let can_be_called = self.coordinator.hooks.can_be_called();
-        let mode = Mode::choose(item.mode.or(self.terms.mode), &vetted.card.capabilities, can_be_called)
-            .map_err(|why| ("unsupported", why))?;
+        let can_be_called = self.coordinator.hooks.is_reachable();
+        let mode =
+            InteractionMode::choose(item.mode.or(self.terms.mode), &vetted.card.capabilities, can_be_called)
+                .map_err(|why| ("unsupported", why))?;
         let text = answer.unwrap_or_else(|| item.text.clone());
-        let mut message = Message::text(format!("{}:{}", self.ask.key, item.alias), Role::User, text);
+        let mut message = Message::text(format!("{}:{}", self.request.key, item.alias), Role::User, text);
         message.task_id = self.record.task_ids.get(&item.alias).cloned();
         let ours = json!({ "capability": item.skill, "skillId": item.skill, "sessionId": self.record.session_id, "alias": item.alias });
         message.metadata.insert(protocol::task::EXTENSION.to_owned(), ours);
-        let method = if mode == Mode::Streaming { "SendStreamingMessage" } else { "SendMessage" };
+        let method = if mode == InteractionMode::Streaming { "SendStreamingMessage" } else { "SendMessage" };
         self.record.sent(item, mode.word(), json!({
             "method": method, "agent": item.agent, "skill": item.skill, "session_id": self.record.session_id,
             "message": message, "accepted_output_modes": wanted,
@@ -105,9 +107,9 @@ impl Run<'_> {
         Ok(RemoteTask { message, accepted_modes: wanted.to_vec(), mode, bounds, has_runner_up: false })
     }
 
-    async fn pursue(&self, item: Item, remote: Remote, errand: RemoteTask) -> Story {
+    async fn pursue(&self, item: Item, remote: RemoteAgent, errand: RemoteTask) -> ItemResult {
         let (heard, mut news) = mpsc::channel(64);
-        let key = format!("{}:{}", self.ask.key, item.alias);
+        let key = format!("{}:{}", self.request.key, item.alias);
         let hooks = Some(self.coordinator.hooks.clone());
         let (mut polls, mut events, mut artifacts) = (0, Vec::new(), Vec::new());
         let listen = async {
@@ -130,11 +132,11 @@ impl Run<'_> {
             }
         };
         let (end, ()) = tokio::join!(run(remote, key, errand, self.notes(), hooks, heard), listen);
-        Story { item, polls, events, artifacts, end }
+        ItemResult { item, polls, events, artifacts, end }
     }
 
-    fn settle(&mut self, story: Story) {
-        let Story { item, polls, events, artifacts, end } = story;
+    fn settle(&mut self, story: ItemResult) {
+        let ItemResult { item, polls, events, artifacts, end } = story;
         if polls > 0 {
             *self.record.poll_attempts.entry(item.alias.clone()).or_default() += polls;
         }

@@ -1,27 +1,27 @@
-//! `mesh ask --plan`: what it says to the coordinator, and what it shows of its answer.
+//! `mesh ask --plan`: the coordinator's input, and the display of its answer.
 
 use super::{
     super::{
-        exit::{Exit, Failure},
+        exit::{CliError, Exit},
         output,
     },
-    Ask,
+    AskArgs,
 };
 use protocol::patterns::joint::OUTPUT;
 use serde_json::{Value, json};
 
-/// The coordinator's terms: what `--input` says, with the cards and hosts of the command line.
-pub(super) fn terms(ask: &Ask, input: Option<Value>) -> Result<Option<Value>, Failure> {
-    let mut terms = input.unwrap_or_else(|| json!({}));
-    let Some(members) = terms.as_object_mut() else {
-        return Err(Failure::new(Exit::Usage, "--input must be a JSON object with --plan"));
+/// The coordinator's input: `--input` with the cards and hosts of the command line.
+pub(super) fn input(ask: &AskArgs, input: Option<Value>) -> Result<Option<Value>, CliError> {
+    let mut input = input.unwrap_or_else(|| json!({}));
+    let Some(members) = input.as_object_mut() else {
+        return Err(CliError::new(Exit::Usage, "--input must be a JSON object with --plan"));
     };
-    for (name, places) in [("cards", &ask.card), ("hosts", &ask.host)] {
-        if !places.is_empty() {
-            members.insert(name.to_owned(), json!(places));
+    for (name, urls) in [("cards", &ask.card), ("hosts", &ask.host)] {
+        if !urls.is_empty() {
+            members.insert(name.to_owned(), json!(urls));
         }
     }
-    Ok(Some(terms))
+    Ok(Some(input))
 }
 
 fn output_of(task: &Value) -> Option<&Value> {
@@ -30,17 +30,17 @@ fn output_of(task: &Value) -> Option<&Value> {
     Some(&found["parts"][0]["data"])
 }
 
-/// Whether the answer of the task that has ended is all there is; else what it lacks.
-pub(super) fn is_whole(id: &str, task: &Value) -> Result<(), Failure> {
+/// Fails with [`Exit::Partial`] and the missing parts if the answer of the ended task is partial.
+pub(super) fn check_complete(id: &str, task: &Value) -> Result<(), CliError> {
     let Some(answer) = output_of(task).filter(|answer| answer["status"] == "partial") else { return Ok(()) };
-    let lacks: Vec<_> =
+    let missing: Vec<_> =
         answer["missing"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    Err(Failure::new(Exit::Partial, format!("task {id} is answered in part: {}", lacks.join("; "))))
+    Err(CliError::new(Exit::Partial, format!("task {id} is answered in part: {}", missing.join("; "))))
 }
 
-/// The answer, and who gave which part of it.
-pub(super) fn show(task: &Value, is_json: bool) -> Result<(), Failure> {
-    // A task that was ended from outside may have no answer.
+/// Prints the answer and the agents that contributed to it.
+pub(super) fn show(task: &Value, is_json: bool) -> Result<(), CliError> {
+    // A canceled task may have no answer.
     let Some(answer) = output_of(task) else {
         return match is_json {
             true => output::json(task),

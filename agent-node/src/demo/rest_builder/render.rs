@@ -1,21 +1,21 @@
-//! The program for a plan: a Rust crate that needs only serde.
+//! Renders the crate for a plan. It depends on serde only.
 
-use super::super::notation::{Field, FieldType, Plan, Resource};
+use super::super::notation::{ApiField, ApiPlan, ApiResource, FieldType};
 use std::fmt::Write;
 
 pub(super) const CARGO: &str = include_str!("template/Cargo.toml.txt");
 pub(super) const SERVER: &str = include_str!("template/server.rs");
 
-/// What a draft lacks until a review asks for it: a draft is what compiles and serves the routes.
+/// The parts that a review may ask for. A draft has none of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Extras {
+pub(super) struct ReviewFixes {
     pub(super) docs: bool,
     pub(super) checks: bool,
     pub(super) tests: bool,
 }
 
 /// `src/main.rs`.
-pub(super) fn main_rs(plan: &Plan, extras: Extras) -> String {
+pub(super) fn main_rs(plan: &ApiPlan, fixes: ReviewFixes) -> String {
     let resources = &plan.resources;
     let mut out = format!("//! {}\n//!\n", plan.title);
     for resource in resources {
@@ -25,12 +25,12 @@ pub(super) fn main_rs(plan: &Plan, extras: Extras) -> String {
     out += "\nmod server;\n\nuse serde::{Deserialize, Serialize};\n";
     out += "use server::{Record, Request, Response, Table, error};\nuse std::sync::{Mutex, PoisonError};\n";
     for resource in resources {
-        record(&mut out, resource, extras);
+        record(&mut out, resource, fixes);
     }
-    if extras.checks && fields(plan).any(|field| field.kind == FieldType::Date) {
+    if fixes.checks && fields(plan).any(|field| field.kind == FieldType::Date) {
         out += IS_DATE;
     }
-    let doc = if extras.docs { "/// All records.\n" } else { "" };
+    let doc = if fixes.docs { "/// All records.\n" } else { "" };
     let tables = lines(resources, |resource| {
         format!("    {}: Table<{}>,\n", ident(&resource.name), type_name(&resource.name))
     });
@@ -60,20 +60,20 @@ fn main() -> std::io::Result<()> {{
 }}
 "
     );
-    if extras.tests {
-        let tests = lines(resources, |resource| test(resource, extras.checks));
+    if fixes.tests {
+        let tests = lines(resources, |resource| test(resource, fixes.checks));
         let _ = write!(out, "\n#[cfg(test)]\nmod tests {{\n    use super::*;\n{tests}}}\n");
     }
     out
 }
 
-fn record(out: &mut String, resource: &Resource, extras: Extras) {
+fn record(out: &mut String, resource: &ApiResource, fixes: ReviewFixes) {
     let name = type_name(&resource.name);
-    let doc = if extras.docs { format!("/// A record of `{}`.\n", resource.name) } else { String::new() };
+    let doc = if fixes.docs { format!("/// A record of `{}`.\n", resource.name) } else { String::new() };
     let members =
         lines(&resource.fields, |field| format!("    {}: {},\n", ident(&field.name), rust_type(field.kind)));
     let checks = lines(&resource.fields, check);
-    let check = if extras.checks && !checks.is_empty() {
+    let check = if fixes.checks && !checks.is_empty() {
         format!("{{\n    fn check(&self) -> Result<(), String> {{\n{checks}        Ok(())\n    }}\n}}")
     } else {
         "{}".to_owned()
@@ -84,8 +84,8 @@ fn record(out: &mut String, resource: &Resource, extras: Extras) {
     );
 }
 
-/// The check of a field; empty if every value of its Rust type is valid.
-fn check(field: &Field) -> String {
+/// The code that checks a field; empty if every value of its Rust type is valid.
+fn check(field: &ApiField) -> String {
     let (name, ident) = (&field.name, ident(&field.name));
     let (is_wrong, expected) = match field.kind {
         FieldType::Text => (format!("self.{ident}.trim().is_empty()"), "must not be empty"),
@@ -113,7 +113,7 @@ fn is_date(text: &str) -> bool {
 }
 "#;
 
-fn test(resource: &Resource, has_checks: bool) -> String {
+fn test(resource: &ApiResource, has_checks: bool) -> String {
     let name = &resource.name;
     let sample = sample(resource, None);
     let refused = resource.fields.iter().find(|field| has_checks && !check(field).is_empty());
@@ -141,9 +141,9 @@ fn test(resource: &Resource, has_checks: bool) -> String {
     )
 }
 
-/// A record as JSON; the field `empty` has no content.
-fn sample(resource: &Resource, empty: Option<&str>) -> String {
-    let value = |field: &Field| match field.kind {
+/// A sample record as JSON; the field `empty` is an empty text.
+fn sample(resource: &ApiResource, empty: Option<&str>) -> String {
+    let value = |field: &ApiField| match field.kind {
         _ if empty == Some(field.name.as_str()) => "\"\"",
         FieldType::Text => "\"text\"",
         FieldType::Int => "1",
@@ -165,7 +165,7 @@ fn rust_type(kind: FieldType) -> &'static str {
     }
 }
 
-/// `order_items` as `OrderItemsRecord`, which collides with no type of the standard library.
+/// The type for a resource: `OrderItemsRecord` for `order_items`. The suffix avoids names of the standard library.
 fn type_name(name: &str) -> String {
     let capital = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
     name.split('_').map(capital).chain(["Record".to_owned()]).collect()
@@ -178,7 +178,7 @@ fn ident(name: &str) -> String {
     if KEYWORDS.contains(&format!(" {name} ")) { format!("r#{name}") } else { name.to_owned() }
 }
 
-fn fields(plan: &Plan) -> impl Iterator<Item = &Field> {
+fn fields(plan: &ApiPlan) -> impl Iterator<Item = &ApiField> {
     plan.resources.iter().flat_map(|resource| &resource.fields)
 }
 

@@ -1,4 +1,4 @@
-//! JSON that is written as protobuf and read again is what it was.
+//! Tests that JSON survives the conversion to protobuf and back.
 
 use super::*;
 use serde_json::json;
@@ -18,7 +18,7 @@ fn round_trip(name: &str, value: Value) {
     assert_eq!(json(&read).unwrap(), value);
 }
 
-fn said() -> Value {
+fn sample_message() -> Value {
     json!({
         "messageId": "m", "contextId": "c", "taskId": "t", "role": "ROLE_USER",
         "parts": [
@@ -37,28 +37,28 @@ fn said() -> Value {
 fn task() -> Value {
     json!({
         "id": "t", "contextId": "c",
-        "status": { "state": "TASK_STATE_COMPLETED", "message": said(), "timestamp": "2026-11-22T09:00:00.123Z" },
+        "status": { "state": "TASK_STATE_COMPLETED", "message": sample_message(), "timestamp": "2026-11-22T09:00:00.123Z" },
         "artifacts": [{ "artifactId": "a", "name": "n", "description": "d", "parts": [{ "text": "x" }],
                         "metadata": { "k": "v" }, "extensions": ["urn:y"] }],
-        "history": [said()], "metadata": { "big": 9_007_199_254_740_991_i64 },
+        "history": [sample_message()], "metadata": { "big": 9_007_199_254_740_991_i64 },
     })
 }
 
 #[test]
 fn every_operation_has_its_method() {
-    for operation in Operation::ALL {
-        let streams = [Operation::SendStreamingMessage, Operation::SubscribeToTask].contains(operation);
+    for operation in A2aOperation::ALL {
+        let streams = [A2aOperation::SendStreamingMessage, A2aOperation::SubscribeToTask].contains(operation);
         assert_eq!(is_streaming(*operation), streams, "{}", operation.name());
         assert_eq!(path(*operation), format!("/lf.a2a.v1.A2AService/{}", operation.name()));
     }
 }
 
 #[test]
-fn tasks_messages_and_events_come_through() {
+fn tasks_messages_and_events_survive_a_round_trip() {
     round_trip("Task", task());
     for event in [
         json!({ "task": task() }),
-        json!({ "message": said() }),
+        json!({ "message": sample_message() }),
         json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": task()["status"], "metadata": { "k": 1 } } }),
         json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": task()["artifacts"][0],
                                     "append": true, "lastChunk": true, "metadata": { "k": 1 } } }),
@@ -68,16 +68,16 @@ fn tasks_messages_and_events_come_through() {
 }
 
 #[test]
-fn a_request_and_a_card_keep_what_is_set_and_only_that() {
+fn a_request_and_a_card_keep_exactly_the_members_that_are_set() {
     let webhook = json!({ "id": "w", "taskId": "t", "url": "https://example.com/hook", "token": "k", "tenant": "x",
                           "authentication": { "scheme": "Bearer", "credentials": "s" } });
     let configuration = json!({ "acceptedOutputModes": ["text/plain"], "historyLength": 0, "returnImmediately": true,
                                 "taskPushNotificationConfig": webhook });
     round_trip(
         "SendMessageRequest",
-        json!({ "tenant": "x", "message": said(), "configuration": configuration }),
+        json!({ "tenant": "x", "message": sample_message(), "configuration": configuration }),
     );
-    round_trip("SendMessageRequest", json!({ "message": said(), "configuration": {} }));
+    round_trip("SendMessageRequest", json!({ "message": sample_message(), "configuration": {} }));
     round_trip(
         "AgentCard",
         json!({
@@ -91,7 +91,7 @@ fn a_request_and_a_card_keep_what_is_set_and_only_that() {
 }
 
 #[test]
-fn numbers_are_integers_where_they_are_whole() {
+fn whole_numbers_are_integers() {
     let read = |number: f64| {
         let value = prost_reflect::Value::F64(number);
         let mut message = DynamicMessage::new(descriptor("google.protobuf.Value"));
@@ -105,7 +105,7 @@ fn numbers_are_integers_where_they_are_whole() {
 }
 
 #[test]
-fn times_keep_their_nanoseconds_and_end_with_the_year_9999() {
+fn times_keep_nanoseconds_and_are_limited_to_the_year_9999() {
     let read = |seconds: i64, nanos: i32| {
         let mut status = message("lf.a2a.v1.TaskStatus", json!({ "timestamp": "1970-01-01T00:00:00Z" }));
         let mut time = DynamicMessage::new(descriptor("google.protobuf.Timestamp"));

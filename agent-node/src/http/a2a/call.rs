@@ -1,10 +1,10 @@
-//! One request, whatever binding it came through: who calls, which agent is meant, and what was agreed on.
+//! One request of any binding: the caller, the agent, and the negotiated version and extensions.
 
-use super::{face::Face, look, send, stream::Heard, webhooks};
+use super::{facade::AgentFacade, send, stream::TaskEventStream, task_operations, webhooks};
 use crate::http::{
-    edge::{Permit, take_permit},
+    edge::{InFlightPermit, take_permit},
     headers::{A2A_EXTENSIONS, A2A_VERSION},
-    node_state::{HostedAgent, Node},
+    node_state::{HostedAgent, NodeState},
     routes::messages::trace_of,
 };
 use actix_web::{
@@ -14,13 +14,13 @@ use actix_web::{
 };
 use protocol::{
     a2a::{
-        error::{A2aError, Kind},
+        error::{A2aError, A2aErrorKind},
         event::SendMessageResponse,
         limits::MAX_TENANT,
         push::PushConfig,
-        request::{Operation, PushConfigPage, Request, TaskPage},
+        request::{A2aOperation, PushConfigPage, Request, TaskPage},
         route,
-        task::Task as Shown,
+        task::A2aTask,
         version::{self, VERSION_PARAMETER},
     },
     ids::{AgentId, TaskId},
@@ -33,61 +33,53 @@ use serde_json::Value;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A request on its way.
-pub(crate) struct Call {
+/// An A2A request that is being performed.
+pub(crate) struct A2aCall {
     pub(super) local: HostedAgent,
     pub(super) by: Principal,
-    /// Extensions the client asks for.
-    pub(super) wanted: Vec<String>,
-    /// Whose tasks they are, where the tenant is none of this node's agents.
+    pub(super) extensions: Vec<String>,
+    /// The tenant, if it is not one of this node's agents.
     pub(super) tenant: Option<String>,
     pub(super) trace: Option<TraceContext>,
-    place: Mutex<Option<Permit>>,
-    node: Arc<Node>,
+    permit: Mutex<Option<InFlightPermit>>,
+    node: Arc<NodeState>,
 }
 
-/// What a request says beside its parameters.
+/// What a request says in its headers.
 #[derive(Debug, Default)]
-pub(crate) struct Heading {
-    /// The version it speaks.
+pub(crate) struct CallHeaders {
     pub(crate) version: Option<String>,
-    /// Extensions the client asks for.
-    pub(crate) wanted: Vec<String>,
-    /// The trace it comes under.
+    /// Extensions that the client requests.
+    pub(crate) extensions: Vec<String>,
     pub(crate) trace: Option<TraceContext>,
 }
 
-/// What comes of a request.
-pub(crate) enum Reply {
-    /// One value.
-    One(Box<Answer>),
-    /// Event after event.
-    Many(Box<Heard>),
+/// The successful result of a request.
+pub(crate) enum A2aResponse {
+    Single(Box<OperationResult>),
+    Stream(Box<TaskEventStream>),
 }
 
-/// One value that answers a request, and its JSON.
+/// The result of a unary operation, which serializes to its JSON.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Answer {
-    /// What came of a message.
-    Sent(SendMessageResponse),
-    /// A task.
-    Task(Shown),
-    /// Some of the caller's tasks.
+pub(crate) enum OperationResult {
+    Message(SendMessageResponse),
+    Task(A2aTask),
     Tasks(TaskPage),
-    /// A webhook.
     Webhook(PushConfig),
-    /// Some webhooks of a task.
     Webhooks(PushConfigPage),
-    /// A card.
     Card(Value),
-    /// It is done.
     Done {},
 }
 
-impl Call {
-    /// The call that `http` makes, if it speaks our version.
-    pub(super) fn begin(http: &HttpRequest, node: web::Data<Node>, by: Principal) -> Result<Self, A2aError> {
+impl A2aCall {
+    /// The call in an HTTP request. Fails if the protocol version is not supported.
+    pub(super) fn from_http(
+        http: &HttpRequest,
+        node: web::Data<NodeState>,
+        by: Principal,
+    ) -> Result<Self, A2aError> {
         let headers = http.headers();
         let query = || {
             let members = route::query(http.query_string()).ok()?;
@@ -95,85 +87,91 @@ impl Call {
             named.next()?.1.as_str().map(str::to_owned)
         };
         let lines = headers.get_all(&A2A_EXTENSIONS).filter_map(|line| line.to_str().ok());
-        let heading = Heading {
+        let headers = CallHeaders {
             version: text(headers, &A2A_VERSION).map(str::to_owned).or_else(query),
-            wanted: version::extensions(lines),
+            extensions: version::extensions(lines),
             trace: trace_of(http),
         };
-        let local = node.host(http)?.clone();
-        Self::new(heading, local, node.into_inner(), by, take_permit(http))
+        let local = node.default_agent(http)?.clone();
+        Self::new(headers, local, node.into_inner(), by, take_permit(http))
     }
 
-    /// The call of `by` at the agent `local`, unless it is said to be replaced by a tenant, if it speaks our version. It
-    /// keeps its place among the requests in flight for as long as it works.
+    /// A call of `by` to the agent `local`, which a tenant in the parameters may replace. Fails if the protocol version is
+    /// not supported. Holds `permit` until it only waits.
     pub(crate) fn new(
-        heading: Heading,
+        headers: CallHeaders,
         local: HostedAgent,
-        node: Arc<Node>,
+        node: Arc<NodeState>,
         by: Principal,
-        place: Option<Permit>,
+        permit: Option<InFlightPermit>,
     ) -> Result<Self, A2aError> {
-        version::negotiate(heading.version.as_deref())?;
-        let Heading { wanted, trace, version: _ } = heading;
-        Ok(Self { local, by, wanted, tenant: None, trace, place: Mutex::new(place), node })
+        version::negotiate(headers.version.as_deref())?;
+        let CallHeaders { extensions, trace, version: _ } = headers;
+        Ok(Self { local, by, extensions, tenant: None, trace, permit: Mutex::new(permit), node })
     }
 
-    /// Performs what `operation` asks with `params`. With the reply goes which extensions are spoken where it came from.
+    /// Performs `operation`. Returns the result and the value of the extensions header.
     pub(crate) async fn perform(
         mut self,
-        operation: Operation,
+        operation: A2aOperation,
         params: Value,
-    ) -> Result<(Reply, Option<String>), A2aError> {
-        // What an agent offers is its own matter: the port's says nothing about one that is named as a tenant.
-        self.turn_to(params.get("tenant").and_then(Value::as_str).filter(|tenant| !tenant.is_empty()))?;
-        let face = self.local.face.get();
-        face.terms.check(operation, &self.wanted, face.schemes)?;
-        let spoken = spoken(&self.wanted, &face);
-        Ok((self.answer(Request::read(operation, params)?).await?, spoken))
+    ) -> Result<(A2aResponse, Option<String>), A2aError> {
+        // The tenant decides which agent's policy applies.
+        self.select_tenant(params.get("tenant").and_then(Value::as_str).filter(|tenant| !tenant.is_empty()))?;
+        let facade = self.local.facade.get();
+        facade.policy.check(operation, &self.extensions, facade.schemes)?;
+        let activated_extensions = activated_extensions(&self.extensions, &facade);
+        Ok((self.answer(Request::read(operation, params)?).await?, activated_extensions))
     }
 
-    async fn answer(self, request: Request) -> Result<Reply, A2aError> {
+    async fn answer(self, request: Request) -> Result<A2aResponse, A2aError> {
         let answer = match request {
-            Request::SendMessage(request) => Answer::Sent(send::send(&self, request).await?),
+            Request::SendMessage(request) => OperationResult::Message(send::send(&self, request).await?),
             Request::SendStreamingMessage(request) => {
-                return Ok(Reply::Many(Box::new(send::stream(&self, request).await?)));
+                return Ok(A2aResponse::Stream(Box::new(send::stream(&self, request).await?)));
             }
-            Request::GetTask(request) => Answer::Task(look::get(&self, &request)?),
-            Request::ListTasks(request) => Answer::Tasks(look::list(&self, request).await?),
-            Request::CancelTask(request) => Answer::Task(look::cancel(&self, request).await?),
+            Request::GetTask(request) => OperationResult::Task(task_operations::get(&self, &request)?),
+            Request::ListTasks(request) => {
+                OperationResult::Tasks(task_operations::list(&self, request).await?)
+            }
+            Request::CancelTask(request) => {
+                OperationResult::Task(task_operations::cancel(&self, request).await?)
+            }
             Request::SubscribeToTask(request) => {
-                return Ok(Reply::Many(Box::new(look::subscribe(&self, &request)?)));
+                return Ok(A2aResponse::Stream(Box::new(task_operations::subscribe(&self, &request)?)));
             }
             Request::CreateTaskPushNotificationConfig(config) => {
-                Answer::Webhook(webhooks::create(&self, config).await?)
+                OperationResult::Webhook(webhooks::create(&self, config).await?)
             }
-            Request::GetTaskPushNotificationConfig(name) => Answer::Webhook(webhooks::get(&self, &name)?),
+            Request::GetTaskPushNotificationConfig(name) => {
+                OperationResult::Webhook(webhooks::get(&self, &name)?)
+            }
             Request::ListTaskPushNotificationConfigs(request) => {
-                Answer::Webhooks(webhooks::list(&self, &request)?)
+                OperationResult::Webhooks(webhooks::list(&self, &request)?)
             }
             Request::DeleteTaskPushNotificationConfig(name) => {
                 webhooks::delete(&self, name).await?;
-                Answer::Done {}
+                OperationResult::Done {}
             }
             Request::GetExtendedAgentCard(_) => {
                 if self.by == Principal::local_user() {
                     let message = "the extended card is for callers with a credential of a declared scheme";
-                    return Err(A2aError::new(Kind::Unauthenticated, message));
+                    return Err(A2aError::new(A2aErrorKind::Unauthenticated, message));
                 }
-                Answer::Card(self.local.face.get().extended.clone())
+                OperationResult::Card(self.local.facade.get().extended.clone())
             }
         };
-        Ok(Reply::One(Box::new(answer)))
+        Ok(A2aResponse::Single(Box::new(answer)))
     }
 
-    /// Turns to the agent that `tenant` names; any other name is kept with what is done under it.
-    fn turn_to(&mut self, tenant: Option<&str>) -> Result<(), A2aError> {
+    /// Selects the agent that `tenant` names; any other name becomes the tenant of the caller's tasks.
+    fn select_tenant(&mut self, tenant: Option<&str>) -> Result<(), A2aError> {
         let Some(tenant) = tenant else { return Ok(()) };
         let named = AgentId::parse(tenant).ok().and_then(|id| self.node.agents.get(&id));
         match named {
             Some(local) => self.local = local.clone(),
             None if tenant.chars().count() > MAX_TENANT || tenant.chars().any(char::is_control) => {
-                return Err(protocol::a2a::json::Invalid::new(
+                return Err(protocol::a2a::json::InvalidField::new(
                     "tenant",
                     format!("may have {MAX_TENANT} characters, no control ones"),
                 )
@@ -184,61 +182,61 @@ impl Call {
         Ok(())
     }
 
-    /// How long an agent may take to acknowledge.
+    /// Time limit for an agent's acknowledgement.
     pub(super) fn ack(&self) -> std::time::Duration {
         self.node.limits.ack()
     }
 
-    /// From here on it only waits, and keeps nobody out.
-    pub(super) fn only_waits(&self) {
-        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+    /// Releases the permit among the requests in flight: from here on the call only waits.
+    pub(super) fn release_permit(&self) {
+        drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Returns when the node leaves.
-    pub(super) fn left(&self) -> impl Future<Output = ()> + use<> {
-        self.node.leaving.begun()
+    /// Returns when the node drains.
+    pub(super) fn drained(&self) -> impl Future<Output = ()> + use<> {
+        self.node.drain.started()
     }
 
-    /// Whether the client asks for what the mesh adds.
-    pub(super) fn wants_ours(&self) -> bool {
-        self.wanted.iter().any(|uri| uri == EXTENSION)
+    /// Whether the client requests the mesh's extension.
+    pub(super) fn wants_extension(&self) -> bool {
+        self.extensions.iter().any(|uri| uri == EXTENSION)
     }
 
-    /// Whether a task is one of this caller's, under this tenant.
+    /// Whether the caller may see a task under this tenant.
     pub(super) fn may_see(&self, task: &Task) -> bool {
         task.is_visible_to(&self.by) && task.tenant() == self.tenant.as_deref() && !task.is_message
     }
 
-    /// The task that `id` may name.
+    /// Parses a task id. A malformed one is not found.
     pub(super) fn task_id(&self, id: &str) -> Result<TaskId, A2aError> {
-        TaskId::parse(id).map_err(|_| no_task(id))
+        TaskId::parse(id).map_err(|_| task_not_found(id))
     }
 }
 
-/// The same for a task that is not there and for somebody else's.
-pub(super) fn no_task(id: &str) -> A2aError {
+/// The same error for an unknown task and for another caller's.
+pub(super) fn task_not_found(id: &str) -> A2aError {
     let id: String = id.chars().take(80).collect();
-    A2aError::new(Kind::TaskNotFound, format!("no task {id} of yours")).with("taskId", id)
+    A2aError::new(A2aErrorKind::TaskNotFound, format!("no task {id} of yours")).with("taskId", id)
 }
 
-/// The extensions of `wanted` that are spoken by the agent with this face, for the answer's header.
-fn spoken(wanted: &[String], face: &Face) -> Option<String> {
-    let is_spoken = |uri: &&String| *uri == EXTENSION || face.terms.requires.contains(uri);
-    let spoken: Vec<_> = wanted.iter().filter(is_spoken).map(String::as_str).collect();
-    (!spoken.is_empty()).then(|| spoken.join(", "))
+/// The requested extensions that this agent supports, for the response header.
+fn activated_extensions(extensions: &[String], facade: &AgentFacade) -> Option<String> {
+    let is_spoken = |uri: &&String| *uri == EXTENSION || facade.policy.requires.contains(uri);
+    let activated_extensions: Vec<_> = extensions.iter().filter(is_spoken).map(String::as_str).collect();
+    (!activated_extensions.is_empty()).then(|| activated_extensions.join(", "))
 }
 
-/// A header that is there once, as text.
+/// The first header of this name, as text.
 pub(super) fn text(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// An actor that does not answer.
-pub(super) fn away(error: impl std::fmt::Display) -> A2aError {
-    A2aError::new(Kind::Unavailable, format!("the agent does not answer: {error}"))
+/// The error for an actor that does not answer.
+pub(super) fn unavailable(error: impl std::fmt::Display) -> A2aError {
+    A2aError::new(A2aErrorKind::Unavailable, format!("the agent does not answer: {error}"))
 }
 
-/// A store that can't be read.
+/// The error for a store that can't be read.
 pub(super) fn store(error: &blackboard::store::Error) -> A2aError {
     protocol::problem::Problem::from(error.clone()).into()
 }

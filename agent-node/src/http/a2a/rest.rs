@@ -1,12 +1,12 @@
-//! The HTTP+JSON binding (A2A §11): path and query say which operation, the status what came of it.
+//! The HTTP+JSON binding (A2A §11): method and path name the operation, the status tells the outcome.
 
 use super::{
-    body,
-    call::{Call, Reply, text},
+    call::{A2aCall, A2aResponse, text},
+    json_body,
     rpc::is_json,
     stream,
 };
-use crate::http::node_state::Node;
+use crate::http::node_state::NodeState;
 use actix_web::{
     HttpRequest, HttpResponse, HttpResponseBuilder,
     http::{StatusCode, header},
@@ -15,8 +15,8 @@ use actix_web::{
 use bytes::Bytes;
 use protocol::{
     a2a::{
-        error::{A2aError, Kind},
-        json::Invalid,
+        error::{A2aError, A2aErrorKind},
+        json::InvalidField,
         route,
         version::{EXTENSIONS_PARAMETER, VERSION_PARAMETER},
     },
@@ -27,17 +27,17 @@ use serde_json::{Map, Value};
 
 const A2A_JSON: &str = "application/a2a+json";
 
-/// Takes one request, at whatever path.
+/// Handles a request on any path.
 pub(super) async fn any(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     body: web::ReqData<Bytes>,
 ) -> HttpResponse {
-    let media_type = answered_in(&request);
-    let leaving = node.leaving.clone();
-    match take(&request, node, by.into_inner(), &body).await {
-        Ok((Reply::One(value), extensions)) => {
+    let media_type = response_media_type(&request);
+    let drain = node.drain.clone();
+    match perform(&request, node, by.into_inner(), &body).await {
+        Ok((A2aResponse::Single(value), extensions)) => {
             let Ok(text) = serde_json::to_string(&value) else { return refusal(&unwritable(), media_type) };
             let mut answer = HttpResponse::Ok();
             if let Some(extensions) = extensions {
@@ -45,8 +45,8 @@ pub(super) async fn any(
             }
             answer.content_type(media_type).body(text)
         }
-        Ok((Reply::Many(heard), extensions)) => {
-            stream::answer(*heard, &leaving, extensions, |event| match event {
+        Ok((A2aResponse::Stream(events), extensions)) => {
+            stream::answer(*events, &drain, extensions, |event| match event {
                 Ok(event) => event.to_json(),
                 Err(error) => error.to_rest().to_string(),
             })
@@ -56,13 +56,13 @@ pub(super) async fn any(
 }
 
 fn unwritable() -> A2aError {
-    A2aError::new(Kind::Internal, "the answer can't be written as JSON")
+    A2aError::new(A2aErrorKind::Internal, "the answer can't be written as JSON")
 }
 
 fn refusal(error: &A2aError, media_type: &'static str) -> HttpResponse {
     let status = StatusCode::from_u16(error.kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = HttpResponseBuilder::new(status);
-    if error.kind == Kind::Unauthenticated {
+    if error.kind == A2aErrorKind::Unauthenticated {
         answer.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
     }
     if let Some(wait) = error.retry_after {
@@ -74,23 +74,23 @@ fn refusal(error: &A2aError, media_type: &'static str) -> HttpResponse {
     answer.content_type(media_type).body(error.to_rest().to_string())
 }
 
-/// The type of an answer: A2A's own, unless the client shows that it knows only plain JSON (A2A §11.1).
-fn answered_in(request: &HttpRequest) -> &'static str {
-    let said = |name: &str| text(request.headers(), name).unwrap_or_default().to_ascii_lowercase();
-    let (sent, accepted) = (said("content-type"), said("accept"));
-    let names_ours = sent.contains(A2A_JSON) || accepted.contains(A2A_JSON);
-    let names_plain = sent.contains("application/json") || accepted.contains("application/json");
-    if names_ours || !names_plain { A2A_JSON } else { "application/json" }
+/// The media type of the response: A2A's own, unless the client names only plain JSON (A2A §11.1).
+fn response_media_type(request: &HttpRequest) -> &'static str {
+    let header_value = |name: &str| text(request.headers(), name).unwrap_or_default().to_ascii_lowercase();
+    let (sent, accepted) = (header_value("content-type"), header_value("accept"));
+    let names_a2a_json = sent.contains(A2A_JSON) || accepted.contains(A2A_JSON);
+    let names_json = sent.contains("application/json") || accepted.contains("application/json");
+    if names_a2a_json || !names_json { A2A_JSON } else { "application/json" }
 }
 
-async fn take(
+async fn perform(
     request: &HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: Principal,
     body: &[u8],
-) -> Result<(Reply, Option<String>), A2aError> {
+) -> Result<(A2aResponse, Option<String>), A2aError> {
     let depth = node.limits.max_depth;
-    let call = Call::begin(request, node, by)?;
+    let call = A2aCall::from_http(request, node, by)?;
     let path = request.uri().path().strip_prefix(routes::A2A_REST).unwrap_or_default();
     let method = if request.method() == "HEAD" { "GET" } else { request.method().as_str() };
     let found = route::find(method, path)?;
@@ -103,10 +103,11 @@ async fn take(
         params.extend(query.into_iter().filter(|(name, _)| !name.eq_ignore_ascii_case(VERSION_PARAMETER)));
     }
     for (name, value) in found.named {
-        // The path wins; what says otherwise in the body is a slip.
-        let said = params.get(&name).filter(|said| !said.is_null() && **said != Value::String(String::new()));
-        if said.is_some_and(|said| *said != value) {
-            return Err(Invalid::new(name, "is not what the path says").into());
+        // A different value in the body or query is an error.
+        let given =
+            params.get(&name).filter(|given| !given.is_null() && **given != Value::String(String::new()));
+        if given.is_some_and(|given| *given != value) {
+            return Err(InvalidField::new(name, "is not what the path says").into());
         }
         params.insert(name, value);
     }
@@ -116,10 +117,10 @@ async fn take(
 fn object(request: &HttpRequest, body: &[u8], depth: usize) -> Result<Map<String, Value>, A2aError> {
     if !is_json(text(request.headers(), "content-type").unwrap_or_default()) {
         let message = "Content-Type must be application/a2a+json or application/json";
-        return Err(A2aError::new(Kind::ContentTypeNotSupported, message));
+        return Err(A2aError::new(A2aErrorKind::ContentTypeNotSupported, message));
     }
-    let Value::Object(members) = body::parse(body, depth).map_err(|refused| refused.error)? else {
-        return Err(Invalid::new("", "the body must be a JSON object").into());
+    let Value::Object(members) = json_body::parse(body, depth).map_err(|invalid| invalid.error)? else {
+        return Err(InvalidField::new("", "the body must be a JSON object").into());
     };
     Ok(members)
 }

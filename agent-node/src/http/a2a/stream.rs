@@ -1,12 +1,12 @@
-//! What a client hears of one task: a first word, then each event once, until the task rests or ends.
+//! The event stream of one task: an initial event, then each later event once, until the task is interrupted or ends.
 
-use super::call::{Call, store};
+use super::call::{A2aCall, store};
 use crate::{
-    http::{events::HEARTBEAT, leaving::Leaving},
-    tasks::{self, Seen, follow::Follow},
+    http::{drain::DrainSignal, events::HEARTBEAT},
+    tasks::{self, TaskEvent, follower::TaskFollower},
 };
 use actix_web::{HttpResponse, http::header};
-use blackboard::store::{Revision, Shared};
+use blackboard::store::{Revision, SharedStore};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, stream};
 use protocol::{
@@ -17,40 +17,40 @@ use protocol::{
 use serde_json::json;
 use std::{collections::VecDeque, convert::Infallible};
 
-/// A client's ear at one task.
-pub(crate) struct Heard {
-    follow: Follow,
+/// The events of one task for a client.
+pub(crate) struct TaskEventStream {
+    follower: TaskFollower,
     ready: VecDeque<StreamResponse>,
-    /// Kept back until the brain has said whether there is a task at all; and the step that began it.
+    /// Events held back until the brain's output decides between task and message, and the step that began the task.
     held: Option<(VecDeque<StreamResponse>, Option<Revision>)>,
     closes_when_interrupted: bool,
-    /// Where the award is looked up that goes with the last event.
-    award: Option<(Shared, AgentId)>,
+    /// Store and agent to read the award from, for the last event.
+    award: Option<(SharedStore, AgentId)>,
     is_over: bool,
 }
 
-impl Heard {
-    /// `first`, then whatever `follow` sees.
-    pub(super) fn new(follow: Follow, first: StreamResponse, call: &Call) -> Self {
+impl TaskEventStream {
+    /// `first`, then the events of `follower`.
+    pub(super) fn new(follower: TaskFollower, first: StreamResponse, call: &A2aCall) -> Self {
         let is_over = first.is_terminal();
-        let award = call.wants_ours().then(|| (call.local.store.clone(), call.local.id.clone()));
-        Self { follow, ready: [first].into(), held: None, closes_when_interrupted: false, award, is_over }
+        let award = call.wants_extension().then(|| (call.local.store.clone(), call.local.id.clone()));
+        Self { follower, ready: [first].into(), held: None, closes_when_interrupted: false, award, is_over }
     }
 
-    /// The same, which ends when the task waits for its owner.
+    /// The same, but ends when the task is interrupted.
     pub(super) fn closing_when_interrupted(mut self) -> Self {
         self.closes_when_interrupted = true;
         self.is_over |= self.ready.iter().any(is_interruption);
         self
     }
 
-    /// The same, silent until the brain has said whether there is a task at all.
+    /// The same, but holds events back until the brain's output decides between task and message.
     pub(super) fn holding_back(mut self) -> Self {
         self.held = Some((std::mem::take(&mut self.ready), None));
         self
     }
 
-    /// The next event; `None` when it is over. Dropping the future loses nothing.
+    /// The next event; `None` at the end. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Result<StreamResponse, A2aError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -59,9 +59,9 @@ impl Heard {
             if self.is_over {
                 return None;
             }
-            match self.follow.next().await {
-                Ok(events) if events.is_empty() => self.end_here(),
-                Ok(events) => events.into_iter().for_each(|seen| self.take(seen)),
+            match self.follower.next().await {
+                Ok(events) if events.is_empty() => self.finish(),
+                Ok(events) => events.into_iter().for_each(|event| self.push(event)),
                 Err(error) => {
                     self.is_over = true;
                     return Some(Err(store(&error)));
@@ -70,35 +70,35 @@ impl Heard {
         }
     }
 
-    fn take(&mut self, seen: Seen) {
+    fn push(&mut self, event: TaskEvent) {
         if self.is_over {
             return;
         }
-        let Seen { id, mut data, is_last } = seen;
+        let TaskEvent { id, mut data, is_last } = event;
         if is_last {
             self.add_award(&mut data);
         }
         self.is_over |= is_last || self.closes_when_interrupted && is_interruption(&data);
-        let Some((held, begun)) = &mut self.held else { return self.ready.push_back(data) };
+        let Some((held, first_step)) = &mut self.held else { return self.ready.push_back(data) };
         if matches!(data, StreamResponse::Message(_)) {
-            // There is no task, so nothing of one is heard.
+            // The answer is a message, so events of a task are dropped.
             self.held = None;
             self.ready = [data].into();
             return;
         }
         held.push_back(data);
-        if *begun.get_or_insert(id.0) != id.0 || self.is_over {
-            self.let_go();
+        if *first_step.get_or_insert(id.0) != id.0 || self.is_over {
+            self.release_held();
         }
     }
 
-    /// Nothing more is waited for. What was held back is told: whoever hears it can look for the task later.
-    fn end_here(&mut self) {
+    /// Ends the stream after the held events, from which the client learns the task's id.
+    fn finish(&mut self) {
         self.is_over = true;
-        self.let_go();
+        self.release_held();
     }
 
-    fn let_go(&mut self) {
+    fn release_held(&mut self) {
         if let Some((held, _)) = self.held.take() {
             self.ready.extend(held);
         }
@@ -106,7 +106,7 @@ impl Heard {
 
     fn add_award(&self, event: &mut StreamResponse) {
         let (Some((store, me)), StreamResponse::StatusUpdate(update)) = (&self.award, event) else { return };
-        let conversation = &self.follow.task().conversation;
+        let conversation = &self.follower.task().conversation;
         if let Ok(Some(award)) = tasks::award(store.as_ref(), me, conversation) {
             update.metadata.insert(EXTENSION.to_owned(), json!({ "award": award }));
         }
@@ -121,24 +121,24 @@ fn is_interruption(event: &StreamResponse) -> bool {
     }
 }
 
-/// The answer that tells what is heard, each event as `write` puts it, until the node leaves.
+/// A response of server-sent events, each formatted by `write`; it ends when the node drains.
 pub(super) fn answer(
-    heard: Heard,
-    leaving: &Leaving,
+    events: TaskEventStream,
+    drain: &DrainSignal,
     extensions: Option<String>,
     write: impl Fn(Result<StreamResponse, A2aError>) -> String + 'static,
 ) -> HttpResponse {
-    let leaves = Box::pin(leaving.begun().fuse());
-    let body = stream::unfold((heard, leaves, write), |(mut heard, mut leaves, write)| async move {
+    let drained = Box::pin(drain.started().fuse());
+    let body = stream::unfold((events, drained, write), |(mut events, mut drained, write)| async move {
         let bytes = loop {
             tokio::select! {
                 biased;
-                event = heard.next() => break Bytes::from(format!("data: {}\n\n", write(event?))),
-                () = &mut leaves => heard.end_here(),
+                event = events.next() => break Bytes::from(format!("data: {}\n\n", write(event?))),
+                () = &mut drained => events.finish(),
                 () = tokio::time::sleep(HEARTBEAT) => break Bytes::from_static(b": alive\n\n"),
             }
         };
-        Some((Ok::<_, Infallible>(bytes), (heard, leaves, write)))
+        Some((Ok::<_, Infallible>(bytes), (events, drained, write)))
     });
     let mut answer = HttpResponse::Ok();
     answer

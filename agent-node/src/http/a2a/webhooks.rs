@@ -1,18 +1,18 @@
-//! The webhooks of a task, for its client (A2A §3.1.7–3.1.10).
+//! The operations on a task's webhooks (A2A §3.1.7–3.1.10).
 
 use super::{
-    call::{Call, away, store},
-    look,
+    call::{A2aCall, store, unavailable},
+    task_operations,
 };
 use crate::{
     outbox::webhooks::{self, Put, Remove, Seal, Webhook},
-    tasks::follow::Place,
+    tasks::follower::TaskEventCursor,
 };
 use engine::records::TaskRow;
 use protocol::{
     a2a::{
-        error::{A2aError, Kind},
-        json::Invalid,
+        error::{A2aError, A2aErrorKind},
+        json::InvalidField,
         limits::{MAX_WEBHOOK_ID, MAX_WEBHOOKS},
         push::PushConfig,
         request::{ListPushConfigs, PushConfigName, PushConfigPage},
@@ -21,76 +21,80 @@ use protocol::{
     principal::Principal,
 };
 
-/// Whether such a webhook may be had; what is wrong with it is named by its member.
-pub(super) async fn check(call: &Call, config: &PushConfig) -> Result<(), Invalid> {
-    let is_odd = |id: &String| id.chars().count() > MAX_WEBHOOK_ID || id.chars().any(char::is_control);
-    if config.id.as_ref().is_some_and(is_odd) {
+/// Checks a webhook. Fails with the invalid member.
+pub(super) async fn check(call: &A2aCall, config: &PushConfig) -> Result<(), InvalidField> {
+    let is_invalid_id = |id: &String| id.chars().count() > MAX_WEBHOOK_ID || id.chars().any(char::is_control);
+    if config.id.as_ref().is_some_and(is_invalid_id) {
         let problem = format!("may have {MAX_WEBHOOK_ID} characters, no control ones");
-        return Err(Invalid::new("id", problem));
+        return Err(InvalidField::new("id", problem));
     }
-    let texts = [&config.token, &config.authentication.as_ref().and_then(|with| with.credentials.clone())];
+    let texts = [&config.token, &config.authentication.as_ref().and_then(|auth| auth.credentials.clone())];
     if texts.into_iter().flatten().any(|text| text.chars().any(char::is_control)) {
-        return Err(Invalid::new("authentication", "no control characters: it goes into a header"));
+        return Err(InvalidField::new("authentication", "no control characters: it goes into a header"));
     }
-    call.local.outside.look_up(&config.url).await.map_err(|error| Invalid::new("url", error.to_string()))
+    call.local
+        .outside
+        .check_resolved(&config.url)
+        .await
+        .map_err(|error| InvalidField::new("url", error.to_string()))
 }
 
-/// Keeps a webhook for what follows `after`.
+/// Stores a webhook for the events after `after`.
 pub(super) async fn put(
-    call: &Call,
+    call: &A2aCall,
     row: TaskRow,
     config: PushConfig,
-    after: Place,
+    after: TaskEventCursor,
 ) -> Result<PushConfig, A2aError> {
     let (task, owner) = (row.task.spec.task_id.clone(), row.task.owner.clone());
-    let known = of_task(call, &task, &owner)?;
+    let all = of_task(call, &task, &owner)?;
     let id = config.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-    if known.len() >= MAX_WEBHOOKS && !known.iter().any(|webhook| webhook.config.id.as_ref() == Some(&id)) {
-        return Err(Invalid::new("id", format!("a task may have {MAX_WEBHOOKS} webhooks")).into());
+    if all.len() >= MAX_WEBHOOKS && !all.iter().any(|webhook| webhook.config.id.as_ref() == Some(&id)) {
+        return Err(InvalidField::new("id", format!("a task may have {MAX_WEBHOOKS} webhooks")).into());
     }
     let config =
         PushConfig { id: Some(id), task_id: Some(task.to_string()), tenant: call.tenant.clone(), ..config };
-    // One that came with the message that began the task is told of all there was, however soon that ended it.
+    // A webhook from the message that began the task gets every event, even if the task has ended.
     let is_over = row.ended_at.is_some() && after != (0, 0);
     let webhook = Webhook { config: config.clone(), task, owner, told: after, missed: 0, is_over };
-    call.local.pusher.send(Put(webhook)).await.map_err(away)??;
+    call.local.pusher.send(Put(webhook)).await.map_err(unavailable)??;
     Ok(config)
 }
 
 /// Adds a webhook, or replaces the one of the same id.
-pub(super) async fn create(call: &Call, config: PushConfig) -> Result<PushConfig, A2aError> {
+pub(super) async fn create(call: &A2aCall, config: PushConfig) -> Result<PushConfig, A2aError> {
     let Some(task) = config.task_id.clone() else {
-        return Err(Invalid::new("taskId", "is required").into());
+        return Err(InvalidField::new("taskId", "is required").into());
     };
-    let (row, head) = look::find(call, &task)?;
+    let (row, head) = task_operations::find(call, &task)?;
     check(call, &config).await?;
     put(call, row, config, (head, usize::MAX)).await
 }
 
-fn all(call: &Call, task: &str) -> Result<(TaskRow, Vec<Webhook>), A2aError> {
-    let (row, _) = look::find(call, task)?;
+fn all(call: &A2aCall, task: &str) -> Result<(TaskRow, Vec<Webhook>), A2aError> {
+    let (row, _) = task_operations::find(call, task)?;
     let found = of_task(call, &row.task.spec.task_id, &row.task.owner)?;
     Ok((row, found))
 }
 
-fn of_task(call: &Call, task: &TaskId, owner: &Principal) -> Result<Vec<Webhook>, A2aError> {
+fn of_task(call: &A2aCall, task: &TaskId, owner: &Principal) -> Result<Vec<Webhook>, A2aError> {
     let local = &call.local;
     let found = webhooks::of_task(&local.store, &local.id, &Seal::of(&local.key), task, owner);
     found.map_err(|error| store(&error))
 }
 
-/// One of them; only the task's own client gets this far, so it sees its credentials again.
-pub(super) fn get(call: &Call, name: &PushConfigName) -> Result<PushConfig, A2aError> {
+/// Returns one webhook with its credentials, as only the task's client may read it.
+pub(super) fn get(call: &A2aCall, name: &PushConfigName) -> Result<PushConfig, A2aError> {
     let (_, all) = all(call, &name.task_id)?;
     let found = all.into_iter().find(|webhook| webhook.config.id.as_ref() == Some(&name.id));
     found.map(|webhook| webhook.config).ok_or_else(|| {
         let id: String = name.id.chars().take(80).collect();
-        A2aError::new(Kind::TaskNotFound, format!("task {} has no webhook {id}", name.task_id))
+        A2aError::new(A2aErrorKind::TaskNotFound, format!("task {} has no webhook {id}", name.task_id))
     })
 }
 
-/// All of them, page by page.
-pub(super) fn list(call: &Call, request: &ListPushConfigs) -> Result<PushConfigPage, A2aError> {
+/// A page of a task's webhooks.
+pub(super) fn list(call: &A2aCall, request: &ListPushConfigs) -> Result<PushConfigPage, A2aError> {
     let (_, all) = all(call, &request.task_id)?;
     let size = request.page_size.filter(|size| *size > 0).unwrap_or(MAX_WEBHOOKS);
     let after = request.page_token.as_ref();
@@ -105,9 +109,9 @@ pub(super) fn list(call: &Call, request: &ListPushConfigs) -> Result<PushConfigP
     Ok(PushConfigPage { next_page_token: last.filter(|_| has_more).unwrap_or_default(), configs: rest })
 }
 
-/// Removes one; one that is not there is removed already.
-pub(super) async fn delete(call: &Call, name: PushConfigName) -> Result<(), A2aError> {
-    let (row, _) = look::find(call, &name.task_id)?;
+/// Removes a webhook; does nothing if there is none with this id.
+pub(super) async fn delete(call: &A2aCall, name: PushConfigName) -> Result<(), A2aError> {
+    let (row, _) = task_operations::find(call, &name.task_id)?;
     let remove = Remove { task: row.task.spec.task_id, owner: row.task.owner, id: name.id };
-    Ok(call.local.pusher.send(remove).await.map_err(away)??)
+    Ok(call.local.pusher.send(remove).await.map_err(unavailable)??)
 }

@@ -1,6 +1,6 @@
-//! What a request carries: its type, at most so many bytes, and not too slowly.
+//! Reads a request's body within limits of type, size, time and memory.
 
-use super::{front::Front, puts_artifact, speaks_a2a};
+use super::{is_a2a, is_artifact_upload, server_config::HttpServerConfig};
 use actix_web::{
     dev::{Payload, ServiceRequest},
     http::header::{self, HeaderValue},
@@ -21,39 +21,39 @@ use std::{
 };
 use tokio::time::{Instant, sleep_until};
 
-/// What holds for one request's body.
-pub(super) struct Rules {
-    carries: bool,
+/// The limits for one request's body.
+pub(super) struct BodyRules {
+    has_body: bool,
     declared: Option<usize>,
     limit: usize,
-    within: Duration,
+    timeout: Duration,
     grace: Duration,
     min_rate: u64,
 }
 
-impl Rules {
-    /// The rules for `request`; refuses at once what its head already shows to break them.
+impl BodyRules {
+    /// The rules for `request`. Fails if its head breaks them.
     pub(super) fn for_request(
         request: &ServiceRequest,
         payload: &Payload,
-        front: &Front,
+        config: &HttpServerConfig,
     ) -> Result<Self, Problem> {
         let headers = request.headers();
         let mut encodings = headers.get_all(header::CONTENT_ENCODING);
         if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return Err(unsupported("Content-Encoding must be identity or absent"));
         }
-        let is_artifact = puts_artifact(request);
-        let limits = &front.limits;
+        let is_artifact = is_artifact_upload(request);
+        let limits = &config.limits;
         let rules = Self {
-            carries: !matches!(payload, Payload::None),
+            has_body: !matches!(payload, Payload::None),
             declared: headers
                 .get(header::CONTENT_LENGTH)
                 .and_then(|length| length.to_str().ok()?.parse().ok()),
             limit: if is_artifact { limits.max_artifact_bytes } else { limits.max_body_bytes },
-            ..Self::for_message(front)
+            ..Self::for_message(config)
         };
-        if rules.carries && !is_artifact && !speaks_a2a(request) {
+        if rules.has_body && !is_artifact && !is_a2a(request) {
             let mut types = headers.get_all(header::CONTENT_TYPE);
             let (Some(json), None) = (types.next().map(is_json), types.next()) else {
                 return Err(unsupported("Content-Type must be there, once"));
@@ -68,22 +68,22 @@ impl Rules {
         Ok(rules)
     }
 
-    /// The rules for a message of which nothing is known.
-    pub(super) fn for_message(front: &Front) -> Self {
+    /// The rules for a message without a declared length.
+    pub(super) fn for_message(config: &HttpServerConfig) -> Self {
         Self {
-            carries: true,
+            has_body: true,
             declared: None,
-            limit: front.limits.max_body_bytes,
-            within: Duration::from_millis(front.limits.body_ms),
-            grace: front.body_grace,
-            min_rate: front.min_body_rate.max(1),
+            limit: config.limits.max_body_bytes,
+            timeout: Duration::from_millis(config.limits.body_ms),
+            grace: config.body_grace,
+            min_rate: config.min_body_rate.max(1),
         }
     }
 
-    /// How long a body may have taken when so much of it is here.
-    fn allowed(&self, received: usize) -> Duration {
+    /// How long a body may take of which `received` bytes are read.
+    fn max_duration(&self, received: usize) -> Duration {
         let earned = Duration::from_millis(1000 * received as u64 / self.min_rate);
-        self.within.min(self.grace + earned)
+        self.timeout.min(self.grace + earned)
     }
 
     fn too_large(&self) -> Problem {
@@ -92,32 +92,30 @@ impl Rules {
     }
 }
 
-/// A body that is here as a whole.
-pub(super) struct Body {
-    /// Its bytes.
+/// A body, read to its end.
+pub(super) struct BufferedBody {
     pub(super) bytes: Bytes,
-    /// Its share of the node's memory for bodies.
-    pub(super) held: Option<Held>,
+    /// The reservation, if the body came in several chunks.
+    pub(super) guard: Option<BodyBudgetGuard>,
 }
 
-/// Reads all of `payload`, or says why not.
+/// Reads `payload` to its end. Fails if it is too large, too slow, malformed, or exceeds the memory budget.
 pub(super) async fn read<E: Display>(
     payload: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
-    rules: &Rules,
-    budget: &Budget,
-) -> Result<Body, Problem> {
-    if !rules.carries {
-        return Ok(Body { bytes: Bytes::new(), held: None });
+    rules: &BodyRules,
+    budget: &BodyBudget,
+) -> Result<BufferedBody, Problem> {
+    if !rules.has_body {
+        return Ok(BufferedBody { bytes: Bytes::new(), guard: None });
     }
     let started = Instant::now();
-    let mut timer = pin!(sleep_until(started + rules.allowed(0)));
+    let mut timer = pin!(sleep_until(started + rules.max_duration(0)));
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     let mut received = 0;
-    let mut held: Option<Held> = None;
-    // A whole body is here with its head, most often, and the server has it for us as soon as it has called us: only one
-    // that is still missing then is worth a timer.
-    let mut is_awaited = false;
+    let mut guard: Option<BodyBudgetGuard> = None;
+    // Most bodies arrive with the head, and actix delivers them right after this call: poll once more before a timer starts.
+    let mut was_pending = false;
     poll_fn(|cx| {
         loop {
             match Pin::new(&mut *payload).poll_next(cx) {
@@ -131,11 +129,11 @@ pub(super) async fn read<E: Display>(
                         first = chunk;
                         continue;
                     }
-                    held.get_or_insert_with(|| budget.hold()).grow(chunk.len())?;
+                    guard.get_or_insert_with(|| budget.guard()).reserve(chunk.len())?;
                     all.extend_from_slice(&chunk);
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(broken(&error))),
-                Poll::Pending if !std::mem::replace(&mut is_awaited, true) => {
+                Poll::Pending if !std::mem::replace(&mut was_pending, true) => {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -143,7 +141,7 @@ pub(super) async fn read<E: Display>(
                     if timer.as_mut().poll(cx).is_pending() {
                         return Poll::Pending;
                     }
-                    let until = started + rules.allowed(received);
+                    let until = started + rules.max_duration(received);
                     if until <= Instant::now() {
                         return Poll::Ready(Err(too_slow(received)));
                     }
@@ -154,7 +152,7 @@ pub(super) async fn read<E: Display>(
     })
     .await?;
     let bytes = if all.is_empty() { first } else { all.freeze() };
-    Ok(Body { bytes, held })
+    Ok(BufferedBody { bytes, guard })
 }
 
 fn is_json(content_type: &HeaderValue) -> bool {
@@ -174,32 +172,32 @@ fn unsupported(message: &str) -> Problem {
     Problem::new(Reason::UnsupportedMediaType, message)
 }
 
-/// The memory that all bodies that come in pieces may take together.
-pub(super) struct Budget {
+/// Memory for all bodies that arrive in several chunks.
+pub(super) struct BodyBudget {
     used: Arc<AtomicUsize>,
     max: usize,
 }
 
-/// One body's share of the budget, given back when dropped.
-pub(crate) struct Held {
+/// One body's share of the budget, released on drop.
+pub(crate) struct BodyBudgetGuard {
     used: Arc<AtomicUsize>,
     max: usize,
-    mine: usize,
+    reserved: usize,
 }
 
-impl Budget {
+impl BodyBudget {
     pub(super) fn new(max: usize) -> Self {
         Self { used: Arc::default(), max }
     }
 
-    fn hold(&self) -> Held {
-        Held { used: Arc::clone(&self.used), max: self.max, mine: 0 }
+    fn guard(&self) -> BodyBudgetGuard {
+        BodyBudgetGuard { used: Arc::clone(&self.used), max: self.max, reserved: 0 }
     }
 }
 
-impl Held {
-    fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
-        self.mine += bytes;
+impl BodyBudgetGuard {
+    fn reserve(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.reserved += bytes;
         if self.used.fetch_add(bytes, Ordering::Relaxed) + bytes > self.max {
             return Err(Problem::new(Reason::Overloaded, "too many large bodies at once"));
         }
@@ -207,8 +205,8 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BodyBudgetGuard {
     fn drop(&mut self) {
-        self.used.fetch_sub(self.mine, Ordering::Relaxed);
+        self.used.fetch_sub(self.reserved, Ordering::Relaxed);
     }
 }

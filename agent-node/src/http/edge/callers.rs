@@ -1,5 +1,5 @@
-//! Users who are known by a credential: an API key or a bearer token. Only digests are kept, so a lookup tells nothing of
-//! a credential by the time it takes.
+//! Users with a credential: an API key or a bearer token. Only digests are kept, so the time of a lookup reveals nothing
+//! about a credential.
 
 use protocol::{
     a2a::agent_policy::CallerSchemes,
@@ -9,17 +9,17 @@ use protocol::{
 };
 use std::{collections::BTreeMap, fmt};
 
-/// What proves a user.
+/// A user's credential.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// Comes in `X-API-Key`.
+    /// Sent in `X-API-Key`.
     ApiKey(String),
-    /// Comes in `Authorization: Bearer`.
+    /// Sent in `Authorization: Bearer`.
     Bearer(String),
 }
 
 impl Credential {
-    /// What must be told to nobody.
+    /// The key or token.
     pub fn secret(&self) -> &str {
         let (Self::ApiKey(secret) | Self::Bearer(secret)) = self;
         secret
@@ -38,13 +38,13 @@ impl fmt::Debug for Credential {
 /// One user and one credential; a user may have several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// Who.
+    /// The user.
     pub user: AgentId,
-    /// By what.
+    /// The credential.
     pub credential: Credential,
 }
 
-/// Everybody who is known by a credential.
+/// All users with a credential.
 #[derive(Clone, Default)]
 pub struct Callers {
     by_key: BTreeMap<Digest, Principal>,
@@ -52,27 +52,27 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// These.
+    /// The users in `callers`.
     pub fn new(callers: &[Caller]) -> Self {
-        let mut known = Self::default();
+        let mut all = Self::default();
         for Caller { user, credential } in callers {
             let (map, secret) = match credential {
-                Credential::ApiKey(key) => (&mut known.by_key, key),
-                Credential::Bearer(token) => (&mut known.by_token, token),
+                Credential::ApiKey(key) => (&mut all.by_key, key),
+                Credential::Bearer(token) => (&mut all.by_token, token),
             };
             map.insert(Digest::of(secret.as_bytes()), Principal::User(user.clone()));
         }
-        known
+        all
     }
 
-    /// By which schemes they prove who they are.
+    /// The authentication schemes in use.
     pub fn schemes(&self) -> CallerSchemes {
         CallerSchemes { api_key: !self.by_key.is_empty(), bearer: !self.by_token.is_empty(), needed: false }
     }
 
-    /// Whom a credential proves that came as `key` or in `authorization`; none if there is none. One that proves nobody
-    /// is refused.
-    pub(super) fn of(
+    /// The user of the API key `key` or of the bearer token in `authorization`; `None` without either. Fails for an unknown
+    /// credential.
+    pub(super) fn authenticate(
         &self,
         key: Option<&str>,
         authorization: Option<&str>,

@@ -1,4 +1,4 @@
-//! Who sends a request: the agent that signed it, or the user on this machine.
+//! Authenticates the sender of a request: the agent that signed it, a user with a credential, or the user of this machine.
 
 use super::{callers::Callers, local_callers::LocalCallers, origin};
 use crate::http::headers;
@@ -24,90 +24,91 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// What this node can prove about others, and as whom it may be addressed.
+/// How requests are authenticated, and which recipients may be addressed here.
 #[derive(Clone)]
 pub struct Auth {
     verifier: Option<Verifier>,
     local: LocalCallers,
-    watchers: LocalCallers,
+    metrics_callers: LocalCallers,
     hosts: Arc<[String]>,
     callers: Callers,
     serves: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl Auth {
-    /// Takes what `verifier` proves, if its recipient is one that `serves` knows: an agent here, `registry`, `board`.
+    /// Accepts signatures that `verifier` verifies, if `serves` is true for their recipient: an agent, `registry`, `board`.
     pub fn new(verifier: Verifier, serves: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self {
             verifier: Some(verifier),
             local: LocalCallers::default(),
-            watchers: LocalCallers::default(),
+            metrics_callers: LocalCallers::default(),
             hosts: Arc::default(),
             callers: Callers::default(),
             serves: Arc::new(serves),
         }
     }
 
-    /// Proves nobody: every signature is refused, every other request is the local user's.
+    /// Refuses every signature. Every other request is the local user's.
     pub fn users_only() -> Self {
         Self {
             verifier: None,
             local: LocalCallers::default(),
-            watchers: LocalCallers::default(),
+            metrics_callers: LocalCallers::default(),
             hosts: Arc::default(),
             callers: Callers::default(),
             serves: Arc::new(|_| false),
         }
     }
 
-    /// The same, which takes whoever calls from `local` for the user of this machine.
+    /// Treats callers from the networks `local` as the user of this machine.
     #[must_use]
     pub fn with_local_callers(self, local: LocalCallers) -> Self {
         Self { local, ..self }
     }
 
-    /// The same, which lets whoever calls from `watchers` read what is counted, and nothing else.
+    /// Lets callers from the networks `metrics_callers` read `/metrics` without a credential, and nothing else.
     #[must_use]
-    pub fn with_watchers(self, watchers: LocalCallers) -> Self {
-        Self { watchers, ..self }
+    pub fn with_metrics_callers(self, metrics_callers: LocalCallers) -> Self {
+        Self { metrics_callers, ..self }
     }
 
-    /// The same, which may be called by these names without a credential too, beside loopback's.
+    /// Accepts these host names, beside loopback's, in calls without a credential.
     #[must_use]
     pub fn with_user_hosts(self, hosts: Vec<String>) -> Self {
         Self { hosts: hosts.into(), ..self }
     }
 
-    /// The user who shows this, if it is one; `local` is the one of this machine, who needs no credential where the call
-    /// comes from there and names no agent's host.
-    pub(super) fn user(&self, shown: &Shown<'_>, local: &Principal) -> Result<Option<Principal>, Problem> {
-        if let Some(user) = self.callers.of(shown.key, shown.authorization)? {
+    /// The user that these credentials prove; without a credential `local`, if the call comes from this machine and
+    /// addresses no agent's host name.
+    pub(super) fn user(
+        &self,
+        presented: &PresentedCredentials<'_>,
+        local: &Principal,
+    ) -> Result<Option<Principal>, Problem> {
+        if let Some(user) = self.callers.authenticate(presented.key, presented.authorization)? {
             return Ok(Some(user));
         }
-        if !shown.from.is_some_and(|from| self.local.admit(from)) {
+        if !presented.from.is_some_and(|from| self.local.contains(from)) {
             return Ok(None);
         }
-        shown.called.iter().try_for_each(|host| origin::check_user_host(host, &self.hosts))?;
+        presented.hosts.iter().try_for_each(|host| origin::check_user_host(host, &self.hosts))?;
         Ok(Some(local.clone()))
     }
 
-    /// The same, which knows these users by their credentials.
+    /// Accepts the credentials of these users.
     #[must_use]
     pub fn with_callers(self, callers: Callers) -> Self {
         Self { callers, ..self }
     }
 }
 
-/// What a call without a signature shows of who makes it.
-pub(super) struct Shown<'a> {
-    /// An API key.
+/// What a call without a signature presents about its sender.
+pub(super) struct PresentedCredentials<'a> {
     pub(super) key: Option<&'a str>,
-    /// A credential of another scheme.
     pub(super) authorization: Option<&'a str>,
-    /// Where it comes from.
+    /// The peer's address. `None` excludes the local user.
     pub(super) from: Option<IpAddr>,
-    /// The hosts it means.
-    pub(super) called: &'a [&'a str],
+    pub(super) hosts: &'a [&'a str],
 }
 
 impl fmt::Debug for Auth {
@@ -116,53 +117,53 @@ impl fmt::Debug for Auth {
     }
 }
 
-/// What lies here is for everyone (RFC 8615).
+/// Paths that are public (RFC 8615).
 const WELL_KNOWN: &str = "/.well-known/";
 
-/// Whether it is a foreign agent's call back: what proves it is the token of the place that it calls, and the route
-/// answers nobody without.
-fn is_call_back(request: &ServiceRequest) -> bool {
-    let place = request.path().strip_prefix(routes::HOOKS).and_then(|rest| rest.strip_prefix('/'));
-    *request.method() == Method::POST && place.is_some_and(|place| !place.contains('/'))
+/// Whether it is a foreign agent's callback. The route itself checks the callback's token.
+fn is_callback(request: &ServiceRequest) -> bool {
+    let id = request.path().strip_prefix(routes::HOOKS).and_then(|rest| rest.strip_prefix('/'));
+    *request.method() == Method::POST && id.is_some_and(|id| !id.contains('/'))
 }
 
-/// Who it is, and the body's digest if it had to be computed.
-pub(super) struct Who {
+/// The sender, and the body's digest if it was computed.
+pub(super) struct AuthenticatedSender {
     pub(super) principal: Principal,
     pub(super) digest: Option<Digest>,
 }
 
-/// Who sends `request`. A signature that is there must be right; it never falls back to the user.
-pub(super) fn of(
+/// Authenticates `request`. Fails for a bad signature; it never counts as the user's request.
+pub(super) fn authenticate(
     request: &ServiceRequest,
     body: &[u8],
     auth: &Auth,
     user: &Principal,
-) -> Result<Who, Problem> {
+) -> Result<AuthenticatedSender, Problem> {
     let input = field(request, &headers::SIGNATURE_INPUT)?;
     let signature = field(request, &headers::SIGNATURE)?;
     if input.is_none() && signature.is_none() {
         let text = |name: &HeaderName| request.headers().get(name)?.to_str().ok();
         let from = request.peer_addr().map(|peer| peer.ip());
-        let is_watcher =
-            || request.path() == routes::METRICS && from.is_some_and(|from| auth.watchers.admit(from));
+        let is_metrics_caller = || {
+            request.path() == routes::METRICS && from.is_some_and(|from| auth.metrics_callers.contains(from))
+        };
         let is_well_known = request.method().is_safe() && request.path().starts_with(WELL_KNOWN);
-        let is_for_everyone =
-            is_call_back(request) || is_well_known || request.method().is_safe() && is_watcher();
-        let called = origin::called(request);
-        let shown = Shown {
+        let is_public =
+            is_callback(request) || is_well_known || request.method().is_safe() && is_metrics_caller();
+        let hosts = origin::addressed_hosts(request);
+        let presented = PresentedCredentials {
             key: text(&headers::API_KEY),
             authorization: text(&AUTHORIZATION),
-            from: from.filter(|_| !is_for_everyone),
-            called: &called,
+            from: from.filter(|_| !is_public),
+            hosts: &hosts,
         };
-        let found = match auth.user(&shown, user) {
-            // What is public asks for no credential, so none can be wrong.
+        let found = match auth.user(&presented, user) {
+            // A public path needs no credential, so a wrong one is ignored.
             Err(_) if is_well_known => None,
             found => found?,
         };
-        let found = found.or_else(|| is_for_everyone.then(|| user.clone())).ok_or_else(stranger)?;
-        return Ok(Who { principal: found, digest: None });
+        let found = found.or_else(|| is_public.then(|| user.clone())).ok_or_else(credential_required)?;
+        return Ok(AuthenticatedSender { principal: found, digest: None });
     }
     let Some(verifier) = &auth.verifier else {
         return Err(unauthenticated("this node has no secret to check a signature with"));
@@ -190,14 +191,14 @@ pub(super) fn of(
     if !(auth.serves)(&recipient) {
         return Err(unauthenticated("signed for a recipient that is not here"));
     }
-    Ok(Who { principal: Principal::Agent(agent), digest: Some(digest) })
+    Ok(AuthenticatedSender { principal: Principal::Agent(agent), digest: Some(digest) })
 }
 
-/// A header's value, several lines of it joined as RFC 9421 §2.1 says.
+/// A header's value; several lines are joined (RFC 9421 §2.1). Fails if it is not ASCII.
 fn field<'a>(request: &'a ServiceRequest, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Problem> {
     let mut lines = request.headers().get_all(name);
     let Some(first) = lines.next() else { return Ok(None) };
-    // What `to_str` takes, which looks at each byte by itself: no header value holds a control character.
+    // Same result as `to_str`, which is slower: a header value has no control characters.
     let text = |line: &'a actix_web::http::header::HeaderValue| {
         let text = std::str::from_utf8(line.as_bytes()).ok().filter(|text| text.is_ascii());
         text.map(str::trim).ok_or_else(|| unauthenticated(&format!("{name} is no text")))
@@ -209,8 +210,8 @@ fn field<'a>(request: &'a ServiceRequest, name: &HeaderName) -> Result<Option<Co
     Ok(Some(value))
 }
 
-/// The refusal of whoever is nobody's user here.
-pub(super) fn stranger() -> Problem {
+/// The refusal of a request without a credential from another machine.
+pub(super) fn credential_required() -> Problem {
     unauthenticated("from another machine, a credential is needed")
 }
 

@@ -1,7 +1,7 @@
-//! How many requests are at work at once, on the whole node. Counted from the whole body to the answer's head, so
-//! neither a slow sender nor a stream keeps others out.
+//! Limits the number of concurrent requests of the node. A request counts from its complete body to the head of its
+//! response, so a slow sender or a stream does not use up the limit.
 
-use super::speaks_a2a;
+use super::is_a2a;
 use crate::http::headers::PREFER;
 use actix_web::{HttpMessage, HttpRequest, dev::ServiceRequest};
 use protocol::problem::{Problem, Reason};
@@ -10,24 +10,24 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Lets so many in.
-pub(super) struct Gate {
-    inside: Arc<AtomicUsize>,
+/// A limit of concurrent requests.
+pub(super) struct InFlightLimit {
+    count: Arc<AtomicUsize>,
     max: usize,
 }
 
-/// One request's place, given back when dropped.
-pub(crate) struct Permit(Arc<AtomicUsize>);
+/// Permission for one request, released on drop.
+pub(crate) struct InFlightPermit(Arc<AtomicUsize>);
 
-impl Gate {
+impl InFlightLimit {
     pub(super) fn new(max: usize) -> Self {
-        Self { inside: Arc::default(), max }
+        Self { count: Arc::default(), max }
     }
 
-    /// A place, or 503.
-    pub(super) fn enter(&self) -> Result<Permit, Problem> {
-        let before = self.inside.fetch_add(1, Ordering::Relaxed);
-        let permit = Permit(Arc::clone(&self.inside));
+    /// A permit, or 503.
+    pub(super) fn acquire(&self) -> Result<InFlightPermit, Problem> {
+        let before = self.count.fetch_add(1, Ordering::Relaxed);
+        let permit = InFlightPermit(Arc::clone(&self.count));
         if before >= self.max {
             let message = format!("{} requests are in flight, which is the limit", self.max);
             return Err(Problem::new(Reason::Overloaded, message).with("limit", self.max));
@@ -36,27 +36,27 @@ impl Gate {
     }
 }
 
-impl Drop for Permit {
+impl Drop for InFlightPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Gives the permit to a request that may wait (`Prefer`, or A2A), so that its handler can stop counting; else back.
-pub(super) fn hand_over(permit: Permit, request: &ServiceRequest) -> Option<Permit> {
-    if !request.headers().contains_key(&PREFER) && !speaks_a2a(request) {
+/// Moves the permit into a request that may wait (`Prefer`, or A2A), so that its handler can release it; else returns it.
+pub(super) fn hand_over(permit: InFlightPermit, request: &ServiceRequest) -> Option<InFlightPermit> {
+    if !request.headers().contains_key(&PREFER) && !is_a2a(request) {
         return Some(permit);
     }
     request.extensions_mut().insert(permit);
     None
 }
 
-/// For a handler that has done its work and only waits from here on: `request` takes no place any more.
-pub fn stop_counting(request: &HttpRequest) {
+/// Releases the permit of `request`, for a handler that only waits from here on.
+pub fn release_permit(request: &HttpRequest) {
     drop(take_permit(request));
 }
 
-/// The place that `request` was given, for whoever serves it.
-pub(crate) fn take_permit(request: &HttpRequest) -> Option<Permit> {
-    request.extensions_mut().remove::<Permit>()
+/// Takes the permit out of `request`.
+pub(crate) fn take_permit(request: &HttpRequest) -> Option<InFlightPermit> {
+    request.extensions_mut().remove::<InFlightPermit>()
 }

@@ -1,7 +1,7 @@
-//! Whom a process takes for the user of its machine: whoever calls from loopback, and from where it was told to.
+//! The addresses whose callers count as the user of this machine: loopback, and those that the configuration names.
 //!
-//! A port that Docker publishes is called from the address of the container network's gateway, whoever it was that called
-//! the host. So what decides who that is, is the host's address the port is published at.
+//! Calls to a port that Docker publishes come from the gateway of the container's network, whatever their real origin. Who
+//! can make them depends on the host address that the port is published at.
 
 use std::{
     fmt,
@@ -9,17 +9,17 @@ use std::{
     str::FromStr,
 };
 
-/// The fewest bits a network is named by; a wider one must be a slip.
-const WIDEST: u8 = 8;
+/// The shortest network prefix accepted, bits; a shorter one is most likely an error.
+const MIN_PREFIX: u8 = 8;
 const ROUTES: &str = "/proc/net/route";
 const GATEWAY_FLAG: u32 = 2;
 
-/// Somewhere requests may come from without a credential, as it is written: `gateway`, an address, or a network.
+/// An origin of requests without a credential, as configured: `gateway`, an address, or a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LocalCaller {
     /// The gateway of this container's network.
     Gateway,
-    /// All addresses that begin with the first so many bits of this one.
+    /// The addresses that share this prefix length with this address.
     Network(IpAddr, u8),
 }
 
@@ -35,11 +35,11 @@ impl FromStr for LocalCaller {
         let (address, bits) =
             text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), str::parse::<u8>).map_err(|_| wrong())?;
+        let max = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(max), str::parse::<u8>).map_err(|_| wrong())?;
         match bits {
-            bits if bits > most => Err(wrong()),
-            0..WIDEST => Err(format!("{text}: a network this wide would let everybody in")),
+            bits if bits > max => Err(wrong()),
+            0..MIN_PREFIX => Err(format!("{text}: a network this wide would let everybody in")),
             bits => Ok(Self::Network(address, bits)),
         }
     }
@@ -54,12 +54,12 @@ impl fmt::Display for LocalCaller {
     }
 }
 
-/// The same as addresses.
+/// The resolved networks: address and prefix length.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LocalCallers(Vec<(IpAddr, u8)>);
 
 impl LocalCallers {
-    /// Looks up what has to be looked up. A container without a gateway has no published ports either.
+    /// Resolves `gateway`. A container without a gateway has no published ports either.
     pub fn resolve(callers: &[LocalCaller]) -> Self {
         let mut networks = Vec::new();
         for caller in callers {
@@ -78,8 +78,8 @@ impl LocalCallers {
         Self(networks)
     }
 
-    /// Whether whoever calls from `address` is the user of this machine.
-    pub(super) fn admit(&self, address: IpAddr) -> bool {
+    /// Whether `address` is loopback or in one of the networks.
+    pub(super) fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_loopback() || self.0.iter().any(|(network, bits)| is_in(address, *network, *bits))
     }
@@ -99,7 +99,7 @@ fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     }
 }
 
-/// The default routes' gateways, as the kernel writes them: hexadecimal, in the machine's own byte order.
+/// The default routes' gateways in `/proc/net/route`: hexadecimal, in the machine's byte order.
 fn gateways(routes: &str) -> Vec<Ipv4Addr> {
     let gateway = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
@@ -121,25 +121,25 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_the_user_and_nobody_else_unless_told() {
-        let (nobody, told) = (callers(&[]), callers(&["172.18.0.1", "192.168.65.0/24", "fd00::/64"]));
+    fn only_loopback_and_configured_addresses_are_local() {
+        let (default, configured) = (callers(&[]), callers(&["172.18.0.1", "192.168.65.0/24", "fd00::/64"]));
         for address in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
-            assert!(nobody.admit(address.parse().unwrap()), "{address}");
+            assert!(default.contains(address.parse().unwrap()), "{address}");
         }
         for address in ["172.18.0.1", "::ffff:172.18.0.1", "192.168.65.7", "fd00::9"] {
-            assert!(!nobody.admit(address.parse().unwrap()), "{address}");
-            assert!(told.admit(address.parse().unwrap()), "{address}");
+            assert!(!default.contains(address.parse().unwrap()), "{address}");
+            assert!(configured.contains(address.parse().unwrap()), "{address}");
         }
         for address in ["172.18.0.2", "192.168.66.1", "10.0.0.1", "fd00:0:0:1::9", "fe80::1"] {
-            assert!(!told.admit(address.parse().unwrap()), "{address}");
+            assert!(!configured.contains(address.parse().unwrap()), "{address}");
         }
     }
 
     #[test]
-    fn what_is_no_address_or_far_too_wide_is_refused_by_name() {
+    fn an_invalid_address_or_a_too_wide_network_is_refused_and_named() {
         for text in ["gatway", "", "10.0.0", "10.0.0.1/33", "10.0.0.1/x", "::/129", "localhost"] {
-            let said = text.parse::<LocalCaller>().unwrap_err();
-            assert!(said.contains(&format!("{text:?}")), "{said}");
+            let error = text.parse::<LocalCaller>().unwrap_err();
+            assert!(error.contains(&format!("{text:?}")), "{error}");
         }
         for text in ["0.0.0.0/0", "::/0", "10.0.0.0/7"] {
             assert!(text.parse::<LocalCaller>().unwrap_err().contains("everybody"), "{text}");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gateway_is_the_default_routes() {
+    fn the_gateway_is_that_of_the_default_route() {
         let routes = "\
 Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
 eth0\t00000000\t010012AC\t0003\t0\t0\t0\t00000000\t0\t0\t0

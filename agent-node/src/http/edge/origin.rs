@@ -1,4 +1,4 @@
-//! Where a request comes from: a `Host` that is ours, and no browser (DNS rebinding, cross-site requests).
+//! Checks `Host` and `Origin`, against DNS rebinding and cross-site requests.
 
 use actix_web::{dev::ServiceRequest, http::header};
 use protocol::problem::{Problem, Reason};
@@ -14,41 +14,41 @@ pub(super) fn check(request: &ServiceRequest, names: &[String]) -> Result<(), Pr
     let (Some(_), None) = (hosts.next(), hosts.next()) else {
         return Err(Problem::new(Reason::BadRequest, "a request has one Host header"));
     };
-    called(request).into_iter().try_for_each(|host| check_host(host, names))
+    addressed_hosts(request).into_iter().try_for_each(|host| check_host(host, names))
 }
 
-/// Everything that a request calls its recipient.
-pub(super) fn called(request: &ServiceRequest) -> Vec<&str> {
+/// The hosts that a request addresses: its `Host` headers, and the authority of its target.
+pub(super) fn addressed_hosts(request: &ServiceRequest) -> Vec<&str> {
     let hosts = request.headers().get_all(header::HOST).map(|host| host.to_str().unwrap_or_default());
     hosts.chain(request.uri().authority().map(|authority| authority.as_str())).collect()
 }
 
 /// Refuses any host but this machine's names and `names`.
 pub(super) fn check_host(host: &str, names: &[String]) -> Result<(), Problem> {
-    if is_ours(host, names) {
+    if is_own_name(host, names) {
         return Ok(());
     }
     let why = "is no name of this process: localhost and 127.0.0.1 are, and what --advertise (MESH_ADVERTISE) and --hosts \
                (MESH_HOSTS) say";
-    Err(foreign(host, why))
+    Err(foreign_host(host, why))
 }
 
-/// Refuses whoever shows no credential and calls by a name that is for agents. A name may be made to lead here by whoever
-/// answers for names (DNS rebinding), and agents' are as short as can be; loopback's and addresses may not.
+/// Refuses, for a request without a credential, any host but loopback's names and `names`. Against DNS rebinding: a foreign
+/// DNS server can resolve a short name, as agents' hosts have, to this machine, but not `localhost` or an address.
 pub(super) fn check_user_host(host: &str, names: &[String]) -> Result<(), Problem> {
-    if is_ours(host, names) {
+    if is_own_name(host, names) {
         return Ok(());
     }
     let why = "is for agents: without a credential call localhost or an address, or name it in --hosts (MESH_HOSTS)";
-    Err(foreign(host, why))
+    Err(foreign_host(host, why))
 }
 
-fn foreign(host: &str, why: &str) -> Problem {
+fn foreign_host(host: &str, why: &str) -> Problem {
     let host: String = host.chars().take(80).collect();
     Problem::new(Reason::ForeignOrigin, format!("Host {host:?} {why}"))
 }
 
-fn is_ours(host: &str, names: &[String]) -> bool {
+fn is_own_name(host: &str, names: &[String]) -> bool {
     let name_end = host.find(']').map_or_else(|| host.find(':'), |bracket| Some(bracket + 1));
     let (name, port) = host.split_at(name_end.unwrap_or(host.len()));
     let port_is_good = port.is_empty()
@@ -64,17 +64,17 @@ fn is_ours(host: &str, names: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_host, is_ours};
+    use super::{check_host, is_own_name};
 
     #[test]
-    fn who_calls_by_another_name_hears_where_names_are_said() {
-        let said = check_host("192.168.1.5:8001", &["node-1".to_owned()]).unwrap_err().message;
-        assert!(["192.168.1.5:8001", "MESH_ADVERTISE", "MESH_HOSTS"].iter().all(|part| said.contains(part)));
-        assert!(!said.contains("node-1"), "a stranger is not told the names: {said}");
+    fn the_refusal_of_a_foreign_host_names_the_settings() {
+        let text = check_host("192.168.1.5:8001", &["node-1".to_owned()]).unwrap_err().message;
+        assert!(["192.168.1.5:8001", "MESH_ADVERTISE", "MESH_HOSTS"].iter().all(|part| text.contains(part)));
+        assert!(!text.contains("node-1"), "it does not name the accepted hosts: {text}");
     }
 
     #[test]
-    fn only_this_machines_names_are_ours() {
+    fn only_names_of_this_machine_are_accepted() {
         let names = ["node-1".to_owned()];
         for host in [
             "localhost",
@@ -86,7 +86,7 @@ mod tests {
             "node-1:80",
             "localhost:",
         ] {
-            assert!(is_ours(host, &names), "{host}");
+            assert!(is_own_name(host, &names), "{host}");
         }
         for host in [
             "",
@@ -107,7 +107,7 @@ mod tests {
             "127.0.0.01",
             "localhost:999999",
         ] {
-            assert!(!is_ours(host, &names), "{host}");
+            assert!(!is_own_name(host, &names), "{host}");
         }
     }
 }

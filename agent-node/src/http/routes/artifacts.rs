@@ -1,6 +1,6 @@
-//! `/a2a/artifacts`: content by reference.
+//! `/a2a/artifacts`: upload and download of content by digest.
 
-use crate::{artifacts, http::node_state::Node};
+use crate::{artifacts, http::node_state::NodeState};
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use blackboard::refusal::Refusal;
 use protocol::{
@@ -10,14 +10,14 @@ use protocol::{
 };
 use serde_json::json;
 
-/// Keeps the body at the port's agent; answers with its digest.
+/// Stores the body at the port's agent; answers with its digest.
 pub async fn put(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     body: web::Bytes,
 ) -> Result<HttpResponse, Refusal> {
-    let local = node.host(&request)?;
+    let local = node.default_agent(&request)?;
     if body.is_empty() {
         return Err(Problem::new(Reason::InvalidField, "an artifact has content").into());
     }
@@ -31,16 +31,16 @@ pub async fn put(
     Ok(HttpResponse::Created().json(json!({ "sha256": digest, "bytes": bytes })))
 }
 
-/// The content of that digest.
+/// Returns the content with this digest.
 pub async fn get(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
     let digest =
         Digest::parse(&path).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
-    for local in node.in_turn(&request) {
+    for local in node.agents_in_lookup_order(&request) {
         match artifacts::read(local.store.as_ref(), &local.id, &digest, &by) {
             Ok(stored) => {
                 let media_type = stored.media_type.unwrap_or_else(|| "application/octet-stream".to_owned());

@@ -1,10 +1,10 @@
-//! `/a2a/dead-letters`: messages that were given up, and their second life.
+//! `/a2a/dead-letters`: list, read and redrive messages that were given up.
 
 use super::id;
 use crate::{
-    agent::Redrive,
-    http::node_state::{HostedAgent, Node},
-    journal::every,
+    agent::RedriveDeadLetter,
+    http::node_state::{HostedAgent, NodeState},
+    journal::for_each_record,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
@@ -19,8 +19,8 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
-/// Dead letters are the operator's: the user on this machine.
-fn allow(by: &Principal) -> Result<(), Problem> {
+/// Fails unless `by` is the operator, the user of this machine.
+fn check_operator(by: &Principal) -> Result<(), Problem> {
     if *by == Principal::local_user() {
         return Ok(());
     }
@@ -41,11 +41,11 @@ fn summary(local: &HostedAgent, dead: &DeadLetter) -> Value {
 }
 
 fn find(
-    node: &Node,
+    node: &NodeState,
     request: &HttpRequest,
     message: &MessageId,
 ) -> Result<(HostedAgent, DeadLetter), Problem> {
-    for local in node.in_turn(request) {
+    for local in node.agents_in_lookup_order(request) {
         let key = keys::dead_letter(&local.id, message);
         let found = local.store.latest(&key).map_err(Problem::from)?;
         if let Some(record) = found {
@@ -57,16 +57,16 @@ fn find(
     Err(Problem::new(Reason::MessageNotFound, format!("no dead letter {message}")))
 }
 
-/// Those of the port's agent, oldest first.
+/// Lists the dead letters of the port's agent, oldest first.
 pub async fn list(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
 ) -> Result<HttpResponse, Refusal> {
-    allow(&by)?;
-    let local = node.host(&request)?;
+    check_operator(&by)?;
+    let local = node.default_agent(&request)?;
     let mut letters = Vec::new();
-    every(local.store.as_ref(), &keys::all(&local.id, "dead"), |record| {
+    for_each_record(local.store.as_ref(), &keys::all(&local.id, "dead"), |record| {
         let dead: DeadLetter = content::decode(&local.id, local.store.as_ref(), &record.value)?;
         letters.push(summary(local, &dead));
         Ok(())
@@ -75,14 +75,14 @@ pub async fn list(
     Ok(HttpResponse::Ok().json(json!({ "agentId": local.id, "deadLetters": letters })))
 }
 
-/// One, with its content.
+/// Returns one dead letter with its content.
 pub async fn get(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
-    allow(&by)?;
+    check_operator(&by)?;
     let (local, dead) = find(&node, &request, &id(&path)?)?;
     let mut body = summary(&local, &dead);
     if let Some(members) = body.as_object_mut() {
@@ -91,19 +91,19 @@ pub async fn get(
     Ok(HttpResponse::Ok().json(body))
 }
 
-/// Sends it again, under its own id.
+/// Sends a dead letter again, under its own id.
 pub async fn redrive(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
-    allow(&by)?;
+    check_operator(&by)?;
     let message: MessageId = id(&path)?;
     let (local, _) = find(&node, &request, &message)?;
     let ack = local
         .actor
-        .send(Redrive { message })
+        .send(RedriveDeadLetter { message })
         .await
         .map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     Ok(HttpResponse::Accepted().json(

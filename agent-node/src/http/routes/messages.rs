@@ -1,16 +1,16 @@
-//! `POST /a2a/messages`: one message in, one acknowledgement out, from the target (RFC-005; DESIGN §4).
+//! `POST /a2a/messages`: receives a message and answers with the target's acknowledgement (RFC-005; DESIGN §4).
 
-mod carried;
-mod sent;
+mod large_payload;
+mod message_status;
 
 use engine::{Ack, IncomingMessage, records::TaskRow};
-pub use sent::get;
+pub use message_status::get;
 
 use crate::{
     http::{
-        edge::stop_counting,
+        edge::release_permit,
         headers,
-        node_state::{HostedAgent, Node},
+        node_state::{HostedAgent, NodeState},
         prefer,
     },
     inbox::TakeMessage,
@@ -36,39 +36,39 @@ use protocol::{
 use serde::Serialize;
 use std::time::Duration;
 
-/// How much deeper than a user's message an agent's may be nested.
-const PASSED_ON_DEPTH: usize = 8;
+/// Additional nesting depth for an agent's message, which may carry a user's content.
+const FORWARDED_DEPTH: usize = 8;
 
-/// How long it was really waited at most (RFC 7240 §3).
+/// The applied `wait` preference (RFC 7240 §3).
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// Takes a message in.
+/// Receives a message.
 pub async fn post(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
-    // What an agent passes on stands deeper in its message than it stood in the one it came with.
-    let passed_on = if by.agent().is_some() { PASSED_ON_DEPTH } else { 0 };
-    let depth = node.limits.max_depth + passed_on;
+    // An agent nests forwarded content deeper in its message than the original did.
+    let additional_depth = if by.agent().is_some() { FORWARDED_DEPTH } else { 0 };
+    let depth = node.limits.max_depth + additional_depth;
     let mut json = protocol::json::parse(&body, depth)?;
-    let carried = carried::unpack(&request, &node, &mut json, &by)?;
-    let envelope = Box::new(Envelope::from_json(json, minted)?);
+    let payload = large_payload::inline(&request, &node, &mut json, &by)?;
+    let envelope = Box::new(Envelope::from_json(json, new_message_id)?);
     let local = match &envelope.to_agent_id {
         Address::Agent(id) => node.agent(id)?,
-        Address::Capability(_) => node.host(&request)?,
+        Address::Capability(_) => node.default_agent(&request)?,
     };
     let digest = request.extensions().get::<Digest>().copied().unwrap_or_else(|| Digest::of(&body));
     let trace = trace_of(&request);
     let id = envelope.message_id.clone();
     let by = by.into_inner();
-    let admit = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None };
-    let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(admit)));
+    let incoming = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None };
+    let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(incoming)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
         Ok(Ok(answer)) => {
             let ack = answer?;
-            carried.into_iter().for_each(carried::Carried::let_go);
+            payload.into_iter().for_each(large_payload::LargePayload::release);
             ack
         }
         Ok(Err(_)) => {
@@ -78,7 +78,7 @@ pub async fn post(
             let status = local.status.clone();
             actix_web::rt::spawn(async move {
                 if matches!(acknowledgement.await, Ok(Ok(_))) {
-                    status.note_late_ack();
+                    status.count_late_ack();
                 }
             });
             let message = format!(
@@ -88,10 +88,10 @@ pub async fn post(
             return Err(Problem::new(Reason::GatewayTimeout, message).with("messageId", id).into());
         }
     };
-    let most = Duration::from_millis(node.limits.max_wait_ms);
-    if let (Some(wait), Some(_)) = (prefer::wait(&request, most), &ack.task_id) {
-        stop_counting(&request);
-        let mut answer = finished(&node, local, &ack, &by, wait).await?;
+    let max = Duration::from_millis(node.limits.max_wait_ms);
+    if let (Some(wait), Some(_)) = (prefer::wait(&request, max), &ack.task_id) {
+        release_permit(&request);
+        let mut answer = wait_for_task(&node, local, &ack, &by, wait).await?;
         if let Ok(applied) = HeaderValue::from_str(&format!("wait={}", wait.as_secs())) {
             answer.headers_mut().insert(PREFERENCE_APPLIED, applied);
         }
@@ -100,9 +100,9 @@ pub async fn post(
     Ok(acknowledged(&ack))
 }
 
-/// An [`Ack`] as it is answered.
+/// The body of an acknowledgement.
 #[derive(Serialize)]
-struct Acknowledged<'a> {
+struct Acknowledgement<'a> {
     accepted: bool,
     #[serde(flatten)]
     ack: &'a Ack,
@@ -113,13 +113,12 @@ fn acknowledged(ack: &Ack) -> HttpResponse {
     if ack.duplicate {
         answer.insert_header(("mesh-duplicate", "true"));
     }
-    answer.json(Acknowledged { accepted: true, ack })
+    answer.json(Acknowledgement { accepted: true, ack })
 }
 
-/// Waits for the task's end: 200 with the finished task, or 202 with the task as it is when the time is up, or the node
-/// leaves. A question ends the wait too, also one for a credential.
-async fn finished(
-    node: &Node,
+/// Waits until the task ends (200) or is interrupted, `wait` is over, or the node drains (202). Answers with the task.
+async fn wait_for_task(
+    node: &NodeState,
     local: &HostedAgent,
     ack: &Ack,
     by: &Principal,
@@ -127,50 +126,50 @@ async fn finished(
 ) -> Result<HttpResponse, Problem> {
     let failed = Problem::from;
     let Some(task) = &ack.task_id else { return Ok(acknowledged(ack)) };
-    let look = || tasks::find(local.store.as_ref(), &local.id, task, by).map_err(failed);
-    let rests = |row: &TaskRow| row.ended_at.is_some() || row.task.status.state.is_interrupted();
+    let read = || tasks::find(local.store.as_ref(), &local.id, task, by).map_err(failed);
+    let is_settled = |row: &TaskRow| row.ended_at.is_some() || row.task.status.state.is_interrupted();
     let filter = Filter::Below(Key::new(&[local.id.as_str(), "task", task.as_str()]));
     let mut changes = local.store.watch(filter, local.store.head()).map_err(failed)?;
-    let rest = async {
+    let settled = async {
         loop {
-            match look()? {
-                Some(row) if rests(&row) => return Ok::<_, Problem>(row),
+            match read()? {
+                Some(row) if is_settled(&row) => return Ok::<_, Problem>(row),
                 Some(_) | None => drop(changes.next().await.map_err(failed)?),
             }
         }
     };
     let answer = |row: &TaskRow, mut answer: actix_web::HttpResponseBuilder| answer.json(row.task.to_a2a());
-    let rested = tokio::select! {
+    let settled = tokio::select! {
         biased;
-        row = rest => Some(row?),
+        row = settled => Some(row?),
         () = tokio::time::sleep(wait) => None,
-        () = node.leaving.begun() => None,
+        () = node.drain.started() => None,
     };
-    match rested {
+    match settled {
         Some(row) => {
-            let done = if row.ended_at.is_some() { HttpResponse::Ok() } else { HttpResponse::Accepted() };
-            Ok(answer(&row, done))
+            let response = if row.ended_at.is_some() { HttpResponse::Ok() } else { HttpResponse::Accepted() };
+            Ok(answer(&row, response))
         }
-        None => match look()? {
+        None => match read()? {
             Some(row) => Ok(answer(&row, HttpResponse::Accepted())),
             None => Ok(acknowledged(ack)),
         },
     }
 }
 
-/// The trace a request comes under.
+/// The trace context in a request's headers.
 pub(crate) fn trace_of(request: &HttpRequest) -> Option<TraceContext> {
     let parent = request.headers().get(&headers::TRACEPARENT)?.to_str().ok();
     let states = request.headers().get_all(&headers::TRACESTATE);
     trace_from(parent, &states.filter_map(|header| header.to_str().ok()).collect::<Vec<_>>())
 }
 
-/// The trace that these headers name.
+/// The trace context in these header values.
 pub(crate) fn trace_from(parent: Option<&str>, states: &[&str]) -> Option<TraceContext> {
     Some(TraceContext::parse(parent?)?.with_state(&states.join(",")))
 }
 
-fn minted() -> MessageId {
+fn new_message_id() -> MessageId {
     MessageId::parse(&format!("msg-{}", uuid::Uuid::now_v7()))
         .unwrap_or_else(|_| unreachable!("a UUID is an id"))
 }

@@ -1,27 +1,27 @@
-//! `GET /metrics`: what this process counts, as Prometheus reads it. The list is `telemetry/meters/page.rs`.
+//! `GET /metrics`: the metrics of this process, for Prometheus. The list is `telemetry/meters/openmetrics.rs`.
 
 use crate::{
-    agent::{Look, Snapshot},
-    http::node_state::Node,
-    telemetry::meters::page::{Metric, Page},
+    agent::{ActorSnapshot, GetAgentSnapshot},
+    http::node_state::NodeState,
+    telemetry::meters::openmetrics::{Metric, MetricsPage},
 };
 use actix_web::{HttpResponse, http::header, web};
 use futures_util::future::join_all;
-use registry::entry::{Presence, Query};
+use registry::entry::{AgentQuery, Presence};
 use std::collections::BTreeMap;
 
-/// The page.
-pub async fn metrics(node: web::Data<Node>) -> HttpResponse {
-    let mut page = Page::default();
-    counted(&node, &mut page);
-    looked_at(&node, &mut page).await;
-    parts(&node, &mut page).await;
+/// Returns the metrics page.
+pub async fn metrics(node: web::Data<NodeState>) -> HttpResponse {
+    let mut page = MetricsPage::default();
+    add_counters(&node, &mut page);
+    add_agents(&node, &mut page).await;
+    add_services(&node, &mut page).await;
     HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8"))
         .body(page.text())
 }
 
-fn counted(node: &Node, page: &mut Page) {
+fn add_counters(node: &NodeState, page: &mut MetricsPage) {
     let meters = node.telemetry.meters();
     page.add(Metric::Accepted, meters.accepted.clone());
     page.add(Metric::Duplicates, meters.duplicates.clone());
@@ -49,35 +49,39 @@ fn counted(node: &Node, page: &mut Page) {
     page.one(Metric::SpansWaiting, spans.waiting as u64);
 }
 
-/// What the agents say of themselves, together.
-async fn looked_at(node: &Node, page: &mut Page) {
-    let looks = node.agents.values().map(|local| tokio::time::timeout(node.ack(), local.actor.send(Look)));
-    let seen: Vec<Snapshot> = join_all(looks).await.into_iter().filter_map(|seen| seen.ok()?.ok()?).collect();
-    let sum = |of: fn(&Snapshot) -> u64| seen.iter().map(of).sum::<u64>();
+/// Adds the sums over all agents' snapshots.
+async fn add_agents(node: &NodeState, page: &mut MetricsPage) {
+    let requests = node
+        .agents
+        .values()
+        .map(|local| tokio::time::timeout(node.ack(), local.actor.send(GetAgentSnapshot)));
+    let snapshots: Vec<ActorSnapshot> =
+        join_all(requests).await.into_iter().filter_map(|answer| answer.ok()?.ok()?).collect();
+    let sum = |of: fn(&ActorSnapshot) -> u64| snapshots.iter().map(of).sum::<u64>();
     let mut patterns: BTreeMap<&str, u64> = BTreeMap::new();
-    for (pattern, open) in seen.iter().flat_map(|seen| &seen.conversations) {
+    for (pattern, open) in snapshots.iter().flat_map(|agent| &agent.conversations) {
         *patterns.entry(pattern).or_default() += *open as u64;
     }
     page.family(Metric::Conversations, patterns);
-    page.one(Metric::Running, sum(|seen| u64::from(seen.running)));
-    page.one(Metric::Thinking, sum(|seen| seen.thinking as u64));
-    page.one(Metric::Steps, sum(|seen| seen.counts.steps));
-    page.one(Metric::Panics, sum(|seen| seen.counts.panics));
-    page.one(Metric::OutboxWaiting, sum(|seen| seen.outbox.values().map(|waiting| *waiting as u64).sum()));
+    page.one(Metric::Running, sum(|agent| u64::from(agent.running)));
+    page.one(Metric::Thinking, sum(|agent| agent.thinking as u64));
+    page.one(Metric::Steps, sum(|agent| agent.counts.steps));
+    page.one(Metric::Panics, sum(|agent| agent.counts.panics));
+    page.one(Metric::OutboxWaiting, sum(|agent| agent.outbox.values().map(|waiting| *waiting as u64).sum()));
     let swept = [
-        ("records", sum(|seen| seen.removed.records)),
-        ("journal_lines", sum(|seen| seen.removed.journal_lines)),
-        ("contents", sum(|seen| seen.removed.contents)),
+        ("records", sum(|agent| agent.removed.records)),
+        ("journal_lines", sum(|agent| agent.removed.journal_lines)),
+        ("contents", sum(|agent| agent.removed.contents)),
     ];
     page.family(Metric::Swept, swept);
 }
 
-async fn parts(node: &Node, page: &mut Page) {
-    if let Some(store) = &node.looked.store {
+async fn add_services(node: &NodeState, page: &mut MetricsPage) {
+    if let Some(store) = &node.local_services.store {
         page.one(Metric::StoreBytes, store.bytes());
         page.one(Metric::StoreWaiting, store.waiting() as u64);
     }
-    if let Some(board) = &node.looked.board
+    if let Some(board) = &node.local_services.board
         && let Ok(board) = board.snapshot().await
     {
         let counts = board.counts;
@@ -94,8 +98,8 @@ async fn parts(node: &Node, page: &mut Page) {
         page.family(Metric::BoardClaims, claims);
         page.one(Metric::BoardHeld, board.held_claims as u64);
     }
-    if let Some(registry) = &node.looked.registry
-        && let Ok(found) = registry.find(&Query { include_dead: true, ..Query::default() }).await
+    if let Some(registry) = &node.local_services.registry
+        && let Ok(found) = registry.find(&AgentQuery { include_dead: true, ..AgentQuery::default() }).await
     {
         let states = [
             ("alive", Presence::Alive),

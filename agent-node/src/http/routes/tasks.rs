@@ -1,17 +1,17 @@
-//! `/a2a/tasks`: the house use view of tasks, for curl. A task is A2A's Task; a stream is A2A's stream responses.
+//! `/a2a/tasks`: tasks for curl and the CLI. A task is an A2A `Task`, a stream has A2A `StreamResponse`s.
 
 use super::id;
 use crate::{
-    agent::{Answer, Cancel},
+    agent::{AnswerTaskRequest, CancelTaskRequest},
     http::{
         events,
-        node_state::{HostedAgent, Node},
+        node_state::{HostedAgent, NodeState},
     },
     tasks,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
-use engine::Whereabouts;
+use engine::PeerLocation;
 use engine::records::TaskRow;
 use protocol::{
     ids::{AgentId, TaskId},
@@ -21,27 +21,27 @@ use protocol::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// How many tasks to list.
+/// The query of a task list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Listing {
+pub struct TaskListQuery {
     limit: Option<String>,
 }
 
-/// Most tasks in one list.
-const MOST: usize = 1_000;
+/// Limit of tasks in one list.
+const MAX_TASKS: usize = 1_000;
 
-/// The task as the port's own agent has it; where that one has none, or the port is nobody's, as the agent has it that is
-/// accountable for it: nobody it came through.
+/// The task at the port's agent. If that agent does not have it, or the port has no agent: at the accountable agent, the one
+/// with the shortest path.
 pub(super) fn find<'a>(
     request: &HttpRequest,
-    node: &'a Node,
+    node: &'a NodeState,
     task: &TaskId,
     by: &Principal,
 ) -> Result<(&'a HostedAgent, TaskRow), Problem> {
-    let own = node.of_port(request).map(|local| &local.id);
+    let own = node.agent_of_port(request).map(|local| &local.id);
     let mut best: Option<(&HostedAgent, TaskRow)> = None;
-    for local in node.in_turn(request) {
+    for local in node.agents_in_lookup_order(request) {
         let found = tasks::find(local.store.as_ref(), &local.id, task, by).map_err(Problem::from)?;
         let Some(row) = found else { continue };
         if own == Some(&local.id) {
@@ -55,19 +55,19 @@ pub(super) fn find<'a>(
     best.ok_or_else(|| Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")))
 }
 
-/// The tasks of the port's agent that the caller may see, newest change first.
+/// Lists the tasks of the port's agent that the caller may see, the latest change first.
 pub async fn list(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
-    listing: web::Query<Listing>,
+    query: web::Query<TaskListQuery>,
 ) -> Result<HttpResponse, Refusal> {
-    let local = node.host(&request)?;
-    let limit = match listing.limit.as_deref().map(str::parse) {
+    let local = node.default_agent(&request)?;
+    let limit = match query.limit.as_deref().map(str::parse) {
         None => 50,
-        Some(Ok(limit @ 1..=MOST)) => limit,
+        Some(Ok(limit @ 1..=MAX_TASKS)) => limit,
         Some(Ok(_) | Err(_)) => {
-            return Err(Problem::new(Reason::InvalidField, format!("limit must be 1 to {MOST}")).into());
+            return Err(Problem::new(Reason::InvalidField, format!("limit must be 1 to {MAX_TASKS}")).into());
         }
     };
     let tasks = tasks::list(local.store.as_ref(), &local.id, &by, limit).map_err(Problem::from)?;
@@ -75,10 +75,10 @@ pub async fn list(
     Ok(HttpResponse::Ok().json(json!({ "agentId": local.id, "tasks": tasks })))
 }
 
-/// One task.
+/// Returns one task.
 pub async fn get(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
@@ -86,10 +86,10 @@ pub async fn get(
     Ok(HttpResponse::Ok().json(row.task.to_a2a()))
 }
 
-/// What happens to a task, from the first event on or after `Last-Event-ID`; ends with the terminal one.
+/// Streams a task's events, from the first one or after `Last-Event-ID`, to the terminal one.
 pub async fn events(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
@@ -104,10 +104,10 @@ pub async fn events(
     Ok(events::of_task(local.store.clone(), local.id.clone(), row, after).await?)
 }
 
-/// Why a bid won, candidate by candidate: as this agent has it, or the one of this node that it works for.
+/// Returns the award record: this agent's, or that of the agent of this node that awarded the task to it.
 pub async fn award(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Refusal> {
@@ -117,10 +117,10 @@ pub async fn award(
         let award = tasks::award(local.store.as_ref(), &local.id, &row.task.conversation);
         award.map_err(Problem::from)
     };
-    let told =
+    let answer =
         |local: &HostedAgent, award| HttpResponse::Ok().json(json!({ "agentId": local.id, "award": award }));
     if let Some(award) = award_of(local, &row)? {
-        return Ok(told(local, award));
+        return Ok(answer(local, award));
     }
     let Principal::Agent(owner) = &row.task.owner else {
         let message = format!("task {task} was not awarded: {} did it itself", local.id);
@@ -129,31 +129,31 @@ pub async fn award(
     if let Some(awarding) = node.agents.get(owner) {
         let row = tasks::find(awarding.store.as_ref(), owner, &task, &by).map_err(Problem::from)?;
         if let Some(award) = row.map(|row| award_of(awarding, &row)).transpose()?.flatten() {
-            return Ok(told(awarding, award));
+            return Ok(answer(awarding, award));
         }
     }
-    Err(with_its_owner(&node, &local.id, &task, owner).into())
+    Err(award_not_here(&node, &local.id, &task, owner).into())
 }
 
-/// The award of a task that `me` does for `owner`, whose it is to tell.
-fn with_its_owner(node: &Node, me: &AgentId, task: &TaskId, owner: &AgentId) -> Problem {
+/// The error that the award record of a task which `me` does for `owner` is at `owner`.
+fn award_not_here(node: &NodeState, me: &AgentId, task: &TaskId, owner: &AgentId) -> Problem {
     let message =
         format!("{me} has task {task} from {owner}, and only {owner} knows how it was awarded: ask there");
-    match node.peers.whereabouts(owner) {
-        Whereabouts::At(endpoint) => {
+    match node.peers.locate(owner) {
+        PeerLocation::At(endpoint) => {
             let message = format!("{message}, at {endpoint} or where that is published");
             Problem::new(Reason::TaskNotFound, message).with("endpoint", endpoint)
         }
-        Whereabouts::Departed => Problem::new(Reason::TaskNotFound, format!("{message} when it is back")),
-        Whereabouts::Here | Whereabouts::Unknown => Problem::new(Reason::TaskNotFound, message),
+        PeerLocation::Departed => Problem::new(Reason::TaskNotFound, format!("{message} when it is back")),
+        PeerLocation::Here | PeerLocation::Unknown => Problem::new(Reason::TaskNotFound, message),
     }
     .with("owner", owner.as_str())
 }
 
-/// Ends a task.
+/// Cancels a task.
 pub async fn cancel(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
     body: web::Bytes,
@@ -161,16 +161,16 @@ pub async fn cancel(
     let task: TaskId = id(&path)?;
     let reason = member(&node, &body, "reason")?.unwrap_or_else(|| "cancelled by its owner".to_owned());
     let (local, _) = find(&request, &node, &task, &by)?;
-    let cancel = Cancel { task: task.clone(), by: by.clone().into_inner(), reason };
+    let cancel = CancelTaskRequest { task: task.clone(), by: by.clone().into_inner(), reason };
     local.actor.send(cancel).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (_, row) = find(&request, &node, &task, &by)?;
     Ok(HttpResponse::Ok().json(row.task.to_a2a()))
 }
 
-/// Answers what a task asked.
+/// Answers a task's question.
 pub async fn answer(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
     body: web::Bytes,
@@ -179,14 +179,14 @@ pub async fn answer(
     let text = member(&node, &body, "text")?
         .ok_or_else(|| Problem::new(Reason::InvalidField, "text is required"))?;
     let (local, _) = find(&request, &node, &task, &by)?;
-    let answer = Answer { task: task.clone(), by: by.clone().into_inner(), text, message: None };
+    let answer = AnswerTaskRequest { task: task.clone(), by: by.clone().into_inner(), text, message: None };
     local.actor.send(answer).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (_, row) = find(&request, &node, &task, &by)?;
     Ok(HttpResponse::Ok().json(row.task.to_a2a()))
 }
 
-/// One text member of a small JSON body; no body is an empty object.
-fn member(node: &Node, body: &[u8], name: &str) -> Result<Option<String>, Problem> {
+/// A text member of a JSON body; `None` if it is absent or the body is empty.
+fn member(node: &NodeState, body: &[u8], name: &str) -> Result<Option<String>, Problem> {
     if body.is_empty() {
         return Ok(None);
     }

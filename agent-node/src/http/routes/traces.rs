@@ -1,21 +1,21 @@
-//! The trace of a task, from the journals: this agent's, and those of everyone it asked, each asked in its own name.
+//! The trace of a task, built from journals: this agent's, and those of the agents it sent requests to.
 //!
-//! A user sees the traces of tasks he may see; an agent sees what came of the messages it sent and of the signals it
-//! published. So each answers for what it was asked to do, and asks on whoever it asked itself.
+//! A user may read the traces of tasks that it may see; an agent may read what its messages and signals caused. Each agent
+//! therefore returns its own spans and, in its own name, fetches those of the agents it sent requests to.
 
-mod follow;
+mod collect;
 pub mod reactions;
 
 use super::{id, tasks};
 use crate::{
-    http::node_state::{HostedAgent, Node},
+    http::node_state::{HostedAgent, NodeState},
     journal::first_step,
     telemetry::span::Span,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use blackboard::refusal::Refusal;
+use collect::{MAX_DEPTH, collect};
 use engine::records::{Receipt, keys};
-use follow::{DEEPEST, follow};
 use protocol::{
     ids::{ConversationId, MessageId, TaskId},
     principal::Principal,
@@ -24,53 +24,53 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// How deep to follow.
+/// The query of a trace.
 #[derive(Debug, Deserialize)]
-pub struct Depth {
+pub struct TraceQuery {
     depth: Option<u32>,
 }
 
 /// A part of a trace.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Part {
-    /// What is known, in no particular order.
+pub struct TracePart {
+    /// The spans found, in no particular order.
     pub spans: Vec<Span>,
-    /// What is not, and why.
+    /// The parts that could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingTracePart>,
 }
 
-impl Part {
-    fn add(&mut self, more: Part) {
+impl TracePart {
+    fn add(&mut self, more: TracePart) {
         self.spans.extend(more.spans);
         self.missing.extend(more.missing);
     }
 }
 
-/// A part that could not be had.
+/// A part of a trace that could not be read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Missing {
-    /// Whose.
+pub struct MissingTracePart {
+    /// The agent that has it.
     pub agent: String,
-    /// The span it would hang under.
+    /// The span that is its parent.
     pub span_id: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// A task's trace, for those who may see the task.
+/// Returns a task's trace to a caller who may see the task.
 pub async fn of_task(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
-    depth: web::Query<Depth>,
+    query: web::Query<TraceQuery>,
 ) -> Result<HttpResponse, Refusal> {
     let task: TaskId = id(&path)?;
     let (local, row) = tasks::find(&request, &node, &task, &by)?;
-    let part = follow(&node, local, row.task.conversation.clone(), deep(&depth)).await?;
+    let part = collect(&node, local, row.task.conversation.clone(), max_depth(&query)).await?;
     if part.spans.is_empty() {
         let message = format!("the journal of task {task} is not kept any more, or is older than traces are");
         return Err(Problem::new(Reason::Trimmed, message).into());
@@ -85,55 +85,55 @@ pub async fn of_task(
     })))
 }
 
-/// What came of a message, for whoever sent it.
+/// Returns what a message caused, to its sender.
 pub async fn of_message(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
-    depth: web::Query<Depth>,
+    query: web::Query<TraceQuery>,
 ) -> Result<HttpResponse, Refusal> {
     let message: MessageId = id(&path)?;
-    for local in node.in_turn(&request) {
-        if let Some(conversation) = opened_by(local, &message, &by)? {
-            return Ok(HttpResponse::Ok().json(follow(&node, local, conversation, deep(&depth)).await?));
+    for local in node.agents_in_lookup_order(&request) {
+        if let Some(conversation) = conversation_of_message(local, &message, &by)? {
+            return Ok(HttpResponse::Ok().json(collect(&node, local, conversation, max_depth(&query)).await?));
         }
     }
     Err(Problem::new(Reason::MessageNotFound, format!("no message {message} of yours")).into())
 }
 
-/// What came of a conversation, for whoever sent the message that opened it.
+/// Returns a conversation's part of a trace, to the sender of the message that opened it.
 pub async fn of_conversation(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
-    depth: web::Query<Depth>,
+    query: web::Query<TraceQuery>,
 ) -> Result<HttpResponse, Refusal> {
     let conversation: ConversationId = id(&path)?;
-    for local in node.in_turn(&request) {
+    for local in node.agents_in_lookup_order(&request) {
         let first = first_step(local.store.as_ref(), &local.id, &conversation);
         let first = first.map_err(Problem::from)?;
         let origin = first.as_ref().and_then(|step| step.origin.as_deref());
         if origin.and_then(|origin| origin.message.as_ref()).is_some_and(|message| message.by == *by) {
-            return Ok(HttpResponse::Ok().json(follow(&node, local, conversation, deep(&depth)).await?));
+            return Ok(HttpResponse::Ok().json(collect(&node, local, conversation, max_depth(&query)).await?));
         }
     }
     Err(Problem::new(Reason::MessageNotFound, format!("no message of yours opened {conversation}")).into())
 }
 
-fn deep(depth: &Depth) -> u32 {
-    depth.depth.unwrap_or(DEEPEST).min(DEEPEST)
+fn max_depth(query: &TraceQuery) -> u32 {
+    query.depth.unwrap_or(MAX_DEPTH).min(MAX_DEPTH)
 }
 
-/// The conversation that a message of `by` went to.
-fn opened_by(
+/// The conversation that received a message of `by`.
+fn conversation_of_message(
     local: &HostedAgent,
     message: &MessageId,
     by: &Principal,
 ) -> Result<Option<ConversationId>, Problem> {
-    let of = keys::receipts(&local.id, message, by);
-    let found = local.store.read(&of, 0, 1).map_err(Problem::from)?;
+    let filter = keys::receipts(&local.id, message, by);
+    let found = local.store.read(&filter, 0, 1).map_err(Problem::from)?;
     let Some(record) = found.first() else { return Ok(None) };
     let receipt: Receipt = serde_json::from_slice(&record.value)
         .map_err(|error| Problem::new(Reason::Internal, format!("a receipt can't be read: {error}")))?;
@@ -146,7 +146,7 @@ mod tests {
     use protocol::ids::AgentId;
 
     #[test]
-    fn receipts_are_found_where_they_are_written() {
+    fn the_filter_admits_the_key_of_a_receipt() {
         let (me, message) = (AgentId::parse("a").unwrap(), MessageId::parse("b:c:1:0").unwrap());
         let by = Principal::Agent(AgentId::parse("b").unwrap());
         let written = keys::receipt(&me, &message, &by, &AgentId::parse("b").unwrap());

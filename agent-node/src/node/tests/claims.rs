@@ -1,11 +1,11 @@
-//! What becomes of claims and cancels whose other half is missing.
+//! Claims and cancels without a matching row or task.
 
 use super::*;
-use blackboard::{store::Write, wire::Call};
+use blackboard::{http_client::ClientRequest, store::Write};
 
-/// A store whose commits of claims are written and never answered: the moment before a crash.
-fn stuck(kept: Shared) -> Shared {
-    between::Between::new(kept, |store, lane, batch| {
+/// A store that writes commits of claims and never answers them, as in a crash.
+fn unanswered_claims(kept: SharedStore) -> SharedStore {
+    intercepting_store::InterceptingStore::new(kept, |store, lane, batch| {
         let claims =
             batch.writes.iter().any(|write| write.key().to_string().starts_with("manager-01.claim."));
         let committed = store.commit(lane, batch);
@@ -25,17 +25,20 @@ fn below(topic: &str) -> Filter {
 }
 
 #[actix::test]
-async fn a_claim_whose_row_is_gone_after_a_restart_is_given_up_and_the_work_awarded_anew() {
+async fn a_claim_without_a_row_after_a_restart_is_given_up_and_awarded_again() {
     let kept = blackboard::store::memory::new();
     let auction = Auction { bid_window_ms: 200, ..Auction::default() };
-    let begin = |store: Shared| {
-        let seats = vec![seat("builder-01", "build", 0.0, 1_000), seat("manager-01", "manage", 0.0, 1_000)];
-        start(Setup { store, auction: auction.clone(), ..setup(seats) })
+    let start_node = |store: SharedStore| {
+        let agents = vec![
+            agent_spec("builder-01", "build", 0.0, 1_000),
+            agent_spec("manager-01", "manage", 0.0, 1_000),
+        ];
+        start(NodeSetup { store, auction: auction.clone(), ..setup(agents) })
     };
-    let running = begin(stuck(kept.clone())).await.unwrap();
+    let running = start_node(unanswered_claims(kept.clone())).await.unwrap();
     let url =
-        |running: &Running| format!("http://{}", running.agents[&AgentId::parse("manager-01").unwrap()]);
-    let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
+        |running: &RunningNode| format!("http://{}", running.agents[&AgentId::parse("manager-01").unwrap()]);
+    let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
     let request = json!({ "fromAgentId": "me", "toAgentId": "manager-01", "type": "task-request",
         "payload": { "taskId": "t-1", "description": "hello", "capability": "build" } });
     client.post(format!("{}/a2a/messages", url(&running))).json(&request).send().await.unwrap();
@@ -50,9 +53,9 @@ async fn a_claim_whose_row_is_gone_after_a_restart_is_given_up_and_the_work_awar
     };
     let claim = tokio::time::timeout(Duration::from_secs(20), claimed).await.unwrap();
     running.stop(Duration::ZERO).await;
-    let gone = Batch { writes: vec![Write::Delete(claim)], expectations: Vec::new() };
-    kept.commit(Lane::Progress, gone).await.unwrap();
-    let running = begin(kept.clone()).await.unwrap();
+    let deletion = Batch { writes: vec![Write::Delete(claim)], expectations: Vec::new() };
+    kept.commit(Lane::Progress, deletion).await.unwrap();
+    let running = start_node(kept.clone()).await.unwrap();
     let done = async {
         loop {
             let task: Value = client
@@ -74,16 +77,18 @@ async fn a_claim_whose_row_is_gone_after_a_restart_is_given_up_and_the_work_awar
 }
 
 #[actix::test]
-async fn a_cancel_without_an_epoch_refuses_every_award_that_comes_after_it() {
-    let setup = setup(vec![seat("builder-01", "build", 0.0, 1_000)]);
+async fn a_cancel_without_an_epoch_declines_every_later_award() {
+    let setup = setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)]);
     let (store, secret) = (setup.store.clone(), setup.secret.clone());
     let running = start(setup).await.unwrap();
     let url = format!("http://{}/a2a/messages", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let manager = Signer::new(secret, AgentId::parse("manager-01").unwrap());
-    let wire = Wire::new(Some(manager), WireLimits::default()).unwrap();
+    let wire = HttpClient::new(Some(manager), HttpClientLimits::default()).unwrap();
     let post = async |id: &str, kind: &str, payload: Value| -> Value {
         let body = json!({ "messageId": id, "fromAgentId": "manager-01", "toAgentId": "builder-01", "type": kind, "payload": payload });
-        wire.json(Call::post(&url, "builder-01", body.to_string().into()).message_id(id)).await.unwrap()
+        wire.json(ClientRequest::post(&url, "builder-01", body.to_string().into()).message_id(id))
+            .await
+            .unwrap()
     };
     post("m-1", "task-cancel", json!({ "taskId": "t-1" })).await;
     let spec = json!({ "taskId": "t-1", "description": "x", "root": "user:local" });

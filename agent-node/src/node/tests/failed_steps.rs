@@ -1,29 +1,29 @@
 //! Brains that panic, and a commit that fails.
 
-use super::{between::Between, *};
-use crate::brain::{Ask, Turn};
+use super::{intercepting_store::InterceptingStore, *};
+use crate::brain::{TurnFuture, TurnRequest};
 use protocol::patterns::turn::Progress;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// Echoes, and counts how often it is asked.
+/// Echoes its input and counts its turns.
 #[derive(Default)]
-struct Ready {
-    asked: AtomicU32,
+struct CountingBrain {
+    turns: AtomicU32,
 }
 
-impl Brain for Ready {
-    fn think(&self, ask: Ask, report: tokio::sync::mpsc::Sender<Progress>) -> Turn {
-        self.asked.fetch_add(1, Relaxed);
-        Echo.think(ask, report)
+impl Brain for CountingBrain {
+    fn think(&self, ask: TurnRequest, report: tokio::sync::mpsc::Sender<Progress>) -> TurnFuture {
+        self.turns.fetch_add(1, Relaxed);
+        EchoBrain.think(ask, report)
     }
 
     fn name(&self) -> &'static str {
-        "ready"
+        "counting"
     }
 }
 
-fn ready(brain: &Arc<Ready>) -> Seat {
-    Seat { brain: brain.clone(), ..seat("builder-01", "build", 0.0, 1_000) }
+fn counting_agent(brain: &Arc<CountingBrain>) -> AgentSpec {
+    AgentSpec { brain: brain.clone(), ..agent_spec("builder-01", "build", 0.0, 1_000) }
 }
 
 fn request(task: &str) -> Value {
@@ -33,7 +33,7 @@ fn request(task: &str) -> Value {
     })
 }
 
-fn url(running: &Running) -> String {
+fn url(running: &RunningNode) -> String {
     format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()])
 }
 
@@ -41,11 +41,11 @@ fn state(task: &Value) -> Option<&str> {
     task["status"]["state"].as_str()
 }
 
-/// A store that refuses the agent's steps while it is told to.
-fn refusing(kept: Shared) -> (Arc<Between>, Arc<AtomicBool>) {
+/// A store that refuses the agent's steps while the flag is set.
+fn refusing_store(kept: SharedStore) -> (Arc<InterceptingStore>, Arc<AtomicBool>) {
     let refuses = Arc::new(AtomicBool::default());
     let refuse = refuses.clone();
-    let store = Between::new(kept, move |store, lane, batch| {
+    let store = InterceptingStore::new(kept, move |store, lane, batch| {
         let is_own =
             |write: &blackboard::store::Write| write.key().as_str().starts_with("builder-01.journal.");
         match refuse.load(Relaxed) && batch.writes.iter().any(is_own) {
@@ -57,11 +57,11 @@ fn refusing(kept: Shared) -> (Arc<Between>, Arc<AtomicBool>) {
 }
 
 #[actix::test]
-async fn a_commit_that_fails_answers_nothing_and_leaves_nothing() {
+async fn a_failed_commit_refuses_its_message_and_writes_nothing() {
     let kept = blackboard::store::memory::new();
-    let (store, refuses) = refusing(kept.clone());
-    let brain = Arc::new(Ready::default());
-    let running = start(Setup { store, ..setup(vec![ready(&brain)]) }).await.unwrap();
+    let (store, refuses) = refusing_store(kept.clone());
+    let brain = Arc::new(CountingBrain::default());
+    let running = start(NodeSetup { store, ..setup(vec![counting_agent(&brain)]) }).await.unwrap();
     refuses.store(true, Relaxed);
     let (status, refused) = ask(&url(&running), &request("t-1")).await;
     assert_eq!((status, refused["reasonCode"].as_str()), (507, Some("storage_full")), "{refused:#}");
@@ -70,53 +70,55 @@ async fn a_commit_that_fails_answers_nothing_and_leaves_nothing() {
     let of_task =
         |record: &&Record| ["receipt", "task", "state", "journal"].contains(&record.key.tokens()[1].as_ref());
     assert_eq!(left.iter().filter(of_task).count(), 0, "{left:#?}");
-    let seen = running.actors[0].send(crate::agent::Look).await.unwrap().unwrap();
+    let seen = running.actors[0].send(crate::agent::GetAgentSnapshot).await.unwrap().unwrap();
     assert_eq!((seen.running, seen.conversations.len()), (0, 0), "{seen:#?}");
 
     refuses.store(false, Relaxed);
     let (status, again) = ask(&url(&running), &request("t-1")).await;
     assert_eq!((status, state(&again)), (200, Some("TASK_STATE_COMPLETED")), "{again:#}");
-    assert_eq!(brain.asked.load(Relaxed), 1, "nothing is performed before its commit");
+    assert_eq!(brain.turns.load(Relaxed), 1, "nothing is performed before its commit");
     running.stop(Duration::from_secs(1)).await;
 }
 
 #[actix::test]
-async fn what_was_answered_is_not_asked_again_by_a_restart() {
+async fn a_restart_does_not_repeat_a_finished_turn() {
     let store = blackboard::store::memory::new();
-    let brain = Arc::new(Ready::default());
-    let begin = || start(Setup { store: store.clone(), ..setup(vec![ready(&brain)]) });
-    let running = begin().await.unwrap();
+    let brain = Arc::new(CountingBrain::default());
+    let start_node = || start(NodeSetup { store: store.clone(), ..setup(vec![counting_agent(&brain)]) });
+    let running = start_node().await.unwrap();
     let (_, task) = ask(&url(&running), &request("t-1")).await;
     assert_eq!(state(&task), Some("TASK_STATE_COMPLETED"), "{task:#}");
     running.stop(Duration::ZERO).await;
-    let running = begin().await.unwrap();
+    let running = start_node().await.unwrap();
     let (status, again) = ask(&url(&running), &request("t-1")).await;
     assert_eq!((status, state(&again)), (200, Some("TASK_STATE_COMPLETED")), "{again:#}");
     assert_eq!(again["contextId"], task["contextId"]);
-    assert_eq!(brain.asked.load(Relaxed), 1);
+    assert_eq!(brain.turns.load(Relaxed), 1);
     running.stop(Duration::from_secs(1)).await;
 }
 
-/// A brain that takes its time, and then panics.
-struct Breaks;
+/// A brain that yields once and then panics.
+struct PanickingBrain;
 
-impl Brain for Breaks {
-    fn think(&self, _: Ask, _: tokio::sync::mpsc::Sender<Progress>) -> Turn {
+impl Brain for PanickingBrain {
+    fn think(&self, _: TurnRequest, _: tokio::sync::mpsc::Sender<Progress>) -> TurnFuture {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            panic!("it can't take that")
+            panic!("on purpose")
         })
     }
 
     fn name(&self) -> &'static str {
-        "breaks"
+        "panicking"
     }
 }
 
 #[actix::test]
-async fn a_brain_that_panics_while_it_is_waited_for_fails_its_task() {
-    let running =
-        start(setup(vec![Seat { brain: Arc::new(Breaks), ..seat("builder-01", "build", 0.0, 1_000) }]));
+async fn a_brain_that_panics_fails_its_task() {
+    let running = start(setup(vec![AgentSpec {
+        brain: Arc::new(PanickingBrain),
+        ..agent_spec("builder-01", "build", 0.0, 1_000)
+    }]));
     let running = running.await.unwrap();
     let (status, task) = ask(&url(&running), &request("t-1")).await;
     assert_eq!((status, state(&task)), (200, Some("TASK_STATE_FAILED")), "{task:#}");

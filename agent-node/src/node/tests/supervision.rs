@@ -5,18 +5,18 @@ use engine::faults::panic_over_messages;
 use serde_json::Value;
 
 struct Mesh {
-    running: Running,
+    running: RunningNode,
     url: String,
 }
 
 impl Mesh {
     async fn start() -> Self {
-        let running = start(setup(vec![seat("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+        let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
         let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
         Self { running, url }
     }
 
-    /// Asks for a task, by a message of that id.
+    /// Sends a task-request with the message id `id`.
     async fn ask(&self, id: &str) -> (u16, Value) {
         let payload = json!({ "taskId": format!("t-{id}"), "description": "hello", "capability": "build" });
         let request = json!({
@@ -25,8 +25,8 @@ impl Mesh {
         ask(&self.url, &request).await
     }
 
-    /// The same until the agent is there again.
-    async fn ask_until_it_is_back(&self, id: &str) -> (u16, Value) {
+    /// Repeats the request until the agent has restarted.
+    async fn ask_until_restarted(&self, id: &str) -> (u16, Value) {
         let back = async {
             loop {
                 let (status, answer) = self.ask(id).await;
@@ -36,11 +36,11 @@ impl Mesh {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), back).await.expect("the agent is back")
+        tokio::time::timeout(Duration::from_secs(20), back).await.expect("the agent restarts")
     }
 
     async fn ready(&self) -> (u16, Value) {
-        let client = blackboard::wire::tls::client().no_proxy().build().unwrap();
+        let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
         let answer = client.get(format!("{}/readyz", self.url)).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
@@ -51,14 +51,14 @@ fn is_completed((status, task): &(u16, Value)) -> bool {
 }
 
 #[actix::test]
-async fn an_agent_that_panics_starts_again_from_its_store() {
+async fn an_agent_that_panics_restarts_from_its_store() {
     let mesh = Mesh::start().await;
     let before = mesh.ask("m-1").await;
     assert!(is_completed(&before), "{before:?}");
     panic_over_messages(1);
     let (status, refused) = mesh.ask("m-2").await;
     assert_eq!((status, refused["reasonCode"].as_str()), (503, Some("store_unavailable")), "{refused:#}");
-    let after = mesh.ask_until_it_is_back("m-2").await;
+    let after = mesh.ask_until_restarted("m-2").await;
     assert!(is_completed(&after), "{after:?}");
     let again = mesh.ask("m-1").await;
     assert_eq!(again.1["contextId"], before.1["contextId"], "what was recorded is known");
@@ -67,26 +67,26 @@ async fn an_agent_that_panics_starts_again_from_its_store() {
 }
 
 #[actix::test]
-async fn a_message_in_hand_at_two_panics_is_refused_for_good_and_others_are_not() {
+async fn a_message_in_hand_at_two_panics_is_refused_permanently_and_others_are_not() {
     let mesh = Mesh::start().await;
     for _ in 0..2 {
         panic_over_messages(1);
-        let (status, refused) = mesh.ask_until_it_is_back("m-1").await;
+        let (status, refused) = mesh.ask_until_restarted("m-1").await;
         assert_eq!(status, 503, "{refused:#}");
     }
-    let (status, refused) = mesh.ask_until_it_is_back("m-1").await;
+    let (status, refused) = mesh.ask_until_restarted("m-1").await;
     assert_eq!((status, refused["reasonCode"].as_str()), (500, Some("message_failed")), "{refused:#}");
-    let other = mesh.ask_until_it_is_back("m-2").await;
+    let other = mesh.ask_until_restarted("m-2").await;
     assert!(is_completed(&other), "{other:?}");
     mesh.running.stop(Duration::from_secs(1)).await;
 }
 
 #[actix::test]
-async fn an_agent_that_panics_too_often_stays_down_and_readyz_says_so() {
+async fn an_agent_that_panics_too_often_stays_down_and_readyz_reports_it() {
     let mesh = Mesh::start().await;
     for at in 0..6 {
         panic_over_messages(1);
-        let (status, refused) = mesh.ask_until_it_is_back(&format!("m-{at}")).await;
+        let (status, refused) = mesh.ask_until_restarted(&format!("m-{at}")).await;
         assert_eq!(status, 503, "{refused:#}");
     }
     let (status, ready) = mesh.ready().await;

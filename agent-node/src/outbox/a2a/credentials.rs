@@ -1,6 +1,6 @@
-//! Credentials for foreign agents: from the configuration, shown to whom they are for, never in a log.
+//! Credentials for foreign agents, from the configuration. They are sent only to the hosts they are for and never logged.
 
-use crate::outbox::outside::Call;
+use crate::outbox::outbound_client::OutboundRequest;
 use protocol::a2a::{
     card::AgentCard,
     card_validation::ValidatedCard,
@@ -14,63 +14,63 @@ use std::{
     sync::Arc,
 };
 
-/// Something that nobody may read in a log.
+/// A text that `Debug` does not show.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Hidden(String);
+pub struct SecretString(String);
 
-impl Hidden {
-    /// What is hidden, for whoever sees to it that nobody is told.
-    pub(crate) fn secret(&self) -> &str {
+impl SecretString {
+    /// The text. The caller must not log it.
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// `text`, hidden.
+    /// A secret with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("hidden")
     }
 }
 
-/// Credentials of this node for foreign agents, by their host (`weather.example`, `127.0.0.1:9000`): who asks for a card
-/// does not decide what is shown to it.
+/// Credentials of this node for foreign agents, by host (`weather.example`, `127.0.0.1:9000`). A request that names a card
+/// can't choose among them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Keyring(pub BTreeMap<String, Credentials>);
+pub struct Keyring(pub BTreeMap<String, SchemeCredentials>);
 
 impl Keyring {
-    /// The credentials for an agent all of whose interfaces are where the same ones belong. A host without a port stands
-    /// for all its ports; one with a port goes before it.
-    pub fn of(&self, vetted: &ValidatedCard) -> Arc<Credentials> {
-        let mut places: Vec<_> =
-            vetted.interfaces.iter().map(|interface| self.place(&interface.url)).collect();
-        places.dedup();
-        let credentials = match places.as_slice() {
-            [Some(place)] => self.0.get(place).cloned(),
+    /// The credentials for an agent; none unless all its interfaces have the same entry. An entry without a port is for all
+    /// ports of the host; an entry with a port takes precedence.
+    pub fn for_agent(&self, card: &ValidatedCard) -> Arc<SchemeCredentials> {
+        let mut entries: Vec<_> =
+            card.interfaces.iter().map(|interface| self.entry_for(&interface.url)).collect();
+        entries.dedup();
+        let credentials = match entries.as_slice() {
+            [Some(entry)] => self.0.get(entry).cloned(),
             _ => None,
         };
         Arc::new(credentials.unwrap_or_default())
     }
 
-    /// The entry for an interface, which over gRPC is named without a scheme.
-    fn place(&self, url: &str) -> Option<String> {
-        let full = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
-        let url = Url::parse(&full).ok()?;
+    /// The key of the entry for an interface. A gRPC interface has no scheme.
+    fn entry_for(&self, url: &str) -> Option<String> {
+        let absolute = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
+        let url = Url::parse(&absolute).ok()?;
         let host = url.host_str()?;
         let exact = url.port_or_known_default().map(|port| format!("{host}:{port}"));
-        exact.into_iter().chain([host.to_owned()]).find(|place| self.0.contains_key(place))
+        exact.into_iter().chain([host.to_owned()]).find(|entry| self.0.contains_key(entry))
     }
 
-    /// All of them, for whoever sees to it that nobody is told.
+    /// All secrets. The caller must not log them.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.0.values().flat_map(|credentials| credentials.0.values()).map(Hidden::secret)
+        self.0.values().flat_map(|credentials| credentials.0.values()).map(SecretString::expose)
     }
 
-    /// Puts stars in the place of every secret in `value`.
-    pub fn hide(&self, value: &mut Value) {
+    /// Replaces every secret in the texts of `value` with `***`.
+    pub fn mask(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
                 for secret in self.0.values().flat_map(|credentials| credentials.0.values()) {
@@ -79,22 +79,19 @@ impl Keyring {
                     }
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.hide(item)),
-            Value::Object(members) => members.values_mut().for_each(|member| self.hide(member)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask(item)),
+            Value::Object(members) => members.values_mut().for_each(|member| self.mask(member)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 }
 
-/// The card at `place` without the interfaces of other hosts: what belongs to a host is shown to that host only, at
-/// whatever port.
-///
-/// # Errors
-/// Where no interface is left; the message says what to do.
-pub fn at_home(mut vetted: ValidatedCard, place: &str) -> Result<ValidatedCard, String> {
-    let home = host_of(place).ok_or_else(|| format!("{place:?} names no host"))?;
+/// Removes the interfaces of other hosts from the card at `url`: credentials for a host are sent to that host only, at any
+/// port. Fails if no interface is left.
+pub fn restrict_to_host(mut card: ValidatedCard, url: &str) -> Result<ValidatedCard, String> {
+    let home = host_of(url).ok_or_else(|| format!("{url:?} names no host"))?;
     let (ours, others): (Vec<_>, Vec<_>) =
-        vetted.interfaces.into_iter().partition(|interface| host_of(&interface.url).as_ref() == Some(&home));
+        card.interfaces.into_iter().partition(|interface| host_of(&interface.url).as_ref() == Some(&home));
     if let (true, Some(other)) = (ours.is_empty(), others.first()) {
         let other = host_of(&other.url).unwrap_or_default();
         return Err(format!(
@@ -102,58 +99,60 @@ pub fn at_home(mut vetted: ValidatedCard, place: &str) -> Result<ValidatedCard, 
              `mesh: {{ outside: {{ credentials: {{ \"{other}\": {{ … }} }} }} }}` instead"
         ));
     }
-    vetted.interfaces = ours;
-    Ok(vetted)
+    card.interfaces = ours;
+    Ok(card)
 }
 
-/// The host of a URL, or of a gRPC interface, which is named without a scheme.
+/// The host of a URL, or of a gRPC interface, which has no scheme.
 fn host_of(url: &str) -> Option<String> {
-    let full = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
-    Url::parse(&full).ok()?.host_str().map(str::to_owned)
+    let absolute = if url.contains("://") { url.to_owned() } else { format!("https://{url}") };
+    Url::parse(&absolute).ok()?.host_str().map(str::to_owned)
 }
 
-/// Credentials by the name of the card's security scheme.
+/// Credentials of one host, by the name of the card's security scheme.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Credentials(pub BTreeMap<String, Hidden>);
+pub struct SchemeCredentials(pub BTreeMap<String, SecretString>);
 
-impl Credentials {
-    /// The schemes there is a credential for.
+impl SchemeCredentials {
+    /// The schemes that have a credential.
     pub fn schemes(&self) -> BTreeSet<String> {
         self.0.keys().cloned().collect()
     }
 
-    fn ways<'a>(&'a self, card: &'a AgentCard) -> impl Iterator<Item = (CredentialLocation, &'a str)> {
+    fn locations<'a>(&'a self, card: &'a AgentCard) -> impl Iterator<Item = (CredentialLocation, &'a str)> {
         self.0.iter().filter_map(|(scheme, secret)| {
             Some((way(card.security_schemes.get(scheme)?)?, secret.0.as_str()))
         })
     }
 
-    /// `call` with the credentials that go into headers.
-    pub(super) fn onto(&self, card: &AgentCard, mut call: Call) -> Call {
-        for (way, secret) in self.ways(card) {
-            call = match way {
-                CredentialLocation::Header(name) => call.secret_header(&name, secret),
-                CredentialLocation::Authorization(word) => {
-                    call.secret_header("authorization", &format!("{word} {secret}"))
+    /// Adds the credentials that go into headers.
+    pub(super) fn with_headers(&self, card: &AgentCard, mut request: OutboundRequest) -> OutboundRequest {
+        for (location, secret) in self.locations(card) {
+            request = match location {
+                CredentialLocation::Header(name) => request.secret_header(&name, secret),
+                CredentialLocation::Authorization(scheme) => {
+                    request.secret_header("authorization", &format!("{scheme} {secret}"))
                 }
-                CredentialLocation::Cookie(name) => call.secret_header("cookie", &format!("{name}={secret}")),
-                CredentialLocation::Query(_) => call,
+                CredentialLocation::Cookie(name) => {
+                    request.secret_header("cookie", &format!("{name}={secret}"))
+                }
+                CredentialLocation::Query(_) => request,
             };
         }
-        call
+        request
     }
 
-    /// `url` with the credentials that go into its query.
-    pub(super) fn within(&self, card: &AgentCard, url: String) -> String {
+    /// Adds the credentials that go into the query of `url`.
+    pub(super) fn with_query(&self, card: &AgentCard, url: String) -> String {
         let Ok(mut parsed) = Url::parse(&url) else { return url };
-        let mut any = false;
-        for (way, secret) in self.ways(card) {
-            if let CredentialLocation::Query(name) = way {
+        let mut is_changed = false;
+        for (location, secret) in self.locations(card) {
+            if let CredentialLocation::Query(name) = location {
                 parsed.query_pairs_mut().append_pair(&name, secret);
-                any = true;
+                is_changed = true;
             }
         }
-        if any { parsed.into() } else { url }
+        if is_changed { parsed.into() } else { url }
     }
 }
 
@@ -172,21 +171,21 @@ mod tests {
             "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
             "skills": [{ "id": "s", "name": "s", "description": "s", "tags": ["s"] }],
         });
-        let spoken = crate::outbox::a2a::card::SPOKEN;
-        protocol::a2a::card_validation::validate(&card, spoken, &|_| None).unwrap()
+        let protocols = crate::outbox::a2a::card_fetch::CLIENT_PROTOCOLS;
+        protocol::a2a::card_validation::validate(&card, protocols, &|_| None).unwrap()
     }
 
     #[test]
-    fn what_belongs_to_a_cards_host_goes_to_no_other() {
+    fn credentials_of_a_cards_host_go_to_no_other_host() {
         let card = "https://weather.example/.well-known/agent-card.json";
         let urls = [
             "https://elsewhere.example/rpc",
             "https://weather.example:8443/rpc",
             "https://weather.example.evil/",
         ];
-        let kept = at_home(agent(&urls), card).unwrap().interfaces;
-        assert_eq!(kept.iter().map(|kept| kept.url.as_str()).collect::<Vec<_>>(), [urls[1]]);
-        let refused = at_home(agent(&[urls[0]]), card).unwrap_err();
+        let left = restrict_to_host(agent(&urls), card).unwrap().interfaces;
+        assert_eq!(left.iter().map(|interface| interface.url.as_str()).collect::<Vec<_>>(), [urls[1]]);
+        let refused = restrict_to_host(agent(&[urls[0]]), card).unwrap_err();
         assert!(
             refused.contains("for weather.example") && refused.contains("\"elsewhere.example\": {"),
             "{refused}"
@@ -194,9 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn a_host_stands_for_its_ports_unless_one_is_named() {
-        let of = |secret: &str| Credentials(BTreeMap::from([("key".to_owned(), Hidden::new(secret))]));
-        let ring = Keyring(BTreeMap::from([
+    fn an_entry_for_a_host_holds_for_all_ports_without_an_entry() {
+        let of =
+            |secret: &str| SchemeCredentials(BTreeMap::from([("key".to_owned(), SecretString::new(secret))]));
+        let keyring = Keyring(BTreeMap::from([
             ("127.0.0.1".to_owned(), of("any port")),
             ("127.0.0.1:9000".to_owned(), of("that port")),
         ]));
@@ -208,8 +208,8 @@ mod tests {
             (&["http://127.0.0.1:7/rpc", "https://elsewhere.example/rpc"], None),
             (&["https://127.0.0.10/rpc"], None),
         ] {
-            let credentials = ring.of(&agent(urls));
-            let found = credentials.0.get("key").map(Hidden::secret);
+            let credentials = keyring.for_agent(&agent(urls));
+            let found = credentials.0.get("key").map(SecretString::expose);
             assert_eq!(found, expected, "{urls:?}");
         }
     }

@@ -32,7 +32,7 @@ struct Row {
     id: String,
     task: TaskId,
     owner: Principal,
-    told: crate::tasks::follow::Place,
+    told: crate::tasks::follower::TaskEventCursor,
     #[serde(default)]
     missed: usize,
     #[serde(default)]

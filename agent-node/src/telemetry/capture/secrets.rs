@@ -60,7 +60,7 @@ pub fn of_variable(name: &str, value: &str) -> Vec<String> {
         secrets.push(value.to_owned());
     }
     if let Some(password) = Url::parse(value).ok().as_ref().and_then(Url::password) {
-        secrets.extend([password.to_owned(), crate::telemetry::settings::decoded(password)]);
+        secrets.extend([password.to_owned(), crate::telemetry::otel_settings::decoded(password)]);
     }
     secrets
 }
@@ -74,9 +74,9 @@ pub fn of_command(words: &[String]) -> Vec<String> {
 
 /// Finds and masks the secrets of this process.
 #[derive(Clone, Default)]
-pub(super) struct Secrets(Option<AhoCorasick>);
+pub(super) struct SecretMasker(Option<AhoCorasick>);
 
-impl Secrets {
+impl SecretMasker {
     /// Masks `secrets`, the credentials within them (`Basic …`), and their forms in JSON and base64.
     pub(super) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let mut values = BTreeSet::new();
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn the_password_within_a_header_and_the_lines_of_a_key_are_masked() {
         let header = format!("Basic {}", STANDARD.encode("mesh:nightingale"));
-        let secrets = Secrets::new([header, "-----BEGIN KEY-----\nMIIBVgIBADANBgkq\n".to_owned()]);
+        let secrets = SecretMasker::new([header, "-----BEGIN KEY-----\nMIIBVgIBADANBgkq\n".to_owned()]);
         for (text, masked) in
             [("a nightingale", "a ***"), ("> MIIBVgIBADANBgkq", "> ***"), ("Basic", "Basic")]
         {

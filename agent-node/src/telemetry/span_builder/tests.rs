@@ -39,7 +39,7 @@ fn step(step: u64, at: i64, events: Vec<(EventKind, Option<EffectKey>)>, effects
         .into_iter()
         .map(|(what, closes)| (Event { at: NodeTime(0), wall: WallTime(at), what }, closes))
         .unzip();
-    let closes = closes.into_iter().enumerate().filter_map(|(at, place)| Some((at, place?))).collect();
+    let closes = closes.into_iter().enumerate().filter_map(|(at, key)| Some((at, key?))).collect();
     Step { step, origin: None, events, closes, effects }
 }
 
@@ -53,7 +53,7 @@ fn finish(state: TaskState) -> Effect {
     Effect::Finish(Outcome { status, artifacts: Vec::new(), fulfilments: BTreeMap::new(), is_message: false })
 }
 
-/// Thinks twice, is killed or not in between, and fails in its second turn.
+/// The steps of a conversation that runs two turns and fails in the second.
 fn steps(trace: Option<TraceContext>) -> Vec<Step> {
     let thought = EventKind::TurnEnded { turn: 1, updates: Vec::new(), end: TurnEnd::Waiting };
     let failed = EventKind::TurnFailed { turn: 2, reason: "it said public-word".to_owned() };
@@ -79,12 +79,12 @@ fn every_span_has_parent_times_and_failure() {
     assert!([first, second].iter().all(|span| span.parent_id.as_ref() == Some(&own.span_id)));
     let times: Vec<_> = spans.iter().map(|span| (span.start.0, span.end.map(|end| end.0))).collect();
     assert_eq!(times, [(10, Some(10)), (10, Some(70)), (10, Some(30)), (30, Some(70))]);
-    let fates: Vec<_> = spans.iter().map(|span| span.failed.as_deref()).collect();
-    assert_eq!(fates, [None, Some("failed"), None, Some("thought_failed")]);
+    let failures: Vec<_> = spans.iter().map(|span| span.failed.as_deref()).collect();
+    assert_eq!(failures, [None, Some("failed"), None, Some("thought_failed")]);
 }
 
 #[test]
-fn an_open_span_has_no_end_and_the_same_id_as_later() {
+fn an_open_span_has_no_end_and_keeps_its_id() {
     let whole = steps(None);
     let (now, later) = (spans(&whole[..2], CaptureLevel::Off), spans(&whole, CaptureLevel::Off));
     assert_eq!(now.iter().map(|span| span.end.is_some()).collect::<Vec<_>>(), [true, false, true, false]);
@@ -93,7 +93,7 @@ fn an_open_span_has_no_end_and_the_same_id_as_later() {
 }
 
 #[test]
-fn each_span_is_complete_in_one_step_so_that_it_is_exported_once() {
+fn each_span_is_complete_in_one_step() {
     let spans = build(&me(), &id(), &steps(None), &Capture::default());
     assert_eq!(
         spans.iter().map(|built| built.complete_in).collect::<Vec<_>>(),
@@ -102,7 +102,7 @@ fn each_span_is_complete_in_one_step_so_that_it_is_exported_once() {
 }
 
 #[test]
-fn what_is_asked_and_answered_in_one_step_is_a_span_of_its_own() {
+fn an_effect_with_its_result_in_one_step_has_a_span() {
     let thought =
         |turn, end| (EventKind::TurnEnded { turn, updates: Vec::new(), end }, Some(EffectKey(1, turn - 1)));
     let done = TurnEnd::Done { message: Some("done".to_owned()) };
@@ -128,11 +128,11 @@ fn a_callers_trace_is_continued() {
 }
 
 #[test]
-fn content_is_in_spans_only_where_it_is_captured() {
+fn spans_have_content_only_if_it_is_captured() {
     let text = |level| format!("{:?}", spans(&steps(None), level));
     for level in [CaptureLevel::Off, CaptureLevel::Redacted] {
-        let told = text(level);
-        assert!(!told.contains("paint it") && !told.contains("public-word"), "{told}");
+        let text = text(level);
+        assert!(!text.contains("paint it") && !text.contains("public-word"), "{text}");
     }
     let full = spans(&steps(None), CaptureLevel::Full);
     assert!(full[1].text(n::LANGFUSE_TRACE_INPUT).is_some_and(|input| input.contains("paint it")));

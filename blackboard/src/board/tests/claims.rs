@@ -1,9 +1,9 @@
-//! Who holds a task, for how long, and what its end tells.
+//! Claims: exclusivity, leases, and the signals of their ends.
 
 use super::*;
 
 #[actix::test]
-async fn of_64_that_claim_at_once_exactly_one_wins() {
+async fn of_64_concurrent_claims_exactly_one_wins() {
     let board = board();
     let lease = Duration::from_secs(5);
     for round in 0..100 {
@@ -23,12 +23,12 @@ async fn of_64_that_claim_at_once_exactly_one_wins() {
             assert!(loser.metadata.contains(&("holder", winner.holder.to_string())));
         }
     }
-    let told = Selector { types: vec!["task.claimed".into()], ..Selector::default() };
-    assert_eq!(board.read(told, None, 1_000).await.unwrap().signals.len(), 100);
+    let signals = Selector { types: vec!["task.claimed".into()], ..Selector::default() };
+    assert_eq!(board.read(signals, None, 1_000).await.unwrap().signals.len(), 100);
 }
 
 #[actix::test]
-async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epoch() {
+async fn an_expired_lease_is_announced_and_the_next_claim_has_a_greater_epoch() {
     let (clock, now) = clock();
     let board = Board::start(memory::new(), BoardConfig::fast(), clock).unwrap();
     let (one, two) = (AgentId::parse("b-1").unwrap(), AgentId::parse("b-2").unwrap());
@@ -48,7 +48,7 @@ async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epo
     assert_eq!(refused.reason, Reason::AlreadyClaimed, "within the grace: {refused}");
     now.store(1_951, Ordering::SeqCst);
     within("the expiry shows", async {
-        while board.look(&task).await.unwrap().state != Standing::Expired {
+        while board.claim_of(&task).await.unwrap().state != ClaimState::Expired {
             tokio::task::yield_now().await;
         }
     })
@@ -58,13 +58,13 @@ async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epo
         capabilities: vec![Capability::parse("rest").unwrap()],
         task_id: Some(task.clone()),
     };
-    let told = board.read(again, None, 10).await.unwrap().signals;
-    assert_eq!(told.len(), 2);
+    let signals = board.read(again, None, 10).await.unwrap().signals;
+    assert_eq!(signals.len(), 2);
     assert_eq!(
-        (told[1].signal.from.as_str(), &told[1].signal.refs["formerHolder"]),
+        (signals[1].signal.from.as_str(), &signals[1].signal.refs["formerHolder"]),
         (access::BOARD, &"b-1".into())
     );
-    assert_eq!(told[1].signal.refs[protocol::signal::PUBLISHER], "planner");
+    assert_eq!(signals[1].signal.refs[protocol::signal::PUBLISHER], "planner");
     let second = board.claim(&agent("b-2"), &task, &two, lease).await.unwrap();
     assert!(second.epoch > first.epoch);
     for late in [
@@ -75,7 +75,7 @@ async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epo
     }
     assert_eq!(board.snapshot().await.unwrap().counts.expired, 1);
     let failed = board.fail(&agent("b-2"), &task, second.epoch).await.unwrap();
-    assert_eq!(failed.state, Standing::Failed);
+    assert_eq!(failed.state, ClaimState::Failed);
     assert_eq!(board.fail(&agent("b-2"), &task, second.epoch).await.unwrap().revision, failed.revision);
     let late = board.complete(&agent("b-2"), &task, second.epoch).await.unwrap_err();
     assert_eq!(late.reason, Reason::Fenced);
@@ -86,7 +86,7 @@ async fn a_lease_that_runs_out_is_told_and_the_next_takes_it_under_a_greater_epo
 }
 
 #[actix::test]
-async fn a_task_that_nobody_offered_is_not_offered_by_the_end_of_a_claim() {
+async fn the_end_of_a_claim_offers_no_task_that_was_not_offered_before() {
     let (clock, now) = clock();
     let board = Board::start(memory::new(), BoardConfig::fast(), clock).unwrap();
     let holder = AgentId::parse("b-1").unwrap();
@@ -94,27 +94,30 @@ async fn a_task_that_nobody_offered_is_not_offered_by_the_end_of_a_claim() {
     let [lapses, released, done] = ["t-1", "t-2", "t-3"].map(|task| TaskId::parse(task).unwrap());
     board.claim(&agent("b-1"), &lapses, &holder, lease).await.unwrap();
     let claim = board.claim(&agent("b-1"), &released, &holder, lease).await.unwrap();
-    assert_eq!(board.release(&agent("b-1"), &released, claim.epoch).await.unwrap().state, Standing::Released);
+    assert_eq!(
+        board.release(&agent("b-1"), &released, claim.epoch).await.unwrap().state,
+        ClaimState::Released
+    );
     let claim = board.claim(&agent("b-1"), &done, &holder, lease).await.unwrap();
     board.complete(&agent("b-1"), &done, claim.epoch).await.unwrap();
     now.store(1_951, Ordering::SeqCst);
     within("the expiry shows", async {
-        while board.look(&lapses).await.unwrap().state != Standing::Expired {
+        while board.claim_of(&lapses).await.unwrap().state != ClaimState::Expired {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    let told = board.read(Selector::default(), None, 10).await.unwrap().signals;
-    let told: Vec<_> =
-        told.iter().map(|posted| (posted.signal.kind.as_str(), posted.signal.task_id.clone())).collect();
+    let signals = board.read(Selector::default(), None, 10).await.unwrap().signals;
+    let signals: Vec<_> =
+        signals.iter().map(|posted| (posted.signal.kind.as_str(), posted.signal.task_id.clone())).collect();
     let claimed = [&lapses, &released, &done].map(|task| ("task.claimed", Some(task.clone())));
-    assert_eq!(told, [&claimed[..], &[("task.complete", Some(done))]].concat());
+    assert_eq!(signals, [&claimed[..], &[("task.complete", Some(done))]].concat());
     let next = AgentId::parse("b-2").unwrap();
     board.claim(&agent("b-2"), &lapses, &next, lease).await.expect("it is free");
 }
 
 #[actix::test]
-async fn a_restart_gives_every_holder_a_whole_lease() {
+async fn a_restart_restarts_every_lease() {
     let (store, (clock, now)) = (memory::new(), clock());
     let holder = AgentId::parse("b-1").unwrap();
     let task = TaskId::parse("t-1").unwrap();
@@ -125,5 +128,5 @@ async fn a_restart_gives_every_holder_a_whole_lease() {
     let refused =
         board.claim(&agent("b-2"), &task, &AgentId::parse("b-2").unwrap(), Duration::from_secs(1)).await;
     assert_eq!(refused.unwrap_err().reason, Reason::AlreadyClaimed);
-    assert_eq!(board.complete(&agent("b-1"), &task, claim.epoch).await.unwrap().state, Standing::Completed);
+    assert_eq!(board.complete(&agent("b-1"), &task, claim.epoch).await.unwrap().state, ClaimState::Completed);
 }

@@ -12,11 +12,11 @@ fn resident() -> usize {
 #[ignore = "a measurement, not a verdict"]
 async fn fan_out_to_a_thousand_readers() {
     const READERS: usize = 1_000;
-    let Served { board, at, handle } = served();
+    let TestServer { board, at, handle } = test_server();
     let by = Principal::local_user();
     remote(at).read(&by, &Selector::default(), None, 1).await.unwrap();
     let before = resident();
-    let sockets: Vec<_> = (0..READERS).map(|_| ask(at, "", "")).collect();
+    let sockets: Vec<_> = (0..READERS).map(|_| open_stream(at, "", "")).collect();
     within("all follow", async {
         while board.snapshot().await.unwrap().subscribers < READERS {
             tokio::task::yield_now().await;
@@ -25,8 +25,9 @@ async fn fan_out_to_a_thousand_readers() {
     .await;
     println!("{} bytes a reader, both ends", (resident() - before) / READERS);
     let (seen, mut times) = tokio::sync::mpsc::unbounded_channel();
-    let (halt, halted) = (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), READERS / 8);
-    for part in sockets.chunks(halted) {
+    let (halt, readers_per_thread) =
+        (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), READERS / 8);
+    for part in sockets.chunks(readers_per_thread) {
         let part: Vec<TcpStream> = part.iter().map(|socket| socket.try_clone().unwrap()).collect();
         let (seen, halt) = (seen.clone(), halt.clone());
         std::thread::spawn(move || {

@@ -1,28 +1,28 @@
-//! Random batches, against a model that is a vector.
+//! Random operations on a store and on a model, which keeps its records in a vector.
 
-use super::super::{Batch, Error, Expectation, Filter, Key, Lane, Record, Revision, Shared, Write};
+use super::super::{Batch, Error, Expectation, Filter, Key, Lane, Record, Revision, SharedStore, Write};
 use super::key;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// One thing done to a store.
+/// One operation on a store.
 #[derive(Debug, Clone)]
-pub(in crate::store) enum Operation {
-    /// Several batches that are queued together.
+pub(in crate::store) enum StoreOperation {
+    /// Several batches, queued together.
     Commit(Vec<Batch>),
     Trim(Filter, Revision),
 }
 
-/// What a store should hold.
+/// The expected content of a store.
 #[derive(Default)]
-struct Model {
+struct StoreModel {
     head: Revision,
     records: Vec<Record>,
     topics: BTreeSet<String>,
 }
 
-impl Model {
-    fn actual(&self, key: &Key) -> Revision {
+impl StoreModel {
+    fn latest_revision(&self, key: &Key) -> Revision {
         self.records.iter().rev().find(|record| record.key == *key).map_or(0, |record| record.revision)
     }
 
@@ -32,8 +32,8 @@ impl Model {
                 Expectation::Absent(key) => (key, &|actual| actual == 0),
                 Expectation::At(key, revision) => (key, &|actual| actual == *revision),
             };
-            if !holds(self.actual(key)) {
-                return Err((key.clone(), self.actual(key)));
+            if !holds(self.latest_revision(key)) {
+                return Err((key.clone(), self.latest_revision(key)));
             }
         }
         for write in &batch.writes {
@@ -50,11 +50,11 @@ impl Model {
     }
 
     fn trim(&mut self, filter: &Filter, before: Revision) -> u64 {
-        let there = self.records.len();
-        let goes =
+        let before_trim = self.records.len();
+        let is_trimmed =
             |r: &Record| r.key.topic().ends_with(".log") && r.revision < before && filter.admits(&r.key);
-        self.records.retain(|record| !goes(record));
-        (there - self.records.len()) as u64
+        self.records.retain(|record| !is_trimmed(record));
+        (before_trim - self.records.len()) as u64
     }
 }
 
@@ -91,20 +91,20 @@ fn batches() -> impl Strategy<Value = Batch> {
         .prop_map(|(writes, expectations)| Batch { writes, expectations })
 }
 
-pub(in crate::store) fn operations() -> impl Strategy<Value = Vec<Operation>> {
+pub(in crate::store) fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
     let operation = prop_oneof![
-        4 => proptest::collection::vec(batches(), 1..6).prop_map(Operation::Commit),
-        1 => (filters(), 0..60_u64).prop_map(|(filter, before)| Operation::Trim(filter, before)),
+        4 => proptest::collection::vec(batches(), 1..6).prop_map(StoreOperation::Commit),
+        1 => (filters(), 0..60_u64).prop_map(|(filter, before)| StoreOperation::Trim(filter, before)),
     ];
     proptest::collection::vec(operation, 1..14)
 }
 
-pub(in crate::store) fn behaves_like_the_model(store: Shared, operations: Vec<Operation>) {
+pub(in crate::store) fn matches_the_model(store: SharedStore, operations: Vec<StoreOperation>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let mut model = Model::default();
+    let mut model = StoreModel::default();
     for operation in operations {
         match operation {
-            Operation::Commit(batches) => {
+            StoreOperation::Commit(batches) => {
                 let queued: Vec<_> =
                     batches.iter().map(|b| store.commit(Lane::Progress, b.clone())).collect();
                 let outcomes = runtime.block_on(futures_util::future::join_all(queued));
@@ -118,16 +118,16 @@ pub(in crate::store) fn behaves_like_the_model(store: Shared, operations: Vec<Op
                     }
                 }
             }
-            Operation::Trim(filter, before) => {
+            StoreOperation::Trim(filter, before) => {
                 let trimmed = runtime.block_on(store.trim(filter.clone(), before)).unwrap();
                 assert_eq!(trimmed, model.trim(&filter, before), "{filter:?} before {before}");
             }
         }
     }
-    agrees(&store, &model);
+    assert_agrees(&store, &model);
 }
 
-fn agrees(store: &Shared, model: &Model) {
+fn assert_agrees(store: &SharedStore, model: &StoreModel) {
     assert_eq!(store.head(), model.head);
     let prefixes = ["a", "b", "a.log", "a.state", "a.rows", "a.log.0", "a.state.0"];
     let prefixed = prefixes.iter().flat_map(|p| [Filter::One(key(p)), Filter::Below(key(p))]);
@@ -141,6 +141,6 @@ fn agrees(store: &Shared, model: &Model) {
     }
     for record in &model.records {
         let latest = store.latest(&record.key).unwrap().map(|latest| latest.revision);
-        assert_eq!(latest, Some(model.actual(&record.key)));
+        assert_eq!(latest, Some(model.latest_revision(&record.key)));
     }
 }

@@ -1,18 +1,18 @@
-//! Reading: a few connections, none of which holds a snapshot longer than a page.
+//! Reads: a pool of connections, each with a read transaction of at most one page.
 
-use super::super::follow::{Page, Pages};
-use super::super::{Error, Filter, Key, Record, Revision, checksum, class::Class};
-use super::ahead::{self, Ahead};
-use super::presence::Presence;
-use super::schema::{self, Topic, Topics};
+use super::super::follower::{LogPage, PageSource};
+use super::super::{Error, Filter, Key, Record, Revision, checksum, class::TopicClass};
+use super::key_presence::KeyPresence;
+use super::row_positions::{self, PositionCache};
+use super::schema::{self, TopicRow, Topics};
 use bytes::Bytes;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Rows, ToSql, params};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// The most rows that one page looks at for each row that is asked for.
-const EFFORT: usize = 16;
+/// The most rows scanned per requested record of a page.
+const MAX_SCANNED_PER_RECORD: usize = 16;
 
 const LATEST_STATE: &str = "SELECT key, rev, value, crc FROM state WHERE key = ?";
 const LATEST_LOG: &str = "SELECT key, rev, value, crc FROM log WHERE key = ? ORDER BY rev DESC LIMIT 1";
@@ -25,79 +25,76 @@ const STATE_ONE: &str = "SELECT key, rev, value, crc FROM state
     WHERE key > ?1 AND key < ?2 AND rev > ?3 AND instr(substr(key, length(?1) + 1), '.') = 0 ORDER BY rev LIMIT ?4";
 const STATE_AT: &str = "SELECT key, rev, value, crc FROM state WHERE id = ?1 AND rev = ?2";
 
-/// What each of these asks for.
-const RECORD: &str = "key, rev, value, crc";
+/// The columns of these queries.
+const RECORD_COLUMNS: &str = "key, rev, value, crc";
 
-/// What is wanted of each record.
+/// The part of each record that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum Projection {
     /// All of it.
-    Records,
-    /// Where it stands and its key; its content stays empty.
-    Keys,
+    Record,
+    /// Revision and key; the value stays empty.
+    Key,
 }
 
-impl Wanted {
-    /// `sql`, which asks for all of a record, as it asks for what is wanted.
+impl Projection {
+    /// `sql`, a query of [`RECORD_COLUMNS`], with the columns of this projection.
     fn of(self, sql: &str) -> Cow<'_, str> {
         match self {
-            Self::Records => sql.into(),
-            Self::Keys => sql.replacen(RECORD, "key, rev", 1).into(),
+            Self::Record => sql.into(),
+            Self::Key => sql.replacen(RECORD_COLUMNS, "key, rev", 1).into(),
         }
     }
 
-    /// What was asked for, of a row.
+    /// The record of a row, as far as it was read.
     fn record(self, row: &Row<'_>) -> Result<Record, Error> {
         match self {
-            Self::Records => record(row),
-            Self::Keys => {
+            Self::Record => record(row),
+            Self::Key => {
                 let read =
                     || -> rusqlite::Result<_> { Ok((row.get_ref(0)?.as_str()?, row.get::<_, i64>(1)?)) };
-                let (key, revision) = read().map_err(|_| damaged(row))?;
+                let (key, revision) = read().map_err(|_| corrupt_row(row))?;
                 Ok(Record { revision: revision.unsigned_abs(), key: Key::stored(key), value: Bytes::new() })
             }
         }
     }
 }
 
-/// The most that one page holds.
+/// The limits of one page, and what it reads.
 #[derive(Debug, Clone, Copy)]
-struct Most {
-    records: usize,
-    bytes: usize,
+struct PageRequest {
+    max_records: usize,
+    max_bytes: usize,
+    projection: Projection,
 }
 
-impl Most {
-    const ANY: Self = Self { records: usize::MAX, bytes: usize::MAX };
-}
-
-/// The connections that read.
-pub(super) struct Readers {
+/// A pool of read connections.
+pub(super) struct ReaderPool {
     dir: PathBuf,
     topics: Arc<Topics>,
-    presence: Arc<Presence>,
-    ahead: Ahead,
-    idle: Mutex<Idle>,
+    presence: Arc<KeyPresence>,
+    positions: PositionCache,
+    idle: Mutex<IdleConnections>,
     returned: Condvar,
 }
 
-struct Idle {
+struct IdleConnections {
     connections: Vec<Connection>,
-    /// How many more may be opened.
+    /// Connections that may still be opened.
     spare: usize,
 }
 
-impl Readers {
-    pub(super) fn new(dir: &Path, most: usize, topics: Arc<Topics>, presence: Arc<Presence>) -> Self {
-        let idle = Mutex::new(Idle { connections: Vec::new(), spare: most.max(1) });
-        let (dir, ahead) = (dir.to_owned(), Ahead::default());
-        Self { dir, topics, presence, ahead, idle, returned: Condvar::new() }
+impl ReaderPool {
+    pub(super) fn new(dir: &Path, size: usize, topics: Arc<Topics>, presence: Arc<KeyPresence>) -> Self {
+        let idle = Mutex::new(IdleConnections { connections: Vec::new(), spare: size.max(1) });
+        let (dir, positions) = (dir.to_owned(), PositionCache::default());
+        Self { dir, topics, presence, positions, idle, returned: Condvar::new() }
     }
 
-    /// Waits for a connection, does `read` with it, and gives it back; one that failed is not used again.
-    fn with<T>(&self, what: &Key, read: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T, Error> {
+    /// Waits for a connection and runs `read` with it. A connection that failed is closed.
+    fn with<T>(&self, what: &Key, read: impl FnOnce(&Connection) -> ReadResult<T>) -> Result<T, Error> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = loop {
+        let idle_connection = loop {
             if let Some(connection) = idle.connections.pop() {
                 break Some(connection);
             }
@@ -108,28 +105,28 @@ impl Readers {
             idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
         };
         drop(idle);
-        let connection = taken.map_or_else(|| schema::reader(&self.dir), Ok);
-        let (outcome, sound) = match connection {
-            Err(error) => (Err(Failure::Sql(error)), None),
+        let connection = idle_connection.map_or_else(|| schema::reader(&self.dir), Ok);
+        let (outcome, reusable) = match connection {
+            Err(error) => (Err(ReadFailure::Sql(error)), None),
             Ok(connection) => match read(&connection) {
-                Err(Failure::Sql(error)) => (Err(Failure::Sql(error)), None),
-                outcome @ (Ok(_) | Err(Failure::Store(_))) => (outcome, Some(connection)),
+                Err(ReadFailure::Sql(error)) => (Err(ReadFailure::Sql(error)), None),
+                outcome @ (Ok(_) | Err(ReadFailure::Store(_))) => (outcome, Some(connection)),
             },
         };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        match sound {
+        match reusable {
             Some(connection) => idle.connections.push(connection),
             None => idle.spare += 1,
         }
         drop(idle);
         self.returned.notify_one();
         outcome.map_err(|failure| match failure {
-            Failure::Store(error) => error,
-            Failure::Sql(error) => schema::unreadable(&error, what.as_str()),
+            ReadFailure::Store(error) => error,
+            ReadFailure::Sql(error) => schema::read_error(&error, what.as_str()),
         })
     }
 
-    /// Closes the connections that nobody uses.
+    /// Closes the idle connections.
     pub(super) fn close(&self) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.spare += idle.connections.len();
@@ -139,44 +136,44 @@ impl Readers {
     pub(super) fn latest(&self, key: &Key) -> Result<Option<Record>, Error> {
         let Some(topic) = self.topics.get(key.topic()) else { return Ok(None) };
         let sql = match topic.class {
-            Class::Log => LATEST_LOG,
-            Class::State if !self.presence.may_hold(key) => return Ok(None),
-            Class::State => LATEST_STATE,
+            TopicClass::Log => LATEST_LOG,
+            TopicClass::State if !self.presence.may_hold(key) => return Ok(None),
+            TopicClass::State => LATEST_STATE,
         };
         self.with(key, |on| {
-            let found =
-                on.prepare_cached(sql)?.query_row([key.as_str()], |row| Ok(record(row))).optional()?;
-            Ok(found.transpose()?)
+            let row = on.prepare_cached(sql)?.query_row([key.as_str()], |row| Ok(record(row)));
+            Ok(row.optional()?.transpose()?)
         })
     }
 
     pub(super) fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
-        self.pages(filter, after, limit, Wanted::Records)
+        self.read_pages(filter, after, limit, Projection::Record)
     }
 
-    /// Reads no content: not even the pages of the file that hold it.
+    /// Does not read the pages of the file that hold values.
     pub(super) fn keys(
         &self,
         filter: &Filter,
         after: Revision,
         limit: usize,
     ) -> Result<Vec<(Revision, Key)>, Error> {
-        let records = self.pages(filter, after, limit, Wanted::Keys)?;
+        let records = self.read_pages(filter, after, limit, Projection::Key)?;
         Ok(records.into_iter().map(|record| (record.revision, record.key)).collect())
     }
 
-    fn pages(
+    fn read_pages(
         &self,
         filter: &Filter,
         after: Revision,
         limit: usize,
-        wanted: Wanted,
+        projection: Projection,
     ) -> Result<Vec<Record>, Error> {
         let mut records = Vec::new();
         let mut from = after;
         while records.len() < limit {
+            let max_records = limit - records.len();
             let page =
-                self.look(filter, from, Most { records: limit - records.len(), ..Most::ANY }, wanted)?;
+                self.page_of(filter, from, PageRequest { max_records, max_bytes: usize::MAX, projection })?;
             records.extend(page.records);
             let Some(next) = page.next else { break };
             from = next;
@@ -192,71 +189,68 @@ impl Readers {
             return Ok(floor);
         }
         self.with(key, |on| {
-            let there = on.prepare_cached(LATEST_LOG)?.exists([key.as_str()])?;
-            if !there {
+            if !on.prepare_cached(LATEST_LOG)?.exists([key.as_str()])? {
                 return Ok(floor);
             }
-            let own = on.prepare_cached("SELECT floor FROM floors WHERE key = ?")?;
-            Ok(first(own, key)?.unwrap_or_default())
+            let query = on.prepare_cached("SELECT floor FROM floors WHERE key = ?")?;
+            Ok(key_floor(query, key)?.unwrap_or_default())
         })
     }
 }
 
-fn first(mut of: CachedStatement<'_>, key: &Key) -> rusqlite::Result<Option<Revision>> {
-    of.query_row([key.as_str()], |row| row.get::<_, i64>(0))
+fn key_floor(mut query: CachedStatement<'_>, key: &Key) -> rusqlite::Result<Option<Revision>> {
+    query
+        .query_row([key.as_str()], |row| row.get::<_, i64>(0))
         .optional()
         .map(|floor| floor.map(i64::unsigned_abs))
 }
 
-impl Readers {
-    fn look(&self, filter: &Filter, after: Revision, most: Most, wanted: Wanted) -> Result<Page, Error> {
+impl ReaderPool {
+    fn page_of(&self, filter: &Filter, after: Revision, request: PageRequest) -> Result<LogPage, Error> {
         let mut topics = self.topics.of(filter);
-        // One look at the state brings what is there of all its topics.
-        let mut looked = false;
-        topics.retain(|(_, topic)| topic.class == Class::Log || !std::mem::replace(&mut looked, true));
-        let Ok(from) = i64::try_from(after) else { return Ok(Page { records: Vec::new(), next: None }) };
+        // One query returns the state of all state topics.
+        let mut has_state = false;
+        topics.retain(|(_, of)| of.class == TopicClass::Log || !std::mem::replace(&mut has_state, true));
+        let Ok(from) = i64::try_from(after) else { return Ok(LogPage { records: Vec::new(), next: None }) };
         self.with(filter.key(), |on| {
             if let [(_, topic)] = &topics[..] {
                 let is_one_key = matches!(filter, Filter::Exactly(_));
                 return match topic.class {
-                    Class::State if !is_one_key => self.of_state(on, filter, from, most, wanted),
-                    Class::State | Class::Log => of_topic(on, filter, topic, from, most, wanted),
+                    TopicClass::State if !is_one_key => self.state_page(on, filter, from, request),
+                    TopicClass::State | TopicClass::Log => topic_page(on, filter, topic, from, request),
                 };
             }
-            // Several topics are one page only if they are seen at one moment.
+            // One transaction, so that the pages of several topics are of one snapshot.
             let snapshot = on.unchecked_transaction()?;
             let mut pages = Vec::new();
             for (_, topic) in &topics {
-                pages.push(of_topic(on, filter, topic, from, most, wanted)?);
+                pages.push(topic_page(on, filter, topic, from, request)?);
             }
             snapshot.commit()?;
-            Ok(merge(pages, most.records))
+            Ok(merge(pages, request.max_records))
         })
     }
-}
 
-impl Readers {
-    /// A page of state alone. It brings what was there when a look found it and has not changed since; what has changed
-    /// lies behind all that was found.
-    fn of_state(
+    /// A page of state rows, by cached positions. A row that changed since the scan is skipped; its new revision is above
+    /// all cached ones.
+    fn state_page(
         &self,
         on: &Connection,
         filter: &Filter,
         after: i64,
-        most: Most,
-        wanted: Wanted,
-    ) -> Result<Page, Failure> {
-        let known = self.ahead.take(filter, after.unsigned_abs());
-        let was_known = known.is_some();
-        let mut places = known.map_or_else(|| ahead::look(on, filter, after), Ok)?;
-        let mut may_be_more = was_known || places.len() >= ahead::MOST;
-        let mut fetch = on.prepare_cached(&wanted.of(STATE_AT))?;
+        request: PageRequest,
+    ) -> ReadResult<LogPage> {
+        let cached = self.positions.take(filter, after.unsigned_abs());
+        let was_cached = cached.is_some();
+        let mut positions = cached.map_or_else(|| row_positions::find(on, filter, after), Ok)?;
+        let mut may_be_more = was_cached || positions.len() >= row_positions::MAX_POSITIONS;
+        let mut fetch = on.prepare_cached(&request.projection.of(STATE_AT))?;
         let (mut records, mut size, mut reached) = (Vec::new(), 0, after);
-        while records.len() < most.records && size < most.bytes {
-            let Some((revision, id)) = places.pop_front() else { break };
+        while records.len() < request.max_records && size < request.max_bytes {
+            let Some((revision, id)) = positions.pop_front() else { break };
             reached = revision;
-            let found = fetch.query_row([id, revision], |row| Ok(wanted.record(row))).optional()?;
-            match found.transpose()? {
+            let row = fetch.query_row([id, revision], |row| Ok(request.projection.record(row)));
+            match row.optional()?.transpose()? {
                 Some(record) => {
                     size += record.value.len();
                     records.push(record);
@@ -265,25 +259,26 @@ impl Readers {
             }
         }
         let reached = reached.unsigned_abs();
-        let next = (may_be_more || !places.is_empty()).then_some(reached);
-        self.ahead.keep(filter, reached, places);
-        Ok(Page { records, next })
+        let next = (may_be_more || !positions.is_empty()).then_some(reached);
+        self.positions.keep(filter, reached, positions);
+        Ok(LogPage { records, next })
     }
 }
 
-impl Pages for Readers {
-    fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize) -> Result<Page, Error> {
-        self.look(filter, after, Most { records: limit, bytes }, Wanted::Records)
+impl PageSource for ReaderPool {
+    fn page(&self, filter: &Filter, after: Revision, limit: usize, bytes: usize) -> Result<LogPage, Error> {
+        let projection = Projection::Record;
+        self.page_of(filter, after, PageRequest { max_records: limit, max_bytes: bytes, projection })
     }
 
-    fn reaches(&self, filter: &Filter, after: Revision) -> Result<(), Error> {
+    fn check_cursor(&self, filter: &Filter, after: Revision) -> Result<(), Error> {
         let floor = self.floor(filter, after)?;
         if after < floor { Err(Error::Trimmed { floor }) } else { Ok(()) }
     }
 }
 
-/// The pages of several topics as one, up to where all of them are complete.
-fn merge(pages: Vec<Page>, limit: usize) -> Page {
+/// Merges the pages of several topics, up to the revision where all of them are complete.
+fn merge(pages: Vec<LogPage>, limit: usize) -> LogPage {
     let mut next = pages.iter().filter_map(|page| page.next).min();
     let mut records: Vec<Record> = pages.into_iter().flat_map(|page| page.records).collect();
     records.sort_by_key(|record| record.revision);
@@ -294,81 +289,82 @@ fn merge(pages: Vec<Page>, limit: usize) -> Page {
         records.truncate(limit);
         next = records.last().map(|last| last.revision);
     }
-    Page { records, next }
+    LogPage { records, next }
 }
 
-fn of_topic(
+fn topic_page(
     on: &Connection,
     filter: &Filter,
-    topic: &Topic,
+    topic: &TopicRow,
     after: i64,
-    most: Most,
-    wanted: Wanted,
-) -> Result<Page, Failure> {
+    request: PageRequest,
+) -> ReadResult<LogPage> {
     let name = filter.key().as_str();
-    let (low, high) = ahead::below(filter);
-    let rows = i64::try_from(most.records).unwrap_or(i64::MAX);
+    let (low, high) = row_positions::key_range(filter);
+    let rows = i64::try_from(request.max_records).unwrap_or(i64::MAX);
     let (sql, with): (_, &[&dyn ToSql]) = match (topic.class, filter) {
-        (Class::Log, Filter::Exactly(_)) => (LOG_OF_KEY, params![name, after]),
-        (Class::State, Filter::Exactly(_)) => (STATE_OF_KEY, params![name, after]),
-        (Class::Log, Filter::One(_) | Filter::Below(_)) => (LOG_OF_TOPIC, params![topic.id, after]),
-        (Class::State, Filter::One(_)) => (STATE_ONE, params![low, high, after, rows]),
-        (Class::State, Filter::Below(_)) => (STATE_BELOW, params![low, high, after, rows]),
+        (TopicClass::Log, Filter::Exactly(_)) => (LOG_OF_KEY, params![name, after]),
+        (TopicClass::State, Filter::Exactly(_)) => (STATE_OF_KEY, params![name, after]),
+        (TopicClass::Log, Filter::One(_) | Filter::Below(_)) => (LOG_OF_TOPIC, params![topic.id, after]),
+        (TopicClass::State, Filter::One(_)) => (STATE_ONE, params![low, high, after, rows]),
+        (TopicClass::State, Filter::Below(_)) => (STATE_BELOW, params![low, high, after, rows]),
     };
-    let mut statement = on.prepare_cached(&wanted.of(sql))?;
-    gather(statement.query(with)?, filter, most, wanted)
+    let mut statement = on.prepare_cached(&request.projection.of(sql))?;
+    collect_page(statement.query(with)?, filter, request)
 }
 
-fn gather(mut rows: Rows<'_>, filter: &Filter, most: Most, wanted: Wanted) -> Result<Page, Failure> {
+fn collect_page(mut rows: Rows<'_>, filter: &Filter, request: PageRequest) -> ReadResult<LogPage> {
     let mut records = Vec::new();
-    let (mut looked_at, mut size) = (0, 0);
+    let (mut scanned, mut size) = (0, 0);
     while let Some(row) = rows.next()? {
-        looked_at += 1;
-        let key = row.get_ref(0)?.as_str().map_err(|_| damaged(row))?;
+        scanned += 1;
+        let key = row.get_ref(0)?.as_str().map_err(|_| corrupt_row(row))?;
         let revision = row.get::<_, i64>(1)?.unsigned_abs();
         if filter.admits_text(key) {
-            let record = wanted.record(row)?;
+            let record = request.projection.record(row)?;
             size += record.value.len();
             records.push(record);
         }
-        let is_full = records.len() >= most.records || size >= most.bytes;
-        if is_full || looked_at >= most.records.saturating_mul(EFFORT) {
-            return Ok(Page { records, next: Some(revision) });
+        let is_full = records.len() >= request.max_records || size >= request.max_bytes;
+        if is_full || scanned >= request.max_records.saturating_mul(MAX_SCANNED_PER_RECORD) {
+            return Ok(LogPage { records, next: Some(revision) });
         }
     }
-    Ok(Page { records, next: None })
+    Ok(LogPage { records, next: None })
 }
 
-/// The record in a row of key, revision, value and checksum.
+/// The record of a row of [`RECORD_COLUMNS`], verified.
 fn record(row: &Row<'_>) -> Result<Record, Error> {
     let read = || -> rusqlite::Result<(Key, Revision, Bytes, u32)> {
         let key = Key::stored(row.get_ref(0)?.as_str()?);
         let value = Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?);
         Ok((key, row.get::<_, i64>(1)?.unsigned_abs(), value, row.get(3)?))
     };
-    let (key, revision, value, crc) = read().map_err(|_| damaged(row))?;
-    checksum::verified(key, revision, value, crc)
+    let (key, revision, value, crc) = read().map_err(|_| corrupt_row(row))?;
+    checksum::verify(key, revision, value, crc)
 }
 
-fn damaged(row: &Row<'_>) -> Error {
+fn corrupt_row(row: &Row<'_>) -> Error {
     let key = row.get_ref(0).ok().and_then(|key| key.as_bytes().ok()).unwrap_or_default();
     let revision = row.get::<_, i64>(1).unwrap_or_default().unsigned_abs();
     Error::Corrupt { revision, key: String::from_utf8_lossy(key).into_owned() }
 }
 
-/// Why reading did not work: the record, or the file.
-enum Failure {
+type ReadResult<T> = Result<T, ReadFailure>;
+
+/// Why a read failed: an error of the store or of SQLite.
+enum ReadFailure {
     Store(Error),
     Sql(rusqlite::Error),
 }
 
-impl From<Error> for Failure {
+impl From<Error> for ReadFailure {
     fn from(error: Error) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<rusqlite::Error> for Failure {
+impl From<rusqlite::Error> for ReadFailure {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }

@@ -1,22 +1,20 @@
 //! The file: its tables, its format version, and how connections to it are set up.
 
-use super::super::class::{self, Class};
+use super::super::class::{self, TopicClass};
 use super::super::{Error, Filter, Revision};
-use super::Options;
+use super::StoreOptions;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-/// The format that this program writes and reads. Formats 1 and 2 are the first version's: their records mean other things.
+/// The format of this program. Formats 1 and 2 are the first version's; their records have other meanings.
 const FORMAT: u32 = 3;
 
-/// The writer copies the write-ahead log into the file each time it has grown by this much: often enough that this takes
-/// some milliseconds only.
+/// The writer copies the write-ahead log into the file whenever it has this many pages. A copy takes some milliseconds.
 const CHECKPOINT_PAGES: u32 = 2000;
 
-/// Rows of the state lie in the order in which they came, so that those of one commit share their pages; only their keys
-/// are sorted.
+/// State rows are stored in insertion order, so that the rows of one commit share pages; only the index of keys is sorted.
 const TABLES: &str = "
     CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, generation TEXT NOT NULL);
     CREATE TABLE topics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, class INTEGER NOT NULL, floor INTEGER NOT NULL);
@@ -30,7 +28,7 @@ const TABLES: &str = "
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process holds it.
     #[error("the data directory {} is in use by process {pid}", dir.display())]
     Held {
         /// Which directory.
@@ -59,10 +57,10 @@ pub enum OpenError {
         file: PathBuf,
         /// Its `user_version`.
         found: i32,
-        /// What it has, or lacks.
+        /// Why it is not a store.
         why: String,
     },
-    /// It is not a store, or no longer a sound one.
+    /// The file is not a store, or is damaged.
     #[error("the store in {} cannot be read: {why}", dir.display())]
     Damaged {
         /// Which directory.
@@ -70,43 +68,43 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
-    /// The file system does not let us.
+    /// The file system refuses access.
     #[error("the data directory {} cannot be used", dir.display())]
     Io {
         /// Which directory.
         dir: PathBuf,
-        /// What it said.
+        /// The error of the file system.
         source: std::io::Error,
     },
 }
 
-/// What is known of a topic.
+/// A row of the table `topics`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Topic {
+pub(super) struct TopicRow {
     pub(super) id: i64,
-    pub(super) class: Class,
-    /// The highest revision that was trimmed from it.
+    pub(super) class: TopicClass,
+    /// The highest trimmed revision.
     pub(super) floor: Revision,
 }
 
-/// The topics that are durable.
-pub(super) struct Topics(RwLock<BTreeMap<String, Topic>>);
+/// The committed topics.
+pub(super) struct Topics(RwLock<BTreeMap<String, TopicRow>>);
 
 impl Topics {
-    pub(super) fn new(topics: BTreeMap<String, Topic>) -> Self {
+    pub(super) fn new(topics: BTreeMap<String, TopicRow>) -> Self {
         Self(RwLock::new(topics))
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<Topic> {
+    pub(super) fn get(&self, name: &str) -> Option<TopicRow> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
     }
 
-    pub(super) fn set(&self, name: &str, topic: Topic) {
+    pub(super) fn set(&self, name: &str, topic: TopicRow) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), topic);
     }
 
-    /// Those whose keys can pass `filter`.
-    pub(super) fn of(&self, filter: &Filter) -> Vec<(String, Topic)> {
+    /// The topics whose keys `filter` can admit.
+    pub(super) fn of(&self, filter: &Filter) -> Vec<(String, TopicRow)> {
         let topics = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if filter.key().as_str().contains('.') {
             return topics
@@ -115,38 +113,42 @@ impl Topics {
                 .into_iter()
                 .collect();
         }
-        topics.iter().filter(|(name, _)| class::touches(filter, name)).map(|(n, t)| (n.clone(), *t)).collect()
+        topics
+            .iter()
+            .filter(|(name, _)| class::may_admit_topic(filter, name))
+            .map(|(n, t)| (n.clone(), *t))
+            .collect()
     }
 }
 
-/// A store that was opened for writing.
-pub(super) struct Opened {
+/// A store's file, opened for writing.
+pub(super) struct StoreFile {
     pub(super) connection: Connection,
     pub(super) revision: Revision,
     pub(super) generation: String,
-    pub(super) topics: BTreeMap<String, Topic>,
+    pub(super) topics: BTreeMap<String, TopicRow>,
 }
 
-/// Where the file is.
+/// The path of the file.
 fn file(dir: &Path) -> PathBuf {
     dir.join("store.sqlite")
 }
 
-/// All that a store takes of the disk, those parts that are not there among them.
+/// The paths of all files of a store; some may not exist.
 pub(super) fn files(dir: &Path) -> [PathBuf; 3] {
     ["store.sqlite", "store.sqlite-wal", "store.sqlite-shm"].map(|name| dir.join(name))
 }
 
-/// Opens the file for the writer, and creates it if there is none.
-pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
+/// Opens the file for the writer, or creates it.
+pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<StoreFile, OpenError> {
     let damaged = |why: rusqlite::Error| match why.sqlite_error_code() {
         Some(
             ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly | ErrorCode::DiskFull,
         ) => OpenError::Io { dir: dir.to_owned(), source: std::io::Error::other(why) },
         _ => OpenError::Damaged { dir: dir.to_owned(), why: why.to_string() },
     };
-    let fresh = !file(dir).exists();
-    for_its_owner_only(&file(dir)).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
+    let is_new = !file(dir).exists();
+    restrict_to_owner(&file(dir)).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
     let connection = Connection::open(file(dir)).map_err(damaged)?;
     let version: i32 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(damaged)?;
@@ -163,28 +165,29 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, OpenError> {
         _ => return Err(OpenError::OtherFormat { dir: dir.to_owned(), found, known: FORMAT }),
     }
     let opened = prepare(connection, found, options).map_err(damaged)?;
-    if fresh {
+    if is_new {
         let synced = std::fs::File::open(dir).and_then(|dir| dir.sync_all());
         synced.map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
     }
     Ok(opened)
 }
 
-/// Makes `file` if it is missing, for its owner only; what SQLite puts beside it has the same mode. One that others could
-/// read, of an older program, is theirs no longer; unless it belongs to somebody else, whose it is to say who reads it.
-fn for_its_owner_only(file: &Path) -> std::io::Result<()> {
+/// Creates `file` if it is missing, and removes access by group and others; SQLite gives its other files the same mode.
+/// A file that belongs to another user keeps its mode.
+fn restrict_to_owner(file: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-    let made = std::fs::File::options().create(true).truncate(false).write(true).mode(0o600).open(file)?;
-    let mode = made.metadata()?.permissions().mode() & 0o777;
+    let handle = std::fs::File::options().create(true).truncate(false).write(true).mode(0o600).open(file)?;
+    let mode = handle.metadata()?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
-        let taken = made.set_permissions(std::fs::Permissions::from_mode(mode & 0o700));
-        let is_anothers = |refused: &std::io::Error| refused.kind() == std::io::ErrorKind::PermissionDenied;
-        return taken.or_else(|refused| if is_anothers(&refused) { Ok(()) } else { Err(refused) });
+        let restricted = handle.set_permissions(std::fs::Permissions::from_mode(mode & 0o700));
+        let is_other_owner =
+            |refused: &std::io::Error| refused.kind() == std::io::ErrorKind::PermissionDenied;
+        return restricted.or_else(|refused| if is_other_owner(&refused) { Ok(()) } else { Err(refused) });
     }
     Ok(())
 }
 
-/// What tables it has, a few of them.
+/// Names of up to 8 tables of the file; `meta` is the first if it exists.
 fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut rows = connection.prepare(
         "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name != 'meta', name LIMIT 8",
@@ -193,7 +196,7 @@ fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     tables.collect()
 }
 
-fn prepare(connection: Connection, found: u32, options: &Options) -> rusqlite::Result<Opened> {
+fn prepare(connection: Connection, found: u32, options: &StoreOptions) -> rusqlite::Result<StoreFile> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
@@ -215,14 +218,14 @@ fn prepare(connection: Connection, found: u32, options: &Options) -> rusqlite::R
         .optional()?;
     let (revision, generation) = meta.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     let topics = topics(&connection)?;
-    Ok(Opened { connection, revision, generation, topics })
+    Ok(StoreFile { connection, revision, generation, topics })
 }
 
-fn topics(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Topic>> {
+fn topics(connection: &Connection) -> rusqlite::Result<BTreeMap<String, TopicRow>> {
     let mut rows = connection.prepare("SELECT name, id, class, floor FROM topics")?;
     let topics = rows.query_map([], |row| {
-        let class = if row.get::<_, i64>(2)? == 0 { Class::Log } else { Class::State };
-        Ok((row.get(0)?, Topic { id: row.get(1)?, class, floor: row.get(3)? }))
+        let class = if row.get::<_, i64>(2)? == 0 { TopicClass::Log } else { TopicClass::State };
+        Ok((row.get(0)?, TopicRow { id: row.get(1)?, class, floor: row.get(3)? }))
     })?;
     topics.collect()
 }
@@ -237,8 +240,8 @@ pub(super) fn reader(dir: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// What a failure to read means.
-pub(super) fn unreadable(error: &rusqlite::Error, what: &str) -> Error {
+/// The store error for a failed read.
+pub(super) fn read_error(error: &rusqlite::Error, what: &str) -> Error {
     let damaged = matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TypeMismatch)

@@ -1,30 +1,30 @@
-//! The embedded store keeps what every store keeps, and what only a file can break.
+//! The promises of every store, and those that only a file can break.
 
 mod crash;
 mod damage;
+mod failing_device;
 mod format;
-mod full;
-mod measure;
+mod measurements;
 
 use super::super::conformance::{append, batch, commit, key, suite, values};
 use super::super::{Expectation, Write};
 use super::*;
 
-/// A store in a directory of its own, which lasts as long as the first part.
-fn open() -> (tempfile::TempDir, Shared) {
+/// A store in a temporary directory, which is removed when the first part is dropped.
+fn open() -> (tempfile::TempDir, SharedStore) {
     let dir = tempfile::tempdir().unwrap();
-    let store = super::open(dir.path(), Options::default()).unwrap();
+    let store = super::open(dir.path(), StoreOptions::default()).unwrap();
     (dir, store)
 }
 
-fn reopen(dir: &tempfile::TempDir) -> Shared {
-    super::open(dir.path(), Options::default()).unwrap()
+fn reopen(dir: &tempfile::TempDir) -> SharedStore {
+    super::open(dir.path(), StoreOptions::default()).unwrap()
 }
 
 suite!(open());
 
 #[tokio::test]
-async fn what_was_known_is_known_after_a_restart_and_revisions_go_on() {
+async fn a_reopened_store_keeps_its_records_generation_and_revisions() {
     let (dir, store) = open();
     for n in 0..10 {
         commit(&store, append("a.log.x", &n.to_string())).await;
@@ -50,7 +50,7 @@ async fn what_was_known_is_known_after_a_restart_and_revisions_go_on() {
 }
 
 #[tokio::test]
-async fn what_is_queued_when_the_store_is_dropped_is_still_written() {
+async fn batches_queued_at_drop_are_written() {
     let (dir, store) = open();
     let queued: Vec<_> =
         (0..100).map(|n| store.commit(Lane::Progress, append("a.log.x", &n.to_string()))).collect();
@@ -62,12 +62,13 @@ async fn what_is_queued_when_the_store_is_dropped_is_still_written() {
 }
 
 #[tokio::test]
-async fn a_full_lane_refuses_and_what_it_took_is_written() {
+async fn a_full_lane_refuses_and_accepted_batches_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let store =
-        super::open(dir.path(), Options { progress: 20, admission: 10, ..Options::default() }).unwrap();
-    let hinder = rusqlite::Connection::open(dir.path().join("store.sqlite")).unwrap();
-    hinder.execute_batch("BEGIN IMMEDIATE").unwrap();
+        super::open(dir.path(), StoreOptions { progress: 20, admission: 10, ..StoreOptions::default() })
+            .unwrap();
+    let blocker = rusqlite::Connection::open(dir.path().join("store.sqlite")).unwrap();
+    blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut queued = Vec::new();
     for lane in [Lane::Admission, Lane::Progress] {
         loop {
@@ -79,7 +80,7 @@ async fn a_full_lane_refuses_and_what_it_took_is_written() {
             }
         }
     }
-    hinder.execute_batch("COMMIT").unwrap();
+    blocker.execute_batch("COMMIT").unwrap();
     let written = futures_util::future::try_join_all(queued).await.unwrap();
     assert!(written.len() >= 30 && store.head() == written.len() as Revision);
 }

@@ -1,15 +1,15 @@
-//! The writer's statements, and one batch inside a transaction.
+//! The writer's transaction: applies batches with prepared statements.
 
-use super::super::{Batch, Error, Expectation, Key, Revision, Write, checksum, class::Class};
-use super::conditional::Conditional;
-use super::schema::Topic;
+use super::super::{Batch, Error, Expectation, Key, Revision, Write, checksum, class::TopicClass};
+use super::conditional_writes::ConditionalWrites;
+use super::schema::TopicRow;
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 use std::collections::{BTreeMap, HashMap};
 
-/// A batch's own failure, or the transaction's.
-pub(super) type Applied = rusqlite::Result<Result<Vec<Revision>, Error>>;
+/// The outcome of a batch, or the failure of the transaction.
+pub(super) type ApplyResult = rusqlite::Result<Result<Vec<Revision>, Error>>;
 
-/// The writer's connection with its statements, and what the transaction has changed so far.
+/// The writer's statements, and the changes of the open transaction.
 pub(super) struct Transaction<'c> {
     begin: Statement<'c>,
     commit: Statement<'c>,
@@ -23,18 +23,18 @@ pub(super) struct Transaction<'c> {
     log: Statement<'c>,
     topic: Statement<'c>,
     meta: Statement<'c>,
-    /// The last revision given out.
+    /// The last revision assigned.
     pub(super) revision: Revision,
-    durable: Revision,
-    topics: HashMap<String, Topic>,
-    fresh: Vec<String>,
+    durable_revision: Revision,
+    topics: HashMap<String, TopicRow>,
+    new_topics: Vec<String>,
 }
 
 impl<'c> Transaction<'c> {
     pub(super) fn new(
         on: &'c Connection,
         revision: Revision,
-        topics: &BTreeMap<String, Topic>,
+        topics: &BTreeMap<String, TopicRow>,
     ) -> rusqlite::Result<Self> {
         Ok(Self {
             begin: on.prepare("BEGIN IMMEDIATE")?,
@@ -55,9 +55,9 @@ impl<'c> Transaction<'c> {
             topic: on.prepare("INSERT INTO topics (name, class, floor) VALUES (?, ?, 0) RETURNING id")?,
             meta: on.prepare("UPDATE meta SET revision = ?")?,
             revision,
-            durable: revision,
+            durable_revision: revision,
             topics: topics.iter().map(|(name, topic)| (name.clone(), *topic)).collect(),
-            fresh: Vec::new(),
+            new_topics: Vec::new(),
         })
     }
 
@@ -65,15 +65,15 @@ impl<'c> Transaction<'c> {
         self.begin.execute([]).map(drop)
     }
 
-    /// Makes it durable; returns the topics that are new.
-    pub(super) fn commit(&mut self) -> rusqlite::Result<Vec<(String, Topic)>> {
-        if self.revision != self.durable {
+    /// Commits; returns the new topics.
+    pub(super) fn commit(&mut self) -> rusqlite::Result<Vec<(String, TopicRow)>> {
+        if self.revision != self.durable_revision {
             self.meta.execute([self.revision])?;
         }
         self.commit.execute([])?;
-        self.durable = self.revision;
-        let fresh = std::mem::take(&mut self.fresh);
-        Ok(fresh
+        self.durable_revision = self.revision;
+        let new_topics = std::mem::take(&mut self.new_topics);
+        Ok(new_topics
             .into_iter()
             .filter_map(|name| self.topics.get(&name).map(|topic| (name.clone(), *topic)))
             .collect())
@@ -81,38 +81,38 @@ impl<'c> Transaction<'c> {
 
     /// Undoes everything since `begin`.
     pub(super) fn rollback(&mut self) {
-        // SQLite has already rolled back by itself after some errors; then there is nothing to undo.
+        // After some errors SQLite has rolled back already; this then fails without effect.
         drop(self.rollback.execute([]));
-        self.revision = self.durable;
-        for name in self.fresh.drain(..) {
+        self.revision = self.durable_revision;
+        for name in self.new_topics.drain(..) {
             self.topics.remove(&name);
         }
     }
 
-    /// Checks and writes `batch`. What may refuse it is looked at before anything is written, or is the condition of a
-    /// write that can be undone exactly.
-    pub(super) fn apply(&mut self, batch: &Batch) -> Applied {
+    /// Checks and writes `batch`. Every check runs before the first write, or is the condition of a write that can be
+    /// undone exactly.
+    pub(super) fn apply(&mut self, batch: &Batch) -> ApplyResult {
         for write in &batch.writes {
-            let class = Class::of(write);
+            let class = TopicClass::of(write);
             if self.topics.get(write.key().topic()).is_some_and(|topic| topic.class != class) {
                 return Ok(Err(class.refusal(write.key())));
             }
         }
-        let conditional = Conditional::among(batch, &self.topics);
+        let conditional = ConditionalWrites::of(batch, &self.topics);
         for (at, expectation) in batch.expectations.iter().enumerate() {
-            if !conditional.covers(at)
-                && let Err(conflict) = expectation.check(self.actual(expectation.key())?)
+            if !conditional.covers_expectation(at)
+                && let Err(conflict) = expectation.check(self.latest_revision(expectation.key())?)
             {
                 return Ok(Err(conflict));
             }
         }
-        if let Some(conflicting) = self.write_if(batch, &conditional)? {
-            let actual = self.actual(conflicting.key())?;
+        if let Some(conflicting) = self.apply_conditional(batch, &conditional)? {
+            let actual = self.latest_revision(conflicting.key())?;
             return Ok(conflicting.check(actual).map(|()| Vec::new()));
         }
         let first = self.revision + 1;
         for (write, revision) in batch.writes.iter().zip(first..) {
-            if !conditional.writes(revision - first) {
+            if !conditional.covers_write(revision - first) {
                 self.write(write, revision)?;
             }
             self.revision = revision;
@@ -120,20 +120,20 @@ impl<'c> Transaction<'c> {
         Ok(Ok((first..=self.revision).collect()))
     }
 
-    /// Does the writes whose expectation is their condition; if one does not hold, none is done, and it is returned.
-    fn write_if<'b>(
+    /// Performs the conditional writes. If an expectation does not hold, undoes them and returns it.
+    fn apply_conditional<'b>(
         &mut self,
         batch: &'b Batch,
-        these: &Conditional,
+        writes: &ConditionalWrites,
     ) -> rusqlite::Result<Option<&'b Expectation>> {
-        for (done, (expectation, write)) in these.0.iter().enumerate() {
+        for (done, (expectation, write)) in writes.0.iter().enumerate() {
             let (Some(expectation), Some(Write::Put(key, value))) =
                 (batch.expectations.get(*expectation), batch.writes.get(*write))
             else {
                 continue;
             };
             let revision = self.revision + 1 + *write as Revision;
-            let (text, crc) = (key.as_str(), checksum::of(key.as_str(), revision, value));
+            let (text, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
             let changed = match expectation {
                 Expectation::Absent(_) => self.insert.execute(params![text, revision, &value[..], crc])?,
                 Expectation::At(_, at) => {
@@ -141,7 +141,7 @@ impl<'c> Transaction<'c> {
                 }
             };
             if changed == 0 {
-                for (_, inserted) in these.0.iter().take(done) {
+                for (_, inserted) in writes.0.iter().take(done) {
                     if let Some(write) = batch.writes.get(*inserted) {
                         self.delete.execute([write.key().as_str()])?;
                     }
@@ -152,24 +152,24 @@ impl<'c> Transaction<'c> {
         Ok(None)
     }
 
-    fn actual(&mut self, key: &Key) -> rusqlite::Result<Revision> {
+    fn latest_revision(&mut self, key: &Key) -> rusqlite::Result<Revision> {
         let Some(topic) = self.topics.get(key.topic()) else { return Ok(0) };
         let statement = match topic.class {
-            Class::Log => &mut self.log,
-            Class::State => &mut self.state,
+            TopicClass::Log => &mut self.log,
+            TopicClass::State => &mut self.state,
         };
         Ok(statement.query_row([key.as_str()], |row| row.get(0)).optional()?.unwrap_or_default())
     }
 
     fn write(&mut self, write: &Write, revision: Revision) -> rusqlite::Result<()> {
-        let topic = self.topic(write.key(), Class::of(write))?;
+        let topic = self.topic(write.key(), TopicClass::of(write))?;
         match write {
             Write::Append(key, value) => {
-                let (key, crc) = (key.as_str(), checksum::of(key.as_str(), revision, value));
+                let (key, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
                 self.append.execute(params![revision, topic, key, &value[..], crc])?;
             }
             Write::Put(key, value) => {
-                let (key, crc) = (key.as_str(), checksum::of(key.as_str(), revision, value));
+                let (key, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
                 self.put.execute(params![key, revision, &value[..], crc])?;
             }
             Write::Delete(key) => {
@@ -179,18 +179,18 @@ impl<'c> Transaction<'c> {
         Ok(())
     }
 
-    fn topic(&mut self, key: &Key, class: Class) -> rusqlite::Result<i64> {
+    fn topic(&mut self, key: &Key, class: TopicClass) -> rusqlite::Result<i64> {
         let name = key.topic();
         if let Some(topic) = self.topics.get(name) {
             return Ok(topic.id);
         }
         let number = match class {
-            Class::Log => 0,
-            Class::State => 1,
+            TopicClass::Log => 0,
+            TopicClass::State => 1,
         };
         let id = self.topic.query_row(params![name, number], |row| row.get(0))?;
-        self.topics.insert(name.to_owned(), Topic { id, class, floor: 0 });
-        self.fresh.push(name.to_owned());
+        self.topics.insert(name.to_owned(), TopicRow { id, class, floor: 0 });
+        self.new_topics.push(name.to_owned());
         Ok(id)
     }
 }

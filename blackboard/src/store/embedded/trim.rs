@@ -1,34 +1,34 @@
-//! Deleting old log records, a little at a time between groups, and remembering up to where.
+//! Trims log records in small steps between groups, and records the floors.
 
-use super::super::{Error, Filter, Key, Revision, class::Class};
-use super::schema::{Topic, Topics};
+use super::super::{Error, Filter, Key, Revision, class::TopicClass};
+use super::schema::{TopicRow, Topics};
 use rusqlite::{Connection, Statement, params};
 use std::collections::{BTreeMap, VecDeque};
 use tokio::sync::oneshot;
 
-/// The most records that one transaction looks at.
+/// The most records that one step reads.
 const STEP: i64 = 500;
 
-/// A trim that is under way.
-pub(super) struct Trim {
+/// A trim in progress.
+pub(super) struct TrimJob {
     filter: Filter,
     before: i64,
     done: oneshot::Sender<Result<u64, Error>>,
-    /// How many records it has deleted.
+    /// Records deleted so far.
     pub(super) trimmed: u64,
-    /// What is left to look at, once it is known.
-    left: Option<VecDeque<(String, Topic)>>,
+    /// Topics still to be trimmed; `None` before the first step.
+    left: Option<VecDeque<(String, TopicRow)>>,
     after: i64,
 }
 
-impl Trim {
+impl TrimJob {
     pub(super) fn new(filter: Filter, before: Revision, done: oneshot::Sender<Result<u64, Error>>) -> Self {
         let before = i64::try_from(before).unwrap_or(i64::MAX);
         Self { filter, before, done, trimmed: 0, left: None, after: 0 }
     }
 
     pub(super) fn end(self, outcome: Result<u64, Error>) {
-        // Whoever no longer waits does not want to know.
+        // The caller may have dropped the receiver.
         drop(self.done.send(outcome));
     }
 }
@@ -61,16 +61,17 @@ impl<'c> Trimmer<'c> {
         })
     }
 
-    /// Deletes some within the transaction that is open; true when nothing is left to delete.
+    /// Deletes some records within the open transaction. Returns true when the trim is complete.
     ///
-    /// The topic's floor is raised in `topics` before the deletion can be seen, so that no follower misses it.
-    pub(super) fn step(&mut self, trim: &mut Trim, topics: &Topics) -> rusqlite::Result<bool> {
-        let of_log =
-            || topics.of(&trim.filter).into_iter().filter(|(_, topic)| topic.class == Class::Log).collect();
+    /// The topic's floor is raised in `topics` before the deletion is visible, so that every follower notices it.
+    pub(super) fn step(&mut self, trim: &mut TrimJob, topics: &Topics) -> rusqlite::Result<bool> {
+        let of_log = || {
+            topics.of(&trim.filter).into_iter().filter(|(_, topic)| topic.class == TopicClass::Log).collect()
+        };
         let left = trim.left.get_or_insert_with(of_log);
         let Some((name, topic)) = left.front_mut() else { return Ok(true) };
         let mut last = None;
-        let mut looked_at = 0;
+        let mut read = 0;
         let mut keys: BTreeMap<Key, i64> = BTreeMap::new();
         {
             let mut rows = match &trim.filter {
@@ -82,7 +83,7 @@ impl<'c> Trimmer<'c> {
                 }
             };
             while let Some(row) = rows.next()? {
-                looked_at += 1;
+                read += 1;
                 trim.after = row.get(0)?;
                 let key = Key::stored(row.get_ref(1)?.as_str()?);
                 if trim.filter.admits(&key) {
@@ -105,7 +106,7 @@ impl<'c> Trimmer<'c> {
             topic.floor = topic.floor.max(floor.unsigned_abs());
             topics.set(name, *topic);
         }
-        if looked_at < STEP {
+        if read < STEP {
             left.pop_front();
             trim.after = 0;
         }

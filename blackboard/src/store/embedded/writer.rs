@@ -1,34 +1,34 @@
-//! The one writer: what has queued up while the last transaction was committed is the next one.
+//! The writer thread: the batches queued during one transaction form the next one.
 
-use super::super::{Error, Revision, Write, tail::Tail};
-use super::presence::Presence;
-use super::queue::{Commit, Queue};
-use super::schema::{Opened, Topics};
+use super::super::{Error, Revision, Write, tail::LogTail};
+use super::key_presence::KeyPresence;
+use super::queue::{QueuedCommit, WriteQueue};
+use super::schema::{StoreFile, Topics};
 use super::transaction::Transaction;
-use super::trim::{Trim, Trimmer};
+use super::trim::{TrimJob, Trimmer};
 use rusqlite::{ErrorCode, ffi};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a failed transaction means for what follows.
-pub(super) enum Failure {
-    /// Nothing was written; there is no room.
-    Room,
-    /// Nothing was written; another program has the file.
+/// Why a transaction failed.
+pub(super) enum WriteFailure {
+    /// Nothing was written; the device is full.
+    StorageFull,
+    /// Nothing was written; another program has locked the file.
     Busy,
     /// Nothing was written, because of the batch itself.
     Batch(String),
-    /// What reached the device is unknown: no more is written.
+    /// It is unknown what was written; the writer stops.
     Fatal(String),
 }
 
-impl From<rusqlite::Error> for Failure {
+impl From<rusqlite::Error> for WriteFailure {
     fn from(error: rusqlite::Error) -> Self {
-        // The shared index beside the log could not grow: SQLite has no other word for a full disk there.
+        // The WAL index could not grow; SQLite reports a full disk so.
         let no_index = error.sqlite_error().is_some_and(|e| e.extended_code == ffi::SQLITE_IOERR_SHMSIZE);
         match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Room,
-            _ if no_index => Self::Room,
+            Some(ErrorCode::DiskFull) => Self::StorageFull,
+            _ if no_index => Self::StorageFull,
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
             Some(ErrorCode::TooBig | ErrorCode::OutOfMemory | ErrorCode::ConstraintViolation) => {
                 Self::Batch(error.to_string())
@@ -38,50 +38,56 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
+impl From<WriteFailure> for Error {
+    fn from(failure: WriteFailure) -> Self {
         match failure {
-            Failure::Room => Self::StorageFull,
-            Failure::Busy => Self::Full,
-            Failure::Batch(why) => Self::Refused(why),
-            Failure::Fatal(why) => Self::Unknown(why),
+            WriteFailure::StorageFull => Self::StorageFull,
+            WriteFailure::Busy => Self::Full,
+            WriteFailure::Batch(why) => Self::Refused(why),
+            WriteFailure::Fatal(why) => Self::Unknown(why),
         }
     }
 }
 
 /// Writes until the queue is closed and empty, or until the device fails.
-pub(super) fn run(opened: Opened, queue: &Queue, tail: &Tail, topics: &Topics, presence: &Presence) {
-    // Whatever ends the writer, nobody may wait for it for ever.
+pub(super) fn run(
+    opened: StoreFile,
+    queue: &WriteQueue,
+    tail: &LogTail,
+    topics: &Topics,
+    presence: &KeyPresence,
+) {
+    // However the writer ends, every queued caller gets an answer.
     let end = catch_unwind(AssertUnwindSafe(|| serve(&opened, queue, tail, topics, presence)));
     let end = end.unwrap_or_else(|_| Err("its writer panicked".to_owned()));
     let why = end.err().unwrap_or_else(|| "it was closed".to_owned());
     queue.close(&why);
     tail.close(&why);
     loop {
-        let rest = queue.take(false);
-        rest.group.into_iter().for_each(|commit| drop(commit.done.send(Err(Error::Closed(why.clone())))));
-        rest.trims.into_iter().for_each(|trim| trim.end(Err(Error::Closed(why.clone()))));
-        if rest.over {
+        let work = queue.take(false);
+        work.group.into_iter().for_each(|commit| drop(commit.done.send(Err(Error::Closed(why.clone())))));
+        work.trims.into_iter().for_each(|trim| trim.end(Err(Error::Closed(why.clone()))));
+        if work.is_finished {
             return;
         }
     }
 }
 
 fn serve(
-    opened: &Opened,
-    queue: &Queue,
-    tail: &Tail,
+    opened: &StoreFile,
+    queue: &WriteQueue,
+    tail: &LogTail,
     topics: &Topics,
-    presence: &Presence,
+    presence: &KeyPresence,
 ) -> Result<(), String> {
     let prepared = Transaction::new(&opened.connection, opened.revision, &opened.topics);
     let transaction = prepared.map_err(|error| error.to_string())?;
     let trimmer = Trimmer::new(&opened.connection).map_err(|error| error.to_string())?;
     let mut writer = Writer { transaction, trimmer, tail, topics, presence };
-    let mut trims: VecDeque<Trim> = VecDeque::new();
+    let mut trims: VecDeque<TrimJob> = VecDeque::new();
     loop {
         let work = queue.take(!trims.is_empty());
-        if work.over {
+        if work.is_finished {
             return Ok(());
         }
         trims.extend(work.trims);
@@ -97,14 +103,15 @@ fn serve(
 struct Writer<'c> {
     transaction: Transaction<'c>,
     trimmer: Trimmer<'c>,
-    tail: &'c Tail,
+    tail: &'c LogTail,
     topics: &'c Topics,
-    presence: &'c Presence,
+    presence: &'c KeyPresence,
 }
 
 impl Writer<'_> {
-    /// Commits `group` as one transaction, or each alone if that fails for want of room; an error is the end.
-    fn group(&mut self, group: Vec<Commit>) -> Result<(), String> {
+    /// Commits `group` as one transaction. If that fails for lack of room or because of a batch, commits each batch alone.
+    /// An error ends the writer.
+    fn group(&mut self, group: Vec<QueuedCommit>) -> Result<(), String> {
         if group.is_empty() {
             return Ok(());
         }
@@ -113,22 +120,22 @@ impl Writer<'_> {
                 self.settle(group, outcomes);
                 Ok(())
             }
-            Err(Failure::Fatal(why)) => {
+            Err(WriteFailure::Fatal(why)) => {
                 group.into_iter().for_each(|commit| drop(commit.done.send(Err(Error::Unknown(why.clone())))));
                 Err(why)
             }
-            Err(failure @ (Failure::Room | Failure::Busy | Failure::Batch(_)))
-                if group.len() == 1 || matches!(failure, Failure::Busy) =>
+            Err(failure @ (WriteFailure::StorageFull | WriteFailure::Busy | WriteFailure::Batch(_)))
+                if group.len() == 1 || matches!(failure, WriteFailure::Busy) =>
             {
                 let error = Error::from(failure);
                 group.into_iter().for_each(|commit| drop(commit.done.send(Err(error.clone()))));
                 Ok(())
             }
-            Err(Failure::Room | Failure::Busy | Failure::Batch(_)) => {
-                let mut alone = group.into_iter();
-                while let Some(commit) = alone.next() {
+            Err(WriteFailure::StorageFull | WriteFailure::Busy | WriteFailure::Batch(_)) => {
+                let mut commits = group.into_iter();
+                while let Some(commit) = commits.next() {
                     if let Err(why) = self.group(vec![commit]) {
-                        alone.for_each(|commit| drop(commit.done.send(Err(Error::Closed(why.clone())))));
+                        commits.for_each(|commit| drop(commit.done.send(Err(Error::Closed(why.clone())))));
                         return Err(why);
                     }
                 }
@@ -137,7 +144,7 @@ impl Writer<'_> {
         }
     }
 
-    fn attempt(&mut self, group: &[Commit]) -> Result<Vec<Result<Vec<Revision>, Error>>, Failure> {
+    fn attempt(&mut self, group: &[QueuedCommit]) -> Result<Vec<Result<Vec<Revision>, Error>>, WriteFailure> {
         let outcomes = self.transact(group);
         if outcomes.is_err() {
             self.transaction.rollback();
@@ -145,7 +152,7 @@ impl Writer<'_> {
         Ok(outcomes?)
     }
 
-    fn transact(&mut self, group: &[Commit]) -> rusqlite::Result<Vec<Result<Vec<Revision>, Error>>> {
+    fn transact(&mut self, group: &[QueuedCommit]) -> rusqlite::Result<Vec<Result<Vec<Revision>, Error>>> {
         self.presence.note(group.iter().flat_map(|commit| &commit.batch.writes));
         self.transaction.begin()?;
         let applied: rusqlite::Result<Vec<_>> =
@@ -157,7 +164,7 @@ impl Writer<'_> {
         Ok(applied)
     }
 
-    fn settle(&self, group: Vec<Commit>, outcomes: Vec<Result<Vec<Revision>, Error>>) {
+    fn settle(&self, group: Vec<QueuedCommit>, outcomes: Vec<Result<Vec<Revision>, Error>>) {
         let written = group
             .iter()
             .zip(&outcomes)
@@ -170,18 +177,18 @@ impl Writer<'_> {
         });
         self.tail.publish(self.transaction.revision, records);
         for (commit, outcome) in group.into_iter().zip(outcomes) {
-            // Whoever no longer waits has its record all the same.
+            // The caller may have dropped the receiver; the batch is written.
             drop(commit.done.send(outcome));
         }
     }
 
-    /// One step of the first trim; an error is the end.
-    fn trim(&mut self, trims: &mut VecDeque<Trim>) -> Result<(), String> {
+    /// Performs one step of the first trim. An error ends the writer.
+    fn trim(&mut self, trims: &mut VecDeque<TrimJob>) -> Result<(), String> {
         let Some(mut trim) = trims.pop_front() else { return Ok(()) };
         let step = self.transaction.begin().and_then(|()| {
-            let over = self.trimmer.step(&mut trim, self.topics)?;
+            let is_complete = self.trimmer.step(&mut trim, self.topics)?;
             self.transaction.commit()?;
-            Ok(over)
+            Ok(is_complete)
         });
         match step {
             Ok(true) => {
@@ -195,8 +202,8 @@ impl Writer<'_> {
             }
             Err(error) => {
                 self.transaction.rollback();
-                let failure = Failure::from(error);
-                let fatal = if let Failure::Fatal(why) = &failure { Err(why.clone()) } else { Ok(()) };
+                let failure = WriteFailure::from(error);
+                let fatal = if let WriteFailure::Fatal(why) = &failure { Err(why.clone()) } else { Ok(()) };
                 trim.end(Err(failure.into()));
                 fatal
             }

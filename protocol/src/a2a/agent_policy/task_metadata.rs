@@ -1,7 +1,7 @@
 //! What a client wishes of a task, read from where it may stand.
 
 use crate::{
-    a2a::{json::Invalid, message::Message, part::Content},
+    a2a::{json::InvalidField, message::Message, part::PartContent},
     ids::Capability,
     task::EXTENSION,
     time::WallTime,
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 pub struct TaskMetadata {
     /// The skill it is meant for.
     pub capability: Option<Capability>,
-    /// When it is of no use any more.
+    /// The deadline.
     pub deadline: Option<WallTime>,
     /// What to do it with, instead of the message's data parts.
     pub input: Option<Value>,
@@ -27,13 +27,13 @@ impl TaskMetadata {
     ///
     /// # Errors
     /// Names the member that is of the wrong type or can't be read.
-    pub fn of(message: &Map<String, Value>, request: &Map<String, Value>) -> Result<Self, Invalid> {
+    pub fn of(message: &Map<String, Value>, request: &Map<String, Value>) -> Result<Self, InvalidField> {
         let mut wishes = Self::default();
         let mut plain = None;
         for (place, metadata) in [("message.metadata", message), ("metadata", request)] {
             if let Some(ours) = metadata.get(EXTENSION) {
                 let place = format!("{place}.{EXTENSION}");
-                let ours = ours.as_object().ok_or_else(|| Invalid::new(&place, "must be an object"))?;
+                let ours = ours.as_object().ok_or_else(|| InvalidField::new(&place, "must be an object"))?;
                 wishes.add(&place, ours)?;
             }
             if plain.is_none() {
@@ -44,12 +44,13 @@ impl TaskMetadata {
         Ok(wishes)
     }
 
-    fn add(&mut self, place: &str, ours: &Map<String, Value>) -> Result<(), Invalid> {
+    fn add(&mut self, place: &str, ours: &Map<String, Value>) -> Result<(), InvalidField> {
         if let named @ Some(_) = skill(place, ours, &SKILL)? {
             self.capability = self.capability.take().or(named);
         }
         if let Some((field, text)) = text(place, ours, "deadline")? {
-            let deadline = WallTime::parse(text).map_err(|error| Invalid::new(field, error.to_string()))?;
+            let deadline =
+                WallTime::parse(text).map_err(|error| InvalidField::new(field, error.to_string()))?;
             self.deadline.get_or_insert(deadline);
         }
         self.input = self.input.take().or_else(|| ours.get("input").cloned());
@@ -57,26 +58,32 @@ impl TaskMetadata {
     }
 }
 
-/// The member `name`, and where it stands.
+/// The member `name`, and its path.
 fn text<'a>(
     place: &str,
     members: &'a Map<String, Value>,
     name: &str,
-) -> Result<Option<(String, &'a str)>, Invalid> {
+) -> Result<Option<(String, &'a str)>, InvalidField> {
     let field = || format!("{place}.{name}");
     match members.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some((field(), text))),
         Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-            Err(Invalid::new(field(), "must be a string"))
+            Err(InvalidField::new(field(), "must be a string"))
         }
     }
 }
 
-fn skill(place: &str, members: &Map<String, Value>, names: &[&str]) -> Result<Option<Capability>, Invalid> {
+fn skill(
+    place: &str,
+    members: &Map<String, Value>,
+    names: &[&str],
+) -> Result<Option<Capability>, InvalidField> {
     for name in names {
         if let Some((field, text)) = text(place, members, name)? {
-            return Capability::parse(text).map(Some).map_err(|error| Invalid::new(field, error.to_string()));
+            return Capability::parse(text)
+                .map(Some)
+                .map_err(|error| InvalidField::new(field, error.to_string()));
         }
     }
     Ok(None)
@@ -88,8 +95,8 @@ pub fn data_of(message: &Message) -> Option<Value> {
         .parts
         .iter()
         .filter_map(|part| match &part.content {
-            Content::Data(data) => Some(data.clone()),
-            Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+            PartContent::Data(data) => Some(data.clone()),
+            PartContent::Text(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
         })
         .collect();
     match data.len() {

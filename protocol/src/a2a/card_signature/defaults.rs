@@ -2,66 +2,70 @@
 
 use serde_json::{Map, Value};
 
-/// The shape of one message of the card: which members stay whatever they hold, and which hold messages of their own.
-struct Shape {
+/// The shape of a message of the card: the members that stay even with default values, and those that hold messages.
+struct MessageShape {
     /// REQUIRED members, and `optional` ones, which mean something even when they hold a default.
     kept: &'static [&'static str],
     /// Members that hold a message, a list of them, or a map to them.
-    nested: &'static [(&'static str, Holds, &'static Shape)],
+    nested: &'static [(&'static str, Multiplicity, &'static MessageShape)],
     /// Members that are the sender's own: nothing is left out within.
     free: &'static [&'static str],
 }
 
 #[derive(Clone, Copy)]
-enum Holds {
+enum Multiplicity {
     One,
     List,
     Map,
 }
 
-const LEAF: Shape = Shape { kept: &[], nested: &[], free: &[] };
+const LEAF: MessageShape = MessageShape { kept: &[], nested: &[], free: &[] };
 
-const INTERFACE: Shape = Shape { kept: &["url", "protocolBinding", "protocolVersion"], ..LEAF };
-const PROVIDER: Shape = Shape { kept: &["url", "organization"], ..LEAF };
-const EXTENSION: Shape = Shape { free: &["params"], ..LEAF };
-const CAPABILITIES: Shape = Shape {
+const INTERFACE: MessageShape = MessageShape { kept: &["url", "protocolBinding", "protocolVersion"], ..LEAF };
+const PROVIDER: MessageShape = MessageShape { kept: &["url", "organization"], ..LEAF };
+const EXTENSION: MessageShape = MessageShape { free: &["params"], ..LEAF };
+const CAPABILITIES: MessageShape = MessageShape {
     kept: &["streaming", "pushNotifications", "extendedAgentCard"],
-    nested: &[("extensions", Holds::List, &EXTENSION)],
+    nested: &[("extensions", Multiplicity::List, &EXTENSION)],
     ..LEAF
 };
-const REQUIREMENT: Shape = Shape { nested: &[("schemes", Holds::Map, &LEAF)], ..LEAF };
-const SKILL: Shape = Shape {
+const REQUIREMENT: MessageShape = MessageShape { nested: &[("schemes", Multiplicity::Map, &LEAF)], ..LEAF };
+const SKILL: MessageShape = MessageShape {
     kept: &["id", "name", "description", "tags"],
-    nested: &[("securityRequirements", Holds::List, &REQUIREMENT)],
+    nested: &[("securityRequirements", Multiplicity::List, &REQUIREMENT)],
     ..LEAF
 };
-const FLOW: Shape =
-    Shape { kept: &["authorizationUrl", "tokenUrl", "deviceAuthorizationUrl", "scopes"], ..LEAF };
-const FLOWS: Shape = Shape {
+const FLOW: MessageShape =
+    MessageShape { kept: &["authorizationUrl", "tokenUrl", "deviceAuthorizationUrl", "scopes"], ..LEAF };
+const FLOWS: MessageShape = MessageShape {
     nested: &[
-        ("authorizationCode", Holds::One, &FLOW),
-        ("clientCredentials", Holds::One, &FLOW),
-        ("deviceCode", Holds::One, &FLOW),
-        ("implicit", Holds::One, &FLOW),
-        ("password", Holds::One, &FLOW),
+        ("authorizationCode", Multiplicity::One, &FLOW),
+        ("clientCredentials", Multiplicity::One, &FLOW),
+        ("deviceCode", Multiplicity::One, &FLOW),
+        ("implicit", Multiplicity::One, &FLOW),
+        ("password", Multiplicity::One, &FLOW),
     ],
     ..LEAF
 };
-const SCHEME: Shape = Shape {
+const SCHEME: MessageShape = MessageShape {
     nested: &[
-        ("apiKeySecurityScheme", Holds::One, &Shape { kept: &["location", "name"], ..LEAF }),
-        ("httpAuthSecurityScheme", Holds::One, &Shape { kept: &["scheme"], ..LEAF }),
+        ("apiKeySecurityScheme", Multiplicity::One, &MessageShape { kept: &["location", "name"], ..LEAF }),
+        ("httpAuthSecurityScheme", Multiplicity::One, &MessageShape { kept: &["scheme"], ..LEAF }),
         (
             "oauth2SecurityScheme",
-            Holds::One,
-            &Shape { kept: &["flows"], nested: &[("flows", Holds::One, &FLOWS)], ..LEAF },
+            Multiplicity::One,
+            &MessageShape { kept: &["flows"], nested: &[("flows", Multiplicity::One, &FLOWS)], ..LEAF },
         ),
-        ("openIdConnectSecurityScheme", Holds::One, &Shape { kept: &["openIdConnectUrl"], ..LEAF }),
-        ("mtlsSecurityScheme", Holds::One, &LEAF),
+        (
+            "openIdConnectSecurityScheme",
+            Multiplicity::One,
+            &MessageShape { kept: &["openIdConnectUrl"], ..LEAF },
+        ),
+        ("mtlsSecurityScheme", Multiplicity::One, &LEAF),
     ],
     ..LEAF
 };
-const CARD: Shape = Shape {
+const CARD: MessageShape = MessageShape {
     kept: &[
         "name",
         "description",
@@ -75,12 +79,12 @@ const CARD: Shape = Shape {
         "iconUrl",
     ],
     nested: &[
-        ("supportedInterfaces", Holds::List, &INTERFACE),
-        ("provider", Holds::One, &PROVIDER),
-        ("capabilities", Holds::One, &CAPABILITIES),
-        ("securitySchemes", Holds::Map, &SCHEME),
-        ("securityRequirements", Holds::List, &REQUIREMENT),
-        ("skills", Holds::List, &SKILL),
+        ("supportedInterfaces", Multiplicity::List, &INTERFACE),
+        ("provider", Multiplicity::One, &PROVIDER),
+        ("capabilities", Multiplicity::One, &CAPABILITIES),
+        ("securitySchemes", Multiplicity::Map, &SCHEME),
+        ("securityRequirements", Multiplicity::List, &REQUIREMENT),
+        ("skills", Multiplicity::List, &SKILL),
     ],
     ..LEAF
 };
@@ -90,7 +94,7 @@ pub fn without_defaults(card: Value) -> Value {
     strip(card, &CARD)
 }
 
-fn strip(value: Value, shape: &Shape) -> Value {
+fn strip(value: Value, shape: &MessageShape) -> Value {
     let Value::Object(members) = value else { return value };
     let mut left = Map::new();
     for (name, value) in members {
@@ -100,16 +104,16 @@ fn strip(value: Value, shape: &Shape) -> Value {
         }
         let nested = shape.nested.iter().find(|(nested, _, _)| *nested == name);
         // A message that is set is there, even an empty one.
-        let is_message = matches!(nested, Some((_, Holds::One, _)));
+        let is_message = matches!(nested, Some((_, Multiplicity::One, _)));
         if value.is_null() || is_default(&value) && !is_message && !shape.kept.contains(&name.as_str()) {
             continue;
         }
         let value = match (nested, value) {
-            (Some((_, Holds::One, shape)), value) => strip(value, shape),
-            (Some((_, Holds::List, shape)), Value::Array(items)) => {
+            (Some((_, Multiplicity::One, shape)), value) => strip(value, shape),
+            (Some((_, Multiplicity::List, shape)), Value::Array(items)) => {
                 items.into_iter().map(|item| strip(item, shape)).collect()
             }
-            (Some((_, Holds::Map, shape)), Value::Object(entries)) => {
+            (Some((_, Multiplicity::Map, shape)), Value::Object(entries)) => {
                 Value::Object(entries.into_iter().map(|(key, entry)| (key, strip(entry, shape))).collect())
             }
             (_, value) => value,

@@ -18,7 +18,7 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// The key that `seed` stands for; whoever has the seed has the key.
+    /// The key derived from `seed`; the seed is as secret as the key.
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let Ok(pair) = Ed25519KeyPair::from_seed_unchecked(seed) else {
             unreachable!("any 32 bytes are a seed")

@@ -2,7 +2,7 @@
 
 use crate::a2a::{
     card::{AgentCapabilities, AgentInterface, AgentSkill},
-    json::{FromProto, Invalid},
+    json::{FromProtoJson, InvalidField},
 };
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn is_blank(value: &Value) -> bool {
 /// Every reason against `raw`, which `invalid` keeps from being read. Interfaces are judged by `unfit`.
 pub(super) fn reasons(
     raw: &Value,
-    invalid: &Invalid,
+    invalid: &InvalidField,
     unfit: impl Fn(&AgentInterface) -> Option<String>,
 ) -> Vec<String> {
     let mut against = Vec::new();

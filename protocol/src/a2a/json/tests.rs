@@ -3,14 +3,14 @@ use crate::a2a::{
     card::AgentCard,
     event::StreamResponse,
     message::Message,
-    part::{Artifact, Content, Part},
-    request::{ListTasks, Operation, Request},
-    task::{Task, TaskState},
+    part::{Artifact, Part, PartContent},
+    request::{A2aOperation, ListTasks, Request},
+    task::{A2aTask, TaskState},
 };
 use proptest::prelude::*;
 use serde_json::json;
 
-fn part(value: Value) -> Result<Part, Invalid> {
+fn part(value: Value) -> Result<Part, InvalidField> {
     Part::from_proto(value)
 }
 
@@ -51,18 +51,18 @@ fn what_is_wrong_is_named_by_its_path() {
     }
     let request =
         json!({ "message": { "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "a" }] } });
-    assert_eq!(Request::read(Operation::SendMessage, request).unwrap_err().field, "message.role");
+    assert_eq!(Request::read(A2aOperation::SendMessage, request).unwrap_err().field, "message.role");
 }
 
 #[test]
 fn null_is_unset_except_where_any_value_may_stand() {
     assert_eq!(
         part(json!({ "text": "a", "url": null, "metadata": null })).unwrap(),
-        Part::new(Content::Text("a".into()))
+        Part::new(PartContent::Text("a".into()))
     );
-    assert_eq!(part(json!({ "data": null })).unwrap(), Part::new(Content::Data(Value::Null)));
+    assert_eq!(part(json!({ "data": null })).unwrap(), Part::new(PartContent::Data(Value::Null)));
     assert!(part(json!({ "text": null })).is_err());
-    assert_eq!(part(json!({ "text": "" })).unwrap(), Part::new(Content::Text(String::new())));
+    assert_eq!(part(json!({ "text": "" })).unwrap(), Part::new(PartContent::Text(String::new())));
 }
 
 #[test]
@@ -222,9 +222,9 @@ fn message() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn nothing_that_may_come_makes_a_reader_panic(value in anything()) {
-        let _ = (Message::from_proto(value.clone()), Task::from_proto(value.clone()), AgentCard::from_proto(value.clone()));
+        let _ = (Message::from_proto(value.clone()), A2aTask::from_proto(value.clone()), AgentCard::from_proto(value.clone()));
         let _ = (StreamResponse::from_proto(value.clone()), Artifact::from_proto(value.clone()));
-        for operation in Operation::ALL {
+        for operation in A2aOperation::ALL {
             let _ = Request::read(*operation, value.clone());
         }
     }

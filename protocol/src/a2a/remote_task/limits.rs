@@ -14,7 +14,7 @@ const GRANTED: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RemoteTaskLimits {
-    /// Times in a row that nobody answers, or a stream breaks, before it is given up.
+    /// Failed calls or broken streams in a row before it is given up.
     pub attempts: u32,
     /// Times a task is looked at.
     pub polls: u32,
@@ -22,7 +22,7 @@ pub struct RemoteTaskLimits {
     pub poll_ms: u64,
     /// How long one answer may take, ms.
     pub answer_ms: u64,
-    /// How long nobody may answer before work that was awarded, and not begun, is handed back, ms.
+    /// How long the agent may be unreachable before awarded work that has not begun is handed back, ms.
     pub reach_ms: u64,
 }
 
@@ -39,7 +39,7 @@ impl RemoteTaskLimits {
         polls.saturating_add(Duration::from_millis(self.answer_ms))
     }
 
-    /// The pause after `failures` tries in a row came to nothing: growing, and no shorter than the agent asked for, within
+    /// The pause after `failures` failed calls in a row: growing, and no shorter than the agent asked for, within
     /// reason. `chance`, from 0 to 1, spreads those who wait for the same agent.
     pub fn pause(failures: u32, asked: Option<Duration>, chance: f64) -> Duration {
         let doublings = failures.saturating_sub(1).min(16);

@@ -1,9 +1,9 @@
-//! How a manager gives work away.
+//! The configuration of auctions.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Which bid is the best.
+/// How the best bid is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
@@ -24,10 +24,10 @@ pub enum Strategy {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Weights {
-    /// How well the bidder's card and its own word fit the capability.
+    /// How well the bidder's card and bid match the capability.
     #[serde(rename = "match")]
     pub fit: f64,
-    /// How it kept its word with this manager.
+    /// Its fulfilment history with this manager.
     pub track_record: f64,
     /// How soon it would be done.
     pub eta: f64,
@@ -47,7 +47,7 @@ impl Default for Weights {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Auction {
-    /// Which bid is the best.
+    /// How the best bid is found.
     pub strategy: Strategy,
     /// The most peers asked in one round.
     pub fanout: usize,
@@ -57,9 +57,9 @@ pub struct Auction {
     pub rounds: u32,
     /// How long an award waits to be accepted.
     pub accept_ms: u64,
-    /// How long the winner's silence is taken for work.
+    /// The lease: how long the winner may be silent.
     pub lease_ms: u64,
-    /// What counts how much under the strategy `weighted`.
+    /// The weights for the strategy `weighted`.
     pub weights: Weights,
 }
 
@@ -88,7 +88,7 @@ impl Auction {
         Duration::from_millis(self.accept_ms)
     }
 
-    /// How long the winner's silence is taken for work.
+    /// The lease: how long the winner may be silent.
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }

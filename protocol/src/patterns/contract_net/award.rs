@@ -1,6 +1,9 @@
-//! From the claim to the result: one award at a time, and the next bid when it comes to nothing.
+//! From the claim to the result: one award at a time, and the next bid when it fails.
 
-use super::{ActiveAward, AuctionStage, ContractNet, Effect, Event, Label, Timer, record::FateKind};
+use super::{
+    ActiveAward, AuctionStage, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetLabel,
+    ContractNetTimer, record::CandidateResult,
+};
 use crate::{
     a2a::message::Message,
     artifact::Artifact,
@@ -14,11 +17,16 @@ use crate::{
 use super::{call::wake, record::clip};
 use serde_json::{Map, json};
 
-/// The most updates kept that came before their turn.
+/// The most updates that are kept until the missing ones arrive.
 const MAX_EARLY: usize = 64;
 
 impl ContractNet {
-    pub(super) fn claimed(&mut self, holder: &AgentId, epoch: Epoch, event: &Event) -> Vec<Effect> {
+    pub(super) fn claimed(
+        &mut self,
+        holder: &AgentId,
+        epoch: Epoch,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         let AuctionStage::Claiming { winner, next, called_off } = &mut self.stage else { return Vec::new() };
         if winner != holder || epoch <= self.last_epoch {
             return Vec::new();
@@ -28,8 +36,8 @@ impl ContractNet {
         if let Some((state, reason)) = called_off {
             let task = self.ownership.spec.task_id.clone();
             self.stage = AuctionStage::Over;
-            self.record.set(&winner, FateKind::Cancelled, Some(reason.clone()));
-            let mut effects = vec![Effect::Release { task, epoch }, self.reject(&winner, &reason)];
+            self.record.set(&winner, CandidateResult::Cancelled, Some(reason.clone()));
+            let mut effects = vec![ContractNetEffect::Release { task, epoch }, self.reject(&winner, &reason)];
             effects.extend(self.reject_losers(&reason));
             effects.extend(self.finish(state, Some(reason)));
             return effects;
@@ -42,12 +50,12 @@ impl ContractNet {
         let lease_ms = self.auction.lease_ms;
         let (task_id, is_last) = (task.task_id.clone(), next.is_empty());
         let award = message::Award { task_id, epoch, lease_ms, task, is_last, extra: Map::new() };
-        let mut told = self.tell(Label::Award(epoch), &winner, Payload::Award(award));
-        if let Effect::Send(tell) = &mut told {
+        let mut told = self.send_to(ContractNetLabel::Award(epoch), &winner, Payload::Award(award));
+        if let ContractNetEffect::Send(tell) = &mut told {
             tell.expires = Some(event.wall.plus(self.auction.accept()));
         }
         let patience_ends = event.at + self.auction.accept();
-        let wake = wake(Timer::Accept, patience_ends);
+        let wake = wake(ContractNetTimer::Accept, patience_ends);
         self.stage = AuctionStage::Awarded(ActiveAward {
             winner,
             epoch,
@@ -60,13 +68,17 @@ impl ContractNet {
         vec![told, wake]
     }
 
-    /// Somebody else holds the claim: a later round may find it free.
-    pub(super) fn claim_lost(&mut self, holder: Option<&AgentId>, event: &Event) -> Vec<Effect> {
+    /// Another agent holds the claim; a later round may find it free.
+    pub(super) fn claim_lost(
+        &mut self,
+        holder: Option<&AgentId>,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         let AuctionStage::Claiming { winner, called_off, .. } = &mut self.stage else { return Vec::new() };
         let (winner, called_off) = (winner.clone(), called_off.take());
         let other = holder.map_or("somebody else", AgentId::as_str);
         let why = format!("{other} holds the claim");
-        self.record.set(&winner, FateKind::Outbid, Some(why.clone()));
+        self.record.set(&winner, CandidateResult::Outbid, Some(why.clone()));
         if let Some((state, reason)) = called_off {
             return self.finish(state, Some(reason));
         }
@@ -77,13 +89,13 @@ impl ContractNet {
         effects
     }
 
-    /// The award in force, if `agent` has it under `epoch`; else the message is noted and nothing follows.
+    /// The active award, if `agent` holds it under `epoch`; otherwise the message is recorded as ignored.
     fn in_force(
         &mut self,
         agent: &AgentId,
         epoch: Option<Epoch>,
         kind: &str,
-        event: &Event,
+        event: &ContractNetEvent,
     ) -> Option<&mut ActiveAward> {
         let why = match &self.stage {
             AuctionStage::Awarded(award) if epoch.is_some_and(|epoch| epoch < award.epoch) => {
@@ -109,7 +121,12 @@ impl ContractNet {
         if let AuctionStage::Awarded(award) = &mut self.stage { Some(award) } else { None }
     }
 
-    pub(super) fn hear_accept(&mut self, agent: &AgentId, epoch: Epoch, event: &Event) -> Vec<Effect> {
+    pub(super) fn receive_accept(
+        &mut self,
+        agent: &AgentId,
+        epoch: Epoch,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         match self.in_force(agent, Some(epoch), "award-accept", event) {
             Some(award) if !award.is_accepted => {}
             Some(_) | None => return Vec::new(),
@@ -117,84 +134,91 @@ impl ContractNet {
         self.accepted(event)
     }
 
-    /// The winner has said, or shown, that it is at it: everyone else hears that it went to another.
-    fn accepted(&mut self, event: &Event) -> Vec<Effect> {
+    /// The winner has accepted, or sent a report: rejects the other bidders.
+    fn accepted(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         let AuctionStage::Awarded(award) = &mut self.stage else { return Vec::new() };
         award.is_accepted = true;
         let (winner, epoch) = (award.winner.clone(), award.epoch);
-        self.record.set(&winner, FateKind::Accepted, None);
+        self.record.set(&winner, CandidateResult::Accepted, None);
         let mut claimed = Announcement::about(SignalType::task_claimed(), &self.ownership.spec.task_id);
         claimed.subject = Some(winner.to_string());
         claimed.capability.clone_from(&self.ownership.spec.capability);
         claimed.refs.insert("epoch".into(), json!(epoch));
-        let mut effects =
-            vec![Effect::ClearTimer { timer: Timer::Accept }, Effect::Assign { doer: Some(winner.clone()) }];
+        let mut effects = vec![
+            ContractNetEffect::ClearTimer { timer: ContractNetTimer::Accept },
+            ContractNetEffect::Assign { doer: Some(winner.clone()) },
+        ];
         effects.extend(self.renew(event));
         effects.extend(self.ownership.status(TaskState::Working, format!("awarded to {winner}")));
-        effects.push(Effect::Publish { signal: claimed });
+        effects.push(ContractNetEffect::Publish { signal: claimed });
         effects.extend(self.reject_losers(&format!("awarded to {winner}")));
         effects
     }
 
-    fn renew(&mut self, event: &Event) -> Option<Effect> {
+    fn renew(&mut self, event: &ContractNetEvent) -> Option<ContractNetEffect> {
         let until = event.at + self.auction.lease();
         let AuctionStage::Awarded(award) = &mut self.stage else { return None };
         award.patience_ends = until;
-        Some(wake(Timer::Lease, until))
+        Some(wake(ContractNetTimer::Lease, until))
     }
 
-    pub(super) fn hear_decline(
+    pub(super) fn receive_decline(
         &mut self,
         agent: &AgentId,
         epoch: Epoch,
         why: &str,
-        event: &Event,
-    ) -> Vec<Effect> {
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         if self.in_force(agent, Some(epoch), "award-decline", event).is_none() {
             return Vec::new();
         }
-        self.goes_to_another(FateKind::Declined, format!("{agent} declined: {}", clip(why)), event)
+        self.goes_to_another(CandidateResult::Declined, format!("{agent} declined: {}", clip(why)), event)
     }
 
     /// The winner has not accepted in time, or was silent for a lease.
-    pub(super) fn patience_ends(&mut self, event: &Event) -> Vec<Effect> {
+    pub(super) fn patience_ends(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
         if event.at < award.patience_ends {
-            let timer = if award.is_accepted { Timer::Lease } else { Timer::Accept };
+            let timer = if award.is_accepted { ContractNetTimer::Lease } else { ContractNetTimer::Accept };
             return vec![wake(timer, award.patience_ends)];
         }
         let winner = &award.winner;
         let (fate, why) = if award.is_accepted {
-            (FateKind::LeaseExpired, format!("{winner} fell silent for {} ms", self.auction.lease_ms))
+            (CandidateResult::LeaseExpired, format!("{winner} fell silent for {} ms", self.auction.lease_ms))
         } else {
-            (FateKind::AcceptTimeout, format!("{winner} did not accept in time"))
+            (CandidateResult::AcceptTimeout, format!("{winner} did not accept in time"))
         };
         self.goes_to_another(fate, why, event)
     }
 
     pub(super) fn undelivered(
         &mut self,
-        label: Label,
+        label: ContractNetLabel,
         to: &AgentId,
         why: &str,
-        event: &Event,
-    ) -> Vec<Effect> {
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         match (label, &self.stage) {
-            (Label::Cfp, AuctionStage::Bidding { asked, .. }) if asked.contains_key(to) => {
-                self.passes(to, FateKind::Unreachable, why, event)
+            (ContractNetLabel::Cfp, AuctionStage::Bidding { asked, .. }) if asked.contains_key(to) => {
+                self.passes(to, CandidateResult::Unreachable, why, event)
             }
-            (Label::Award(epoch), AuctionStage::Awarded(award))
+            (ContractNetLabel::Award(epoch), AuctionStage::Awarded(award))
                 if award.epoch == epoch && award.winner == *to =>
             {
                 let why = format!("the award could not be delivered: {}", clip(why));
-                self.goes_to_another(FateKind::Unreachable, why, event)
+                self.goes_to_another(CandidateResult::Unreachable, why, event)
             }
             _ => Vec::new(),
         }
     }
 
-    /// The award has come to nothing: the runner-up is next, then another round.
-    fn goes_to_another(&mut self, fate: FateKind, why: String, event: &Event) -> Vec<Effect> {
+    /// The award has failed: the runner-up gets the next one, then another round follows.
+    fn goes_to_another(
+        &mut self,
+        fate: CandidateResult,
+        why: String,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         let AuctionStage::Awarded(award) = std::mem::replace(&mut self.stage, AuctionStage::Searching) else {
             return Vec::new();
         };
@@ -209,7 +233,12 @@ impl ContractNet {
         effects
     }
 
-    pub(super) fn hear_update(&mut self, agent: &AgentId, update: &TaskUpdate, event: &Event) -> Vec<Effect> {
+    pub(super) fn receive_update(
+        &mut self,
+        agent: &AgentId,
+        update: &TaskUpdate,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         let Some(award) = self.in_force(agent, update.epoch, "task-update", event) else { return Vec::new() };
         let was_accepted = award.is_accepted;
         let Err(place) = award.early.binary_search_by_key(&update.seq, |early| early.seq) else {
@@ -243,12 +272,12 @@ impl ContractNet {
         effects
     }
 
-    pub(super) fn hear_response(
+    pub(super) fn receive_response(
         &mut self,
         agent: &AgentId,
         response: &TaskResponse,
-        event: &Event,
-    ) -> Vec<Effect> {
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         if self.in_force(agent, response.epoch, "task-response", event).is_none()
             || !response.state.is_terminal()
         {
@@ -266,10 +295,10 @@ impl ContractNet {
             if response.state == TaskState::Rejected {
                 let why = format!("{agent} rejected it: {}", clip(&why));
                 self.rejections.insert(agent.clone(), why.clone());
-                return self.goes_to_another(FateKind::Declined, why, event);
+                return self.goes_to_another(CandidateResult::Declined, why, event);
             }
             return self.goes_to_another(
-                FateKind::Failed,
+                CandidateResult::Failed,
                 format!("{agent} did not manage: {}", clip(&why)),
                 event,
             );
@@ -279,18 +308,18 @@ impl ContractNet {
         let AuctionStage::Awarded(award) = std::mem::replace(&mut self.stage, AuctionStage::Over) else {
             return effects;
         };
-        effects.push(Effect::ClearTimer { timer: Timer::Lease });
-        self.record.set(agent, FateKind::Completed, None);
+        effects.push(ContractNetEffect::ClearTimer { timer: ContractNetTimer::Lease });
+        self.record.set(agent, CandidateResult::Completed, None);
         self.fulfilments.entry(agent.clone()).or_default().push(true);
         let task = self.ownership.spec.task_id.clone();
-        effects.push(Effect::Release { task, epoch: award.epoch });
+        effects.push(ContractNetEffect::Release { task, epoch: award.epoch });
         effects.extend(self.take_results(&response.artifacts));
         effects.extend(self.finish(TaskState::Completed, response.message.clone()));
         effects
     }
 
-    /// The response holds all results; what updates have not shown yet is shown with it.
-    fn take_results(&mut self, results: &[Artifact]) -> Vec<Effect> {
+    /// Shows the results that no update has shown; the response holds all of them.
+    fn take_results(&mut self, results: &[Artifact]) -> Vec<ContractNetEffect> {
         let shown = self.ownership.artifacts().to_vec();
         let is_new = |artifact: &&Artifact| !shown.contains(artifact);
         let new: Vec<_> = results.iter().filter(is_new).cloned().collect();
@@ -298,12 +327,12 @@ impl ContractNet {
         new.into_iter().flat_map(|artifact| self.ownership.update(update(artifact))).collect()
     }
 
-    /// The owner's answer goes to whoever asked: the doer.
-    pub(super) fn pass_on_answer(&mut self, text: &str, message: Option<&Message>) -> Vec<Effect> {
+    /// Passes the owner's answer on to the winner, which asked.
+    pub(super) fn pass_on_answer(&mut self, text: &str, message: Option<&Message>) -> Vec<ContractNetEffect> {
         let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
         let task_id = self.ownership.spec.task_id.clone();
         let answer = Payload::TaskAnswer(TaskAnswer::text(task_id, Some(award.epoch), text, message));
-        let told = self.tell(Label::Answer, &award.winner, answer);
+        let told = self.send_to(ContractNetLabel::Answer, &award.winner, answer);
         let mut effects = vec![told];
         effects.extend(self.ownership.status(TaskState::Working, "answered"));
         effects

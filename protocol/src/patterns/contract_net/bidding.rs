@@ -1,7 +1,7 @@
-//! The bidder's side: a bid made of the card's terms and the load, without a thought (DESIGN §5: bids cost no tokens).
+//! The bidder's side: a bid computed from the card's terms and the load, without a turn (DESIGN §5: bids cost no tokens).
 
 use crate::{
-    bid::{Eta, Share},
+    bid::{Eta, Fraction},
     card::Card,
     message::{Bid, Cfp, NoBid},
     time::WallTime,
@@ -9,10 +9,10 @@ use crate::{
 };
 use serde_json::Map;
 
-/// How long a bid stands beyond the time its manager takes to decide.
+/// How long a bid is valid after the manager's decision time.
 const VALID_MS: u64 = 60_000;
 
-/// What `card`'s agent offers for `cfp` while it does `running` tasks, or why it offers nothing.
+/// The bid of `card`'s agent for `cfp` while it does `running` tasks, or why it does not bid.
 pub fn bid(card: &Card, running: u32, cfp: &Cfp, now: WallTime) -> Result<Bid, NoBid> {
     let no = |reason: String| Err(NoBid { task_id: cfp.task_id.clone(), reason, extra: Map::new() });
     let support = card.support(&cfp.capability);
@@ -47,8 +47,8 @@ pub fn bid(card: &Card, running: u32, cfp: &Cfp, now: WallTime) -> Result<Bid, N
         task_id: cfp.task_id.clone(),
         cost: card.terms.cost,
         eta,
-        capability_match: Share::new(support),
-        load: Share::new(f64::from(running) / f64::from(places)),
+        capability_match: Fraction::new(support),
+        load: Fraction::new(f64::from(running) / f64::from(places)),
         valid_for_ms: Some(VALID_MS),
         extra: Map::new(),
     })
@@ -88,7 +88,7 @@ mod tests {
     fn a_bid_is_made_of_terms_and_load() {
         let offer = bid(&card(), 1, &cfp("rest", json!({})), WallTime(0)).unwrap();
         assert_eq!((offer.cost, offer.eta), (Cost::new(0.5).unwrap(), Eta(120_000)));
-        assert_eq!((offer.load, offer.capability_match), (Share::new(0.5), Share::new(0.8)));
+        assert_eq!((offer.load, offer.capability_match), (Fraction::new(0.5), Fraction::new(0.8)));
         assert_eq!(card().agent_id, AgentId::parse("b-1").unwrap());
     }
 

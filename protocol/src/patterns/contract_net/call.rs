@@ -1,10 +1,10 @@
 //! From the call for proposals to the ranking.
 
 use super::{
-    AuctionStage, ContractNet, Effect, Event, Label, Timer,
+    AuctionStage, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetLabel, ContractNetTimer,
     auction::Strategy,
     eligible::{self, EligiblePeer},
-    record::{FateKind, Offer, Round, clip},
+    record::{BiddingRound, CandidateResult, ScoredOffer, clip},
     score::{self, ValidBid},
 };
 use crate::{
@@ -20,12 +20,16 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// The most rejections that the end of a task names.
 const MAX_NAMED: usize = 8;
-/// A bid whose sender names no time stands this long.
+/// The validity of a bid that names none.
 const VALID: Duration = Duration::from_secs(60);
 
 impl ContractNet {
     /// Calls for proposals among `candidates`.
-    pub(super) fn call(&mut self, candidates: &[Candidate], event: &Event) -> Vec<Effect> {
+    pub(super) fn call(
+        &mut self,
+        candidates: &[Candidate],
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         self.round += 1;
         let Some(capability) = self.ownership.spec.capability.clone() else {
             return self.finish(TaskState::Failed, Some("no capability is named".to_owned()));
@@ -34,7 +38,7 @@ impl ContractNet {
         let fanout = self.auction.fanout.max(1);
         let (me, spec, rejections) = (&self.me, &self.ownership.spec, &self.rejections);
         let choice = eligible::choose(me, spec, &capability, candidates, rejections, fanout);
-        self.record.rounds.push(Round {
+        self.record.rounds.push(BiddingRound {
             round: self.round,
             opened_at: event.wall,
             window_ms: u64::try_from(window.as_millis()).unwrap_or(u64::MAX),
@@ -64,14 +68,19 @@ impl ContractNet {
                 constraints: constraints.clone(),
                 extra: Map::new(),
             };
-            effects.push(self.tell(Label::Cfp, agent, Payload::Cfp(cfp)));
+            effects.push(self.send_to(ContractNetLabel::Cfp, agent, Payload::Cfp(cfp)));
         }
-        effects.push(wake(Timer::Bids, event.at + window));
+        effects.push(wake(ContractNetTimer::Bids, event.at + window));
         self.stage = AuctionStage::Bidding { asked, answers: BTreeMap::new(), closes: event.at + window };
         effects
     }
 
-    fn nobody_to_ask(&mut self, may_come: bool, window: Duration, event: &Event) -> Vec<Effect> {
+    fn nobody_to_ask(
+        &mut self,
+        may_come: bool,
+        window: Duration,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         let capability = self.ownership.spec.capability.as_ref().map(ToString::to_string).unwrap_or_default();
         let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
         let reasons: Vec<_> = fates
@@ -94,11 +103,16 @@ impl ContractNet {
         effects
     }
 
-    pub(super) fn hear_bid(&mut self, agent: &AgentId, bid: &Bid, event: &Event) -> Vec<Effect> {
+    pub(super) fn receive_bid(
+        &mut self,
+        agent: &AgentId,
+        bid: &Bid,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         let is_too_late =
             self.ownership.spec.deadline.is_some_and(|by| event.wall.plus(bid.eta.duration()) > by);
         if is_too_late {
-            return self.passes(agent, FateKind::NoBid, "its eta is past the deadline", event);
+            return self.passes(agent, CandidateResult::NoBid, "its eta is past the deadline", event);
         }
         let first_wins = self.auction.strategy == Strategy::FirstClaim;
         let AuctionStage::Bidding { asked, answers, .. } = &mut self.stage else {
@@ -110,7 +124,7 @@ impl ContractNet {
             return Vec::new();
         };
         let claimed = bid.capability_match.map_or(1.0, |share| share.get());
-        let offer = Offer {
+        let offer = ScoredOffer {
             cost: bid.cost,
             eta: bid.eta,
             capability_match: contender.support.min(claimed),
@@ -120,23 +134,28 @@ impl ContractNet {
         answers.insert(agent.clone(), Some(ValidBid { offer: offer.clone(), valid_until: event.at + valid }));
         let all_answered = answers.len() == asked.len();
         if let Some(fate) = self.record.fate(agent) {
-            (fate.fate, fate.bid, fate.why) = (FateKind::Bid, Some(offer), None);
+            (fate.fate, fate.bid, fate.why) = (CandidateResult::Bid, Some(offer), None);
         }
         if all_answered || first_wins { self.close(event) } else { Vec::new() }
     }
 
-    pub(super) fn hear_no_bid(&mut self, agent: &AgentId, why: &str, event: &Event) -> Vec<Effect> {
-        self.passes(agent, FateKind::NoBid, why, event)
+    pub(super) fn receive_no_bid(
+        &mut self,
+        agent: &AgentId,
+        why: &str,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
+        self.passes(agent, CandidateResult::NoBid, why, event)
     }
 
-    /// An asked peer that makes no offer.
+    /// Records a called peer that does not bid.
     pub(super) fn passes(
         &mut self,
         agent: &AgentId,
-        fate: FateKind,
+        fate: CandidateResult,
         why: &str,
-        event: &Event,
-    ) -> Vec<Effect> {
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         let AuctionStage::Bidding { asked, answers, .. } = &mut self.stage else {
             self.record.ignore(agent.to_string(), "no-bid", "the auction is closed", event.wall);
             return Vec::new();
@@ -154,18 +173,18 @@ impl ContractNet {
         if all_answered { self.close(event) } else { Vec::new() }
     }
 
-    /// Bids are awaited no longer.
-    pub(super) fn window_ends(&mut self, event: &Event) -> Vec<Effect> {
+    /// The bidding window has ended.
+    pub(super) fn window_ends(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         if let AuctionStage::Bidding { closes, .. } = &self.stage
             && event.at < *closes
         {
-            return vec![wake(Timer::Bids, *closes)];
+            return vec![wake(ContractNetTimer::Bids, *closes)];
         }
         self.close(event)
     }
 
-    /// Bids are no longer taken: the best one gets the work.
-    pub(super) fn close(&mut self, event: &Event) -> Vec<Effect> {
+    /// Closes the bidding and ranks the bids.
+    pub(super) fn close(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         let AuctionStage::Bidding { asked, answers, closes } = &mut self.stage else { return Vec::new() };
         let (asked, answers, closes) = (std::mem::take(asked), std::mem::take(answers), *closes);
         let bids: Vec<(AgentId, EligiblePeer, ValidBid)> = answers
@@ -183,7 +202,7 @@ impl ContractNet {
             round.candidates.sort_by_key(|fate| fate.rank.unwrap_or(usize::MAX));
         }
         let next: Vec<_> = ranked.into_iter().map(|(agent, standing, _)| (agent, standing)).collect();
-        let mut effects = vec![Effect::ClearTimer { timer: Timer::Bids }];
+        let mut effects = vec![ContractNetEffect::ClearTimer { timer: ContractNetTimer::Bids }];
         if next.is_empty() {
             self.last_failure.get_or_insert_with(|| "no bids".to_owned());
             effects.extend(self.another_round(closes, event));
@@ -193,19 +212,23 @@ impl ContractNet {
         effects
     }
 
-    /// Claims the task for the best bid that still stands; without one, another round, or the end.
-    pub(super) fn award_next(&mut self, mut next: Vec<(AgentId, ValidBid)>, event: &Event) -> Vec<Effect> {
+    /// Claims the task for the best valid bid; without one, starts another round or ends the task.
+    pub(super) fn award_next(
+        &mut self,
+        mut next: Vec<(AgentId, ValidBid)>,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
         let mut effects = Vec::new();
         while !next.is_empty() {
             let (winner, standing) = next.remove(0);
             if standing.valid_until < event.at {
                 let why = "its offer stood no longer";
-                self.record.set(&winner, FateKind::Outbid, Some(why.to_owned()));
+                self.record.set(&winner, CandidateResult::Outbid, Some(why.to_owned()));
                 effects.push(self.reject(&winner, why));
                 continue;
             }
-            self.record.set(&winner, FateKind::Awarded, None);
-            let claim = Effect::Claim {
+            self.record.set(&winner, CandidateResult::Awarded, None);
+            let claim = ContractNetEffect::Claim {
                 task: self.ownership.spec.task_id.clone(),
                 holder: winner.clone(),
                 lease: self.auction.lease(),
@@ -218,8 +241,8 @@ impl ContractNet {
         effects
     }
 
-    /// Another call for proposals, not before `at`, with fresh eyes; or the task is unassigned.
-    pub(super) fn another_round(&mut self, at: NodeTime, event: &Event) -> Vec<Effect> {
+    /// Schedules another round, not before `at`; after the last round, the task ends unassigned.
+    pub(super) fn another_round(&mut self, at: NodeTime, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         if self.round >= self.auction.rounds {
             let rounds = counted(self.round, "round", "rounds");
             let last = self.last_failure.take().unwrap_or_else(|| "no bids".to_owned());
@@ -227,14 +250,14 @@ impl ContractNet {
         }
         if event.at < at {
             self.stage = AuctionStage::Between { until: at };
-            return vec![wake(Timer::Round, at)];
+            return vec![wake(ContractNetTimer::Round, at)];
         }
         self.next_round()
     }
 
-    /// Nobody has taken it: rejected, if all who were awarded the work would not do it, else failed. Every rejection is
-    /// named, and what came last.
-    fn unassigned(&mut self, mut text: String, last: String) -> Vec<Effect> {
+    /// No bidder is left: rejected if every awarded bidder rejected the task, otherwise failed. The message lists every
+    /// rejection and the last failure.
+    fn unassigned(&mut self, mut text: String, last: String) -> Vec<ContractNetEffect> {
         let others = self.rejections.values().filter(|why| !last.starts_with(why.as_str())).take(MAX_NAMED);
         let mut named: Vec<_> = others.cloned().collect();
         named.push(last);
@@ -244,26 +267,26 @@ impl ContractNet {
     }
 
     /// The pause between two rounds is over.
-    pub(super) fn pause_ends(&mut self, event: &Event) -> Vec<Effect> {
+    pub(super) fn pause_ends(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         let AuctionStage::Between { until } = &self.stage else { return Vec::new() };
-        if event.at < *until { vec![wake(Timer::Round, *until)] } else { self.next_round() }
+        if event.at < *until { vec![wake(ContractNetTimer::Round, *until)] } else { self.next_round() }
     }
 
-    fn next_round(&mut self) -> Vec<Effect> {
+    fn next_round(&mut self) -> Vec<ContractNetEffect> {
         let Some(capability) = self.ownership.spec.capability.clone() else { return Vec::new() };
         self.stage = AuctionStage::Searching;
-        vec![Effect::FindPeers { label: self.search(), capability }]
+        vec![ContractNetEffect::FindPeers { label: self.search(), capability }]
     }
 
-    /// What the search for the next round's peers is called.
-    pub(super) fn search(&self) -> Label {
-        Label::Search(self.round + 1)
+    /// The label of the search for the next round's peers.
+    pub(super) fn search(&self) -> ContractNetLabel {
+        ContractNetLabel::Search(self.round + 1)
     }
 }
 
-/// A timer that goes off too early is set again, so that a stale one changes nothing and none is lost.
-pub(super) fn wake(timer: Timer, at: NodeTime) -> Effect {
-    Effect::SetTimer { timer, when: TimerAt::Node(at) }
+/// Sets a timer again that fired too early, because of an earlier setting.
+pub(super) fn wake(timer: ContractNetTimer, at: NodeTime) -> ContractNetEffect {
+    ContractNetEffect::SetTimer { timer, when: TimerAt::Node(at) }
 }
 
 fn names<'a>(agents: impl ExactSizeIterator<Item = &'a AgentId>) -> String {

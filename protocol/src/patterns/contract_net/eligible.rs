@@ -1,6 +1,6 @@
-//! Who may be asked, and who of them is.
+//! Selection of the peers that get a call for proposals.
 
-use super::record::{Fate, FateKind, MAX_CANDIDATES};
+use super::record::{CandidateRecord, CandidateResult, MAX_CANDIDATES};
 use crate::{
     ids::{AgentId, Capability, Digest},
     patterns::Candidate,
@@ -10,28 +10,28 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the manager keeps of a peer it asks.
+/// A called peer, as the manager stores it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EligiblePeer {
     /// How well its registered card supports the capability.
     pub support: f64,
-    /// How it kept its word.
+    /// Its track record.
     pub track_record: f64,
     /// How busy it was at its last heartbeat.
     pub load: f64,
 }
 
-/// Who is asked, what became of everyone else, and how many of those are not written out.
+/// The peers to call, the records of all others, and how many of those are omitted.
 pub(super) struct PeerSelection {
     pub asked: BTreeMap<AgentId, EligiblePeer>,
-    pub fates: Vec<Fate>,
+    pub fates: Vec<CandidateRecord>,
     pub not_listed: usize,
-    /// Whether somebody has the ability but not at this moment.
+    /// Whether a peer has the capability but is not available now.
     pub may_come: bool,
 }
 
-/// Of equals, the smallest hash of task and agent is first: never the name, never who came first.
+/// Orders equal peers by the hash of task and agent, so that neither name nor time of registration decides.
 pub(super) fn tie_break(task: &str, agent: &AgentId) -> Digest {
     Digest::of(format!("{task}\u{0}{agent}").as_bytes())
 }
@@ -62,7 +62,7 @@ pub(super) fn choose(
             }
             Err((why, may_come)) => {
                 choice.may_come |= may_come;
-                note(&mut choice, &candidate.card.agent_id, FateKind::NotEligible, Some(why));
+                note(&mut choice, &candidate.card.agent_id, CandidateResult::NotEligible, Some(why));
             }
         }
     }
@@ -74,17 +74,17 @@ pub(super) fn choose(
     }
     for (place, (agent, contender)) in eligible.into_iter().enumerate() {
         if place < fanout {
-            choice.fates.push(entry(agent, FateKind::NoAnswer, None));
+            choice.fates.push(entry(agent, CandidateResult::NoAnswer, None));
             choice.asked.insert(agent.clone(), contender);
         } else {
             choice.may_come = true;
-            note(&mut choice, agent, FateKind::NotAsked, None);
+            note(&mut choice, agent, CandidateResult::NotAsked, None);
         }
     }
     choice
 }
 
-fn note(choice: &mut PeerSelection, agent: &AgentId, fate: FateKind, why: Option<String>) {
+fn note(choice: &mut PeerSelection, agent: &AgentId, fate: CandidateResult, why: Option<String>) {
     if choice.fates.len() < MAX_CANDIDATES {
         choice.fates.push(entry(agent, fate, why));
     } else {
@@ -92,8 +92,8 @@ fn note(choice: &mut PeerSelection, agent: &AgentId, fate: FateKind, why: Option
     }
 }
 
-fn entry(agent: &AgentId, fate: FateKind, why: Option<String>) -> Fate {
-    Fate { agent: agent.clone(), fate, why, bid: None, score: None, rank: None, epoch: None }
+fn entry(agent: &AgentId, fate: CandidateResult, why: Option<String>) -> CandidateRecord {
+    CandidateRecord { agent: agent.clone(), fate, why, bid: None, score: None, rank: None, epoch: None }
 }
 
 /// A float in an order that can be a key.
@@ -103,7 +103,7 @@ pub(super) fn order(value: f64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
-/// Why a candidate may not be asked, and whether that may change.
+/// Why a candidate is not eligible, and whether that may change.
 fn why_not(
     me: &AgentId,
     spec: &TaskSpec,

@@ -1,4 +1,4 @@
-//! Why a bid won: every candidate's fate, kept with the task (`mesh award explain`).
+//! Why a bid won: the result of every candidate, stored with the task (`mesh award explain`).
 
 use super::auction::{Strategy, Weights};
 use crate::{
@@ -14,23 +14,23 @@ pub const MAX_CANDIDATES: usize = 64;
 /// The most ignored messages written out.
 pub const MAX_IGNORED: usize = 32;
 
-/// The whole story of one task's award.
+/// The history of one task's auction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwardRecord {
     /// The task.
     pub task: TaskId,
-    /// The ability it needs.
+    /// The capability it needs.
     pub capability: Option<Capability>,
     /// How the best bid was found.
     pub strategy: Strategy,
-    /// What counted how much under `weighted`.
+    /// The weights for `weighted`.
     pub weights: Weights,
     /// Every call for proposals.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<BiddingRound>,
     /// Messages that changed nothing, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ignored: Vec<Ignored>,
+    pub ignored: Vec<IgnoredMessage>,
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
@@ -39,16 +39,16 @@ pub struct AwardRecord {
 /// One call for proposals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Round {
+pub struct BiddingRound {
     /// From 1.
     pub round: u32,
     /// When it was called.
     pub opened_at: WallTime,
     /// How long bids were awaited, milliseconds.
     pub window_ms: u64,
-    /// Who might have done it, best first once there is a ranking.
-    pub candidates: Vec<Fate>,
-    /// How many more were not written out.
+    /// The candidates, best first once they are ranked.
+    pub candidates: Vec<CandidateRecord>,
+    /// The number of omitted candidates.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_listed: usize,
 }
@@ -58,24 +58,24 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// What became of one candidate.
+/// The record of one candidate in a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Fate {
-    /// Who.
+pub struct CandidateRecord {
+    /// Its id.
     pub agent: AgentId,
-    /// What became of it.
-    pub fate: FateKind,
-    /// Why, in words.
+    /// Its result.
+    pub fate: CandidateResult,
+    /// Why, as a text for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What it offered.
+    /// Its bid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bid: Option<Offer>,
-    /// What that was worth.
+    pub bid: Option<ScoredOffer>,
+    /// The score of its bid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub score: Option<Score>,
-    /// Its place among the bids, from 1.
+    pub score: Option<BidScore>,
+    /// Its rank, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
     /// The award's epoch.
@@ -83,51 +83,51 @@ pub struct Fate {
     pub epoch: Option<Epoch>,
 }
 
-/// What can become of a candidate.
+/// The possible results of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FateKind {
-    /// It could not have done it.
+pub enum CandidateResult {
+    /// It is not eligible.
     NotEligible,
-    /// More could than are asked at once.
+    /// It is eligible, but the limit of calls was reached.
     NotAsked,
-    /// Asked, and silent so far.
+    /// Called; no answer so far.
     NoAnswer,
-    /// It said no.
+    /// It refused to bid.
     NoBid,
-    /// It offered.
+    /// It bid.
     Bid,
-    /// Another offer was better.
+    /// Another bid was better.
     Outbid,
-    /// It was given the work.
+    /// It got the award.
     Awarded,
-    /// It took it.
+    /// It accepted the award.
     Accepted,
-    /// It handed it back.
+    /// It declined the award.
     Declined,
-    /// It did not take it in time.
+    /// It did not accept in time.
     AcceptTimeout,
-    /// It fell silent.
+    /// It was silent for a lease.
     LeaseExpired,
     /// It could not be reached.
     Unreachable,
-    /// It did not manage.
+    /// It failed.
     Failed,
-    /// It did it.
+    /// It completed the task.
     Completed,
-    /// The work was called off.
+    /// The task was cancelled.
     Cancelled,
 }
 
-/// An offer as it was scored.
+/// The terms of a bid, as they were scored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Offer {
+pub struct ScoredOffer {
     /// What it would cost.
     pub cost: Cost,
     /// How long it would take, milliseconds.
     pub eta: Eta,
-    /// How well it fits: what its card supports, lowered by its own word.
+    /// How well it matches: the support in its card, or less if its bid says so.
     pub capability_match: f64,
     /// How busy it is.
     pub load: f64,
@@ -136,8 +136,8 @@ pub struct Offer {
 /// A score and what it is made of, each from 0 to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Score {
-    /// What the ranking went by.
+pub struct BidScore {
+    /// The total, by which bids are ranked.
     pub total: f64,
     /// The fit.
     #[serde(rename = "match")]
@@ -155,7 +155,7 @@ pub struct Score {
 /// A message that changed nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ignored {
+pub struct IgnoredMessage {
     /// Who sent it.
     pub from: String,
     /// Its kind.
@@ -163,11 +163,11 @@ pub struct Ignored {
     pub kind: String,
     /// Why it changed nothing.
     pub why: String,
-    /// When it came.
+    /// When it was received.
     pub at: WallTime,
 }
 
-/// The most characters of a peer's words that are kept.
+/// The most characters of a peer's text that are kept.
 const MAX_WORDS: usize = 500;
 
 pub(super) fn clip(words: &str) -> String {
@@ -175,11 +175,11 @@ pub(super) fn clip(words: &str) -> String {
 }
 
 impl AwardRecord {
-    pub(super) fn fate(&mut self, agent: &AgentId) -> Option<&mut Fate> {
+    pub(super) fn fate(&mut self, agent: &AgentId) -> Option<&mut CandidateRecord> {
         self.rounds.last_mut()?.candidates.iter_mut().find(|fate| fate.agent == *agent)
     }
 
-    pub(super) fn set(&mut self, agent: &AgentId, fate: FateKind, why: Option<String>) {
+    pub(super) fn set(&mut self, agent: &AgentId, fate: CandidateResult, why: Option<String>) {
         if let Some(entry) = self.fate(agent) {
             entry.fate = fate;
             entry.why = why.or_else(|| entry.why.take());
@@ -188,7 +188,7 @@ impl AwardRecord {
 
     pub(super) fn ignore(&mut self, from: String, kind: &str, why: &str, at: WallTime) {
         if self.ignored.len() < MAX_IGNORED {
-            self.ignored.push(Ignored { from, kind: kind.to_owned(), why: why.to_owned(), at });
+            self.ignored.push(IgnoredMessage { from, kind: kind.to_owned(), why: why.to_owned(), at });
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Which bid is the best: a pure function over the bids at hand.
+//! Ranks bids: a pure function.
 
 use super::{
     auction::{Auction, Strategy},
     eligible::{EligiblePeer, order, tie_break},
-    record::{Offer, Score},
+    record::{BidScore, ScoredOffer},
 };
 use crate::{ids::AgentId, time::NodeTime};
 use serde::{Deserialize, Serialize};
 
-/// A bid that stands.
+/// A valid bid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ValidBid {
-    pub offer: Offer,
+    pub offer: ScoredOffer,
     pub valid_until: NodeTime,
 }
 
@@ -21,19 +21,19 @@ pub(super) fn rank(
     auction: &Auction,
     task: &str,
     bids: Vec<(AgentId, EligiblePeer, ValidBid)>,
-) -> Vec<(AgentId, ValidBid, Score)> {
-    let range = |value: fn(&Offer) -> f64| {
+) -> Vec<(AgentId, ValidBid, BidScore)> {
+    let range = |value: fn(&ScoredOffer) -> f64| {
         let all = bids.iter().map(|(_, _, standing)| value(&standing.offer));
         all.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
     };
-    let cost_of = |offer: &Offer| offer.cost.get();
+    let cost_of = |offer: &ScoredOffer| offer.cost.get();
     #[expect(clippy::cast_precision_loss, reason = "an eta is at most 31 days")]
-    let eta_of = |offer: &Offer| offer.eta.0 as f64;
+    let eta_of = |offer: &ScoredOffer| offer.eta.0 as f64;
     let (costs, etas) = (range(cost_of), range(eta_of));
     let mut scored: Vec<_> = bids
         .into_iter()
         .map(|(agent, contender, standing)| {
-            let mut score = Score {
+            let mut score = BidScore {
                 total: 0.0,
                 fit: standing.offer.capability_match,
                 track_record: contender.track_record,
@@ -42,7 +42,7 @@ pub(super) fn rank(
                 load: 1.0 - standing.offer.load,
             };
             if auction.strategy == Strategy::Weighted {
-                // A promise is worth what its maker's promises were: who never delivers must not win by bidding well.
+                // The bid's terms are weighted by the track record, so that a peer that never delivers can't win by good terms.
                 score.eta *= contender.track_record;
                 score.cost *= contender.track_record;
                 score.load *= contender.track_record;
@@ -62,7 +62,7 @@ fn lowest_is_best(value: f64, (low, high): (f64, f64)) -> f64 {
     if high > low { (high - value) / (high - low) } else { 1.0 }
 }
 
-fn total(auction: &Auction, score: &Score) -> f64 {
+fn total(auction: &Auction, score: &BidScore) -> f64 {
     match auction.strategy {
         Strategy::Weighted => {
             let weights = &auction.weights;

@@ -3,4 +3,4 @@
 mod bench;
 mod chaos;
 mod fairness;
-mod story;
+mod scenarios;

@@ -1,8 +1,8 @@
-//! How a peer kept its word with one manager: an exponentially weighted mean of kept (1) and broken (0) awards.
+//! The fulfilment history of a peer with one manager: an exponentially weighted mean of fulfilled (1) and failed (0) awards.
 
 use serde::{Deserialize, Serialize};
 
-/// What is expected of a peer nobody knows, and the least that is ever expected of one.
+/// The value of an unknown peer, and the lowest value.
 const PRIOR: f64 = 0.5;
 const FLOOR: f64 = 0.05;
 /// How much the newest award counts.
@@ -24,7 +24,7 @@ impl Default for TrackRecord {
 }
 
 impl TrackRecord {
-    /// From 0.05 to 1; 0.5 for a peer nobody knows.
+    /// From 0.05 to 1; 0.5 for an unknown peer.
     pub fn value(&self) -> f64 {
         self.mean.max(FLOOR)
     }

@@ -1,6 +1,8 @@
-//! What a doer has asked of others, and what came back.
+//! The requests of a turn to other agents and the owner, and their results.
 
-use super::{Effect, Event, Label, RequestKey, Timeouts, Timer};
+use super::labels::{
+    DelegationEffect, DelegationEvent, DelegationLabel, DelegationTimer, RequestKey, Timeouts,
+};
 use crate::{
     a2a::message::Message,
     artifact::Artifact,
@@ -8,9 +10,9 @@ use crate::{
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     patterns::{
         Announcement, OutgoingMessage, TimerAt, Update,
-        joint::{self, so_far, so_far::Standing},
+        joint::{self, so_far, so_far::JointStanding},
         ownership::TaskOwnership,
-        turn::{Progress, Reply},
+        turn::{Progress, RequestResult},
     },
     principal::Principal,
     signal::SignalType,
@@ -20,10 +22,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::time::Duration;
 
-/// The most things a brain may ask in one turn; a turn that asks more has failed.
+/// The most requests of one turn; a turn with more fails.
 pub(super) const MAX_ASKS: usize = 32;
 
-/// Everything asked in the turn that is waiting, in the order it was asked.
+/// The requests of a turn, in order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PendingRequests {
@@ -37,7 +39,7 @@ struct PendingRequest {
     id: String,
     key: RequestKey,
     kind: RequestKind,
-    reply: Option<Reply>,
+    reply: Option<RequestResult>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,10 +50,10 @@ enum RequestKind {
     Delegate {
         task: TaskId,
         to: AgentId,
-        /// What the doer wants to know; the owner's to answer.
+        /// The question of the doer, for the owner.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         question: Option<String>,
-        /// Whether that is a credential.
+        /// Whether it asks for a credential.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         auth: bool,
     },
@@ -59,51 +61,51 @@ enum RequestKind {
 }
 
 impl PendingRequests {
-    /// Keeps what the brain asks until its turn ends.
+    /// Notes a request until the turn ends.
     pub(super) fn note(&mut self, ask: Progress) {
         if self.noted.len() <= MAX_ASKS {
             self.noted.push(ask);
         }
     }
 
-    /// Whether the turn has asked more than it may.
+    /// Whether the turn has too many requests.
     pub(super) fn is_too_much(&self) -> bool {
         self.noted.len() > MAX_ASKS
     }
 
-    /// Whether something asked is still open.
+    /// Whether a request is open.
     pub(super) fn is_waiting(&self) -> bool {
         self.open.iter().any(|ask| ask.reply.is_none())
     }
 
-    /// What came back, for the next turn.
-    pub(super) fn take_replies(&mut self) -> Vec<Reply> {
+    /// Takes the results, for the next turn.
+    pub(super) fn take_results(&mut self) -> Vec<RequestResult> {
         self.noted.clear();
         std::mem::take(&mut self.open).into_iter().filter_map(|ask| ask.reply).collect()
     }
 
-    /// Sends all that was noted.
+    /// Sends the noted requests.
     pub(super) fn send(
         &mut self,
         ownership: &TaskOwnership,
         me: &AgentId,
         turn: u32,
         timeouts: &Timeouts,
-        event: &Event,
-    ) -> Vec<Effect> {
+        event: &DelegationEvent,
+    ) -> Vec<DelegationEffect> {
         self.open.clear();
         let mut effects = Vec::new();
         let (mut questions, mut asks_for_credential) = (Vec::new(), false);
         for (index, ask) in (0..).zip(std::mem::take(&mut self.noted)) {
             let key = RequestKey(turn, index);
             let mut tell = |to: Address, payload, wait: Duration| {
-                effects.push(Effect::Send(OutgoingMessage {
+                effects.push(DelegationEffect::Send(OutgoingMessage {
                     path: ownership.spec.path.clone(),
                     expires: Some(event.wall.plus(wait)),
-                    ..OutgoingMessage::new(Label::Request(key), to, payload)
+                    ..OutgoingMessage::new(DelegationLabel::Request(key), to, payload)
                 }));
                 let when = TimerAt::Node(event.at + wait);
-                effects.push(Effect::SetTimer { timer: Timer::Request(key), when });
+                effects.push(DelegationEffect::SetTimer { timer: DelegationTimer::Request(key), when });
             };
             let (id, kind) = match ask {
                 Progress::Help { id, capability, question, artifacts } => {
@@ -119,7 +121,7 @@ impl PendingRequests {
                         extra: Map::new(),
                     };
                     tell(Address::Capability(capability), Payload::HelpRequest(request), timeouts.help);
-                    effects.push(Effect::Publish { signal: needed });
+                    effects.push(DelegationEffect::Publish { signal: needed });
                     (id, RequestKind::Help)
                 }
                 Progress::Delegate { id, to, capability, description, input, artifacts } => {
@@ -158,19 +160,28 @@ impl PendingRequests {
             self.open.push(PendingRequest { id, key, kind, reply: None });
         }
         if !questions.is_empty() {
-            effects.push(Effect::AskPerson { question: questions.join("\n"), auth: asks_for_credential });
+            effects.push(DelegationEffect::AskPerson {
+                question: questions.join("\n"),
+                auth: asks_for_credential,
+            });
         }
         effects
     }
 
-    /// Takes a peer's answer; whether it was one that was waited for.
+    /// Takes a peer's answer; returns whether it was awaited.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other message answers anything")]
-    pub(super) fn take_answer(&mut self, by: &Principal, answers: Option<Label>, payload: &Payload) -> bool {
+    pub(super) fn take_answer(
+        &mut self,
+        by: &Principal,
+        answers: Option<DelegationLabel>,
+        payload: &Payload,
+    ) -> bool {
         let Some(agent) = by.agent() else { return false };
         match payload {
             Payload::HelpResponse(response) => {
                 let is_it = |ask: &PendingRequest| {
-                    matches!(ask.kind, RequestKind::Help) && answers == Some(Label::Request(ask.key))
+                    matches!(ask.kind, RequestKind::Help)
+                        && answers == Some(DelegationLabel::Request(ask.key))
                 };
                 let text = response.answer.clone().or_else(|| response.declined.clone()).unwrap_or_default();
                 let reply =
@@ -195,7 +206,7 @@ impl PendingRequests {
         }
     }
 
-    /// Takes a doer's word on how it stands; what that changes here, if anything: a question it has is the owner's.
+    /// Takes a status of a doer and returns the new status of this task, if any: a doer's question goes to the owner.
     pub(super) fn take_status(&mut self, by: &Principal, update: &TaskUpdate) -> Option<Status> {
         let (status, agent) = (update.status.as_ref()?, by.agent()?);
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
@@ -213,13 +224,13 @@ impl PendingRequests {
         question.take().map(|_| Status::new(TaskState::Working, "answered"))
     }
 
-    /// Whether a doer has a question that is not answered.
+    /// Whether a doer has an open question.
     pub(super) fn has_question(&self) -> bool {
-        self.states().iter().any(|standing| matches!(standing, Standing::Asks { .. }))
+        self.states().iter().any(|standing| matches!(standing, JointStanding::Asks { .. }))
     }
 
-    /// A coordinated request shows what is known of it while somebody who works for it asks.
-    pub(super) fn show(&self, ownership: &mut TaskOwnership) -> Vec<Effect> {
+    /// The interim record of a coordinated request, shown while one of its agents asks a question.
+    pub(super) fn show(&self, ownership: &mut TaskOwnership) -> Vec<DelegationEffect> {
         let spec = &ownership.spec;
         if spec.capability.as_ref().is_none_or(|capability| capability.as_str() != joint::CAPABILITY) {
             return Vec::new();
@@ -230,26 +241,26 @@ impl PendingRequests {
         shown.into_iter().flat_map(|artifact| ownership.update(update(artifact))).collect()
     }
 
-    /// How everything stands that was asked of others.
-    fn states(&self) -> Vec<Standing> {
+    /// The status of all requests to other agents.
+    fn states(&self) -> Vec<JointStanding> {
         let standing = |ask: &PendingRequest| match (&ask.reply, &ask.kind) {
-            (Some(reply), _) => Some(Standing::Answered(reply.clone())),
+            (Some(reply), _) => Some(JointStanding::Answered(reply.clone())),
             (None, RequestKind::Delegate { task, question: Some(question), auth, .. }) => {
-                Some(Standing::Asks {
+                Some(JointStanding::Asks {
                     id: ask.id.clone(),
                     task: task.to_string(),
                     question: question.clone(),
                     auth: *auth,
                 })
             }
-            (None, RequestKind::Delegate { .. }) => Some(Standing::Working { id: ask.id.clone() }),
+            (None, RequestKind::Delegate { .. }) => Some(JointStanding::Working { id: ask.id.clone() }),
             (None, RequestKind::Help | RequestKind::Question) => None,
         };
         self.open.iter().filter_map(standing).collect()
     }
 
     /// Passes the owner's answer on to every doer that has a question.
-    pub(super) fn pass_on(&mut self, text: &str, message: Option<&Message>) -> Vec<Effect> {
+    pub(super) fn pass_on(&mut self, text: &str, message: Option<&Message>) -> Vec<DelegationEffect> {
         let open = self.open.iter_mut().filter(|ask| ask.reply.is_none());
         let asking = open.filter_map(|ask| match &mut ask.kind {
             RequestKind::Delegate { task, to, question, .. } => {
@@ -272,7 +283,7 @@ impl PendingRequests {
         any
     }
 
-    /// Gives up on the request `key`.
+    /// Fails the request `key`.
     pub(super) fn give_up(&mut self, key: RequestKey, why: &str) -> bool {
         self.settle(|ask| ask.key == key, (false, None, why.to_owned(), Vec::new()))
     }
@@ -290,12 +301,12 @@ impl PendingRequests {
             RequestKind::Delegate { task, .. } => Some(task.clone()),
             RequestKind::Help | RequestKind::Question => None,
         };
-        ask.reply = Some(Reply { id: ask.id.clone(), ok, from, text, artifacts, task_id });
+        ask.reply = Some(RequestResult { id: ask.id.clone(), ok, from, text, artifacts, task_id });
         true
     }
 
-    /// Tells whoever still works for this task that it is over.
-    pub(super) fn withdraw(&mut self, reason: &str) -> Vec<Effect> {
+    /// Cancels the open requests at the agents that still work on them.
+    pub(super) fn withdraw(&mut self, reason: &str) -> Vec<DelegationEffect> {
         let open = std::mem::take(&mut self.open);
         let children = open.into_iter().filter(|ask| ask.reply.is_none()).filter_map(|ask| match ask.kind {
             RequestKind::Delegate { task, to, .. } => Some((task, to)),
@@ -306,25 +317,29 @@ impl PendingRequests {
                 let cancel =
                     TaskCancel { task_id, reason: Some(reason.to_owned()), epoch: None, extra: Map::new() };
                 let to = Address::Agent(to);
-                Effect::Send(OutgoingMessage::new(Label::Withdraw, to, Payload::TaskCancel(cancel)))
+                DelegationEffect::Send(OutgoingMessage::new(
+                    DelegationLabel::Withdraw,
+                    to,
+                    Payload::TaskCancel(cancel),
+                ))
             })
             .collect()
     }
 }
 
-fn answer_to(task_id: TaskId, to: AgentId, text: &str, message: Option<&Message>) -> Effect {
+fn answer_to(task_id: TaskId, to: AgentId, text: &str, message: Option<&Message>) -> DelegationEffect {
     let answer = Payload::TaskAnswer(TaskAnswer::text(task_id, None, text, message));
-    Effect::Send(OutgoingMessage::new(Label::Answer, Address::Agent(to), answer))
+    DelegationEffect::Send(OutgoingMessage::new(DelegationLabel::Answer, Address::Agent(to), answer))
 }
 
-/// The artifacts a brain named: of those produced so far, else of those given with the task.
+/// The artifacts that a brain refers to: those produced so far, or else those of the task.
 fn chosen(ownership: &TaskOwnership, names: &[String]) -> Vec<Artifact> {
     let all = ownership.artifacts().iter().chain(&ownership.spec.artifacts);
     let named = |artifact: &&Artifact| names.contains(&artifact.artifact_id);
     all.filter(named).cloned().collect()
 }
 
-/// A name for a child task that no other task of this agent has: the same ask gets the same name again.
+/// A unique id for a child task; the same request gets the same id.
 fn child_id(ownership: &TaskOwnership, me: &AgentId, key: RequestKey) -> TaskId {
     let spec = &ownership.spec;
     let epoch = ownership.requester.as_ref().and_then(|requester| requester.epoch).or(ownership.claim);

@@ -12,7 +12,7 @@ use crate::{
 use proptest::prelude::*;
 use serde_json::Map;
 
-type What = EventKind<Label, Timer>;
+type What = EventKind<DelegationLabel, DelegationTimer>;
 
 const FIRST: RequestKey = RequestKey(1, 0);
 const SECOND: RequestKey = RequestKey(1, 1);
@@ -51,8 +51,8 @@ fn doer(epoch: Option<Epoch>) -> Delegation {
     )
 }
 
-fn event(at: u64, what: What) -> Event {
-    Event { at: NodeTime(at), wall: WallTime(i64::try_from(at).unwrap()), what }
+fn event(at: u64, what: What) -> DelegationEvent {
+    DelegationEvent { at: NodeTime(at), wall: WallTime(i64::try_from(at).unwrap()), what }
 }
 
 fn thought(turn: u32, updates: Vec<Progress>, end: TurnEnd) -> What {
@@ -85,21 +85,21 @@ fn delegate(id: &str) -> Progress {
     }
 }
 
-fn tells(effects: &[Effect]) -> Vec<&OutgoingMessage<Label>> {
+fn tells(effects: &[DelegationEffect]) -> Vec<&OutgoingMessage<DelegationLabel>> {
     effects
         .iter()
-        .filter_map(|effect| if let Effect::Send(tell) = effect { Some(tell) } else { None })
+        .filter_map(|effect| if let DelegationEffect::Send(tell) = effect { Some(tell) } else { None })
         .collect()
 }
 
-fn finishes(effects: &[Effect]) -> Vec<TaskState> {
-    let state = |effect: &Effect| {
-        if let Effect::Finish(outcome) = effect { Some(outcome.status.state) } else { None }
+fn finishes(effects: &[DelegationEffect]) -> Vec<TaskState> {
+    let state = |effect: &DelegationEffect| {
+        if let DelegationEffect::Finish(outcome) = effect { Some(outcome.status.state) } else { None }
     };
     effects.iter().filter_map(state).collect()
 }
 
-fn heard(by: &str, answers: Option<RequestKey>, payload: Payload) -> What {
+fn received(by: &str, answers: Option<RequestKey>, payload: Payload) -> What {
     let envelope = Envelope {
         message_id: MessageId::parse("x").unwrap(),
         from_agent_id: id(by),
@@ -117,7 +117,7 @@ fn heard(by: &str, answers: Option<RequestKey>, payload: Payload) -> What {
     };
     EventKind::MessageReceived {
         by: Principal::Agent(id(by)),
-        answers: answers.map(Label::Request),
+        answers: answers.map(DelegationLabel::Request),
         envelope: Box::new(envelope),
     }
 }
@@ -138,9 +138,9 @@ fn a_node_that_leaves_hands_an_award_back_and_keeps_what_is_its_own() {
     let mut awarded = doer(Some(7));
     awarded.on(&event(1, EventKind::Started));
     let effects = awarded.on(&leaving());
-    assert!(effects.contains(&Effect::StopTurn), "{effects:?}");
+    assert!(effects.contains(&DelegationEffect::StopTurn), "{effects:?}");
     let declined = effects.iter().any(|effect| {
-        matches!(effect, Effect::Send(OutgoingMessage { payload: Payload::AwardDecline(decline), .. })
+        matches!(effect, DelegationEffect::Send(OutgoingMessage { payload: Payload::AwardDecline(decline), .. })
             if decline.epoch == 7 && decline.reason == "leaving")
     });
     assert!(declined, "{effects:?}");
@@ -152,7 +152,7 @@ fn a_node_that_leaves_hands_an_award_back_and_keeps_what_is_its_own() {
     assert!(own.on(&leaving()).is_empty());
     assert!(own.is_work(), "it goes on at the next start");
     let effects = own.on(&event(6, thought(1, Vec::new(), done("built"))));
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::Finish(_))), "{effects:?}");
+    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::Finish(_))), "{effects:?}");
 }
 
 #[test]
@@ -181,28 +181,26 @@ fn what_was_asked_comes_back_with_the_next_turn() {
     doer.on(&event(1, EventKind::Started));
     let effects = doer.on(&event(2, thought(1, vec![help("h1"), help("h2")], TurnEnd::Waiting)));
     let labels: Vec<_> = tells(&effects).iter().map(|tell| tell.label).collect();
-    assert_eq!(labels, [Label::Request(FIRST), Label::Request(SECOND)]);
-    assert!(doer.on(&event(3, heard("reviewer", Some(SECOND), help_response("second")))).is_empty());
-    let effects = doer.on(&event(4, heard("reviewer", Some(FIRST), help_response("first"))));
-    let prompt = effects
-        .iter()
-        .find_map(|effect| if let Effect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None });
+    assert_eq!(labels, [DelegationLabel::Request(FIRST), DelegationLabel::Request(SECOND)]);
+    assert!(doer.on(&event(3, received("reviewer", Some(SECOND), help_response("second")))).is_empty());
+    let effects = doer.on(&event(4, received("reviewer", Some(FIRST), help_response("first"))));
+    let prompt = effects.iter().find_map(|effect| {
+        if let DelegationEffect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None }
+    });
     let answers: Vec<_> =
         prompt.unwrap().answers.iter().map(|reply| (reply.id.as_str(), reply.text.as_str())).collect();
     assert_eq!(answers, [("h1", "first"), ("h2", "second")]);
 }
 
 #[test]
-fn an_unanswered_request_expires_and_the_brain_hears_of_it() {
+fn an_unanswered_request_expires_and_the_brain_gets_the_failure() {
     let mut doer = doer(None);
     doer.on(&event(1, EventKind::Started));
     doer.on(&event(2, thought(1, vec![help("h1")], TurnEnd::Waiting)));
-    let effects = doer.on(&event(200_000, EventKind::TimerFired { timer: Timer::Request(FIRST) }));
-    assert!(
-        effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::RunTurn { turn: 2, prompt, .. } if !prompt.answers[0].ok))
-    );
+    let effects = doer.on(&event(200_000, EventKind::TimerFired { timer: DelegationTimer::Request(FIRST) }));
+    assert!(effects.iter().any(
+        |effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, prompt, .. } if !prompt.answers[0].ok)
+    ));
 }
 
 #[test]
@@ -224,9 +222,9 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
             extra: Map::new(),
         })
     };
-    assert!(doer.on(&event(3, heard("stranger", Some(FIRST), response(child.clone())))).is_empty());
-    let effects = doer.on(&event(4, heard("builder", None, response(child))));
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. })));
+    assert!(doer.on(&event(3, received("stranger", Some(FIRST), response(child.clone())))).is_empty());
+    let effects = doer.on(&event(4, received("builder", None, response(child))));
+    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, .. })));
 }
 
 #[test]
@@ -236,7 +234,7 @@ fn a_cancel_stops_the_brain_and_everyone_who_works_for_the_task() {
     doer.on(&event(2, thought(1, vec![delegate("d1")], TurnEnd::Waiting)));
     let effects =
         doer.on(&event(3, EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() }));
-    assert!(tells(&effects).iter().any(|tell| tell.payload.kind() == message::Kind::TaskCancel));
+    assert!(tells(&effects).iter().any(|tell| tell.payload.kind() == message::MessageKind::TaskCancel));
     assert_eq!(finishes(&effects), [TaskState::Canceled]);
 }
 
@@ -253,13 +251,13 @@ fn a_cancel_of_an_older_award_changes_nothing() {
             extra: Map::new(),
         })
     };
-    assert!(doer.on(&event(2, heard("manager", None, cancel(3)))).is_empty());
-    assert!(doer.on(&event(3, heard("stranger", None, cancel(7)))).is_empty());
-    assert_eq!(finishes(&doer.on(&event(4, heard("manager", None, cancel(7))))), [TaskState::Canceled]);
+    assert!(doer.on(&event(2, received("manager", None, cancel(3)))).is_empty());
+    assert!(doer.on(&event(3, received("stranger", None, cancel(7)))).is_empty());
+    assert_eq!(finishes(&doer.on(&event(4, received("manager", None, cancel(7))))), [TaskState::Canceled]);
 }
 
 #[test]
-fn an_award_is_accepted_and_its_lease_kept_by_signs_of_life() {
+fn an_award_is_accepted_and_reports_renew_its_lease() {
     let mut doer = doer(Some(7));
     let effects = doer.on(&event(1, EventKind::Started));
     assert!(
@@ -267,27 +265,27 @@ fn an_award_is_accepted_and_its_lease_kept_by_signs_of_life() {
             .iter()
             .any(|tell| matches!(&tell.payload, Payload::AwardAccept(accept) if accept.epoch == 7))
     );
-    let effects = doer.on(&event(10_001, EventKind::TimerFired { timer: Timer::Renew }));
+    let effects = doer.on(&event(10_001, EventKind::TimerFired { timer: DelegationTimer::Renew }));
     assert!(
         tells(&effects)
             .iter()
             .any(|tell| matches!(&tell.payload, Payload::TaskUpdate(update) if update.epoch == Some(7)))
     );
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::SetTimer { .. })));
+    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::SetTimer { .. })));
 }
 
 fn any_event() -> impl Strategy<Value = What> {
     let turn = 0u32..4;
     let key = prop_oneof![Just(FIRST), Just(SECOND), Just(RequestKey(2, 0))];
     let timer = prop_oneof![
-        2 => key.clone().prop_map(Timer::Request),
-        1 => Just(Timer::Renew),
-        1 => Just(Timer::Deadline),
+        2 => key.clone().prop_map(DelegationTimer::Request),
+        1 => Just(DelegationTimer::Renew),
+        1 => Just(DelegationTimer::Deadline),
     ];
     let label = prop_oneof![
-        2 => key.clone().prop_map(Label::Request),
-        1 => Just(Label::Response),
-        1 => Just(Label::Withdraw),
+        2 => key.clone().prop_map(DelegationLabel::Request),
+        1 => Just(DelegationLabel::Response),
+        1 => Just(DelegationLabel::Withdraw),
     ];
     let updates = proptest::collection::vec(
         prop_oneof![
@@ -321,7 +319,7 @@ fn any_event() -> impl Strategy<Value = What> {
             reason: "expired".into(),
             message: "expired".into()
         }),
-        key.prop_map(|key| heard("reviewer", Some(key), help_response("fine"))),
+        key.prop_map(|key| received("reviewer", Some(key), help_response("fine"))),
         Just(EventKind::Answered { by: Principal::local_user(), text: "this".into(), message: None }),
         Just(EventKind::Published { revision: 3 }),
         Just(EventKind::Claimed { holder: id("x"), epoch: 3 }),
@@ -359,9 +357,9 @@ proptest! {
         let mut doer = doer(None);
         doer.on(&event(1, EventKind::Started));
         let effects = doer.on(&event(2, thought(1, asks, TurnEnd::Waiting)));
-        let timers: Vec<_> = effects.iter().filter_map(|effect| if let Effect::SetTimer { timer, .. } = effect { Some(*timer) } else { None }).collect();
+        let timers: Vec<_> = effects.iter().filter_map(|effect| if let DelegationEffect::SetTimer { timer, .. } = effect { Some(*timer) } else { None }).collect();
         let woken: Vec<_> = timers.into_iter().flat_map(|timer| doer.on(&event(9, EventKind::TimerFired { timer }))).collect();
-        let goes_on = woken.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 2, .. }));
+        let goes_on = woken.iter().any(|effect| matches!(effect, DelegationEffect::RunTurn { turn: 2, .. }));
         prop_assert!(goes_on);
     }
 }
@@ -380,11 +378,11 @@ fn chunks_of_one_artifact_are_shown_in_order() {
         EventKind::TurnProgress { turn: 1, updates: vec![chunk("one ", false), chunk("two", true)] },
     ));
     let effects = doer.on(&event(3, thought(1, Vec::new(), done("ok"))));
-    let Some(Effect::Finish(outcome)) = effects.last() else { panic!("it ends") };
+    let Some(DelegationEffect::Finish(outcome)) = effects.last() else { panic!("it ends") };
     assert_eq!(outcome.artifacts[0].as_text(), "one two");
     assert!(!effects.iter().any(|effect| matches!(
         effect,
-        Effect::Update(Update::Status(Status { state: TaskState::Failed, .. }))
+        DelegationEffect::Update(Update::Status(Status { state: TaskState::Failed, .. }))
     )));
 }
 
@@ -404,7 +402,7 @@ fn refused_for_good(for_good: &str) {
         thought(1, vec![Progress::Artifact { artifact, append: false, last_chunk: true }], done("ok")),
     ));
     let refused = |reason: &str| {
-        let (label, to, reason) = (Label::Response, id("manager"), reason.to_owned());
+        let (label, to, reason) = (DelegationLabel::Response, id("manager"), reason.to_owned());
         event(3, EventKind::Undelivered { label, to, reason, message: "300000 bytes".into() })
     };
     assert!(doer.on(&refused("agent_not_found")).is_empty());
@@ -441,13 +439,13 @@ fn only_the_requester_answers_a_question_and_only_by_a_task_answer() {
         Payload::TaskAnswer(message::TaskAnswer::text(task_id, epoch, "the blue one", None))
     };
     let stray = serde_json::json!({ "taskId": "t-1", "seq": 0, "epoch": 7, "answer": "the red one" });
-    let stray = Payload::parse(Kind::TaskUpdate, stray.as_object().unwrap().clone()).unwrap();
+    let stray = Payload::parse(MessageKind::TaskUpdate, stray.as_object().unwrap().clone()).unwrap();
     for (by, payload) in [("stranger", answer(Some(7))), ("manager", answer(Some(3))), ("manager", stray)] {
-        assert_eq!(doer.on(&event(3, heard(by, None, payload))), []);
+        assert_eq!(doer.on(&event(3, received(by, None, payload))), []);
     }
-    let effects = doer.on(&event(4, heard("manager", None, answer(Some(7)))));
-    let prompt = effects
-        .iter()
-        .find_map(|effect| if let Effect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None });
+    let effects = doer.on(&event(4, received("manager", None, answer(Some(7)))));
+    let prompt = effects.iter().find_map(|effect| {
+        if let DelegationEffect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None }
+    });
     assert_eq!(prompt.unwrap().answers[0].text, "the blue one");
 }

@@ -77,10 +77,13 @@ fn found(peers: &[&str]) -> EventKind {
         is_alive: true,
         track_record: 0.5,
     });
-    EventKind::PeersFound { label: AnyLabel::HelpRequest(Label::Search), candidates: candidates.collect() }
+    EventKind::PeersFound {
+        label: AnyLabel::HelpRequest(HelpRequestLabel::Search),
+        candidates: candidates.collect(),
+    }
 }
 
-fn heard(from: &str, payload: Value) -> EventKind {
+fn received(from: &str, payload: Value) -> EventKind {
     let envelope = Box::new(envelope(from, "help-response", payload));
     EventKind::MessageReceived { by: Principal::Agent(id(from)), answers: None, envelope }
 }
@@ -89,12 +92,12 @@ fn undelivered(label: AnyLabel, to: &str, reason: &str) -> EventKind {
     EventKind::Undelivered { label, to: id(to), reason: reason.into(), message: "gone".into() }
 }
 
-const QUESTION: AnyLabel = AnyLabel::HelpRequest(Label::Question);
-const ANSWER: AnyLabel = AnyLabel::HelpRequest(Label::Answer);
-const RESEND: AnyLabel = AnyLabel::Redelivery(redelivery::Label::Resend);
+const QUESTION: AnyLabel = AnyLabel::HelpRequest(HelpRequestLabel::Question);
+const ANSWER: AnyLabel = AnyLabel::HelpRequest(HelpRequestLabel::Answer);
+const RESEND: AnyLabel = AnyLabel::Redelivery(redelivery::RedeliveryLabel::Resend);
 
 fn woke() -> EventKind {
-    EventKind::TimerFired { timer: AnyTimer::HelpRequest(Timer::Window) }
+    EventKind::TimerFired { timer: AnyTimer::HelpRequest(HelpRequestTimer::Window) }
 }
 
 fn happenings() -> impl Strategy<Value = Vec<EventKind>> {
@@ -102,15 +105,15 @@ fn happenings() -> impl Strategy<Value = Vec<EventKind>> {
     let who = prop::sample::select(PEERS.to_vec());
     let one = prop_oneof![
         3 => (0..5_usize).prop_map(|count| found(&PEERS[..count])),
-        6 => who.clone().prop_map(|from| heard(from, json!({ "answer": "yes" }))),
-        3 => who.clone().prop_map(|from| heard(from, json!({ "declined": "busy" }))),
+        6 => who.clone().prop_map(|from| received(from, json!({ "answer": "yes" }))),
+        3 => who.clone().prop_map(|from| received(from, json!({ "declined": "busy" }))),
         2 => who.clone().prop_map(|to| undelivered(QUESTION, to, "expired")),
         1 => Just(undelivered(RESEND, "r-1", "expired")),
         1 => Just(undelivered(ANSWER, "asker", "payload_too_large")),
         1 => who.prop_map(|by| EventKind::Delivered { label: QUESTION, by: id(by) }),
         1 => Just(EventKind::PublishRefused { reason: "invalid_field".into(), message: "no".into() }),
         1 => Just(woke()),
-        1 => Just(EventKind::TimerFired { timer: AnyTimer::Delegation(delegation::Timer::Renew) }),
+        1 => Just(EventKind::TimerFired { timer: AnyTimer::Delegation(delegation::DelegationTimer::Renew) }),
         1 => (1..3_u32).prop_map(move |turn| EventKind::TurnEnded { turn, updates: Vec::new(), end: done.clone() }),
         1 => Just(EventKind::TurnFailed { turn: 1, reason: "it died".into() }),
         1 => Just(EventKind::Published { revision: 7 }),
@@ -187,7 +190,7 @@ proptest! {
         let mut pattern = asking();
         on(&mut pattern, 0, EventKind::Started);
         on(&mut pattern, 1, found(&["me", "asker", "r-3", "r-2", "r-1", "r-4"]));
-        let answers = order.iter().map(|from| on(&mut pattern, 2, heard(from, json!({ "answer": from }))));
+        let answers = order.iter().map(|from| on(&mut pattern, 2, received(from, json!({ "answer": from }))));
         let effects: Vec<_> = answers.flatten().collect();
         let Some(Effect::Finish(outcome)) = effects.last() else { panic!("{effects:?}") };
         prop_assert_eq!(outcome.status.message.as_deref(), Some("r-1: r-1\n\nr-2: r-2\n\nr-3: r-3"));
@@ -200,7 +203,7 @@ fn what_is_not_answered_expires_visibly_with_what_there_is() {
     on(&mut pattern, 0, EventKind::Started);
     let asked = on(&mut pattern, 1, found(&["r-1", "r-2"]));
     assert_eq!(asked.len(), 2);
-    assert!(on(&mut pattern, 2, heard("r-2", json!({ "declined": "busy" }))).is_empty());
+    assert!(on(&mut pattern, 2, received("r-2", json!({ "declined": "busy" }))).is_empty());
     let effects = on(&mut pattern, 3, woke());
     let [Effect::Send(tell), Effect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
     assert!(matches!(&tell.payload, Payload::HelpResponse(response) if response.answer.is_none()));
@@ -208,7 +211,7 @@ fn what_is_not_answered_expires_visibly_with_what_there_is() {
 }
 
 #[test]
-fn an_answer_that_is_refused_for_good_is_told_to_be_none_once() {
+fn a_refused_answer_becomes_one_empty_answer() {
     let mut pattern = answering();
     on(&mut pattern, 0, EventKind::Started);
     let end = TurnEnd::Done { message: Some("fine".into()) };

@@ -3,7 +3,7 @@
 //! weighs against it. Whether it fits is a matter of the skill and of what is asked alone, so that nobody who joins takes a
 //! match away; which of those that fit is the best, the words that others don't have decide.
 
-use super::{Advertised, Candidate};
+use super::{Advertised, JointCandidate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From here on a skill fits.
@@ -149,7 +149,7 @@ impl Vocabulary {
     }
 
     /// `skills` that share a word with `text`: those that fit, then the others; each the best first, equal ones by name.
-    pub fn rank<'a>(&self, text: &str, skills: impl Iterator<Item = &'a Advertised>) -> Vec<Candidate> {
+    pub fn rank<'a>(&self, text: &str, skills: impl Iterator<Item = &'a Advertised>) -> Vec<JointCandidate> {
         let asked = words(text);
         let mut ranked: Vec<_> = skills.filter_map(|skill| self.weigh(text, &asked, skill)).collect();
         ranked.sort_by(|a, b| {
@@ -160,7 +160,7 @@ impl Vocabulary {
         ranked
     }
 
-    fn weigh(&self, text: &str, asked: &[String], skill: &Advertised) -> Option<Candidate> {
+    fn weigh(&self, text: &str, asked: &[String], skill: &Advertised) -> Option<JointCandidate> {
         let places = places(skill);
         let mut matched = BTreeMap::new();
         let (mut strength, mut distinct, mut covered) = (0.0, 0.0, 0.0);
@@ -189,7 +189,7 @@ impl Vocabulary {
         }
         let rounded = |score: f64| (score * remains * 1_000.0).round() / 1_000.0;
         let score = rounded(of(strength));
-        (covered > 0.0 || asked.is_empty()).then(|| Candidate {
+        (covered > 0.0 || asked.is_empty()).then(|| JointCandidate {
             need: text.to_owned(),
             agent: skill.agent.clone(),
             skill: skill.skill.clone(),

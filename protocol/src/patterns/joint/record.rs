@@ -1,7 +1,9 @@
 //! All that is known of one coordinated request, under the names of the seed, and the one answer made of it.
 
-use super::{Candidate, Item, Plan, Terms, Unmatched, results};
-use crate::{a2a::remote_task::RemoteTaskOutcome, artifact::Artifact, patterns::turn::Reply, words::counted};
+use super::{Item, JointCandidate, JointPlan, Terms, Unmatched, results};
+use crate::{
+    a2a::remote_task::RemoteTaskOutcome, artifact::Artifact, patterns::turn::RequestResult, words::counted,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -15,7 +17,7 @@ const MAX_EVENTS: usize = 200;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names are the seed's; each is told in the README")]
-pub struct Record {
+pub struct JointRecord {
     pub input: String,
     pub normalized_input: String,
     pub session_id: String,
@@ -24,7 +26,7 @@ pub struct Record {
     pub agent_cards: BTreeMap<String, Value>,
     pub validated_agent_cards: BTreeMap<String, Value>,
     pub remote_agents: BTreeMap<String, Value>,
-    pub candidate_skills: Vec<Candidate>,
+    pub candidate_skills: Vec<JointCandidate>,
     pub delegation_plan: Vec<Item>,
     pub unmatched: Vec<Unmatched>,
     pub auth_requirements: BTreeMap<String, Value>,
@@ -67,7 +69,7 @@ pub struct Audit {
     pub detail: String,
 }
 
-impl Record {
+impl JointRecord {
     /// Notes what happened.
     pub fn audit(&mut self, step: &str, event: &str, detail: impl Into<String>) {
         let (step, event) = (step.to_owned(), event.to_owned());
@@ -75,7 +77,7 @@ impl Record {
     }
 
     /// Takes the plan.
-    pub fn planned(&mut self, plan: Plan) {
+    pub fn planned(&mut self, plan: JointPlan) {
         for item in &plan.items {
             let detail = format!("{} ({:.2}): {}", item.skill, item.score, item.reason);
             self.about(item, "plan_remote_delegation", "matched", detail);
@@ -164,7 +166,7 @@ impl Record {
     }
 
     /// Takes what came back from a peer, or that a foreign agent's question has its answer; what is about no item is left.
-    pub fn take(&mut self, reply: &Reply, accepted: &[String]) {
+    pub fn take(&mut self, reply: &RequestResult, accepted: &[String]) {
         if let Some(alias) = reply.id.strip_prefix(QUESTION) {
             return self.works_again(alias);
         }

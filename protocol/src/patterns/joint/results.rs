@@ -1,15 +1,14 @@
 //! What agents hand back: whether it can be used, and what it says in short.
 
 use crate::{
-    a2a::card_validation::fits,
-    artifact::{Artifact, Content, Part},
+    a2a::{
+        card_validation::fits,
+        limits::{MAX_COORDINATED_ARTIFACTS, MAX_PART_CHARS},
+    },
+    artifact::{Artifact, Part, PartContent},
 };
 use serde_json::{Value, json};
 
-/// The longest text in a part, characters.
-pub const MAX_PART: usize = 5_000;
-/// The most artifacts of one task, and parts of one artifact.
-pub const MAX_PIECES: usize = 64;
 /// The longest summary, characters.
 const MAX_SUMMARY: usize = 600;
 
@@ -18,16 +17,19 @@ pub fn why_not(artifacts: &[Artifact], accepted: &[String]) -> Option<String> {
     if artifacts.is_empty() || artifacts.iter().all(Artifact::is_empty) {
         return Some("it is done, and there is nothing in it".to_owned());
     }
-    if artifacts.len() > MAX_PIECES {
-        return Some(format!("{} artifacts, the limit is {MAX_PIECES}", artifacts.len()));
+    if artifacts.len() > MAX_COORDINATED_ARTIFACTS {
+        return Some(format!("{} artifacts, the limit is {MAX_COORDINATED_ARTIFACTS}", artifacts.len()));
     }
     artifacts.iter().find_map(|artifact| {
         let named = |why: String| format!("artifact {:?}: {why}", artifact.artifact_id);
         if artifact.parts.is_empty() || artifact.is_empty() {
             return Some(named("is empty".to_owned()));
         }
-        if artifact.parts.len() > MAX_PIECES {
-            return Some(named(format!("{} parts, the limit is {MAX_PIECES}", artifact.parts.len())));
+        if artifact.parts.len() > MAX_COORDINATED_ARTIFACTS {
+            return Some(named(format!(
+                "{} parts, the limit is {MAX_COORDINATED_ARTIFACTS}",
+                artifact.parts.len()
+            )));
         }
         artifact.parts.iter().find_map(|part| of_part(part, accepted)).map(named)
     })
@@ -35,15 +37,15 @@ pub fn why_not(artifacts: &[Artifact], accepted: &[String]) -> Option<String> {
 
 fn of_part(part: &Part, accepted: &[String]) -> Option<String> {
     let (kind, size) = match &part.content {
-        Content::Text(text) => ("text/plain", text.chars().count()),
-        Content::Data(data) => ("application/json", data.to_string().chars().count()),
-        Content::Raw(_) => return Some("bytes are not taken, text and JSON are".to_owned()),
-        Content::Url(_) => {
+        PartContent::Text(text) => ("text/plain", text.chars().count()),
+        PartContent::Data(data) => ("application/json", data.to_string().chars().count()),
+        PartContent::Raw(_) => return Some("bytes are not taken, text and JSON are".to_owned()),
+        PartContent::Url(_) => {
             return Some("content elsewhere is not fetched, text and JSON are taken".to_owned());
         }
     };
-    if size > MAX_PART {
-        return Some(format!("a part of {size} characters, the limit is {MAX_PART}"));
+    if size > MAX_PART_CHARS {
+        return Some(format!("a part of {size} characters, the limit is {MAX_PART_CHARS}"));
     }
     let kind = part.media_type.as_deref().unwrap_or(kind);
     (!accepted.is_empty() && !fits(kind, accepted))
@@ -56,13 +58,13 @@ pub fn normalised(artifacts: &[Artifact]) -> Value {
         let mut parts: Vec<Value> = Vec::new();
         for part in &artifact.parts {
             match (&part.content, parts.last_mut()) {
-                (Content::Text(more), Some(last)) if last["kind"] == "text" => {
+                (PartContent::Text(more), Some(last)) if last["kind"] == "text" => {
                     let text = format!("{}{more}", last["text"].as_str().unwrap_or_default());
                     last["text"] = json!(text);
                 }
-                (Content::Text(text), _) => parts.push(json!({ "kind": "text", "text": text })),
-                (Content::Data(data), _) => parts.push(json!({ "kind": "json", "data": data })),
-                (Content::Raw(_) | Content::Url(_), _) => {}
+                (PartContent::Text(text), _) => parts.push(json!({ "kind": "text", "text": text })),
+                (PartContent::Data(data), _) => parts.push(json!({ "kind": "json", "data": data })),
+                (PartContent::Raw(_) | PartContent::Url(_), _) => {}
             }
         }
         json!({ "artifactId": artifact.artifact_id, "name": artifact.name, "parts": parts })
@@ -79,8 +81,8 @@ pub fn summary(artifacts: &[Artifact]) -> String {
             said.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
         }
         said.extend(artifact.parts.iter().filter_map(|part| match &part.content {
-            Content::Data(data) => Some(data.to_string()),
-            Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+            PartContent::Data(data) => Some(data.to_string()),
+            PartContent::Text(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
         }));
     }
     let said = said.join("; ");

@@ -1,18 +1,18 @@
 //! How a coordinated request stands while peers of the mesh still work for it: a question of one of them is shown with all
 //! that is known so far, as a foreign agent's is.
 
-use super::{OUTPUT, RECORD, Terms, record::Record};
+use super::{OUTPUT, RECORD, Terms, record::JointRecord};
 use crate::{
-    artifact::{Artifact, Content, Part},
-    patterns::turn::Reply,
+    artifact::{Artifact, Part, PartContent},
+    patterns::turn::RequestResult,
 };
 use serde_json::Value;
 
 /// How something that a coordinator asked for stands.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Standing {
+pub enum JointStanding {
     /// It came back; it counts for what is shown, and is taken when the next turn begins.
-    Answered(Reply),
+    Answered(RequestResult),
     /// It is not done, and asks nothing.
     Working {
         /// The item.
@@ -32,33 +32,33 @@ pub enum Standing {
 }
 
 /// The record among what was produced.
-pub fn kept(produced: &[Artifact]) -> Option<Record> {
+pub fn kept(produced: &[Artifact]) -> Option<JointRecord> {
     let artifact = produced.iter().rev().find(|artifact| artifact.artifact_id == RECORD)?;
     artifact.parts.iter().find_map(|part| match &part.content {
-        Content::Data(data) => serde_json::from_value(data.clone()).ok(),
-        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+        PartContent::Data(data) => serde_json::from_value(data.clone()).ok(),
+        PartContent::Text(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
     })
 }
 
 /// An artifact of JSON.
 pub fn artifact(name: &str, data: Value) -> Artifact {
-    let part = Part { media_type: Some("application/json".to_owned()), ..Part::new(Content::Data(data)) };
+    let part = Part { media_type: Some("application/json".to_owned()), ..Part::new(PartContent::Data(data)) };
     Artifact { parts: vec![part], ..Artifact::text(name, "application/json", "") }
 }
 
 /// The output so far and the record, as artifacts that replace those there are; none before there is a record.
-pub fn shown(produced: &[Artifact], terms: &Terms, standings: &[Standing]) -> Vec<Artifact> {
+pub fn shown(produced: &[Artifact], terms: &Terms, standings: &[JointStanding]) -> Vec<Artifact> {
     let Some(mut record) = kept(produced) else { return Vec::new() };
     for standing in standings {
         match standing {
-            Standing::Answered(_) => {}
-            Standing::Working { id } => record.works_again(id),
-            Standing::Asks { id, task, question, auth } => record.peer_asks(id, task, question, *auth),
+            JointStanding::Answered(_) => {}
+            JointStanding::Working { id } => record.works_again(id),
+            JointStanding::Asks { id, task, question, auth } => record.peer_asks(id, task, question, *auth),
         }
     }
     let mut view = record.clone();
     for standing in standings {
-        if let Standing::Answered(reply) = standing {
+        if let JointStanding::Answered(reply) = standing {
             view.take(reply, &terms.accepted_modes);
         }
     }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     fn begun() -> Vec<Artifact> {
-        let mut record = Record::default();
+        let mut record = JointRecord::default();
         record.validated_agent_cards.insert("a-01".to_owned(), json!({}));
         record.delegation_plan = vec![item("a"), item("b")];
         for item in record.delegation_plan.clone() {
@@ -97,14 +97,14 @@ mod tests {
         vec![artifact(RECORD, json!(record))]
     }
 
-    fn asks() -> Standing {
+    fn asks() -> JointStanding {
         let (id, task, question) = ("a".to_owned(), "sub-1".to_owned(), "which day?".to_owned());
-        Standing::Asks { id, task, question, auth: false }
+        JointStanding::Asks { id, task, question, auth: false }
     }
 
     #[test]
     fn a_question_is_shown_with_what_has_come_back_meanwhile_and_nothing_counts_twice() {
-        let reply = Reply {
+        let reply = RequestResult {
             id: "b".to_owned(),
             ok: false,
             from: None,
@@ -112,11 +112,11 @@ mod tests {
             artifacts: Vec::new(),
             task_id: None,
         };
-        let standings = [asks(), Standing::Answered(reply.clone())];
+        let standings = [asks(), JointStanding::Answered(reply.clone())];
         let first = shown(&begun(), &Terms::default(), &standings);
         let again = shown(&first, &Terms::default(), &standings);
         for artifacts in [&first, &again] {
-            let Content::Data(output) = &artifacts[0].parts[0].content else { panic!("no data") };
+            let PartContent::Data(output) = &artifacts[0].parts[0].content else { panic!("no data") };
             assert_eq!(output["status"], "input_required");
             assert_eq!(output["pending_user_questions"], json!(["which day?"]));
             assert_eq!(output["agents_used"][0]["task_id"], "sub-1");
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn an_answered_question_is_asked_no_longer() {
         let asked = shown(&begun(), &Terms::default(), &[asks()]);
-        let working = Standing::Working { id: "a".to_owned() };
+        let working = JointStanding::Working { id: "a".to_owned() };
         let record = kept(&shown(&asked, &Terms::default(), &[working])).unwrap();
         assert!(record.questions.is_empty() && record.pending_user_questions.is_empty());
         assert_eq!(record.task_statuses["a"], "working");

@@ -1,5 +1,5 @@
-use super::{record::Record, *};
-use crate::artifact::{Artifact, Content, Part};
+use super::{record::JointRecord, *};
+use crate::artifact::{Artifact, Part, PartContent};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -156,7 +156,7 @@ fn what_a_request_names_is_taken_as_it_says() {
     ))
     .unwrap();
     let plan = super::plan("whatever", &terms, &skills());
-    assert_eq!((plan.items[0].agent.as_str(), plan.items[0].mode), ("Press", Some(Mode::Polling)));
+    assert_eq!((plan.items[0].agent.as_str(), plan.items[0].mode), ("Press", Some(InteractionMode::Polling)));
     assert!(Terms::read(Some(&json!({ "itmes": [] }))).unwrap_err().contains("itmes"));
 }
 
@@ -164,8 +164,8 @@ fn text(text: &str) -> Artifact {
     Artifact::text("result", "text/plain", text)
 }
 
-fn recorded() -> (Record, Vec<Item>) {
-    let mut record = Record::default();
+fn recorded() -> (JointRecord, Vec<Item>) {
+    let mut record = JointRecord::default();
     record.validated_agent_cards.insert("x".into(), json!({}));
     record.planned(plan(
         "Am I free tomorrow afternoon, and is the weather good for an outdoor meeting?",
@@ -215,8 +215,8 @@ fn every_outcome_has_its_status() {
         items.iter().for_each(|item| record.failed(item, how, "so it is"));
         assert_eq!(record.finish(&Terms::default())["status"], status);
     }
-    assert_eq!(Record::default().finish(&Terms::default())["status"], "no_agents_available");
-    let mut nothing = Record::default();
+    assert_eq!(JointRecord::default().finish(&Terms::default())["status"], "no_agents_available");
+    let mut nothing = JointRecord::default();
     nothing.validated_agent_cards.insert("x".into(), json!({}));
     assert_eq!(nothing.finish(&Terms::default())["status"], "no_matching_skill");
 }
@@ -229,8 +229,8 @@ fn what_can_not_be_used_is_refused_as_a_whole() {
         (vec![text("")], "nothing in it"),
         (vec![text("fine"), text(" ").clone(), Artifact { parts: vec![], ..text("") }], "is empty"),
         (vec![text(&"x".repeat(5_001))], "5001 characters"),
-        (vec![part(Content::Raw("AAAA".into()))], "bytes are not taken"),
-        (vec![part(Content::Url("https://x".into()))], "not fetched"),
+        (vec![part(PartContent::Raw("AAAA".into()))], "bytes are not taken"),
+        (vec![part(PartContent::Url("https://x".into()))], "not fetched"),
     ] {
         let said = results::why_not(&bad, &[]).unwrap();
         assert!(said.contains(why), "{said}");
@@ -241,7 +241,7 @@ fn what_can_not_be_used_is_refused_as_a_whole() {
             .contains("text/plain is none of")
     );
     let pieces = Artifact {
-        parts: vec![Part::new(Content::Text("a".into())), Part::new(Content::Text("b".into()))],
+        parts: vec![Part::new(PartContent::Text("a".into())), Part::new(PartContent::Text("b".into()))],
         ..text("")
     };
     assert_eq!(results::normalised(&[pieces])[0]["parts"], results::normalised(&[text("ab")])[0]["parts"]);
@@ -267,7 +267,7 @@ proptest! {
         mut skills in proptest::collection::vec(any_skill(), 1..5),
         one_more in any_skill(),
     ) {
-        let terms = Terms { items: vec![Wanted { text: text.join(" "), ..Wanted::default() }], ..Terms::default() };
+        let terms = Terms { items: vec![JointWanted { text: text.join(" "), ..JointWanted::default() }], ..Terms::default() };
         let before = plan("whatever", &terms, &skills).items.len();
         skills.push(one_more);
         prop_assert!(plan("whatever", &terms, &skills).items.len() >= before);

@@ -9,7 +9,7 @@ use crate::{
 use proptest::prelude::*;
 use serde_json::json;
 
-type What = EventKind<Label, Timer>;
+type What = EventKind<DelegationLabel, OpenTaskTimer>;
 
 fn id(text: &str) -> AgentId {
     AgentId::parse(text).unwrap()
@@ -37,8 +37,8 @@ fn task() -> OpenTask {
     OpenTask::new(id("builder"), owner, spec, Duration::from_secs(3), Timeouts::default())
 }
 
-fn event(what: What) -> Event {
-    Event { at: NodeTime(1_000), wall: WallTime(1), what }
+fn event(what: What) -> OpenTaskEvent {
+    OpenTaskEvent { at: NodeTime(1_000), wall: WallTime(1), what }
 }
 
 fn claimed(epoch: Epoch) -> What {
@@ -58,9 +58,9 @@ fn working() -> OpenTask {
     task
 }
 
-fn ended(effects: &[Effect]) -> Option<TaskState> {
+fn ended(effects: &[OpenTaskEffect]) -> Option<TaskState> {
     effects.iter().find_map(|effect| {
-        let Effect::Finish(outcome) = effect else { return None };
+        let OpenTaskEffect::Finish(outcome) = effect else { return None };
         Some(outcome.status.state)
     })
 }
@@ -81,18 +81,23 @@ fn an_offer_says_what_to_do_or_is_none() {
 fn it_is_claimed_done_and_ended_on_the_board_before_it_counts() {
     let mut task = task();
     let effects = task.on(&event(EventKind::Started));
-    assert!(matches!(effects.as_slice(), [Effect::ClaimOpenTask { .. }]), "{effects:?}");
+    assert!(matches!(effects.as_slice(), [OpenTaskEffect::ClaimOpenTask { .. }]), "{effects:?}");
     let effects = task.on(&event(claimed(7)));
-    assert!(matches!(&effects[0], Effect::TrackTask { epoch: 7, .. }));
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::RunTurn { turn: 1, .. })));
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Publish { .. })), "the board tells of it");
+    assert!(matches!(&effects[0], OpenTaskEffect::TrackTask { epoch: 7, .. }));
+    assert!(effects.iter().any(|effect| matches!(effect, OpenTaskEffect::RunTurn { turn: 1, .. })));
+    assert!(
+        !effects.iter().any(|effect| matches!(effect, OpenTaskEffect::Publish { .. })),
+        "the board tells of it"
+    );
     let effects = task.on(&event(done(1)));
     assert!(
-        effects.iter().any(|effect| matches!(effect, Effect::CloseOpenTask { epoch: 7, is_done: true, .. }))
+        effects
+            .iter()
+            .any(|effect| matches!(effect, OpenTaskEffect::CloseOpenTask { epoch: 7, is_done: true, .. }))
     );
     assert_eq!(ended(&effects), None);
     let effects = task.on(&event(EventKind::ClaimEnded { epoch: 7 }));
-    let [Effect::Publish { signal }, Effect::Finish(outcome)] = effects.as_slice() else {
+    let [OpenTaskEffect::Publish { signal }, OpenTaskEffect::Finish(outcome)] = effects.as_slice() else {
         panic!("{effects:?}")
     };
     assert_eq!(signal.kind, SignalType::artifact_produced());
@@ -104,16 +109,19 @@ fn who_comes_second_ends_quietly() {
     let mut task = task();
     task.on(&event(EventKind::Started));
     let effects = task.on(&event(EventKind::ClaimLost { holder: Some(id("other")) }));
-    assert!(matches!(effects.as_slice(), [Effect::Finish(_)]), "{effects:?}");
+    assert!(matches!(effects.as_slice(), [OpenTaskEffect::Finish(_)]), "{effects:?}");
 }
 
 #[test]
-fn the_lease_is_kept_for_as_long_as_the_work_goes_on() {
+fn the_lease_is_renewed_while_the_work_runs() {
     let mut task = working();
-    let woke = EventKind::TimerFired { timer: Timer::Renew };
-    assert!(matches!(task.on(&event(woke.clone())).as_slice(), [Effect::RenewOpenTask { epoch: 7, .. }]));
+    let woke = EventKind::TimerFired { timer: OpenTaskTimer::Renew };
+    assert!(matches!(
+        task.on(&event(woke.clone())).as_slice(),
+        [OpenTaskEffect::RenewOpenTask { epoch: 7, .. }]
+    ));
     let effects = task.on(&event(claimed(7)));
-    let [Effect::SetTimer { when, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    let [OpenTaskEffect::SetTimer { when, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(*when, TimerAt::Node(NodeTime(2_000)));
     task.on(&event(done(1)));
     assert!(task.on(&event(woke)).is_empty());
@@ -124,14 +132,14 @@ fn a_lost_lease_stops_the_brain_and_fails_the_task() {
     let mut task = working();
     assert!(task.on(&event(EventKind::ClaimExpired { epoch: 6 })).is_empty());
     let effects = task.on(&event(EventKind::ClaimExpired { epoch: 7 }));
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::StopTurn)));
+    assert!(effects.iter().any(|effect| matches!(effect, OpenTaskEffect::StopTurn)));
     assert_eq!(ended(&effects), Some(TaskState::Failed));
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::CloseOpenTask { .. })));
+    assert!(!effects.iter().any(|effect| matches!(effect, OpenTaskEffect::CloseOpenTask { .. })));
 
     let mut late = working();
     late.on(&event(done(1)));
     let effects = late.on(&event(EventKind::ClaimExpired { epoch: 7 }));
-    let [Effect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
+    let [OpenTaskEffect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!((outcome.status.state, outcome.artifacts.len()), (TaskState::Failed, 0));
 }
 
@@ -143,7 +151,7 @@ fn work_that_comes_to_nothing_ends_failed_on_the_board() {
     ] {
         let effects = working().on(&event(what));
         assert!(
-            effects.iter().any(|e| matches!(e, Effect::CloseOpenTask { is_done: false, .. })),
+            effects.iter().any(|e| matches!(e, OpenTaskEffect::CloseOpenTask { is_done: false, .. })),
             "{effects:?}"
         );
     }
@@ -153,12 +161,15 @@ fn work_that_comes_to_nothing_ends_failed_on_the_board() {
 fn a_node_that_leaves_gives_the_claim_back_instead_of_failing_the_task() {
     let mut task = working();
     let effects = task.on(&event(EventKind::Draining { reason: "leaving".into() }));
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::StopTurn)), "{effects:?}");
+    assert!(effects.iter().any(|effect| matches!(effect, OpenTaskEffect::StopTurn)), "{effects:?}");
     assert!(
-        effects.iter().any(|effect| matches!(effect, Effect::ReleaseOpenTask { epoch: 7, .. })),
+        effects.iter().any(|effect| matches!(effect, OpenTaskEffect::ReleaseOpenTask { epoch: 7, .. })),
         "{effects:?}"
     );
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::CloseOpenTask { .. })), "{effects:?}");
+    assert!(
+        !effects.iter().any(|effect| matches!(effect, OpenTaskEffect::CloseOpenTask { .. })),
+        "{effects:?}"
+    );
     assert_eq!(ended(&effects), None, "not before the board has it back");
     let effects = task.on(&event(EventKind::ClaimEnded { epoch: 7 }));
     assert_eq!(ended(&effects), Some(TaskState::Rejected));
@@ -173,7 +184,7 @@ fn any_what() -> impl Strategy<Value = What> {
         (6..9u64).prop_map(|epoch| EventKind::ClaimEnded { epoch }),
         (1..3u32).prop_map(done),
         (1..3u32).prop_map(|turn| EventKind::TurnFailed { turn, reason: "died".into() }),
-        Just(EventKind::TimerFired { timer: Timer::Renew }),
+        Just(EventKind::TimerFired { timer: OpenTaskTimer::Renew }),
         Just(EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() }),
         Just(EventKind::Draining { reason: "leaving".into() }),
         Just(EventKind::Published { revision: 9 }),
@@ -191,10 +202,10 @@ proptest! {
             let confirmed = matches!(&what, EventKind::ClaimEnded { epoch } if task.epoch() == Some(*epoch));
             let effects = task.on(&event(what));
             prop_assert!(finished == 0 || effects.is_empty());
-            taken += effects.iter().filter(|effect| matches!(effect, Effect::TrackTask { .. })).count();
-            let closes = |effect: &&Effect| matches!(effect, Effect::CloseOpenTask { .. } | Effect::ReleaseOpenTask { .. });
+            taken += effects.iter().filter(|effect| matches!(effect, OpenTaskEffect::TrackTask { .. })).count();
+            let closes = |effect: &&OpenTaskEffect| matches!(effect, OpenTaskEffect::CloseOpenTask { .. } | OpenTaskEffect::ReleaseOpenTask { .. });
             closed += effects.iter().filter(closes).count();
-            finished += effects.iter().filter(|effect| matches!(effect, Effect::Finish(_))).count();
+            finished += effects.iter().filter(|effect| matches!(effect, OpenTaskEffect::Finish(_))).count();
             let is_done = ended(&effects) == Some(TaskState::Completed);
             prop_assert!(!is_done || confirmed && taken == 1);
             prop_assert!(taken <= 1 && closed <= taken && finished <= 1);

@@ -9,7 +9,7 @@ use crate::{
 };
 use proptest::prelude::*;
 
-type What = EventKind<Label, Timer>;
+type What = EventKind<DelegationLabel, DelegationTimer>;
 
 fn posted() -> SignalRecord {
     let signal = Signal {
@@ -29,8 +29,8 @@ fn reaction() -> Reaction {
     Reaction::new(AgentId::parse("watcher").unwrap(), posted(), Timeouts::default())
 }
 
-fn event(what: What) -> Event {
-    Event { at: NodeTime(1), wall: WallTime(1), what }
+fn event(what: What) -> ReactionEvent {
+    ReactionEvent { at: NodeTime(1), wall: WallTime(1), what }
 }
 
 fn thought(turn: u32, updates: Vec<Progress>, end: TurnEnd) -> What {
@@ -55,9 +55,9 @@ fn help() -> Progress {
     }
 }
 
-fn ended(effects: &[Effect]) -> Option<TaskState> {
+fn ended(effects: &[ReactionEffect]) -> Option<TaskState> {
     effects.iter().find_map(|effect| {
-        let Effect::Finish(outcome) = effect else { return None };
+        let ReactionEffect::Finish(outcome) = effect else { return None };
         Some(outcome.status.state)
     })
 }
@@ -66,7 +66,7 @@ fn ended(effects: &[Effect]) -> Option<TaskState> {
 fn the_brain_is_asked_about_the_signal_and_what_it_says_goes_to_the_board() {
     let mut reaction = reaction();
     let effects = reaction.on(&event(EventKind::Started));
-    let [Effect::RunTurn { turn: 1, prompt, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    let [ReactionEffect::RunTurn { turn: 1, prompt, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(prompt.about, TurnSubject::Signal(Box::new(posted())));
     let json = serde_json::to_value(prompt).unwrap();
     assert_eq!(
@@ -74,7 +74,7 @@ fn the_brain_is_asked_about_the_signal_and_what_it_says_goes_to_the_board() {
         (Some("artifact.produced"), Some(7))
     );
     let effects = reaction.on(&event(thought(1, vec![seen()], TurnEnd::Done { message: None })));
-    let [Effect::Publish { signal }, Effect::Finish(outcome)] = effects.as_slice() else {
+    let [ReactionEffect::Publish { signal }, ReactionEffect::Finish(outcome)] = effects.as_slice() else {
         panic!("{effects:?}")
     };
     assert_eq!((signal.kind.as_str(), &signal.task_id), ("acme.seen", &posted().signal.task_id));
@@ -96,7 +96,7 @@ fn a_question_is_answered_at_once_that_there_is_nobody_to_answer() {
     let mut reaction = reaction();
     reaction.on(&event(EventKind::Started));
     let effects = reaction.on(&event(thought(1, vec![question()], TurnEnd::Waiting)));
-    let [Effect::RunTurn { turn: 2, prompt, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    let [ReactionEffect::RunTurn { turn: 2, prompt, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     assert!(prompt.answers[0].text.contains("no owner"));
 }
 
@@ -105,9 +105,9 @@ fn help_may_be_asked_for() {
     let mut reaction = reaction();
     reaction.on(&event(EventKind::Started));
     let effects = reaction.on(&event(thought(1, vec![help(), question()], TurnEnd::Waiting)));
-    let asks = effects
-        .iter()
-        .filter(|effect| matches!(effect, Effect::Send(tell) if matches!(tell.to, Address::Capability(_))));
+    let asks = effects.iter().filter(
+        |effect| matches!(effect, ReactionEffect::Send(tell) if matches!(tell.to, Address::Capability(_))),
+    );
     assert_eq!(asks.count(), 1);
     assert!(ended(&effects).is_none(), "{effects:?}");
 }
@@ -133,7 +133,9 @@ fn any_what() -> impl Strategy<Value = What> {
         (1..4u32, updates).prop_map(|(turn, updates)| EventKind::TurnProgress { turn, updates }),
         (1..4u32).prop_map(|turn| EventKind::TurnFailed { turn, reason: "died".into() }),
         Just(EventKind::Published { revision: 9 }),
-        (0..3u32).prop_map(|index| EventKind::TimerFired { timer: Timer::Request(RequestKey(1, index)) }),
+        (0..3u32).prop_map(|index| EventKind::TimerFired {
+            timer: DelegationTimer::Request(RequestKey(1, index))
+        }),
     ]
 }
 
@@ -145,7 +147,7 @@ proptest! {
         for what in whats {
             let effects = reaction.on(&event(what));
             prop_assert!(!has_ended || effects.is_empty());
-            let shows = effects.iter().any(|e| matches!(e, Effect::Update(_) | Effect::AskPerson { .. }));
+            let shows = effects.iter().any(|e| matches!(e, ReactionEffect::Update(_) | ReactionEffect::AskPerson { .. }));
             prop_assert!(!shows);
             has_ended |= ended(&effects).is_some();
             let stored = serde_json::to_string(&reaction).unwrap();

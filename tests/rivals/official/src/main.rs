@@ -1,4 +1,4 @@
-//! An agent that gives back what it is told, on the official Rust server with its own in-memory store:
+//! An echo agent on the official Rust server with its own in-memory store:
 //! `official PORT EVENTS`, where EVENTS is 1 (the finished task at once) or 3 (task, artifact, status; what the mesh's echo says).
 
 use a2a::{

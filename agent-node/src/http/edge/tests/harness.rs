@@ -1,7 +1,7 @@
-//! A server on a port of its own, with handlers that misbehave on demand, and a client that writes raw bytes.
+//! A server on a port of its own with misbehaving handlers, and a client that writes raw bytes.
 
 use crate::http::{
-    edge::{Auth, Edge, Front, stop_counting},
+    edge::{Auth, Edge, HttpServerConfig, release_permit},
     server::server,
 };
 use actix_web::{
@@ -29,8 +29,8 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// How long a test waits for what must happen.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a test waits for an expected event.
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
 pub(super) fn secret() -> Secret {
     Secret::new(&[1; 32]).unwrap()
@@ -40,60 +40,61 @@ pub(super) fn signer(agent: &str) -> Signer {
     Signer::new(secret(), AgentId::parse(agent).unwrap())
 }
 
-/// A front that is quick to lose patience.
-pub(super) fn front() -> Front {
+/// A server configuration with short timeouts.
+pub(super) fn test_config() -> HttpServerConfig {
     let serves = |name: &str| name == "builder-01" || name == "board";
     let limits = Limits { head_ms: 2_000, body_ms: 2_000, ..Limits::default() };
-    Front {
+    HttpServerConfig {
         workers: 1,
         body_grace: Duration::from_millis(150),
         linger: Duration::from_millis(200),
         keep_alive: Duration::from_millis(500),
         shutdown: Duration::ZERO,
-        ..Front::new(limits, Auth::new(Verifier::new(secret(), None), serves))
+        ..HttpServerConfig::new(limits, Auth::new(Verifier::new(secret(), None), serves))
     }
 }
 
 /// The server under test.
-pub(super) struct Served {
+pub(super) struct TestServer {
     pub(super) port: u16,
     handle: ServerHandle,
-    /// Hears of every request to `/hold` and `/wait` that has begun.
-    pub(super) begun: mpsc::Receiver<()>,
-    /// Every permit lets one of them end.
+    /// Receives a message when a request to `/hold` or `/wait` starts.
+    pub(super) started: mpsc::Receiver<()>,
+    /// Each permit lets one of these requests end.
     pub(super) may_end: Arc<Semaphore>,
 }
 
-struct Held {
-    begun: Mutex<mpsc::Sender<()>>,
+struct HoldState {
+    started: Mutex<mpsc::Sender<()>>,
     may_end: Arc<Semaphore>,
 }
 
-pub(super) fn serve(front: Front) -> Served {
-    serve_on("127.0.0.1", front)
+pub(super) fn serve(config: HttpServerConfig) -> TestServer {
+    serve_on("127.0.0.1", config)
 }
 
-pub(super) fn serve_on(address: &str, front: Front) -> Served {
+pub(super) fn serve_on(address: &str, config: HttpServerConfig) -> TestServer {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (begun_out, begun) = mpsc::channel();
+    let (send_started, started) = mpsc::channel();
     let may_end = Arc::new(Semaphore::new(0));
-    let held = web::Data::new(Held { begun: Mutex::new(begun_out), may_end: Arc::clone(&may_end) });
+    let state =
+        web::Data::new(HoldState { started: Mutex::new(send_started), may_end: Arc::clone(&may_end) });
     let (send, handle) = mpsc::channel();
     thread::spawn(move || {
         actix_web::rt::System::new().block_on(async {
-            let server = server(vec![listener], Edge::new(front), move |cfg| {
-                routes(cfg.app_data(held.clone()));
+            let server = server(vec![listener], Edge::new(config), move |cfg| {
+                routes(cfg.app_data(state.clone()));
             })
             .unwrap();
             send.send(server.handle()).unwrap();
             server.await.unwrap();
         });
     });
-    Served { port, handle: handle.recv_timeout(PATIENCE).unwrap(), begun, may_end }
+    TestServer { port, handle: handle.recv_timeout(DEADLINE).unwrap(), started, may_end }
 }
 
-impl Drop for Served {
+impl Drop for TestServer {
     fn drop(&mut self) {
         drop(self.handle.stop(false));
     }
@@ -108,20 +109,20 @@ fn routes(cfg: &mut web::ServiceConfig) {
         .service(web::resource("/teapot").route(web::to(HttpResponse::ImATeapot)))
         .service(web::resource("/hold").route(web::to(hold)))
         .service(web::resource("/wait").route(web::to(wait)))
-        .service(web::resource("/alike/{size}").route(web::to(alikes)))
+        .service(web::resource("/alike/{size}").route(web::to(actix_like)))
         .service(web::resource("/stream").route(web::to(stream)));
 }
 
-/// So many bytes, and then what looks like actix's own answer to a head that it can't read.
-pub(super) fn alike(size: usize) -> Vec<u8> {
+/// `size` bytes, then a text like actix's own answer to a malformed head.
+pub(super) fn actix_like_bytes(size: usize) -> Vec<u8> {
     [&vec![b'x'; size][..], b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"].concat()
 }
 
-async fn alikes(size: web::Path<usize>) -> HttpResponse {
-    HttpResponse::Ok().body(alike(*size))
+async fn actix_like(size: web::Path<usize>) -> HttpResponse {
+    HttpResponse::Ok().body(actix_like_bytes(*size))
 }
 
-/// What the edge found out, and the body once more by the other extractor.
+/// Answers with the sender, digest and body size; checks that both extractors yield the same body.
 async fn echo(
     who: ReqData<Principal>,
     body: ReqData<Bytes>,
@@ -144,15 +145,15 @@ async fn panics() -> HttpResponse {
     panic!("on purpose")
 }
 
-async fn hold(held: web::Data<Held>) -> HttpResponse {
-    held.begun.lock().unwrap().send(()).unwrap();
-    held.may_end.acquire().await.unwrap().forget();
+async fn hold(state: web::Data<HoldState>) -> HttpResponse {
+    state.started.lock().unwrap().send(()).unwrap();
+    state.may_end.acquire().await.unwrap().forget();
     HttpResponse::Ok().json(true)
 }
 
-async fn wait(held: web::Data<Held>, request: HttpRequest) -> HttpResponse {
-    stop_counting(&request);
-    hold(held).await
+async fn wait(state: web::Data<HoldState>, request: HttpRequest) -> HttpResponse {
+    release_permit(&request);
+    hold(state).await
 }
 
 async fn stream() -> HttpResponse {
@@ -160,10 +161,10 @@ async fn stream() -> HttpResponse {
     HttpResponse::Ok().streaming(futures_util::StreamExt::chain(first, futures_util::stream::pending()))
 }
 
-/// One connection that writes what it is told to.
+/// One client connection.
 pub(super) struct Peer(pub(super) TcpStream);
 
-/// An answer.
+/// A parsed response.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -171,16 +172,16 @@ pub(super) struct Reply {
     pub(super) body: Vec<u8>,
 }
 
-impl Served {
+impl TestServer {
     pub(super) fn peer(&self) -> Peer {
         self.peer_from(Ipv4Addr::LOCALHOST.into())
     }
 
-    /// A connection to this address of the machine, and so from it.
+    /// A connection to this address of the machine, so that the peer address is the same.
     pub(super) fn peer_from(&self, address: IpAddr) -> Peer {
         let stream = TcpStream::connect((address, self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.set_write_timeout(Some(DEADLINE)).unwrap();
         Peer(stream)
     }
 
@@ -206,15 +207,15 @@ impl Peer {
         self.write(body);
     }
 
-    /// Writes what the other side still takes.
+    /// Writes `bytes`; ignores a closed connection.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         let _ = self.0.write_all(bytes);
     }
 
-    /// Whether the other side closes within [`PATIENCE`], reading and forgetting what it says.
+    /// Whether the other side closes within [`DEADLINE`]; discards what it sends.
     pub(super) fn is_closed(&mut self) -> bool {
         let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < DEADLINE {
             match self.0.read(&mut [0; 4096]) {
                 Ok(0) => return true,
                 Ok(_) => {}
@@ -224,7 +225,7 @@ impl Peer {
         false
     }
 
-    /// The next answer; its body by Content-Length, or what came with the head of a stream.
+    /// The next response; its body by Content-Length, or what arrived with the head of a stream.
     pub(super) fn reply(&mut self) -> Reply {
         let mut bytes = Vec::new();
         let start = Instant::now();
@@ -232,7 +233,7 @@ impl Peer {
             if let Some(reply) = Reply::read(&bytes) {
                 return reply;
             }
-            assert!(start.elapsed() < PATIENCE, "no answer; so far {:?}", String::from_utf8_lossy(&bytes));
+            assert!(start.elapsed() < DEADLINE, "no answer; so far {:?}", String::from_utf8_lossy(&bytes));
             let mut chunk = [0; 4096];
             let count = self.0.read(&mut chunk).expect("an answer");
             assert!(count > 0, "closed; so far {:?}", String::from_utf8_lossy(&bytes));
@@ -248,7 +249,7 @@ impl Reply {
         let status = head.split(' ').nth(1)?.parse().ok()?;
         let mut reply = Self { status, head, body: Vec::new() };
         let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
-        // Copied once and not at every piece: a body may be long.
+        // Copies the body once, when it is complete.
         reply.body = bytes.get(end..).filter(|body| body.len() >= length)?.to_vec();
         Some(reply)
     }
@@ -262,7 +263,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// The refusal's code, after a look at its shape.
+    /// The refusal's status and code; checks its format.
     pub(super) fn refusal(&self) -> (u16, String) {
         let body = self.json();
         assert_eq!(body["error"]["code"], self.status, "{self:?}");

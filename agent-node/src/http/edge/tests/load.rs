@@ -1,68 +1,68 @@
-use super::harness::{PATIENCE, front, refused, serve};
-use crate::http::edge::Front;
+use super::harness::{DEADLINE, refused, serve, test_config};
+use crate::http::edge::HttpServerConfig;
 use protocol::limits::Limits;
 
-fn narrow() -> Front {
-    let front = front();
-    Front { limits: Limits { max_in_flight: 1, ..front.limits.clone() }, ..front }
+fn one_at_a_time() -> HttpServerConfig {
+    let config = test_config();
+    HttpServerConfig { limits: Limits { max_in_flight: 1, ..config.limits.clone() }, ..config }
 }
 
 #[test]
-fn a_full_node_says_so_and_when_to_come_back() {
-    let served = serve(narrow());
-    let mut held = served.peer();
-    held.send("GET", "/hold", "", b"");
-    served.begun.recv_timeout(PATIENCE).unwrap();
-    let refusal = served.ask("GET", "/bare", "", b"");
+fn an_overloaded_node_answers_503_with_retry_after() {
+    let server = serve(one_at_a_time());
+    let mut holding = server.peer();
+    holding.send("GET", "/hold", "", b"");
+    server.started.recv_timeout(DEADLINE).unwrap();
+    let refusal = server.ask("GET", "/bare", "", b"");
     assert_eq!(refusal.refusal(), refused(503, "overloaded"));
     assert_eq!(refusal.header("retry-after"), Some("1"));
-    served.may_end.add_permits(1);
-    assert_eq!(held.reply().status, 200);
-    assert_eq!(served.ask("GET", "/bare", "", b"").status, 200);
+    server.may_end.add_permits(1);
+    assert_eq!(holding.reply().status, 200);
+    assert_eq!(server.ask("GET", "/bare", "", b"").status, 200);
 }
 
 #[test]
-fn a_stream_and_a_waiting_request_keep_nobody_out() {
-    let served = serve(narrow());
-    let mut streaming = served.peer();
+fn a_stream_and_a_waiting_request_hold_no_permit() {
+    let server = serve(one_at_a_time());
+    let mut streaming = server.peer();
     streaming.send("GET", "/stream", "", b"");
     assert_eq!(streaming.reply().status, 200);
-    let mut waiting = served.peer();
+    let mut waiting = server.peer();
     waiting.send("GET", "/wait", "prefer: wait=30\r\n", b"");
-    served.begun.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(served.ask("GET", "/bare", "", b"").status, 200);
-    served.may_end.add_permits(1);
+    server.started.recv_timeout(DEADLINE).unwrap();
+    assert_eq!(server.ask("GET", "/bare", "", b"").status, 200);
+    server.may_end.add_permits(1);
     assert_eq!(waiting.reply().status, 200);
 }
 
 #[test]
-fn a_client_that_leaves_gives_its_place_back() {
-    let served = serve(narrow());
-    let mut held = served.peer();
-    held.send("GET", "/hold", "", b"");
-    served.begun.recv_timeout(PATIENCE).unwrap();
-    drop(held);
+fn a_client_that_disconnects_releases_its_permit() {
+    let server = serve(one_at_a_time());
+    let mut holding = server.peer();
+    holding.send("GET", "/hold", "", b"");
+    server.started.recv_timeout(DEADLINE).unwrap();
+    drop(holding);
     let start = std::time::Instant::now();
-    while served.ask("GET", "/bare", "", b"").status != 200 {
-        assert!(start.elapsed() < PATIENCE, "the place is lost");
+    while server.ask("GET", "/bare", "", b"").status != 200 {
+        assert!(start.elapsed() < DEADLINE, "the permit is lost");
     }
 }
 
 #[test]
-fn bodies_in_pieces_share_a_bounded_memory() {
-    let served = serve(Front { max_buffered_bytes: 100_000, ..front() });
+fn chunked_bodies_share_a_memory_budget() {
+    let server = serve(HttpServerConfig { max_buffered_bytes: 100_000, ..test_config() });
     let json = [b' '; 200_000];
-    let mut peer = served.peer();
+    let mut peer = server.peer();
     peer.send("POST", "/echo", "content-type: application/json\r\n", &json);
     assert_eq!(peer.reply().refusal(), refused(503, "overloaded"));
-    assert_eq!(served.post(b"{}").status, 200);
-    assert_eq!(served.post(&[&[b' '; 50_000][..], b"1"].concat()).status, 200, "what was held is given back");
+    assert_eq!(server.post(b"{}").status, 200);
+    assert_eq!(server.post(&[&[b' '; 50_000][..], b"1"].concat()).status, 200, "the reservation is released");
 }
 
 #[test]
-fn a_panicking_handler_is_a_500_and_the_server_lives_on() {
-    let served = serve(narrow());
-    let mut peer = served.peer();
+fn a_panicking_handler_answers_500_and_the_server_survives() {
+    let server = serve(one_at_a_time());
+    let mut peer = server.peer();
     for _ in 0..3 {
         peer.send("GET", "/panic", "", b"");
         assert_eq!(peer.reply().refusal(), refused(500, "internal"));

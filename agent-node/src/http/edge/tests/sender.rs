@@ -1,5 +1,5 @@
-use super::harness::{Reply, Served, front, refused, secret, serve, serve_on, signer};
-use crate::http::edge::{Auth, Front, LocalCallers};
+use super::harness::{Reply, TestServer, refused, secret, serve, serve_on, signer, test_config};
+use crate::http::edge::{Auth, HttpServerConfig, LocalCallers};
 use protocol::{
     ids::{AgentId, Digest},
     signature::{Secret, SignedParts, Signer},
@@ -27,22 +27,22 @@ fn signed(signer: &Signer, path: &str, recipient: &str, body: &[u8], at: u64) ->
     headers
 }
 
-fn post(served: &Served, headers: &str) -> Reply {
-    served.ask("POST", "/echo", headers, b"{}")
+fn post(server: &TestServer, headers: &str) -> Reply {
+    server.ask("POST", "/echo", headers, b"{}")
 }
 
 #[test]
-fn a_signature_proves_an_agent_and_none_is_the_local_user() {
-    let served = serve(front());
-    assert_eq!(served.post(b"{}").json()["who"], "user:local");
-    let reply = post(&served, &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now())).json();
+fn a_signed_request_is_its_agents_and_an_unsigned_one_the_local_users() {
+    let server = serve(test_config());
+    assert_eq!(server.post(b"{}").json()["who"], "user:local");
+    let reply = post(&server, &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now())).json();
     assert_eq!(reply["who"], "agent:planner-01");
     assert_eq!(reply["digest"], Digest::of(b"{}").to_string());
 }
 
 #[test]
 fn a_bad_signature_is_never_the_local_user() {
-    let served = serve(front());
+    let server = serve(test_config());
     let good = signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now());
     let other_secret = Signer::new(Secret::new(&[2; 32]).unwrap(), AgentId::parse("planner-01").unwrap());
     let line = |name: &str| {
@@ -63,14 +63,14 @@ fn a_bad_signature_is_never_the_local_user() {
         ("bytes", format!("{}signature: ä\r\n", without("signature: "))),
         ("nothing in it", "content-type: application/json\r\nsignature-input: \r\nsignature: \r\n".into()),
     ] {
-        assert_eq!(post(&served, &headers).refusal(), refused(401, "unauthenticated"), "{what}");
+        assert_eq!(post(&server, &headers).refusal(), refused(401, "unauthenticated"), "{what}");
     }
 }
 
 /// RELIABILITY M05.
 #[test]
 fn a_captured_request_is_refused_elsewhere_and_later() {
-    let served = serve(front());
+    let server = serve(test_config());
     let sender = signer("planner-01");
     for (what, headers, code) in [
         ("for another agent", signed(&sender, "/echo", "builder-02", b"{}", now()), "unauthenticated"),
@@ -79,21 +79,21 @@ fn a_captured_request_is_refused_elsewhere_and_later() {
         ("six minutes ago", signed(&sender, "/echo", "builder-01", b"{}", now() - 360), "stale_signature"),
         ("six minutes hence", signed(&sender, "/echo", "builder-01", b"{}", now() + 360), "stale_signature"),
     ] {
-        assert_eq!(post(&served, &headers).refusal(), refused(401, code), "{what}");
+        assert_eq!(post(&server, &headers).refusal(), refused(401, code), "{what}");
     }
     let redirected = signed(&sender, "/echo", "builder-01", b"{}", now())
         .replace("mesh-recipient: builder-01", "mesh-recipient: board");
-    assert_eq!(post(&served, &redirected).refusal(), refused(401, "unauthenticated"));
+    assert_eq!(post(&server, &redirected).refusal(), refused(401, "unauthenticated"));
 }
 
 #[test]
-fn without_a_secret_no_signature_is_believed() {
-    let served = serve(Front { auth: Auth::users_only(), ..front() });
+fn without_a_secret_every_signature_is_refused() {
+    let server = serve(HttpServerConfig { auth: Auth::users_only(), ..test_config() });
     assert!(format!("{:?}", Auth::users_only()).contains("Auth"));
     let headers =
         signed(&Signer::new(secret(), AgentId::parse("a").unwrap()), "/echo", "builder-01", b"{}", now());
-    assert_eq!(post(&served, &headers).refusal(), refused(401, "unauthenticated"));
-    assert_eq!(served.post(b"{}").status, 200);
+    assert_eq!(post(&server, &headers).refusal(), refused(401, "unauthenticated"));
+    assert_eq!(server.post(b"{}").status, 200);
 }
 
 #[test]
@@ -102,78 +102,81 @@ fn from_another_machine_a_signature_is_needed() {
     let Ok(own) = probe.connect("192.0.2.1:9").and_then(|()| probe.local_addr()) else {
         return eprintln!("this machine has no address but loopback");
     };
-    let served = serve_on("0.0.0.0", front());
-    let mut peer = served.peer_from(own.ip());
+    let server = serve_on("0.0.0.0", test_config());
+    let mut peer = server.peer_from(own.ip());
     peer.send("GET", "/echo", "", b"");
     assert_eq!(peer.reply().refusal(), refused(401, "unauthenticated"));
     peer.send("POST", "/echo", &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now()), b"{}");
     assert_eq!(peer.reply().json()["who"], "agent:planner-01");
-    let told = LocalCallers::resolve(&[own.ip().to_string().parse().unwrap()]);
-    let front = front();
-    let served = serve_on("0.0.0.0", Front { auth: front.auth.clone().with_local_callers(told), ..front });
-    let mut peer = served.peer_from(own.ip());
+    let local = LocalCallers::resolve(&[own.ip().to_string().parse().unwrap()]);
+    let config = test_config();
+    let server = serve_on(
+        "0.0.0.0",
+        HttpServerConfig { auth: config.auth.clone().with_local_callers(local), ..config },
+    );
+    let mut peer = server.peer_from(own.ip());
     peer.send("GET", "/echo", "", b"");
-    assert_eq!(peer.reply().json()["who"], "user:local", "whoever calls from there was said to be the user");
+    assert_eq!(peer.reply().json()["who"], "user:local", "the address is configured as local");
 }
 
 #[test]
-fn signatures_that_prove_nothing_have_a_rate_and_those_that_do_are_taken_all_the_same() {
-    let mut front = front();
-    front.limits.max_failed_auth_per_second = 2;
-    let served = serve(front);
-    let stranger = Signer::new(Secret::new(&[2; 32]).unwrap(), AgentId::parse("a").unwrap());
-    let forged = signed(&stranger, "/echo", "builder-01", b"{}", now());
-    let answers: Vec<_> = (0..20).map(|_| post(&served, &forged)).collect();
+fn failed_authentication_is_rate_limited_and_valid_signatures_are_not() {
+    let mut config = test_config();
+    config.limits.max_failed_auth_per_second = 2;
+    let server = serve(config);
+    let forger = Signer::new(Secret::new(&[2; 32]).unwrap(), AgentId::parse("a").unwrap());
+    let forged = signed(&forger, "/echo", "builder-01", b"{}", now());
+    let answers: Vec<_> = (0..20).map(|_| post(&server, &forged)).collect();
     let limited: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
     assert!(answers[..4].iter().all(|answer| answer.status == 401), "a burst of two seconds");
     assert!(limited.len() >= 5, "{answers:?}");
     assert_eq!(limited[0].refusal(), refused(429, "rate_limited"));
     assert_eq!(limited[0].header("retry-after"), Some("1"));
-    let said = limited[0].json()["error"]["message"].as_str().unwrap().to_owned();
-    assert!(said.contains("127.0.0.1") && said.contains("prove nothing"), "{said}");
+    let message = limited[0].json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("127.0.0.1") && message.contains("prove nothing"), "{message}");
     assert_eq!(
-        post(&served, &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now())).status,
+        post(&server, &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now())).status,
         200,
-        "nobody is locked out"
+        "a valid signature is accepted"
     );
-    assert_eq!(served.post(b"{}").status, 200);
+    assert_eq!(server.post(b"{}").status, 200);
 }
 
 #[test]
-fn one_principal_reads_so_many_streams_and_another_its_own() {
-    let mut front = front();
-    front.readers = crate::http::edge::Readers::new(2);
-    let readers = front.readers.clone();
-    let served = serve(front);
+fn the_stream_limit_refuses_one_principals_next_stream() {
+    let mut config = test_config();
+    config.streams = crate::http::edge::StreamLimit::new(2);
+    let streams = config.streams.clone();
+    let server = serve(config);
     let open = || {
-        let mut peer = served.peer();
+        let mut peer = server.peer();
         peer.send("GET", "/stream", "", b"");
         let reply = peer.reply();
         (peer, reply)
     };
     let (first, _second) = (open(), open());
-    assert_eq!((first.1.status, readers.open()["user:local"]), (200, 2));
+    assert_eq!((first.1.status, streams.counts()["user:local"]), (200, 2));
     let (_, refusal) = open();
     assert_eq!(refusal.refusal(), refused(429, "rate_limited"));
     assert!(refusal.header("retry-after").is_some(), "{refusal:?}");
-    assert_eq!(served.ask("HEAD", "/stream", "", b"").status, 200, "HEAD reads nothing");
+    assert_eq!(server.ask("HEAD", "/stream", "", b"").status, 200, "HEAD opens no stream");
     drop(first);
     let start = std::time::Instant::now();
     while open().1.status != 200 {
-        assert!(start.elapsed() < super::harness::PATIENCE, "a closed stream gives its place back");
+        assert!(start.elapsed() < super::harness::DEADLINE, "a closed stream releases its permit");
     }
 }
 
 #[test]
-fn an_agent_has_a_rate_and_the_local_user_has_none() {
-    let mut front = front();
-    front.limits.max_rate_per_second = 1;
-    let served = serve(front);
-    let send = |agent: &str| post(&served, &signed(&signer(agent), "/echo", "builder-01", b"{}", now()));
+fn an_agent_is_rate_limited_and_the_local_user_is_not() {
+    let mut config = test_config();
+    config.limits.max_rate_per_second = 1;
+    let server = serve(config);
+    let send = |agent: &str| post(&server, &signed(&signer(agent), "/echo", "builder-01", b"{}", now()));
     let replies: Vec<_> = (0..6).map(|_| send("planner-01")).collect();
     let refusal = replies.iter().find(|reply| reply.status != 200).expect("one over the rate");
     assert_eq!(refusal.refusal(), refused(429, "rate_limited"));
     assert!(refusal.header("retry-after").is_some());
-    assert_eq!(send("planner-02").status, 200, "another agent has its own");
-    assert!((0..20).all(|_| served.post(b"{}").status == 200));
+    assert_eq!(send("planner-02").status, 200, "another agent has its own limit");
+    assert!((0..20).all(|_| server.post(b"{}").status == 200));
 }

@@ -1,4 +1,4 @@
-use super::harness::{PATIENCE, Reply, front, refused, serve};
+use super::harness::{DEADLINE, Reply, refused, serve, test_config};
 use std::{
     io::{Read, Write},
     time::{Duration, Instant},
@@ -8,9 +8,9 @@ const HEAD: &[u8] =
     b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 4000\r\n\r\n";
 
 #[test]
-fn a_body_that_stops_is_cut() {
-    let served = serve(front());
-    let mut peer = served.peer();
+fn a_stalled_body_times_out() {
+    let server = serve(test_config());
+    let mut peer = server.peer();
     peer.write(HEAD);
     peer.write(b"{");
     let start = Instant::now();
@@ -20,45 +20,45 @@ fn a_body_that_stops_is_cut() {
 }
 
 #[test]
-fn a_body_that_drips_is_cut() {
-    let served = serve(front());
-    let mut peer = served.peer();
+fn a_slow_body_times_out() {
+    let server = serve(test_config());
+    let mut peer = server.peer();
     peer.write(HEAD);
     peer.0.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
-    let (start, mut heard) = (Instant::now(), Vec::new());
-    while start.elapsed() < PATIENCE && Reply::read(&heard).is_none() {
+    let (start, mut received) = (Instant::now(), Vec::new());
+    while start.elapsed() < DEADLINE && Reply::read(&received).is_none() {
         let _ = peer.0.write_all(b" ");
         let mut piece = [0; 4096];
         let count = peer.0.read(&mut piece).unwrap_or(0);
-        heard.extend_from_slice(&piece[..count]);
+        received.extend_from_slice(&piece[..count]);
     }
-    assert_eq!(Reply::read(&heard).expect("an answer").refusal(), refused(408, "request_timeout"));
+    assert_eq!(Reply::read(&received).expect("an answer").refusal(), refused(408, "request_timeout"));
     assert!(start.elapsed() < Duration::from_secs(2));
 }
 
 #[test]
-fn a_body_at_the_least_rate_is_cut_at_its_deadline() {
-    let front = front();
-    let limits = protocol::limits::Limits { body_ms: 400, ..front.limits.clone() };
-    let served = serve(crate::http::edge::Front { limits, min_body_rate: 10, ..front });
-    let mut peer = served.peer();
+fn a_body_at_the_minimum_rate_times_out_at_its_deadline() {
+    let config = test_config();
+    let limits = protocol::limits::Limits { body_ms: 400, ..config.limits.clone() };
+    let server = serve(crate::http::edge::HttpServerConfig { limits, min_body_rate: 10, ..config });
+    let mut peer = server.peer();
     peer.write(HEAD);
     peer.write(&[b' '; 100]);
     let start = Instant::now();
     assert_eq!(peer.reply().refusal(), refused(408, "request_timeout"));
-    assert!(start.elapsed() >= Duration::from_millis(300), "the bytes that came earned it time");
+    assert!(start.elapsed() >= Duration::from_millis(300), "received bytes extend the time");
 }
 
 #[test]
-fn a_head_that_stops_is_cut_and_an_idle_connection_is_closed() {
-    let mut front = front();
-    front.limits.head_ms = 1_000;
-    let served = serve(front);
-    let mut peer = served.peer();
+fn a_stalled_head_times_out_and_an_idle_connection_is_closed() {
+    let mut config = test_config();
+    config.limits.head_ms = 1_000;
+    let server = serve(config);
+    let mut peer = server.peer();
     peer.write(b"GET /bare HTTP/1.1\r\nhost: local");
     assert!(peer.is_closed());
 
-    let mut peer = served.peer();
+    let mut peer = server.peer();
     peer.send("GET", "/bare", "", b"");
     assert_eq!(peer.reply().status, 200);
     assert!(peer.is_closed());

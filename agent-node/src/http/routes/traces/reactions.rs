@@ -1,20 +1,19 @@
-//! What a signal set off: each agent that follows its type is asked what it did because use of it, once for all signals of a
-//! conversation.
+//! Collects what signals caused. Each agent that follows a signal's type is asked once for all signals of a conversation.
 //!
-//! The board does not know who reacted. Cards say who follows what; an agent keeps, as long as its journals, which
-//! conversation it opened because of which signal, and tells that to whoever published it.
+//! The board does not know which agents reacted. Cards name the signal types that an agent follows. An agent keeps a receipt
+//! of each conversation that a signal opened, as long as its journals, and reveals it to the signal's publisher.
 
 use super::{
-    Missing, Part,
-    follow::{DEEPEST, follow, patience},
+    MissingTracePart, TracePart,
+    collect::{MAX_DEPTH, collect, request_timeout},
 };
 use crate::{
-    http::node_state::{HostedAgent, Node},
+    http::node_state::{HostedAgent, NodeState},
     telemetry::{names as n, span::Span},
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::{refusal::Refusal, wire::Call};
-use engine::Whereabouts;
+use blackboard::{http_client::ClientRequest, refusal::Refusal};
+use engine::PeerLocation;
 use engine::records::{ReactionReceipt, keys};
 use futures_util::future::{join, join_all};
 use protocol::{
@@ -27,59 +26,59 @@ use protocol::{
 };
 use serde::Deserialize;
 
-/// The most agents elsewhere that are asked what the signals of one conversation set off.
-const MOST_ASKED: usize = 64;
-/// The most signals of one conversation that are asked for, and the most reactions to one that an agent tells.
-const MOST_SIGNALS: usize = 128;
+/// Limit of agents on other nodes that are asked about one conversation's signals.
+const MAX_FOLLOWERS: usize = 64;
+/// Limit of signals of one conversation that are followed, and of reactions to one signal that an agent returns.
+const MAX_SIGNALS: usize = 128;
 
-/// Which reactions are wanted.
+/// The query for reactions.
 #[derive(Debug, Deserialize)]
-pub struct Wanted {
-    /// To signals that were published under these spans, divided by commas; without, to any of the trace.
+pub struct ReactionQuery {
+    /// Ids of the spans that published the signals, separated by commas; all of the trace if absent.
     under: Option<String>,
-    /// Only this agent's.
+    /// Only reactions of this agent.
     agent: Option<AgentId>,
     depth: Option<u32>,
 }
 
-/// A signal that was published, as its span tells.
-pub(super) struct Published<'a> {
+/// A published signal, as its span records it.
+pub(super) struct PublishedSignal<'a> {
     kind: &'a str,
     span: &'a Span,
 }
 
-/// What `span` published, if it did.
-pub(super) fn published(span: &Span) -> Option<Published<'_>> {
+/// The signal that `span` published, if any.
+pub(super) fn published(span: &Span) -> Option<PublishedSignal<'_>> {
     (span.text(n::MESH_SPAN) == Some("publish"))
-        .then(|| Some(Published { kind: span.text(n::MESH_TYPE)?, span }))
+        .then(|| Some(PublishedSignal { kind: span.text(n::MESH_TYPE)?, span }))
         .flatten()
 }
 
-/// What agents of this node did because of the caller's signals.
+/// Returns what the caller's signals caused at agents of this node.
 pub async fn answer(
     request: HttpRequest,
-    node: web::Data<Node>,
+    node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
     path: web::Path<String>,
-    wanted: web::Query<Wanted>,
+    query: web::Query<ReactionQuery>,
 ) -> Result<HttpResponse, Refusal> {
     let trace = hex(&path, 32).and_then(|trace| u128::from_str_radix(trace, 16).ok()).ok_or_else(|| {
         Problem::new(Reason::InvalidField, format!("{:?} is no trace id, which has 32 digits", &**path))
     })?;
-    let under = match &wanted.under {
+    let under = match &query.under {
         None => vec![None],
         Some(spans) => {
             spans.split(',').map(|span| Ok(Some(span_id(span)?))).collect::<Result<_, Problem>>()?
         }
     };
-    if under.len() > MOST_SIGNALS {
-        let message = format!("{} spans, the limit is {MOST_SIGNALS}", under.len());
-        return Err(Problem::new(Reason::InvalidField, message).with("limit", MOST_SIGNALS).into());
+    if under.len() > MAX_SIGNALS {
+        let message = format!("{} spans, the limit is {MAX_SIGNALS}", under.len());
+        return Err(Problem::new(Reason::InvalidField, message).with("limit", MAX_SIGNALS).into());
     }
-    let mut part = Part::default();
-    for local in node.in_turn(&request) {
-        if wanted.agent.as_ref().is_none_or(|agent| *agent == local.id) {
-            let depth = wanted.depth.unwrap_or(DEEPEST).min(DEEPEST);
+    let mut part = TracePart::default();
+    for local in node.agents_in_lookup_order(&request) {
+        if query.agent.as_ref().is_none_or(|agent| *agent == local.id) {
+            let depth = query.depth.unwrap_or(MAX_DEPTH).min(MAX_DEPTH);
             part.add(here(&node, local, trace, &under, &by, depth).await?);
         }
     }
@@ -97,50 +96,55 @@ fn hex(text: &str, digits: usize) -> Option<&str> {
     (text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(text)
 }
 
-/// What was set off by what `local` has `published`, wherever.
-pub(super) async fn of(node: &Node, local: &HostedAgent, published: &[Published<'_>], depth: u32) -> Part {
-    let mut part = Part::default();
-    let (asked, beyond) = published.split_at(published.len().min(MOST_SIGNALS));
+/// Collects what signals that `local` has `published` caused, on all nodes.
+pub(super) async fn of(
+    node: &NodeState,
+    local: &HostedAgent,
+    published: &[PublishedSignal<'_>],
+    depth: u32,
+) -> TracePart {
+    let mut part = TracePart::default();
+    let (followed, beyond) = published.split_at(published.len().min(MAX_SIGNALS));
     if let Some(first) = beyond.first() {
         let more = counted(beyond.len(), "signal", "signals");
-        let why = format!("{more} more than {MOST_SIGNALS} can't be followed");
+        let why = format!("{more} more than {MAX_SIGNALS} can't be followed");
         part.missing.push(missing(&local.id, first, why));
     }
-    let ours = node.agents.values().map(|local| Follower::of(&local.card.get(), asked));
+    let local_followers = node.agents.values().map(|local| FollowingAgent::of(&local.card.get(), followed));
     let others = node.peers.cards();
     let others = others.iter().filter(|card| !node.agents.contains_key(&card.agent_id));
-    let others = others.map(|card| Follower::of(card, asked));
-    let ours: Vec<_> = ours.flatten().collect();
+    let others = others.map(|card| FollowingAgent::of(card, followed));
+    let local_followers: Vec<_> = local_followers.flatten().collect();
     let mut others: Vec<_> = others.flatten().collect();
     if depth == 0 {
-        let deeper = ours.first().or(others.first());
-        if let Some(follower) = deeper {
-            part.add(follower.missed(format!("more than {DEEPEST} agents deep")));
+        let first = local_followers.first().or(others.first());
+        if let Some(follower) = first {
+            part.add(follower.missed(format!("more than {MAX_DEPTH} agents deep")));
         }
         return part;
     }
-    if others.len() > MOST_ASKED {
-        let why = format!("more than {MOST_ASKED} agents follow that");
-        others.drain(MOST_ASKED..).for_each(|follower| part.add(follower.missed(why.clone())));
+    if others.len() > MAX_FOLLOWERS {
+        let why = format!("more than {MAX_FOLLOWERS} agents follow that");
+        others.drain(MAX_FOLLOWERS..).for_each(|follower| part.add(follower.missed(why.clone())));
     }
     let by = Principal::Agent(local.id.clone());
-    let ours = join_all(ours.iter().map(|follower| follower.here(node, &by, depth)));
+    let local_followers = join_all(local_followers.iter().map(|follower| follower.here(node, &by, depth)));
     let others = join_all(others.iter().map(|follower| follower.elsewhere(node, local, depth)));
-    let (ours, others) = join(ours, others).await;
-    ours.into_iter().chain(others).for_each(|more| part.add(more));
+    let (local_parts, other_parts) = join(local_followers, others).await;
+    local_parts.into_iter().chain(other_parts).for_each(|more| part.add(more));
     part
 }
 
-/// Who follows some of the signals.
-struct Follower<'a> {
+/// An agent that follows some of the signals.
+struct FollowingAgent<'a> {
     agent: AgentId,
-    first: &'a Published<'a>,
+    first: &'a PublishedSignal<'a>,
     under: Vec<u64>,
     trace: u128,
 }
 
-impl<'a> Follower<'a> {
-    fn of(card: &Card, published: &'a [Published<'a>]) -> Option<Self> {
+impl<'a> FollowingAgent<'a> {
+    fn of(card: &Card, published: &'a [PublishedSignal<'a>]) -> Option<Self> {
         let mut followed = published.iter().filter(|one| card.follows(one.kind)).peekable();
         let first = *followed.peek()?;
         let trace = u128::from_str_radix(&first.span.trace_id, 16).ok()?;
@@ -148,78 +152,76 @@ impl<'a> Follower<'a> {
         Some(Self { agent: card.agent_id.clone(), first, under, trace })
     }
 
-    fn missed(&self, why: String) -> Part {
-        Part { spans: Vec::new(), missing: vec![missing(&self.agent, self.first, why)] }
+    fn missed(&self, why: String) -> TracePart {
+        TracePart { spans: Vec::new(), missing: vec![missing(&self.agent, self.first, why)] }
     }
 
-    async fn here(&self, node: &Node, by: &Principal, depth: u32) -> Part {
+    async fn here(&self, node: &NodeState, by: &Principal, depth: u32) -> TracePart {
         let under: Vec<_> = self.under.iter().copied().map(Some).collect();
-        let Some(local) = node.agents.get(&self.agent) else { return Part::default() };
+        let Some(local) = node.agents.get(&self.agent) else { return TracePart::default() };
         let part = here(node, local, self.trace, &under, by, depth - 1).await;
         part.unwrap_or_else(|problem| self.missed(problem.message))
     }
 
-    async fn elsewhere(&self, node: &Node, local: &HostedAgent, depth: u32) -> Part {
+    async fn elsewhere(&self, node: &NodeState, local: &HostedAgent, depth: u32) -> TracePart {
         let agent = &self.agent;
-        let Whereabouts::At(endpoint) = node.peers.whereabouts(agent) else {
+        let PeerLocation::At(endpoint) = node.peers.locate(agent) else {
             return self.missed(format!("{agent}, which follows {}, is not there", self.first.kind));
         };
         let under: Vec<_> = self.under.iter().map(|span| format!("{span:016x}")).collect();
         let (trace, under, deeper) = (format!("{:032x}", self.trace), under.join(","), depth - 1);
         let path = format!("{}/{trace}/reactions?agent={agent}&under={under}&depth={deeper}", routes::TRACES);
         let url = format!("{endpoint}{path}");
-        let call = Call::get(&url, agent.as_str()).within(patience(depth));
-        // Whom it is about is enough; how it was asked is nobody's.
-        let said = |problem: Problem| self.missed(problem.message.replace(&url, &endpoint));
-        local.wire.json(call).await.unwrap_or_else(said)
+        let call = ClientRequest::get(&url, agent.as_str()).within(request_timeout(depth));
+        // The URL's path and query are no use to the reader.
+        let missed = |problem: Problem| self.missed(problem.message.replace(&url, &endpoint));
+        local.wire.json(call).await.unwrap_or_else(missed)
     }
 }
 
-fn missing(agent: &AgentId, of: &Published<'_>, why: String) -> Missing {
-    Missing { agent: agent.to_string(), span_id: of.span.span_id.clone(), why }
+fn missing(agent: &AgentId, of: &PublishedSignal<'_>, why: String) -> MissingTracePart {
+    MissingTracePart { agent: agent.to_string(), span_id: of.span.span_id.clone(), why }
 }
 
-/// What `local` did because of signals of `by`.
+/// Collects what signals of `by` caused at `local`.
 async fn here(
-    node: &Node,
+    node: &NodeState,
     local: &HostedAgent,
     trace: u128,
     under: &[Option<u64>],
     by: &Principal,
     depth: u32,
-) -> Result<Part, Problem> {
-    let mut part = Part::default();
+) -> Result<TracePart, Problem> {
+    let mut part = TracePart::default();
     for under in under {
-        for conversation in opened_by(node, local, trace, *under, by)? {
-            part.add(follow(node, local, conversation, depth).await?);
+        for conversation in conversations_opened_by(node, local, trace, *under, by)? {
+            part.add(collect(node, local, conversation, depth).await?);
         }
     }
     Ok(part)
 }
 
-/// The conversations of `local` that signals of `by` opened. A name on the board that is no agent's is a user's label.
-fn opened_by(
-    node: &Node,
+/// The conversations of `local` that signals of `by` opened. A publisher's name that is no agent's id is a user's label.
+fn conversations_opened_by(
+    node: &NodeState,
     local: &HostedAgent,
     trace: u128,
     under: Option<u64>,
     by: &Principal,
 ) -> Result<Vec<ConversationId>, Problem> {
-    let found = local
-        .store
-        .read(&keys::reactions(&local.id, trace, under), 0, MOST_SIGNALS)
-        .map_err(Problem::from)?;
+    let receipts =
+        local.store.read(&keys::reactions(&local.id, trace, under), 0, MAX_SIGNALS).map_err(Problem::from)?;
     let is_agent = |from: &AgentId| node.agents.contains_key(from) || node.peers.knows(from);
     let mut conversations = Vec::new();
-    for record in found {
-        let reacted: ReactionReceipt = serde_json::from_slice(&record.value)
+    for record in receipts {
+        let receipt: ReactionReceipt = serde_json::from_slice(&record.value)
             .map_err(|error| Problem::new(Reason::Internal, format!("a record can't be read: {error}")))?;
-        let is_theirs = match by {
-            Principal::Agent(agent) => *agent == reacted.from,
-            Principal::User(_) => *by == Principal::local_user() && !is_agent(&reacted.from),
+        let is_publisher = match by {
+            Principal::Agent(agent) => *agent == receipt.from,
+            Principal::User(_) => *by == Principal::local_user() && !is_agent(&receipt.from),
         };
-        if is_theirs {
-            conversations.push(reacted.conversation_id);
+        if is_publisher {
+            conversations.push(receipt.conversation_id);
         }
     }
     Ok(conversations)

@@ -1,19 +1,19 @@
-//! A process that is killed while it writes loses nothing it has acknowledged, and leaves no batch half there.
+//! A process that is killed while it writes loses no acknowledged batch and leaves no partial batch.
 
-use super::super::super::{Batch, Expectation, Filter, Lane, Revision, Shared, Write};
-use super::{Options, key, reopen, values};
+use super::super::super::{Batch, Expectation, Filter, Lane, Revision, SharedStore, Write};
+use super::{StoreOptions, key, reopen, values};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 const COMMITTERS: usize = 8;
-const WHERE: &str = "MESH_TEST_STORE_TO_CRASH";
+const DIR_VARIABLE: &str = "MESH_TEST_STORE_TO_CRASH";
 
-/// One more step of a committer: two records in the log and one in the state, if it stands where it should.
+/// The next batch of a committer: two log records and one state row, which must have revision `at`.
 fn step(committer: usize, turn: u64, at: Revision) -> Batch {
     let (log, state) = (key(&format!("a.log.{committer}")), key(&format!("a.state.{committer}")));
     let value = format!("{turn} {}", "x".repeat(turn as usize % 3000));
-    let stands = match at {
+    let expectation = match at {
         0 => Expectation::Absent(state.clone()),
         at => Expectation::At(state.clone(), at),
     };
@@ -25,15 +25,15 @@ fn step(committer: usize, turn: u64, at: Revision) -> Batch {
     if turn.is_multiple_of(5) {
         writes.push(Write::Delete(key("a.state.none")));
     }
-    Batch { writes, expectations: vec![stands] }
+    Batch { writes, expectations: vec![expectation] }
 }
 
 fn turn_of(value: &str) -> u64 {
     value.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Where a committer stands: its last turn and that record's revision.
-fn stands(store: &Shared, committer: usize) -> (u64, Revision) {
+/// A committer's last turn and the revision of its state row.
+fn last_turn(store: &SharedStore, committer: usize) -> (u64, Revision) {
     let latest = store.latest(&key(&format!("a.state.{committer}"))).unwrap();
     latest.map_or((0, 0), |record| (turn_of(&values(std::slice::from_ref(&record))[0]), record.revision))
 }
@@ -41,12 +41,12 @@ fn stands(store: &Shared, committer: usize) -> (u64, Revision) {
 #[tokio::test]
 #[ignore = "the process that is killed; run by the other test"]
 async fn a_process_that_writes_until_it_is_killed() {
-    let Ok(dir) = std::env::var(WHERE) else { return };
-    let store = super::super::open(dir.as_ref(), Options::default()).unwrap();
+    let Ok(dir) = std::env::var(DIR_VARIABLE) else { return };
+    let store = super::super::open(dir.as_ref(), StoreOptions::default()).unwrap();
     let committers = (0..COMMITTERS).map(|committer| {
         let store = store.clone();
         tokio::spawn(async move {
-            let (mut turn, mut at) = stands(&store, committer);
+            let (mut turn, mut at) = last_turn(&store, committer);
             loop {
                 turn += 1;
                 let revisions = store.commit(Lane::Progress, step(committer, turn, at)).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_process_that_writes_until_it_is_killed() {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_and_no_batch_is_half_there_after_kill_9() {
+fn kill_9_loses_no_acknowledged_batch_and_leaves_no_partial_one() {
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = [(0, 0); COMMITTERS];
     for round in 0..6 {
@@ -70,7 +70,7 @@ fn nothing_acknowledged_is_lost_and_no_batch_is_half_there_after_kill_9() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "--nocapture"])
             .arg("store::embedded::tests::crash::a_process_that_writes_until_it_is_killed")
-            .env(WHERE, dir.path())
+            .env(DIR_VARIABLE, dir.path())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -79,7 +79,7 @@ fn nothing_acknowledged_is_lost_and_no_batch_is_half_there_after_kill_9() {
         for line in lines {
             let line = line.unwrap();
             let [committer, turn, at] = line.split(' ').skip(1).collect::<Vec<_>>()[..] else { continue };
-            // A line that the kill has cut short claims less than was acknowledged, or nothing.
+            // A line that the kill has cut short reports less than was acknowledged.
             let Ok(committer) = committer.parse::<usize>() else { continue };
             if !line.starts_with("ack") || committer >= COMMITTERS {
                 continue;
@@ -96,9 +96,9 @@ fn nothing_acknowledged_is_lost_and_no_batch_is_half_there_after_kill_9() {
     }
 }
 
-fn check(store: &Shared, acknowledged: &[(u64, Revision)]) {
+fn check(store: &SharedStore, acknowledged: &[(u64, Revision)]) {
     for (committer, (turn, at)) in acknowledged.iter().enumerate() {
-        let (last, revision) = stands(store, committer);
+        let (last, revision) = last_turn(store, committer);
         assert!(last >= *turn && revision >= *at, "{committer}: at {last}, acknowledged {turn}");
         assert!(store.head() >= revision);
         let (mut turns, mut after) = (Vec::new(), 0);

@@ -1,8 +1,8 @@
-//! What is not what was written is an error, never data and never a panic.
+//! Damaged data is an error, never data and never a panic.
 
 use super::super::super::{Error, Filter, Record};
 use super::{Lane, Write};
-use super::{OpenError, Options, append, batch, commit, key, open};
+use super::{OpenError, StoreOptions, append, batch, commit, key, open};
 use std::path::Path;
 
 fn file(dir: &Path) -> std::path::PathBuf {
@@ -17,7 +17,7 @@ fn flip(dir: &Path, at: usize, bit: u8) {
 }
 
 #[tokio::test]
-async fn a_flipped_bit_in_a_record_is_told() {
+async fn a_flipped_bit_in_a_record_is_reported() {
     for (name, write) in [
         ("a.log.x", Write::Append(key("a.log.x"), "the marked value".into())),
         ("a.state.x", Write::Put(key("a.state.x"), "the marked value".into())),
@@ -29,15 +29,15 @@ async fn a_flipped_bit_in_a_record_is_told() {
         let at = bytes.windows(10).position(|window| window == b"the marked").expect("it is in the file");
         flip(dir.path(), at, 0);
         let store = super::reopen(&dir);
-        let told = |outcome: Result<(), Error>| {
+        let assert_corrupt = |outcome: Result<(), Error>| {
             assert!(
                 matches!(&outcome, Err(Error::Corrupt { revision: 1, key }) if key == name),
                 "{outcome:?}"
             );
         };
-        told(store.latest(&key(name)).map(drop));
-        told(store.read(&Filter::Below(key("a")), 0, 10).map(drop));
-        told(store.watch(Filter::Exactly(key(name)), 0).unwrap().next().await.map(drop));
+        assert_corrupt(store.latest(&key(name)).map(drop));
+        assert_corrupt(store.read(&Filter::Below(key("a")), 0, 10).map(drop));
+        assert_corrupt(store.watch(Filter::Exactly(key(name)), 0).unwrap().next().await.map(drop));
         assert_eq!(commit(&store, append("a.log.y", "on")).await, [2]);
     }
 }
@@ -59,44 +59,44 @@ async fn any_flipped_bit_is_an_error_or_harmless() {
         }
         std::fs::write(file(dir.path()), &sound).unwrap();
         flip(dir.path(), if n < 50 { n * 3 } else { n * 7919 }, (n % 8) as u8);
-        let store = match super::super::open(dir.path(), Options::default()) {
+        let store = match super::super::open(dir.path(), StoreOptions::default()) {
             Ok(store) => store,
             Err(error) => {
                 assert!(!error.to_string().is_empty());
                 continue;
             }
         };
-        let genuine =
+        let assert_genuine =
             |records: Vec<Record>| assert!(records.iter().all(|record| all.contains(record)), "flip {n}");
-        store.read(&Filter::Below(key("a")), 0, 1000).map(genuine).ok();
+        store.read(&Filter::Below(key("a")), 0, 1000).map(assert_genuine).ok();
         for record in &all {
-            store.latest(&record.key).map(|latest| genuine(latest.into_iter().collect())).ok();
+            store.latest(&record.key).map(|latest| assert_genuine(latest.into_iter().collect())).ok();
         }
         store.commit(Lane::Progress, append("a.log.x", "more")).await.ok();
     }
 }
 
 #[test]
-fn what_is_no_store_is_refused_by_name() {
+fn a_file_that_is_no_store_is_refused_with_its_directory() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(file(dir.path()), "not a database, but long enough to look like one".repeat(100)).unwrap();
-    let error = super::super::open(dir.path(), Options::default()).map(drop).unwrap_err();
+    let error = super::super::open(dir.path(), StoreOptions::default()).map(drop).unwrap_err();
     assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains(&dir.path().display().to_string()), "{error}");
 
     let below_a_file = dir.path().join("store.sqlite/data");
-    let error = super::super::open(&below_a_file, Options::default()).map(drop).unwrap_err();
+    let error = super::super::open(&below_a_file, StoreOptions::default()).map(drop).unwrap_err();
     assert!(matches!(error, OpenError::Io { .. }), "{error}");
 }
 
 #[test]
-fn a_store_of_a_newer_format_is_refused_and_both_are_named() {
+fn a_store_of_a_newer_format_is_refused_with_both_formats() {
     let (dir, store) = open();
     drop(store);
     let on = rusqlite::Connection::open(file(dir.path())).unwrap();
     on.pragma_update(None, "user_version", 77).unwrap();
     drop(on);
-    let error = super::super::open(dir.path(), Options::default()).map(drop).unwrap_err();
+    let error = super::super::open(dir.path(), StoreOptions::default()).map(drop).unwrap_err();
     assert!(matches!(error, OpenError::OtherFormat { found: 77, known: 3, .. }), "{error}");
     assert!(
         error.to_string().contains("format 77") && error.to_string().contains("reads format 3"),
@@ -107,10 +107,10 @@ fn a_store_of_a_newer_format_is_refused_and_both_are_named() {
 #[test]
 fn a_directory_that_is_held_is_refused_with_its_holder() {
     let (dir, store) = open();
-    let error = super::super::open(dir.path(), Options::default()).map(drop).unwrap_err();
-    let told = error.to_string();
-    assert!(told.contains(&dir.path().display().to_string()), "{told}");
-    assert!(told.contains(&format!("process {}", std::process::id())), "{told}");
+    let error = super::super::open(dir.path(), StoreOptions::default()).map(drop).unwrap_err();
+    let message = error.to_string();
+    assert!(message.contains(&dir.path().display().to_string()), "{message}");
+    assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
     drop(store);
-    assert!(super::super::open(dir.path(), Options::default()).is_ok());
+    assert!(super::super::open(dir.path(), StoreOptions::default()).is_ok());
 }

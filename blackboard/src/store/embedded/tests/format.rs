@@ -1,9 +1,9 @@
-//! A store of another format is refused, with the remedy, and left as it is.
+//! A store of another format is refused with the remedy and not changed.
 
-use super::{OpenError, Options, Write, batch, commit, key, open, reopen};
+use super::{OpenError, StoreOptions, Write, batch, commit, key, open, reopen};
 
 #[tokio::test]
-async fn a_store_of_another_format_is_refused_with_the_remedy_and_left_as_it_is() {
+async fn a_store_of_another_format_is_refused_with_the_remedy_and_not_changed() {
     let (dir, store) = open();
     commit(&store, batch([Write::Put(key("a.state.x"), "kept".into())])).await;
     drop(store);
@@ -13,7 +13,7 @@ async fn a_store_of_another_format_is_refused_with_the_remedy_and_left_as_it_is(
     };
     for (format, remedy) in [(1, "mesh reset"), (2, "mesh reset"), (77, "the version that wrote it")] {
         set(format);
-        let error = super::super::open(dir.path(), Options::default()).map(drop).unwrap_err();
+        let error = super::super::open(dir.path(), StoreOptions::default()).map(drop).unwrap_err();
         assert!(
             matches!(error, OpenError::OtherFormat { found, known: 3, .. } if found == format),
             "{error}"

@@ -8,7 +8,10 @@ use crate::{
     message::{Award, Payload},
     patterns::{
         AnyPattern, Candidate, Outcome, Pattern,
-        contract_net::{Auction, ContractNet, Effect, Event, Label, Timer, record::FateKind},
+        contract_net::{
+            Auction, ContractNet, ContractNetEffect, ContractNetEvent, ContractNetLabel, ContractNetTimer,
+            record::CandidateResult,
+        },
         ownership::TaskOwnership,
     },
     principal::Principal,
@@ -17,7 +20,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-pub(super) type EventKind = crate::patterns::EventKind<Label, Timer>;
+pub(super) type EventKind = crate::patterns::EventKind<ContractNetLabel, ContractNetTimer>;
 
 pub(super) const TASK: &str = "t-1";
 pub(super) const WORK: &str = "implement-api";
@@ -74,23 +77,23 @@ pub(super) fn envelope(from: &str, kind: &str, payload: Value) -> Envelope {
     Envelope::from_json(body, || MessageId::parse("m-1").unwrap()).unwrap()
 }
 
-pub(super) fn heard(from: &str, kind: &str, payload: Value) -> EventKind {
+pub(super) fn received(from: &str, kind: &str, payload: Value) -> EventKind {
     let by = Principal::Agent(id(from));
     EventKind::MessageReceived { by, answers: None, envelope: Box::new(envelope(from, kind, payload)) }
 }
 
 pub(super) fn offer(from: &str, cost: f64, eta: &str, fit: f64) -> EventKind {
     let payload = json!({ "taskId": TASK, "cost": cost, "eta": eta, "capability_match": fit });
-    heard(from, "bid", payload)
+    received(from, "bid", payload)
 }
 
 pub(super) fn result(from: &str, epoch: u64, text: &str) -> EventKind {
     let artifact = json!({ "artifactId": "a", "parts": [{ "text": text }] });
     let payload = json!({ "taskId": TASK, "seq": 9, "epoch": epoch, "state": "TASK_STATE_COMPLETED", "artifacts": [artifact] });
-    heard(from, "task-response", payload)
+    received(from, "task-response", payload)
 }
 
-pub(super) fn woke(timer: Timer) -> EventKind {
+pub(super) fn woke(timer: ContractNetTimer) -> EventKind {
     EventKind::TimerFired { timer }
 }
 
@@ -98,7 +101,7 @@ pub(super) struct Bench {
     pub net: ContractNet,
     pub now: u64,
     pub epoch: u64,
-    pub effects: Vec<Effect>,
+    pub effects: Vec<ContractNetEffect>,
 }
 
 impl Bench {
@@ -119,10 +122,10 @@ impl Bench {
     }
 
     /// Hands the event in, as the driver does it: the state goes through its stored form, a claim comes back.
-    pub(super) fn on(&mut self, what: EventKind) -> Vec<Effect> {
+    pub(super) fn on(&mut self, what: EventKind) -> Vec<ContractNetEffect> {
         let effects = self.raw(what);
         let claimed = effects.iter().find_map(|effect| match effect {
-            Effect::Claim { holder, .. } => Some(holder.clone()),
+            ContractNetEffect::Claim { holder, .. } => Some(holder.clone()),
             _ => None,
         });
         let mut all = effects;
@@ -133,8 +136,9 @@ impl Bench {
         all
     }
 
-    pub(super) fn raw(&mut self, what: EventKind) -> Vec<Effect> {
-        let event = Event { at: NodeTime(self.now), wall: WallTime(1_000_000 + self.now as i64), what };
+    pub(super) fn raw(&mut self, what: EventKind) -> Vec<ContractNetEffect> {
+        let event =
+            ContractNetEvent { at: NodeTime(self.now), wall: WallTime(1_000_000 + self.now as i64), what };
         let stored = serde_json::to_string(&AnyPattern::from(self.net.clone())).unwrap();
         let AnyPattern::ContractNet(restored) = serde_json::from_str(&stored).unwrap() else { panic!() };
         assert_eq!(*restored, self.net, "what was stored is what comes back");
@@ -148,14 +152,14 @@ impl Bench {
         self
     }
 
-    pub(super) fn fate(&self, agent: &str) -> FateKind {
+    pub(super) fn fate(&self, agent: &str) -> CandidateResult {
         let all = self.net.record.rounds.iter().rev().flat_map(|round| &round.candidates);
         all.into_iter().find(|fate| fate.agent == id(agent)).unwrap().fate
     }
 
     pub(super) fn outcome(&self) -> Option<&Outcome> {
         self.effects.iter().find_map(|effect| match effect {
-            Effect::Finish(outcome) => Some(outcome),
+            ContractNetEffect::Finish(outcome) => Some(outcome),
             _ => None,
         })
     }
@@ -166,9 +170,9 @@ impl Bench {
 }
 
 /// To whom the effects award the task, and under which epoch.
-pub(super) fn awards(effects: &[Effect]) -> Vec<(String, Award)> {
+pub(super) fn awards(effects: &[ContractNetEffect]) -> Vec<(String, Award)> {
     let tells = effects.iter().filter_map(|effect| match effect {
-        Effect::Send(tell) => Some(tell),
+        ContractNetEffect::Send(tell) => Some(tell),
         _ => None,
     });
     let awards = tells.filter_map(|tell| match (&tell.payload, &tell.to) {
@@ -178,10 +182,10 @@ pub(super) fn awards(effects: &[Effect]) -> Vec<(String, Award)> {
     awards.collect()
 }
 
-/// Who is told a message of this kind.
-pub(super) fn told(effects: &[Effect], kind: &str) -> Vec<String> {
+/// The recipients of messages of this kind.
+pub(super) fn recipients_of(effects: &[ContractNetEffect], kind: &str) -> Vec<String> {
     let to = effects.iter().filter_map(|effect| match effect {
-        Effect::Send(tell) if tell.payload.kind().wire() == kind => Some(tell.to.to_string()),
+        ContractNetEffect::Send(tell) if tell.payload.kind().wire() == kind => Some(tell.to.to_string()),
         _ => None,
     });
     to.collect()

@@ -1,11 +1,11 @@
-//! Whatever comes, in whatever order: one award at a time, one end, nothing after it.
+//! Any events in any order: one award at a time, one end, no effects after it.
 
 use super::bench::*;
 use crate::{
     message::Payload,
     patterns::{
         TimerAt,
-        contract_net::{Auction, Effect, Label, Timer},
+        contract_net::{Auction, ContractNetEffect, ContractNetLabel, ContractNetTimer},
     },
     principal::Principal,
 };
@@ -54,7 +54,7 @@ fn throws() -> impl Strategy<Value = Vec<Throw>> {
 /// The driver and the claims' store, which watch what the rule does.
 struct World {
     bench: Bench,
-    timers: BTreeMap<Timer, u64>,
+    timers: BTreeMap<ContractNetTimer, u64>,
     pending: Vec<EventKind>,
     held: Option<u64>,
     epochs: Vec<u64>,
@@ -72,39 +72,39 @@ impl World {
     }
 
     /// One event, and what the driver does with what follows; with results of effects if it is not held up.
-    fn give(&mut self, what: EventKind) -> Vec<Effect> {
+    fn give(&mut self, what: EventKind) -> Vec<ContractNetEffect> {
         let effects = self.bench.raw(what);
         if self.ends > 0 {
             assert!(effects.is_empty(), "after its end: {effects:?}");
         }
         for effect in &effects {
             match effect {
-                Effect::Claim { holder, .. } => {
+                ContractNetEffect::Claim { holder, .. } => {
                     assert_eq!(self.held, None, "two claims at once");
                     self.bench.epoch += 1;
                     self.held = Some(self.bench.epoch);
                     self.pending.push(EventKind::Claimed { holder: holder.clone(), epoch: self.bench.epoch });
                 }
-                Effect::Release { epoch, .. } => {
+                ContractNetEffect::Release { epoch, .. } => {
                     assert_eq!(self.held, Some(*epoch), "another's claim was freed");
                     self.held = None;
                 }
-                Effect::FindPeers { label, .. } => {
+                ContractNetEffect::FindPeers { label, .. } => {
                     let candidates = AGENTS[..3].iter().map(|agent| peer(agent)).collect();
                     self.pending.push(EventKind::PeersFound { label: *label, candidates });
                 }
-                Effect::SetTimer { timer, when: TimerAt::Node(at) } => {
+                ContractNetEffect::SetTimer { timer, when: TimerAt::Node(at) } => {
                     self.timers.insert(*timer, at.0);
                 }
-                Effect::ClearTimer { timer } => drop(self.timers.remove(timer)),
-                Effect::Send(tell) => {
+                ContractNetEffect::ClearTimer { timer } => drop(self.timers.remove(timer)),
+                ContractNetEffect::Send(tell) => {
                     if let Payload::Award(award) = &tell.payload {
                         assert_eq!(self.held, Some(award.epoch), "an award without its claim");
                         assert!(self.epochs.last().is_none_or(|last| *last < award.epoch), "epochs grow");
                         self.epochs.push(award.epoch);
                     }
                 }
-                Effect::Finish(_) => {
+                ContractNetEffect::Finish(_) => {
                     self.ends += 1;
                     self.timers.clear();
                 }
@@ -139,16 +139,16 @@ impl World {
         let epoch = |is_current: &bool| if *is_current { current } else { current.saturating_sub(1) };
         Some(match throw {
             Throw::Bid(who, cost) => offer(AGENTS[*who], f64::from(*cost) / 3.0, "1min", 1.0),
-            Throw::NoBid(who) => heard(AGENTS[*who], "no-bid", json!({ "taskId": TASK, "reason": "no" })),
+            Throw::NoBid(who) => received(AGENTS[*who], "no-bid", json!({ "taskId": TASK, "reason": "no" })),
             Throw::Accept(who, is_current) => {
-                heard(AGENTS[*who], "award-accept", json!({ "taskId": TASK, "epoch": epoch(is_current) }))
+                received(AGENTS[*who], "award-accept", json!({ "taskId": TASK, "epoch": epoch(is_current) }))
             }
-            Throw::Decline(who, is_current) => heard(
+            Throw::Decline(who, is_current) => received(
                 AGENTS[*who],
                 "award-decline",
                 json!({ "taskId": TASK, "epoch": epoch(is_current), "reason": "no" }),
             ),
-            Throw::Update(who, is_current, seq) => heard(
+            Throw::Update(who, is_current, seq) => received(
                 AGENTS[*who],
                 "task-update",
                 json!({ "taskId": TASK, "epoch": epoch(is_current), "seq": seq,
@@ -158,12 +158,19 @@ impl World {
                 result(AGENTS[*who], epoch(is_current), if *good { "done" } else { "" })
             }
             Throw::Undelivered(who) => EventKind::Undelivered {
-                label: Label::Award(current),
+                label: ContractNetLabel::Award(current),
                 to: id(AGENTS[*who]),
                 reason: "expired".into(),
                 message: "gone".into(),
             },
-            Throw::Stale(which) => woke([Timer::Bids, Timer::Round, Timer::Accept, Timer::Lease][*which]),
+            Throw::Stale(which) => woke(
+                [
+                    ContractNetTimer::Bids,
+                    ContractNetTimer::Round,
+                    ContractNetTimer::Accept,
+                    ContractNetTimer::Lease,
+                ][*which],
+            ),
             Throw::Cancel => EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() },
             Throw::Again | Throw::Tick | Throw::ClaimLost => return None,
         })

@@ -7,7 +7,7 @@ use crate::{
     patterns::contract_net::{
         Auction, Strategy,
         eligible::EligiblePeer,
-        record::Offer,
+        record::ScoredOffer,
         score::{ValidBid, rank},
         track_record::TrackRecord,
     },
@@ -16,7 +16,7 @@ use crate::{
 use std::collections::BTreeMap;
 
 fn bid(agent: &str, record: f64, cost: f64, eta: u64, load: f64) -> (AgentId, EligiblePeer, ValidBid) {
-    let offer = Offer { cost: Cost::new(cost).unwrap(), eta: Eta(eta), capability_match: 1.0, load };
+    let offer = ScoredOffer { cost: Cost::new(cost).unwrap(), eta: Eta(eta), capability_match: 1.0, load };
     let contender = EligiblePeer { support: 1.0, track_record: record, load: 0.0 };
     (id(agent), contender, ValidBid { offer, valid_until: NodeTime(1) })
 }

@@ -1,0 +1,20 @@
+//! The conversations that are parked until the next start.
+
+use protocol::ids::ConversationId;
+use std::collections::BTreeMap;
+use store_types::Revision;
+
+/// The parked conversations: the first revision of each journal, and why it is parked.
+#[derive(Default)]
+pub(crate) struct ParkedConversations(pub(crate) BTreeMap<ConversationId, (Revision, String)>);
+
+impl ParkedConversations {
+    pub(crate) fn has(&self, id: &ConversationId) -> bool {
+        self.0.contains_key(id)
+    }
+
+    /// The first revisions of their journals.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = Revision> + '_ {
+        self.0.values().map(|(first, _)| *first)
+    }
+}

@@ -1,0 +1,37 @@
+//! Counters of an agent since its start.
+
+use serde::Serialize;
+
+/// Counters since the start.
+#[derive(Debug, Default, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentCounts {
+    /// Messages admitted.
+    pub admitted: u64,
+    /// Duplicates.
+    pub duplicates: u64,
+    /// Messages refused.
+    pub refused: u64,
+    /// Steps committed.
+    pub steps: u64,
+    /// Acknowledgements that were received after the wait had ended.
+    pub late_acks: u64,
+    /// Calls for proposals answered with a bid.
+    pub bids: u64,
+    /// Signals reacted to.
+    pub reactions: u64,
+    /// Failed steps: panics of patterns, and records that could not be written.
+    pub panics: u64,
+}
+
+/// What an agent has deleted since it started.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Removed {
+    /// Rows.
+    pub records: u64,
+    /// Lines of journals.
+    pub journal_lines: u64,
+    /// Unreferenced contents, uploaded artifacts included.
+    pub contents: u64,
+}

@@ -1,0 +1,119 @@
+//! The queue of outgoing messages, signals and claim requests, in FIFO lanes.
+
+use crate::{
+    AttemptId, ClaimRequest,
+    faults::{self, PlantedFault},
+    records::EffectKey,
+};
+use protocol::{
+    envelope::Envelope,
+    ids::{AgentId, ConversationId, TaskId},
+    patterns::AnyLabel,
+    signal::Signal,
+    trace::TraceContext,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A FIFO lane.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LaneKey {
+    /// Messages of one conversation to one peer.
+    Peer(AgentId, ConversationId),
+    /// Signals of one conversation.
+    Signals(ConversationId),
+    /// Claim requests of one conversation.
+    Claims(ConversationId),
+}
+
+/// A queued message.
+#[derive(Debug, Clone)]
+pub(crate) struct OutgoingEnvelope {
+    /// The label of its pattern; `None` for a bid, which belongs to no conversation.
+    pub(crate) label: Option<AnyLabel>,
+    /// The recipient.
+    pub(crate) to: AgentId,
+    /// The message.
+    pub(crate) envelope: Envelope,
+    /// Whether it is attempted only once.
+    pub(crate) best_effort: bool,
+    /// The trace it belongs to.
+    pub(crate) trace: Option<TraceContext>,
+}
+
+pub(crate) enum OutgoingContent {
+    Message(Box<OutgoingEnvelope>),
+    Signal(Box<Signal>),
+    Claim(TaskId, ClaimRequest),
+}
+
+/// One queue entry.
+pub(crate) struct Outgoing {
+    /// The effect it performs; `None` for a bid.
+    pub(crate) origin: Option<(ConversationId, EffectKey)>,
+    pub(crate) lane: Option<LaneKey>,
+    pub(crate) what: OutgoingContent,
+    pub(crate) attempts: u32,
+}
+
+/// All queued entries.
+#[derive(Default)]
+pub(crate) struct Deliveries {
+    pub(crate) next: u64,
+    pub(crate) all: BTreeMap<AttemptId, Outgoing>,
+    pub(crate) lanes: BTreeMap<LaneKey, VecDeque<AttemptId>>,
+    pub(crate) waiting: BTreeMap<AgentId, usize>,
+}
+
+impl Deliveries {
+    /// How many messages wait, by recipient.
+    pub(crate) fn waiting(&self) -> BTreeMap<AgentId, usize> {
+        self.waiting.clone()
+    }
+
+    /// Whether nothing is queued.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Adds an entry; returns its id if it is the first of its lane.
+    pub(crate) fn add(&mut self, mut outgoing: Outgoing) -> Option<AttemptId> {
+        self.next += 1;
+        let id = AttemptId(self.next);
+        if faults::is_planted(PlantedFault::UnorderedSignals)
+            && matches!(outgoing.lane, Some(LaneKey::Signals(_)))
+        {
+            outgoing.lane = None;
+        }
+        let is_first = outgoing.lane.as_ref().is_none_or(|lane| {
+            let lane = self.lanes.entry(lane.clone()).or_default();
+            lane.push_back(id);
+            lane.len() == 1
+        });
+        self.all.insert(id, outgoing);
+        is_first.then_some(id)
+    }
+
+    /// Removes an entry; returns it and the next of its lane.
+    pub(crate) fn remove(&mut self, id: AttemptId) -> Option<(Outgoing, Option<AttemptId>)> {
+        let outgoing = self.all.remove(&id)?;
+        if let OutgoingContent::Message(message) = &outgoing.what
+            && let Some(waiting) = self.waiting.get_mut(&message.to)
+        {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.waiting.remove(&message.to);
+            }
+        }
+        let mut next = None;
+        if let Some(lane) = &outgoing.lane
+            && let Some(queue) = self.lanes.get_mut(lane)
+        {
+            queue.pop_front();
+            next = queue.front().copied();
+            if queue.is_empty() {
+                self.lanes.remove(lane);
+            }
+        }
+        Some((outgoing, next))
+    }
+}

@@ -1,0 +1,93 @@
+//! Which records are old enough to be deleted.
+
+use crate::{
+    content,
+    faults::{self, PlantedFault},
+    records::{DeadLetter, ReactionReceipt, Receipt, TaskRow, Tombstone, keys},
+    retention::state::PAGE,
+};
+use protocol::{ids::AgentId, limits::Limits, time::WallTime};
+use std::time::Duration;
+use store_types::{Error, Record, Snapshot, Write};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SweepTopic {
+    Receipt,
+    Reaction,
+    Tombstone,
+    DeadLetter,
+    Task,
+}
+
+impl SweepTopic {
+    pub(crate) fn token(self) -> &'static str {
+        match self {
+            Self::Receipt => "receipt",
+            Self::Reaction => "reaction",
+            Self::Tombstone => "tombstone",
+            Self::DeadLetter => "dead",
+            Self::Task => "task",
+        }
+    }
+}
+
+/// What the age check of records reads.
+pub(crate) struct Sweeper<'a> {
+    pub(crate) store: &'a dyn Snapshot,
+    pub(crate) me: &'a AgentId,
+    pub(crate) limits: &'a Limits,
+    pub(crate) wall: WallTime,
+}
+
+impl Sweeper<'_> {
+    pub(crate) fn is_past(&self, at: WallTime, keep_ms: u64) -> bool {
+        at.plus(Duration::from_millis(keep_ms)) <= self.wall
+    }
+
+    /// Whether a record is old enough; if so, `deletes` gets it and the records that belong to it.
+    pub(crate) fn is_old(
+        &self,
+        topic: SweepTopic,
+        record: Record,
+        deletes: &mut Vec<Write>,
+    ) -> Result<bool, Error> {
+        let (me, limits, value) = (self.me, self.limits, &record.value);
+        let is_old = match topic {
+            SweepTopic::Receipt => {
+                let receipt: Receipt = content::decode(me, self.store, value)?;
+                let keep = if faults::is_planted(PlantedFault::ShortDedup) { 1_000 } else { limits.dedup_ms };
+                self.is_past(receipt.at, keep)
+            }
+            SweepTopic::Reaction => {
+                let receipt: ReactionReceipt = content::decode(me, self.store, value)?;
+                self.is_past(receipt.at, limits.keep_journals_ms)
+            }
+            SweepTopic::Tombstone => {
+                let tombstone: Tombstone = content::decode(me, self.store, value)?;
+                self.is_past(tombstone.at, limits.dedup_ms)
+            }
+            SweepTopic::DeadLetter => {
+                let dead: DeadLetter = content::decode(me, self.store, value)?;
+                self.is_past(dead.at, limits.keep_tasks_ms)
+            }
+            SweepTopic::Task => {
+                let row: TaskRow = content::decode(me, self.store, value)?;
+                let is_old = self.is_past(row.task.changed_at, limits.keep_tasks_ms);
+                if is_old && row.ended_at.is_some() {
+                    deletes.push(Write::Delete(keys::award(me, &row.task.conversation)));
+                    let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
+                    let reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
+                    deletes.extend(row.references.iter().map(reader));
+                    let webhooks = self.store.keys(&keys::webhooks(me, task, owner), 0, PAGE)?;
+                    deletes.extend(webhooks.into_iter().map(|(_, key)| Write::Delete(key)));
+                    deletes.push(Write::Delete(record.key));
+                }
+                return Ok(is_old);
+            }
+        };
+        if is_old {
+            deletes.push(Write::Delete(record.key));
+        }
+        Ok(is_old)
+    }
+}

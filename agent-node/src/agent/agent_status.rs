@@ -1,0 +1,91 @@
+//! The status of an agent that other threads read without a message to its actor.
+
+use engine::Agent;
+use protocol::ids::ConversationId;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+/// The status of an agent, shared between threads.
+#[derive(Debug, Default)]
+pub struct AgentStatus {
+    running: AtomicU32,
+    draining: AtomicBool,
+    late_acks: AtomicU64,
+    parked: Mutex<BTreeMap<ConversationId, String>>,
+    waits_for: Mutex<Option<String>>,
+    failed: Mutex<Option<String>>,
+    removed_tasks: AtomicU64,
+}
+
+impl AgentStatus {
+    /// The number of its running tasks.
+    pub fn running(&self) -> u32 {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    /// Whether it refuses new work.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// The conversations that are parked until the next start, and why.
+    pub fn parked(&self) -> BTreeMap<ConversationId, String> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Copies the status of the engine.
+    pub(super) fn update(&self, agent: &Agent) {
+        self.running.store(agent.running(), Ordering::Relaxed);
+        let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        if parked.len() != agent.count_parked() {
+            *parked = agent.parked();
+        }
+    }
+
+    /// Why the agent is down until the next start of the node, if it is.
+    pub fn failed(&self) -> Option<String> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn fail(&self, why: String) {
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    pub(super) fn late_acks(&self) -> u64 {
+        self.late_acks.load(Ordering::Relaxed)
+    }
+
+    /// Makes the agent refuse new work.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// How often it has deleted tasks. A change invalidates cached lists of its tasks.
+    pub fn removed_tasks(&self) -> u64 {
+        self.removed_tasks.load(Ordering::Acquire)
+    }
+
+    pub(super) fn count_task_removal(&self) {
+        self.removed_tasks.fetch_add(1, Ordering::Release);
+    }
+
+    /// Why it can't take work yet; `None` if it can.
+    pub fn waits_for(&self) -> Option<String> {
+        self.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets or clears the reason why it can't take work yet.
+    pub fn set_waits_for(&self, why: Option<String>) {
+        *self.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    /// Counts an acknowledgement whose caller had timed out.
+    pub fn count_late_ack(&self) {
+        self.late_acks.fetch_add(1, Ordering::Relaxed);
+    }
+}

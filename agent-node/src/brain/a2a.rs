@@ -1,0 +1,329 @@
+//! A foreign A2A agent as a brain. A turn is an A2A message, and the events of its task become reports. So the foreign agent
+//! bids, streams, asks and is cancelled like any agent of the mesh.
+
+mod coalesce;
+
+use super::{Brain, TurnFuture, TurnRequest};
+use crate::outbox::{
+    a2a::{
+        RemoteAgent,
+        callbacks::CallbackRegistry,
+        card_fetch::{self, CardRefresh, Freshness},
+        credentials::{Keyring, SchemeCredentials, restrict_to_host},
+        remote_task_runner::{cancel_in_background, run},
+        remote_task_store::RemoteTaskStore,
+    },
+    outbound_client::OutboundClient,
+};
+use blackboard::http_client::redact_url;
+use protocol::{
+    a2a::{
+        card_validation::ValidatedCard,
+        credential::{CredentialStatus, standing},
+        interaction::InteractionMode,
+        message::{Message, Role},
+        remote_task::{RemoteTask, RemoteTaskEnd, RemoteTaskEvent, RemoteTaskLimits, RemoteTaskOutcome},
+    },
+    artifact::{Part, PartContent},
+    card::{MAX_MODE, MAX_PER_SKILL, MAX_SKILLS, MAX_TEXT, Skill},
+    ids::{Capability, ConversationId, EffectId},
+    patterns::turn::{Progress, TurnEnd, TurnSubject},
+};
+use serde_json::json;
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::{Mutex, mpsc};
+
+/// How long a stale card is used after a refresh has failed.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// The time for a turn beside its task: fetching the card and reporting the end.
+pub(super) const OVERHEAD: Duration = Duration::from_secs(30);
+
+/// The configuration of a foreign agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct A2aBrainConfig {
+    /// The URL of its card, or of its host.
+    pub card: String,
+    /// How its tasks are followed; `None` means the best mode that its card offers.
+    pub mode: Option<InteractionMode>,
+    /// Credentials that it accepts.
+    pub credentials: SchemeCredentials,
+    /// Limits of time and retries.
+    pub bounds: RemoteTaskLimits,
+}
+
+/// Sends turns to a foreign agent.
+pub struct A2aBrain {
+    config: A2aBrainConfig,
+    client: OutboundClient,
+    keyring: Keyring,
+    store: Option<RemoteTaskStore>,
+    callbacks: Option<CallbackRegistry>,
+    cache: Mutex<Option<CachedAgent>>,
+}
+
+/// The client of an agent whose card was fetched.
+struct CachedAgent {
+    remote: RemoteAgent,
+    freshness: Freshness,
+    fresh_until: Instant,
+}
+
+impl CachedAgent {
+    fn new(remote: RemoteAgent, freshness: Freshness) -> Self {
+        Self { remote, fresh_until: Instant::now() + freshness.lifetime, freshness }
+    }
+}
+
+impl A2aBrain {
+    /// A brain for the agent of `config`. With `store` its tasks survive a restart; with `callbacks` it can push.
+    pub fn new(
+        config: A2aBrainConfig,
+        client: OutboundClient,
+        store: Option<RemoteTaskStore>,
+        callbacks: Option<CallbackRegistry>,
+    ) -> Self {
+        Self { config, client, keyring: Keyring::default(), store, callbacks, cache: Mutex::default() }
+    }
+
+    /// Uses the credentials of `keyring` if the configuration of the agent has none.
+    #[must_use]
+    pub fn with_keyring(self, keyring: Keyring) -> Self {
+        Self { keyring, ..self }
+    }
+
+    /// Caches a card that was fetched before. Fails if the credentials are for another host than its interfaces have.
+    pub async fn cache_card(&self, card: ValidatedCard, freshness: Freshness) -> Result<(), String> {
+        *self.cache.lock().await = Some(CachedAgent::new(self.remote_agent(card)?, freshness));
+        Ok(())
+    }
+
+    fn remote_agent(&self, card: ValidatedCard) -> Result<RemoteAgent, String> {
+        let own = &self.config.credentials;
+        if own.0.is_empty() {
+            let credentials = self.keyring.for_agent(&card);
+            return Ok(RemoteAgent::new(self.client.clone(), card, credentials));
+        }
+        let card = restrict_to_host(card, &self.config.card)?;
+        Ok(RemoteAgent::new(self.client.clone(), card, Arc::new(own.clone())))
+    }
+
+    /// The client of the agent. Refreshes a stale card, and uses it if the refresh fails.
+    async fn agent(&self) -> Result<RemoteAgent, String> {
+        let mut cache = self.cache.lock().await;
+        if let Some(cached) = cache.as_ref().filter(|cached| Instant::now() < cached.fresh_until) {
+            return Ok(cached.remote.clone());
+        }
+        let cached = match self.refresh(cache.as_ref()).await {
+            Ok(cached) => cached,
+            Err(why) => {
+                let Some(cached) = cache.as_mut() else {
+                    return Err(format!(
+                        "its card at {} can't be used: {why}",
+                        redact_url(&self.config.card)
+                    ));
+                };
+                cached.fresh_until = Instant::now() + GRACE;
+                return Ok(cached.remote.clone());
+            }
+        };
+        Ok(cache.insert(cached).remote.clone())
+    }
+
+    async fn refresh(&self, old: Option<&CachedAgent>) -> Result<CachedAgent, String> {
+        let freshness = old.map(|old| &old.freshness);
+        match (card_fetch::refetch(&self.client, &self.config.card, freshness).await?, old) {
+            (CardRefresh::Unchanged(freshness), Some(old)) => {
+                Ok(CachedAgent::new(old.remote.clone(), freshness))
+            }
+            (CardRefresh::Unchanged(_), None) => Err("answered 304, but no card is cached".to_owned()),
+            (CardRefresh::Changed(fetched), _) => {
+                let card = fetched.validate(&self.client).map_err(|reasons| reasons.join("; "))?;
+                Ok(CachedAgent::new(self.remote_agent(card)?, fetched.freshness))
+            }
+        }
+    }
+
+    async fn prepare(&self, request: &TurnRequest) -> Result<(RemoteAgent, RemoteTask), String> {
+        let remote = self.agent().await?.with_trace(request.trace.clone());
+        let card = &remote.card().card;
+        if let CredentialStatus::Missing { schemes } = standing(card, None, &remote.schemes()) {
+            return Err(format!("no credential for its {}", schemes.join(", ")));
+        }
+        let mode = InteractionMode::choose(
+            self.config.mode,
+            &card.capabilities,
+            self.callbacks.as_ref().is_some_and(CallbackRegistry::is_reachable),
+        )?;
+        let message = message(request)?;
+        let (bounds, has_runner_up) = (self.config.bounds, request.has_runner_up);
+        Ok((remote, RemoteTask { message, accepted_modes: Vec::new(), mode, bounds, has_runner_up }))
+    }
+
+    async fn turn(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnEnd {
+        let (remote, task) = match self.prepare(&request).await {
+            Ok(task) => task,
+            Err(reason) => return TurnEnd::Failed { reason },
+        };
+        let name = remote.card().card.name.clone();
+        let conversation = EffectId::parse(&request.key).map(|effect| effect.conversation);
+        let store = self.store.as_ref().zip(conversation).map(|(store, id)| store.for_conversation(&id));
+        let (event_sender, mut events) = mpsc::channel(64);
+        let (progress_sender, reports) = mpsc::channel(1);
+        let name_of = &name;
+        let convert = async move {
+            while let Some(event) = events.recv().await {
+                if let Some(progress) = progress(event, name_of) {
+                    drop(progress_sender.send(progress).await);
+                }
+            }
+            drop(progress_sender);
+        };
+        let (end, (), ()) = tokio::join!(
+            run(remote, request.key.clone(), task, store, self.callbacks.clone(), event_sender),
+            convert,
+            coalesce::forward_coalesced(reports, report.clone())
+        );
+        match end {
+            RemoteTaskEnd { how: RemoteTaskOutcome::Completed, text, .. } => TurnEnd::Done { message: text },
+            RemoteTaskEnd {
+                how: how @ (RemoteTaskOutcome::InputRequired | RemoteTaskOutcome::AuthRequired),
+                text,
+                task_id: Some(id),
+                ..
+            } => {
+                let text = text.unwrap_or_else(|| format!("{name} waits, and does not say for what"));
+                drop(
+                    report
+                        .send(Progress::Question { id, text, auth: how == RemoteTaskOutcome::AuthRequired })
+                        .await,
+                );
+                TurnEnd::Waiting
+            }
+            RemoteTaskEnd { how, text, task_id, .. } => {
+                let task = task_id.map(|task| format!(" (its task {task})")).unwrap_or_default();
+                let why = text.map(|text| format!(": {text}")).unwrap_or_default();
+                let reason = format!("{name} says {}{task}{why}", how.word());
+                let is_rejected = how == RemoteTaskOutcome::Rejected;
+                if is_rejected { TurnEnd::Rejected { reason } } else { TurnEnd::Failed { reason } }
+            }
+        }
+    }
+}
+
+/// The report for an event of the task; `name` is that of the agent.
+fn progress(event: RemoteTaskEvent, name: &str) -> Option<Progress> {
+    match event {
+        RemoteTaskEvent::Began { task_id, .. } => {
+            Some(Progress::Status { message: format!("{name} has it as task {task_id}") })
+        }
+        RemoteTaskEvent::Status { state, text } if !state.is_terminal() => {
+            Some(Progress::Status { message: text.unwrap_or_else(|| format!("{name}: {}", state.word())) })
+        }
+        RemoteTaskEvent::Status { .. } | RemoteTaskEvent::Polled => None,
+        RemoteTaskEvent::Artifact { artifact, append, last_chunk } => {
+            Some(Progress::Artifact { artifact, append, last_chunk })
+        }
+    }
+}
+
+/// The message of the turn: the task, or the answer to a question of an earlier turn.
+fn message(request: &TurnRequest) -> Result<Message, String> {
+    if let Some(reply) = request.prompt.answers.last() {
+        let answer = Message::text(request.key.clone(), Role::User, reply.text.clone());
+        return Ok(Message { task_id: Some(reply.id.clone()), ..answer });
+    }
+    let (text, input, artifacts) = match &request.prompt.about {
+        TurnSubject::Task { description, input, artifacts, .. } => (description, input.as_ref(), artifacts),
+        TurnSubject::Help { question, artifacts, .. } => (question, None, artifacts),
+        TurnSubject::Signal(_) => return Err("a foreign agent hears no signals".to_owned()),
+    };
+    let mut message = Message::text(request.key.clone(), Role::User, text.clone());
+    message.parts.extend(input.map(|input| Part::new(PartContent::Data(input.clone()))));
+    message.parts.extend(artifacts.iter().flat_map(|artifact| artifact.parts.clone()));
+    if let TurnSubject::Task { task_id, capability, .. } = &request.prompt.about {
+        let extension = json!({ "taskId": task_id, "capability": capability, "agent": request.agent });
+        message.metadata.insert(protocol::task::EXTENSION.to_owned(), extension);
+    }
+    Ok(message)
+}
+
+impl Brain for Arc<A2aBrain> {
+    fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
+        let this = self.clone();
+        Box::pin(async move { Ok(this.turn(request, report).await) })
+    }
+
+    fn release(&self, conversation: &ConversationId) {
+        let Some(store) = self.store.as_ref().map(|store| store.for_conversation(conversation)) else {
+            return;
+        };
+        let this = self.clone();
+        store.clone().with_all(move |tasks| {
+            let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+            if tasks.is_empty() {
+                return;
+            }
+            drop(runtime.spawn(async move {
+                match this.agent().await {
+                    Ok(remote) => tasks.into_iter().for_each(|task| {
+                        cancel_in_background(remote.clone(), Some(store.clone()), task.task_id)
+                    }),
+                    Err(why) => tracing::warn!(why, "foreign tasks are ended at the next start"),
+                }
+            }));
+        });
+    }
+
+    fn turn_timeout(&self, _request: &TurnRequest) -> Option<Duration> {
+        Some(self.config.bounds.whole().saturating_add(OVERHEAD))
+    }
+
+    fn name(&self) -> &'static str {
+        "a2a"
+    }
+}
+
+/// The skills of a card as skills of the mesh, within the limits of the registry.
+pub fn skills_from_card(card: &ValidatedCard) -> Vec<Skill> {
+    let capability = |text: &str| Capability::parse(text).or_else(|_| Capability::parse(&slug(text))).ok();
+    let skill = |skill: &protocol::a2a::card::AgentSkill| {
+        let modes = card.output_modes(Some(skill)).iter().filter(|mode| mode.len() <= MAX_MODE);
+        Some(Skill {
+            id: capability(&skill.id)?,
+            name: truncate(&skill.name),
+            description: truncate(&skill.description),
+            tags: skill.tags.iter().filter_map(|tag| capability(tag)).take(MAX_PER_SKILL).collect(),
+            examples: skill.examples.iter().take(MAX_PER_SKILL).map(|example| truncate(example)).collect(),
+            output_modes: modes.take(MAX_PER_SKILL).cloned().collect(),
+        })
+    };
+    let mut ids = BTreeSet::new();
+    let mut all: Vec<_> = card.card.skills.iter().filter_map(skill).collect();
+    all.retain(|skill| ids.insert(skill.id.clone()));
+    all.truncate(MAX_SKILLS);
+    all
+}
+
+/// The beginning of `text`, at most [`MAX_TEXT`] bytes.
+pub fn truncate(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
+}
+
+/// Converts `text` to the grammar of ids: `Weather Forecast!` becomes `weather-forecast`.
+pub fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') => slug.push(c.to_ascii_lowercase()),
+            _ if slug.ends_with('-') || slug.is_empty() => {}
+            _ => slug.push('-'),
+        }
+    }
+    slug.truncate(64);
+    slug.trim_end_matches('-').trim_start_matches(['.', '_']).to_owned()
+}

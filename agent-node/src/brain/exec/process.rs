@@ -1,0 +1,101 @@
+//! The process of a brain. It leads a process group, which is killed when the process exits or is dropped.
+
+use super::{BrainError, ExecBrain};
+use protocol::trace::TraceContext;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, process::Stdio};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+
+const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
+
+pub(super) struct BrainProcess {
+    process: tokio::process::Child,
+    group: Option<Pid>,
+}
+
+impl BrainProcess {
+    /// Starts the command. `trace` goes into the variables that OpenTelemetry defines, so that spans of the brain are children
+    /// of the turn's span.
+    pub(super) fn start(exec: &ExecBrain, trace: Option<&TraceContext>) -> Result<Self, BrainError> {
+        let (program, args) = exec
+            .command
+            .split_first()
+            .ok_or_else(|| BrainError::NotStarted { what: "the command is empty".into(), source: None })?;
+        let failed = |source: io::Error| {
+            let at = exec.dir.as_ref().map(|dir| format!(" in {}", dir.display())).unwrap_or_default();
+            BrainError::NotStarted { what: format!("{program}{at}: {source}"), source: Some(source) }
+        };
+        let mut command = match program.as_str() {
+            "mesh" => match &exec.mesh {
+                Some(mesh) => Command::new(mesh),
+                None => Command::new(std::env::current_exe().map_err(failed)?),
+            },
+            // POSIX does not define whether a relative program is looked up before or after the directory changes.
+            relative if relative.contains('/') && !relative.starts_with('/') => {
+                let current = std::env::current_dir().map_err(failed)?;
+                Command::new(current.join(exec.dir.as_deref().unwrap_or(&current)).join(relative))
+            }
+            other => Command::new(other),
+        };
+        command.args(args).env_clear();
+        command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        if let Some(trace) = trace {
+            command.env("TRACEPARENT", trace.to_string());
+            command.envs(trace.state.as_deref().map(|state| ("TRACESTATE", state)));
+        }
+        command.envs(&exec.env);
+        if let Some(dir) = &exec.dir {
+            command.current_dir(dir);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        let process = command.spawn().map_err(failed)?;
+        let group = process.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Ok(Self { process, group })
+    }
+
+    pub(super) fn stdin(&mut self) -> Option<ChildStdin> {
+        self.process.stdin.take()
+    }
+
+    pub(super) fn stdout(&mut self) -> Option<ChildStdout> {
+        self.process.stdout.take()
+    }
+
+    pub(super) fn stderr(&mut self) -> Option<ChildStderr> {
+        self.process.stderr.take()
+    }
+
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        let status = self.process.wait().await;
+        // Ends processes that the brain has started, now, because the group's id can be reused later.
+        self.kill_group();
+        status
+    }
+
+    fn kill_group(&mut self) {
+        if let Some(group) = self.group.take() {
+            // An error means that the group is empty.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for BrainProcess {
+    fn drop(&mut self) {
+        self.kill_group();
+    }
+}
+
+/// The exit code or signal of a process that failed.
+pub(super) fn failure(status: io::Result<ExitStatus>) -> Option<String> {
+    match status {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => status.to_string(),
+        }),
+        Err(error) => Some(error.to_string()),
+    }
+}

@@ -1,0 +1,109 @@
+//! Reads the output of a brain: lines from standard output, with limits, and the end of standard error.
+
+use super::BrainError;
+use crate::brain::json_lines::{self, BrainLine};
+use protocol::patterns::turn::TurnEnd;
+
+/// Splits standard output into lines and parses them.
+pub(super) struct StdoutParser {
+    line: Vec<u8>,
+    number: u64,
+    total: usize,
+    max_line: usize,
+    max_total: usize,
+    /// The unknown members of a `done` line without a message.
+    unknown_members: Vec<String>,
+}
+
+impl StdoutParser {
+    pub(super) fn new(max_line: usize, max_total: usize) -> Self {
+        Self { line: Vec::new(), number: 1, total: 0, max_line, max_total, unknown_members: Vec::new() }
+    }
+
+    /// Adds output. Returns the lines that `chunk` completes, with their numbers.
+    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<Vec<(u64, BrainLine)>, BrainError> {
+        self.total += chunk.len();
+        if self.total > self.max_total {
+            return Err(self.invalid_line(format!("the output exceeds {} bytes", self.max_total)));
+        }
+        let mut lines = Vec::new();
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            let text = piece.strip_suffix(b"\n").unwrap_or(piece);
+            if self.line.len() + text.len() > self.max_line {
+                return Err(self.invalid_line(format!("the line exceeds {} bytes", self.max_line)));
+            }
+            self.line.extend_from_slice(text);
+            if text.len() < piece.len() {
+                lines.extend(self.complete()?);
+            }
+        }
+        Ok(lines)
+    }
+
+    /// The last line, which may have no line feed.
+    pub(super) fn end(&mut self) -> Result<Vec<(u64, BrainLine)>, BrainError> {
+        Ok(self.complete()?.into_iter().collect())
+    }
+
+    fn complete(&mut self) -> Result<Option<(u64, BrainLine)>, BrainError> {
+        let bytes = std::mem::take(&mut self.line);
+        let number = self.number;
+        let line = match bytes.trim_ascii() {
+            b"" => None,
+            bytes => Some((number, json_lines::parse(bytes).map_err(|problem| self.invalid_line(problem))?)),
+        };
+        if let Some((_, BrainLine::End(TurnEnd::Done { message }))) = &line
+            && is_blank(message.as_deref())
+        {
+            self.unknown_members = json_lines::unknown_members(&bytes);
+        }
+        self.number += 1;
+        Ok(line)
+    }
+
+    /// The end of a turn without an artifact. A `done` with unknown members instead of a message becomes a failure that names
+    /// them.
+    pub(super) fn with_hint(&self, end: TurnEnd) -> TurnEnd {
+        match &end {
+            TurnEnd::Done { message } if is_blank(message.as_deref()) && !self.unknown_members.is_empty() => {
+                let unknown = self.unknown_members.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+                let reason = format!(
+                    "done without a result: no artifact and no message; unknown in its `done`: {} (it may have `message`)",
+                    unknown.join(", ")
+                );
+                TurnEnd::Failed { reason }
+            }
+            TurnEnd::Done { .. }
+            | TurnEnd::Failed { .. }
+            | TurnEnd::Rejected { .. }
+            | TurnEnd::Message { .. }
+            | TurnEnd::Waiting => end,
+        }
+    }
+
+    fn invalid_line(&self, problem: String) -> BrainError {
+        BrainError::InvalidLine { line: self.number, problem }
+    }
+}
+
+fn is_blank(message: Option<&str>) -> bool {
+    message.is_none_or(|text| text.trim().is_empty())
+}
+
+const MAX_TAIL_BYTES: usize = 2 * 1024;
+
+/// The end of a brain's standard error.
+#[derive(Default)]
+pub(super) struct StderrTail(Vec<u8>);
+
+impl StderrTail {
+    pub(super) fn push(&mut self, chunk: &[u8]) {
+        self.0.extend_from_slice(chunk);
+        let surplus = self.0.len().saturating_sub(MAX_TAIL_BYTES);
+        self.0.drain(..surplus);
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0).trim().to_owned()
+    }
+}

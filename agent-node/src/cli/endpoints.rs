@@ -1,0 +1,141 @@
+//! The agents that a verb queries: the one at `--at`, or all registered ones at their registered addresses.
+//!
+//! An agent in a container is registered under a name that only its network resolves. From outside it is reached at a
+//! published port, which the registry does not know; `--at` names it.
+
+use super::{
+    CommonArgs, DEFAULT_URL,
+    client::{MeshClient, base_url},
+    exit::{CliError, Exit},
+    output,
+    shell_quote::shell_quoted,
+};
+use blackboard::http_client::redact_url;
+use clap::Args;
+use futures_util::future::join_all;
+use protocol::{card::Card, ids::AgentId};
+use serde_json::Value;
+
+/// Most agents that an error message names.
+const MAX_NAMED: usize = 2;
+
+/// Where to ask, if not at the addresses that agents are registered with.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct AtArgs {
+    /// An agent's address as it is reached from here, such as a container's published port: it is asked, instead of those that are registered.
+    #[arg(long, env = "MESH_AT", hide_env_values = true, global = true, value_name = "URL", value_parser = base_url)]
+    at: Option<String>,
+}
+
+/// An agent and its base URL.
+pub(super) struct AgentEndpoint {
+    pub(super) agent: AgentId,
+    pub(super) endpoint: String,
+    /// Whether `--at` named the URL.
+    pub(super) is_given: bool,
+}
+
+impl AtArgs {
+    /// The base URL of `--at`.
+    pub(super) fn base(&self) -> Option<String> {
+        self.at.clone()
+    }
+
+    /// The flag that makes a suggested command use the same address, quoted for a shell: `--at`, or a `--url` that is not
+    /// the default. Passwords are removed.
+    pub(super) fn repeat_flag(&self, common: &CommonArgs) -> String {
+        match &self.at {
+            Some(at) => format!(" --at {}", shell_quoted(&redact_url(at))),
+            None if common.url != DEFAULT_URL => format!(" --url {}", shell_quoted(&redact_url(&common.url))),
+            None => String::new(),
+        }
+    }
+
+    /// The agents to query.
+    pub(super) async fn endpoints(&self, client: &MeshClient) -> Result<Vec<AgentEndpoint>, CliError> {
+        if let Some(at) = self.base() {
+            let agent = client.card_at(&at).await?.agent_id;
+            return Ok(vec![AgentEndpoint::given(agent, at)]);
+        }
+        Ok(client.agents(None).await?.iter().map(|entry| AgentEndpoint::registered(&entry.card)).collect())
+    }
+}
+
+/// Sends `GET path` to each of `endpoints`.
+pub(super) async fn get_each<'a>(
+    client: &MeshClient,
+    endpoints: &'a [AgentEndpoint],
+    path: &str,
+) -> Vec<(&'a AgentEndpoint, Result<Value, CliError>)> {
+    let requests = endpoints.iter().map(|endpoint| client.get::<Value>(&endpoint.endpoint, path));
+    endpoints.iter().zip(join_all(requests).await).collect()
+}
+
+/// The successful answers to `GET path`. Notes each failed agent; fails if every agent failed.
+pub(super) async fn get_all<'a>(
+    client: &MeshClient,
+    endpoints: &'a [AgentEndpoint],
+    path: &str,
+) -> Result<Vec<(&'a AgentId, Value)>, CliError> {
+    let (mut answers, mut failed, mut unreachable) = (Vec::new(), Vec::new(), Vec::new());
+    for (endpoint, answer) in get_each(client, endpoints, path).await {
+        match answer {
+            Ok(answer) => answers.push((&endpoint.agent, answer)),
+            Err(failure) if endpoint.is_given => return Err(failure),
+            Err(failure) if endpoint.is_unreachable_address(&failure) => unreachable.push(endpoint),
+            Err(failure) => failed.push((format!("{} is left out", endpoint.agent), failure)),
+        }
+    }
+    if !unreachable.is_empty() {
+        failed.push(("left out".to_owned(), unreachable_error(&unreachable)));
+    }
+    if answers.is_empty() && !failed.is_empty() {
+        return Err(failed.swap_remove(0).1);
+    }
+    for (who, failure) in failed {
+        output::note(&format!("mesh: {who}: {}", failure.message));
+    }
+    Ok(answers)
+}
+
+impl AgentEndpoint {
+    /// An agent at the address of `--at`.
+    pub(super) fn given(agent: AgentId, endpoint: String) -> Self {
+        Self { agent, endpoint, is_given: true }
+    }
+
+    /// An agent at its registered address.
+    pub(super) fn registered(card: &Card) -> Self {
+        Self { agent: card.agent_id.clone(), endpoint: card.endpoint.clone(), is_given: false }
+    }
+
+    /// `failure` of a request to this agent; names `--at` as the remedy if the registered address does not answer.
+    pub(super) fn explain(&self, failure: CliError) -> CliError {
+        match self.is_unreachable_address(&failure) {
+            true => unreachable_error(&[self]),
+            false => failure,
+        }
+    }
+
+    /// Whether the registered address does not answer from here.
+    pub(super) fn is_unreachable_address(&self, failure: &CliError) -> bool {
+        failure.exit == Exit::Unreachable && !self.is_given
+    }
+}
+
+/// The error for agents whose registered addresses do not answer.
+pub(super) fn unreachable_error(endpoints: &[&AgentEndpoint]) -> CliError {
+    let first: Vec<_> = endpoints
+        .iter()
+        .take(MAX_NAMED)
+        .map(|endpoint| format!("{} ({})", endpoint.agent, endpoint.endpoint))
+        .collect();
+    let more = endpoints.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let message = format!(
+        "no answer from {}{more} at the registered address; what can only be reached elsewhere from here, as a container's \
+         published port, is named with --at URL or MESH_AT",
+        first.join(", ")
+    );
+    CliError::new(Exit::Unreachable, message)
+}

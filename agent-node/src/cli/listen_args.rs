@@ -1,0 +1,77 @@
+//! The flags for the listen address and the advertised names of a process.
+
+use crate::{
+    http::edge::LocalCaller,
+    node::advertise::{AdvertiseConfig, UrlHost},
+};
+use clap::Args;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    str::FromStr,
+};
+
+/// Where a process listens, and how others reach it there.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ListenArgs {
+    /// The address to listen on; beyond loopback a join secret must be there.
+    #[arg(long, env = "MESH_LISTEN", value_parser = address, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(super) listen: IpAddr,
+    /// The name or address to advertise; if not given, the listen address, or this machine's name if that is unspecified.
+    #[arg(long, env = "MESH_ADVERTISE", value_name = "HOST")]
+    advertise: Option<UrlHost>,
+    /// Further host names to accept, beside the advertised one, which is for signed calls.
+    #[arg(long, env = "MESH_HOSTS", value_name = "HOST,…", default_value = "", hide_default_value = true)]
+    hosts: CommaList<UrlHost>,
+    /// Sources of calls that need no credential, beside loopback: `gateway` (of the container's network), addresses, networks.
+    #[arg(
+        long,
+        env = "MESH_LOCAL_CALLERS",
+        value_name = "FROM,…",
+        default_value = "",
+        hide_default_value = true
+    )]
+    local_callers: CommaList<LocalCaller>,
+    /// Sources that may read `GET /metrics` without a credential: addresses and networks, such as that of a Prometheus in a container.
+    #[arg(
+        long,
+        env = "MESH_METRICS_CALLERS",
+        value_name = "FROM,…",
+        default_value = "",
+        hide_default_value = true
+    )]
+    metrics_callers: CommaList<LocalCaller>,
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| "an address like 127.0.0.1, 0.0.0.0 or ::1 is wanted".to_owned())
+}
+
+pub(super) fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "a port from 0 to 65535 is wanted".to_owned())
+}
+
+impl ListenArgs {
+    /// The node's configuration from these flags.
+    pub(super) fn advertise(self) -> AdvertiseConfig {
+        let Self { advertise, hosts, local_callers, metrics_callers, .. } = self;
+        AdvertiseConfig {
+            advertise,
+            hosts: hosts.0,
+            local_callers: local_callers.0,
+            metrics_callers: metrics_callers.0,
+        }
+    }
+}
+
+/// Values separated by commas; an empty text is an empty list.
+#[derive(Debug, Clone)]
+struct CommaList<T>(Vec<T>);
+
+impl<T: FromStr> FromStr for CommaList<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        words.map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}

@@ -1,0 +1,328 @@
+//! The verbs that run a process: `up`, `node`, `registry`, `blackboard`.
+
+use super::{
+    client::base_url,
+    exit::{CliError, Exit},
+    listen_args::{ListenArgs, port},
+    parsing,
+};
+use crate::telemetry::{TelemetrySettingsError, capture::CaptureLevel};
+use crate::{
+    config::{ConfigErrors, Team, TimingPreset},
+    node::{
+        ServiceLocation,
+        process::{ProcessConfig, run},
+        services::StartError,
+    },
+};
+use anyhow::Context as _;
+use blackboard::store::embedded::OpenError;
+use clap::{Args, Parser};
+use protocol::{bid::Eta, ids::AgentId};
+use std::{path::PathBuf, process::ExitCode};
+
+/// Where a mesh's data lies.
+#[derive(Debug, Clone, Args)]
+pub(super) struct DataDirArgs {
+    /// The name of the mesh: its data lies in ~/.mesh/<name>, each separate process's in a directory of its own there.
+    #[arg(long, default_value = "default")]
+    name: String,
+    /// The data directory, instead of the one by name.
+    #[arg(long, env = "MESH_DATA")]
+    data: Option<PathBuf>,
+}
+
+/// What every process is told.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ProcessArgs {
+    #[command(flatten)]
+    listening: ListenArgs,
+    #[command(flatten)]
+    place: DataDirArgs,
+    /// The file of the join secret, made at first; if not given, `join` in ~/.mesh/<name>, or in --data's directory.
+    #[arg(long, env = "MESH_JOIN")]
+    join: Option<PathBuf>,
+    /// The store: `embedded` keeps data on disk, `memory` loses it at the end.
+    #[arg(long, env = "MESH_STORE", value_parser = ["embedded", "memory"], default_value = "embedded")]
+    store: String,
+    /// How much content traces contain: none, its shape, or all of it without this process's secrets.
+    #[arg(long, value_enum, env = "MESH_CAPTURE", default_value_t)]
+    capture: CaptureLevel,
+    /// The timing preset: `default`, or `fast` with short times for tests.
+    #[arg(long, env = "MESH_PROFILE", value_enum, default_value = "default")]
+    profile: TimingPreset,
+    /// How long running work may take after a stop signal; the rest is handed back, or resumes at the next start.
+    #[arg(long, env = "MESH_GRACE", value_parser = Eta::parse, default_value = "25s")]
+    grace: Eta,
+    /// When the process is killed after a stop signal, as compose's `stop_grace_period`; warns if `--grace` leaves no time to shut down.
+    #[arg(long, env = "MESH_STOP_GRACE", value_parser = Eta::parse, value_name = "TIME")]
+    stop_grace: Option<Eta>,
+}
+
+/// What a process with agents is told.
+#[derive(Debug, Clone, Args)]
+pub(super) struct AgentPortArgs {
+    /// The port for A2A over gRPC; 0 takes any free port, none if given neither here nor in the file
+    #[arg(long, env = "MESH_GRPC_PORT", value_parser = port)]
+    grpc_port: Option<u16>,
+}
+
+/// `mesh up`.
+#[derive(Debug, Args)]
+pub(super) struct UpArgs {
+    #[command(flatten)]
+    process: ProcessArgs,
+    #[command(flatten)]
+    agents: AgentPortArgs,
+    /// The port of the registry and the blackboard; agents follow from 8001. 0 takes any free ports.
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+    /// Agents and terms, as YAML.
+    files: Vec<PathBuf>,
+}
+
+impl AgentPortArgs {
+    /// `team` with the flags applied, which take precedence over the file.
+    fn apply_to(&self, team: Result<Team, ConfigErrors>) -> Result<Team, ConfigErrors> {
+        let mut team = team?;
+        team.mesh.grpc_port = self.grpc_port.or(team.mesh.grpc_port);
+        Ok(team)
+    }
+}
+
+impl UpArgs {
+    /// The arguments of `mesh` without a verb: defaults and environment variables.
+    pub(super) fn from_environment() -> Result<Self, ExitCode> {
+        #[derive(Parser)]
+        struct UpCommand {
+            #[command(flatten)]
+            up: UpArgs,
+        }
+        parsing::parse_from(vec!["mesh".into()]).map(|UpCommand { up }| up)
+    }
+}
+
+/// `mesh node`.
+#[derive(Debug, Args)]
+pub(super) struct NodeArgs {
+    #[command(flatten)]
+    process: ProcessArgs,
+    #[command(flatten)]
+    agents: AgentPortArgs,
+    /// The registry's base URL.
+    #[arg(long, env = "MESH_REGISTRY", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:8000")]
+    registry: String,
+    /// The blackboard's base URL; if not given, the registry names it.
+    #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url)]
+    board: Option<String>,
+    /// Be one of several of the file's one agent: with the first free `<data>/<agent>-<n>`, which is its id.
+    #[arg(long)]
+    replica: bool,
+    /// 0 lets agents without a port take any free one, instead of one from 8001 on.
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+    /// Agents and terms, as YAML.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+/// `mesh registry`.
+#[derive(Debug, Args)]
+pub(super) struct RegistryArgs {
+    #[command(flatten)]
+    process: ProcessArgs,
+    /// The blackboard's base URL.
+    #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url, default_value = "http://127.0.0.1:7999")]
+    board: String,
+    /// The port to listen on.
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+    /// Terms, as YAML.
+    files: Vec<PathBuf>,
+}
+
+/// `mesh blackboard`.
+#[derive(Debug, Args)]
+pub(super) struct BlackboardArgs {
+    #[command(flatten)]
+    process: ProcessArgs,
+    /// The port to listen on.
+    #[arg(long, default_value_t = 7999)]
+    port: u16,
+    /// Terms, as YAML.
+    files: Vec<PathBuf>,
+}
+
+pub(super) fn up(up: UpArgs) -> ExitCode {
+    let files = up.files;
+    let role = ProcessRole::Whole;
+    let agents = up.agents;
+    serve(up.process, role, up.port, Some(ServiceLocation::Local), ServiceLocation::Local, |preset| {
+        agents.apply_to(match files.is_empty() {
+            true => Team::demo(preset),
+            false => Team::load(&files, preset),
+        })
+    })
+}
+
+pub(super) fn node(node: NodeArgs) -> ExitCode {
+    let registry = ServiceLocation::Remote(node.registry);
+    let board = node.board.map_or(ServiceLocation::FromRegistry, ServiceLocation::Remote);
+    let stem = node.files.first().and_then(|file| file.file_stem()).unwrap_or_default();
+    let name = format!("node-{}", stem.to_string_lossy());
+    let role = if node.replica { ProcessRole::Replica(name) } else { ProcessRole::Separate(name) };
+    serve(node.process, role, node.port, Some(registry), board, |preset| {
+        node.agents.apply_to(Team::load(&node.files, preset))
+    })
+}
+
+pub(super) fn registry(args: RegistryArgs) -> ExitCode {
+    let board = ServiceLocation::Remote(args.board);
+    let role = ProcessRole::Separate("registry".to_owned());
+    serve(args.process, role, args.port, Some(ServiceLocation::Local), board, |preset| {
+        mesh_settings(&args.files, preset)
+    })
+}
+
+pub(super) fn blackboard(args: BlackboardArgs) -> ExitCode {
+    let role = ProcessRole::Separate("blackboard".to_owned());
+    serve(args.process, role, args.port, None, ServiceLocation::Local, |preset| {
+        mesh_settings(&args.files, preset)
+    })
+}
+
+/// The team of `files` without its agents.
+fn mesh_settings(files: &[PathBuf], preset: TimingPreset) -> Result<Team, ConfigErrors> {
+    let team = Team::load(files, preset)?;
+    Ok(Team { agents: Vec::new(), ..team })
+}
+
+pub(super) fn serve(
+    process: ProcessArgs,
+    role: ProcessRole,
+    port: u16,
+    registry: Option<ServiceLocation>,
+    board: ServiceLocation,
+    team: impl FnOnce(TimingPreset) -> Result<Team, ConfigErrors>,
+) -> ExitCode {
+    let outcome = (|| {
+        let team = team(process.profile)?;
+        let is_replica = matches!(role, ProcessRole::Replica(_));
+        let (data, common) = process.place.dirs(role)?;
+        let config = ProcessConfig {
+            listen: process.listening.listen,
+            advertise: process.listening.advertise(),
+            port,
+            data,
+            is_replica,
+            grace: process.grace.duration(),
+            kill_timeout: process.stop_grace.map(|timeout| timeout.duration()),
+            join: process.join.unwrap_or_else(|| common.join("join")),
+            is_in_memory: process.store == "memory",
+            team,
+            capture: process.capture,
+            registry,
+            board,
+        };
+        actix::System::new().block_on(async {
+            let outcome = run(config).await;
+            // Without this an actor that has not run yet would start in its drop, outside of the runtime.
+            tokio::task::yield_now().await;
+            outcome
+        })
+    })();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => CliError::new(exit_of(&error), format!("{error:#}")).report(),
+    }
+}
+
+fn exit_of(error: &anyhow::Error) -> Exit {
+    if error.is::<ConfigErrors>() || error.is::<TelemetrySettingsError>() {
+        return Exit::Config;
+    }
+    if let Some(start_error) = error.downcast_ref::<StartError>() {
+        return match start_error {
+            StartError::Port { .. } => Exit::Port,
+            StartError::NotARegistry { .. } => Exit::Config,
+            StartError::BadAgentKey { .. } => Exit::Store,
+            StartError::JoinSecretRequired { .. }
+            | StartError::BadJoinSecret { .. }
+            | StartError::JoinSecretRefused { .. } => Exit::Secret,
+        };
+    }
+    match error.downcast_ref::<OpenError>() {
+        Some(OpenError::Held { .. }) => Exit::Held,
+        Some(OpenError::OtherFormat { .. }) => Exit::OtherFormat,
+        Some(OpenError::Damaged { .. } | OpenError::Foreign { .. } | OpenError::Io { .. }) => Exit::Store,
+        None => Exit::Failed,
+    }
+}
+
+/// The role of a process in a mesh, which determines its data directory.
+pub(super) enum ProcessRole {
+    /// The whole mesh; uses the mesh's directory itself.
+    Whole,
+    /// A separate process; uses the subdirectory of that name.
+    Separate(String),
+    /// A replica; shares the subdirectory of that name.
+    Replica(String),
+}
+
+impl DataDirArgs {
+    /// The data directory of a process, and the directory it shares with the mesh's other processes.
+    fn dirs(&self, role: ProcessRole) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let dir = self.dir()?;
+        Ok(match role {
+            ProcessRole::Separate(name) | ProcessRole::Replica(name) if self.data.is_none() => {
+                (dir.join(name), dir)
+            }
+            ProcessRole::Separate(_) | ProcessRole::Replica(_) | ProcessRole::Whole => (dir.clone(), dir),
+        })
+    }
+
+    /// The mesh's data directory: `--data`, or `~/.mesh/<name>`.
+    pub(super) fn dir(&self) -> anyhow::Result<PathBuf> {
+        if let Some(data) = &self.data {
+            return Ok(data.clone());
+        }
+        let name =
+            AgentId::parse(&self.name).with_context(|| format!("--name {:?} names no mesh", self.name))?;
+        let home = std::env::var_os("HOME")
+            .filter(|home| !home.is_empty())
+            .context("HOME is not set; say --data")?;
+        Ok(PathBuf::from(home).join(".mesh").join(name.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+
+    fn parsed<T: Args + FromArgMatches>(words: &[&str]) -> T {
+        #[derive(Parser)]
+        struct TestCommand<T: Args> {
+            #[command(flatten)]
+            verb: T,
+        }
+        let words = std::iter::once("mesh").chain(words.iter().copied());
+        TestCommand::<T>::try_parse_from(words).unwrap().verb
+    }
+
+    #[test]
+    fn separate_processes_find_each_other_by_their_defaults() {
+        let registry: RegistryArgs = parsed(&[]);
+        let board: BlackboardArgs = parsed(&[]);
+        let node: NodeArgs = parsed(&["team.yaml"]);
+        assert_eq!(registry.board, format!("http://127.0.0.1:{}", board.port));
+        assert_eq!(node.registry, format!("http://127.0.0.1:{}", registry.port));
+        assert_eq!(node.board, None, "the registry knows the board");
+        let dirs = |process: &ProcessArgs, name: &str| {
+            process.place.dirs(ProcessRole::Separate(name.to_owned())).unwrap()
+        };
+        let (one, other) = (dirs(&registry.process, "registry"), dirs(&board.process, "blackboard"));
+        assert_ne!(one.0, other.0);
+        assert_eq!(one.1, other.1, "they share the directory of the join secret");
+    }
+}

@@ -1,0 +1,138 @@
+//! Warns of misspelled environment variables and names the nearest known one.
+
+use super::{
+    Cli,
+    endpoints::AtArgs,
+    parsing::all_args,
+    settings_reference::{COMPOSE, STANDARD},
+};
+use crate::telemetry::otel_settings::unused;
+use clap::{Args as _, Command, CommandFactory as _};
+use std::collections::BTreeSet;
+
+/// Largest edit distance of a misspelled `OTEL_*` name; other programs read names of that prefix, too.
+const MAX_TYPO_DISTANCE: usize = 2;
+/// The prefix of the standard's variables for logs, within [`MAX_TYPO_DISTANCE`] of those for spans.
+const LOGS_PREFIX: &str = "OTEL_BLRP_";
+
+/// Logs one warning per misspelled or unused variable of this process.
+pub(super) fn warn_unknown() {
+    let mut names: Vec<_> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    names.sort();
+    let (ours, standard) = (mesh_variables(), otel_variables());
+    let unused =
+        names.iter().filter(|name| !standard.contains(*name) && nearest_typo(name, &standard).is_none());
+    let values: Vec<_> =
+        unused.map(|name| (name.as_str(), std::env::var(name).unwrap_or_default())).collect();
+    unused::lines(values.iter().map(|(name, value)| (*name, value.as_str())))
+        .iter()
+        .for_each(|line| tracing::warn!("{line}"));
+    for name in &names {
+        let nearest = match name.starts_with("MESH_") {
+            true => nearest_if_unknown(name, &ours),
+            false => nearest_typo(name, &standard),
+        };
+        if let Some(nearest) = nearest {
+            tracing::warn!("{name} is no variable of mesh: {nearest} is the nearest");
+        }
+    }
+}
+
+/// Every variable of this program and its compose files.
+fn mesh_variables() -> BTreeSet<String> {
+    let (command, asking) = (Cli::command(), AtArgs::augment_args(Command::new("asking")));
+    let args = all_args(&command).into_iter().chain(asking.get_arguments());
+    let read = args.filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()));
+    read.chain(COMPOSE.iter().map(|(name, _, _)| (*name).to_owned())).collect()
+}
+
+/// The variables of the OpenTelemetry standard that this program reads.
+fn otel_variables() -> BTreeSet<String> {
+    let names = STANDARD.iter().map(|(name, _, _)| (*name).to_owned());
+    names.filter(|name| name.starts_with("OTEL_")).collect()
+}
+
+/// The nearest of `known`, unless `name` is one of them.
+fn nearest_if_unknown<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
+    let nearest = known.iter().max_by(|a, b| {
+        let closeness = |known: &str| strsim::jaro_winkler(known, name);
+        closeness(a).total_cmp(&closeness(b))
+    });
+    nearest.map(String::as_str).filter(|_| !known.contains(name))
+}
+
+/// The one of `known` within [`MAX_TYPO_DISTANCE`] of `name`; `None` for standard names that this program does not read.
+fn nearest_typo<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
+    if known.contains(name) || name.starts_with(LOGS_PREFIX) {
+        return None;
+    }
+    let distance = |known: &&str| strsim::damerau_levenshtein(known, name);
+    known.iter().map(String::as_str).filter(|known| distance(known) <= MAX_TYPO_DISTANCE).min_by_key(distance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelled_standard_name_is_distinguished_from_an_unused_one() {
+        let known = otel_variables();
+        for (name, expected) in [
+            ("OTEL_EXPORTER_OTLP_ENDPIONT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+            ("OTEL_EXPORTER_OLTP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+            ("OTEL_TRACE_SAMPLER", "OTEL_TRACES_SAMPLER"),
+            ("OTEL_SERVICENAME", "OTEL_SERVICE_NAME"),
+            ("OTEL_RESOURCE_ATTRIBUTE", "OTEL_RESOURCE_ATTRIBUTES"),
+        ] {
+            assert_eq!(nearest_typo(name, &known), Some(expected), "{name}");
+        }
+        let signals = ["", "TRACES_", "METRICS_", "LOGS_", "PROFILES_"];
+        let of_signal = [
+            "ENDPOINT",
+            "INSECURE",
+            "CERTIFICATE",
+            "CLIENT_KEY",
+            "CLIENT_CERTIFICATE",
+            "HEADERS",
+            "COMPRESSION",
+            "TIMEOUT",
+            "PROTOCOL",
+        ];
+        let exporter = signals
+            .iter()
+            .flat_map(|signal| of_signal.map(|what| format!("OTEL_EXPORTER_OTLP_{signal}{what}")));
+        let batches = ["SCHEDULE_DELAY", "EXPORT_TIMEOUT", "MAX_QUEUE_SIZE", "MAX_EXPORT_BATCH_SIZE"];
+        let batches = ["BSP", "BLRP"].iter().flat_map(|of| batches.map(|what| format!("OTEL_{of}_{what}")));
+        let others = [
+            "OTEL_METRICS_EXPORTER",
+            "OTEL_LOGS_EXPORTER",
+            "OTEL_PROPAGATORS",
+            "OTEL_LOG_LEVEL",
+            "OTEL_CONFIG_FILE",
+            "OTEL_ENTITIES",
+            "OTEL_METRIC_EXPORT_INTERVAL",
+            "OTEL_METRIC_EXPORT_TIMEOUT",
+            "OTEL_METRICS_EXEMPLAR_FILTER",
+            "OTEL_ATTRIBUTE_COUNT_LIMIT",
+            "OTEL_SPAN_EVENT_COUNT_LIMIT",
+            "OTEL_EXPORTER_ZIPKIN_ENDPOINT",
+            "OTEL_EXPORTER_PROMETHEUS_PORT",
+            "OTEL_PYTHON_LOG_LEVEL",
+            "OTEL_JAVAAGENT_ENABLED",
+            "OTEL_SEMCONV_STABILITY_OPT_IN",
+            "PATH",
+        ];
+        for name in exporter.chain(batches).chain(others.map(str::to_owned)) {
+            assert_eq!(nearest_typo(&name, &known), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_unknown_name_with_our_prefix_gets_the_nearest_one() {
+        let known = mesh_variables();
+        assert_eq!(nearest_if_unknown("MESH_CAPTUER", &known), Some("MESH_CAPTURE"));
+        for name in ["MESH_CAPTURE", "MESH_OUTSIDE_ALLOW", "MESH_AT", "MESH_BUILD_FILE"] {
+            assert_eq!(nearest_if_unknown(name, &known), None, "{name}");
+        }
+    }
+}

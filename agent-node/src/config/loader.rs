@@ -1,0 +1,323 @@
+//! Loads a team from files: reads every document and collects every fault.
+
+use super::{
+    AgentDefinition, BrainConfig, ConfigErrors, ConfigFault, MeshConfig, Team, TimingPreset,
+    file::{AgentFile, BrainFile, MeshFile, TeamFile},
+    schema,
+    text::YamlText,
+    type_names, unknown_keys, variables,
+    yaml::{self, YamlNode},
+};
+use crate::{
+    brain::a2a::A2aBrainConfig,
+    outbox::a2a::credentials::{SchemeCredentials, SecretString},
+};
+use blackboard::http_client::has_credentials;
+use protocol::{card::BidTerms, signal::SIGNAL_TYPES, signal::SignalType};
+use serde::de::DeserializeOwned;
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, path::Path};
+
+/// The agents, settings and faults read so far.
+#[derive(Default)]
+pub(super) struct TeamLoader {
+    agents: Vec<AgentDefinition>,
+    mesh: Option<MeshConfig>,
+    preset: TimingPreset,
+    faults: Vec<ConfigFault>,
+    ids: BTreeMap<String, String>,
+    ports: BTreeMap<u16, String>,
+}
+
+/// A node of a file's YAML and its path.
+struct SourceLocation<'a> {
+    file: &'a str,
+    base: Option<&'a Path>,
+    node: &'a YamlNode,
+    /// For example `agents[0]`; empty for the document.
+    path: String,
+}
+
+impl SourceLocation<'_> {
+    fn fault(&self, key: &str, what: impl Into<String>) -> ConfigFault {
+        let steps = key.split(['.', '[', ']']).filter(|step| !step.is_empty());
+        let key = match (self.path.as_str(), key) {
+            ("", key) => key.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, key) => format!("{path}.{key}"),
+        };
+        let line = Some(self.node.line_of(steps)).filter(|line| *line > 0);
+        ConfigFault { file: self.file.to_owned(), line, key, what: what.into() }
+    }
+
+    fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigFault> {
+        serde_path_to_error::deserialize(self.node.to_json()).map_err(|error| {
+            let path = error.path().to_string();
+            self.fault(
+                if path == "." { "" } else { &path },
+                type_names::explain(&error.into_inner().to_string()),
+            )
+        })
+    }
+}
+
+impl TeamLoader {
+    pub(super) fn fault(&mut self, fault: ConfigFault) {
+        self.faults.push(fault);
+    }
+
+    /// An empty loader with the timing preset `preset`.
+    pub(super) fn with_preset(preset: TimingPreset) -> Self {
+        Self { preset, ..Self::default() }
+    }
+
+    /// Reads the text of one file.
+    pub(super) fn add(
+        &mut self,
+        file: &str,
+        text: &str,
+        base: Option<&Path>,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) {
+        let fault = |line, key: String, what: String| ConfigFault { file: file.to_owned(), line, key, what };
+        let documents = match yaml::documents(text) {
+            Ok(documents) => documents,
+            Err(error) => return self.faults.push(fault(error.line, String::new(), error.what)),
+        };
+        if documents.is_empty() {
+            self.faults.push(fault(None, String::new(), "describes no agent".into()));
+        }
+        for mut node in documents {
+            let mut missing = Vec::new();
+            variables::substitute(&mut node, lookup, &mut missing);
+            let unset: Vec<_> = missing.iter().map(|(line, _)| *line).collect();
+            let before = self.faults.len() + missing.len();
+            self.faults
+                .extend(missing.into_iter().map(|(line, what)| fault(Some(line), String::new(), what)));
+
+            let is_team = node.get("agents").or(node.get("mesh")).is_some();
+            if is_team && node.get("agent").is_some() {
+                let beside = if node.get("agents").is_some() { "agents" } else { "mesh" };
+                let what = format!(
+                    "one agent and `{beside}` can't be said in one document; put the agent into the list `agents`, or a line `---` between them"
+                );
+                self.faults.push(
+                    SourceLocation { file, base, node: &node, path: String::new() }.fault("agent", what),
+                );
+                continue;
+            }
+            let schema = if is_team { schema::of::<TeamFile>() } else { schema::of::<AgentFile>() };
+            let mut unknowns = Vec::new();
+            unknown_keys::find(&node, &schema, "", &mut unknowns);
+            if !unknowns.is_empty() {
+                self.faults.extend(unknowns.into_iter().map(|u| fault(Some(u.line), u.key, u.what)));
+                continue;
+            }
+            if is_team {
+                self.add_team(file, base, &node);
+            } else {
+                self.add_agent(&SourceLocation { file, base, node: &node, path: String::new() });
+            }
+            // A fault on a line with an unset variable follows from the missing value.
+            let mut at = 0;
+            self.faults.retain(|fault| {
+                at += 1;
+                at <= before || !fault.line.is_some_and(|line| unset.contains(&line))
+            });
+        }
+    }
+
+    fn add_team(&mut self, file: &str, base: Option<&Path>, node: &YamlNode) {
+        if let Some(mesh) = node.get("mesh") {
+            let location = SourceLocation { file, base, node: mesh, path: "mesh".into() };
+            let preset = self.preset;
+            let mesh = location.read::<MeshFile>().and_then(|given| {
+                MeshConfig::from_file(&given, preset).map_err(|(key, what)| location.fault(key, what))
+            });
+            match mesh {
+                Ok(_) if self.mesh.is_some() => {
+                    self.faults.push(location.fault("", "is said twice; one file says it for all"));
+                }
+                Ok(mesh) => self.mesh = Some(mesh),
+                Err(fault) => self.faults.push(fault),
+            }
+        }
+        match node.get("agents") {
+            Some(YamlNode { value: yaml::YamlValue::List(agents), .. }) => {
+                for (at, agent) in agents.iter().enumerate() {
+                    self.add_agent(&SourceLocation {
+                        file,
+                        base,
+                        node: agent,
+                        path: format!("agents[{at}]"),
+                    });
+                }
+            }
+            Some(_) => {
+                let location = SourceLocation { file, base, node, path: String::new() };
+                self.faults.push(location.fault("agents", "must be a list of agents"));
+            }
+            None => {}
+        }
+    }
+
+    fn add_agent(&mut self, location: &SourceLocation<'_>) {
+        let agent = match location.read::<AgentFile>() {
+            Ok(agent) => agent,
+            Err(fault) => return self.faults.push(fault),
+        };
+        let before = self.faults.len();
+        let at = location.fault("agent", "");
+        let position = format!("{}:{}", at.file, at.line.unwrap_or_default());
+        if agent.agent.is_reserved() {
+            self.faults.push(
+                location.fault("agent", format!("{} is a service's name, no agent may have it", agent.agent)),
+            );
+        }
+        if let Some(other) = self.ids.insert(agent.agent.to_string(), position) {
+            self.faults.push(location.fault("agent", format!("{} is taken, see {other}", agent.agent)));
+        }
+        if let Some(other) = agent.port.and_then(|port| self.ports.insert(port, agent.agent.to_string())) {
+            self.faults.push(location.fault("port", format!("is the port of {other} too")));
+        }
+        if agent.port == Some(0) || agent.bid.max_parallel == Some(0) {
+            let key = if agent.port == Some(0) { "port" } else { "bid.maxParallel" };
+            self.faults.push(location.fault(key, "must be at least 1"));
+        }
+        for (at, pattern) in agent.subscribe.iter().enumerate() {
+            if !is_pattern(pattern) {
+                let what = format!("{pattern:?} fits no signal type; there are {}", SIGNAL_TYPES.join(", "));
+                self.faults.push(location.fault(&format!("subscribe[{at}]"), what));
+            }
+        }
+        let brain = match brain(location, &agent) {
+            Ok(brain) => brain,
+            Err(fault) => return self.faults.push(fault),
+        };
+        for (key, _) in agent.a2a.published().filter(|(_, url)| has_credentials(url)) {
+            let what = "must not carry a name or a password: whoever reads the card sees it";
+            self.faults.push(location.fault(key, what));
+        }
+        if self.faults.len() > before {
+            return;
+        }
+        let defaults = BidTerms::default();
+        self.agents.push(AgentDefinition {
+            id: agent.agent,
+            description: agent.description.0,
+            skills: agent.skills.into_iter().map(Into::into).collect(),
+            brain,
+            terms: BidTerms {
+                cost: agent.bid.cost.unwrap_or(defaults.cost),
+                eta: agent.bid.eta.unwrap_or(defaults.eta),
+                max_parallel: agent.bid.max_parallel.unwrap_or(defaults.max_parallel),
+            },
+            subscribe: agent.subscribe,
+            open: agent.open,
+            a2a: agent.a2a.into(),
+            role: agent.role,
+            port: agent.port,
+        });
+    }
+
+    /// The team, or all faults.
+    pub(super) fn team(self) -> Result<Team, ConfigErrors> {
+        if self.faults.is_empty() {
+            return Ok(Team {
+                agents: self.agents,
+                mesh: self.mesh.unwrap_or_else(|| MeshConfig::of(self.preset)),
+            });
+        }
+        Err(ConfigErrors(self.faults))
+    }
+}
+
+/// Whether `pattern` can match a signal type.
+fn is_pattern(pattern: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        None => SignalType::parse(pattern).is_ok(),
+        Some("") => true,
+        Some(prefix) => {
+            prefix.ends_with('.')
+                && (SIGNAL_TYPES.iter().any(|kind| kind.starts_with(prefix))
+                    || SignalType::parse(&format!("{prefix}x")).is_ok())
+        }
+    }
+}
+
+/// Whether the file has an execute bit for any user.
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
+}
+
+fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig, ConfigFault> {
+    let within = |path: &str| location.base.map_or_else(|| path.into(), |base| base.join(path));
+    let missing = |key: &str, path: &Path| {
+        let message = match path.metadata() {
+            Ok(found) if found.is_dir() => format!("{} is a directory, and must be a file", path.display()),
+            Ok(_) => format!("{} is no file", path.display()),
+            Err(_) => format!("there is no {}", path.display()),
+        };
+        location.fault(key, message)
+    };
+    let dir = match &agent.cwd {
+        Some(cwd) => {
+            let dir = within(cwd);
+            if !dir.is_dir() {
+                let what = format!("there is no directory {}", dir.display());
+                return Err(location.fault("cwd", what));
+            }
+            Some(dir)
+        }
+        None => location.base.map(Path::to_owned),
+    };
+    match &agent.brain {
+        BrainFile::Echo(_) => Ok(BrainConfig::Echo),
+        BrainFile::A2a(foreign) => {
+            if !foreign.card.starts_with("https://") && !foreign.card.starts_with("http://") {
+                return Err(location.fault("brain.a2a.card", "must be a URL, https or http"));
+            }
+            if has_credentials(&foreign.card) {
+                let what = "must not carry a name or a password; brain.a2a.credentials is for those";
+                return Err(location.fault("brain.a2a.card", what));
+            }
+            let bounds = super::mesh::with_overrides(&Default::default(), &foreign.bounds);
+            let hidden = |(scheme, secret): (&String, &YamlText)| {
+                (scheme.clone(), SecretString::new(secret.0.clone()))
+            };
+            Ok(BrainConfig::Foreign(A2aBrainConfig {
+                card: foreign.card.clone(),
+                mode: foreign.mode.map(Into::into),
+                credentials: SchemeCredentials(foreign.credentials.iter().map(hidden).collect()),
+                bounds: bounds.map_err(|error| location.fault("brain.a2a.bounds", error))?,
+            }))
+        }
+        BrainFile::Scripted(path) => {
+            let path = within(path);
+            if !path.is_file() {
+                return Err(missing("brain.scripted", &path));
+            }
+            let script = BrainConfig::Scripted(path);
+            script.brain().map_err(|error| location.fault("brain.scripted", error.to_string()))?;
+            Ok(script)
+        }
+        BrainFile::Exec(command) => {
+            let command: Vec<_> = command.iter().map(|word| word.0.clone()).collect();
+            match command.first().map(String::as_str) {
+                None | Some("") => return Err(location.fault("brain.exec", "names no command")),
+                Some(program) if program.contains('/') => {
+                    let path = dir.as_deref().map_or_else(|| program.into(), |dir| dir.join(program));
+                    if !path.is_file() {
+                        return Err(missing("brain.exec", &path));
+                    }
+                    if !is_executable(&path) {
+                        let what = format!("{} may not be executed; chmod +x lets it", path.display());
+                        return Err(location.fault("brain.exec", what));
+                    }
+                }
+                Some(_) => {}
+            }
+            let env = agent.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
+            Ok(BrainConfig::Exec { command, env, dir })
+        }
+    }
+}

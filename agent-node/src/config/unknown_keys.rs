@@ -1,0 +1,67 @@
+//! Finds keys that the schema does not have, and suggests the nearest one.
+
+use super::yaml::{YamlNode, YamlValue};
+use serde_json::{Map, Value};
+
+/// An unknown key and the suggestion.
+pub(super) struct UnknownKey {
+    pub(super) line: u64,
+    pub(super) key: String,
+    pub(super) what: String,
+}
+
+/// Collects every unknown key of `node`, whose path is `path`.
+pub(super) fn find(node: &YamlNode, schema: &Value, path: &str, found: &mut Vec<UnknownKey>) {
+    let shapes = shapes(schema);
+    match &node.value {
+        YamlValue::Map(members) => {
+            let known: Map<String, Value> = shapes
+                .iter()
+                .filter_map(|shape| shape["properties"].as_object().cloned())
+                .flatten()
+                .collect();
+            let is_closed = !known.is_empty()
+                || shapes.iter().any(|shape| shape["additionalProperties"] == Value::Bool(false));
+            let values =
+                shapes.iter().map(|shape| &shape["additionalProperties"]).find(|any| any.is_object());
+            for (key, line, value) in members {
+                let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                match (known.get(key), values) {
+                    (Some(schema), _) | (None, Some(schema)) => find(value, schema, &below, found),
+                    (None, None) if is_closed => {
+                        let what = suggestion(key, known.keys().map(String::as_str));
+                        found.push(UnknownKey { line: *line, key: below, what });
+                    }
+                    (None, None) => {}
+                }
+            }
+        }
+        YamlValue::List(items) => {
+            if let Some(schema) = shapes.iter().map(|shape| &shape["items"]).find(|items| items.is_object()) {
+                for (at, item) in items.iter().enumerate() {
+                    find(item, schema, &format!("{path}[{at}]"), found);
+                }
+            }
+        }
+        YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => {}
+    }
+}
+
+/// The schema and all its alternatives.
+fn shapes(schema: &Value) -> Vec<&Value> {
+    let mut all = vec![schema];
+    for choice in ["anyOf", "oneOf", "allOf"] {
+        all.extend(schema[choice].as_array().into_iter().flatten().flat_map(shapes));
+    }
+    all
+}
+
+fn suggestion<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<_> = known.collect();
+    let closeness = |name: &str| strsim::jaro_winkler(&name.to_lowercase(), &key.to_lowercase());
+    let nearest = known.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
+    match nearest {
+        Some(name) if closeness(name) >= 0.7 => format!("unknown key; did you mean `{name}`?"),
+        _ => format!("unknown key; there are {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,169 @@
+//! A YAML tree with line numbers.
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Number, Value, json};
+use serde_saphyr::Spanned;
+use std::fmt;
+
+/// A value and its line.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct YamlNode {
+    pub(super) line: u64,
+    pub(super) value: YamlValue,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum YamlValue {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<YamlNode>),
+    /// Key, the key's line, value.
+    Map(Vec<(String, u64, YamlNode)>),
+}
+
+/// A syntax error of the YAML, with its line if known.
+pub(super) struct YamlError {
+    pub(super) line: Option<u64>,
+    pub(super) what: String,
+}
+
+/// The documents of `text`, empty ones left out.
+pub(super) fn documents(text: &str) -> Result<Vec<YamlNode>, YamlError> {
+    let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let line = error.location().map(|at| at.line()).filter(|line| *line > 0);
+        let what = error.to_string();
+        let what = what.lines().next().unwrap_or_default();
+        YamlError { line, what: reword(what) }
+    })
+}
+
+/// The library's message without its advice to programmers.
+fn reword(what: &str) -> String {
+    match what.strip_prefix("duplicate mapping key: ") {
+        Some(key) => format!("names {} twice", key.split(", set ").next().unwrap_or(key)),
+        None => format!("is no YAML: {}", what.split(" at line ").next().unwrap_or(what)),
+    }
+}
+
+impl YamlNode {
+    /// The value as JSON.
+    pub(super) fn to_json(&self) -> Value {
+        match &self.value {
+            YamlValue::Null => Value::Null,
+            YamlValue::Bool(bool) => json!(bool),
+            YamlValue::Number(number) => Value::Number(number.clone()),
+            YamlValue::Text(text) => json!(text),
+            YamlValue::List(items) => items.iter().map(Self::to_json).collect(),
+            YamlValue::Map(members) => {
+                Value::Object(members.iter().map(|(key, _, value)| (key.clone(), value.to_json())).collect())
+            }
+        }
+    }
+
+    /// The value of `key`, if this is a map that has it.
+    pub(super) fn get(&self, key: &str) -> Option<&Self> {
+        match &self.value {
+            YamlValue::Map(members) => {
+                members.iter().find(|(name, _, _)| name == key).map(|(_, _, value)| value)
+            }
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Number(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_) => None,
+        }
+    }
+
+    /// The line of the value at `path`, or of its nearest existing ancestor. Steps are keys or list indexes.
+    pub(super) fn line_of<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> u64 {
+        let (mut node, mut line) = (self, self.line);
+        for step in path {
+            let next = match &node.value {
+                YamlValue::Map(members) => {
+                    members.iter().find(|(name, _, _)| name == step).map(|(_, at, value)| (*at, value))
+                }
+                YamlValue::List(items) => {
+                    step.parse::<usize>().ok().and_then(|at| items.get(at)).map(|item| (item.line, item))
+                }
+                YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => None,
+            };
+            let Some((at, value)) = next else { break };
+            (node, line) = (value, at);
+        }
+        line
+    }
+}
+
+impl<'de> Deserialize<'de> for YamlNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Spanned { value, referenced, .. } = Spanned::<YamlValue>::deserialize(deserializer)?;
+        Ok(Self { line: referenced.line(), value })
+    }
+}
+
+impl<'de> Deserialize<'de> for YamlValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(YamlVisitor)
+    }
+}
+
+struct YamlVisitor;
+
+impl<'de> Visitor<'de> for YamlVisitor {
+    type Value = YamlValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<YamlValue, E> {
+        Ok(YamlValue::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<YamlValue, E> {
+        Ok(YamlValue::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<YamlValue, D::Error> {
+        YamlValue::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, bool: bool) -> Result<YamlValue, E> {
+        Ok(YamlValue::Bool(bool))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<YamlValue, E> {
+        Ok(YamlValue::Number(number.into()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<YamlValue, E> {
+        Ok(YamlValue::Number(number.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<YamlValue, E> {
+        Number::from_f64(number).map(YamlValue::Number).ok_or_else(|| E::custom("a number must be finite"))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<YamlValue, E> {
+        Ok(YamlValue::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<YamlValue, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(YamlValue::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<YamlValue, A::Error> {
+        let mut map = Vec::new();
+        while let Some(key) = members.next_key::<Spanned<String>>()? {
+            map.push((key.value, key.referenced.line(), members.next_value()?));
+        }
+        Ok(YamlValue::Map(map))
+    }
+}

@@ -1,0 +1,90 @@
+//! The edge's checks for a gRPC call.
+
+use super::{
+    Edge, InFlightPermit, body,
+    identity::{PresentedCredentials, credential_required},
+    origin,
+    stream_limit::StreamPermit,
+};
+use bytes::Bytes;
+use futures_util::Stream;
+use protocol::{
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+use std::{fmt::Display, net::IpAddr, time::Instant};
+
+/// What a call presents about its sender.
+pub(crate) struct CallCredentials<'a> {
+    pub(crate) authority: &'a str,
+    /// Whether it has an `Origin`, as a web page's call does.
+    pub(crate) has_origin: bool,
+    /// Whether it has the signature headers of the mesh.
+    pub(crate) is_signed: bool,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) authorization: Option<&'a str>,
+    pub(crate) from: IpAddr,
+}
+
+/// A call that passed the checks.
+pub(crate) struct AdmittedCall {
+    pub(crate) bytes: Bytes,
+    /// The body's share of the memory budget.
+    pub(crate) guard: Option<body::BodyBudgetGuard>,
+    pub(crate) by: Principal,
+    /// Its permit among the requests in flight.
+    pub(crate) permit: InFlightPermit,
+}
+
+impl Edge {
+    /// Checks a call with the body `payload`. Fails with the refusal.
+    pub(crate) async fn admit<E: Display>(
+        &self,
+        credentials: &CallCredentials<'_>,
+        mut payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    ) -> Result<AdmittedCall, Problem> {
+        let (state, config) = (&*self.0, self.config());
+        if credentials.has_origin {
+            return Err(Problem::new(Reason::ForeignOrigin, "calls of web pages (Origin) are not taken"));
+        }
+        origin::check_host(credentials.authority, &config.hosts)?;
+        let rules = body::BodyRules::for_message(config);
+        let body = body::read(&mut payload, &rules, &state.buffered).await?;
+        let local = Principal::local_user();
+        let by = self.authenticate(credentials, &local);
+        let by = by.map_err(|problem| {
+            state.failed_auth.limit_failure(Some(credentials.from), problem, Instant::now())
+        })?;
+        state.check_rate(&by, &local)?;
+        Ok(AdmittedCall { bytes: body.bytes, guard: body.guard, by, permit: state.in_flight.acquire()? })
+    }
+
+    fn authenticate(
+        &self,
+        credentials: &CallCredentials<'_>,
+        local: &Principal,
+    ) -> Result<Principal, Problem> {
+        if credentials.is_signed {
+            let message = "agents sign what they send over HTTP; here a user's credential counts";
+            return Err(Problem::new(Reason::Unauthenticated, message));
+        }
+        let presented = PresentedCredentials {
+            key: credentials.key,
+            authorization: credentials.authorization,
+            from: Some(credentials.from),
+            hosts: &[credentials.authority],
+        };
+        let found = self.config().auth.user(&presented, local)?;
+        found.ok_or_else(credential_required)
+    }
+
+    /// A permit for one more stream of `reader`, or 429.
+    pub(crate) fn open_stream(&self, reader: &Principal) -> Result<StreamPermit, Problem> {
+        self.config().streams.acquire(reader)
+    }
+
+    /// Counts a refusal in the metrics.
+    pub(crate) fn count_refusal(&self, problem: &Problem) {
+        self.0.count(problem);
+    }
+}

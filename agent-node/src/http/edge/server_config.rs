@@ -1,0 +1,64 @@
+//! Configuration of an HTTP server.
+
+use super::{identity::Auth, stream_limit::StreamLimit};
+use crate::{http::drain::DrainSignal, telemetry::Telemetry};
+use protocol::limits::Limits;
+use std::{sync::Arc, time::Duration};
+
+/// The settings of one HTTP server and its edge.
+#[derive(Debug, Clone)]
+pub struct HttpServerConfig {
+    /// Limits of requests. A rate of 0 means no limit.
+    pub limits: Limits,
+    /// Authentication.
+    pub auth: Auth,
+    /// The limit of open streams per principal.
+    pub streams: Arc<StreamLimit>,
+    /// Ends event streams when the node drains.
+    pub drain: DrainSignal,
+    /// Names accepted in `Host`, beside this machine's own.
+    pub hosts: Vec<String>,
+    /// Counts refusals.
+    pub telemetry: Option<Telemetry>,
+    /// Number of worker threads.
+    pub workers: usize,
+    /// Limit of open connections per worker.
+    pub max_connections: usize,
+    /// Memory for all bodies that arrive in several chunks, bytes.
+    pub max_buffered_bytes: usize,
+    /// How long a body may take before [`HttpServerConfig::min_body_rate`] applies.
+    pub body_grace: Duration,
+    /// The minimum average speed of a body, bytes per second.
+    pub min_body_rate: u64,
+    /// How long an idle connection is kept.
+    pub keep_alive: Duration,
+    /// How long a refused sender's input is read before its connection closes.
+    pub linger: Duration,
+    /// How long sent bytes may stay unacknowledged (`TCP_USER_TIMEOUT`).
+    pub tcp_user_timeout: Duration,
+    /// How long requests in flight may take when the server stops.
+    pub shutdown: Duration,
+}
+
+impl HttpServerConfig {
+    /// The default configuration with these limits.
+    pub fn new(limits: Limits, auth: Auth) -> Self {
+        Self {
+            streams: StreamLimit::new(limits.max_readers_per_principal),
+            limits,
+            auth,
+            drain: DrainSignal::default(),
+            hosts: Vec::new(),
+            telemetry: None,
+            workers: 2,
+            max_connections: 10_000,
+            max_buffered_bytes: 64 * 1024 * 1024,
+            body_grace: Duration::from_secs(5),
+            min_body_rate: 1024,
+            keep_alive: Duration::from_secs(30),
+            linger: Duration::from_secs(2),
+            tcp_user_timeout: Duration::from_secs(20),
+            shutdown: Duration::from_secs(25),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Keeps the cache of peers in step with the registry. While the registry is unavailable, the cache stays as it is.
+
+use crate::peers::{Peer, Peers};
+use protocol::{ids::AgentId, problem::Problem};
+use registry::{
+    client::{Registry, RegistryWatch},
+    entry::{AgentEntry, RegistryEvent},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// Watches the registry until the process ends; logs once, for all agents, if it is unavailable. A peer that snapshots
+/// have not confirmed for `timeout` is marked as departed.
+pub(super) fn spawn(registry: Registry, peers: Arc<Peers>, timeout: Duration) {
+    actix::spawn(async move {
+        let mut watch = registry.watch();
+        let mut is_unavailable = false;
+        let mut unconfirmed = UnconfirmedPeers { timeout, since: BTreeMap::new() };
+        loop {
+            match unconfirmed.next(&mut watch, &peers).await {
+                Ok(RegistryEvent::Snapshot(entries)) => {
+                    entries.iter().for_each(|entry| peers.update(peer(entry)));
+                    let confirmed = entries.iter().map(|entry| entry.id().clone()).collect();
+                    unconfirmed.record(peers.missing_from(&confirmed), Instant::now());
+                    peers.set_synced();
+                    if std::mem::take(&mut is_unavailable) {
+                        tracing::info!("the registry is back");
+                    }
+                }
+                Ok(RegistryEvent::Change(entry)) => {
+                    unconfirmed.since.remove(entry.id());
+                    peers.update(peer(&entry));
+                }
+                Err(problem) => {
+                    unconfirmed.since.clear();
+                    if !std::mem::replace(&mut is_unavailable, true) {
+                        match peers.is_synced() {
+                            true => {
+                                tracing::warn!(%problem, "the registry can't be followed; going on with what is known");
+                            }
+                            false => tracing::warn!(%problem, "no registry yet; trying until there is one"),
+                        }
+                    }
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+        }
+    });
+}
+
+/// Known peers that the latest snapshot lacks. A registry that restarts without its data has no agents until they
+/// register again, so they stay in the cache for a while.
+struct UnconfirmedPeers {
+    timeout: Duration,
+    since: BTreeMap<AgentId, Instant>,
+}
+
+impl UnconfirmedPeers {
+    /// Records the peers that a snapshot lacks; those already recorded keep their time.
+    fn record(&mut self, peers: BTreeSet<AgentId>, now: Instant) {
+        let before = std::mem::take(&mut self.since);
+        self.since = peers.into_iter().map(|id| (id.clone(), *before.get(&id).unwrap_or(&now))).collect();
+    }
+
+    /// The next event of `watch`; meanwhile marks peers as departed when their timeout ends.
+    async fn next(&mut self, watch: &mut RegistryWatch, peers: &Peers) -> Result<RegistryEvent, Problem> {
+        while let Some(first) = self.since.values().min().copied() {
+            let deadline = first + self.timeout;
+            if let Ok(event) = tokio::time::timeout_at(deadline, watch.next()).await {
+                return event;
+            }
+            let departed: Vec<_> = self.since.extract_if(.., |_, since| *since <= first).collect();
+            for (agent, _) in departed {
+                tracing::info!(%agent, "marked as departed: the registry has not confirmed it");
+                peers.mark_departed(&agent);
+            }
+        }
+        watch.next().await
+    }
+}
+
+fn peer(entry: &AgentEntry) -> Peer {
+    Peer {
+        card: entry.card.clone(),
+        incarnation: entry.incarnation,
+        is_alive: entry.state == registry::entry::Presence::Alive && entry.accepting,
+        has_departed: !entry.state.is_live(),
+        running: entry.running,
+    }
+}

@@ -1,0 +1,183 @@
+//! Reads the card of a foreign agent before its agent starts. A card that was read once is cached on disk, so that a node
+//! starts while the foreign agent is unavailable; without a cached card the agent waits.
+
+use crate::{
+    brain::a2a::{A2aBrain, A2aBrainConfig, skills_from_card, truncate},
+    config::AgentDefinition,
+    outbox::{
+        a2a::{
+            callbacks::CallbackRegistry,
+            card_fetch::{Freshness, fetch, validate_card},
+            credentials::Keyring,
+            remote_task_store::RemoteTaskStore,
+        },
+        outbound_client::OutboundClient,
+        pause,
+    },
+};
+use blackboard::{
+    http_client::redact_url,
+    store::{SharedStore, owned_store::OwnedStore},
+};
+use protocol::{
+    a2a::{card_validation::ValidatedCard, interaction::InteractionMode},
+    card::Skill,
+};
+use std::{path::PathBuf, sync::Arc};
+
+/// Attempts to read a card before the cached one is used.
+const MAX_ATTEMPTS: u32 = 4;
+
+/// What is needed to set up foreign agents.
+pub(super) struct ForeignAgents {
+    pub(super) outside: OutboundClient,
+    pub(super) store: SharedStore,
+    pub(super) hooks: CallbackRegistry,
+    pub(super) keyring: Keyring,
+    /// The directory of cached cards; `None` with a memory store.
+    pub(super) card_dir: Option<PathBuf>,
+}
+
+/// A validated card, and how long it stays fresh.
+type FreshCard = (ValidatedCard, Freshness);
+
+/// Why there is no card to work with.
+enum CardFetchError {
+    /// It can't be read now.
+    Unavailable(String),
+    /// It is invalid or unsupported.
+    Unusable(String),
+}
+
+/// The foreign agent's part of an agent's specification.
+pub(super) struct ForeignAgentSpec {
+    pub(super) brain: Arc<A2aBrain>,
+    pub(super) description: String,
+    pub(super) skills: Vec<Skill>,
+    /// Its input and output media types, if its card was read.
+    pub(super) modes: Option<(Vec<String>, Vec<String>)>,
+    /// Why the card is missing, if it is and the file names no skills.
+    pub(super) missing_card: Option<String>,
+}
+
+impl ForeignAgents {
+    /// Sets up the agent of `config`. The file's values take precedence over the card's. Fails if the card is unusable,
+    /// but not if it is unavailable.
+    pub(super) async fn set_up(
+        &self,
+        agent: &AgentDefinition,
+        config: &A2aBrainConfig,
+    ) -> anyhow::Result<ForeignAgentSpec> {
+        let refused =
+            |error| anyhow::anyhow!("its card at {} can't be had: {error}", redact_url(&config.card));
+        self.outside.check_resolved(&config.card).await.map_err(refused)?;
+        let own: SharedStore = Arc::new(OwnedStore::new(self.store.clone(), agent.id.as_str()));
+        let notes = RemoteTaskStore::of_peer(agent.id.clone(), own);
+        let hooks = Some(self.hooks.clone());
+        let brain = A2aBrain::new(config.clone(), self.outside.clone(), Some(notes), hooks);
+        let brain = Arc::new(brain.with_keyring(self.keyring.clone()));
+        let (skills, description) = (agent.skills.clone(), agent.description.clone());
+        match self.fetch_or_cached(agent, config).await {
+            Ok(card) => self.describe(agent, config, brain, card).await.map_err(anyhow::Error::msg),
+            Err(CardFetchError::Unusable(why)) => Err(anyhow::anyhow!(why)),
+            Err(CardFetchError::Unavailable(why)) => {
+                tracing::warn!(agent = %agent.id, why, "starts without its card");
+                let missing_card = skills.is_empty().then_some(why);
+                Ok(ForeignAgentSpec { brain, description, skills, modes: None, missing_card })
+            }
+        }
+    }
+
+    /// Tries once more to read the card of an agent that waits for it.
+    pub(super) async fn retry(
+        &self,
+        agent: &AgentDefinition,
+        config: &A2aBrainConfig,
+        brain: Arc<A2aBrain>,
+    ) -> Result<ForeignAgentSpec, String> {
+        match self.fetch(agent, config).await {
+            Ok(card) => self.describe(agent, config, brain, card).await,
+            Err(CardFetchError::Unavailable(why) | CardFetchError::Unusable(why)) => Err(why),
+        }
+    }
+
+    async fn describe(
+        &self,
+        agent: &AgentDefinition,
+        config: &A2aBrainConfig,
+        brain: Arc<A2aBrain>,
+        (validated, freshness): FreshCard,
+    ) -> Result<ForeignAgentSpec, String> {
+        // Webhooks count as available: the node does not listen yet.
+        InteractionMode::choose(config.mode, &validated.card.capabilities, true)?;
+        let (mut skills, mut description) = (agent.skills.clone(), agent.description.clone());
+        if skills.is_empty() {
+            skills = skills_from_card(&validated);
+        }
+        if skills.is_empty() {
+            return Err("none of its skills has a name that can be a capability".to_owned());
+        }
+        if description.is_empty() {
+            description = truncate(&validated.card.description);
+        }
+        let modes = Some((validated.all_input_modes(), validated.all_output_modes()));
+        brain.cache_card(validated, freshness).await?;
+        Ok(ForeignAgentSpec { brain, description, skills, modes, missing_card: None })
+    }
+
+    fn cache_file(&self, agent: &AgentDefinition) -> Option<PathBuf> {
+        self.card_dir.as_ref().map(|dir| dir.join(format!("{}.json", agent.id)))
+    }
+
+    async fn fetch(
+        &self,
+        agent: &AgentDefinition,
+        config: &A2aBrainConfig,
+    ) -> Result<FreshCard, CardFetchError> {
+        let found = fetch(&self.outside, &config.card).await;
+        let found = found.map_err(|why| {
+            CardFetchError::Unavailable(format!(
+                "its card at {} can't be had: {why}",
+                redact_url(&config.card)
+            ))
+        })?;
+        let validated = found.validate(&self.outside).map_err(|faults| {
+            CardFetchError::Unusable(format!(
+                "the card at {} can't be used: {}",
+                redact_url(&found.url),
+                faults.join("; ")
+            ))
+        })?;
+        tracing::info!(agent = %agent.id, card = %redact_url(&found.url), signed = %found.signature, "its card was read");
+        if let (Some(file), Some(dir)) = (self.cache_file(agent), &self.card_dir) {
+            let written =
+                super::data_dir::create(dir).and_then(|()| Ok(std::fs::write(file, found.raw.to_string())?));
+            if let Err(error) = written {
+                tracing::warn!(agent = %agent.id, %error, "its card could not be cached");
+            }
+        }
+        Ok((validated, found.freshness))
+    }
+
+    async fn fetch_or_cached(
+        &self,
+        agent: &AgentDefinition,
+        config: &A2aBrainConfig,
+    ) -> Result<FreshCard, CardFetchError> {
+        let mut why = String::new();
+        for attempt in 0..MAX_ATTEMPTS {
+            tokio::time::sleep(pause(attempt)).await;
+            match self.fetch(agent, config).await {
+                Err(CardFetchError::Unavailable(error)) => why = error,
+                other => return other,
+            }
+        }
+        let cached = self.cache_file(agent).and_then(|file| std::fs::read(file).ok());
+        let cached =
+            cached.and_then(|text| validate_card(&serde_json::from_slice(&text).ok()?, &self.outside).ok());
+        if cached.is_some() {
+            tracing::warn!(agent = %agent.id, why, "the cached card is used");
+        }
+        cached.map(|validated| (validated, Freshness::default())).ok_or(CardFetchError::Unavailable(why))
+    }
+}

@@ -1,0 +1,351 @@
+//! Runs a process of the mesh as the command line and the files configure it, until it is stopped.
+
+use super::{
+    AgentSpec, NodeSetup, RunningNode, ServiceLocation,
+    advertise::AdvertiseConfig,
+    card_retry::{CardDetails, PendingCard},
+    data_dir,
+    foreign_agents::ForeignAgents,
+    replica,
+    services::StartError,
+    shutdown::SHUTDOWN_MARGIN,
+    start,
+};
+use crate::{
+    brain::{
+        Brain,
+        a2a::{A2aBrain, A2aBrainConfig},
+    },
+    config::{AgentDefinition, BrainConfig, Team},
+    outbox::{
+        a2a::callbacks::CallbackRegistry,
+        outbound_client::{OutboundClient, OutboundLimits},
+    },
+    telemetry::{
+        Telemetry, TelemetrySettingsError,
+        capture::{Capture, CaptureLevel, of_variable},
+        otel_settings::TelemetrySettings,
+        print_line,
+    },
+};
+use anyhow::Context as _;
+use blackboard::store::{SharedStore, embedded, memory};
+use protocol::a2a::agent_policy::AgentPolicy;
+use serde_json::json;
+use std::{
+    collections::BTreeSet,
+    future::Future,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+use tracing::Level;
+
+/// The first default port of agents (DESIGN §12).
+pub const FIRST_AGENT_PORT: u16 = 8001;
+
+/// The configuration of a process.
+#[derive(Debug, Clone)]
+pub struct ProcessConfig {
+    /// The address to listen on.
+    pub listen: IpAddr,
+    /// Under which names others reach it.
+    pub advertise: AdvertiseConfig,
+    /// The port of the registry and the board; 0 takes any free port, for agents without a port too.
+    pub port: u16,
+    /// The data directory; a replica has a directory of its own in it.
+    pub data: PathBuf,
+    /// Whether it is one of several replicas of an agent, which share `data`.
+    pub is_replica: bool,
+    /// How long running work may take after a stop signal.
+    pub grace: Duration,
+    /// When the process is killed after a stop signal, if known.
+    pub kill_timeout: Option<Duration>,
+    /// The file of the join secret.
+    pub join: PathBuf,
+    /// Whether the store is in memory only.
+    pub is_in_memory: bool,
+    /// The agents and the mesh's settings.
+    pub team: Team,
+    /// How much content traces contain.
+    pub capture: CaptureLevel,
+    /// The registry, if the process uses one.
+    pub registry: Option<ServiceLocation>,
+    /// The board.
+    pub board: ServiceLocation,
+}
+
+/// Runs the process until SIGTERM or SIGINT, then drains it; a second signal ends it at once.
+pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
+    let _replica_lock = if config.is_replica { Some(replica::claim(&mut config)?) } else { None };
+    let (data, grace) = (config.data.clone(), config.grace);
+    if let Some(kill_timeout) = config.kill_timeout
+        && kill_timeout < grace + SHUTDOWN_MARGIN
+    {
+        let (given, needed) = (kill_timeout.as_secs(), (grace + SHUTDOWN_MARGIN).as_secs());
+        print_line(
+            Level::WARN,
+            &format!(
+                "mesh: MESH_STOP_GRACE kills the process {given} s after a stop signal, but MESH_GRACE and the shutdown take up to \
+                 {needed} s"
+            ),
+        );
+    }
+    let services = match (&config.registry, &config.board) {
+        (Some(ServiceLocation::Local), ServiceLocation::Local) => "registry and blackboard",
+        (_, ServiceLocation::Local) => "blackboard",
+        (_, ServiceLocation::Remote(_) | ServiceLocation::FromRegistry) => "registry",
+    };
+    let mut signals = StopSignals::listen()?;
+    let running = tokio::select! {
+        running = open(config) => running?,
+        () = signals.next() => return Ok(()),
+    };
+    let description = running.describe();
+    std::fs::write(data.join("run.json.new"), description.to_string())
+        .and_then(|()| std::fs::rename(data.join("run.json.new"), data.join("run.json")))
+        .with_context(|| format!("{} can't be written", data.join("run.json").display()))?;
+    announce(&running, services);
+    signals.next().await;
+    print_line(Level::INFO, &"mesh: leaving; once more to leave at once");
+    let outcome = tokio::select! {
+        () = running.stop(grace) => Ok(()),
+        () = signals.next() => Err(anyhow::anyhow!("left at once; what was not finished goes on at the next start")),
+    };
+    drop(std::fs::remove_file(data.join("run.json")));
+    outcome
+}
+
+async fn open(config: ProcessConfig) -> anyhow::Result<RunningNode> {
+    let secret = match config.listen.is_loopback() {
+        true => data_dir::create(&config.data)
+            .and_then(|()| Ok(data_dir::read_or_create_secret(&config.join)?))?,
+        false => data_dir::read_shared_secret(&config.join, config.listen)?,
+    };
+    let (store, gauge): (SharedStore, _) = match config.is_in_memory {
+        true => data_dir::create(&config.data).map(|()| (memory::new(), None))?,
+        false => {
+            let (store, gauge) = embedded::open_with_gauge(&config.data, embedded::StoreOptions::default())?;
+            (store, Some(gauge))
+        }
+    };
+    let hooks = CallbackRegistry::default();
+    let agents = agent_specs(&config, &store, &hooks).await?;
+    let keys = (!config.is_in_memory).then(|| config.data.join("keys"));
+    let telemetry = telemetry(&config, &config.join)?;
+    let (mesh, join) = (config.team.mesh, config.join);
+    start(NodeSetup {
+        listen: config.listen,
+        advertise: config.advertise,
+        port: config.port,
+        registry: config.registry,
+        board: config.board,
+        agents,
+        store,
+        secret,
+        limits: mesh.limits,
+        auction: mesh.auction,
+        timeouts: Default::default(),
+        registry_config: mesh.registry,
+        board_config: mesh.board,
+        outside: mesh.outside,
+        keys: super::signing_keys::SigningKeys(keys),
+        hooks,
+        keyring: mesh.keyring,
+        telemetry,
+        callers: mesh.callers,
+        grpc: mesh.grpc_port,
+        gauge,
+    })
+    .await
+    .map_err(|error| match error.downcast_ref::<StartError>() {
+        Some(StartError::JoinSecretRefused { .. }) => {
+            error.context(format!("{} is not its secret", join.display()))
+        }
+        Some(_) | None => error,
+    })
+}
+
+/// Telemetry as the environment configures it (`OTEL_*`). With one agent, the service name is the agent's id.
+fn telemetry(config: &ProcessConfig, join: &Path) -> anyhow::Result<Telemetry> {
+    let settings = TelemetrySettings::from_env().map_err(TelemetrySettingsError)?;
+    settings.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let service = match config.team.agents.as_slice() {
+        [agent] => agent.id.as_str(),
+        [] if config.registry == Some(ServiceLocation::Local) => "registry",
+        [] => "blackboard",
+        [_, _, ..] => "mesh",
+    };
+    let variables = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
+    let of_environment = variables.flat_map(|(name, value)| of_variable(&name, &value));
+    let of_agents = config.team.agents.iter().flat_map(|agent| agent.brain.secrets());
+    let callers = config.team.mesh.callers.iter().map(|caller| caller.credential.secret().to_owned());
+    let of_export = settings.export.iter().flat_map(|export| export.headers.values().cloned());
+    let join_secret = std::fs::read_to_string(join).ok().map(|text| text.trim().to_owned());
+    let outside = config.team.mesh.keyring.secrets().map(str::to_owned);
+    let services = [config.registry.as_ref(), Some(&config.board)].into_iter().flatten();
+    let urls = services.filter_map(|service| match service {
+        ServiceLocation::Remote(url) => Some(of_variable("", url)),
+        ServiceLocation::Local | ServiceLocation::FromRegistry => None,
+    });
+    let secrets = of_environment
+        .chain(of_export)
+        .chain(urls.flatten())
+        .chain(join_secret)
+        .chain(of_agents)
+        .chain(callers)
+        .chain(outside);
+    let capture = Capture::new(config.capture, secrets);
+    Ok(Telemetry::start(&settings, capture, service).map_err(TelemetrySettingsError)?)
+}
+
+/// Lossy, as a secret that is not UTF-8 can't appear in a text.
+fn lossy(text: std::ffi::OsString) -> String {
+    text.to_string_lossy().into_owned()
+}
+
+/// The specifications of the agents. An agent without a port gets the next one from [`FIRST_AGENT_PORT`] that is free.
+async fn agent_specs(
+    config: &ProcessConfig,
+    store: &SharedStore,
+    hooks: &CallbackRegistry,
+) -> anyhow::Result<Vec<AgentSpec>> {
+    let outside = OutboundClient::new(
+        config.team.mesh.outside.clone(),
+        OutboundLimits::for_node(&config.team.mesh.limits),
+    )?;
+    let card_dir = (!config.is_in_memory).then(|| config.data.join("cards"));
+    let keyring = config.team.mesh.keyring.clone();
+    let foreign_agents =
+        Arc::new(ForeignAgents { outside, store: store.clone(), hooks: hooks.clone(), keyring, card_dir });
+    let taken: BTreeSet<u16> =
+        config.team.agents.iter().filter_map(|agent| agent.port).chain([config.port]).collect();
+    let mut free = (FIRST_AGENT_PORT..).filter(|port| !taken.contains(port));
+    let mut agents = Vec::new();
+    for agent in &config.team.agents {
+        let what = || format!("the brain of {}", agent.id);
+        let (mut a2a, mut pending_card) = (agent.a2a.clone(), None);
+        let (brain, description, skills): (Arc<dyn Brain>, _, _) = match &agent.brain {
+            BrainConfig::Foreign(config) => {
+                let foreign = foreign_agents.set_up(agent, config).await.with_context(what)?;
+                a2a = with_modes(a2a, foreign.modes);
+                pending_card = foreign
+                    .missing_card
+                    .map(|why| retry_card(why, &foreign_agents, agent, config, foreign.brain.clone()));
+                (Arc::new(foreign.brain), foreign.description, foreign.skills)
+            }
+            own @ (BrainConfig::Exec { .. } | BrainConfig::Scripted(_) | BrainConfig::Echo) => {
+                (own.brain().with_context(what)?, agent.description.clone(), agent.skills.clone())
+            }
+        };
+        let port = match agent.port {
+            Some(port) => port,
+            None if config.port == 0 => 0,
+            None => free.next().context("there are more agents than ports")?,
+        };
+        agents.push(AgentSpec {
+            id: agent.id.clone(),
+            description,
+            skills,
+            open: agent.open,
+            a2a,
+            terms: agent.terms.clone(),
+            subscribe: agent.subscribe.clone(),
+            brain,
+            port,
+            pending_card,
+        });
+    }
+    Ok(agents)
+}
+
+/// Replaces default media types by those of the card.
+fn with_modes(mut a2a: AgentPolicy, modes: Option<(Vec<String>, Vec<String>)>) -> AgentPolicy {
+    let defaults = AgentPolicy::default();
+    if let Some((input, output)) = modes {
+        if a2a.input_modes == defaults.input_modes {
+            a2a.input_modes = input;
+        }
+        if a2a.output_modes == defaults.output_modes {
+            a2a.output_modes = output;
+        }
+    }
+    a2a
+}
+
+/// The retry of a card that could not be read.
+fn retry_card(
+    why: String,
+    foreign_agents: &Arc<ForeignAgents>,
+    agent: &AgentDefinition,
+    config: &A2aBrainConfig,
+    brain: Arc<A2aBrain>,
+) -> PendingCard {
+    let (foreign_agents, agent, config) = (foreign_agents.clone(), agent.clone(), config.clone());
+    let fetch = move || {
+        let (foreign_agents, agent, config) = (foreign_agents.clone(), agent.clone(), config.clone());
+        let brain = brain.clone();
+        let details = async move {
+            let foreign = foreign_agents.retry(&agent, &config, brain).await?;
+            let a2a = with_modes(agent.a2a.clone(), foreign.modes);
+            Ok(CardDetails { description: foreign.description, skills: foreign.skills, a2a })
+        };
+        Box::pin(details) as Pin<Box<dyn Future<Output = Result<CardDetails, String>> + Send>>
+    };
+    PendingCard { why, fetch: Arc::new(fetch) }
+}
+
+impl RunningNode {
+    /// The content of `run.json`: process id and addresses.
+    pub fn describe(&self) -> serde_json::Value {
+        let agents: serde_json::Map<_, _> =
+            self.agents.iter().map(|(id, address)| (id.to_string(), json!(local_url(*address)))).collect();
+        json!({
+            "pid": std::process::id(),
+            "url": self.services.map(local_url),
+            "agents": agents,
+            "grpc": self.grpc,
+        })
+    }
+}
+
+/// The base URL of `address` from this machine.
+fn local_url(mut address: SocketAddr) -> String {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        IpAddr::V4(_) | IpAddr::V6(_) => {}
+    }
+    format!("http://{address}")
+}
+
+fn announce(running: &RunningNode, services: &str) {
+    if let Some(address) = running.services {
+        print_line(Level::INFO, &format!("mesh: {services} at {}", running.advertise.endpoint(address)));
+    }
+    if let Some(address) = running.grpc {
+        print_line(Level::INFO, &format!("mesh: gRPC at {}", running.advertise.authority(address)));
+    }
+    for (id, address) in &running.agents {
+        print_line(Level::INFO, &format!("mesh: {id} at {}", running.advertise.endpoint(*address)));
+    }
+}
+
+/// SIGTERM and SIGINT; installed before the start, so that a signal during it also deregisters the agents.
+struct StopSignals(tokio::signal::unix::Signal, tokio::signal::unix::Signal);
+
+impl StopSignals {
+    fn listen() -> anyhow::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+}

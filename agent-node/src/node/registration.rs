@@ -1,0 +1,159 @@
+//! Keeps one agent registered: registers it, sends heartbeats, registers again when needed, deregisters at shutdown.
+
+use crate::{agent::AgentStatus, shared_cell::SharedCell};
+use protocol::{card::Card, problem::Reason};
+use registry::{
+    client::Registry,
+    entry::{Heartbeat, LeaseGrant},
+};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// The task that keeps one agent registered.
+pub(super) struct RegistrationTask {
+    registry: Registry,
+    card: SharedCell<Card>,
+    incarnation: Arc<Mutex<Option<u64>>>,
+    wake: Arc<Notify>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl RegistrationTask {
+    /// Registers `card` and keeps it registered; a changed card is registered anew.
+    pub(super) fn spawn(registry: Registry, card: SharedCell<Card>, status: Arc<AgentStatus>) -> Self {
+        let incarnation = Arc::new(Mutex::new(None));
+        let wake = Arc::new(Notify::new());
+        let shared = (incarnation.clone(), wake.clone());
+        let task = actix::spawn(run(registry.clone(), card.clone(), status, shared));
+        Self { registry, card, incarnation, wake, task }
+    }
+
+    /// Sends the next heartbeat now.
+    pub(super) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// A handle that triggers the next heartbeat.
+    pub(super) fn wake_signal(&self) -> WakeSignal {
+        WakeSignal(self.wake.clone())
+    }
+
+    /// Stops the task and deregisters the agent, if the registry answers within two seconds.
+    pub(super) async fn deregister(self) {
+        self.task.abort();
+        let incarnation = self.incarnation.lock().ok().and_then(|incarnation| *incarnation);
+        if let Some(incarnation) = incarnation {
+            let id = self.card.get().agent_id.clone();
+            let deregistered = self.registry.deregister_drained(&id, incarnation);
+            match tokio::time::timeout(Duration::from_secs(2), deregistered).await {
+                Ok(Ok(())) => {}
+                Ok(Err(problem)) => {
+                    tracing::warn!(agent = %id, %problem, "could not deregister")
+                }
+                Err(_) => {
+                    tracing::warn!(agent = %id, "could not deregister: the registry did not answer")
+                }
+            }
+        }
+    }
+}
+
+/// Triggers the next heartbeat of a [`RegistrationTask`], and registers a changed card.
+pub(super) struct WakeSignal(Arc<Notify>);
+
+impl WakeSignal {
+    /// Triggers it.
+    pub(super) fn send(&self) {
+        self.0.notify_one();
+    }
+}
+
+async fn run(
+    registry: Registry,
+    current: SharedCell<Card>,
+    status: Arc<AgentStatus>,
+    (incarnation, wake): (Arc<Mutex<Option<u64>>>, Arc<Notify>),
+) {
+    let mut card = current.get();
+    let mut instance = uuid::Uuid::now_v7().to_string();
+    let mut failures = 0;
+    loop {
+        let newest = current.get();
+        // Changed skills register as a new instance, which signals `agent.joined`; other changes only update the card.
+        if card.skills != newest.skills {
+            instance = uuid::Uuid::now_v7().to_string();
+        }
+        card = newest;
+        let grant = match registry.register(card.clone(), instance.clone()).await {
+            Ok(grant) => grant,
+            Err(problem) => {
+                // Warns once; `/readyz` shows the state.
+                let is_unavailable = problem.reason == Reason::RegistryUnavailable;
+                match failures {
+                    // `directory_sync` logs an unavailable registry, once for all agents.
+                    0 if !is_unavailable => {
+                        tracing::warn!(agent = %card.agent_id, %problem, "not registered yet; trying until it is")
+                    }
+                    _ => tracing::debug!(agent = %card.agent_id, %problem, failures, "not registered yet"),
+                }
+                tokio::time::sleep(pause(failures)).await;
+                failures += 1;
+                continue;
+            }
+        };
+        if std::mem::take(&mut failures) > 0 {
+            tracing::info!(agent = %card.agent_id, "registered at last");
+        }
+        if let Ok(mut slot) = incarnation.lock() {
+            *slot = Some(grant.incarnation);
+        }
+        if !send_heartbeats(&registry, (&card, &current), &status, &grant, &wake).await {
+            return;
+        }
+    }
+}
+
+/// Sends heartbeats until the agent has to register again; `false` if another process has taken over the agent.
+async fn send_heartbeats(
+    registry: &Registry,
+    (card, current): (&Arc<Card>, &SharedCell<Card>),
+    status: &AgentStatus,
+    grant: &LeaseGrant,
+    wake: &Notify,
+) -> bool {
+    loop {
+        let heartbeat = Heartbeat {
+            incarnation: grant.incarnation,
+            running: status.running(),
+            accepting: !status.is_draining() && status.waits_for().is_none() && status.failed().is_none(),
+        };
+        match registry.heartbeat(&card.agent_id, heartbeat).await {
+            Ok(()) => {}
+            Err(problem) if problem.reason == Reason::AgentNotFound => return true,
+            Err(problem) if problem.reason == Reason::StaleIncarnation => {
+                tracing::error!(agent = %card.agent_id, "another process runs this agent now; this one takes nothing new");
+                status.drain();
+                return false;
+            }
+            Err(problem) => tracing::debug!(agent = %card.agent_id, %problem, "a heartbeat was lost"),
+        }
+        let pause = jittered(Duration::from_millis(grant.heartbeat_ms));
+        drop(tokio::time::timeout(pause, wake.notified()).await);
+        if !Arc::ptr_eq(card, &current.get()) {
+            return true;
+        }
+    }
+}
+
+/// `interval` with a random deviation of up to a fifth (DESIGN §7: heartbeats jitter).
+fn jittered(interval: Duration) -> Duration {
+    let random = u32::from(uuid::Uuid::now_v7().as_bytes()[15]);
+    interval * 4 / 5 + interval * 2 / 5 * random / 255
+}
+
+fn pause(failures: u32) -> Duration {
+    jittered(Duration::from_millis(100) * 2u32.saturating_pow(failures.min(6)))
+}

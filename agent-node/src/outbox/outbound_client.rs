@@ -1,0 +1,340 @@
+//! The HTTP client for URLs that others choose: webhooks, foreign cards, foreign agents (DESIGN §8).
+//!
+//! The client's own resolver checks addresses and returns only allowed ones, so the connection goes to the address that was
+//! checked. The client follows no redirect and uses no proxy; time and size are bounded. Plain `http` is allowed only to
+//! addresses that the configuration names.
+
+mod http2;
+mod resolve;
+
+use blackboard::http_client::redact_url;
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt};
+use protocol::{a2a::limits, address_policy::AddressPolicy, limits::Limits};
+use reqwest::{
+    Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+    redirect,
+};
+use resolve::{AddressRefused, PolicyResolver};
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+/// Limits of every request.
+#[derive(Debug, Clone, Copy)]
+pub struct OutboundLimits {
+    /// The timeout of a DNS lookup that only checks a URL.
+    pub lookup: Duration,
+    /// The timeout of a DNS lookup and a connection together.
+    pub connect: Duration,
+    /// The timeout of a whole response, or of the head of a stream, from the start of the request.
+    pub response: Duration,
+    /// The longest silence of a stream.
+    pub idle: Duration,
+    /// The largest response, bytes.
+    pub max_bytes: usize,
+    /// The largest stream, bytes in all.
+    pub max_stream_bytes: usize,
+    /// The largest sum of the artifacts of one foreign task, bytes.
+    pub max_task_bytes: usize,
+}
+
+impl Default for OutboundLimits {
+    fn default() -> Self {
+        Self {
+            lookup: Duration::from_secs(2),
+            connect: Duration::from_secs(5),
+            response: Duration::from_secs(30),
+            idle: Duration::from_secs(90),
+            max_bytes: limits::MAX_FOREIGN_ANSWER,
+            max_stream_bytes: limits::MAX_FOREIGN_STREAM,
+            max_task_bytes: limits::foreign_task_bytes(&Limits::default()),
+        }
+    }
+}
+
+impl OutboundLimits {
+    /// The defaults, with the artifact size that `configured` implies.
+    pub fn for_node(configured: &Limits) -> Self {
+        Self { max_task_bytes: limits::foreign_task_bytes(configured), ..Self::default() }
+    }
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The URL can't be called. Permanent.
+    #[error("{0}")]
+    BadUrl(String),
+    /// The address policy forbids the address.
+    #[error("{0}")]
+    AddressRefused(String),
+    /// There was no response, or no complete one. A retry may succeed.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The response is larger than the limit.
+    #[error("the answer is longer than {0} bytes")]
+    TooLarge(usize),
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct OutboundRequest {
+    method: Method,
+    url: String,
+    headers: HeaderMap,
+    body: Bytes,
+    timeout: Option<Duration>,
+}
+
+impl OutboundRequest {
+    /// Its own timeout, if it has one.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// The same request to another URL.
+    #[must_use]
+    pub(crate) fn with_url(self, url: String) -> Self {
+        Self { url, ..self }
+    }
+
+    /// A request without a body.
+    pub fn new(method: Method, url: impl Into<String>) -> Self {
+        Self { method, url: url.into(), headers: HeaderMap::new(), body: Bytes::new(), timeout: None }
+    }
+
+    /// Sets the body and its media type.
+    #[must_use]
+    pub fn body(self, media_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { body: body.into(), ..self }.header("content-type", media_type)
+    }
+
+    /// Adds a header. Ignores names and values that HTTP does not allow.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            self.headers.append(name, value);
+        }
+        self
+    }
+
+    /// Adds a header that logs do not show.
+    #[must_use]
+    pub fn secret_header(mut self, name: &str, value: &str) -> Self {
+        if let (Ok(name), Ok(mut value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            value.set_sensitive(true);
+            self.headers.append(name, value);
+        }
+        self
+    }
+
+    /// Sets a timeout instead of [`OutboundLimits::response`].
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
+    }
+}
+
+/// A response of any status.
+#[derive(Debug, Clone)]
+pub struct OutboundResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl OutboundResponse {
+    /// The header `name`, if it is present and is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// The response to a request for an event stream.
+pub enum StreamOrResponse<S> {
+    /// The bytes of an event stream.
+    Stream(S),
+    /// A response of another media type.
+    Response(OutboundResponse),
+}
+
+/// The client. Cheap to clone; all clones share connections.
+#[derive(Debug, Clone)]
+pub struct OutboundClient {
+    http1: ClientPair,
+    http2: ClientPair,
+    policy: Arc<AddressPolicy>,
+    limits: OutboundLimits,
+}
+
+/// A client for `https` URLs and one for `http` URLs.
+#[derive(Debug, Clone)]
+struct ClientPair {
+    https: Client,
+    http: Client,
+}
+
+impl OutboundClient {
+    /// A client for the addresses that `policy` allows.
+    pub fn new(policy: AddressPolicy, limits: OutboundLimits) -> Result<Self, Error> {
+        let policy = Arc::new(policy);
+        let client = |named_only, version: fn(ClientBuilder) -> ClientBuilder| {
+            let client = blackboard::http_client::tls::client()
+                .no_proxy()
+                .redirect(redirect::Policy::none())
+                .referer(false)
+                .user_agent(concat!("agent-mesh/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(limits.connect)
+                .dns_resolver(Arc::new(PolicyResolver::new(policy.clone(), named_only)));
+            version(client).build().map_err(|error| Error::Unreachable(format!("no HTTP client: {error}")))
+        };
+        let pair = |version| {
+            Ok::<_, Error>(ClientPair { https: client(false, version)?, http: client(true, version)? })
+        };
+        let (http1, http2) = (pair(ClientBuilder::http1_only)?, pair(http2::http2_only)?);
+        Ok(Self { http1, http2, policy: policy.clone(), limits })
+    }
+
+    /// Checks whether `url` may be called, without a DNS lookup.
+    pub fn check(&self, url: &str) -> Result<(), Error> {
+        self.build(&self.http1, OutboundRequest::new(Method::POST, url)).map(drop)
+    }
+
+    /// Checks whether `url` may be called, with a DNS lookup. A name that can't be resolved passes: a request checks its
+    /// addresses again.
+    pub async fn check_resolved(&self, url: &str) -> Result<(), Error> {
+        self.check(url)?;
+        let Ok(parsed) = Url::parse(url) else { return Ok(()) };
+        let Some(host) = parsed.host_str().filter(|_| literal(&parsed).is_none()) else { return Ok(()) };
+        let addresses = resolve::resolve_allowed(&self.policy, host, parsed.scheme() == "http");
+        match tokio::time::timeout(self.limits.lookup, addresses).await {
+            Ok(Ok(_)) | Ok(Err(resolve::ResolveError::Unknown(_))) | Err(_) => Ok(()),
+            Ok(Err(resolve::ResolveError::Refused(AddressRefused(why)))) => Err(Error::AddressRefused(why)),
+        }
+    }
+
+    /// Its limits.
+    pub(crate) fn limits(&self) -> OutboundLimits {
+        self.limits
+    }
+
+    /// The addresses it may call.
+    pub fn policy(&self) -> &AddressPolicy {
+        &self.policy
+    }
+
+    /// Sends `request` and reads the whole response.
+    pub async fn send(&self, request: OutboundRequest) -> Result<OutboundResponse, Error> {
+        let timeout = request.timeout.unwrap_or(self.limits.response);
+        let response = async {
+            let response =
+                self.build(&self.http1, request)?.send().await.map_err(|error| send_error(&error))?;
+            read_body(response, self.limits.max_bytes).await
+        };
+        tokio::time::timeout(timeout, response).await.unwrap_or_else(|_| Err(timed_out("no answer in time")))
+    }
+
+    /// Sends `request` and returns the bytes of an event stream; a response of another type is read whole.
+    pub async fn stream(
+        &self,
+        request: OutboundRequest,
+    ) -> Result<StreamOrResponse<impl Stream<Item = Result<Bytes, Error>> + Send + 'static>, Error> {
+        let timeout = request.timeout.unwrap_or(self.limits.response);
+        let request = self.build(&self.http1, request.header("accept", "text/event-stream"))?;
+        let Ok(response) = tokio::time::timeout(timeout, request.send()).await else {
+            return Err(timed_out("no answer in time"));
+        };
+        let response = response.map_err(|error| send_error(&error))?;
+        let media_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
+        if !media_type.is_some_and(|media_type| media_type.starts_with("text/event-stream")) {
+            let body = read_body(response, self.limits.max_bytes);
+            return match tokio::time::timeout(timeout, body).await {
+                Ok(response) => response.map(StreamOrResponse::Response),
+                Err(_) => Err(timed_out("no answer in time")),
+            };
+        }
+        let OutboundLimits { idle, max_stream_bytes, .. } = self.limits;
+        let open = Some((Box::pin(response.bytes_stream()), 0));
+        Ok(StreamOrResponse::Stream(futures_util::stream::unfold(open, move |open| async move {
+            let (mut body, received) = open?;
+            match tokio::time::timeout(idle, body.next()).await {
+                Ok(None) => None,
+                Ok(Some(Ok(bytes))) if received + bytes.len() > max_stream_bytes => {
+                    Some((Err(Error::TooLarge(max_stream_bytes)), None))
+                }
+                Ok(Some(Ok(bytes))) => {
+                    let received = received + bytes.len();
+                    Some((Ok(bytes), Some((body, received))))
+                }
+                Ok(Some(Err(error))) => Some((Err(send_error(&error)), None)),
+                Err(_) => Some((Err(timed_out("the stream fell silent")), None)),
+            }
+        })))
+    }
+
+    fn build(&self, clients: &ClientPair, request: OutboundRequest) -> Result<RequestBuilder, Error> {
+        let url = Url::parse(&request.url)
+            .map_err(|error| Error::BadUrl(format!("{:?} is no URL: {error}", redact_url(&request.url))))?;
+        let client = match url.scheme() {
+            "https" => &clients.https,
+            "http" => &clients.http,
+            other => return Err(Error::BadUrl(format!("{other}: is not called; https and http are"))),
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Error::BadUrl("a URL must not carry credentials".to_owned()));
+        }
+        // The resolver is not called for a literal address.
+        if let Some(address) = literal(&url) {
+            let named_only = url.scheme() == "http";
+            resolve::check_ip(&self.policy, address, named_only)
+                .map_err(|AddressRefused(why)| Error::AddressRefused(format!("{address} {why}")))?;
+        }
+        Ok(client.request(request.method, url).headers(request.headers).body(request.body))
+    }
+}
+
+/// The host of `url`, if it is an IP address.
+fn literal(url: &Url) -> Option<IpAddr> {
+    let host = url.host_str()?;
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).parse().ok()
+}
+
+async fn read_body(mut response: Response, limit: usize) -> Result<OutboundResponse, Error> {
+    if response.content_length().is_some_and(|length| length > limit as u64) {
+        return Err(Error::TooLarge(limit));
+    }
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| send_error(&error))? {
+        if body.len() + chunk.len() > limit {
+            return Err(Error::TooLarge(limit));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let (status, headers) = (response.status(), response.headers().clone());
+    Ok(OutboundResponse { status, headers, body: body.freeze() })
+}
+
+fn timed_out(what: &str) -> Error {
+    Error::Unreachable(what.to_owned())
+}
+
+/// The innermost cause of `error`, without the URL, which may hold a token.
+fn send_error(error: &reqwest::Error) -> Error {
+    let mut cause: &dyn std::error::Error = error;
+    let mut message =
+        if error.is_timeout() { "no answer in time".to_owned() } else { "no answer".to_owned() };
+    while let Some(inner) = cause.source() {
+        if let Some(AddressRefused(why)) = inner.downcast_ref::<AddressRefused>() {
+            return Error::AddressRefused(why.clone());
+        }
+        message = inner.to_string();
+        cause = inner;
+    }
+    Error::Unreachable(message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! OpenTelemetry's variables (`OTEL_*`), read once at the start. A wrong value fails in one line that names the variable and
+//! shows no header's value.
+
+pub mod unused;
+
+use super::sampler::TraceSampler;
+use blackboard::http_client::tls::TlsFiles;
+use reqwest::{Url, header};
+use std::{collections::HashMap, time::Duration};
+
+/// The telemetry settings of the environment.
+#[derive(Debug, Clone, Default)]
+pub struct TelemetrySettings {
+    /// Which traces are recorded.
+    pub sampler: TraceSampler,
+    /// The backend; `None` without an endpoint.
+    pub export: Option<ExportSettings>,
+    /// The queue of spans.
+    pub queue: SpanQueueSettings,
+    /// TelemetrySettings that have no effect or are replaced.
+    pub warnings: Vec<String>,
+}
+
+/// A backend.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ExportSettings {
+    /// The whole URL.
+    pub url: Url,
+    /// Headers of every request, such as credentials.
+    pub headers: HashMap<String, String>,
+    /// The timeout of one request.
+    pub timeout: Duration,
+    /// Resource attributes.
+    pub attributes: HashMap<String, String>,
+    /// Certificates and keys.
+    pub pems: TlsFiles,
+    /// The most characters of an attribute.
+    pub max_attribute_len: Option<usize>,
+}
+
+impl std::fmt::Debug for ExportSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.headers.keys().collect();
+        write!(
+            f,
+            "ExportSettings {{ url: {}, headers: {names:?}, timeout: {:?} }}",
+            without_query(&self.url),
+            self.timeout
+        )
+    }
+}
+
+/// The queue of spans, as OpenTelemetry's batch span processor has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanQueueSettings {
+    /// How long a batch is gathered.
+    pub delay: Duration,
+    /// The most spans that wait; more are dropped.
+    pub capacity: usize,
+    /// The most spans of a batch.
+    pub batch: usize,
+    /// The time for a batch, with all repeats.
+    pub timeout: Duration,
+}
+
+impl Default for SpanQueueSettings {
+    fn default() -> Self {
+        Self { delay: Duration::from_secs(5), capacity: 2_048, batch: 512, timeout: Duration::from_secs(30) }
+    }
+}
+
+/// The largest queue; a span has some KiB.
+const MAX_CAPACITY: usize = 65_536;
+/// The longest duration of a setting.
+const MAX_DURATION: Duration = Duration::from_hours(24);
+
+/// A URL for logs, without its query, which may hold credentials.
+pub fn without_query(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.to_string()
+}
+
+type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl TelemetrySettings {
+    /// The settings of this process's environment.
+    pub fn from_env() -> Result<Self, String> {
+        Self::read(&|name| std::env::var(name).ok())
+    }
+
+    /// The settings of the variables that `variable` returns. An empty variable counts as unset.
+    pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let get =
+            |name: &str| variable(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        let mut settings = Self { queue: queue(&get)?, ..Self::default() };
+        pairs(&get, "OTEL_RESOURCE_ATTRIBUTES")?;
+        if let Some(name) = get("OTEL_TRACES_SAMPLER") {
+            settings.sampler = TraceSampler::parse(&name, get("OTEL_TRACES_SAMPLER_ARG").as_deref())?;
+        }
+        if let Some(exporter) = get("OTEL_TRACES_EXPORTER").filter(|name| name != "otlp") {
+            return match exporter.as_str() {
+                "none" => Ok(settings),
+                _ => Err(format!("OTEL_TRACES_EXPORTER is {exporter:?}: there are otlp and none")),
+            };
+        }
+        match get("OTEL_SDK_DISABLED").map(|text| text.to_ascii_lowercase()).as_deref() {
+            Some("true") => return Ok(settings),
+            None | Some("false") => {}
+            Some(_) => settings
+                .warnings
+                .push("OTEL_SDK_DISABLED is neither true nor false: false is assumed".to_owned()),
+        }
+        settings.warnings.extend(propagators(&get));
+        settings.export = export(&get)?;
+        if let Some(export) = settings.export.as_ref().filter(|export| export.url.scheme() == "http") {
+            let names = export.pems.names();
+            settings.warnings.extend(names.map(|name| {
+                format!("{name} is set, but the endpoint begins with http://: nothing is encrypted and nobody's certificate is asked for")
+            }));
+        }
+        if settings.export.is_none() {
+            let unused = [
+                "OTEL_EXPORTER_OTLP_HEADERS",
+                "OTEL_EXPORTER_OTLP_PROTOCOL",
+                "OTEL_EXPORTER_OTLP_CERTIFICATE",
+                "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+                "OTEL_TRACES_EXPORTER",
+            ];
+            settings.warnings.extend(unused.into_iter().filter(|name| get(name).is_some()).map(|name| {
+                format!("{name} is set, but no endpoint is: OTEL_EXPORTER_OTLP_ENDPOINT says where traces go")
+            }));
+        }
+        let is_share = get("OTEL_TRACES_SAMPLER").is_some_and(|name| name.contains("ratio"));
+        if get("OTEL_TRACES_SAMPLER_ARG").is_some() && !is_share {
+            settings.warnings.push(
+                "OTEL_TRACES_SAMPLER_ARG is set, but OTEL_TRACES_SAMPLER names no sampler by ratio"
+                    .to_owned(),
+            );
+        }
+        Ok(settings)
+    }
+}
+
+/// OpenTelemetry's default propagators, accepted without a warning.
+const PROPAGATORS: [&str; 2] = ["tracecontext", "baggage"];
+
+/// A warning about other propagators than the one that agents use.
+fn propagators(get: VariableLookup<'_>) -> Option<String> {
+    let asked = get("OTEL_PROPAGATORS")?;
+    let others: Vec<_> = asked.split(',').map(str::trim).filter(|name| !PROPAGATORS.contains(name)).collect();
+    let is_default = others.is_empty() && asked.contains(PROPAGATORS[0]);
+    (!is_default).then(|| {
+        format!("OTEL_PROPAGATORS is {asked:?}, but agents pass traces on as tracecontext (traceparent, tracestate) and in no other way")
+    })
+}
+
+/// The first of `names` that is set, and its value.
+fn given<'n>(get: VariableLookup<'_>, names: [&'n str; 2]) -> Option<(&'n str, String)> {
+    names.into_iter().find_map(|name| Some((name, get(name)?)))
+}
+
+fn export(get: VariableLookup<'_>) -> Result<Option<ExportSettings>, String> {
+    // Every variable is checked, also without an endpoint.
+    let protocol = given(get, ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]);
+    if let Some((name, protocol)) = protocol.filter(|(_, protocol)| protocol != "http/protobuf") {
+        return Err(format!("{name} is {protocol:?}: only http/protobuf is spoken (port 4318, not 4317)"));
+    }
+    let compression = given(get, ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"]);
+    if let Some((name, other)) = compression.filter(|(_, compression)| compression != "none") {
+        return Err(format!("{name} is {other:?}: nothing is compressed; leave it out"));
+    }
+    let timeout = given(get, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
+    let timeout = timeout.map(|(name, _)| timeout_of(get, name)).transpose()?.flatten();
+    let timeout = timeout.unwrap_or(Duration::from_secs(10));
+    let pems = pems(get)?;
+    let max_attribute_len =
+        given(get, ["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"]);
+    let max_attribute_len = max_attribute_len.map(|(name, text)| {
+        text.parse().map_err(|_| format!("{name} is {text:?}: a whole number of characters is wanted"))
+    });
+    let max_attribute_len = max_attribute_len.transpose()?;
+    let mut headers = headers(get, "OTEL_EXPORTER_OTLP_HEADERS")?;
+    headers.extend(self::headers(get, "OTEL_EXPORTER_OTLP_TRACES_HEADERS")?);
+    let (name, text, path) =
+        match (get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), get("OTEL_EXPORTER_OTLP_ENDPOINT")) {
+            (Some(whole), _) => ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", whole, ""),
+            (None, Some(base)) => ("OTEL_EXPORTER_OTLP_ENDPOINT", base, "/v1/traces"),
+            (None, None) => return Ok(None),
+        };
+    let wrong = |why: &str| {
+        format!("{name} {why}: an http:// or https:// URL is wanted, such as http://localhost:4318")
+    };
+    let mut url = Url::parse(&text).map_err(|error| wrong(&format!("is no URL ({error})")))?;
+    if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
+        return Err(wrong(&format!("has the scheme {:?}", url.scheme())));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(format!(
+            "{name} holds a user or password: credentials go into OTEL_EXPORTER_OTLP_HEADERS"
+        ));
+    }
+    if !path.is_empty() {
+        url.set_path(&format!("{}{path}", url.path().trim_end_matches('/')));
+    }
+    let attributes = pairs(get, "OTEL_RESOURCE_ATTRIBUTES")?;
+    let attributes = attributes.into_iter().map(|(_, name, value)| (name, decoded(&value))).collect();
+    Ok(Some(ExportSettings { url, headers, timeout, attributes, pems, max_attribute_len }))
+}
+
+/// The files of certificates and keys, which are read later.
+fn pems(get: VariableLookup<'_>) -> Result<TlsFiles, String> {
+    let roots = given(get, ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"]);
+    let own =
+        given(get, ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"]);
+    let key = given(get, ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"]);
+    let named = |(name, path): (&str, String)| (name.to_owned(), path.into());
+    let own = match (own, key) {
+        (Some(own), Some(key)) => Some((named(own), named(key))),
+        (None, None) => None,
+        (Some((name, _)), None) => {
+            return Err(format!("{name} is of no use without its key: OTEL_EXPORTER_OTLP_CLIENT_KEY"));
+        }
+        (None, Some((name, _))) => {
+            return Err(format!(
+                "{name} is of no use without its certificate: OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"
+            ));
+        }
+    };
+    Ok(TlsFiles { roots: roots.map(named), own })
+}
+
+/// `name=value` pairs, separated by commas: position, name, value.
+fn pairs(get: VariableLookup<'_>, variable: &str) -> Result<Vec<(usize, String, String)>, String> {
+    let text = get(variable).unwrap_or_default();
+    let entries = text.split(',').zip(1..).filter(|(entry, _)| !entry.trim().is_empty());
+    let pair = |(entry, at): (&str, usize)| {
+        let (name, value) = entry.split_once('=').filter(|(name, _)| !name.trim().is_empty())?;
+        Some((at, name.trim().to_owned(), value.trim().to_owned()))
+    };
+    entries.map(|entry| pair(entry).ok_or_else(|| no_pair(variable, entry.1))).collect()
+}
+
+/// The entry is not shown: it may hold a credential.
+fn no_pair(variable: &str, at: usize) -> String {
+    format!("{variable}: entry {at} is no name=value pair")
+}
+
+/// Pairs that are headers; values may be percent-encoded.
+fn headers(get: VariableLookup<'_>, variable: &str) -> Result<HashMap<String, String>, String> {
+    let mut headers = HashMap::new();
+    for (at, name, value) in pairs(get, variable)? {
+        let (wrong, value) = (|| format!("{} of a header", no_pair(variable, at)), decoded(&value));
+        header::HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
+        header::HeaderValue::try_from(&value).map_err(|_| wrong())?;
+        headers.insert(name.to_lowercase(), value);
+    }
+    Ok(headers)
+}
+
+/// `text` without percent-encoding.
+pub(super) fn decoded(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, more)) = rest.split_first() {
+        let pair = more.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
+        match pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                out.push(byte);
+                rest = &more[2..];
+            }
+            None => {
+                out.push(*first);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
+}
+
+fn queue(get: VariableLookup<'_>) -> Result<SpanQueueSettings, String> {
+    let usual = SpanQueueSettings::default();
+    let count = |name: &str, usual: usize| match get(name).map(|text| text.parse::<usize>()) {
+        None => Ok(usual),
+        Some(Ok(number)) if number > 0 => Ok(number),
+        Some(_) => {
+            Err(format!("{name} is {:?}: a whole number above 0 is wanted", get(name).unwrap_or_default()))
+        }
+    };
+    let capacity = count("OTEL_BSP_MAX_QUEUE_SIZE", usual.capacity)?;
+    if capacity > MAX_CAPACITY {
+        return Err(format!("OTEL_BSP_MAX_QUEUE_SIZE is {capacity}: at most {MAX_CAPACITY} spans may wait"));
+    }
+    Ok(SpanQueueSettings {
+        delay: milliseconds(get, "OTEL_BSP_SCHEDULE_DELAY")?.unwrap_or(usual.delay),
+        capacity,
+        batch: count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.batch)?.min(capacity),
+        timeout: timeout_of(get, "OTEL_BSP_EXPORT_TIMEOUT")?.unwrap_or(usual.timeout),
+    })
+}
+
+fn milliseconds(get: VariableLookup<'_>, name: &str) -> Result<Option<Duration>, String> {
+    let Some(text) = get(name) else { return Ok(None) };
+    let time = text.parse().ok().map(Duration::from_millis).filter(|time| *time <= MAX_DURATION);
+    let wrong = || format!("{name} is {text:?}: a whole number of milliseconds up to a day is wanted");
+    time.map(Some).ok_or_else(wrong)
+}
+
+/// A timeout, which may not be zero.
+fn timeout_of(get: VariableLookup<'_>, name: &str) -> Result<Option<Duration>, String> {
+    match milliseconds(get, name)? {
+        Some(Duration::ZERO) => Err(format!("{name} is 0: nothing can be answered in no time")),
+        time => Ok(time),
+    }
+}
+
+#[cfg(test)]
+mod tests;

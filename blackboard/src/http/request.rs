@@ -1,0 +1,168 @@
+//! Parses requests; a problem names the member that is wrong.
+
+use actix_web::{http::header::HeaderMap, web};
+use protocol::{
+    ids::{Capability, TaskId},
+    json,
+    principal::Principal,
+    problem::{Problem, Reason},
+    signal::{Selector, Signal},
+    time::WallTime,
+    trace::{TRACEPARENT, TraceContext},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A parsed query string.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct SignalQuery {
+    pub selector: Selector,
+    pub after: Option<u64>,
+    pub limit: Option<usize>,
+}
+
+/// Parses a body as a `T`.
+pub(super) fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    deserialize_members(json::parse_object(bytes, json::MAX_DEPTH)?)
+}
+
+/// Parses a signal. If absent, `id` is minted, `from` is the caller, and `at` is the present time.
+pub(super) fn parse_signal(bytes: &[u8], by: &Principal) -> Result<Signal, Problem> {
+    let mut members = json::parse_object(bytes, json::MAX_DEPTH)?;
+    fill_defaults(&mut members, by);
+    deserialize_members(members)
+}
+
+/// Stores the request's `traceparent` in the signal, unless it has one.
+pub(super) fn attach_trace(signal: &mut Signal, headers: &HeaderMap) {
+    let text = |name: &str| headers.get(name).and_then(|header| header.to_str().ok());
+    let parent = text(TRACEPARENT).filter(|parent| TraceContext::parse(parent).is_some());
+    if let (Some(parent), false) = (parent, signal.refs.contains_key(TRACEPARENT)) {
+        signal.refs.insert(TRACEPARENT.to_owned(), parent.into());
+    }
+}
+
+fn fill_defaults(members: &mut Map<String, Value>, by: &Principal) {
+    let (Principal::Agent(caller) | Principal::User(caller)) = by;
+    let now = || {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        WallTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)).to_string()
+    };
+    members.entry("id").or_insert_with(|| uuid::Uuid::now_v7().to_string().into());
+    members.entry("from").or_insert_with(|| caller.to_string().into());
+    members.entry("at").or_insert_with(|| now().into());
+}
+
+fn deserialize_members<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
+        let field = error.path().to_string();
+        let problem = match field.as_str() {
+            "." => return invalid(error.inner()),
+            _ => invalid(format!("{field}: {}", error.inner())),
+        };
+        problem.with("field", field)
+    })
+}
+
+/// Parses a query string. Every name may be repeated; types and capabilities may be comma-separated lists.
+pub(super) fn parse_query(text: &str) -> Result<SignalQuery, Problem> {
+    let pairs: Vec<(String, String)> = web::Query::from_query(text)
+        .map(web::Query::into_inner)
+        .map_err(|error| invalid(format!("the query cannot be read: {error}")))?;
+    let mut query = SignalQuery::default();
+    for (name, value) in &pairs {
+        match name.as_str() {
+            "type" => query.selector.types.extend(value.split(',').map(str::to_owned)),
+            "capability" => {
+                for name in value.split(',') {
+                    let capability =
+                        Capability::parse(name).map_err(|bad| invalid_field("capability", bad))?;
+                    query.selector.capabilities.push(capability);
+                }
+            }
+            "taskId" => {
+                query.selector.task_id =
+                    Some(TaskId::parse(value).map_err(|bad| invalid_field("taskId", bad))?);
+            }
+            "after" => query.after = Some(parse_cursor("after", value)?),
+            "limit" => {
+                query.limit =
+                    Some(value.parse().map_err(|_| invalid_field("limit", "must be a whole number"))?);
+            }
+            other => {
+                let other: String = other.chars().take(80).collect();
+                let message =
+                    format!("{other:?} is not asked here: type, capability, taskId, after and limit are");
+                return Err(invalid(message));
+            }
+        }
+    }
+    Ok(query)
+}
+
+/// Parses a revision.
+pub(super) fn parse_cursor(field: &'static str, text: &str) -> Result<u64, Problem> {
+    text.trim().parse().map_err(|_| invalid_field(field, "must be a revision, a whole number"))
+}
+
+fn invalid_field(field: &'static str, why: impl std::fmt::Display) -> Problem {
+    invalid(format!("{field}: {why}")).with("field", field)
+}
+
+fn invalid(message: impl ToString) -> Problem {
+    Problem::new(Reason::InvalidField, message.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_names_the_wrong_member() {
+        let refused = |text: &str| {
+            let problem = parse_signal(text.as_bytes(), &Principal::local_user()).unwrap_err();
+            problem.metadata.iter().find(|(key, _)| *key == "field").map(|(_, field)| field.clone())
+        };
+        assert_eq!(refused(r#"{"type":"task.nonsense"}"#).as_deref(), Some("type"));
+        assert_eq!(refused(r#"{"type":"help.needed","from":"../x"}"#).as_deref(), Some("from"));
+        assert_eq!(refused(r#"{"type":"help.needed","taskId":7}"#).as_deref(), Some("taskId"));
+        assert_eq!(refused(r#"{"type":"help.needed","at":"soon"}"#).as_deref(), Some("at"));
+        assert!(parse_signal(b"[]", &Principal::local_user()).is_err());
+        let least = parse_signal(br#"{"type":"help.needed"}"#, &Principal::local_user()).unwrap();
+        assert_eq!(least.from.as_str(), "local");
+    }
+
+    #[test]
+    fn a_signal_takes_the_trace_of_its_request_unless_it_has_one() {
+        let parent = |n: u8| format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333{n}-01");
+        let mut headers = HeaderMap::new();
+        let traceparent = |refs: &str, headers: &HeaderMap| {
+            let text = format!(r#"{{"type":"task.available","refs":{refs}}}"#);
+            let mut signal = parse_signal(text.as_bytes(), &Principal::local_user()).unwrap();
+            attach_trace(&mut signal, headers);
+            signal.refs.get(TRACEPARENT).and_then(|value| value.as_str().map(str::to_owned))
+        };
+        assert_eq!(traceparent("{}", &headers), None);
+        let name = actix_web::http::header::HeaderName::from_static(TRACEPARENT);
+        headers.insert(name.clone(), parent(1).parse().unwrap());
+        assert_eq!(traceparent("{}", &headers), Some(parent(1)));
+        let refs = format!(r#"{{"traceparent":"{}"}}"#, parent(2));
+        assert_eq!(traceparent(&refs, &headers), Some(parent(2)));
+        headers.insert(name, "odd".parse().unwrap());
+        assert_eq!(traceparent("{}", &headers), None);
+    }
+
+    #[test]
+    fn a_query_is_parsed_or_refused() {
+        let parsed =
+            parse_query("type=task.*&type=help.needed,acme.x&capability=rest&taskId=t-1&after=7&limit=3")
+                .unwrap();
+        assert_eq!(parsed.selector.types, ["task.*", "help.needed", "acme.x"]);
+        assert_eq!((parsed.after, parsed.limit, parsed.selector.capabilities.len()), (Some(7), Some(3), 1));
+        let too_large = "after=18446744073709551616";
+        for bad in ["after=-1", "limit=x", "capability=../", "taskId=", "kind=task.*", too_large] {
+            assert_eq!(parse_query(bad).unwrap_err().reason, Reason::InvalidField, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! URLs without credentials, for people, logs and other processes.
+
+use reqwest::Url;
+use std::borrow::Cow;
+
+/// `url` without user name and password. Of a text that is no URL, everything before the last `@` but its scheme is removed,
+/// because it may be a credential.
+pub fn redact_url(url: &str) -> Cow<'_, str> {
+    match Url::parse(url) {
+        Ok(mut parsed) if parsed.has_authority() => {
+            if parsed.username().is_empty() && parsed.password().is_none() {
+                // An unescaped `?` or `#` in a password moves the rest of the credentials behind it.
+                let end = url.find(['?', '#']).filter(|at| url[*at..].contains('@'));
+                return url[..end.unwrap_or(url.len())].into();
+            }
+            // This fails only for a URL without a host, which has no credentials.
+            let _ = parsed.set_username("").and(parsed.set_password(None));
+            parsed.as_str().trim_end_matches('/').to_owned().into()
+        }
+        Ok(_) | Err(_) => match url.rsplit_once('@') {
+            Some((before, rest)) => {
+                let scheme = before.split_once("://").map(|(scheme, _)| format!("{scheme}://"));
+                format!("{}{rest}", scheme.unwrap_or_default()).into()
+            }
+            None => url.into(),
+        },
+    }
+}
+
+/// Whether `url` has a user name or a password.
+pub fn has_credentials(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| !url.username().is_empty() || url.password().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_removed() {
+        for (url, expected) in [
+            ("http://me:s3cret@127.0.0.1:8000", "http://127.0.0.1:8000"),
+            ("http://:s3cret@mesh.example/base/", "http://mesh.example/base"),
+            ("https://t0ken@mesh.example", "https://mesh.example"),
+            ("http://127.0.0.1:8000/@me", "http://127.0.0.1:8000/@me"),
+            ("http://[::1]:8000", "http://[::1]:8000"),
+            ("http://mesh.example/base?a=b", "http://mesh.example/base?a=b"),
+            ("http://me:#s3cret@host", "http://me:"),
+            ("nowhere", "nowhere"),
+            ("http://me:s3cret@host:99999", "http://host:99999"),
+            ("http://me:s3/cr@et@host", "http://host"),
+            ("me:s3cret@host:8000", "host:8000"),
+            ("me:s3cret@", ""),
+            ("mailto:me@host", "host"),
+        ] {
+            assert_eq!(redact_url(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_user_name_or_a_password_is_detected() {
+        for url in ["http://me:s3cret@host", "http://:s3cret@host", "http://me@host"] {
+            assert!(has_credentials(url), "{url}");
+        }
+        for url in ["http://host", "http://host/@me", "nowhere", "mailto:me@host"] {
+            assert!(!has_credentials(url), "{url}");
+        }
+    }
+}

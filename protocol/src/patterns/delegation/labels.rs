@@ -1,0 +1,62 @@
+//! The labels, timers and timeouts of a delegation.
+
+use crate::patterns::ownership::{ReportLabel, from_report_label};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+pub(super) type DelegationEvent = crate::patterns::Event<DelegationLabel, DelegationTimer>;
+pub(super) type DelegationEffect = crate::patterns::Effect<DelegationLabel, DelegationTimer>;
+
+/// The labels of a delegation's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DelegationLabel {
+    /// The acceptance of the award.
+    Accept,
+    /// The decline of the award.
+    Decline,
+    /// A report to the requester.
+    Update,
+    /// The result to the requester.
+    Response,
+    /// A request to another agent.
+    Request(RequestKey),
+    /// The owner's answer, passed on to an agent that asked.
+    Answer,
+    /// The cancel of a request that is no longer needed.
+    Withdraw,
+}
+
+from_report_label!(DelegationLabel);
+
+/// The timers of a delegation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DelegationTimer {
+    /// The task's deadline.
+    Deadline,
+    /// The next report that renews the lease.
+    Renew,
+    /// The end of the time in which an answer to a request is awaited.
+    Request(RequestKey),
+}
+
+/// Names a request: the turn that made it, and its index there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RequestKey(pub u32, pub u32);
+
+/// How long an agent waits for the results of its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timeouts {
+    /// For an answer to a help request.
+    pub help: Duration,
+    /// For the result of a delegated task.
+    pub delegate: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { help: Duration::from_secs(120), delegate: Duration::from_secs(3_600) }
+    }
+}

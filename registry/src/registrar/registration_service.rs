@@ -1,0 +1,272 @@
+//! Serialises changes of the directory: decide, commit, apply, notify watchers.
+
+use super::{
+    messages::{RegistryState, WatchStart},
+    rows,
+};
+use crate::{
+    config::Config,
+    directory::{AgentDirectory, Departure, DirectoryChange, RegistrationDecision},
+    entry::{AgentEntry, AgentQuery, Heartbeat, LeaseGrant},
+    registration_request::{RegistrationRequest, may_speak_for},
+};
+use blackboard::store::{Error, Lane, SharedStore};
+use protocol::{
+    card::Card,
+    ids::AgentId,
+    principal::Principal,
+    problem::{Problem, Reason},
+    time::{NodeTime, WallTime},
+};
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeSet, VecDeque},
+    rc::Rc,
+    sync::Arc,
+};
+use tokio::sync::{
+    Mutex, MutexGuard, Notify, Semaphore, broadcast,
+    oneshot::{self, error::TryRecvError},
+};
+
+/// The node clock and the wall clock, as functions so that tests can drive them.
+#[derive(Clone)]
+pub struct Clocks {
+    /// The clock of leases.
+    pub node: Arc<dyn Fn() -> NodeTime + Send + Sync>,
+    /// The clock of signal timestamps.
+    pub wall: Arc<dyn Fn() -> WallTime + Send + Sync>,
+}
+
+/// Most registrations in one commit.
+const MAX_BATCH: usize = 256;
+
+/// A registration that waits for the next commit.
+pub(super) struct PendingRegistration {
+    card: Arc<Card>,
+    instance: String,
+    reply: oneshot::Sender<Result<LeaseGrant, Problem>>,
+}
+
+impl PendingRegistration {
+    fn answer(self, outcome: Result<LeaseGrant, Problem>) {
+        // A caller that has gone away is registered anyway; its repeat gets the same answer.
+        let _ = self.reply.send(outcome);
+    }
+}
+
+/// State shared by the handlers. Changes are decided and committed one at a time; reads and heartbeats don't wait.
+pub(super) struct RegistrationService {
+    pub(super) config: Config,
+    pub(super) clocks: Clocks,
+    pub(super) store: SharedStore,
+    pub(super) directory: RefCell<AgentDirectory>,
+    pub(super) pending: RefCell<VecDeque<PendingRegistration>>,
+    pub(super) change_lock: Mutex<()>,
+    pub(super) change_permits: Semaphore,
+    pub(super) sweep_is_queued: Cell<bool>,
+    pub(super) outbox_wake: Rc<Notify>,
+    pub(super) changes: broadcast::Sender<Arc<AgentEntry>>,
+}
+
+impl RegistrationService {
+    pub(super) fn now(&self) -> NodeTime {
+        (self.clocks.node)()
+    }
+
+    pub(super) async fn register(
+        &self,
+        by: Principal,
+        request: RegistrationRequest,
+    ) -> Result<LeaseGrant, Problem> {
+        request.check()?;
+        let RegistrationRequest { card, instance } = request;
+        let id = card.agent_id.clone();
+        let taken = self.directory.borrow().get(&id, self.now()).is_some();
+        may_speak_for(&by, &id, taken)?;
+        let lock = self.lock_changes()?;
+        let (reply, mut receiver) = oneshot::channel();
+        self.pending.borrow_mut().push_back(PendingRegistration { card, instance, reply });
+        let guard = lock.await;
+        let mut outcome = receiver.try_recv();
+        if outcome == Err(TryRecvError::Empty) {
+            self.admit_pending(&guard).await;
+            outcome = receiver.try_recv();
+        }
+        outcome.unwrap_or_else(|_| {
+            Err(Problem::new(Reason::Internal, "the registration came to nothing; it may be tried again"))
+        })
+    }
+
+    /// Decides on the pending registrations and commits them in one batch. A second registration of the same agent waits
+    /// for the next batch, as its decision depends on the first.
+    async fn admit_pending(&self, guard: &MutexGuard<'_, ()>) {
+        let (mut admitted, mut repeats) = (Vec::new(), Vec::new());
+        let mut all = DirectoryChange::default();
+        {
+            let (mut pending, directory) = (self.pending.borrow_mut(), self.directory.borrow());
+            let mut ids = BTreeSet::new();
+            while let Some(next) = pending.pop_front() {
+                let is_full = ids.len() >= MAX_BATCH || ids.len() >= directory.free_slots().max(1);
+                if is_full || !ids.insert(next.card.agent_id.clone()) {
+                    pending.push_front(next);
+                    break;
+                }
+                match directory.register(next.card.clone(), &next.instance) {
+                    Err(error) => next.answer(Err(error.into())),
+                    Ok(RegistrationDecision { incarnation, change: None }) => {
+                        repeats.push((next, incarnation))
+                    }
+                    Ok(RegistrationDecision { incarnation, change: Some(change) }) => {
+                        all.floor = all.floor.max(change.floor);
+                        all.written.extend(change.written);
+                        all.forgotten.extend(change.forgotten);
+                        all.events.extend(change.events);
+                        admitted.push((next, incarnation));
+                    }
+                }
+            }
+        }
+        let Config { lease_ms, heartbeat_ms, .. } = self.config;
+        let grant = |incarnation| LeaseGrant { incarnation, lease_ms, heartbeat_ms };
+        for (registration, incarnation) in repeats {
+            let renewed = self.renew_on_repeat(&registration.card.agent_id, incarnation);
+            registration.answer(renewed.map(|()| grant(incarnation)));
+        }
+        if admitted.is_empty() {
+            return;
+        }
+        let committed = self.commit_change(guard, Lane::Admission, all).await;
+        for (registration, incarnation) in admitted {
+            registration.answer(committed.clone().map(|()| grant(incarnation)));
+        }
+    }
+
+    /// Renews the lease of an agent that repeats its registration; its load stays as it was.
+    fn renew_on_repeat(&self, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
+        let now = self.now();
+        let Some(entry) = self.directory.borrow().get(id, now) else { return Ok(()) };
+        let AgentEntry { running, accepting, .. } = entry;
+        self.heartbeat(id, Heartbeat { incarnation, running, accepting })
+    }
+
+    /// Records that the agent `by` could not reach `id`.
+    pub(super) fn suspect(&self, by: &Principal, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
+        let Principal::Agent(reporter) = by else {
+            return Err(Problem::new(
+                Reason::Forbidden,
+                "agents report whom they cannot reach; a user may only read",
+            ));
+        };
+        Ok(self.directory.borrow_mut().suspect(reporter, id, incarnation, self.now())?)
+    }
+
+    pub(super) fn heartbeat(&self, id: &AgentId, heartbeat: Heartbeat) -> Result<(), Problem> {
+        let changed = self.directory.borrow_mut().heartbeat(id, heartbeat, self.now())?;
+        if changed {
+            self.notify_watchers([id]);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn deregister(
+        &self,
+        id: AgentId,
+        incarnation: u64,
+        reason: Departure,
+    ) -> Result<(), Problem> {
+        let guard = self.lock_changes()?.await;
+        let decision = self.directory.borrow().deregister(&id, incarnation, reason, self.now());
+        match decision? {
+            Some(change) => self.commit_change(&guard, Lane::Progress, change).await,
+            None => Ok(()),
+        }
+    }
+
+    pub(super) async fn sweep(&self) -> Result<(), Problem> {
+        if self.sweep_is_queued.replace(true) {
+            return Ok(());
+        }
+        let guard = self.change_lock.lock().await;
+        self.sweep_is_queued.set(false);
+        let swept = self.directory.borrow_mut().sweep(self.now());
+        self.notify_watchers(&swept.suspected);
+        match swept.change {
+            Some(change) => self.commit_change(&guard, Lane::Progress, change).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Locks the directory for a change, in order of arrival; refused if too many changes wait.
+    fn lock_changes(&self) -> Result<impl Future<Output = MutexGuard<'_, ()>>, Problem> {
+        let permit = self.change_permits.try_acquire().map_err(|_| {
+            let message = format!("{} changes wait for the registry's store", self.config.max_waiting);
+            Problem::new(Reason::Overloaded, message)
+        })?;
+        Ok(async move {
+            let guard = self.change_lock.lock().await;
+            drop(permit);
+            guard
+        })
+    }
+
+    /// Commits a decision, applies it, and notifies watchers and the outbox. A failed commit discards it.
+    async fn commit_change(
+        &self,
+        _guard: &MutexGuard<'_, ()>,
+        lane: Lane,
+        mut change: DirectoryChange,
+    ) -> Result<(), Problem> {
+        self.directory.borrow_mut().damp_flapping(&mut change, self.now());
+        rows::commit(&self.store, lane, &change, (self.clocks.wall)()).await.map_err(store_problem)?;
+        let has_signals = !change.events.is_empty();
+        let changed = self.directory.borrow_mut().apply(change, self.now());
+        self.notify_watchers(&changed);
+        if has_signals {
+            self.outbox_wake.notify_one();
+        }
+        Ok(())
+    }
+
+    fn notify_watchers<'a>(&self, ids: impl IntoIterator<Item = &'a AgentId>) {
+        if self.changes.receiver_count() == 0 {
+            return;
+        }
+        let (directory, now) = (self.directory.borrow(), self.now());
+        for entry in ids.into_iter().filter_map(|id| directory.get(id, now)) {
+            // An error means that the last watcher has left.
+            let _ = self.changes.send(Arc::new(entry));
+        }
+    }
+
+    pub(super) fn subscribe(&self) -> Result<WatchStart, Problem> {
+        let max = self.config.max_watchers;
+        if self.changes.receiver_count() >= max {
+            return Err(Problem::new(Reason::Overloaded, format!("the registry takes {max} watchers")));
+        }
+        let query = AgentQuery { include_dead: true, ..AgentQuery::default() };
+        Ok((self.directory.borrow().find(&query, self.now()), self.changes.subscribe()))
+    }
+
+    pub(super) fn state(&self) -> RegistryState {
+        RegistryState {
+            config: self.config.clone(),
+            agents: self.directory.borrow().stats(),
+            watchers: self.changes.receiver_count(),
+            signals_waiting: rows::count_waiting_signals(&self.store),
+        }
+    }
+}
+
+/// The problem that callers get for a store error.
+fn store_problem(error: Error) -> Problem {
+    let reason = match error {
+        Error::Full => Reason::Overloaded,
+        Error::StorageFull => Reason::StorageFull,
+        Error::Conflict { .. } | Error::Trimmed { .. } | Error::Corrupt { .. } | Error::Refused(_) => {
+            Reason::Internal
+        }
+        Error::Unknown(_) | Error::Closed(_) => Reason::StoreUnavailable,
+    };
+    Problem::new(reason, error.to_string())
+}

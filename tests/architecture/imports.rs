@@ -1,0 +1,110 @@
+//! Files of different folders do not import each other in a circle. `name.rs` belongs to the folder `name` beside it.
+
+use crate::architecture::sources::{CRATES, SourceFile, files};
+use std::collections::{BTreeMap, BTreeSet};
+use syn::{UseTree, visit::Visit};
+
+/// The paths of modules and items that a file names.
+struct NamedPaths<'a> {
+    module: &'a [String],
+    paths: BTreeSet<Vec<String>>,
+}
+
+impl NamedPaths<'_> {
+    /// `path` from the crate's root on; none for one of another crate, or of the file itself.
+    fn insert(&mut self, path: &[String]) {
+        let (mut base, mut rest) = (self.module.to_vec(), path);
+        match path.first().map(String::as_str) {
+            Some("crate") => (base, rest) = (Vec::new(), &path[1..]),
+            Some("self") => rest = &path[1..],
+            Some("super") => {
+                while let Some(("super", after)) =
+                    rest.split_first().map(|(first, after)| (first.as_str(), after))
+                {
+                    base.pop();
+                    rest = after;
+                }
+            }
+            _ => {}
+        }
+        base.extend_from_slice(rest);
+        self.paths.insert(base);
+    }
+
+    fn insert_tree(&mut self, before: &[String], tree: &UseTree) {
+        let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
+        match tree {
+            UseTree::Path(path) => self.insert_tree(&with(&path.ident), &path.tree),
+            UseTree::Name(name) => self.insert(&with(&name.ident)),
+            UseTree::Rename(name) => self.insert(&with(&name.ident)),
+            UseTree::Glob(_) => self.insert(before),
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.insert_tree(before, tree)),
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for NamedPaths<'_> {
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        // A module hands on what its own parts define: no import of the parts' concern.
+        if matches!(item.vis, syn::Visibility::Inherited) {
+            self.insert_tree(&[], &item.tree);
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let names: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if names.len() > 1 {
+            self.insert(&names);
+        }
+        syn::visit::visit_path(self, path);
+    }
+}
+
+/// Which file imports which, by their positions in `files`.
+fn imports(files: &[SourceFile]) -> Vec<BTreeSet<usize>> {
+    let position: BTreeMap<_, _> =
+        files.iter().enumerate().map(|(at, file)| (file.module.clone(), at)).collect();
+    let imported = |at: usize, file: &SourceFile| {
+        let mut named = NamedPaths { module: &file.module, paths: BTreeSet::new() };
+        file.items.iter().for_each(|item| named.visit_item(item));
+        let target = |path: &Vec<String>| {
+            let longest = (1..=path.len()).rev().find_map(|length| position.get(&path[..length]));
+            longest.copied().filter(|target| *target != at)
+        };
+        named.paths.iter().filter_map(target).collect()
+    };
+    files.iter().enumerate().map(|(at, file)| imported(at, file)).collect()
+}
+
+fn reachable(from: usize, imports: &[BTreeSet<usize>]) -> BTreeSet<usize> {
+    let (mut found, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(at) = next.pop() {
+        next.extend(imports[at].iter().copied().filter(|target| found.insert(*target)));
+    }
+    found
+}
+
+/// The folder directly under `src` that a file belongs to, if any.
+fn folder<'a>(file: &'a SourceFile, files: &[SourceFile]) -> Option<&'a String> {
+    let first = file.module.first()?;
+    files.iter().any(|other| other.module.len() > 1 && other.module[0] == *first).then_some(first)
+}
+
+#[test]
+fn folders_do_not_import_each_other_in_circles() {
+    let mut circles = Vec::new();
+    for files in CRATES.iter().map(|folder| files(folder)) {
+        let imports = imports(&files);
+        let reach: Vec<_> = (0..files.len()).map(|at| reachable(at, &imports)).collect();
+        let mut seen = BTreeSet::new();
+        for at in 0..files.len() {
+            let circle: Vec<_> =
+                reach[at].iter().copied().filter(|other| reach[*other].contains(&at)).collect();
+            let folders: BTreeSet<_> = circle.iter().map(|at| folder(&files[*at], &files)).collect();
+            if folders.len() > 1 && seen.insert(circle.clone()) {
+                circles.push(circle.iter().map(|at| files[*at].path.clone()).collect::<Vec<_>>());
+            }
+        }
+    }
+    assert!(circles.is_empty(), "files of several folders import each other: {circles:#?}");
+}

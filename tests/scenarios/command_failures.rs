@@ -1,0 +1,147 @@
+//! What `mesh` reports when the mesh or a brain fails.
+
+use crate::harness::{DEADLINE, Process, eventually, mesh as program, message, state};
+use serde_json::json;
+use std::{
+    io::Read,
+    process::{Command, Stdio},
+};
+
+#[tokio::test]
+async fn an_ask_whose_mesh_is_killed_says_what_happens_to_the_task() {
+    let team = "agents: [{ agent: slow-01, skills: [slow], brain: { scripted: script.yaml } }]";
+    let mut mesh = Process::up_beside(team, &[("script.yaml", "turns: [{ hang: true }]")]).await;
+    let agent = mesh.agent("slow-01");
+    let ask = Command::new(env!("CARGO_BIN_EXE_mesh"))
+        .args(["ask", "do it", "--at", &agent.url, "--url", &mesh.url, "--capability", "slow"])
+        .args(["--task-id", "t-1"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    agent.task_in("t-1", &["working"]).await;
+    // The stream is open.
+    eventually("the stream", async || {
+        let readers = crate::harness::get(&format!("{}/state", agent.url)).await["readers"].clone();
+        (readers["user:local"] == 1).then_some(())
+    })
+    .await;
+    mesh.kill();
+    let output = tokio::time::timeout(DEADLINE, tokio::task::spawn_blocking(move || ask.wait_with_output()));
+    let output = output.await.expect("it ends").unwrap().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains(&agent.url) && said.contains(&format!("mesh tasks watch t-1 --at {}", agent.url)),
+        "{said}"
+    );
+
+    let mesh = mesh.restart().await;
+    mesh.agent("slow-01").task_in("t-1", &["working"]).await;
+    let (code, _, said) = program(&["tasks", "cancel", "t-1", "--url", &mesh.url], &[]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[tokio::test]
+async fn a_stopped_ask_says_which_task_continues_and_how_to_end_it() {
+    let team = "agents: [{ agent: slow-01, skills: [slow], brain: { scripted: script.yaml } }]";
+    let mesh = Process::up_beside(team, &[("script.yaml", "turns: [{ hang: true }]")]).await;
+    let agent = mesh.agent("slow-01");
+    let (named, registered) = (["--at", &agent.url], ["--url", &mesh.url]);
+    for (signal, code, task, whom, again) in
+        [("INT", 130, "t-1", named, named), ("TERM", 143, "t-2", ["--to", "slow-01"], registered)]
+    {
+        let ask = Command::new(env!("CARGO_BIN_EXE_mesh"))
+            .args(["ask", "do it", "--url", &mesh.url, "--capability", "slow", "--task-id", task])
+            .args(whom)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        agent.task_in(task, &["working"]).await;
+        let kill = Command::new("kill").arg(format!("-{signal}")).arg(ask.id().to_string()).status();
+        assert!(kill.unwrap().success());
+        let ended = tokio::task::spawn_blocking(move || ask.wait_with_output());
+        let output = tokio::time::timeout(DEADLINE, ended).await.expect("it ends").unwrap().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(code), &[][..]), "{said}");
+        says_how_to_go_on(&said, task, &again);
+        agent.task_in(task, &["working"]).await;
+        let (code, _, said) = program(&["tasks", "watch", task, "--timeout", "1ms", again[0], again[1]], &[]);
+        assert_eq!(code, 4, "{said}");
+        says_how_to_go_on(&said, task, &again);
+        let (code, _, said) = program(&["tasks", "cancel", task, again[0], again[1]], &[]);
+        assert_eq!(code, 0, "what it said can be done: {said}");
+        agent.task_in(task, &["canceled"]).await;
+    }
+}
+
+/// Whether the text names the commands that follow and end `task`, with the same address flags.
+fn says_how_to_go_on(said: &str, task: &str, again: &[&str]) {
+    for verb in ["watch", "cancel"] {
+        let command = format!("`mesh tasks {verb} {task} {}`", again.join(" "));
+        assert!(said.contains(&command), "{command} is not in: {said}");
+    }
+}
+
+#[tokio::test]
+async fn an_ask_with_an_unread_pipe_can_be_stopped() {
+    let mesh = Process::up("agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
+    let agent = mesh.agent("echo-01");
+    let mut ask = Command::new(env!("CARGO_BIN_EXE_mesh"))
+        .args(["ask", &"more than a pipe holds ".repeat(5_000), "--at", &agent.url, "--capability", "echo"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It has started to write, and the pipe is full.
+    let mut result = ask.stdout.take().unwrap();
+    let (mut result, begun) = tokio::task::spawn_blocking(move || {
+        let begun = result.read(&mut [0]).unwrap();
+        (result, begun)
+    })
+    .await
+    .unwrap();
+    assert_eq!(begun, 1);
+    let kill = Command::new("kill").arg(ask.id().to_string()).status();
+    assert!(kill.unwrap().success());
+    let ended = tokio::task::spawn_blocking(move || ask.wait());
+    let status = tokio::time::timeout(DEADLINE, ended).await.expect("it ends").unwrap().unwrap();
+    assert_eq!(status.code(), Some(143));
+    drop(result.read(&mut [0]));
+}
+
+#[tokio::test]
+async fn a_brain_that_always_delegates_ends_visibly_at_its_last_turn() {
+    let team = "
+agents:
+  - { agent: echo-01, skills: [echo], brain: { echo: {} }, bid: { maxParallel: 8 } }
+  - { agent: loop-01, skills: [loop], brain: { exec: [sh, ./loop.sh] } }
+";
+    let brain = r#"read -r ask
+turn=$(printf '%s' "$ask" | sed -E 's/.*"turn":([0-9]+).*/\1/')
+echo "{\"type\":\"delegate\",\"id\":\"d$turn\",\"to\":\"echo-01\",\"description\":\"again $turn\"}"
+"#;
+    let mesh = Process::up_beside(team, &[("loop.sh", brain)]).await;
+    let task = mesh.agent("loop-01").ask(json!({ "description": "go", "capability": "loop" })).await;
+    assert_eq!(state(&task), "failed", "{task:#}");
+    assert!(message(&task).contains("64 turns"), "{}", message(&task));
+}
+
+#[tokio::test]
+async fn a_brain_cannot_publish_signals_of_the_registry() {
+    let team = "agents: [{ agent: liar-01, skills: [lie], brain: { exec: [sh, ./liar.sh] } }]";
+    let brain = r#"echo '{"type":"status","message":"at it"}'
+echo '{"type":"signal","signal":"agent.left","subject":"liar-01"}'
+echo '{"type":"done","message":"ok"}'
+"#;
+    let mesh = Process::up_beside(team, &[("liar.sh", brain)]).await;
+    let task = mesh.agent("liar-01").ask(json!({ "description": "go", "capability": "lie" })).await;
+    assert_eq!(state(&task), "failed", "{task:#}");
+    let said = message(&task);
+    assert!(said.contains("line 2 of the brain's output") && said.contains("only the registry"), "{said}");
+    assert_eq!(mesh.signals("agent.left").await.len(), 0);
+}

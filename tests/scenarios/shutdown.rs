@@ -1,0 +1,206 @@
+//! An orderly shutdown: work beyond the grace is handed back or kept, and nothing delays the exit beyond the grace.
+
+use super::crash::{at_work, build, builder, fates, open_gate};
+use crate::harness::{
+    DEADLINE, Process, artifact, client,
+    cluster::{Cluster, started_turns},
+    directory, eventually, file, get, state,
+};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const MANAGER: &str = "agents: [{ agent: manager-01, skills: [manage], brain: { echo: {} } }]
+mesh: { auction: { leaseMs: 600000 } }
+";
+
+#[tokio::test]
+async fn awarded_work_beyond_the_grace_goes_to_the_runner_up_at_once() {
+    let cluster = Cluster::start().await;
+    let (first, second) = (
+        builder(cluster.dir.path(), "builder-01", "cost: 0, eta: 1s"),
+        builder(cluster.dir.path(), "builder-02", "cost: 9, eta: 1h"),
+    );
+    let mut winner = cluster.node_with("one", &first, &["--grace", "100ms"]).await;
+    let _other = cluster.node("two", &second).await;
+    let manager = cluster.node("three", MANAGER).await;
+    cluster.wait_for_agents(&["builder-01", "builder-02", "manager-01"]).await;
+    let agent = manager.agent("manager-01");
+    eventually("both known to the manager", async || {
+        let state = crate::harness::get(&format!("{}/state", agent.url)).await;
+        let peers = state["peers"].as_array().cloned().unwrap_or_default();
+        ["builder-01", "builder-02"].iter().all(|id| peers.contains(&json!(id))).then_some(())
+    })
+    .await;
+    agent.send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    winner.signal("TERM");
+    assert_eq!(winner.ended().await, 0, "{}", winner.log());
+    at_work(cluster.dir.path(), "builder-02").await;
+    open_gate(cluster.dir.path());
+    let task = agent.task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+    assert_eq!(artifact(&task, "out.txt").as_deref(), Some("made by builder-02"));
+    let fates = fates(&agent.award("t-1").await);
+    assert!(
+        fates.contains(&("builder-01".to_owned(), "declined".to_owned())),
+        "long before its lease: {fates:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_own_task_waits_for_the_restart_and_a_drain_is_no_crash() {
+    let cluster = Cluster::start().await;
+    let yaml = builder(cluster.dir.path(), "builder-01", "maxParallel: 1");
+    let mut node = cluster.node_with("one", &yaml, &["--grace", "0ms"]).await;
+    cluster.wait_for_agents(&["builder-01"]).await;
+    node.agent("builder-01").send(build("t-1")).await;
+    for round in 1..=6 {
+        eventually(&format!("begun {round} times"), async || {
+            (started_turns(cluster.dir.path()).len() == round).then_some(())
+        })
+        .await;
+        node.signal("TERM");
+        assert_eq!(node.ended().await, 0, "{}", node.log());
+        node.revive().await;
+    }
+    open_gate(cluster.dir.path());
+    let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+}
+
+#[tokio::test]
+async fn queued_messages_are_sent_before_the_exit() {
+    let cluster = Cluster::start().await;
+    let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 1")).await;
+    cluster.wait_for_agents(&["builder-01"]).await;
+    node.agent("builder-01").send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    node.signal("TERM");
+    open_gate(cluster.dir.path());
+    assert_eq!(node.ended().await, 0, "{}", node.log());
+    let said = cluster.board.signals("task.complete").await;
+    assert_eq!(said.iter().filter(|signal| signal["taskId"] == "t-1").count(), 1, "{said:?}");
+    let left = cluster.board.signals("agent.left").await;
+    assert!(left.iter().any(|signal| signal["subject"] == "builder-01"), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_the_process_at_once_and_its_work_continues_later() {
+    let cluster = Cluster::start().await;
+    let mut node = cluster.node("one", &builder(cluster.dir.path(), "builder-01", "maxParallel: 1")).await;
+    cluster.wait_for_agents(&["builder-01"]).await;
+    node.agent("builder-01").send(build("t-1")).await;
+    at_work(cluster.dir.path(), "builder-01").await;
+    node.signal("TERM");
+    eventually("that it is leaving", async || node.log().contains("once more").then_some(())).await;
+    node.signal("TERM");
+    assert_eq!(node.ended().await, 1, "not everything was done: {}", node.log());
+    assert!(node.log().contains("goes on at the next start"), "{}", node.log());
+    open_gate(cluster.dir.path());
+    node.revive().await;
+    let task = node.agent("builder-01").task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!(state(&task), "completed", "{task:#}");
+}
+
+#[tokio::test]
+async fn a_waiting_caller_learns_that_the_task_continues_later() {
+    let cluster = Cluster::start().await;
+    let yaml = builder(cluster.dir.path(), "builder-01", "maxParallel: 2");
+    let mut node = cluster.node_with("one", &yaml, &["--grace", "100ms"]).await;
+    cluster.wait_for_agents(&["builder-01"]).await;
+    let agent = node.agent("builder-01");
+    let house = agent.request(build("t-1")).to_string();
+    let said = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "build it" }] },
+        "metadata": { "skill": "build" } });
+    let a2a =
+        client().post(format!("{}/a2a/v1/message:send", agent.url)).header("a2a-version", "1.0").json(&said);
+    let waits = [("prefer", "wait=25")];
+    let ((), house, a2a) = tokio::join!(
+        async {
+            eventually("both begun", async || (started_turns(cluster.dir.path()).len() == 2).then_some(()))
+                .await;
+            node.signal("TERM");
+        },
+        agent.post_raw(house, &waits),
+        a2a.send(),
+    );
+    assert_eq!((house.status, state(&house.body).as_str()), (202, "working"), "{house:?}");
+    let a2a = a2a.unwrap();
+    assert_eq!(a2a.status(), 503);
+    let told: serde_json::Value = a2a.json().await.unwrap();
+    let task = &told["error"]["details"][0]["metadata"]["taskId"];
+    assert!(task.as_str().is_some_and(|task| task.starts_with("task-")), "{told}");
+    assert_eq!(node.ended().await, 0, "{}", node.log());
+}
+
+#[tokio::test]
+async fn open_streams_do_not_delay_the_shutdown() {
+    let mut cluster = Cluster::start().await;
+    let node = cluster.node("one", "agents: [{ agent: echo-01, skills: [echo], brain: { echo: {} } }]").await;
+    cluster.wait_for_agents(&["echo-01"]).await;
+    let url = format!("{}/board/signals/stream", cluster.board.url);
+    let mut stream = crate::harness::client().get(url).send().await.unwrap();
+    let begun = Instant::now();
+    cluster.registry.signal("TERM");
+    assert_eq!(cluster.registry.ended().await, 0, "{}", cluster.registry.log());
+    cluster.board.signal("TERM");
+    assert_eq!(cluster.board.ended().await, 0, "{}", cluster.board.log());
+    assert!(begun.elapsed() < DEADLINE.min(Duration::from_secs(20)), "{:?}", begun.elapsed());
+    while let Ok(Some(_)) = stream.chunk().await {}
+    drop(node);
+}
+
+/// A reader can tell a stream that was ended from one that broke.
+#[tokio::test]
+async fn streams_are_ended_and_not_cut() {
+    let dir = directory();
+    let script = file(dir.path(), "script.yaml", "turns: [{ end: hang }]\n").display().to_string();
+    let agent = |id: &str, more: &str| {
+        format!("  - {{ agent: {id}, open: true, skills: [wait], brain: {{ scripted: {script} }}{more} }}\n")
+    };
+    let team = format!("agents:\n{}{}", agent("slow-01", ""), agent("slow-02", ", a2a: { direct: true }"));
+    let mut mesh = Process::up_in(&["MESH_GRACE=100ms".to_owned()], &team).await;
+    let (house, direct) = (mesh.agent("slow-01"), mesh.agent("slow-02"));
+    house.send(json!({ "taskId": "t-1", "description": "wait" })).await;
+    house.task_in("t-1", &["working"]).await;
+    let message = |id: &str| {
+        let said = json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": "wait" }] });
+        json!({ "message": said })
+    };
+    let call =
+        json!({ "jsonrpc": "2.0", "id": 7, "method": "SendStreamingMessage", "params": message("m-2") });
+    let rest = client().post(format!("{}/a2a/v1/message:stream", house.url)).json(&message("m-1"));
+    let rpc = client().post(format!("{}/a2a/rpc", direct.url)).json(&call);
+    let look = |url: String| client().get(url);
+    let mut streams = Vec::new();
+    for (name, request, last) in [
+        ("task", look(format!("{}/a2a/tasks/t-1/events", house.url)), "TASK_STATE_WORKING"),
+        ("board", look(format!("{}/board/signals/stream?after=0", mesh.url)), "agent.joined"),
+        ("registry", look(format!("{}/registry/watch", mesh.url)), "slow-02"),
+        ("A2A over HTTP", rest.header("a2a-version", "1.0"), "TASK_STATE_WORKING"),
+        // It has not said yet whether it makes a task of it, so nothing was heard before.
+        ("A2A over JSON-RPC", rpc.header("a2a-version", "1.0"), "TASK_STATE_WORKING"),
+    ] {
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.headers()["content-type"], "text/event-stream", "{name}: {answer:?}");
+        streams.push((name, last, answer));
+    }
+    eventually("both at work", async || {
+        let tasks =
+            [get(&format!("{}/a2a/tasks", house.url)).await, get(&format!("{}/a2a/tasks", direct.url)).await];
+        let are_at_work = |tasks: &serde_json::Value, count| {
+            let tasks = tasks["tasks"].as_array().into_iter().flatten();
+            tasks.filter(|task| state(task) == "working").count() == count
+        };
+        (are_at_work(&tasks[0], 2) && are_at_work(&tasks[1], 1)).then_some(())
+    })
+    .await;
+    let begun = Instant::now();
+    mesh.signal("TERM");
+    for (name, last, answer) in streams {
+        let text = answer.text().await.unwrap_or_else(|error| panic!("{name} was cut: {error:?}"));
+        assert!(text.contains(last) && text.ends_with("\n\n"), "{name}: {text}");
+    }
+    assert_eq!(mesh.ended().await, 0, "{}", mesh.log());
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,166 @@
+//! One conversation as its journal shows it, and what must hold in the order of its steps.
+
+use engine::records::Step;
+use protocol::{
+    ids::{Address, AgentId, TaskId},
+    message::{MessageKind, Payload},
+    patterns::{AnyPattern, Effect, EventKind},
+    principal::Principal,
+    task::TaskState,
+};
+use std::collections::BTreeSet;
+
+/// A conversation as its journal shows it.
+#[derive(Debug, Default)]
+pub(crate) struct ObservedConversation {
+    pub steps: Vec<Step>,
+    /// The step in which it ended, and its final state.
+    pub ended: Option<(u64, TaskState)>,
+    /// The award in force: its epoch and its winner.
+    live_award: Option<(u64, AgentId)>,
+    pub(super) newest_epoch: u64,
+    awarded: BTreeSet<u64>,
+}
+
+impl ObservedConversation {
+    /// The number of its last durable step.
+    pub(crate) fn last_step(&self) -> u64 {
+        self.steps.last().map_or(0, |step| step.step)
+    }
+
+    /// Whether an event of this kind is durable.
+    pub(crate) fn has_event(&self, is_kind: impl Fn(&EventKind) -> bool) -> bool {
+        self.steps.iter().flat_map(|step| &step.events).any(|event| is_kind(&event.what))
+    }
+
+    fn initial(&self) -> Option<&AnyPattern> {
+        self.steps.first()?.origin.as_ref()?.initial.as_deref()
+    }
+
+    /// The name of its pattern.
+    pub(super) fn pattern(&self) -> Option<&'static str> {
+        self.initial().map(AnyPattern::name)
+    }
+
+    /// The violations of the next step.
+    pub(super) fn check_step(&mut self, step: &Step) -> Vec<String> {
+        let mut violations = Vec::new();
+        for effect in &step.effects {
+            if let (Some((at, state)), true) = (self.ended, is_forbidden_after_end(effect)) {
+                violations.push(format!(
+                    "{} after it had ended as {} in step {at}",
+                    effect_name(effect),
+                    state.word()
+                ));
+            }
+            match effect {
+                Effect::Finish(outcome) => {
+                    if self.ended.is_some() {
+                        violations.push("it has two results".to_owned());
+                    }
+                    let state = outcome.status.state;
+                    if state == TaskState::Completed && self.pattern() == Some("contract-net") {
+                        violations.extend(self.unproven_completion(step));
+                    }
+                    self.ended = Some((step.step, state));
+                }
+                Effect::Send(message) => {
+                    if let Payload::Award(award) = &message.payload {
+                        if let Some((epoch, winner)) = &self.live_award {
+                            violations
+                                .push(format!("two live awards: {epoch} of {winner} and {}", award.epoch));
+                        }
+                        if award.epoch != self.newest_epoch || !self.awarded.insert(award.epoch) {
+                            violations
+                                .push(format!("award {} is not the newest, or given twice", award.epoch));
+                        }
+                        let Address::Agent(winner) = &message.to else { continue };
+                        self.live_award = Some((award.epoch, winner.clone()));
+                    }
+                }
+                Effect::Release { epoch, .. } => {
+                    self.live_award.take_if(|(live_award, _)| live_award == epoch);
+                }
+                _ => {}
+            }
+        }
+        violations
+    }
+
+    /// A manager completes a task only with a response under the newest award.
+    fn unproven_completion(&self, step: &Step) -> Option<String> {
+        let has_response = step.events.iter().any(|event| match &event.what {
+            EventKind::MessageReceived { by, envelope, .. } => match &envelope.payload {
+                Payload::TaskResponse(response) => {
+                    response.epoch == Some(self.newest_epoch) && by.agent().is_some()
+                }
+                _ => false,
+            },
+            _ => false,
+        });
+        (!has_response)
+            .then(|| format!("it is completed without a response under award {}", self.newest_epoch))
+    }
+}
+
+/// The award that a step accepts: the task with its owner, and the epoch.
+pub(super) fn accepted_award(
+    conversation: &ObservedConversation,
+    step: &Step,
+) -> Option<((TaskId, Principal), u64)> {
+    let first = conversation.steps.first().unwrap_or(step);
+    let by = first.origin.as_ref()?.message.as_ref().filter(|message| message.kind == MessageKind::Award)?;
+    let accepted = step.effects.iter().find_map(|effect| match effect {
+        Effect::Send(message) => match &message.payload {
+            Payload::AwardAccept(accept) => Some((accept.task_id.clone(), accept.epoch)),
+            _ => None,
+        },
+        _ => None,
+    });
+    accepted.map(|(task, epoch)| ((task, by.by.clone()), epoch))
+}
+
+/// Whether the effect must not follow the end of a conversation.
+fn is_forbidden_after_end(effect: &Effect) -> bool {
+    let is_award = |effect: &Effect| matches!(effect, Effect::Send(message) if matches!(message.payload.kind(), MessageKind::Award | MessageKind::Cfp | MessageKind::TaskUpdate));
+    matches!(
+        effect,
+        Effect::RunTurn { .. }
+            | Effect::Update(_)
+            | Effect::Assign { .. }
+            | Effect::Claim { .. }
+            | Effect::ClaimOpenTask { .. }
+            | Effect::SetTimer { .. }
+            | Effect::AskPerson { .. }
+    ) || is_award(effect)
+}
+
+fn effect_name(effect: &Effect) -> String {
+    let value = serde_json::to_value(effect).unwrap_or_default();
+    let named = |member: &str| value.get(member).and_then(|name| name.as_str()).map(str::to_owned);
+    let kind = named("effect").unwrap_or_default();
+    named("type").map_or(kind.clone(), |of| format!("{kind} {of}"))
+}
+
+/// A step in one line.
+pub(crate) fn step_line(step: &Step) -> String {
+    let event = |what: &EventKind| {
+        let value = serde_json::to_value(what).unwrap_or_default();
+        let kind = value.get("event").and_then(|name| name.as_str()).unwrap_or_default().to_owned();
+        match what {
+            EventKind::MessageReceived { by, envelope, .. } => {
+                format!("{} {} of {by}", envelope.kind().wire(), envelope.message_id)
+            }
+            EventKind::TimerFired { timer } => format!("{kind} {timer:?}"),
+            EventKind::Delivered { label, by } => format!("{kind} {label:?} by {by}"),
+            EventKind::Undelivered { label, to, reason, .. } => format!("{kind} {label:?} to {to}: {reason}"),
+            EventKind::Claimed { holder, epoch } => format!("{kind} {epoch} for {holder}"),
+            EventKind::ClaimExpired { epoch } | EventKind::ClaimEnded { epoch } => format!("{kind} {epoch}"),
+            _ => kind,
+        }
+    };
+    let events: Vec<_> = step.events.iter().map(|one| event(&one.what)).collect();
+    let effects: Vec<_> = step.effects.iter().map(effect_name).collect();
+    let at = step.events.first().map_or(0, |event| event.at.0);
+    format!("step {} at {at}: [{}] -> [{}]", step.step, events.join(", "), effects.join(", "))
+}

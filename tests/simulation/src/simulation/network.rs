@@ -1,0 +1,131 @@
+//! The network between agents: loss, delay, duplication and partitions.
+
+use super::{
+    ACK_TIMEOUT, AttemptTry, BOARD, REGISTRY, Simulation, event::Event, replies::ReplyTarget,
+    services::BoardRequest,
+};
+use crate::plan;
+use engine::{Attempt, AttemptId, AttemptResult, Delivery, IncomingMessage, Input};
+use protocol::{
+    ids::Digest,
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+use std::time::Duration;
+
+impl Simulation {
+    /// Whether a partition separates `a` and `b`.
+    pub(super) fn is_partitioned(&self, a: usize, b: usize) -> bool {
+        let side = |endpoint: usize, sides: u64| match endpoint {
+            BOARD => (sides >> 62) & 1,
+            REGISTRY => (sides >> 63) & 1,
+            agent => (sides >> agent) & 1,
+        };
+        self.partition.is_some_and(|sides| side(a, sides) != side(b, sides))
+    }
+
+    /// The delay from `a` to `b` in milliseconds; `None` if the message is lost.
+    pub(super) fn travel(&mut self, a: usize, b: usize) -> Option<u64> {
+        let (loss, long_delay) = (self.faults.message_loss, self.faults.long_delay);
+        if self.is_partitioned(a, b) || a != b && self.chance(loss) {
+            return None;
+        }
+        if self.chance(long_delay) {
+            return Some(self.random.between(100, 12_000));
+        }
+        let most = if self.has_faults() { self.faults.max_delay_ms } else { 20 };
+        Some(self.random.between(1, most))
+    }
+
+    /// Makes one attempt at an effect, after checking that the step of the effect is durable.
+    pub(super) fn attempt(&mut self, agent: usize, life: u64, id: AttemptId, what: Attempt) {
+        let number = self.next_id();
+        self.nodes[agent].attempts.insert(id, number);
+        let attempt: AttemptTry = (id, number);
+        let me = self.nodes[agent].id.clone();
+        match what {
+            Attempt::Deliver(delivery) => self.deliver(agent, life, attempt, *delivery),
+            Attempt::Publish(signal) => {
+                self.check_effect(&me, &signal.id);
+                self.note(|| format!("{me} publishes {} {}", signal.kind, signal.id));
+                self.request_board(agent, life, attempt, BoardRequest::Publish(*signal));
+            }
+            Attempt::Claim(task, request) => {
+                self.note(|| format!("{me} wants of the claim on {task}: {request:?}"));
+                self.check_claim(agent, &task);
+                self.request_board(agent, life, attempt, BoardRequest::Claim(task, request));
+            }
+        }
+    }
+
+    /// Sends a message to a peer; the network may lose, delay or duplicate it.
+    fn deliver(&mut self, agent: usize, life: u64, attempt: AttemptTry, delivery: Delivery) {
+        let me = self.nodes[agent].id.clone();
+        let envelope = &delivery.envelope;
+        self.check_effect(&me, envelope.message_id.as_str());
+        let kind = envelope.kind().wire();
+        let (message_id, to_id) = (envelope.message_id.clone(), delivery.to.clone());
+        self.note(|| format!("{me} sends {kind} {message_id} to {to_id}"));
+        let lifetime = Duration::from_millis(plan::limits().message_life_ms);
+        let written = envelope.timestamp.unwrap_or_else(|| self.wall(agent));
+        let expires = written.plus(lifetime);
+        let expires = envelope.expires_at.map_or(expires, |at| at.min(expires));
+        let is_repeat = !self.nodes[agent].sent.insert(message_id.clone());
+        if is_repeat && self.wall(agent) >= expires && !self.nodes[agent].redriven.contains(&message_id) {
+            return self.fail(format!("{me}: {kind} {message_id} is sent after it expired"));
+        }
+        let Some(&to) = self.index.get(&delivery.to) else { return };
+        let timeout = Problem::new(Reason::GatewayTimeout, "no answer in time");
+        let failed = Box::new(AttemptResult::Failed(timeout));
+        self.after(ACK_TIMEOUT, Event::Attempted { agent, life, attempt, result: failed });
+        let message = IncomingMessage {
+            digest: Digest::of(&serde_json::to_vec(envelope).unwrap_or_default()),
+            envelope: Box::new(delivery.envelope),
+            by: Principal::Agent(me),
+            trace: delivery.trace,
+            contact: None,
+        };
+        let rate = self.faults.duplication;
+        if self.chance(rate)
+            && let Some(delay) = self.travel(agent, to)
+        {
+            let most = if self.random.chance(250) { 30_000 } else { 3_000 };
+            let delay = delay + self.random.below(most);
+            let copy = Box::new(message.clone());
+            self.after(delay, Event::MessageArrived { agent: to, message: copy, target: ReplyTarget::None });
+        }
+        if let Some(delay) = self.travel(agent, to) {
+            let target = ReplyTarget::Peer { from: agent, life, attempt };
+            self.after(delay, Event::MessageArrived { agent: to, message: Box::new(message), target });
+        }
+    }
+
+    /// An agent learns the result of an attempt, unless it has learned one before.
+    pub(super) fn end_attempt(&mut self, agent: usize, (id, number): AttemptTry, result: AttemptResult) {
+        if self.nodes[agent].attempts.get(&id) == Some(&number) {
+            self.nodes[agent].attempts.remove(&id);
+            self.handle(agent, Input::Attempted(id, result));
+        }
+    }
+
+    /// A message arrives at an agent; one that is down refuses the connection.
+    pub(super) fn arrive(&mut self, agent: usize, message: IncomingMessage, target: ReplyTarget) {
+        if self.nodes[agent].agent.is_none() {
+            let refused = Problem::new(Reason::GatewayTimeout, "connection refused");
+            match target {
+                ReplyTarget::Peer { from, life, attempt } => {
+                    let result = Box::new(AttemptResult::Failed(refused));
+                    self.after(2, Event::Attempted { agent: from, life, attempt, result });
+                }
+                ReplyTarget::User { request } => self.on_user_reply(agent, request, Err(refused)),
+                ReplyTarget::Owner { .. } | ReplyTarget::BoardReader { .. } | ReplyTarget::None => {}
+            }
+            return;
+        }
+        let me = self.nodes[agent].id.clone();
+        let (kind, id) = (message.envelope.kind().wire(), message.envelope.message_id.clone());
+        self.note(|| format!("{me} gets {kind} {id}"));
+        let reply = self.expect_reply(agent, target, Some(&message));
+        self.handle(agent, Input::Message(message, reply));
+    }
+}

@@ -1,0 +1,57 @@
+//! Turns of the brains.
+
+use super::{Simulation, event::Event};
+use crate::{
+    brain::{self, BrainAction},
+    invariants, plan,
+};
+use engine::{Input, TurnKey, TurnStart, records::EffectKey};
+use protocol::patterns::Effect;
+
+impl Simulation {
+    /// Schedules the actions of a turn, and its timeout.
+    pub(super) fn start_turn(&mut self, agent: usize, life: u64, turn: TurnStart) {
+        let (id, effect) = (&turn.key.conversation, turn.key.effect);
+        let node = &self.nodes[agent];
+        let is_turn =
+            |key: &EffectKey, open: &Effect| *key == effect && matches!(open, Effect::RunTurn { .. });
+        if !invariants::is_open(&node.id, &node.store.settled, id, is_turn) {
+            let what = format!("{}, conversation {id}: turn {effect} begins before it is durable", node.id);
+            return self.fail(what);
+        }
+        self.note_turn(agent, &turn.key, "begins");
+        let script =
+            brain::script(self.settings.seed, &self.nodes[agent].id, &turn.prompt, self.nodes[agent].is_slow);
+        let token = self.next_id();
+        self.nodes[agent].turns.insert(turn.key.clone(), token);
+        let mut at = 0;
+        for (pause, action) in script {
+            at += pause;
+            let (key, action) = (turn.key.clone(), Box::new(action));
+            self.after(at, Event::Turn { agent, life, key, token, action });
+        }
+        let action = Box::new(BrainAction::End(Err("it took too long".to_owned())));
+        let most = plan::limits().think_ms;
+        self.after(most, Event::Turn { agent, life, key: turn.key, token, action });
+    }
+
+    /// A brain acts, unless its turn has ended.
+    pub(super) fn advance_turn(&mut self, agent: usize, key: TurnKey, token: u64, action: BrainAction) {
+        if self.nodes[agent].turns.get(&key) != Some(&token) {
+            return;
+        }
+        match action {
+            BrainAction::Report(updates) => self.handle(agent, Input::TurnProgress(key, updates)),
+            BrainAction::End(end) => {
+                self.note_turn(agent, &key, "ends");
+                self.nodes[agent].turns.remove(&key);
+                self.handle(agent, Input::TurnEnded(key, Vec::new(), end));
+            }
+        }
+    }
+
+    pub(super) fn note_turn(&mut self, agent: usize, key: &TurnKey, what: &str) {
+        let id = self.nodes[agent].id.clone();
+        self.note(|| format!("{id} turn {}/{} {what}", key.conversation, key.effect));
+    }
+}
