@@ -3,8 +3,9 @@
 //! `proto/a2a.bin` describes the messages. It is generated from `proto/a2a.proto` of specification v1.0.1 by
 //! `protoc -I agent-node/proto --include_imports --descriptor_set_out=agent-node/proto/a2a.bin a2a.proto`.
 
+mod deterministic;
+
 use super::status::status;
-use prost::Message as _;
 use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions,
 };
@@ -105,8 +106,7 @@ impl Encoder for JsonEncoder {
     fn encode(&mut self, item: Value, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         let options = DeserializeOptions::new().deny_unknown_fields(false);
         DynamicMessage::deserialize_with_options(self.0.clone(), item, &options)
-            .map_err(|error| error.to_string())
-            .and_then(|message| message.encode(buffer).map_err(|error| error.to_string()))
+            .map(|message| bytes::BufMut::put_slice(buffer, &deterministic::encode(&message)))
             .map_err(|error| Status::internal(format!("{}: {error}", self.0.full_name())))
     }
 }

@@ -13,7 +13,7 @@ fn message(name: &str, value: Value) -> DynamicMessage {
 
 /// `value` as protobuf of this type, over the wire, as JSON again.
 fn round_trip(name: &str, value: Value) {
-    let bytes = message(&format!("lf.a2a.v1.{name}"), value.clone()).encode_to_vec();
+    let bytes = deterministic::encode(&message(&format!("lf.a2a.v1.{name}"), value.clone()));
     let read = DynamicMessage::decode(descriptor(&format!("lf.a2a.v1.{name}")), &*bytes).unwrap();
     assert_eq!(json(&read).unwrap(), value);
 }
@@ -116,4 +116,14 @@ fn times_keep_nanoseconds_and_are_limited_to_the_year_9999() {
     };
     assert_eq!(read(0, 1).unwrap()["timestamp"], "1970-01-01T00:00:00.000000001Z");
     assert_eq!(read(253_402_300_800, 0).unwrap_err().field, "timestamp");
+}
+
+#[test]
+fn equal_messages_have_equal_bytes() {
+    let members: serde_json::Map<_, _> =
+        (0..50).map(|n| (format!("k{n}"), json!({ "b": n, "a": n }))).collect();
+    let task = json!({ "id": "t", "metadata": members });
+    let encoded = || deterministic::encode(&message("lf.a2a.v1.Task", task.clone()));
+    let first = encoded();
+    assert!((0..10).all(|_| encoded() == first));
 }
