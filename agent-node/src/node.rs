@@ -1,6 +1,7 @@
 //! The composition root of a node: store, registry, board, agents, and the HTTP server in server_config of them.
 
 pub mod advertise;
+mod agent_ports;
 mod arbiter_pool;
 pub mod card_retry;
 pub mod data_dir;
@@ -121,12 +122,12 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let has_services =
         setup.registry == Some(ServiceLocation::Local) || setup.board == ServiceLocation::Local;
     let services = has_services.then(|| listen(setup.listen, setup.port)).transpose()?;
-    let mut listeners = Vec::new();
-    for spec in &setup.agents {
-        let (listener, address) = listen(setup.listen, spec.port)?;
-        listeners.push((spec.id.clone(), listener, address));
-    }
     let grpc = grpc_port::listen(&setup)?;
+    let first_agent_port = match setup.port {
+        0 => 0,
+        port => port.saturating_add(u16::from(has_services)),
+    };
+    let listeners = agent_ports::listen(setup.listen, first_agent_port, &setup.agents)?;
     let agents: BTreeMap<_, _> = listeners.iter().map(|(id, _, address)| (id.clone(), *address)).collect();
 
     let owned = |owner: &str| -> SharedStore { Arc::new(OwnedStore::new(setup.store.clone(), owner)) };
