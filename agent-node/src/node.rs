@@ -59,7 +59,7 @@ use protocol::{
     a2a::agent_policy::CallerSchemes,
     ids::AgentId,
     principal::Principal,
-    problem::Reason,
+    problem::{Problem, Reason},
     signal::Signal,
     signature::{Signer, Verifier},
     time::NodeTime,
@@ -104,8 +104,7 @@ impl SignalPublisher for BoardPublisher {
     fn publish(
         &self,
         signal: Signal,
-    ) -> std::pin::Pin<Box<dyn std::future::Future<Output = Result<(), protocol::problem::Problem>> + Send>>
-    {
+    ) -> std::pin::Pin<Box<dyn std::future::Future<Output = Result<(), Problem>> + Send>> {
         let (board, by) = (self.0.clone(), self.1.clone());
         Box::pin(async move { board.publish(&by, signal).await.map(|_| ()) })
     }
@@ -143,6 +142,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         wire.signing_as(Signer::new(setup.secret.clone(), id.clone())).with_unreachable_reason(away)
     };
 
+    let cannot_start =
+        |service| move |problem: Problem| StartError::ServiceStore { service, why: problem.message };
     let board_here = match setup.board {
         ServiceLocation::Local => {
             let config = BoardConfig {
@@ -156,10 +157,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
                 config,
                 BoardClock::new(move || clock.node(), move || clock.wall()),
             );
-            Some(
-                started
-                    .map_err(|problem| anyhow::anyhow!("the blackboard can't start: {}", problem.message))?,
-            )
+            Some(started.map_err(cannot_start("blackboard"))?)
         }
         ServiceLocation::Remote(_) | ServiceLocation::FromRegistry => None,
     };
@@ -181,10 +179,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
                 Clocks { node: Arc::new(move || clock.node()), wall: Arc::new(move || clock.wall()) };
             let (config, store) = (setup.registry_config.clone(), owned("registry"));
             let started = SupervisedRegistry::start(config, store, Arc::new(publisher), clocks);
-            Some(
-                started
-                    .map_err(|problem| anyhow::anyhow!("the registry can't start: {}", problem.message))?,
-            )
+            Some(started.map_err(cannot_start("registry"))?)
         }
         Some(ServiceLocation::Remote(_) | ServiceLocation::FromRegistry) | None => None,
     };

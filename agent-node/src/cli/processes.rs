@@ -245,7 +245,9 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         return match start_error {
             StartError::Port { .. } => Exit::Port,
             StartError::NotARegistry { .. } => Exit::Config,
-            StartError::BadAgentKey { .. } => Exit::Store,
+            StartError::BadAgentKey { .. }
+            | StartError::JoinSecretNotMade { .. }
+            | StartError::ServiceStore { .. } => Exit::Store,
             StartError::JoinSecretRequired { .. }
             | StartError::BadJoinSecret { .. }
             | StartError::JoinSecretRefused { .. } => Exit::Secret,

@@ -29,11 +29,14 @@ use crate::{
     },
 };
 use anyhow::Context as _;
-use blackboard::store::{SharedStore, embedded, memory};
+use blackboard::store::{
+    SharedStore,
+    embedded::{self, OpenError},
+    memory,
+};
 use protocol::a2a::agent_policy::AgentPolicy;
 use serde_json::json;
 use std::{
-    collections::BTreeSet,
     future::Future,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -104,6 +107,7 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
     let description = running.describe();
     std::fs::write(data.join("run.json.new"), description.to_string())
         .and_then(|()| std::fs::rename(data.join("run.json.new"), data.join("run.json")))
+        .map_err(|source| OpenError::Io { dir: data.clone(), source })
         .with_context(|| format!("{} can't be written", data.join("run.json").display()))?;
     announce(&running, services);
     signals.next().await;
