@@ -218,7 +218,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let transports = Transports {
             locals: locals.clone(),
             peers: peers.clone(),
-            wire: signed(&spec.id, Reason::Overloaded),
+            wire: signed(&spec.id, Reason::RecipientUnreachable),
             board: board_for(&spec.id),
             limits: limits.clone(),
             telemetry: setup.telemetry.clone(),
