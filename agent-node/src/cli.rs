@@ -86,7 +86,7 @@ enum Verb {
     Mesh(ClientVerb),
     /// Check agent and team files, or print their JSON Schema.
     Validate(validate::ValidateArgs),
-    /// Delete a mesh's data, after asking.
+    /// Delete a mesh's tasks, signals and join secret, after asking; the keys of agents and other files stay.
     Reset(reset::ResetArgs),
     /// Make the secret that every process of a mesh shares.
     JoinSecret(join_secret::JoinSecretArgs),

@@ -1,6 +1,7 @@
 //! The composition root of a node: store, registry, board, agents, and the HTTP server in server_config of them.
 
 pub mod advertise;
+mod agent_ports;
 mod arbiter_pool;
 pub mod card_retry;
 pub mod data_dir;
@@ -58,7 +59,7 @@ use protocol::{
     a2a::agent_policy::CallerSchemes,
     ids::AgentId,
     principal::Principal,
-    problem::Reason,
+    problem::{Problem, Reason},
     signal::Signal,
     signature::{Signer, Verifier},
     time::NodeTime,
@@ -103,8 +104,7 @@ impl SignalPublisher for BoardPublisher {
     fn publish(
         &self,
         signal: Signal,
-    ) -> std::pin::Pin<Box<dyn std::future::Future<Output = Result<(), protocol::problem::Problem>> + Send>>
-    {
+    ) -> std::pin::Pin<Box<dyn std::future::Future<Output = Result<(), Problem>> + Send>> {
         let (board, by) = (self.0.clone(), self.1.clone());
         Box::pin(async move { board.publish(&by, signal).await.map(|_| ()) })
     }
@@ -121,12 +121,12 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let has_services =
         setup.registry == Some(ServiceLocation::Local) || setup.board == ServiceLocation::Local;
     let services = has_services.then(|| listen(setup.listen, setup.port)).transpose()?;
-    let mut listeners = Vec::new();
-    for spec in &setup.agents {
-        let (listener, address) = listen(setup.listen, spec.port)?;
-        listeners.push((spec.id.clone(), listener, address));
-    }
     let grpc = grpc_port::listen(&setup)?;
+    let first_agent_port = match setup.port {
+        0 => 0,
+        port => port.saturating_add(u16::from(has_services)),
+    };
+    let listeners = agent_ports::listen(setup.listen, first_agent_port, &setup.agents)?;
     let agents: BTreeMap<_, _> = listeners.iter().map(|(id, _, address)| (id.clone(), *address)).collect();
 
     let owned = |owner: &str| -> SharedStore { Arc::new(OwnedStore::new(setup.store.clone(), owner)) };
@@ -142,6 +142,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         wire.signing_as(Signer::new(setup.secret.clone(), id.clone())).with_unreachable_reason(away)
     };
 
+    let cannot_start =
+        |service| move |problem: Problem| StartError::ServiceStore { service, why: problem.message };
     let board_here = match setup.board {
         ServiceLocation::Local => {
             let config = BoardConfig {
@@ -155,10 +157,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
                 config,
                 BoardClock::new(move || clock.node(), move || clock.wall()),
             );
-            Some(
-                started
-                    .map_err(|problem| anyhow::anyhow!("the blackboard can't start: {}", problem.message))?,
-            )
+            Some(started.map_err(cannot_start("blackboard"))?)
         }
         ServiceLocation::Remote(_) | ServiceLocation::FromRegistry => None,
     };
@@ -180,10 +179,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
                 Clocks { node: Arc::new(move || clock.node()), wall: Arc::new(move || clock.wall()) };
             let (config, store) = (setup.registry_config.clone(), owned("registry"));
             let started = SupervisedRegistry::start(config, store, Arc::new(publisher), clocks);
-            Some(
-                started
-                    .map_err(|problem| anyhow::anyhow!("the registry can't start: {}", problem.message))?,
-            )
+            Some(started.map_err(cannot_start("registry"))?)
         }
         Some(ServiceLocation::Remote(_) | ServiceLocation::FromRegistry) | None => None,
     };
@@ -222,7 +218,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let transports = Transports {
             locals: locals.clone(),
             peers: peers.clone(),
-            wire: signed(&spec.id, Reason::Overloaded),
+            wire: signed(&spec.id, Reason::RecipientUnreachable),
             board: board_for(&spec.id),
             limits: limits.clone(),
             telemetry: setup.telemetry.clone(),

@@ -172,7 +172,7 @@ impl HttpClient {
     }
 
     /// The response if its status is below 400, else its refusal. If the server is unreachable ([`is_unreachable`]), the
-    /// reason is that of [`HttpClient::with_unreachable_reason`], else `gateway_timeout` on a timeout and `overloaded`.
+    /// reason is that of [`HttpClient::with_unreachable_reason`], else `gateway_timeout` on a timeout and `recipient_unreachable`.
     pub async fn send(&self, call: ClientRequest<'_>) -> Result<Response, Problem> {
         let within = call.within.unwrap_or(self.limits.answer);
         let request = self.request(call)?.timeout(within);
@@ -325,7 +325,7 @@ fn no_answer(error: &reqwest::Error) -> Problem {
     if error.is_builder() {
         return Problem::new(Reason::InvalidField, cause);
     }
-    Problem::new(Reason::Overloaded, cause).with(UNREACHABLE, true)
+    Problem::new(Reason::RecipientUnreachable, cause).with(UNREACHABLE, true)
 }
 
 fn timed_out(message: &str) -> Problem {

@@ -17,17 +17,21 @@ enum EtaForm {
 
 /// A text or number that is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "must be a duration of at most 31 days such as 250ms, 25s, 5min or 2h, or a number of milliseconds, got {0}"
-)]
-pub struct BadEta(String);
+pub enum BadEta {
+    /// A text, such as a flag's value.
+    #[error("must be a duration of at most 31 days with its unit, such as 250ms, 25s, 5min or 2h, got {0:?}")]
+    Text(String),
+    /// A number of a file or a message.
+    #[error("must be a number of milliseconds of at most 31 days, or a text such as 5min, got {0}")]
+    Number(String),
+}
 
 const LONGEST: Duration = Duration::from_secs(31 * 24 * 3_600);
 
 impl Eta {
     /// The duration `text` names, such as `5min`; it must have its unit.
     pub fn parse(text: &str) -> Result<Self, BadEta> {
-        let bad = || BadEta(format!("{:?}", text.chars().take(40).collect::<String>()));
+        let bad = || BadEta::Text(text.chars().take(40).collect());
         let duration = humantime::parse_duration(text.trim()).map_err(|_| bad())?;
         Self::from_duration(duration).ok_or_else(bad)
     }
@@ -49,7 +53,7 @@ impl TryFrom<EtaForm> for Eta {
         match form {
             EtaForm::Millis(millis) => {
                 let duration = Duration::try_from_secs_f64(millis / 1_000.0).ok();
-                duration.and_then(Self::from_duration).ok_or_else(|| BadEta(millis.to_string()))
+                duration.and_then(Self::from_duration).ok_or_else(|| BadEta::Number(millis.to_string()))
             }
             EtaForm::Text(text) => Self::parse(&text),
         }
@@ -149,6 +153,8 @@ mod tests {
         for bad in ["-1", "1e308", "\"soon\"", "\"\"", "null", "\"-5min\""] {
             assert!(serde_json::from_str::<Eta>(bad).is_err(), "{bad}");
         }
+        let message = Eta::parse("5").unwrap_err().to_string();
+        assert!(message.contains("unit") && !message.contains("milliseconds"), "{message}");
     }
 
     #[test]

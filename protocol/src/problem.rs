@@ -111,6 +111,8 @@ reasons! {
     MessageFailed = "message_failed", 500;
     /// Too much at once; `Retry-After` says when.
     Overloaded = "overloaded", 503;
+    /// The recipient cannot be reached.
+    RecipientUnreachable = "recipient_unreachable", 503;
     /// The node is draining; `Retry-After` says when.
     Draining = "draining", 503;
     /// The store takes no writes.

@@ -1,7 +1,7 @@
 //! Messages that were given up: stored with their reason, listed, sent again.
 
 use crate::harness::{
-    Process, call, eventually, get, mesh,
+    Process, bidder, call, eventually, get, mesh,
     peer::{NO_ANSWER, Peer, now},
     refusal, state,
 };
@@ -167,4 +167,19 @@ async fn an_overloaded_peer_does_not_fill_the_outbox() {
     let dead = eventually("a dead letter", async || letters(&mesh).await.into_iter().next()).await;
     assert_eq!(dead["reason"], "overloaded", "{dead:#}");
     assert!(dead["message"].as_str().unwrap().contains("the limit is 2"), "{dead:#}");
+}
+
+#[tokio::test]
+async fn a_peer_that_refuses_connections_is_not_called_overloaded() {
+    let mesh = Process::up_beside(TEAM, &[("script.yaml", SCRIPT)]).await;
+    let signer = bidder::wire("gone-01", &bidder::secret_of(&mesh));
+    let card = bidder::card("gone-01", "http://127.0.0.1:1", "dig", &json!({}));
+    bidder::register(&mesh.url, &signer, &card, "gone-01").await.unwrap();
+    mesh.agent("asker-01").send(json!({ "description": "x", "capability": "dig" })).await;
+    let line = eventually("the line", async || {
+        let log = mesh.log();
+        log.lines().find(|line| line.contains("given up") && line.contains("cfp")).map(str::to_owned)
+    })
+    .await;
+    assert!(line.contains("recipient_unreachable") && !line.contains("overloaded"), "{line}");
 }

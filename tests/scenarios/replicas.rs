@@ -96,8 +96,12 @@ async fn replicas_have_their_own_ids_and_reuse_the_id_of_a_dead_one() {
     let reset = ["reset", "--yes", "--data", &data.to_string_lossy()];
     assert_eq!(mesh(&reset, &[]).0, 73, "not under a running one");
     drop((again, replicas));
-    let (code, _, told) = mesh(&reset, &[]);
+    let (code, left, told) = mesh(&reset, &[]);
     assert_eq!(code, 0, "{told}");
+    assert!(
+        left.contains("builder-1/keys/") && !left.contains("is empty"),
+        "it names what it leaves: {left}"
+    );
     for id in ["builder-1", "builder-2", "builder-3"] {
         assert!(!data.join(id).join("store.sqlite").exists(), "{id} is reset, too");
     }

@@ -2,6 +2,10 @@
 
 use crate::harness::{Process, directory, eventually, file, mesh};
 use serde_json::json;
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+};
 
 const ECHO: &str = "agents:\n  - { agent: echo-01, skills: [echo], open: true, brain: { echo: {} } }\n";
 
@@ -190,4 +194,62 @@ async fn every_line_is_json_with_the_json_log_format() {
     assert_eq!((code, json_of(&errors).len()), (5, 1), "{errors}");
     let (code, shown, _) = mesh(&["--help"], &[("MESH_LOG", "json")]);
     assert!(code == 0 && shown.contains("Exit codes"), "{shown}");
+}
+
+#[tokio::test]
+async fn agents_get_the_next_free_ports_from_the_given_one_on() {
+    let (taken, port, near) = loop {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        if let Ok(near) = TcpListener::bind(("127.0.0.1", port - 1)) {
+            break (taken, port, near);
+        }
+    };
+    drop(near);
+    let dir = directory();
+    let (first, given) = (file(dir.path(), "team.yaml", ECHO), (port - 1).to_string());
+    let mesh_of = |part: &str| dir.path().join(part);
+    let up = Process::start(&mesh_of("up"), &["up", "--port", &given, first.to_str().unwrap()]).await;
+    assert!(up.url.ends_with(&format!(":{given}")), "{}", up.url);
+    let port_of = |url: &str| url.rsplit(':').next().unwrap().parse::<u16>().unwrap();
+    let next = port_of(&up.agents["echo-01"]);
+    assert!((port + 1..port + 500).contains(&next), "{next} after {port}, which is taken");
+
+    let second = file(dir.path(), "second.yaml", &ECHO.replace("echo-01", "echo-02"));
+    let join = up.data.join("join").to_string_lossy().into_owned();
+    let args = ["node", "--port", &given, "--registry", &up.url, "--join", &join, second.to_str().unwrap()];
+    let node = Process::start(&mesh_of("node"), &args).await;
+    let after = port_of(&node.agents["echo-02"]);
+    assert!((next + 1..next + 500).contains(&after), "{after} after {next}");
+
+    let own = ECHO.replace("open: true", &format!("open: true, port: {port}"));
+    let (own, data) = (file(dir.path(), "own.yaml", &own), mesh_of("own").to_string_lossy().into_owned());
+    let (code, _, errors) = mesh(&["up", "--port", "0", "--data", &data, own.to_str().unwrap()], &[]);
+    assert_eq!((code, errors.contains(&port.to_string())), (69, true), "a port of its own: {errors}");
+    drop(taken);
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_at_the_start_is_an_error_of_the_data() {
+    let dir = directory();
+    let (team, data) = (file(dir.path(), "team.yaml", ECHO), dir.path().join("data"));
+    std::fs::create_dir_all(data.join("run.json.new")).unwrap();
+    let (team, data) = (team.to_string_lossy().into_owned(), data.to_string_lossy().into_owned());
+    let up = ["up", "--port", "0", "--data", &data, &team];
+    let (code, _, errors) = mesh(&up, &[]);
+    assert!(code == 74 && errors.contains("run.json"), "{code}: {errors}");
+    let (code, _, errors) = mesh(&up, &[("MESH_JOIN", &format!("{team}/join"))]);
+    assert!(code == 74 && errors.contains("team.yaml/join"), "{code}: {errors}");
+}
+
+#[tokio::test]
+async fn a_malformed_request_is_no_error_of_the_operator() {
+    let mesh = Process::up_in(&[], ECHO).await;
+    let address = mesh.url.trim_start_matches("http://");
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    socket.write_all(b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: nonsense\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert!(!mesh.log().contains("actix_http"), "{}", mesh.log());
 }

@@ -1,8 +1,8 @@
 //! Tasks as their owner sees them: waiting, watching, cancelling, answering; and what others do not see.
 
 use crate::harness::{
-    Agent, Answer, Process, artifact, call, eventually, get, message, refusal, refusal_text, state, stream,
-    with,
+    Agent, Answer, Process, artifact, call, eventually, get, mesh as program, message, refusal, refusal_text,
+    state, stream, with,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -361,4 +361,29 @@ async fn a_brain_is_stopped_at_the_deadline_of_its_task() {
     let ended = agent.task_in(&task, &["failed"]).await;
     assert!(message(&ended).contains("deadline"), "{ended:#}");
     gone(&pids).await;
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_past_an_answered_question() {
+    let mesh = up().await;
+    let agent = mesh.agent("asker-01");
+    let watch = ["tasks", "watch", "t-1", "--url", &mesh.url];
+    agent.send(json!({ "taskId": "t-1", "description": "paint", "capability": "ask" })).await;
+    agent.task_in("t-1", &["input_required"]).await;
+    assert_eq!(program(&watch, &[]).0, 7, "it waits");
+    assert_eq!(posted(&agent, "t-1/answer", json!({ "text": "red" })).await.status, 200);
+    agent.task_in("t-1", &["completed"]).await;
+    let (code, _, said) = program(&watch, &[]);
+    assert!(code == 0 && said.contains("red or blue?") && said.contains("so it is red"), "{code}: {said}");
+}
+
+#[tokio::test]
+async fn a_watch_shows_the_times_of_replayed_events() {
+    let mesh = up().await;
+    let agent = mesh.agent("writer-01");
+    agent.ask(json!({ "taskId": "t-1", "description": "a text", "capability": "write" })).await;
+    let (code, _, said) = program(&["tasks", "watch", "t-1", "--url", &mesh.url], &[]);
+    let seconds = |line: &str| line.trim().split('s').next().and_then(|text| text.parse::<f64>().ok());
+    let times: Vec<_> = said.lines().filter_map(seconds).collect();
+    assert!(code == 0 && times.is_sorted() && times.last().is_some_and(|last| *last >= 0.3), "{said}");
 }

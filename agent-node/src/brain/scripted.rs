@@ -161,7 +161,9 @@ impl ScriptCondition {
 impl ScriptedBrain {
     /// Parses a script in YAML or JSON. The error names the entry.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let script: ScriptFile = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let options = serde_saphyr::options! { with_snippet: false };
+        let script: ScriptFile =
+            serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
         let entries = script.turns.into_iter().enumerate().map(|(index, entry)| {
             entry.validate().map_err(|problem| format!("entry {} of turns: {problem}", index + 1))
         });

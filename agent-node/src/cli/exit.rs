@@ -23,7 +23,7 @@ Exit codes:
  69  a port that it needs is taken, or not for you to take
  73  another process has the data directory
  74  the data cannot be read or written
- 76  the data is of a newer mesh than this
+ 76  the data has the format of another version
  77  the join secret is none, or not the one of that mesh
  78  a configuration makes no sense
 130  Ctrl-C, 143 SIGTERM; a task that was waited for goes on";

@@ -57,8 +57,8 @@ pub(super) struct JoinArgs {
     /// The blackboard's base URL; if not given, the registry names it.
     #[arg(long, env = "MESH_BOARD", hide_env_values = true, value_parser = base_url)]
     board: Option<String>,
-    /// 0 takes any free port, instead of one from 8001 on.
-    #[arg(long, default_value_t = 8000)]
+    /// The port, or the next free one. 0 takes any free port.
+    #[arg(long, default_value_t = 8001)]
     port: u16,
     #[command(flatten)]
     process: ProcessArgs,

@@ -74,7 +74,7 @@ pub(super) struct UpArgs {
     process: ProcessArgs,
     #[command(flatten)]
     agents: AgentPortArgs,
-    /// The port of the registry and the blackboard; agents follow from 8001. 0 takes any free ports.
+    /// The port of the registry and the blackboard; agents get the next free ones after it. 0 takes any free ports.
     #[arg(long, default_value_t = 8000)]
     port: u16,
     /// Agents and terms, as YAML.
@@ -118,8 +118,8 @@ pub(super) struct NodeArgs {
     /// Be one of several of the file's one agent: with the first free `<data>/<agent>-<n>`, which is its id.
     #[arg(long)]
     replica: bool,
-    /// 0 lets agents without a port take any free one, instead of one from 8001 on.
-    #[arg(long, default_value_t = 8000)]
+    /// Agents without a port get the next free ones from this on. 0 takes any free ports.
+    #[arg(long, default_value_t = 8001)]
     port: u16,
     /// Agents and terms, as YAML.
     #[arg(required = true)]
@@ -245,7 +245,9 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         return match start_error {
             StartError::Port { .. } => Exit::Port,
             StartError::NotARegistry { .. } => Exit::Config,
-            StartError::BadAgentKey { .. } => Exit::Store,
+            StartError::BadAgentKey { .. }
+            | StartError::JoinSecretNotMade { .. }
+            | StartError::ServiceStore { .. } => Exit::Store,
             StartError::JoinSecretRequired { .. }
             | StartError::BadJoinSecret { .. }
             | StartError::JoinSecretRefused { .. } => Exit::Secret,

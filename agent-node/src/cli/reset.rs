@@ -1,4 +1,4 @@
-//! `mesh reset`: empties the data directory after a confirmation.
+//! `mesh reset`: deletes stores and the join secret after a confirmation; the keys of agents and other files stay.
 
 use super::{
     exit::{CliError, Exit},
@@ -64,7 +64,30 @@ pub(super) fn reset(reset: &ResetArgs) -> Result<(), CliError> {
             Ok(()) | Err(_) => {}
         }
     }
-    output::line(&format!("{} is empty", dir.display()))
+    let left = remaining(&dir, &dirs)?;
+    match left.as_slice() {
+        [] => output::line(&format!("{} is empty", dir.display())),
+        left => {
+            output::line(&format!("{} still has {}; the rest is deleted", dir.display(), left.join(", ")))
+        }
+    }
+}
+
+/// What is left in `dirs`, relative to `dir`. A directory is named by its path, an empty one is not named.
+fn remaining(dir: &Path, dirs: &[PathBuf]) -> Result<Vec<String>, CliError> {
+    let mut names = Vec::new();
+    for path in dirs {
+        for entry in entries(path, |_| true)?.into_iter().filter(|entry| !dirs.contains(entry)) {
+            let name = entry.strip_prefix(dir).unwrap_or(&entry).display().to_string();
+            match entry.is_dir() && !entry.is_symlink() {
+                true if entries(&entry, |_| true)?.is_empty() => {}
+                true => names.push(format!("{name}/")),
+                false => names.push(name),
+            }
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// The mesh's directory, those of its separate processes, and those of replicas.
@@ -101,11 +124,24 @@ fn is_ours(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_ours;
+    use super::{is_ours, remaining};
 
     #[test]
     fn only_the_meshs_own_files_are_deleted() {
         assert!(["join", "store.sqlite", "store.sqlite-wal", "lock"].into_iter().all(is_ours));
         assert!(!["thesis.txt", "mesh", ".ssh"].into_iter().any(is_ours));
+    }
+
+    #[test]
+    fn what_is_left_is_named_without_empty_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = dir.path().join("node-team");
+        for made in [dir.path().join("cards"), node.join("keys")] {
+            std::fs::create_dir_all(made).unwrap();
+        }
+        std::fs::write(dir.path().join("notes.txt"), "").unwrap();
+        std::fs::write(node.join("keys/a.ed25519"), "").unwrap();
+        let left = remaining(dir.path(), &[dir.path().to_owned(), node]).unwrap();
+        assert_eq!(left, ["node-team/keys/", "notes.txt"]);
     }
 }

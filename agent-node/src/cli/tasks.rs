@@ -35,9 +35,13 @@ enum TasksVerb {
     /// The tasks of all agents, newest change first.
     List(TaskListArgs),
     /// One task, with its artifacts.
-    Show { task: String },
-    /// Follow a task to its end; the exit code says how it ended.
+    Show {
+        /// The task's id.
+        task: String,
+    },
+    /// Follow a task until it ends or waits for an answer; the exit code says which.
     Watch {
+        /// The task's id.
         task: String,
         /// How long to wait; without end if absent.
         #[arg(long, value_parser = Eta::parse)]
@@ -45,12 +49,19 @@ enum TasksVerb {
     },
     /// End a task.
     Cancel {
+        /// The task's id.
         task: String,
+        /// Why; its agents are told.
         #[arg(long, default_value = "canceled by its user")]
         reason: String,
     },
     /// Answer what a task asks.
-    Answer { task: String, text: String },
+    Answer {
+        /// The task's id.
+        task: String,
+        /// The answer.
+        text: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use super::{
 };
 use blackboard::http_client::redact_url;
 use futures_util::StreamExt;
-use protocol::{routes, task::TaskState};
+use protocol::{routes, task::TaskState, time::WallTime};
 use serde_json::Value;
 use std::{
     io::{IsTerminal, Write},
@@ -53,9 +53,14 @@ impl TaskWatch {
         endpoint: &str,
         task: &str,
     ) -> Result<TaskState, CliError> {
-        let path = format!("{}/{}/events", routes::TASKS, encoded(task));
-        let mut progress =
-            WatchProgress { last_id: None, state: TaskState::Submitted, line: None, since: Instant::now() };
+        let path = format!("{}/{}", routes::TASKS, encoded(task));
+        let mut progress = WatchProgress {
+            last_id: None,
+            state: TaskState::Submitted,
+            is_settled: false,
+            line: None,
+            clock: TaskClock { first: None, offset: Duration::ZERO, since: Instant::now() },
+        };
         let mut broken = 0;
         let at = &self.at;
         loop {
@@ -74,7 +79,7 @@ impl TaskWatch {
                     );
                     return Err(CliError::new(Exit::Timeout, message));
                 }
-                Ok(Ok(_)) if is_settled(progress.state) => {
+                Ok(Ok(_)) if progress.is_settled => {
                     return Ok(progress.state);
                 }
                 Ok(Ok(true)) => broken = 0,
@@ -106,7 +111,8 @@ impl TaskWatch {
         path: &str,
         progress: &mut WatchProgress,
     ) -> Result<bool, CliError> {
-        let mut events = pin!(client.follow(endpoint, path, progress.last_id.as_deref()).await?);
+        let events = format!("{path}/events");
+        let mut events = pin!(client.follow(endpoint, &events, progress.last_id.as_deref()).await?);
         let mut has_events = false;
         let mut timer = tokio::time::interval(Duration::from_secs(1));
         loop {
@@ -116,14 +122,17 @@ impl TaskWatch {
             };
             let Some(event) = event else { return Ok(has_events) };
             has_events = true;
-            self.handle(event?, progress)?;
-            if is_settled(progress.state) {
+            let Some(text) = self.handle(event?, progress)? else { continue };
+            progress.is_settled = progress.state.is_terminal()
+                || progress.state.is_interrupted() && is_asked(client, endpoint, path, &text).await?;
+            if progress.is_settled {
                 return Ok(true);
             }
         }
     }
 
-    fn handle(&self, event: StreamEvent, progress: &mut WatchProgress) -> Result<(), CliError> {
+    /// Prints the event. Returns the message of its status, if it has a status.
+    fn handle(&self, event: StreamEvent, progress: &mut WatchProgress) -> Result<Option<String>, CliError> {
         if !event.id.is_empty() {
             progress.last_id = Some(event.id);
         }
@@ -133,34 +142,37 @@ impl TaskWatch {
         let status = match (&event.data["task"]["status"], &event.data["statusUpdate"]["status"]) {
             (Value::Null, status) | (status, _) => status,
         };
+        let mut message = None;
         if let (Some(state), text) = status_of(status) {
             progress.state = state;
+            progress.clock.set(status);
             let line =
                 if text.is_empty() { state.word().to_owned() } else { format!("{}: {text}", state.word()) };
             if progress.line.as_ref() != Some(&line) {
                 self.note(&line, progress);
                 progress.line = Some(line);
             }
+            message = Some(text);
         }
         let artifact = &event.data["artifactUpdate"]["artifact"];
         if let Some(id) = artifact["artifactId"].as_str() {
             let name = artifact["name"].as_str().unwrap_or(id);
             self.note(&format!("artifact {}", output::plain(name)), progress);
         }
-        Ok(())
+        Ok(message)
     }
 
     fn note(&self, what: &str, progress: &WatchProgress) {
         if self.shows_progress {
             self.clear_line();
-            output::note(&format!("{:>6.1}s  {what}", progress.since.elapsed().as_secs_f64()));
+            output::note(&format!("{:>6.1}s  {what}", progress.clock.elapsed().as_secs_f64()));
         }
     }
 
     fn show_timer(&self, progress: &WatchProgress) {
         if self.shows_progress && std::io::stderr().is_terminal() {
             let mut err = std::io::stderr().lock();
-            let _ = write!(err, "\r\x1b[K{:>6.1}s  …", progress.since.elapsed().as_secs_f64());
+            let _ = write!(err, "\r\x1b[K{:>6.1}s  …", progress.clock.elapsed().as_secs_f64());
             let _ = err.flush();
         }
     }
@@ -176,19 +188,38 @@ impl TaskWatch {
 struct WatchProgress {
     last_id: Option<String>,
     state: TaskState,
+    /// Whether the task has ended or waits for an answer.
+    is_settled: bool,
     line: Option<String>,
+    clock: TaskClock,
+}
+
+/// The time since the first status of a task, by the timestamps of its statuses. Replayed events arrive at once.
+struct TaskClock {
+    first: Option<WallTime>,
+    /// From the first status to the last one.
+    offset: Duration,
+    /// When the last one was received.
     since: Instant,
 }
 
-/// Whether the task has ended or waits for an answer.
-fn is_settled(state: TaskState) -> bool {
-    match state {
-        TaskState::InputRequired | TaskState::AuthRequired => true,
-        TaskState::Submitted
-        | TaskState::Working
-        | TaskState::Completed
-        | TaskState::Failed
-        | TaskState::Canceled
-        | TaskState::Rejected => state.is_terminal(),
+impl TaskClock {
+    fn set(&mut self, status: &Value) {
+        let Some(at) = status["timestamp"].as_str().and_then(|text| WallTime::parse(text).ok()) else {
+            return;
+        };
+        self.offset = self.first.get_or_insert(at).until(at);
+        self.since = Instant::now();
     }
+
+    fn elapsed(&self) -> Duration {
+        self.offset + self.since.elapsed()
+    }
+}
+
+/// Whether the task still waits for the answer to the question `text`. A replayed question may have been answered.
+async fn is_asked(client: &MeshClient, endpoint: &str, path: &str, text: &str) -> Result<bool, CliError> {
+    let task: Value = client.get(endpoint, path).await?;
+    let (state, question) = status_of(&task["status"]);
+    Ok(state.is_some_and(TaskState::is_interrupted) && question == text)
 }

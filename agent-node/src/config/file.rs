@@ -161,6 +161,14 @@ pub(super) struct SkillMembers {
     output_modes: Vec<String>,
 }
 
+impl SkillFile {
+    pub(super) fn id(&self) -> &Capability {
+        match self {
+            Self::Name(id) | Self::Full(SkillMembers { id, .. }) => id,
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for SkillFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;

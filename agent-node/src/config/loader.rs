@@ -9,13 +9,17 @@ use super::{
     yaml::{self, YamlNode},
 };
 use crate::{
-    brain::a2a::A2aBrainConfig,
+    brain::{BrainError, a2a::A2aBrainConfig},
     outbox::a2a::credentials::{SchemeCredentials, SecretString},
 };
 use blackboard::http_client::has_credentials;
 use protocol::{card::BidTerms, signal::SIGNAL_TYPES, signal::SignalType};
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
 
 /// The agents, settings and faults read so far.
 #[derive(Default)]
@@ -183,9 +187,18 @@ impl TeamLoader {
             let key = if agent.port == Some(0) { "port" } else { "bid.maxParallel" };
             self.faults.push(location.fault(key, "must be at least 1"));
         }
+        for (at, skill) in agent.skills.iter().enumerate() {
+            if agent.skills[..at].iter().any(|other| other.id() == skill.id()) {
+                let key = format!("skills[{at}]");
+                self.faults.push(location.fault(&key, format!("{} is there twice", skill.id())));
+            }
+        }
         for (at, pattern) in agent.subscribe.iter().enumerate() {
             if !is_pattern(pattern) {
-                let what = format!("{pattern:?} fits no signal type; there are {}", SIGNAL_TYPES.join(", "));
+                let what = format!(
+                    "{pattern:?} fits no signal type; there are {}, and types of your own such as my.own",
+                    SIGNAL_TYPES.join(", ")
+                );
                 self.faults.push(location.fault(&format!("subscribe[{at}]"), what));
             }
         }
@@ -244,6 +257,11 @@ fn is_pattern(pattern: &str) -> bool {
     }
 }
 
+/// `path` without `.` in its middle.
+fn shown(path: &Path) -> String {
+    path.components().collect::<PathBuf>().display().to_string()
+}
+
 /// Whether the file has an execute bit for any user.
 fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
@@ -253,9 +271,9 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
     let within = |path: &str| location.base.map_or_else(|| path.into(), |base| base.join(path));
     let missing = |key: &str, path: &Path| {
         let message = match path.metadata() {
-            Ok(found) if found.is_dir() => format!("{} is a directory, and must be a file", path.display()),
-            Ok(_) => format!("{} is no file", path.display()),
-            Err(_) => format!("there is no {}", path.display()),
+            Ok(found) if found.is_dir() => format!("{} is a directory, and must be a file", shown(path)),
+            Ok(_) => format!("{} is no file", shown(path)),
+            Err(_) => format!("there is no {}", shown(path)),
         };
         location.fault(key, message)
     };
@@ -263,7 +281,7 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
         Some(cwd) => {
             let dir = within(cwd);
             if !dir.is_dir() {
-                let what = format!("there is no directory {}", dir.display());
+                let what = format!("there is no directory {}", shown(&dir));
                 return Err(location.fault("cwd", what));
             }
             Some(dir)
@@ -297,7 +315,15 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                 return Err(missing("brain.scripted", &path));
             }
             let script = BrainConfig::Scripted(path);
-            script.brain().map_err(|error| location.fault("brain.scripted", error.to_string()))?;
+            script.brain().map_err(|error| {
+                let what = match &error {
+                    BrainError::NotStarted { what, .. } => what.clone(),
+                    BrainError::Died { .. }
+                    | BrainError::InvalidLine { .. }
+                    | BrainError::NoResult { .. } => error.to_string(),
+                };
+                location.fault("brain.scripted", what)
+            })?;
             Ok(script)
         }
         BrainFile::Exec(command) => {
@@ -310,7 +336,7 @@ fn brain(location: &SourceLocation<'_>, agent: &AgentFile) -> Result<BrainConfig
                         return Err(missing("brain.exec", &path));
                     }
                     if !is_executable(&path) {
-                        let what = format!("{} may not be executed; chmod +x lets it", path.display());
+                        let what = format!("{} may not be executed; chmod +x lets it", shown(&path));
                         return Err(location.fault("brain.exec", what));
                     }
                 }

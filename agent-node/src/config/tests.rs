@@ -105,6 +105,7 @@ fn a_fault_names_file_line_key_and_remedy() {
         ("agent: a\nbrain: {echo: {}}\nopen: maybe", &[":3: open: ", "maybe"]),
         ("agent: a\nbrain: {echo: {}}\nsubscribe: [task.done]", &[":3: subscribe[0]: \"task.done\" fits no"]),
         ("agent: a\nbrain: {echo: {}}\nskills: ['a b']", &[":3: skills[0]: a capability must match"]),
+        ("agent: a\nbrain: {echo: {}}\nskills: [x, {id: x}]", &[":3: skills[1]: x is there twice"]),
         ("agent: a\nbrain: {exec: []}", &[":2: brain.exec: names no command"]),
         ("agent: a\nbrain: {exec: [./no/such.sh]}", &[":2: brain.exec: there is no ./no/such.sh"]),
         (
@@ -113,7 +114,7 @@ fn a_fault_names_file_line_key_and_remedy() {
         ),
         ("agent: a\nbrain: {scripted: no.yaml}", &[":2: brain.scripted: there is no no.yaml"]),
         ("agent: a\nbrain: {scripted: /}", &[":2: brain.scripted: / is a directory, and must be a file"]),
-        ("agent: a\nbrain: {exec: [/bin/]}", &[":2: brain.exec: /bin/ is a directory, and must be a file"]),
+        ("agent: a\nbrain: {exec: [/bin/]}", &[":2: brain.exec: /bin is a directory, and must be a file"]),
         ("agent: a\nbrain: {scripted: /dev/null}", &[":2: brain.scripted: /dev/null is no file"]),
         (
             "mesh: {limits: {ackMs: 5}}\nagent: a\nbrain: {echo: {}}",
@@ -230,5 +231,17 @@ fn a_url_with_a_name_or_a_password_is_refused_and_not_repeated() {
         let message = faults(text);
         let is_named = message.contains(&format!("{key}: must not carry a name or a password"));
         assert!(is_named && !message.contains("s3cret"), "{message}");
+    }
+}
+
+#[test]
+fn a_fault_of_a_script_or_a_path_is_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("script.yaml"), "turns:\n  - { wen: {}, end: hang }\n").unwrap();
+    for (brain, expected) in [("scripted: script.yaml", "wen"), ("exec: [./no.sh]", "there is no ")] {
+        let text = format!("agent: a\nbrain: {{ {brain} }}");
+        let fault = Team::parse("team.yaml", &text, Some(dir.path())).unwrap_err().to_string();
+        assert!(fault.lines().count() == 1 && fault.contains(expected), "{fault}");
+        assert!(!fault.contains("/./") && !fault.contains("could not be started"), "{fault}");
     }
 }

@@ -22,7 +22,8 @@ pub fn create(dir: &Path) -> anyhow::Result<()> {
 pub fn read_or_create_secret(file: &Path) -> Result<Secret, StartError> {
     let no_secret = |why: String| StartError::BadJoinSecret { file: file.to_owned(), why };
     if !file.exists() {
-        create_secret(file).map_err(|error| no_secret(format!("can't be made: {error}")))?;
+        create_secret(file)
+            .map_err(|source| StartError::JoinSecretNotMade { file: file.to_owned(), source })?;
     }
     let text = fs::read_to_string(file).map_err(|error| no_secret(format!("can't be read: {error}")))?;
     let mode = fs::metadata(file).map_or(0, |metadata| metadata.permissions().mode() & 0o777);

@@ -29,11 +29,14 @@ use crate::{
     },
 };
 use anyhow::Context as _;
-use blackboard::store::{SharedStore, embedded, memory};
+use blackboard::store::{
+    SharedStore,
+    embedded::{self, OpenError},
+    memory,
+};
 use protocol::a2a::agent_policy::AgentPolicy;
 use serde_json::json;
 use std::{
-    collections::BTreeSet,
     future::Future,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -43,9 +46,6 @@ use std::{
 };
 use tracing::Level;
 
-/// The first default port of agents (DESIGN §12).
-pub const FIRST_AGENT_PORT: u16 = 8001;
-
 /// The configuration of a process.
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
@@ -53,7 +53,8 @@ pub struct ProcessConfig {
     pub listen: IpAddr,
     /// Under which names others reach it.
     pub advertise: AdvertiseConfig,
-    /// The port of the registry and the board; 0 takes any free port, for agents without a port too.
+    /// The port of the registry and the board, if they run here. Agents get the next free ports from it on. 0 takes any
+    /// free ports.
     pub port: u16,
     /// The data directory; a replica has a directory of its own in it.
     pub data: PathBuf,
@@ -106,6 +107,7 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
     let description = running.describe();
     std::fs::write(data.join("run.json.new"), description.to_string())
         .and_then(|()| std::fs::rename(data.join("run.json.new"), data.join("run.json")))
+        .map_err(|source| OpenError::Io { dir: data.clone(), source })
         .with_context(|| format!("{} can't be written", data.join("run.json").display()))?;
     announce(&running, services);
     signals.next().await;
@@ -206,7 +208,7 @@ fn lossy(text: std::ffi::OsString) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// The specifications of the agents. An agent without a port gets the next one from [`FIRST_AGENT_PORT`] that is free.
+/// The specifications of the agents.
 async fn agent_specs(
     config: &ProcessConfig,
     store: &SharedStore,
@@ -220,9 +222,6 @@ async fn agent_specs(
     let keyring = config.team.mesh.keyring.clone();
     let foreign_agents =
         Arc::new(ForeignAgents { outside, store: store.clone(), hooks: hooks.clone(), keyring, card_dir });
-    let taken: BTreeSet<u16> =
-        config.team.agents.iter().filter_map(|agent| agent.port).chain([config.port]).collect();
-    let mut free = (FIRST_AGENT_PORT..).filter(|port| !taken.contains(port));
     let mut agents = Vec::new();
     for agent in &config.team.agents {
         let what = || format!("the brain of {}", agent.id);
@@ -240,11 +239,6 @@ async fn agent_specs(
                 (own.brain().with_context(what)?, agent.description.clone(), agent.skills.clone())
             }
         };
-        let port = match agent.port {
-            Some(port) => port,
-            None if config.port == 0 => 0,
-            None => free.next().context("there are more agents than ports")?,
-        };
         agents.push(AgentSpec {
             id: agent.id.clone(),
             description,
@@ -254,7 +248,7 @@ async fn agent_specs(
             terms: agent.terms.clone(),
             subscribe: agent.subscribe.clone(),
             brain,
-            port,
+            port: agent.port,
             pending_card,
         });
     }

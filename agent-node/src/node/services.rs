@@ -49,6 +49,22 @@ pub enum StartError {
         /// The fault.
         why: String,
     },
+    /// The file of the join secret can't be written.
+    #[error("the join secret {} can't be made", file.display())]
+    JoinSecretNotMade {
+        /// The file.
+        file: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The store of the registry or the board can't be used.
+    #[error("the {service} can't start: {why}")]
+    ServiceStore {
+        /// `registry` or `blackboard`.
+        service: &'static str,
+        /// The fault.
+        why: String,
+    },
     /// The file of an agent's signing key is invalid or can't be read.
     #[error("the key of {agent}, {}: {why}", file.display())]
     BadAgentKey {

@@ -33,8 +33,8 @@ pub struct AgentSpec {
     pub subscribe: Vec<String>,
     /// Its brain.
     pub brain: Arc<dyn Brain>,
-    /// Its port; 0 takes any free port.
-    pub port: u16,
+    /// Its port, if it has one of its own.
+    pub port: Option<u16>,
     /// Set if its foreign agent's card is still missing, so that its skills are unknown.
     pub pending_card: Option<card_retry::PendingCard>,
 }
@@ -45,7 +45,8 @@ pub struct NodeSetup {
     pub listen: IpAddr,
     /// Under which names others reach it.
     pub advertise: AdvertiseConfig,
-    /// The port of the registry and the board, if they run here; 0 takes any free port.
+    /// The port of the registry and the board, if they run here. Agents get the next free ports from it on. 0 takes any
+    /// free ports.
     pub port: u16,
     /// The registry; `None` for a process without agents that is no registry itself.
     pub registry: Option<ServiceLocation>,

@@ -39,7 +39,7 @@ fn agent_spec(id: &str, skill: &str, cost: f64, eta: u64) -> AgentSpec {
         },
         subscribe: Vec::new(),
         brain: Arc::new(EchoBrain),
-        port: 0,
+        port: None,
         pending_card: None,
     }
 }

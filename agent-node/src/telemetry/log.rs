@@ -8,7 +8,10 @@ use std::{
     time::SystemTime,
 };
 use tracing::Level;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    EnvFilter,
+    filter::{LevelFilter, ParseError},
+};
 
 /// Whether every line of this process is JSON, also those outside the log: the listen address, the reason of its end.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
@@ -48,6 +51,19 @@ pub fn format_line(level: Level, text: &dyn Display) -> String {
     }
 }
 
+/// actix logs an error for each malformed request of a client.
+const CLIENT_FAULTS: &str = "actix_http";
+
+/// The filter that `text` names. Faults of clients are logged from the level `debug` on, or if `text` names their target.
+fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
+    let filter = EnvFilter::try_new(text)?;
+    let is_debug = filter.max_level_hint().is_none_or(|level| level >= LevelFilter::DEBUG);
+    match is_debug || text.contains(CLIENT_FAULTS) {
+        true => Ok(filter),
+        false => EnvFilter::try_new(format!("{text},{CLIENT_FAULTS}=off")),
+    }
+}
+
 /// Starts the log. `filter` is a directive such as `info` or `agent_node=debug`; without it `RUST_LOG` counts, then `default`.
 /// Fails if the filter does not parse.
 pub fn start(filter: Option<&str>, default: &str, format: LogFormat) -> Result<(), String> {
@@ -57,12 +73,10 @@ pub fn start(filter: Option<&str>, default: &str, format: LogFormat) -> Result<(
     }
     let variable = || std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
     let given = filter.map(|text| ("--log", text.to_owned()));
-    let filter = match given.or_else(|| Some(("RUST_LOG", variable()?))) {
-        Some((source, text)) => {
-            EnvFilter::try_new(&text).map_err(|error| format!("{source} is {text:?}: {error}"))?
-        }
-        None => EnvFilter::new(default),
-    };
+    let (source, text) = given
+        .or_else(|| Some(("RUST_LOG", variable()?)))
+        .unwrap_or_else(|| ("the default", default.to_owned()));
+    let filter = log_filter(&text).map_err(|error| format!("{source} is {text:?}: {error}"))?;
     let colours =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let log =
@@ -73,4 +87,16 @@ pub fn start(filter: Option<&str>, default: &str, format: LogFormat) -> Result<(
         LogFormat::Json => log.json().flatten_event(true).try_init(),
     };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::log_filter;
+
+    #[test]
+    fn faults_of_clients_are_logged_only_when_asked_for() {
+        let hides = |text: &str| log_filter(text).unwrap().to_string().contains("actix_http=off");
+        assert!(["warn", "info", "agent_node=info"].into_iter().all(hides));
+        assert!(!["debug", "trace", "info,actix_http=error"].into_iter().any(hides));
+    }
 }

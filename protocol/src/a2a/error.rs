@@ -286,6 +286,7 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         Reason::RateLimited => A2aErrorKind::RateLimited,
         Reason::RequestTimeout
         | Reason::Overloaded
+        | Reason::RecipientUnreachable
         | Reason::Draining
         | Reason::StoreUnavailable
         | Reason::RegistryUnavailable

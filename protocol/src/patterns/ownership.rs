@@ -287,6 +287,7 @@ pub(super) fn is_recipient_there(reason: &str) -> bool {
         Reason::AgentDeparted,
         Reason::RegisteredElsewhere,
         Reason::Overloaded,
+        Reason::RecipientUnreachable,
         Reason::TaskNotFound,
         Reason::MessageNotFound,
     ];

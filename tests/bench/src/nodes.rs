@@ -100,7 +100,7 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec>
         terms: BidTerms { max_parallel: 256, ..BidTerms::default() },
         subscribe: Vec::new(),
         brain,
-        port: 0,
+        port: None,
         pending_card: None,
     })
 }
