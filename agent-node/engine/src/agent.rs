@@ -236,3 +236,6 @@ impl Agent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

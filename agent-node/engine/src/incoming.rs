@@ -158,6 +158,10 @@ impl Agent {
         let id = self.conversation_of(&envelope).or_else(by_task).filter(|id| is_heard && !is_older(id));
         let Some(id) = id else {
             self.check_not_parked(&envelope)?;
+            // A cancel or an answer may name only its task.
+            if let Some(task) = envelope.payload.task_id() {
+                self.row_unless_parked(task, &by, cx)?;
+            }
             return self.take_for_closed_conversation(&envelope, &by, (key, receipt), reply, cx);
         };
         let Some(conversation) = self.conversations.get_mut(&id) else {

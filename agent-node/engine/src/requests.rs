@@ -172,7 +172,7 @@ impl Agent {
             Some(open) => {
                 self.conversations.get(&open).and_then(|conversation| conversation.task.as_ref()?.epoch)
             }
-            None => self.row(&owner.0, &owner.1, cx)?.and_then(|row| row.epoch),
+            None => self.row_unless_parked(&owner.0, &owner.1, cx)?.and_then(|row| row.epoch),
         };
         let cancelled = self.tombstone(&owner.0, &owner.1, cx)?;
         let is_old = |epoch: Option<u64>| {
