@@ -199,10 +199,10 @@ impl Conversation {
         !self.uncommitted.is_empty() || !self.restarted.is_empty()
     }
 
-    /// Counts one more attempt at an open turn; the next step records that and performs the turn.
-    pub(crate) fn restart_turn(&mut self, effect: EffectKey) {
+    /// The next step performs an open turn again. `is_counted` adds an attempt, which that step records.
+    pub(crate) fn restart_turn(&mut self, effect: EffectKey, is_counted: bool) {
         if let Some(open) = self.open.get_mut(&effect) {
-            open.attempts += 1;
+            open.attempts += u32::from(is_counted);
             self.restarted.push(effect);
         }
     }

@@ -15,7 +15,7 @@ use protocol::{
     time::WallTime,
 };
 use serde_json::{Value, json};
-use store_types::{Error, MemoryState, Write};
+use store_types::{MemoryState, Write};
 
 /// An agent and the outputs that the test has not performed.
 struct Driver {
@@ -99,12 +99,6 @@ impl Driver {
             let revisions = written.map(|written| written.iter().map(|(revision, _)| *revision).collect());
             self.handle(Input::CommitSettled(id, revisions));
         }
-    }
-
-    /// Refuses the next commit.
-    fn refuse(&mut self, error: Error) {
-        let (id, _) = self.commits.pop_front().expect("a commit");
-        self.handle(Input::CommitSettled(id, Err(error)));
     }
 
     fn expect_reply(&mut self) -> ReplyTo {
@@ -254,4 +248,22 @@ fn a_message_that_names_only_the_task_of_a_parked_conversation_is_retried() {
     driver.settle();
     driver.ask(&manager(), "m-2", "task-cancel", cancel).unwrap();
     assert_eq!(driver.row("t-1", &manager()).task.status.state, TaskState::Canceled);
+}
+
+#[test]
+fn a_turn_that_waits_for_a_place_is_not_blamed_for_crashes() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    driver.ask(&user(), "m-2", "task-request", request("t-2")).unwrap();
+    for _ in 0..5 {
+        assert_eq!(driver.turns.len(), 1, "maxParallel is 1");
+        driver.restart();
+        driver.settle();
+    }
+    let (first, second) = (driver.row("t-1", &user()), driver.row("t-2", &user()));
+    assert_eq!(first.task.status.state, TaskState::Failed);
+    assert!(first.task.status.message.unwrap().contains("stopped 5 times"));
+    assert!(!second.task.status.state.is_terminal(), "{:?}", second.task.status);
+    let thinks = driver.turns.iter().map(|turn| &turn.conversation).collect::<Vec<_>>();
+    assert_eq!(thinks, [&second.task.conversation]);
 }
