@@ -223,6 +223,11 @@ impl Conversation {
         self.pattern.is_work()
     }
 
+    /// Whether its open task has ended here and the board has not confirmed the end of the claim.
+    pub(crate) fn is_closing_claim(&self) -> bool {
+        !self.is_work() && self.pattern.open_task().is_some_and(|task| task.epoch.is_some())
+    }
+
     /// Ends the running commit. The batch's last write is the journal's new head.
     pub(crate) fn committed(&mut self, revisions: &[Revision]) {
         self.is_committing = false;

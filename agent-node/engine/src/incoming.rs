@@ -9,6 +9,7 @@ use crate::{
     faults::{self, PlantedFault},
     problems::{internal, not_found},
     records::{EffectKey, Receipt},
+    task_control::check_not_closing,
 };
 use protocol::{
     envelope::Envelope,
@@ -172,6 +173,11 @@ impl Agent {
             return Err(not_found(&envelope));
         }
         let is_owner_user = by.agent().is_none() && row.is_some_and(|row| row.task.owner == by);
+        if let Payload::TaskCancel(cancel) = &envelope.payload
+            && is_owner_user
+        {
+            check_not_closing(conversation, &cancel.task_id, Reason::TaskNotCancelable)?;
+        }
         receipt.conversation_id = Some(id.clone());
         let effect = envelope.in_reply_to.as_ref().and_then(|id| EffectId::parse(id.as_str()));
         let answers = effect

@@ -85,7 +85,8 @@ impl Agent {
         Ok(())
     }
 
-    /// The open conversation of a task that `by` owns or is the root of; fails with `too_late` if the task has ended.
+    /// The open conversation of a task that `by` owns or is the root of; fails with `too_late` if the task has ended or its
+    /// claim on the board is being closed.
     fn open_conversation_of(
         &self,
         task: &TaskId,
@@ -101,7 +102,8 @@ impl Agent {
         });
         let is_own =
             |conversation: &Conversation| conversation.task.as_ref().is_some_and(|row| row.task.owner == *by);
-        if let Some((id, _)) = of_task.min_by_key(|(_, conversation)| !is_own(conversation)) {
+        if let Some((id, conversation)) = of_task.min_by_key(|(_, conversation)| !is_own(conversation)) {
+            check_not_closing(conversation, task, too_late)?;
             return Ok(id.clone());
         }
         let row = tasks::find(cx.store, &self.me, task, by)?.ok_or_else(|| missing_task(task))?;
@@ -135,5 +137,17 @@ impl Agent {
         let id = ConversationId::parse(&cx.world.uuid()).map_err(internal)?;
         let pattern = Redelivery::new(dead.letter).into();
         self.begin(id, pattern, None, None, trigger, (reply, Ack::of(message.clone())), cx)
+    }
+}
+
+/// Refuses a command of an owner for an open task whose claim is being closed: its outcome is fixed.
+pub(crate) fn check_not_closing(
+    conversation: &Conversation,
+    task: &TaskId,
+    too_late: Reason,
+) -> Result<(), Problem> {
+    match conversation.is_closing_claim() {
+        true => Err(Problem::new(too_late, format!("task {task} is being closed"))),
+        false => Ok(()),
     }
 }

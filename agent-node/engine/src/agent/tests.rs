@@ -267,3 +267,20 @@ fn a_turn_that_waits_for_a_place_is_not_blamed_for_crashes() {
     let thinks = driver.turns.iter().map(|turn| &turn.conversation).collect::<Vec<_>>();
     assert_eq!(thinks, [&second.task.conversation]);
 }
+
+#[test]
+fn a_task_whose_claim_is_being_closed_cannot_be_cancelled() {
+    let mut driver = Driver::new();
+    let claim = driver.offer("t-1");
+    driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
+    driver.end_turn();
+    driver.settle();
+    let refused = driver.cancel("t-1").unwrap_err();
+    assert_eq!(refused.reason, Reason::TaskNotCancelable);
+    assert!(refused.message.contains("is being closed"), "{refused}");
+    let refused = driver.ask(&user(), "m-1", "task-cancel", json!({ "taskId": "t-1" })).unwrap_err();
+    assert_eq!(refused.reason, Reason::TaskNotCancelable);
+    let close = driver.claim_request();
+    driver.board_answers(close, EventKind::ClaimEnded { epoch: 5 });
+    assert_eq!(driver.row("t-1", &user()).task.status.state, TaskState::Completed);
+}
