@@ -228,6 +228,11 @@ impl Conversation {
         !self.is_work() && self.pattern.open_task().is_some_and(|task| task.epoch.is_some())
     }
 
+    /// Whether it has ended in a step that is not durable.
+    pub(crate) fn is_end_uncommitted(&self) -> bool {
+        self.ended.is_some() && self.traced_step == 0
+    }
+
     /// Ends the running commit. The batch's last write is the journal's new head.
     pub(crate) fn committed(&mut self, revisions: &[Revision]) {
         self.is_committing = false;

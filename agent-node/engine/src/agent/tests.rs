@@ -284,3 +284,16 @@ fn a_task_whose_claim_is_being_closed_cannot_be_cancelled() {
     driver.board_answers(close, EventKind::ClaimEnded { epoch: 5 });
     assert_eq!(driver.row("t-1", &user()).task.status.state, TaskState::Completed);
 }
+
+#[test]
+fn a_cancel_during_the_commit_of_the_end_is_retried() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    driver.end_turn();
+    let (end, batch) = driver.commits.pop_front().unwrap();
+    let refused = driver.cancel("t-1").unwrap_err();
+    assert_eq!((refused.reason, refused.retry_after.is_some()), (Reason::Overloaded, true), "{refused}");
+    driver.commits.push_back((end, batch));
+    driver.settle();
+    assert_eq!(driver.cancel("t-1").unwrap_err().reason, Reason::TaskNotCancelable);
+}
