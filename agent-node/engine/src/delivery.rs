@@ -98,6 +98,13 @@ impl Agent {
         let attempts = outgoing.attempts;
         let attempt = match &outgoing.what {
             OutgoingContent::Signal(signal) => Attempt::Publish(signal.clone()),
+            OutgoingContent::Claim(_, ClaimRequest::Take { .. }) if self.is_draining => {
+                // The effect stays open, so the next start asks for the claim.
+                if let Some((_, Some(next))) = self.deliveries.remove(id) {
+                    self.attempt(next, cx);
+                }
+                return;
+            }
             OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), *request),
             OutgoingContent::Message(message) => {
                 let (to, expires) = (message.to.clone(), self.expiry(message, cx));

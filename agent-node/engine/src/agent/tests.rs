@@ -297,3 +297,17 @@ fn a_cancel_during_the_commit_of_the_end_is_retried() {
     driver.settle();
     assert_eq!(driver.cancel("t-1").unwrap_err().reason, Reason::TaskNotCancelable);
 }
+
+#[test]
+fn a_draining_agent_leaves_its_claim_requests_to_the_next_start() {
+    let mut driver = Driver::new();
+    let claim = driver.offer("t-1");
+    let away = Problem::new(Reason::BlackboardUnavailable, "a test");
+    driver.handle(Input::Attempted(claim, AttemptResult::Failed(away)));
+    driver.handle(Input::Drain);
+    let retry = driver.timers.pop().unwrap();
+    driver.handle(Input::TimerFired(retry));
+    assert!(driver.attempts.is_empty() && driver.agent.is_idle());
+    driver.restart();
+    driver.claim_request();
+}
