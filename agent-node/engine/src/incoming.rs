@@ -106,7 +106,9 @@ impl Agent {
         });
         let trace = trace.map(|trace| trace.below(SpanName::Message(&envelope.message_id).id()));
         let to = manager.clone();
-        self.send(None, OutgoingEnvelope { label: None, to, envelope, best_effort: true, trace }, cx);
+        let (best_effort, is_redelivery) = (true, false);
+        let answer = OutgoingEnvelope { label: None, to, envelope, best_effort, is_redelivery, trace };
+        self.send(None, answer, cx);
     }
 
     /// The open conversation a message names: by its id, or by the message it answers.

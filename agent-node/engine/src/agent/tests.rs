@@ -311,3 +311,13 @@ fn a_draining_agent_leaves_its_claim_requests_to_the_next_start() {
     driver.restart();
     driver.claim_request();
 }
+
+#[test]
+fn a_message_that_expired_before_its_first_attempt_is_not_sent_and_a_dead_letter_is() {
+    let mut driver = Driver::new();
+    let answer = driver.make_dead_letter();
+    assert_eq!(driver.deliveries(), []);
+    driver.settle();
+    driver.redrive(&answer).unwrap();
+    assert!(driver.deliveries().contains(&answer));
+}
