@@ -239,7 +239,7 @@ impl Agent {
         self.begin_for(message, pattern.into(), None, reply, cx)
     }
 
-    fn check_room(&self) -> Result<(), Problem> {
+    pub(crate) fn check_room(&self) -> Result<(), Problem> {
         let limit = self.config.limits.max_open_conversations;
         match self.conversations.len() < limit {
             true => Ok(()),

@@ -241,6 +241,7 @@ impl Agent {
         if !self.conversations.get(id).is_some_and(|conversation| conversation.is_finished()) {
             return;
         }
+        self.failed_before.remove(id);
         if let Some(conversation) = self.conversations.remove(id)
             && let Some(row) = conversation.task
         {

@@ -179,6 +179,18 @@ impl Driver {
         self.replies.remove(&reply).expect("an answer")
     }
 
+    /// Puts the signals on the board and records that.
+    fn publish_all(&mut self) {
+        for (request, attempt) in std::mem::take(&mut self.attempts) {
+            assert!(matches!(attempt, Attempt::Publish(_)), "{attempt:?}");
+            self.handle(Input::Attempted(request, AttemptResult::Published(1)));
+        }
+        for timer in std::mem::take(&mut self.timers) {
+            self.handle(Input::TimerFired(timer));
+        }
+        self.settle();
+    }
+
     /// The messages that are to be delivered.
     fn deliveries(&self) -> Vec<MessageId> {
         let message = |(_, attempt): &(AttemptId, Attempt)| match attempt {
@@ -320,4 +332,26 @@ fn a_message_that_expired_before_its_first_attempt_is_not_sent_and_a_dead_letter
     driver.settle();
     driver.redrive(&answer).unwrap();
     assert!(driver.deliveries().contains(&answer));
+}
+
+#[test]
+fn a_dead_letter_is_not_sent_again_beyond_the_limit_of_open_conversations() {
+    let mut driver = Driver::with(Limits { max_open_conversations: 1, ..Limits::default() });
+    let answer = driver.make_dead_letter();
+    driver.settle();
+    if driver.agent.conversations.is_empty() {
+        driver.ask(&user(), "m-2", "task-request", request("t-2")).unwrap();
+    }
+    assert_eq!(driver.redrive(&answer).unwrap_err().reason, Reason::Overloaded);
+}
+
+#[test]
+fn a_conversation_that_has_ended_is_forgotten_as_one_that_failed() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    driver.agent.failed_before.extend(driver.agent.conversations.keys().cloned());
+    driver.cancel("t-1").unwrap();
+    driver.publish_all();
+    assert!(driver.agent.conversations.is_empty());
+    assert!(driver.agent.failed_before.is_empty());
 }
