@@ -355,3 +355,14 @@ fn a_conversation_that_has_ended_is_forgotten_as_one_that_failed() {
     assert!(driver.agent.conversations.is_empty());
     assert!(driver.agent.failed_before.is_empty());
 }
+
+#[test]
+fn a_claim_is_lost_if_the_row_of_its_task_cannot_be_read() {
+    let mut driver = Driver::new();
+    let claim = driver.offer("t-1");
+    let key = keys::task(&me(), &TaskId::parse("t-1").unwrap(), &user());
+    let damaged = Batch { writes: vec![Write::Put(key, "damaged".into())], expectations: Vec::new() };
+    driver.store.commit(damaged).unwrap();
+    driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
+    assert!(driver.turns.is_empty() && driver.agent.conversations.is_empty());
+}
