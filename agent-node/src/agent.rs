@@ -143,7 +143,12 @@ impl AgentActor {
         };
         self.is_drained = false;
         let mut world = self.world();
-        match Agent::recover(config, self.parts.store.as_ref(), &mut world) {
+        let store = self.parts.store.as_ref();
+        let recovered = match supervision::catch_panic(|| Agent::recover(config, store, &mut world)) {
+            Ok(recovered) => recovered,
+            Err(why) => return self.restart(&why, ctx),
+        };
+        match recovered {
             Ok((agent, outputs)) => {
                 self.agent = Some(agent);
                 if let Err(error) = self.release_ended() {

@@ -92,6 +92,8 @@ impl Agent {
         store: &dyn Snapshot,
         world: &mut dyn World,
     ) -> Result<(Self, Vec<Output>), RecoverError> {
+        #[cfg(feature = "planted-faults")]
+        faults::panic_while_recovering_if_asked();
         let mut agent = Self::new(config);
         let mut cx = Context { store, world, out: Vec::new() };
         let me = agent.me.clone();

@@ -1,7 +1,7 @@
 //! An agent that panics outside of a pattern starts again from its store.
 
 use super::*;
-use engine::faults::panic_over_messages;
+use engine::faults::{panic_over_messages, panic_while_recovering};
 use serde_json::Value;
 
 struct Mesh {
@@ -92,5 +92,14 @@ async fn an_agent_that_panics_too_often_stays_down_and_readyz_reports_it() {
     let (status, ready) = mesh.ready().await;
     assert_eq!(status, 503, "{ready:#}");
     assert!(ready["checks"]["agent builder-01"]["why"].to_string().contains("failed 5 times"), "{ready:#}");
+    mesh.running.stop(Duration::from_secs(1)).await;
+}
+
+#[actix::test]
+async fn an_agent_that_panics_while_it_recovers_restarts() {
+    panic_while_recovering(2);
+    let mesh = Mesh::start().await;
+    let answer = mesh.ask_until_restarted("m-1").await;
+    assert!(is_completed(&answer), "{answer:?}");
     mesh.running.stop(Duration::from_secs(1)).await;
 }
