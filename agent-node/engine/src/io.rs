@@ -140,6 +140,8 @@ pub enum Input {
     BoardHead(Revision),
     /// A signal the agent subscribes to. → [`Output::Reply`] once it is recorded; the next signal follows after that.
     Signal(Box<SignalRecord>, ReplyTo),
+    /// A signal is passed over, because the agent has panicked over it too often. → [`Output::Reply`].
+    PassOverSignal(Revision, ReplyTo),
     /// The subscription ended.
     SubscriptionLost(Problem),
     /// The agent's card has changed.

@@ -111,6 +111,9 @@ impl Agent {
     pub(crate) fn signal(&mut self, posted: Box<SignalRecord>, reply: ReplyTo, cx: &mut Context<'_>) {
         self.subscription.attempts = 0;
         let revision = posted.revision;
+        self.subscription.in_hand = Some(revision);
+        #[cfg(feature = "planted-faults")]
+        faults::panic_over_signal_if_asked(&posted.signal);
         match self.react(&posted, reply, cx) {
             Ok(()) if faults::is_planted(PlantedFault::EarlyCursor) => self.set_board_cursor(revision),
             Ok(()) => {}
@@ -127,6 +130,18 @@ impl Agent {
         }
     }
 
+    /// The signal that was being handled if the last call of [`Agent::handle`] panicked.
+    pub fn signal_in_hand(&self) -> Option<Revision> {
+        self.subscription.in_hand
+    }
+
+    /// Moves the cursor past a signal that the agent has panicked over.
+    pub(crate) fn pass_over_signal(&mut self, revision: Revision, reply: ReplyTo, cx: &mut Context<'_>) {
+        tracing::error!(agent = %self.me, revision, "a signal is passed over: the agent panicked over it");
+        self.set_board_cursor(revision);
+        cx.reply(reply, signal_ack(revision));
+    }
+
     pub(crate) fn retry_signal(&mut self, cx: &mut Context<'_>) {
         if let Some((posted, reply)) = self.subscription.waiting.take() {
             self.signal(posted, reply, cx);
@@ -135,8 +150,7 @@ impl Agent {
 
     /// Opens the conversation for a signal, if there is one. The caller is answered when it is durable.
     fn react(&mut self, posted: &SignalRecord, reply: ReplyTo, cx: &mut Context<'_>) -> Result<(), Problem> {
-        let message_id = MessageId::parse(&format!("signal-{}", posted.revision)).map_err(internal)?;
-        let ack = Ack::of(message_id);
+        let ack = signal_ack(posted.revision)?;
         if !self.is_relevant(&posted.signal) {
             self.set_board_cursor(posted.revision);
             cx.reply(reply, Ok(ack));
@@ -219,4 +233,9 @@ impl Agent {
         self.advance(&id, false, cx);
         Ok(())
     }
+}
+
+/// The answer to a signal.
+fn signal_ack(revision: Revision) -> Result<Ack, Problem> {
+    MessageId::parse(&format!("signal-{revision}")).map(Ack::of).map_err(internal)
 }
