@@ -286,7 +286,7 @@ mod tests {
 
         let (agent, outputs) =
             Agent::recover(config(Limits::default()), &store, &mut EmptyWorld::default()).unwrap();
-        assert_eq!((agent.running(), agent.count_parked()), (0, 0));
+        assert_eq!((agent.running(), agent.parked().count()), (0, 0));
         let [Output::Commit(CommitId(1), _, batch)] = outputs.as_slice() else { panic!("{outputs:?}") };
         store.commit(batch.clone()).unwrap();
         let row = crate::tasks::find(&store, &me(), &task, &owner).unwrap().unwrap();
