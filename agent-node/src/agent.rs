@@ -144,7 +144,7 @@ impl AgentActor {
         self.is_drained = false;
         let mut world = self.world();
         let store = self.parts.store.as_ref();
-        let recovered = match supervision::catch_panic(|| Agent::recover(config, store, &mut world)) {
+        let recovered = match engine::catch_panic(|| Agent::recover(config, store, &mut world)) {
             Ok(recovered) => recovered,
             Err(why) => return self.restart(&why, ctx),
         };
@@ -180,7 +180,7 @@ impl AgentActor {
             return self.refuse_all(failed.as_deref().unwrap_or("the agent is starting again"));
         };
         let store = self.parts.store.as_ref();
-        match supervision::catch_panic(|| agent.handle(input, store, &mut world)) {
+        match engine::catch_panic(|| agent.handle(input, store, &mut world)) {
             Ok(outputs) => self.perform_all(outputs, ctx),
             Err(why) => self.restart(&why, ctx),
         }

@@ -268,8 +268,6 @@ pub enum Observation {
     RoundStarted,
     /// Work was awarded.
     Awarded,
-    /// A commit of steps settled.
-    Committed,
     /// The result of a delivery attempt.
     Tried(DeliveryAttemptOutcome),
     /// A message was given up.

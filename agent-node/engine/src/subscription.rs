@@ -22,7 +22,7 @@ use crate::{
     timers::TimerPurpose,
 };
 use protocol::{
-    ids::{ConversationId, MessageId},
+    ids::{AgentId, ConversationId, MessageId},
     patterns::{
         AnyPattern, EventKind,
         broadcast::on_behalf_of,
@@ -79,12 +79,10 @@ impl Agent {
 
     /// The first start: records the head as the cursor, then subscribes.
     pub(crate) fn board_head(&mut self, head: Revision, cx: &mut Context<'_>) {
-        let mut writes = Vec::new();
-        match content::encode(&self.me, &head, &mut writes, &mut Default::default()) {
-            Ok(bytes) => {
-                writes.push(Write::Put(keys::cursor(&self.me), bytes));
+        match cursor_write(&self.me, head) {
+            Ok(write) => {
                 self.subscription.recording = Some(head);
-                let batch = Batch { writes, expectations: Vec::new() };
+                let batch = Batch { writes: vec![write], expectations: Vec::new() };
                 self.commit(Lane::Admission, batch, PendingCommit::BoardCursor, cx);
             }
             Err(error) => self.subscription_lost(&error.into(), cx),
@@ -233,6 +231,12 @@ impl Agent {
         self.advance(&id, false, cx);
         Ok(())
     }
+}
+
+/// The write that records the cursor. It is too short to refer to a content record.
+pub(crate) fn cursor_write(me: &AgentId, cursor: Revision) -> Result<Write, Error> {
+    let bytes = content::encode(me, &cursor, &mut Vec::new(), &mut Default::default())?;
+    Ok(Write::Put(keys::cursor(me), bytes))
 }
 
 /// The answer to a signal.

@@ -14,7 +14,6 @@ use protocol::{
 };
 use std::{
     collections::{HashMap, VecDeque},
-    panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
 
@@ -85,14 +84,6 @@ impl Supervision {
         self.restarts.push_back(now);
         Some(FIRST_PAUSE * (1 << restarts))
     }
-}
-
-/// Runs `call`. Returns the message of a panic as an error.
-pub(super) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
-    })
 }
 
 impl AgentActor {
