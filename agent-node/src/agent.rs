@@ -143,7 +143,12 @@ impl AgentActor {
         };
         self.is_drained = false;
         let mut world = self.world();
-        match Agent::recover(config, self.parts.store.as_ref(), &mut world) {
+        let store = self.parts.store.as_ref();
+        let recovered = match engine::catch_panic(|| Agent::recover(config, store, &mut world)) {
+            Ok(recovered) => recovered,
+            Err(why) => return self.restart(&why, ctx),
+        };
+        match recovered {
             Ok((agent, outputs)) => {
                 self.agent = Some(agent);
                 if let Err(error) = self.release_ended() {
@@ -175,7 +180,7 @@ impl AgentActor {
             return self.refuse_all(failed.as_deref().unwrap_or("the agent is starting again"));
         };
         let store = self.parts.store.as_ref();
-        match supervision::catch_panic(|| agent.handle(input, store, &mut world)) {
+        match engine::catch_panic(|| agent.handle(input, store, &mut world)) {
             Ok(outputs) => self.perform_all(outputs, ctx),
             Err(why) => self.restart(&why, ctx),
         }

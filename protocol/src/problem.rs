@@ -11,7 +11,7 @@ macro_rules! reasons {
         pub enum Reason { $($(#[$doc])* $name,)* }
 
         impl Reason {
-            /// Every reason, in the order of the README's table.
+            /// Every reason, ordered by status.
             pub const ALL: &'static [Reason] = &[$(Reason::$name,)*];
 
             /// `reasonCode`, snake case.

@@ -122,6 +122,7 @@ impl Agent {
     /// Handles `input` and returns what the shell must do. Reads at most one page of the store.
     pub fn handle(&mut self, input: Input, store: &dyn Snapshot, world: &mut dyn World) -> Vec<Output> {
         let mut cx = Context { store, world, out: Vec::new() };
+        self.subscription.in_hand = None;
         match input {
             Input::Message(message, reply) => self.take_message(message, reply, &mut cx),
             Input::Cancel { task, by, reason, reply } => self.cancel(&task, by, reason, reply, &mut cx),
@@ -138,6 +139,7 @@ impl Agent {
             Input::DirectorySynced => self.directory_synced(&mut cx),
             Input::BoardHead(head) => self.board_head(head, &mut cx),
             Input::Signal(posted, reply) => self.signal(posted, reply, &mut cx),
+            Input::PassOverSignal(revision, reply) => self.pass_over_signal(revision, reply, &mut cx),
             Input::SubscriptionLost(problem) => self.subscription_lost(&problem, &mut cx),
             Input::CardChanged(card) => self.config.card = card,
             Input::Drain => self.is_draining = true,
@@ -236,3 +238,6 @@ impl Agent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -199,10 +199,10 @@ impl Conversation {
         !self.uncommitted.is_empty() || !self.restarted.is_empty()
     }
 
-    /// Counts one more attempt at an open turn; the next step records that and performs the turn.
-    pub(crate) fn restart_turn(&mut self, effect: EffectKey) {
+    /// The next step performs an open turn again. `is_counted` adds an attempt, which that step records.
+    pub(crate) fn restart_turn(&mut self, effect: EffectKey, is_counted: bool) {
         if let Some(open) = self.open.get_mut(&effect) {
-            open.attempts += 1;
+            open.attempts += u32::from(is_counted);
             self.restarted.push(effect);
         }
     }
@@ -221,6 +221,16 @@ impl Conversation {
     /// Whether it is running work of this agent.
     pub(crate) fn is_work(&self) -> bool {
         self.pattern.is_work()
+    }
+
+    /// Whether its open task has ended here and the board has not confirmed the end of the claim.
+    pub(crate) fn is_closing_claim(&self) -> bool {
+        !self.is_work() && self.pattern.open_task().is_some_and(|task| task.epoch.is_some())
+    }
+
+    /// Whether it has ended in a step that is not durable.
+    pub(crate) fn is_end_uncommitted(&self) -> bool {
+        self.ended.is_some() && self.traced_step == 0
     }
 
     /// Ends the running commit. The batch's last write is the journal's new head.

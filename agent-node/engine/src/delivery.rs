@@ -98,10 +98,19 @@ impl Agent {
         let attempts = outgoing.attempts;
         let attempt = match &outgoing.what {
             OutgoingContent::Signal(signal) => Attempt::Publish(signal.clone()),
+            OutgoingContent::Claim(_, ClaimRequest::Take { .. }) if self.is_draining => {
+                // The effect stays open, so the next start asks for the claim.
+                if let Some((_, Some(next))) = self.deliveries.remove(id) {
+                    self.attempt(next, cx);
+                }
+                return;
+            }
             OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), *request),
             OutgoingContent::Message(message) => {
                 let (to, expires) = (message.to.clone(), self.expiry(message, cx));
-                if attempts > 0 && cx.wall() >= expires && !faults::is_planted(PlantedFault::SentExpired) {
+                let may_have_expired = message.is_redelivery && attempts == 0;
+                let is_expired = !may_have_expired && cx.wall() >= expires;
+                if is_expired && !faults::is_planted(PlantedFault::SentExpired) {
                     let why = format!("not delivered to {to} before it expired");
                     return self.give_up(id, Problem::new(Reason::Expired, why), cx);
                 }

@@ -137,7 +137,7 @@ impl Agent {
         let turns =
             conversation.open.iter().filter(|(_, open)| matches!(open.effect, Effect::RunTurn { .. }));
         let lost: Vec<_> = turns.map(|(key, _)| *key).filter(is_lost).collect();
-        lost.into_iter().for_each(|key| conversation.restart_turn(key));
+        lost.into_iter().for_each(|key| conversation.restart_turn(key, true));
     }
 
     /// The task id and the trace id of an open conversation, for logs.

@@ -81,14 +81,22 @@ pub(crate) const fn is_planted(_: PlantedFault) -> bool {
 }
 
 #[cfg(feature = "planted-faults")]
-pub(crate) use planted::{fail_if_asked, is_planted, panic_if_asked, panic_over_message_if_asked};
+pub(crate) use planted::{
+    fail_if_asked, is_planted, panic_if_asked, panic_over_message_if_asked, panic_over_signal_if_asked,
+    panic_while_recovering_if_asked,
+};
 #[cfg(feature = "planted-faults")]
-pub use planted::{fail_steps, panic_on_turns, panic_over_messages, plant};
+pub use planted::{
+    fail_steps, panic_on_turns, panic_over_messages, panic_over_poison_signals, panic_while_recovering, plant,
+};
 
 #[cfg(feature = "planted-faults")]
 mod planted {
     use super::PlantedFault;
-    use protocol::patterns::{Event, EventKind};
+    use protocol::{
+        patterns::{Event, EventKind},
+        signal::Signal,
+    };
     use std::cell::Cell;
     use store_types::Error;
 
@@ -97,6 +105,8 @@ mod planted {
         static PANICS: Cell<u32> = const { Cell::new(0) };
         static UNWRITTEN: Cell<u32> = const { Cell::new(0) };
         static PANICS_OVER_MESSAGES: Cell<u32> = const { Cell::new(0) };
+        static PANICS_OVER_POISON_SIGNALS: Cell<bool> = const { Cell::new(false) };
+        static PANICS_WHILE_RECOVERING: Cell<u32> = const { Cell::new(0) };
     }
 
     fn take(counter: &'static std::thread::LocalKey<Cell<u32>>) -> bool {
@@ -127,6 +137,25 @@ mod planted {
     /// Makes the agents of this thread panic, outside of any pattern, over the next `times` messages.
     pub fn panic_over_messages(times: u32) {
         PANICS_OVER_MESSAGES.set(times);
+    }
+
+    /// Makes the agents of this thread panic, outside of any pattern, over signals with the subject `poison`, or not.
+    pub fn panic_over_poison_signals(does: bool) {
+        PANICS_OVER_POISON_SIGNALS.set(does);
+    }
+
+    pub(crate) fn panic_over_signal_if_asked(signal: &Signal) {
+        let is_poison = signal.subject.as_deref() == Some("poison");
+        assert!(!(is_poison && PANICS_OVER_POISON_SIGNALS.get()), "a planted panic over a signal");
+    }
+
+    /// Makes the agents of this thread panic in their next `times` recoveries.
+    pub fn panic_while_recovering(times: u32) {
+        PANICS_WHILE_RECOVERING.set(times);
+    }
+
+    pub(crate) fn panic_while_recovering_if_asked() {
+        assert!(!take(&PANICS_WHILE_RECOVERING), "a planted panic while recovering");
     }
 
     pub(crate) fn panic_over_message_if_asked() {

@@ -9,6 +9,7 @@ use crate::{
     faults::{self, PlantedFault},
     problems::{internal, not_found},
     records::{EffectKey, Receipt},
+    task_control::check_not_closing,
 };
 use protocol::{
     envelope::Envelope,
@@ -105,7 +106,9 @@ impl Agent {
         });
         let trace = trace.map(|trace| trace.below(SpanName::Message(&envelope.message_id).id()));
         let to = manager.clone();
-        self.send(None, OutgoingEnvelope { label: None, to, envelope, best_effort: true, trace }, cx);
+        let (best_effort, is_redelivery) = (true, false);
+        let answer = OutgoingEnvelope { label: None, to, envelope, best_effort, is_redelivery, trace };
+        self.send(None, answer, cx);
     }
 
     /// The open conversation a message names: by its id, or by the message it answers.
@@ -158,6 +161,10 @@ impl Agent {
         let id = self.conversation_of(&envelope).or_else(by_task).filter(|id| is_heard && !is_older(id));
         let Some(id) = id else {
             self.check_not_parked(&envelope)?;
+            // A cancel or an answer may name only its task.
+            if let Some(task) = envelope.payload.task_id() {
+                self.row_unless_parked(task, &by, cx)?;
+            }
             return self.take_for_closed_conversation(&envelope, &by, (key, receipt), reply, cx);
         };
         let Some(conversation) = self.conversations.get_mut(&id) else {
@@ -168,6 +175,11 @@ impl Agent {
             return Err(not_found(&envelope));
         }
         let is_owner_user = by.agent().is_none() && row.is_some_and(|row| row.task.owner == by);
+        if let Payload::TaskCancel(cancel) = &envelope.payload
+            && is_owner_user
+        {
+            check_not_closing(conversation, &cancel.task_id, Reason::TaskNotCancelable)?;
+        }
         receipt.conversation_id = Some(id.clone());
         let effect = envelope.in_reply_to.as_ref().and_then(|id| EffectId::parse(id.as_str()));
         let answers = effect

@@ -140,6 +140,8 @@ pub enum Input {
     BoardHead(Revision),
     /// A signal the agent subscribes to. → [`Output::Reply`] once it is recorded; the next signal follows after that.
     Signal(Box<SignalRecord>, ReplyTo),
+    /// A signal is passed over, because the agent has panicked over it too often. → [`Output::Reply`].
+    PassOverSignal(Revision, ReplyTo),
     /// The subscription ended.
     SubscriptionLost(Problem),
     /// The agent's card has changed.
@@ -266,8 +268,6 @@ pub enum Observation {
     RoundStarted,
     /// Work was awarded.
     Awarded,
-    /// A commit of steps settled.
-    Committed,
     /// The result of a delivery attempt.
     Tried(DeliveryAttemptOutcome),
     /// A message was given up.

@@ -38,6 +38,7 @@ mod recovery;
 mod retention;
 
 mod counts;
+mod panics;
 mod problems;
 mod snapshot;
 
@@ -60,5 +61,6 @@ pub use io::{
     Ack, Attempt, AttemptId, AttemptResult, CommitId, Delivery, DeliveryAttemptOutcome, IncomingMessage,
     Input, Observation, Output, PeerDirectory, PeerLocation, ReplyTo, TimerId, TurnKey, TurnStart, World,
 };
+pub use panics::catch_panic;
 pub use recovery::{RecoverError, newest_time};
 pub use snapshot::AgentSnapshot;

@@ -110,8 +110,16 @@ impl Agent {
         let has_it =
             others().any(|other| has_claim(other, epoch) || claim_epoch(other, &task, &owner) == Some(epoch));
         // The task may have ended under this claim since the board answered.
-        let row = self.row(&task, &owner, cx).ok().flatten().filter(|row| row.task.conversation != *id);
-        let is_done = row.and_then(|row| row.epoch).is_some_and(|done| done >= epoch);
+        let is_done = match self.row(&task, &owner, cx) {
+            Ok(row) => row
+                .filter(|row| row.task.conversation != *id)
+                .and_then(|row| row.epoch)
+                .is_some_and(|done| done >= epoch),
+            Err(problem) => {
+                tracing::error!(agent = %self.me, %task, %problem, "its row can't be read, so its claim is left to expire");
+                true
+            }
+        };
         if (is_done || has_it) && !faults::is_planted(PlantedFault::ClaimTwice) {
             return EventKind::ClaimLost { holder: Some(self.me.clone()) };
         }

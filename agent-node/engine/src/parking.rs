@@ -13,18 +13,12 @@ use protocol::{
     ids::{ConversationId, EffectId},
     problem::{Problem, Reason},
 };
-use std::collections::BTreeMap;
 use store_types::{Batch, Error, Expectation, Filter, Lane, Revision, Write};
 
 impl Agent {
     /// The parked conversations, and why each is parked.
-    pub fn parked(&self) -> BTreeMap<ConversationId, String> {
-        self.parked.0.iter().map(|(id, (_, why))| (id.clone(), why.clone())).collect()
-    }
-
-    /// The number of parked conversations.
-    pub fn count_parked(&self) -> usize {
-        self.parked.0.len()
+    pub fn parked(&self) -> impl Iterator<Item = (&ConversationId, &String)> + Clone {
+        self.parked.0.iter().map(|(id, (_, why))| (id, why))
     }
 
     /// Removes a conversation from memory without changing its records, logs it, and shows it in the task's status.

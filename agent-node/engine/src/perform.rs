@@ -44,7 +44,8 @@ impl Agent {
                 let best_effort = message.payload.kind().is_best_effort();
                 let trace = below(SpanName::Message(&envelope.message_id));
                 let label = Some(message.label.clone());
-                let message = OutgoingEnvelope { label, to, envelope, best_effort, trace };
+                let is_redelivery = false;
+                let message = OutgoingEnvelope { label, to, envelope, best_effort, is_redelivery, trace };
                 self.send(Some((id.clone(), key)), message, cx);
             }
             Effect::Resend { label, envelope } => {
@@ -52,7 +53,8 @@ impl Agent {
                 let envelope = envelope.as_ref().clone();
                 let trace = below(SpanName::Effect(&effect_id.to_string()));
                 let label = Some(label.clone());
-                let message = OutgoingEnvelope { label, to, envelope, best_effort: false, trace };
+                let (best_effort, is_redelivery) = (false, true);
+                let message = OutgoingEnvelope { label, to, envelope, best_effort, is_redelivery, trace };
                 self.send(Some((id.clone(), key)), message, cx);
             }
             Effect::RunTurn { prompt, deadline, .. } => self.run_turn(id, key, prompt, *deadline, cx),

@@ -92,6 +92,8 @@ impl Agent {
         store: &dyn Snapshot,
         world: &mut dyn World,
     ) -> Result<(Self, Vec<Output>), RecoverError> {
+        #[cfg(feature = "planted-faults")]
+        faults::panic_while_recovering_if_asked();
         let mut agent = Self::new(config);
         let mut cx = Context { store, world, out: Vec::new() };
         let me = agent.me.clone();
@@ -126,8 +128,11 @@ impl Agent {
                 Err(error) => return Err(error.into()),
             }
         }
+        // The oldest conversations get the places for turns, in the same order at every start.
+        restored.sort_by_key(|id| agent.conversations.get(id).map(|conversation| conversation.first()));
+        let mut places = agent.turns.limit;
         for id in restored {
-            agent.resume(&id, &mut cx)?;
+            agent.resume(&id, &mut places, &mut cx)?;
         }
         for (id, error) in damaged {
             agent.park(&id, &error.to_string(), &mut cx);
@@ -216,7 +221,9 @@ impl Agent {
         self.count_running(&id);
     }
 
-    fn resume(&mut self, id: &ConversationId, cx: &mut Context<'_>) -> Result<(), Error> {
+    /// Performs the open effects of a restored conversation again. Turns start in the order in which they are restarted, so
+    /// the first ones get the free `places`; only these are counted as attempts, because the others have to wait.
+    fn resume(&mut self, id: &ConversationId, places: &mut usize, cx: &mut Context<'_>) -> Result<(), Error> {
         let Some(conversation) = self.conversations.get(id) else { return Ok(()) };
         let open: Vec<(EffectKey, OpenEffect)> =
             conversation.open.iter().map(|(key, open)| (*key, open.clone())).collect();
@@ -239,7 +246,8 @@ impl Agent {
                 let what = EventKind::TurnFailed { turn: *turn, reason };
                 self.handle_event(InternalEvent { conversation: id.clone(), closes: Some(key), what }, cx);
             } else if let Some(conversation) = self.conversations.get_mut(id) {
-                conversation.restart_turn(key);
+                conversation.restart_turn(key, *places > 0);
+                *places = places.saturating_sub(1);
             }
         }
         self.advance(id, true, cx);
@@ -278,7 +286,7 @@ mod tests {
 
         let (agent, outputs) =
             Agent::recover(config(Limits::default()), &store, &mut EmptyWorld::default()).unwrap();
-        assert_eq!((agent.running(), agent.count_parked()), (0, 0));
+        assert_eq!((agent.running(), agent.parked().count()), (0, 0));
         let [Output::Commit(CommitId(1), _, batch)] = outputs.as_slice() else { panic!("{outputs:?}") };
         store.commit(batch.clone()).unwrap();
         let row = crate::tasks::find(&store, &me(), &task, &owner).unwrap().unwrap();

@@ -172,7 +172,7 @@ impl Agent {
             Some(open) => {
                 self.conversations.get(&open).and_then(|conversation| conversation.task.as_ref()?.epoch)
             }
-            None => self.row(&owner.0, &owner.1, cx)?.and_then(|row| row.epoch),
+            None => self.row_unless_parked(&owner.0, &owner.1, cx)?.and_then(|row| row.epoch),
         };
         let cancelled = self.tombstone(&owner.0, &owner.1, cx)?;
         let is_old = |epoch: Option<u64>| {
@@ -239,7 +239,7 @@ impl Agent {
         self.begin_for(message, pattern.into(), None, reply, cx)
     }
 
-    fn check_room(&self) -> Result<(), Problem> {
+    pub(crate) fn check_room(&self) -> Result<(), Problem> {
         let limit = self.config.limits.max_open_conversations;
         match self.conversations.len() < limit {
             true => Ok(()),

@@ -59,7 +59,7 @@ impl Agent {
             followed: self.subscription.cursor(),
             counts: self.counts.clone(),
             removed: self.retention.removed(),
-            parked: self.parked(),
+            parked: self.parked().map(|(id, why)| (id.clone(), why.clone())).collect(),
         }
     }
 

@@ -115,7 +115,6 @@ impl Agent {
         match self.pending.remove(&id) {
             None => {}
             Some(PendingCommit::Steps(steps)) => {
-                cx.observe(Observation::Committed);
                 for StepCommit { conversation, decided, journal_bytes, writes } in steps {
                     let own = |all: Vec<Revision>| all.get(writes).unwrap_or_default().to_vec();
                     let result = result.clone().map(own);
@@ -241,6 +240,7 @@ impl Agent {
         if !self.conversations.get(id).is_some_and(|conversation| conversation.is_finished()) {
             return;
         }
+        self.failed_before.remove(id);
         if let Some(conversation) = self.conversations.remove(id)
             && let Some(row) = conversation.task
         {

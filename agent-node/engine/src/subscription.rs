@@ -22,7 +22,7 @@ use crate::{
     timers::TimerPurpose,
 };
 use protocol::{
-    ids::{ConversationId, MessageId},
+    ids::{AgentId, ConversationId, MessageId},
     patterns::{
         AnyPattern, EventKind,
         broadcast::on_behalf_of,
@@ -79,12 +79,10 @@ impl Agent {
 
     /// The first start: records the head as the cursor, then subscribes.
     pub(crate) fn board_head(&mut self, head: Revision, cx: &mut Context<'_>) {
-        let mut writes = Vec::new();
-        match content::encode(&self.me, &head, &mut writes, &mut Default::default()) {
-            Ok(bytes) => {
-                writes.push(Write::Put(keys::cursor(&self.me), bytes));
+        match cursor_write(&self.me, head) {
+            Ok(write) => {
                 self.subscription.recording = Some(head);
-                let batch = Batch { writes, expectations: Vec::new() };
+                let batch = Batch { writes: vec![write], expectations: Vec::new() };
                 self.commit(Lane::Admission, batch, PendingCommit::BoardCursor, cx);
             }
             Err(error) => self.subscription_lost(&error.into(), cx),
@@ -111,6 +109,9 @@ impl Agent {
     pub(crate) fn signal(&mut self, posted: Box<SignalRecord>, reply: ReplyTo, cx: &mut Context<'_>) {
         self.subscription.attempts = 0;
         let revision = posted.revision;
+        self.subscription.in_hand = Some(revision);
+        #[cfg(feature = "planted-faults")]
+        faults::panic_over_signal_if_asked(&posted.signal);
         match self.react(&posted, reply, cx) {
             Ok(()) if faults::is_planted(PlantedFault::EarlyCursor) => self.set_board_cursor(revision),
             Ok(()) => {}
@@ -127,6 +128,18 @@ impl Agent {
         }
     }
 
+    /// The signal that was being handled if the last call of [`Agent::handle`] panicked.
+    pub fn signal_in_hand(&self) -> Option<Revision> {
+        self.subscription.in_hand
+    }
+
+    /// Moves the cursor past a signal that the agent has panicked over.
+    pub(crate) fn pass_over_signal(&mut self, revision: Revision, reply: ReplyTo, cx: &mut Context<'_>) {
+        tracing::error!(agent = %self.me, revision, "a signal is passed over: the agent panicked over it");
+        self.set_board_cursor(revision);
+        cx.reply(reply, signal_ack(revision));
+    }
+
     pub(crate) fn retry_signal(&mut self, cx: &mut Context<'_>) {
         if let Some((posted, reply)) = self.subscription.waiting.take() {
             self.signal(posted, reply, cx);
@@ -135,8 +148,7 @@ impl Agent {
 
     /// Opens the conversation for a signal, if there is one. The caller is answered when it is durable.
     fn react(&mut self, posted: &SignalRecord, reply: ReplyTo, cx: &mut Context<'_>) -> Result<(), Problem> {
-        let message_id = MessageId::parse(&format!("signal-{}", posted.revision)).map_err(internal)?;
-        let ack = Ack::of(message_id);
+        let ack = signal_ack(posted.revision)?;
         if !self.is_relevant(&posted.signal) {
             self.set_board_cursor(posted.revision);
             cx.reply(reply, Ok(ack));
@@ -219,4 +231,15 @@ impl Agent {
         self.advance(&id, false, cx);
         Ok(())
     }
+}
+
+/// The write that records the cursor. It is too short to refer to a content record.
+pub(crate) fn cursor_write(me: &AgentId, cursor: Revision) -> Result<Write, Error> {
+    let bytes = content::encode(me, &cursor, &mut Vec::new(), &mut Default::default())?;
+    Ok(Write::Put(keys::cursor(me), bytes))
+}
+
+/// The answer to a signal.
+fn signal_ack(revision: Revision) -> Result<Ack, Problem> {
+    MessageId::parse(&format!("signal-{revision}")).map(Ack::of).map_err(internal)
 }

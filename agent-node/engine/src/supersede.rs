@@ -9,8 +9,8 @@ use protocol::{
 };
 use std::time::Duration;
 
-/// The `retryAfter` of an award that is received during a commit of the older conversation.
-const SOON: Duration = Duration::from_millis(50);
+/// The `retryAfter` of a request that is received during a commit of the conversation it is about.
+pub(crate) const SOON: Duration = Duration::from_millis(50);
 
 impl Agent {
     /// Queues a cancel for the conversation that does the task under an older award and returns its id.

@@ -9,6 +9,7 @@ use crate::{
     problems::{internal, missing_task},
     records::{DeadLetter, TaskRow, keys},
     requests::ConversationTrigger,
+    supersede::SOON,
     tasks,
 };
 use protocol::{
@@ -85,7 +86,8 @@ impl Agent {
         Ok(())
     }
 
-    /// The open conversation of a task that `by` owns or is the root of; fails with `too_late` if the task has ended.
+    /// The open conversation of a task that `by` owns or is the root of; fails with `too_late` if the task has ended or its
+    /// claim on the board is being closed.
     fn open_conversation_of(
         &self,
         task: &TaskId,
@@ -94,15 +96,24 @@ impl Agent {
         cx: &Context<'_>,
     ) -> Result<ConversationId, Problem> {
         let may_control = |row: &TaskRow| row.task.owner == *by || row.task.spec.root == *by;
-        let of_task = self.conversations.iter().filter(|(_, conversation)| {
+        let of_task = |(_, conversation): &(&ConversationId, &Box<Conversation>)| {
             let row = conversation.task.as_ref();
-            conversation.ended.is_none()
-                && row.is_some_and(|row| row.task.spec.task_id == *task && may_control(row))
-        });
+            row.is_some_and(|row| row.task.spec.task_id == *task && may_control(row))
+        };
+        let (ended, open): (Vec<_>, Vec<_>) = self
+            .conversations
+            .iter()
+            .filter(of_task)
+            .partition(|(_, conversation)| conversation.ended.is_some());
         let is_own =
             |conversation: &Conversation| conversation.task.as_ref().is_some_and(|row| row.task.owner == *by);
-        if let Some((id, _)) = of_task.min_by_key(|(_, conversation)| !is_own(conversation)) {
+        let open = open.into_iter().min_by_key(|(_, conversation)| !is_own(conversation));
+        if let Some((id, conversation)) = open {
+            check_not_closing(conversation, task, too_late)?;
             return Ok(id.clone());
+        }
+        if ended.iter().any(|(_, conversation)| conversation.is_end_uncommitted()) {
+            return Err(end_uncommitted(task));
         }
         let row = tasks::find(cx.store, &self.me, task, by)?.ok_or_else(|| missing_task(task))?;
         self.check_not_parked_id(&row.task.conversation)?;
@@ -122,6 +133,7 @@ impl Agent {
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
+        self.check_room()?;
         let record = cx.store.latest(&keys::dead_letter(&self.me, message))?;
         let record = record
             .ok_or_else(|| Problem::new(Reason::MessageNotFound, format!("no dead letter {message}")))?;
@@ -136,4 +148,23 @@ impl Agent {
         let pattern = Redelivery::new(dead.letter).into();
         self.begin(id, pattern, None, None, trigger, (reply, Ack::of(message.clone())), cx)
     }
+}
+
+/// Refuses a command of an owner for an open task whose claim is being closed: its outcome is fixed.
+pub(crate) fn check_not_closing(
+    conversation: &Conversation,
+    task: &TaskId,
+    too_late: Reason,
+) -> Result<(), Problem> {
+    match conversation.is_closing_claim() {
+        true if conversation.is_committing() => Err(end_uncommitted(task)),
+        true => Err(Problem::new(too_late, format!("task {task} is being closed"))),
+        false => Ok(()),
+    }
+}
+
+/// The refusal of a command of an owner while the task's end is being committed; it takes effect if the commit fails.
+fn end_uncommitted(task: &TaskId) -> Problem {
+    let message = format!("the end of task {task} is being written");
+    Problem { retry_after: Some(SOON), ..Problem::new(Reason::Overloaded, message) }
 }

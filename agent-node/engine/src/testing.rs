@@ -1,4 +1,4 @@
-//! Shared by unit tests: a world without peers, and an agent's configuration.
+//! Shared by unit tests: a world without a registry, and an agent's configuration.
 
 use crate::{PeerDirectory, PeerLocation, World, agent::EngineConfig};
 use protocol::{
@@ -12,10 +12,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 pub(crate) const HOUR: i64 = 3_600_000;
 
-/// A world without peers.
+/// A world without a registry.
 #[derive(Default)]
 pub(crate) struct EmptyWorld {
     pub(crate) wall: WallTime,
+    /// Agents of the same process.
+    pub(crate) neighbours: BTreeSet<AgentId>,
     ids: u64,
 }
 
@@ -63,8 +65,8 @@ impl PeerDirectory for EmptyWorld {
         false
     }
 
-    fn locate(&self, _: &AgentId) -> PeerLocation {
-        PeerLocation::Unknown
+    fn locate(&self, agent: &AgentId) -> PeerLocation {
+        if self.neighbours.contains(agent) { PeerLocation::Here } else { PeerLocation::Unknown }
     }
 
     fn is_synced(&self) -> bool {

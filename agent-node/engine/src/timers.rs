@@ -38,7 +38,7 @@ impl Timers {
         self.by_effect.len()
     }
 
-    pub(crate) fn set(&mut self, after: Duration, purpose: TimerPurpose, cx: &mut Context<'_>) -> TimerId {
+    pub(crate) fn set(&mut self, after: Duration, purpose: TimerPurpose, cx: &mut Context<'_>) {
         self.next += 1;
         let id = TimerId(self.next);
         if let TimerPurpose::Pattern { conversation, effect, .. } = &purpose {
@@ -46,7 +46,6 @@ impl Timers {
         }
         self.purposes.insert(id, purpose);
         cx.out.push(Output::SetTimer(id, after));
-        id
     }
 
     pub(crate) fn take(&mut self, id: TimerId) -> Option<TimerPurpose> {

@@ -41,10 +41,8 @@ impl AgentStatus {
     /// Copies the status of the engine.
     pub(super) fn update(&self, agent: &Agent) {
         self.running.store(agent.running(), Ordering::Relaxed);
-        let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
-        if parked.len() != agent.count_parked() {
-            *parked = agent.parked();
-        }
+        let parked = agent.parked().map(|(id, why)| (id.clone(), why.clone())).collect();
+        *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = parked;
     }
 
     /// Why the agent is down until the next start of the node, if it is.
@@ -53,6 +51,7 @@ impl AgentStatus {
     }
 
     pub(super) fn fail(&self, why: String) {
+        self.running.store(0, Ordering::Relaxed);
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
     }
 
@@ -87,5 +86,18 @@ impl AgentStatus {
     /// Counts an acknowledgement whose caller had timed out.
     pub fn count_late_ack(&self) {
         self.late_acks.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_is_given_up_runs_no_task() {
+        let status = AgentStatus::default();
+        status.running.store(2, Ordering::Relaxed);
+        status.fail("panicked".to_owned());
+        assert_eq!(status.running(), 0);
     }
 }

@@ -72,7 +72,8 @@ impl Handler<TakeSignal> for AgentActor {
             return Box::pin(std::future::ready(()));
         }
         let (reply, answer) = self.expect_reply();
-        self.feed(Input::Signal(signal, reply), ctx);
+        let input = self.signal_input(signal, reply);
+        self.feed(input, ctx);
         Box::pin(async move {
             // The engine decides about a signal that it refused.
             let result: Result<AckResult, _> = answer.await;

@@ -61,7 +61,6 @@ impl AgentActor {
                 }
             }
             Observation::TasksRemoved => self.parts.status.count_task_removal(),
-            Observation::Committed => {}
         }
     }
 

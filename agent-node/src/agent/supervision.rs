@@ -1,18 +1,19 @@
 //! Restarts an agent after a panic outside of a pattern. Attempts, timers and turns of the old life are stopped, open requests
 //! are answered 503, queued commits settle, and a new life recovers from the store. After too many restarts the agent stays
-//! down and `/readyz` fails. A message that was being handled at two panics is refused for good.
+//! down and `/readyz` fails. A message that was being handled at two panics is refused for good, a signal is passed over.
 
 use super::{AckResult, AgentActor};
 use actix::{AsyncContext, Context};
-use engine::IncomingMessage;
+use blackboard::store::Revision;
+use engine::{IncomingMessage, Input, ReplyTo};
 use protocol::{
     ids::MessageId,
     principal::Principal,
     problem::{Problem, Reason},
+    signal::SignalRecord,
 };
 use std::{
     collections::{HashMap, VecDeque},
-    panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
 
@@ -21,17 +22,24 @@ const MAX_RESTARTS: usize = 5;
 const WINDOW: Duration = Duration::from_secs(60);
 /// The pause before the first restart; it doubles with each in the window.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The number of panics after which a message is refused.
+/// The number of panics after which a message is refused, or a signal is passed over.
 const MAX_PANICS: u32 = 2;
+
+/// An input that may come again after a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum RepeatedInput {
+    Message(Principal, MessageId),
+    Signal(Revision),
+}
 
 /// The restart state, which outlives a life.
 #[derive(Default)]
 pub(super) struct Supervision {
     restarts: VecDeque<Instant>,
     /// The message that is being handled.
-    in_hand: Option<(Principal, MessageId)>,
-    /// The number of panics while each message was handled.
-    panics: HashMap<(Principal, MessageId), u32>,
+    in_hand: Option<RepeatedInput>,
+    /// The number of panics while each input was handled, and when the last one was.
+    panics: HashMap<RepeatedInput, (u32, Instant)>,
     /// Whether a new life starts once all commits have settled.
     is_restarting: bool,
 }
@@ -39,13 +47,26 @@ pub(super) struct Supervision {
 impl Supervision {
     /// Records the message that is handled next. Refuses it after [`MAX_PANICS`] panics.
     pub(super) fn begin(&mut self, message: &IncomingMessage) -> Result<(), Problem> {
-        let key = (message.by.clone(), message.envelope.message_id.clone());
-        if self.panics.get(&key).is_some_and(|panics| *panics >= MAX_PANICS) {
-            let why = format!("message {} made the agent fail {MAX_PANICS} times", key.1);
+        let id = message.envelope.message_id.clone();
+        let input = RepeatedInput::Message(message.by.clone(), id.clone());
+        if self.is_poison(&input) {
+            let why = format!("message {id} made the agent fail {MAX_PANICS} times");
             return Err(Problem::new(Reason::MessageFailed, why));
         }
-        self.in_hand = Some(key);
+        self.in_hand = Some(input);
         Ok(())
+    }
+
+    fn is_poison(&self, input: &RepeatedInput) -> bool {
+        self.panics.get(input).is_some_and(|(panics, _)| *panics >= MAX_PANICS)
+    }
+
+    /// Counts a panic over `input`. Counts older than `message_life` are forgotten: nothing is sent again after that.
+    fn count_panic(&mut self, input: RepeatedInput, message_life: Duration) {
+        let now = Instant::now();
+        self.panics.retain(|_, (_, at)| now.duration_since(*at) < message_life);
+        let panics = self.panics.get(&input).map_or(0, |(panics, _)| *panics);
+        self.panics.insert(input, (panics + 1, now));
     }
 
     pub(super) fn end(&mut self) {
@@ -65,22 +86,14 @@ impl Supervision {
     }
 }
 
-/// Runs `call`. Returns the message of a panic as an error.
-pub(super) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
-    })
-}
-
 impl AgentActor {
     /// Ends this life and starts another once all commits have settled.
     pub(super) fn restart(&mut self, why: &str, ctx: &mut Context<Self>) {
         tracing::error!(agent = %self.me, why, life = self.life, "the agent panicked and starts again");
-        self.agent = None;
+        let signal = self.agent.take().and_then(|agent| agent.signal_in_hand()).map(RepeatedInput::Signal);
         self.life += 1;
-        if let Some(key) = self.supervision.in_hand.take() {
-            *self.supervision.panics.entry(key).or_default() += 1;
+        if let Some(input) = self.supervision.in_hand.take().or(signal) {
+            self.supervision.count_panic(input, self.parts.limits.message_life());
         }
         self.timers.drain().for_each(|(_, timer)| timer.abort());
         self.attempts.drain().for_each(|(_, attempt)| attempt.abort());
@@ -117,7 +130,7 @@ impl AgentActor {
         let (reply, answer) = self.expect_reply();
         match self.supervision.begin(&message) {
             Ok(()) => {
-                self.feed(engine::Input::Message(message, reply), ctx);
+                self.feed(Input::Message(message, reply), ctx);
                 self.supervision.end();
             }
             Err(problem) => {
@@ -127,5 +140,13 @@ impl AgentActor {
             }
         }
         answer
+    }
+
+    /// The input for a signal: it is passed over if it has made the agent fail.
+    pub(super) fn signal_input(&self, signal: Box<SignalRecord>, reply: ReplyTo) -> Input {
+        match self.supervision.is_poison(&RepeatedInput::Signal(signal.revision)) {
+            true => Input::PassOverSignal(signal.revision, reply),
+            false => Input::Signal(signal, reply),
+        }
     }
 }

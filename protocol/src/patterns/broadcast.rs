@@ -74,7 +74,33 @@ impl Pattern for Broadcast {
                 self.settle(TaskState::Completed, format!("on the board at revision {revision}"))
             }
             EventKind::PublishRefused { message, .. } => self.settle(TaskState::Failed, message.clone()),
+            EventKind::Cancelled { reason, .. } => self.settle(TaskState::Canceled, reason.clone()),
             _ => Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        message::Payload,
+        time::{NodeTime, WallTime},
+    };
+
+    #[test]
+    fn a_cancelled_broadcast_ends_once() {
+        let content = json!({ "signal": "x.y" }).as_object().unwrap().clone();
+        let Ok(Payload::Broadcast(message)) = Payload::parse(MessageKind::Broadcast, content) else {
+            panic!("a broadcast")
+        };
+        let by = Principal::local_user();
+        let mut broadcast = Broadcast::new(message, &by);
+        let mut on = |what| broadcast.on(&BroadcastEvent { at: NodeTime(0), wall: WallTime(0), what });
+        on(EventKind::Started);
+        let ended = on(EventKind::Cancelled { by, reason: "a test".to_owned() });
+        let [BroadcastEffect::Finish(outcome)] = ended.as_slice() else { panic!("{ended:?}") };
+        assert_eq!(outcome.status.state, TaskState::Canceled);
+        assert_eq!(on(EventKind::Published { revision: 1 }), []);
     }
 }

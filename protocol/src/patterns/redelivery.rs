@@ -78,6 +78,7 @@ impl Pattern for Redelivery {
                 vec![resend(Box::new(renewed))]
             }
             EventKind::Undelivered { message, .. } => self.settle(TaskState::Failed, message.clone()),
+            EventKind::Cancelled { reason, .. } => self.settle(TaskState::Canceled, reason.clone()),
             _ => Vec::new(),
         }
     }
@@ -85,4 +86,31 @@ impl Pattern for Redelivery {
 
 fn resend(envelope: Box<Envelope>) -> RedeliveryEffect {
     RedeliveryEffect::Resend { label: RedeliveryLabel::Resend, envelope }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ids::AgentId,
+        principal::Principal,
+        time::{NodeTime, WallTime},
+    };
+
+    #[test]
+    fn a_cancelled_redelivery_ends_and_does_not_send_again() {
+        let letter = serde_json::json!({
+            "messageId": "m-1", "fromAgentId": "a", "toAgentId": "b", "type": "task-cancel", "payload": { "taskId": "t-1" }
+        });
+        let mut redelivery = Redelivery::new(serde_json::from_value(letter).unwrap());
+        let mut on = |what| redelivery.on(&RedeliveryEvent { at: NodeTime(0), wall: WallTime(0), what });
+        assert_eq!(on(EventKind::Started).len(), 1);
+        let by = Principal::local_user();
+        let ended = on(EventKind::Cancelled { by, reason: "a test".to_owned() });
+        let [RedeliveryEffect::Finish(outcome)] = ended.as_slice() else { panic!("{ended:?}") };
+        assert_eq!(outcome.status.state, TaskState::Canceled);
+        let (label, to) = (RedeliveryLabel::Resend, AgentId::parse("b").unwrap());
+        let (reason, message) = (Reason::Expired.code().to_owned(), String::new());
+        assert_eq!(on(EventKind::Undelivered { label, to, reason, message }), []);
+    }
 }

@@ -1,16 +1,17 @@
 //! Decides one step: the pattern handles all queued events, and the results become one batch.
 
 use crate::{
-    Ack, ReplyTo, content,
+    Ack, ReplyTo, catch_panic,
     conversation::{Conversation, HandledEvent, QueuedEvent},
-    records::{EffectKey, SealedReceipt, keys},
+    records::{EffectKey, SealedReceipt},
+    subscription::cursor_write,
 };
 use protocol::{
     ids::{AgentId, TaskId},
     patterns::{AnyPattern, Effect, Event, EventKind, contract_net::track_record::TrackRecord},
     time::{NodeTime, WallTime},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use store_types::{Batch, Error, Key, Revision, Write};
 
 /// A decided step on its way to the store.
@@ -148,8 +149,7 @@ impl Conversation {
             )?;
         }
         if let Some(cursor) = queued.cursor {
-            let bytes = content::encode(me, &cursor, &mut Vec::new(), &mut BTreeSet::new())?;
-            decided.batch.writes.push(Write::Put(keys::cursor(me), bytes));
+            decided.batch.writes.push(cursor_write(me, cursor)?);
             decided.cursor = Some(cursor);
         }
         if matches!(queued.what, EventKind::Draining { .. }) {
@@ -228,10 +228,7 @@ fn rule(pattern: &mut AnyPattern, event: &Event) -> Result<Vec<Effect>, String> 
         crate::faults::panic_if_asked(event);
         pattern.on(event)
     };
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
-    })
+    catch_panic(run)
 }
 
 fn failed(why: String, decided: DecidedStep, rest: impl Iterator<Item = QueuedEvent>) -> StepFailed {

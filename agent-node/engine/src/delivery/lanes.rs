@@ -36,6 +36,8 @@ pub(crate) struct OutgoingEnvelope {
     pub(crate) envelope: Envelope,
     /// Whether it is attempted only once.
     pub(crate) best_effort: bool,
+    /// Whether it is a dead letter that is sent again: it is attempted once even if it has expired.
+    pub(crate) is_redelivery: bool,
     /// The trace it belongs to.
     pub(crate) trace: Option<TraceContext>,
 }

@@ -70,6 +70,20 @@ impl Agent {
         Ok(record.map(|record| content::decode(&self.me, cx.store, &record.value)).transpose()?)
     }
 
+    /// The row of a task. Fails with a reason that makes the sender retry if the task's conversation is parked.
+    pub(crate) fn row_unless_parked(
+        &self,
+        task: &TaskId,
+        owner: &Principal,
+        cx: &Context<'_>,
+    ) -> Result<Option<TaskRow>, Problem> {
+        let row = self.row(task, owner, cx)?;
+        if let Some(row) = row.as_ref().filter(|row| row.ended_at.is_none()) {
+            self.check_not_parked_id(&row.task.conversation)?;
+        }
+        Ok(row)
+    }
+
     pub(crate) fn tombstone(
         &self,
         task: &TaskId,

@@ -11,6 +11,8 @@ pub(crate) struct BoardSubscription {
     pub(crate) attempts: u32,
     /// The signal that waits for a retry.
     pub(crate) waiting: Option<(Box<SignalRecord>, ReplyTo)>,
+    /// The signal that the current or last input handles.
+    pub(crate) in_hand: Option<Revision>,
     /// The cursor that is being recorded.
     pub(crate) recording: Option<Revision>,
 }
@@ -23,6 +25,7 @@ impl BoardSubscription {
             cursor: None,
             attempts: 0,
             waiting: None,
+            in_hand: None,
             recording: None,
         }
     }

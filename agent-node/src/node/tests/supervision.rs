@@ -1,7 +1,7 @@
 //! An agent that panics outside of a pattern starts again from its store.
 
 use super::*;
-use engine::faults::panic_over_messages;
+use engine::faults::{panic_over_messages, panic_over_poison_signals, panic_while_recovering};
 use serde_json::Value;
 
 struct Mesh {
@@ -11,9 +11,35 @@ struct Mesh {
 
 impl Mesh {
     async fn start() -> Self {
-        let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+        let agent = agent_spec("builder-01", "build", 0.0, 1_000);
+        let agent = AgentSpec { subscribe: vec!["news.*".to_owned()], ..agent };
+        let running = start(setup(vec![agent])).await.unwrap();
         let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
         Self { running, url }
+    }
+
+    /// Has the agent publish a signal about `subject`.
+    async fn publish(&self, subject: &str) {
+        let payload = json!({ "signal": "news.x", "subject": subject });
+        let broadcast = json!({ "messageId": subject, "fromAgentId": "me", "toAgentId": "builder-01", "type": "broadcast", "payload": payload });
+        let (status, answer) = ask(&self.url, &broadcast).await;
+        assert!(status < 300, "{answer:#}");
+    }
+
+    /// Waits until the state of the agent is as expected.
+    async fn wait_for_state(&self, is_expected: impl Fn(&Value) -> bool) {
+        let client = blackboard::http_client::tls::client().no_proxy().build().unwrap();
+        let wait = async {
+            loop {
+                let answer = client.get(format!("{}/state", self.url)).send().await.unwrap();
+                let state: Value = answer.json().await.unwrap();
+                if is_expected(&state["agents"]["builder-01"]) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), wait).await.expect("the expected state");
     }
 
     /// Sends a task-request with the message id `id`.
@@ -92,5 +118,31 @@ async fn an_agent_that_panics_too_often_stays_down_and_readyz_reports_it() {
     let (status, ready) = mesh.ready().await;
     assert_eq!(status, 503, "{ready:#}");
     assert!(ready["checks"]["agent builder-01"]["why"].to_string().contains("failed 5 times"), "{ready:#}");
+    mesh.running.stop(Duration::from_secs(1)).await;
+}
+
+#[actix::test]
+async fn an_agent_that_panics_while_it_recovers_restarts() {
+    panic_while_recovering(2);
+    let mesh = Mesh::start().await;
+    let answer = mesh.ask_until_restarted("m-1").await;
+    assert!(is_completed(&answer), "{answer:?}");
+    mesh.running.stop(Duration::from_secs(1)).await;
+}
+
+#[actix::test]
+async fn a_signal_in_hand_at_two_panics_is_passed_over_and_the_next_is_reacted_to() {
+    let mesh = Mesh::start().await;
+    mesh.wait_for_state(|state| state["followed"].is_u64()).await;
+    panic_over_poison_signals(true);
+    mesh.publish("poison").await;
+    // The new life follows the board, and has counted no message yet.
+    mesh.wait_for_state(|state| state["counts"]["admitted"] == 0).await;
+    mesh.wait_for_state(|state| state["counts"]["admitted"] == 0 && state["followed"].is_u64()).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    mesh.publish("harmless").await;
+    mesh.wait_for_state(|state| state["counts"]["reactions"] == 1).await;
+    panic_over_poison_signals(false);
+    assert_eq!(mesh.ready().await.0, 200);
     mesh.running.stop(Duration::from_secs(1)).await;
 }

@@ -16,7 +16,7 @@ const MAX_EVENTS: usize = 200;
 /// The state of a coordinated request. It never holds a secret.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names are the seed's; each is told in the README")]
+#[expect(missing_docs, reason = "the names are the seed's; `docs/foreign-agents.md` describes them")]
 pub struct JointRecord {
     pub input: String,
     pub normalized_input: String,

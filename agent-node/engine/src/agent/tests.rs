@@ -1,0 +1,368 @@
+//! One agent with a store in memory; the test performs its outputs.
+
+use super::*;
+use crate::{
+    Attempt, AttemptId, AttemptResult, IncomingMessage, TurnKey,
+    records::keys,
+    testing::{EmptyWorld, HOUR, config, me},
+};
+use protocol::{
+    envelope::Envelope,
+    ids::MessageId,
+    patterns::turn::TurnEnd,
+    problem::{Problem, Reason},
+    task::TaskState,
+    time::WallTime,
+};
+use serde_json::{Value, json};
+use store_types::{MemoryState, Write};
+
+/// An agent and the outputs that the test has not performed.
+struct Driver {
+    config: EngineConfig,
+    agent: Agent,
+    store: MemoryState,
+    world: EmptyWorld,
+    commits: VecDeque<(CommitId, Batch)>,
+    replies: BTreeMap<ReplyTo, Result<Ack, Problem>>,
+    attempts: Vec<(AttemptId, Attempt)>,
+    turns: Vec<TurnKey>,
+    timers: Vec<TimerId>,
+    last_reply: u64,
+}
+
+impl Driver {
+    fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    fn with(limits: Limits) -> Self {
+        let config = engine_config(limits);
+        let mut world = EmptyWorld::default();
+        world.neighbours.extend(manager().agent().cloned());
+        let mut driver = Self {
+            agent: Agent::new(config.clone()),
+            config,
+            store: MemoryState::default(),
+            world,
+            commits: VecDeque::new(),
+            replies: BTreeMap::new(),
+            attempts: Vec::new(),
+            turns: Vec::new(),
+            timers: Vec::new(),
+            last_reply: 0,
+        };
+        driver.restart();
+        driver
+    }
+
+    /// Starts again from the store, as after a crash.
+    fn restart(&mut self) {
+        self.commits.clear();
+        self.attempts.clear();
+        self.turns.clear();
+        self.timers.clear();
+        let (agent, outputs) = Agent::recover(self.config.clone(), &self.store, &mut self.world).unwrap();
+        self.agent = agent;
+        self.collect(outputs);
+    }
+
+    fn collect(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Commit(id, _, batch) => self.commits.push_back((id, batch)),
+                Output::Reply(to, answer) => drop(self.replies.insert(to, answer)),
+                Output::Attempt(id, attempt) => self.attempts.push((id, attempt)),
+                Output::StartTurn(turn) => self.turns.push(turn.key),
+                Output::StopTurn(key) => self.turns.retain(|turn| *turn != key),
+                Output::SetTimer(id, _) => self.timers.push(id),
+                Output::ClearTimer(id) => self.timers.retain(|timer| *timer != id),
+                Output::Trim(..)
+                | Output::Subscribe(..)
+                | Output::ReleaseBrain(..)
+                | Output::Observed(_)
+                | Output::Continue
+                | Output::Fatal(_) => {}
+            }
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        let outputs = self.agent.handle(input, &self.store, &mut self.world);
+        self.collect(outputs);
+    }
+
+    /// Commits everything.
+    fn settle(&mut self) {
+        while let Some((id, batch)) = self.commits.pop_front() {
+            let written = self.store.commit(batch);
+            let revisions = written.map(|written| written.iter().map(|(revision, _)| *revision).collect());
+            self.handle(Input::CommitSettled(id, revisions));
+        }
+    }
+
+    fn expect_reply(&mut self) -> ReplyTo {
+        self.last_reply += 1;
+        ReplyTo(self.last_reply)
+    }
+
+    /// Hands over a message and does not commit.
+    fn send(&mut self, by: &Principal, id: &str, kind: &str, payload: Value) -> ReplyTo {
+        let from = by.agent().map_or("me", AgentId::as_str);
+        let envelope = json!({
+            "messageId": id, "fromAgentId": from, "toAgentId": "a", "type": kind, "payload": payload
+        });
+        let envelope: Envelope = serde_json::from_value(envelope).unwrap();
+        let digest = Digest::of(id.as_bytes());
+        let message = IncomingMessage {
+            envelope: Box::new(envelope),
+            by: by.clone(),
+            digest,
+            trace: None,
+            contact: None,
+        };
+        let reply = self.expect_reply();
+        self.handle(Input::Message(message, reply));
+        reply
+    }
+
+    /// Hands over a message and returns the answer.
+    fn ask(&mut self, by: &Principal, id: &str, kind: &str, payload: Value) -> Result<Ack, Problem> {
+        let reply = self.send(by, id, kind, payload);
+        self.settle();
+        self.replies.remove(&reply).expect("an answer")
+    }
+
+    /// Hands over a signal that offers `task` and returns the claim request that follows.
+    fn offer(&mut self, task: &str) -> AttemptId {
+        let signal = json!({
+            "revision": 1, "id": "s-1", "type": "task.available", "from": "p", "taskId": task,
+            "capability": "build", "refs": { "description": "x" }, "at": "2026-01-01T00:00:00Z"
+        });
+        let reply = self.expect_reply();
+        self.handle(Input::Signal(Box::new(serde_json::from_value(signal).unwrap()), reply));
+        self.settle();
+        self.claim_request()
+    }
+
+    fn claim_request(&mut self) -> AttemptId {
+        let is_claim = |(_, attempt): &(AttemptId, Attempt)| matches!(attempt, Attempt::Claim(..));
+        let at = self.attempts.iter().position(is_claim).expect("a claim request");
+        self.attempts.remove(at).0
+    }
+
+    /// The board's answer to a claim request.
+    fn board_answers(&mut self, request: AttemptId, what: EventKind) {
+        self.handle(Input::Attempted(request, AttemptResult::Claim(what)));
+        self.settle();
+    }
+
+    /// Ends the running turn and does not commit.
+    fn end_turn(&mut self) {
+        let turn = self.turns.remove(0);
+        let end = TurnEnd::Done { message: Some("done".to_owned()) };
+        self.handle(Input::TurnEnded(turn, Vec::new(), Ok(end)));
+    }
+
+    /// The user cancels a task.
+    fn cancel(&mut self, task: &str) -> Result<Ack, Problem> {
+        let (task, reply) = (TaskId::parse(task).unwrap(), self.expect_reply());
+        self.handle(Input::Cancel { task, by: user(), reason: "a test".to_owned(), reply });
+        self.settle();
+        self.replies.remove(&reply).expect("an answer")
+    }
+
+    fn redrive(&mut self, message: &MessageId) -> Result<Ack, Problem> {
+        let reply = self.expect_reply();
+        self.handle(Input::Redrive { message: message.clone(), reply });
+        self.settle();
+        self.replies.remove(&reply).expect("an answer")
+    }
+
+    /// Puts the signals on the board and records that.
+    fn publish_all(&mut self) {
+        for (request, attempt) in std::mem::take(&mut self.attempts) {
+            assert!(matches!(attempt, Attempt::Publish(_)), "{attempt:?}");
+            self.handle(Input::Attempted(request, AttemptResult::Published(1)));
+        }
+        for timer in std::mem::take(&mut self.timers) {
+            self.handle(Input::TimerFired(timer));
+        }
+        self.settle();
+    }
+
+    /// The messages that are to be delivered.
+    fn deliveries(&self) -> Vec<MessageId> {
+        let message = |(_, attempt): &(AttemptId, Attempt)| match attempt {
+            Attempt::Deliver(delivery) => Some(delivery.envelope.message_id.clone()),
+            Attempt::Publish(_) | Attempt::Claim(..) => None,
+        };
+        self.attempts.iter().filter_map(message).collect()
+    }
+
+    /// Takes an award whose answer expires in the outbox; returns the answer, which is a dead letter then.
+    fn make_dead_letter(&mut self) -> MessageId {
+        self.ask(&manager(), "m-1", "award", award("t-1", 1)).unwrap();
+        let answer = self.deliveries().remove(0);
+        self.world.wall = WallTime(30 * HOUR);
+        self.restart();
+        answer
+    }
+
+    fn row(&self, task: &str, owner: &Principal) -> crate::records::TaskRow {
+        let task = TaskId::parse(task).unwrap();
+        crate::tasks::find(&self.store, &me(), &task, owner).unwrap().expect("a row")
+    }
+}
+
+fn engine_config(limits: Limits) -> EngineConfig {
+    let mut config = config(limits);
+    let card = json!({ "agentId": "a", "endpoint": "http://a", "skills": [{ "id": "build" }] });
+    config.card = Arc::new(serde_json::from_value(card).unwrap());
+    config.subscribe = vec!["task.*".to_owned()];
+    config
+}
+
+fn user() -> Principal {
+    Principal::local_user()
+}
+
+fn manager() -> Principal {
+    Principal::Agent(AgentId::parse("m").unwrap())
+}
+
+fn request(task: &str) -> Value {
+    json!({ "taskId": task, "description": "x", "capability": "build" })
+}
+
+fn award(task: &str, epoch: u64) -> Value {
+    let spec = json!({ "taskId": task, "description": "x", "capability": "build", "root": "user:local" });
+    json!({ "taskId": task, "epoch": epoch, "leaseMs": 60_000, "task": spec })
+}
+
+#[test]
+fn a_message_that_names_only_the_task_of_a_parked_conversation_is_retried() {
+    let mut driver = Driver::new();
+    driver.ask(&manager(), "m-1", "award", award("t-1", 1)).unwrap();
+    let id = driver.row("t-1", &manager()).task.conversation;
+    let outputs = {
+        let mut cx = Context { store: &driver.store, world: &mut driver.world, out: Vec::new() };
+        driver.agent.park(&id, "a test", &mut cx);
+        cx.out
+    };
+    driver.collect(outputs);
+    driver.settle();
+    let mut refused = |id, kind, payload| driver.ask(&manager(), id, kind, payload).unwrap_err().reason;
+    let cancel = json!({ "taskId": "t-1" });
+    assert_eq!(refused("m-2", "task-cancel", cancel.clone()), Reason::StoreUnavailable);
+    assert_eq!(refused("m-3", "award", award("t-1", 2)), Reason::StoreUnavailable);
+    driver.restart();
+    driver.settle();
+    driver.ask(&manager(), "m-2", "task-cancel", cancel).unwrap();
+    assert_eq!(driver.row("t-1", &manager()).task.status.state, TaskState::Canceled);
+}
+
+#[test]
+fn a_turn_that_waits_for_a_place_is_not_blamed_for_crashes() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    driver.ask(&user(), "m-2", "task-request", request("t-2")).unwrap();
+    for _ in 0..5 {
+        assert_eq!(driver.turns.len(), 1, "maxParallel is 1");
+        driver.restart();
+        driver.settle();
+    }
+    let (first, second) = (driver.row("t-1", &user()), driver.row("t-2", &user()));
+    assert_eq!(first.task.status.state, TaskState::Failed);
+    assert!(first.task.status.message.unwrap().contains("stopped 5 times"));
+    assert!(!second.task.status.state.is_terminal(), "{:?}", second.task.status);
+    let thinks = driver.turns.iter().map(|turn| &turn.conversation).collect::<Vec<_>>();
+    assert_eq!(thinks, [&second.task.conversation]);
+}
+
+#[test]
+fn a_task_whose_claim_is_being_closed_cannot_be_cancelled() {
+    let mut driver = Driver::new();
+    let claim = driver.offer("t-1");
+    driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
+    driver.end_turn();
+    driver.settle();
+    let refused = driver.cancel("t-1").unwrap_err();
+    assert_eq!(refused.reason, Reason::TaskNotCancelable);
+    assert!(refused.message.contains("is being closed"), "{refused}");
+    let refused = driver.ask(&user(), "m-1", "task-cancel", json!({ "taskId": "t-1" })).unwrap_err();
+    assert_eq!(refused.reason, Reason::TaskNotCancelable);
+    let close = driver.claim_request();
+    driver.board_answers(close, EventKind::ClaimEnded { epoch: 5 });
+    assert_eq!(driver.row("t-1", &user()).task.status.state, TaskState::Completed);
+}
+
+#[test]
+fn a_cancel_during_the_commit_of_the_end_is_retried() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    driver.end_turn();
+    let (end, batch) = driver.commits.pop_front().unwrap();
+    let refused = driver.cancel("t-1").unwrap_err();
+    assert_eq!((refused.reason, refused.retry_after.is_some()), (Reason::Overloaded, true), "{refused}");
+    driver.commits.push_back((end, batch));
+    driver.settle();
+    assert_eq!(driver.cancel("t-1").unwrap_err().reason, Reason::TaskNotCancelable);
+}
+
+#[test]
+fn a_draining_agent_leaves_its_claim_requests_to_the_next_start() {
+    let mut driver = Driver::new();
+    let claim = driver.offer("t-1");
+    let away = Problem::new(Reason::BlackboardUnavailable, "a test");
+    driver.handle(Input::Attempted(claim, AttemptResult::Failed(away)));
+    driver.handle(Input::Drain);
+    let retry = driver.timers.pop().unwrap();
+    driver.handle(Input::TimerFired(retry));
+    assert!(driver.attempts.is_empty() && driver.agent.is_idle());
+    driver.restart();
+    driver.claim_request();
+}
+
+#[test]
+fn a_message_that_expired_before_its_first_attempt_is_not_sent_and_a_dead_letter_is() {
+    let mut driver = Driver::new();
+    let answer = driver.make_dead_letter();
+    assert_eq!(driver.deliveries(), []);
+    driver.settle();
+    driver.redrive(&answer).unwrap();
+    assert!(driver.deliveries().contains(&answer));
+}
+
+#[test]
+fn a_dead_letter_is_not_sent_again_beyond_the_limit_of_open_conversations() {
+    let mut driver = Driver::with(Limits { max_open_conversations: 1, ..Limits::default() });
+    let answer = driver.make_dead_letter();
+    driver.settle();
+    if driver.agent.conversations.is_empty() {
+        driver.ask(&user(), "m-2", "task-request", request("t-2")).unwrap();
+    }
+    assert_eq!(driver.redrive(&answer).unwrap_err().reason, Reason::Overloaded);
+}
+
+#[test]
+fn a_conversation_that_has_ended_is_forgotten_as_one_that_failed() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    driver.agent.failed_before.extend(driver.agent.conversations.keys().cloned());
+    driver.cancel("t-1").unwrap();
+    driver.publish_all();
+    assert!(driver.agent.conversations.is_empty());
+    assert!(driver.agent.failed_before.is_empty());
+}
+
+#[test]
+fn a_claim_is_lost_if_the_row_of_its_task_cannot_be_read() {
+    let mut driver = Driver::new();
+    let claim = driver.offer("t-1");
+    let key = keys::task(&me(), &TaskId::parse("t-1").unwrap(), &user());
+    let damaged = Batch { writes: vec![Write::Put(key, "damaged".into())], expectations: Vec::new() };
+    driver.store.commit(damaged).unwrap();
+    driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
+    assert!(driver.turns.is_empty() && driver.agent.conversations.is_empty());
+}
