@@ -1,6 +1,6 @@
 //! Any events in any order: one award at a time, one end, no effects after it.
 
-use super::bench::*;
+use super::fixture::*;
 use crate::{
     message::Payload,
     patterns::{
@@ -53,7 +53,7 @@ fn throws() -> impl Strategy<Value = Vec<Throw>> {
 
 /// The driver and the claims' store, which watch what the rule does.
 struct World {
-    bench: Bench,
+    fixture: ManagerFixture,
     timers: BTreeMap<ContractNetTimer, u64>,
     pending: Vec<EventKind>,
     held: Option<u64>,
@@ -63,17 +63,17 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let candidates = AGENTS[..3].iter().map(|agent| peer(agent)).collect();
-        let bench = Bench::new(Auction::default(), candidates);
+        let candidates = AGENTS[..3].iter().map(|agent| candidate(agent)).collect();
+        let fixture = ManagerFixture::new(Auction::default(), candidates);
         let mut world =
-            Self { bench, timers: BTreeMap::new(), pending: vec![], held: None, epochs: vec![], ends: 0 };
+            Self { fixture, timers: BTreeMap::new(), pending: vec![], held: None, epochs: vec![], ends: 0 };
         world.give(EventKind::Started);
         world
     }
 
     /// One event, and what the driver does with what follows; with results of effects if it is not held up.
     fn give(&mut self, what: EventKind) -> Vec<ContractNetEffect> {
-        let effects = self.bench.raw(what);
+        let effects = self.fixture.deliver_only(what);
         if self.ends > 0 {
             assert!(effects.is_empty(), "after its end: {effects:?}");
         }
@@ -81,24 +81,25 @@ impl World {
             match effect {
                 ContractNetEffect::Claim { holder, .. } => {
                     assert_eq!(self.held, None, "two claims at once");
-                    self.bench.epoch += 1;
-                    self.held = Some(self.bench.epoch);
-                    self.pending.push(EventKind::Claimed { holder: holder.clone(), epoch: self.bench.epoch });
+                    self.fixture.epoch += 1;
+                    self.held = Some(self.fixture.epoch);
+                    self.pending
+                        .push(EventKind::Claimed { holder: holder.clone(), epoch: self.fixture.epoch });
                 }
                 ContractNetEffect::Release { epoch, .. } => {
                     assert_eq!(self.held, Some(*epoch), "another's claim was freed");
                     self.held = None;
                 }
                 ContractNetEffect::FindPeers { label, .. } => {
-                    let candidates = AGENTS[..3].iter().map(|agent| peer(agent)).collect();
+                    let candidates = AGENTS[..3].iter().map(|agent| candidate(agent)).collect();
                     self.pending.push(EventKind::PeersFound { label: *label, candidates });
                 }
                 ContractNetEffect::SetTimer { timer, when: TimerAt::Node(at) } => {
                     self.timers.insert(*timer, at.0);
                 }
                 ContractNetEffect::ClearTimer { timer } => drop(self.timers.remove(timer)),
-                ContractNetEffect::Send(tell) => {
-                    if let Payload::Award(award) = &tell.payload {
+                ContractNetEffect::Send(message) => {
+                    if let Payload::Award(award) = &message.payload {
                         assert_eq!(self.held, Some(award.epoch), "an award without its claim");
                         assert!(self.epochs.last().is_none_or(|last| *last < award.epoch), "epochs grow");
                         self.epochs.push(award.epoch);
@@ -117,9 +118,9 @@ impl World {
     fn settle(&mut self) {
         while let Some(what) = self.pending.pop() {
             self.give(what.clone());
-            let before = self.bench.net.clone();
+            let before = self.fixture.contract_net.clone();
             assert!(self.give(what).is_empty(), "a repeated result of an effect");
-            assert_eq!(before, self.bench.net);
+            assert_eq!(before, self.fixture.contract_net);
         }
     }
 
@@ -129,8 +130,8 @@ impl World {
             return false;
         };
         self.timers.remove(&timer);
-        self.bench.now = self.bench.now.max(at);
-        self.give(woke(timer));
+        self.fixture.now_ms = self.fixture.now_ms.max(at);
+        self.give(timer_fired(timer));
         true
     }
 
@@ -138,32 +139,36 @@ impl World {
         let current = self.epochs.last().copied().unwrap_or(1);
         let epoch = |is_current: &bool| if *is_current { current } else { current.saturating_sub(1) };
         Some(match throw {
-            Throw::Bid(who, cost) => offer(AGENTS[*who], f64::from(*cost) / 3.0, "1min", 1.0),
-            Throw::NoBid(who) => received(AGENTS[*who], "no-bid", json!({ "taskId": TASK, "reason": "no" })),
-            Throw::Accept(who, is_current) => {
-                received(AGENTS[*who], "award-accept", json!({ "taskId": TASK, "epoch": epoch(is_current) }))
+            Throw::Bid(who, cost) => bid_received(AGENTS[*who], f64::from(*cost) / 3.0, "1min", 1.0),
+            Throw::NoBid(who) => {
+                message_received(AGENTS[*who], "no-bid", json!({ "taskId": TASK, "reason": "no" }))
             }
-            Throw::Decline(who, is_current) => received(
+            Throw::Accept(who, is_current) => message_received(
+                AGENTS[*who],
+                "award-accept",
+                json!({ "taskId": TASK, "epoch": epoch(is_current) }),
+            ),
+            Throw::Decline(who, is_current) => message_received(
                 AGENTS[*who],
                 "award-decline",
                 json!({ "taskId": TASK, "epoch": epoch(is_current), "reason": "no" }),
             ),
-            Throw::Update(who, is_current, seq) => received(
+            Throw::Update(who, is_current, seq) => message_received(
                 AGENTS[*who],
                 "task-update",
                 json!({ "taskId": TASK, "epoch": epoch(is_current), "seq": seq,
                         "status": { "state": "TASK_STATE_WORKING", "message": "at it" } }),
             ),
             Throw::Done(who, is_current, good) => {
-                result(AGENTS[*who], epoch(is_current), if *good { "done" } else { "" })
+                task_completed(AGENTS[*who], epoch(is_current), if *good { "done" } else { "" })
             }
             Throw::Undelivered(who) => EventKind::Undelivered {
                 label: ContractNetLabel::Award(current),
-                to: id(AGENTS[*who]),
+                to: agent_id(AGENTS[*who]),
                 reason: "expired".into(),
                 message: "gone".into(),
             },
-            Throw::Stale(which) => woke(
+            Throw::Stale(which) => timer_fired(
                 [
                     ContractNetTimer::Bids,
                     ContractNetTimer::Round,
@@ -207,9 +212,9 @@ proptest! {
             world.settle();
             if !world.tick() { break; }
         }
-        prop_assert_eq!(world.ends, 1, "it ends, once: {:?}", world.bench.net.record);
+        prop_assert_eq!(world.ends, 1, "it ends, once: {:?}", world.fixture.contract_net.record);
         prop_assert_eq!(world.held, None, "no claim is left behind");
-        prop_assert!(world.bench.net.record.outcome.is_some());
+        prop_assert!(world.fixture.contract_net.record.outcome.is_some());
     }
 
     #[test]
