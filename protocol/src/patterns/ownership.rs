@@ -1,6 +1,6 @@
 //! The duties of every agent that is accountable for a task: show its progress, report to the requester, end it once.
 
-use super::{Announcement, Effect, Outcome, OutgoingMessage, Update};
+use super::{Effect, Outcome, OutgoingMessage, Announcement, Update};
 use crate::{
     artifact::{self, Artifact},
     ids::{Address, AgentId, ConversationId, MessageId},
@@ -120,7 +120,7 @@ impl TaskOwnership {
         self.artifacts.clear();
     }
 
-    /// Shows `update` and reports it to the asker.
+    /// Shows `update` and reports it to the requester.
     pub fn update<L: From<ReportLabel>, T>(&mut self, update: Update) -> Vec<Effect<L, T>> {
         if self.has_ended() {
             return Vec::new();
@@ -128,7 +128,7 @@ impl TaskOwnership {
         if let Update::Artifact { artifact, append, .. } = &update {
             artifact::merge(&mut self.artifacts, artifact.clone(), *append);
         }
-        let told = self.requester.clone().map(|requester| {
+        let report_to_requester = self.requester.clone().map(|requester| {
             self.seq += 1;
             let (status, artifact, append, last_chunk) = match update.clone() {
                 Update::Status(status) => (Some(status), None, false, false),
@@ -149,7 +149,7 @@ impl TaskOwnership {
             };
             report(&requester, ReportLabel::Update, Payload::TaskUpdate(payload))
         });
-        std::iter::once(Effect::Update(update)).chain(told).collect()
+        std::iter::once(Effect::Update(update)).chain(report_to_requester).collect()
     }
 
     /// Reports to the requester that the work continues, without progress.
