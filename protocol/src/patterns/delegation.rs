@@ -10,7 +10,7 @@ mod pending_requests;
 pub use labels::{DelegationLabel, DelegationTimer, RequestKey, Timeouts};
 
 use super::{
-    EventKind, Announcement, Pattern, TimerAt, broadcast::ON_BEHALF_OF, ownership::TaskOwnership, turn,
+    EventKind, OutgoingSignal, Pattern, TimerAt, broadcast::ON_BEHALF_OF, ownership::TaskOwnership, turn,
 };
 use crate::{
     a2a::message::Message,
@@ -155,7 +155,7 @@ impl Delegation {
                 Progress::Signal { signal, subject, capability, mut refs } => {
                     refs.remove(ON_BEHALF_OF);
                     let task_id = Some(self.ownership.spec.task_id.clone());
-                    let signal = Announcement { kind: signal, subject, task_id, capability, refs };
+                    let signal = OutgoingSignal { kind: signal, subject, task_id, capability, refs };
                     effects.push(DelegationEffect::Publish { signal });
                 }
                 ask @ (Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question { .. }) => {

@@ -43,7 +43,7 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     /// be reached.
     Publish {
         /// The signal. Its id is the text of the effect's id.
-        signal: Announcement,
+        signal: OutgoingSignal,
     },
     /// Claim a task in the agent's own store before its award; the claim's epoch is that of the award. →
     /// `EventKind::Claimed`, or `EventKind::ClaimLost` if a restart finds no claim.
@@ -208,7 +208,7 @@ impl<L> OutgoingMessage<L> {
 /// A signal to be published, without publisher, id and time, which the engine adds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Announcement {
+pub struct OutgoingSignal {
     /// The signal's type.
     pub kind: crate::signal::SignalType,
     /// What it is about.
@@ -225,7 +225,7 @@ pub struct Announcement {
     pub refs: serde_json::Map<String, serde_json::Value>,
 }
 
-impl Announcement {
+impl OutgoingSignal {
     /// A signal of this type about this task.
     pub fn about(kind: crate::signal::SignalType, task: &TaskId) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! The duties of every agent that is accountable for a task: show its progress, report to the requester, end it once.
 
-use super::{Effect, Outcome, OutgoingMessage, Announcement, Update};
+use super::{Effect, Outcome, OutgoingMessage, OutgoingSignal, Update};
 use crate::{
     artifact::{self, Artifact},
     ids::{Address, AgentId, ConversationId, MessageId},
@@ -249,9 +249,9 @@ impl TaskOwnership {
         } else {
             SignalType::task_failed()
         };
-        let mut ended = Announcement {
+        let mut ended = OutgoingSignal {
             capability: self.spec.capability.clone(),
-            ..Announcement::about(kind, &self.spec.task_id)
+            ..OutgoingSignal::about(kind, &self.spec.task_id)
         };
         ended.refs.insert("state".into(), json!(state));
         let is_done = state == TaskState::Completed;
@@ -296,7 +296,7 @@ pub(super) fn is_recipient_there(reason: &str) -> bool {
 /// The signal about a finished task's results.
 pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[Artifact]) -> Vec<Effect<L, T>> {
     let produced = artifacts.iter().take(16).map(|artifact| {
-        let mut produced = Announcement::about(SignalType::artifact_produced(), &spec.task_id);
+        let mut produced = OutgoingSignal::about(SignalType::artifact_produced(), &spec.task_id);
         produced.subject = Some(artifact.artifact_id.chars().take(200).collect());
         produced.capability.clone_from(&spec.capability);
         Effect::Publish { signal: produced }

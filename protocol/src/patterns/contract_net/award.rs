@@ -9,7 +9,7 @@ use crate::{
     artifact::Artifact,
     ids::AgentId,
     message::{self, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
-    patterns::{Announcement, Update},
+    patterns::{OutgoingSignal, Update},
     signal::SignalType,
     task::TaskState,
 };
@@ -140,7 +140,7 @@ impl ContractNet {
         award.is_accepted = true;
         let (winner, epoch) = (award.winner.clone(), award.epoch);
         self.record.set(&winner, CandidateResult::Accepted, None);
-        let mut claimed = Announcement::about(SignalType::task_claimed(), &self.ownership.spec.task_id);
+        let mut claimed = OutgoingSignal::about(SignalType::task_claimed(), &self.ownership.spec.task_id);
         claimed.subject = Some(winner.to_string());
         claimed.capability.clone_from(&self.ownership.spec.capability);
         claimed.refs.insert("epoch".into(), json!(epoch));

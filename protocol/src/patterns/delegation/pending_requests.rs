@@ -9,7 +9,7 @@ use crate::{
     ids::{Address, AgentId, Digest, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     patterns::{
-        OutgoingMessage, Announcement, TimerAt, Update,
+        OutgoingMessage, OutgoingSignal, TimerAt, Update,
         joint::{self, so_far, so_far::JointStanding},
         ownership::TaskOwnership,
         turn::{Progress, RequestResult},
@@ -110,7 +110,7 @@ impl PendingRequests {
             let (id, kind) = match ask {
                 Progress::Help { id, capability, question, artifacts } => {
                     let mut needed =
-                        Announcement::about(SignalType::help_needed(), &ownership.spec.task_id);
+                        OutgoingSignal::about(SignalType::help_needed(), &ownership.spec.task_id);
                     needed.capability = Some(capability.clone());
                     let request = HelpRequest {
                         question,
