@@ -30,14 +30,14 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     },
     /// Run one turn of the brain. → any number of `EventKind::TurnProgress`, then `EventKind::TurnEnded` or `EventKind::TurnFailed`.
     RunTurn {
-        /// Counts this conversation's turns, from 1.
+        /// The number of the turn within the conversation, from 1.
         turn: u32,
         /// The input of the turn.
         prompt: Box<Prompt>,
         /// When the turn must have ended, if before the node's own limit.
         deadline: Option<WallTime>,
     },
-    /// Stop the brain; no event follows.
+    /// Stop the running turn of the brain; no event follows.
     StopTurn,
     /// Put a signal on the board. → `EventKind::Published` or `EventKind::PublishRefused`, once the board can
     /// be reached.
@@ -95,9 +95,9 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     },
     /// Store the task of the conversation.
     TrackTask {
-        /// What the task is.
+        /// The specification of the task.
         spec: Box<crate::task::TaskSpec>,
-        /// Whose task it is.
+        /// The owner of the task.
         owner: Principal,
         /// The epoch of the claim that the task is done under.
         epoch: Epoch,
@@ -220,7 +220,7 @@ pub struct OutgoingSignal {
     /// The capability it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<Capability>,
-    /// References to the content.
+    /// References to the content, which the signal does not carry.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub refs: serde_json::Map<String, serde_json::Value>,
 }
