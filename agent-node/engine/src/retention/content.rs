@@ -114,6 +114,7 @@ impl Agent {
     fn delete_content(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let search = &mut self.retention.search;
         let Some((digest, revision)) = search.unreferred.pop_first() else {
+            // A cursor of 0 means that the round has listed the last content.
             let pause = Duration::from_millis(self.config.limits.keep_artifacts_ms).min(MAX_PAUSE);
             search.stage = match search.cursor == 0 && !search.has_changed {
                 true => ContentSearchStage::Resting { until: cx.wall().plus(pause) },
