@@ -1,8 +1,11 @@
-//! Checks the architecture of DESIGN §3: which crate may import which, and what pure code must not use.
+//! Checks the architecture of DESIGN §3: which crates may depend on which, and what pure code must not use.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "Rust has more items than these tests look at")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the tests look at a few kinds of items of the syntax tree"
+)]
 mod architecture {
     mod imports;
     mod sources;
@@ -11,7 +14,7 @@ mod architecture {
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
-fn metadata() -> serde_json::Value {
+fn cargo_metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps"])
         .output()
@@ -20,14 +23,14 @@ fn metadata() -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The dependencies of one of our crates, without dev-dependencies.
-fn dependencies(of: &str) -> BTreeSet<String> {
-    let metadata = metadata();
+/// The direct dependencies of a package of the workspace, without dev- and build-dependencies.
+fn dependencies(package_name: &str) -> BTreeSet<String> {
+    let metadata = cargo_metadata();
     let package = metadata["packages"]
         .as_array()
         .unwrap()
         .iter()
-        .find(|package| package["name"] == of)
+        .find(|package| package["name"] == package_name)
         .unwrap()
         .clone();
     let dependencies =
@@ -35,7 +38,8 @@ fn dependencies(of: &str) -> BTreeSet<String> {
     dependencies.map(|dependency| dependency["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn sources(folder: &str) -> Vec<(String, String)> {
+/// The path and the text of every Rust file below `folder`.
+fn read_sources(folder: &str) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(folder);
     let mut folders = vec![root];
     let mut files = Vec::new();
@@ -53,24 +57,28 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     files
 }
 
-fn own_dependencies(of: &str) -> BTreeSet<String> {
-    let ours =
+/// The direct dependencies that are packages of the workspace, too.
+fn workspace_dependencies(package_name: &str) -> BTreeSet<String> {
+    let workspace =
         ["protocol", "store-types", "blackboard", "registry", "engine", "agent-node"].map(str::to_owned);
-    dependencies(of).into_iter().filter(|name| ours.contains(name)).collect()
+    dependencies(package_name).into_iter().filter(|name| workspace.contains(name)).collect()
 }
 
-fn set(names: &[&str]) -> BTreeSet<String> {
+fn string_set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 #[test]
-fn crates_import_only_what_the_map_allows() {
-    assert_eq!(own_dependencies("protocol"), set(&[]));
-    assert_eq!(own_dependencies("store-types"), set(&["protocol"]));
-    assert_eq!(own_dependencies("blackboard"), set(&["protocol", "store-types"]));
-    assert_eq!(own_dependencies("registry"), set(&["protocol", "blackboard"]));
-    assert_eq!(own_dependencies("engine"), set(&["protocol", "store-types"]));
-    assert_eq!(own_dependencies("agent-node"), set(&["protocol", "blackboard", "registry", "engine"]));
+fn crates_depend_only_on_those_that_the_design_allows() {
+    assert_eq!(workspace_dependencies("protocol"), string_set(&[]));
+    assert_eq!(workspace_dependencies("store-types"), string_set(&["protocol"]));
+    assert_eq!(workspace_dependencies("blackboard"), string_set(&["protocol", "store-types"]));
+    assert_eq!(workspace_dependencies("registry"), string_set(&["protocol", "blackboard"]));
+    assert_eq!(workspace_dependencies("engine"), string_set(&["protocol", "store-types"]));
+    assert_eq!(
+        workspace_dependencies("agent-node"),
+        string_set(&["protocol", "blackboard", "registry", "engine"])
+    );
 }
 
 #[test]
@@ -92,22 +100,22 @@ fn pure_crates_use_no_runtime_no_actors_no_clock_and_no_randomness() {
         dependencies("protocol").into_iter().filter(|name| banned.contains(&name.as_str())).collect();
     assert!(found.is_empty(), "protocol depends on {found:?}");
     for folder in ["protocol/src", "blackboard/store-types/src", "agent-node/engine/src"] {
-        check_pure(folder);
+        assert_pure(folder);
     }
 }
 
-/// All crates that `of` is built from, with resolved features.
-fn resolved_dependencies(of: &str) -> BTreeSet<String> {
-    let arguments = ["tree", "--offline", "--package", of, "--edges", "normal", "--prefix", "none"];
+/// A package and all its direct and indirect dependencies, without dev- and build-dependencies.
+fn resolved_dependencies(package_name: &str) -> BTreeSet<String> {
+    let arguments = ["tree", "--offline", "--package", package_name, "--edges", "normal", "--prefix", "none"];
     let output = Command::new(env!("CARGO")).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let names = String::from_utf8(output.stdout).unwrap();
-    names.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+    let tree = String::from_utf8(output.stdout).unwrap();
+    tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
 #[test]
 fn the_engine_depends_on_no_crate_that_does_io() {
-    let banned = set(&[
+    let banned = string_set(&[
         "tokio",
         "actix",
         "actix-rt",
@@ -124,11 +132,11 @@ fn the_engine_depends_on_no_crate_that_does_io() {
     }
 }
 
-/// Only the actor's own folder and the code that starts it name the actor of an agent.
+/// Fails if the files that name the actor of an agent grow to 2,400 lines in all: other code must not know the actor.
 #[test]
-fn the_actor_of_an_agent_is_a_small_adapter() {
+fn files_that_name_the_actor_of_an_agent_stay_small() {
     let mut lines = 0;
-    for (path, text) in sources("agent-node/src") {
+    for (path, text) in read_sources("agent-node/src") {
         if text.contains("AgentActor") && !path.contains("/tests") {
             lines += text.lines().count();
         }
@@ -136,9 +144,9 @@ fn the_actor_of_an_agent_is_a_small_adapter() {
     assert!(lines < 2_400, "{lines} lines in files that name the actor");
 }
 
-/// Pure code has no clock, no I/O, no randomness and no `.await`.
-fn check_pure(folder: &str) {
-    let words = [
+/// Asserts that the code of a folder, without its tests, has no clock, no I/O and no `.await`.
+fn assert_pure(folder: &str) {
+    let forbidden = [
         "SystemTime::now",
         "Instant::now",
         "Utc::now",
@@ -150,23 +158,23 @@ fn check_pure(folder: &str) {
         ".await",
         "async fn",
     ];
-    for (path, text) in sources(folder) {
+    for (path, text) in read_sources(folder) {
         let is_for_tests = ["tests.rs", "/testing.rs", "/faults.rs"].iter().any(|name| path.ends_with(name));
         if is_for_tests || path.contains("/tests/") {
             continue;
         }
-        let rules = text.split("#[cfg(test)]").next().unwrap_or_default();
-        let code = rules.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let before_tests = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = before_tests.lines().filter(|line| !line.trim_start().starts_with("//"));
         for line in code {
-            let forbidden = words.iter().find(|word| line.contains(**word));
-            assert!(forbidden.is_none(), "{path}: {line}");
+            let found = forbidden.iter().find(|word| line.contains(**word));
+            assert!(found.is_none(), "{path} uses {found:?}: {line}");
         }
     }
 }
 
 #[test]
 fn only_the_composition_root_names_the_registrys_actor() {
-    for (path, text) in sources("agent-node/src") {
+    for (path, text) in read_sources("agent-node/src") {
         let is_root = path.contains("/node.rs") || path.contains("/node/") || path.contains("/cli");
         assert!(is_root || !text.contains("RegistryActor"), "{path} names the registry's actor");
     }
@@ -175,18 +183,18 @@ fn only_the_composition_root_names_the_registrys_actor() {
 #[test]
 fn do_send_is_not_used() {
     for folder in ["protocol/src", "blackboard/src", "registry/src", "agent-node/src"] {
-        for (path, text) in sources(folder) {
+        for (path, text) in read_sources(folder) {
             assert!(!text.contains(".do_send("), "{path} uses do_send");
         }
     }
 }
 
 #[test]
-fn the_top_level_has_only_the_agreed_files() {
+fn the_top_level_has_only_allowed_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let output =
         Command::new("git").args(["ls-tree", "--name-only", "HEAD"]).current_dir(root).output().unwrap();
-    let allowed = set(&[
+    let allowed = string_set(&[
         "Cargo.toml",
         "Cargo.lock",
         "agent-node",
@@ -203,7 +211,7 @@ fn the_top_level_has_only_the_agreed_files() {
         "rust-toolchain.toml",
     ]);
     let names = String::from_utf8(output.stdout).unwrap();
-    let visible = names.lines().filter(|name| !name.starts_with('.')).map(str::to_owned);
-    let unexpected: Vec<_> = visible.filter(|name| !allowed.contains(name)).collect();
+    let not_hidden = names.lines().filter(|name| !name.starts_with('.')).map(str::to_owned);
+    let unexpected: Vec<_> = not_hidden.filter(|name| !allowed.contains(name)).collect();
     assert!(unexpected.is_empty(), "the top level has {unexpected:?}");
 }

@@ -16,7 +16,7 @@ pub mod open_task;
 pub mod reaction;
 pub mod redelivery;
 
-pub use effect::{Announcement, Effect, Outcome, OutgoingMessage, TimerAt, Update};
+pub use effect::{Effect, Outcome, OutgoingMessage, OutgoingSignal, TimerAt, Update};
 
 use crate::{
     card::Card,

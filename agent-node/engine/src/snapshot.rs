@@ -19,22 +19,22 @@ use store_types::Revision;
 pub struct AgentSnapshot {
     /// Its id.
     pub agent: AgentId,
-    /// Open conversations by pattern.
+    /// The number of open conversations, by pattern.
     pub conversations: BTreeMap<&'static str, usize>,
     /// The number of running tasks.
     pub running: u32,
-    /// Turns that run or wait.
+    /// The number of brain turns that run or wait for a free slot.
     pub thinking: usize,
-    /// Timers set.
+    /// The number of timers that are set.
     pub timers: usize,
-    /// Queued messages, by recipient.
+    /// The number of undelivered messages, by recipient.
     pub outbox: BTreeMap<AgentId, usize>,
-    /// The board cursor, if it subscribes to signals.
+    /// The cursor of its subscription to the blackboard, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub followed: Option<Revision>,
     /// Counters since its start.
     pub counts: AgentCounts,
-    /// Deleted records since its start.
+    /// What its retention sweeps have deleted since its start.
     #[serde(rename = "swept")]
     pub removed: Removed,
     /// Conversations that are parked until the next start, and why.
@@ -63,18 +63,19 @@ impl Agent {
         }
     }
 
-    /// Whether a message of `by` is being recorded, under the name `sent_as` or any.
+    /// Whether a commit that records this message of `by` is under way. With `sent_as`, only a message whose `fromAgentId` is
+    /// `sent_as` counts.
     pub fn is_recording(&self, message: &MessageId, by: &Principal, sent_as: Option<&AgentId>) -> bool {
         match sent_as {
-            Some(name) => self.in_flight.contains_key(&keys::receipt(&self.me, message, by, name)),
+            Some(from) => self.in_flight.contains_key(&keys::receipt(&self.me, message, by, from)),
             None => {
-                let all = keys::receipts(&self.me, message, by);
-                self.in_flight.keys().any(|key| all.admits(key))
+                let receipts = keys::receipts(&self.me, message, by);
+                self.in_flight.keys().any(|key| receipts.admits(key))
             }
         }
     }
 
-    /// Whether every step is recorded and every message delivered or given up.
+    /// Whether every event is handled and recorded, and every message is delivered or given up.
     pub fn is_idle(&self) -> bool {
         let is_recorded = self
             .conversations

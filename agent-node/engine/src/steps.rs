@@ -1,4 +1,4 @@
-//! The driver of all conversations: decide a step, commit it, then answer and perform.
+//! Drives all conversations: decides a step, commits it, then answers the callers and performs the effects.
 
 use crate::{
     Ack, CommitId, Observation,
@@ -21,11 +21,11 @@ use protocol::{
 use std::time::Duration;
 use store_types::{Batch, Error, Lane, Revision, Write};
 
-/// How long deferred events wait for a step before they are committed on their own.
-const FLUSH: Duration = Duration::from_millis(200);
+/// How long deferred events wait for a later step before they are committed as a step of their own.
+const FLUSH_DELAY: Duration = Duration::from_millis(200);
 
 impl Agent {
-    /// Hands an event to its conversation. The result of an effect that is no longer open is dropped.
+    /// Queues an event for its conversation and decides the next step. Drops the result of an effect that is no longer open.
     pub(crate) fn handle_event(&mut self, event: InternalEvent, cx: &mut Context<'_>) {
         let InternalEvent { conversation: id, closes, what } = event;
         let Some(conversation) = self.conversations.get(&id) else { return };
@@ -38,7 +38,7 @@ impl Agent {
         self.advance(&id, false, cx);
     }
 
-    /// Decides the next step of a conversation and commits it.
+    /// Decides the next step of a conversation and commits it. `force` commits deferred events, too.
     pub(crate) fn advance(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) {
         self.commit_steps(std::slice::from_ref(id), force, cx);
     }
@@ -49,20 +49,21 @@ impl Agent {
     }
 
     fn commit_steps(&mut self, ids: &[ConversationId], force: bool, cx: &mut Context<'_>) {
-        let (mut whole, mut steps, mut lane) = (Batch::default(), Vec::new(), Lane::Admission);
+        let (mut combined, mut steps, mut lane) = (Batch::default(), Vec::new(), Lane::Admission);
         for id in ids {
             let Some(mut decided) = self.decide(id, force, cx) else { continue };
-            // New work waits behind work in progress.
+            // Alone, the first step of a new conversation goes to the admission lane, behind steps of work in progress.
             let is_new = self.conversations.get(id).is_none_or(|conversation| conversation.head() == 0);
             if !is_new || ids.len() > 1 {
                 lane = Lane::Progress;
             }
             let Batch { writes, expectations } = std::mem::take(&mut decided.batch);
+            // The journal record is the last write of a step.
             let journal_bytes = writes.last().map_or(0, Write::size);
-            let from = whole.writes.len();
-            whole.writes.extend(writes);
-            whole.expectations.extend(expectations);
-            let writes = from..whole.writes.len();
+            let first_write = combined.writes.len();
+            combined.writes.extend(writes);
+            combined.expectations.extend(expectations);
+            let writes = first_write..combined.writes.len();
             steps.push(StepCommit { conversation: id.clone(), decided, journal_bytes, writes });
         }
         if faults::is_planted(PlantedFault::EarlyEffects) {
@@ -73,39 +74,40 @@ impl Agent {
             }
         }
         if !steps.is_empty() {
-            self.commit(lane, whole, PendingCommit::Steps(steps), cx);
+            self.commit(lane, combined, PendingCommit::Steps(steps), cx);
         }
     }
 
     /// The next step of a conversation, if there is one to commit.
     fn decide(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) -> Option<Box<DecidedStep>> {
-        let now =
+        let step_context =
             StepContext { me: &self.me, at: cx.world.now(), wall: cx.wall(), records: &self.track_records };
-        match self.conversations.get_mut(id)?.advance(now, force) {
+        match self.conversations.get_mut(id)?.advance(step_context, force) {
             AdvanceResult::Nothing => None,
             AdvanceResult::Deferred(waiters) => {
                 waiters.into_iter().for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
                 if self.deferred.is_empty() && !faults::is_planted(PlantedFault::LostNews) {
-                    self.timers.set(FLUSH, TimerPurpose::Flush, cx);
+                    self.timers.set(FLUSH_DELAY, TimerPurpose::Flush, cx);
                 }
                 self.deferred.insert(id.clone());
                 None
             }
             AdvanceResult::Commit(decided) => Some(decided),
-            AdvanceResult::Failed(left) => {
-                self.step_failed(id, left, cx);
+            AdvanceResult::Failed(failed) => {
+                self.step_failed(id, failed, cx);
                 None
             }
         }
     }
 
-    /// Commits deferred events.
+    /// Commits the deferred events of all conversations.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
         for id in std::mem::take(&mut self.deferred) {
             self.advance(&id, true, cx);
         }
     }
 
+    /// Handles the result of a commit: the revision of each of its writes, or the error of the store.
     pub(crate) fn commit_settled(
         &mut self,
         id: CommitId,
@@ -116,8 +118,9 @@ impl Agent {
             None => {}
             Some(PendingCommit::Steps(steps)) => {
                 for StepCommit { conversation, decided, journal_bytes, writes } in steps {
-                    let own = |all: Vec<Revision>| all.get(writes).unwrap_or_default().to_vec();
-                    let result = result.clone().map(own);
+                    let own_revisions =
+                        |revisions: Vec<Revision>| revisions.get(writes).unwrap_or_default().to_vec();
+                    let result = result.clone().map(own_revisions);
                     self.step_settled(&conversation, *decided, journal_bytes, result, cx);
                 }
             }
@@ -169,10 +172,10 @@ impl Agent {
         }
         self.observe_end(id, cx);
         self.track_records.extend(track_records);
-        let joined = self.joiners.remove(id).unwrap_or_default();
+        let joiners = self.joiners.remove(id).unwrap_or_default();
         // The next step is committed while this one is answered and performed.
         self.advance(id, false, cx);
-        waiters.into_iter().chain(joined).for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
+        waiters.into_iter().chain(joiners).for_each(|(reply, ack)| cx.reply(reply, Ok(ack)));
         self.answer_repeats(&receipts, &Ok(Some(id.clone())), cx);
         self.stop_effects(id, &dropped, cx);
         observe_auctions(&effects, cx);
@@ -183,7 +186,8 @@ impl Agent {
         self.count_running(id);
     }
 
-    /// Reports the end of a conversation after its step is durable, and steps that close effects after the end.
+    /// Reports the durable steps of an ended conversation to the trace: at its end, and again after later steps, which close
+    /// effects. At its end it also logs it, counts its task and releases its brain.
     fn observe_end(&mut self, id: &ConversationId, cx: &mut Context<'_>) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let Some(ended) = conversation.ended else { return };
@@ -216,8 +220,10 @@ impl Agent {
         cx: &mut Context<'_>,
     ) {
         for (key, task) in receipts {
-            let Some((_, joined)) = self.in_flight.remove(key) else { continue };
-            for (reply, ack) in joined.into_iter().filter(|_| !faults::is_planted(PlantedFault::LostJoiner)) {
+            let Some((_, duplicates)) = self.in_flight.remove(key) else { continue };
+            for (reply, ack) in
+                duplicates.into_iter().filter(|_| !faults::is_planted(PlantedFault::LostJoiner))
+            {
                 let answer = result.clone().map(|conversation_id| Ack {
                     task_id: task.clone(),
                     conversation_id,
@@ -244,9 +250,9 @@ impl Agent {
         if let Some(conversation) = self.conversations.remove(id)
             && let Some(row) = conversation.task
         {
-            let of = (row.task.spec.task_id, row.task.owner);
-            if self.tasks.get(&of) == Some(id) {
-                self.tasks.remove(&of);
+            let task_key = (row.task.spec.task_id, row.task.owner);
+            if self.tasks.get(&task_key) == Some(id) {
+                self.tasks.remove(&task_key);
             }
         }
     }
@@ -256,35 +262,36 @@ impl Agent {
         &mut self,
         lane: Lane,
         batch: Batch,
-        waits: StandaloneRecords,
+        records: StandaloneRecords,
         cx: &mut Context<'_>,
     ) {
-        self.commit(lane, batch, PendingCommit::Standalone(waits), cx);
+        self.commit(lane, batch, PendingCommit::Standalone(records), cx);
     }
 
-    /// The epoch up to which an uncommitted tombstone refuses awards of this task.
+    /// The epoch up to which an uncommitted tombstone refuses awards of this task of `by`.
     pub(crate) fn pending_tombstone(&self, task: &TaskId, by: &Principal) -> Option<u64> {
-        let on_its_way = self.pending.values().filter_map(|pending| match pending {
-            PendingCommit::Standalone(StandaloneRecords { tombstone: Some((of, owner, epoch)), .. }) => {
-                (of == task && owner == by).then_some(*epoch)
-            }
+        let epochs = self.pending.values().filter_map(|pending| match pending {
+            PendingCommit::Standalone(StandaloneRecords {
+                tombstone: Some((tombstone_task, owner, epoch)),
+                ..
+            }) => (tombstone_task == task && owner == by).then_some(*epoch),
             PendingCommit::Standalone(_)
             | PendingCommit::Steps(_)
             | PendingCommit::BoardCursor
             | PendingCommit::Sweep(_) => None,
         });
-        on_its_way.max()
+        epochs.max()
     }
 }
 
-/// Counts rounds and awards of a step.
+/// Reports one bidding round if the step sends calls for proposals, and each award that it sends.
 fn observe_auctions(effects: &[(EffectKey, Effect)], cx: &mut Context<'_>) {
-    let sent = effects.iter().filter_map(|(_, effect)| {
+    let sent_kinds = effects.iter().filter_map(|(_, effect)| {
         if let Effect::Send(message) = effect { Some(message.payload.kind()) } else { None }
     });
-    let mut has_called = false;
-    for kind in sent {
-        if kind == MessageKind::Cfp && !std::mem::replace(&mut has_called, true) {
+    let mut has_cfp = false;
+    for kind in sent_kinds {
+        if kind == MessageKind::Cfp && !std::mem::replace(&mut has_cfp, true) {
             cx.observe(Observation::RoundStarted);
         }
         if kind == MessageKind::Award {

@@ -10,23 +10,27 @@ use protocol::{
 use std::time::Duration;
 
 /// The `retryAfter` of a request that is received during a commit of the conversation it is about.
-pub(crate) const SOON: Duration = Duration::from_millis(50);
+pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 impl Agent {
-    /// Queues a cancel for the conversation that does the task under an older award and returns its id.
+    /// Queues a cancel for the conversation that does the task under an older award, and returns the id of that conversation.
+    /// Returns `None` if there is no such conversation, and refuses (`Overloaded`) while a step of it is being written.
     pub(crate) fn cancel_older_award(
         &mut self,
-        owner: &(TaskId, Principal),
+        task_key: &(TaskId, Principal),
     ) -> Result<Option<ConversationId>, Problem> {
-        let Some(older) = self.tasks.get(owner).cloned() else { return Ok(None) };
+        let Some(older) = self.tasks.get(task_key).cloned() else { return Ok(None) };
         let Some(conversation) = self.conversations.get_mut(&older) else { return Ok(None) };
         if conversation.is_committing() {
-            let message = format!("a step of an older award of {} is being written", owner.0);
-            return Err(Problem { retry_after: Some(SOON), ..Problem::new(Reason::Overloaded, message) });
+            let message = format!("a step of an older award of {} is being written", task_key.0);
+            return Err(Problem {
+                retry_after: Some(RETRY_AFTER),
+                ..Problem::new(Reason::Overloaded, message)
+            });
         }
-        // The row belongs to the new award from here on.
+        // The conversation of the new award writes the task's row from here on; the older one must not.
         conversation.task = None;
-        let what = EventKind::Cancelled { by: owner.1.clone(), reason: "awarded anew".to_owned() };
+        let what = EventKind::Cancelled { by: task_key.1.clone(), reason: "awarded anew".to_owned() };
         conversation.queue.push_back(QueuedEvent::from_inside(what, None));
         Ok(Some(older))
     }

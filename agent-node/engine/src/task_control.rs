@@ -9,7 +9,7 @@ use crate::{
     problems::{internal, missing_task},
     records::{DeadLetter, TaskRow, keys},
     requests::ConversationTrigger,
-    supersede::SOON,
+    supersede::RETRY_AFTER,
     tasks,
 };
 use protocol::{
@@ -166,5 +166,5 @@ pub(crate) fn check_not_closing(
 /// The refusal of a command of an owner while the task's end is being committed; it takes effect if the commit fails.
 fn end_uncommitted(task: &TaskId) -> Problem {
     let message = format!("the end of task {task} is being written");
-    Problem { retry_after: Some(SOON), ..Problem::new(Reason::Overloaded, message) }
+    Problem { retry_after: Some(RETRY_AFTER), ..Problem::new(Reason::Overloaded, message) }
 }

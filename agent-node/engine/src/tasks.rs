@@ -1,4 +1,4 @@
-//! Task lookup.
+//! Looks up a task by its id. Several owners may each have a task with the same id.
 
 use crate::{
     content,
@@ -10,7 +10,10 @@ use protocol::{
 };
 use store_types::{Error, Filter, Key, Snapshot};
 
-/// The task with this id that `by` may see; one that it owns is preferred.
+/// The most tasks of one id that a lookup reads.
+const MAX_SAME_ID: usize = 64;
+
+/// The task with this id that `by` owns, or else the most recently changed one that `by` may see.
 pub fn find(
     store: &dyn Snapshot,
     me: &AgentId,
@@ -21,7 +24,7 @@ pub fn find(
         return content::decode(me, store, &record.value).map(Some);
     }
     let filter = Filter::One(Key::new(&[me.as_str(), "task", task.as_str()]));
-    for record in store.read(&filter, 0, 64)?.into_iter().rev() {
+    for record in store.read(&filter, 0, MAX_SAME_ID)?.into_iter().rev() {
         let row: TaskRow = content::decode(me, store, &record.value)?;
         if row.task.is_visible_to(by) {
             return Ok(Some(row));

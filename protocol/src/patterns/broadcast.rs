@@ -1,6 +1,6 @@
 //! Publishes a message as a signal on the board, for its subscribers (RFC-005, pattern 3).
 
-use super::{Announcement, EventKind, Outcome, Pattern, Uninhabited};
+use super::{EventKind, Outcome, OutgoingSignal, Pattern, Uninhabited};
 use crate::{
     message::{self, MessageKind},
     principal::Principal,
@@ -25,7 +25,7 @@ pub fn on_behalf_of(signal: &Signal) -> Option<Principal> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Broadcast {
-    signal: Announcement,
+    signal: OutgoingSignal,
     settled: bool,
 }
 
@@ -34,13 +34,13 @@ impl Broadcast {
     pub fn new(message: message::Broadcast, by: &Principal) -> Self {
         let message::Broadcast { signal, subject, mut refs, task_id, capability, extra: _ } = message;
         refs.insert(ON_BEHALF_OF.into(), json!(by));
-        Self { signal: Announcement { kind: signal, subject, task_id, capability, refs }, settled: false }
+        Self { signal: OutgoingSignal { kind: signal, subject, task_id, capability, refs }, settled: false }
     }
 }
 
 impl Broadcast {
     /// The signal.
-    pub fn announcement(&self) -> &Announcement {
+    pub fn announcement(&self) -> &OutgoingSignal {
         &self.signal
     }
 

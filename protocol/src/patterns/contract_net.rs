@@ -309,9 +309,12 @@ impl ContractNet {
 
     /// Rejects every bidder that has no answer yet.
     fn reject_losers(&mut self, reason: &str) -> Vec<ContractNetEffect> {
-        let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
-        let losers =
-            fates.iter().filter(|fate| fate.fate == CandidateResult::Bid).map(|fate| fate.agent.clone());
+        let candidates =
+            self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
+        let losers = candidates
+            .iter()
+            .filter(|candidate| candidate.fate == CandidateResult::Bid)
+            .map(|candidate| candidate.agent.clone());
         let losers: Vec<_> = losers.collect();
         losers.iter().for_each(|loser| self.record.set(loser, CandidateResult::Outbid, None));
         losers.iter().map(|loser| self.reject(loser, reason)).collect()

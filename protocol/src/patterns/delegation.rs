@@ -10,7 +10,7 @@ mod pending_requests;
 pub use labels::{DelegationLabel, DelegationTimer, RequestKey, Timeouts};
 
 use super::{
-    Announcement, EventKind, Pattern, TimerAt, broadcast::ON_BEHALF_OF, ownership::TaskOwnership, turn,
+    EventKind, OutgoingSignal, Pattern, TimerAt, broadcast::ON_BEHALF_OF, ownership::TaskOwnership, turn,
 };
 use crate::{
     a2a::message::Message,
@@ -71,7 +71,7 @@ impl Delegation {
 
     fn decline(&mut self, why: String) -> Vec<DelegationEffect> {
         let task_id = self.ownership.spec.task_id.clone();
-        let told = self.ownership.requester.clone().map(|requester| {
+        let decline = self.ownership.requester.clone().map(|requester| {
             let epoch = requester.epoch.unwrap_or_default();
             let decline = AwardDecline { task_id, epoch, reason: why.clone(), extra: Default::default() };
             DelegationEffect::Send(requester.reply(DelegationLabel::Decline, Payload::AwardDecline(decline)))
@@ -79,7 +79,7 @@ impl Delegation {
         self.ownership.requester = None;
         self.ownership.announces = false;
         let ended = self.ownership.finish(TaskState::Rejected, Some(why), BTreeMap::new());
-        told.into_iter().chain(ended).collect()
+        decline.into_iter().chain(ended).collect()
     }
 
     fn start(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
@@ -155,7 +155,7 @@ impl Delegation {
                 Progress::Signal { signal, subject, capability, mut refs } => {
                     refs.remove(ON_BEHALF_OF);
                     let task_id = Some(self.ownership.spec.task_id.clone());
-                    let signal = Announcement { kind: signal, subject, task_id, capability, refs };
+                    let signal = OutgoingSignal { kind: signal, subject, task_id, capability, refs };
                     effects.push(DelegationEffect::Publish { signal });
                 }
                 ask @ (Progress::Help { .. } | Progress::Delegate { .. } | Progress::Question { .. }) => {

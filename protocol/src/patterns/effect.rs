@@ -1,4 +1,4 @@
-//! The closed list of effects. The engine performs each for every pattern.
+//! The closed list of effects. The engine performs them, in the same way for every pattern.
 
 use super::{AnyLabel, AnyTimer, turn::Prompt};
 use crate::{
@@ -14,12 +14,12 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
-/// What the engine does for a pattern. An effect names the event that brings its result.
+/// What the engine does for a pattern. After `→` stand the events that report the result of an effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "effect")]
 #[expect(clippy::large_enum_variant, reason = "most effects of a step are messages")]
 pub enum Effect<L = AnyLabel, T = AnyTimer> {
-    /// Send a message; its id is the effect's. → `EventKind::Delivered` or `EventKind::Undelivered`.
+    /// Send a message. The message id is the text of the effect's id. → `EventKind::Delivered` or `EventKind::Undelivered`.
     Send(OutgoingMessage<L>),
     /// Send a message again as it was, under its own id. → `EventKind::Delivered` or `EventKind::Undelivered`.
     Resend {
@@ -28,76 +28,78 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
         /// The message.
         envelope: Box<Envelope>,
     },
-    /// Run one turn of the brain. → `EventKind::TurnProgress`*, then `EventKind::TurnEnded` or `EventKind::TurnFailed`.
+    /// Run one turn of the brain. → any number of `EventKind::TurnProgress`, then `EventKind::TurnEnded` or `EventKind::TurnFailed`.
     RunTurn {
-        /// Counts this conversation's turns, from 1.
+        /// The number of the turn within the conversation, from 1.
         turn: u32,
         /// The input of the turn.
         prompt: Box<Prompt>,
         /// When the turn must have ended, if before the node's own limit.
         deadline: Option<WallTime>,
     },
-    /// Stop the brain; no event follows.
+    /// Stop the running turn of the brain; no event follows.
     StopTurn,
-    /// Put a signal on the board. → `EventKind::Published` or `EventKind::PublishRefused`, whenever the board can be reached.
+    /// Put a signal on the board. → `EventKind::Published` or `EventKind::PublishRefused`, once the board can
+    /// be reached.
     Publish {
-        /// The signal; its id is the effect's.
-        signal: Announcement,
+        /// The signal. Its id is the text of the effect's id.
+        signal: OutgoingSignal,
     },
-    /// Write a claim in the agent's own store. → `EventKind::Claimed`.
+    /// Claim a task in the agent's own store before its award; the claim's epoch is that of the award. →
+    /// `EventKind::Claimed`, or `EventKind::ClaimLost` if a restart finds no claim.
     Claim {
-        /// What is claimed.
+        /// The task to claim.
         task: TaskId,
-        /// For whom.
+        /// The agent that gets the task.
         holder: AgentId,
         /// How long the claim lasts without a renewal.
         lease: Duration,
     },
-    /// Free a claim in the agent's own store; no event follows.
+    /// Release a claim in the agent's own store; no event follows.
     Release {
-        /// What was claimed.
+        /// The claimed task.
         task: TaskId,
-        /// The epoch of the claim. A claim of another epoch stays.
+        /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
     },
-    /// Claim an open task on the board, for this agent. → `EventKind::Claimed` or `EventKind::ClaimLost`, whenever the board
-    /// can be reached.
+    /// Claim an open task on the board, for this agent. → `EventKind::Claimed` or `EventKind::ClaimLost`, once the board can be
+    /// reached.
     ClaimOpenTask {
-        /// What is claimed.
+        /// The task to claim.
         task: TaskId,
         /// How long the claim lasts without a renewal.
         lease: Duration,
     },
     /// Renew the lease of a claim on the board. → `EventKind::Claimed` or `EventKind::ClaimExpired`.
     RenewOpenTask {
-        /// What was claimed.
+        /// The claimed task.
         task: TaskId,
-        /// Which claim.
+        /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
     },
     /// End a claim on the board for good; the board publishes it. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
     CloseOpenTask {
-        /// What was claimed.
+        /// The claimed task.
         task: TaskId,
-        /// Which claim.
+        /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
         /// Whether the task succeeded.
         is_done: bool,
     },
     /// Release a claim on the board; the board offers the task again. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
     ReleaseOpenTask {
-        /// What was claimed.
+        /// The claimed task.
         task: TaskId,
-        /// Which claim.
+        /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
     },
-    /// Create the row of the conversation's task.
+    /// Store the task of the conversation.
     TrackTask {
-        /// What is to be done.
+        /// The specification of the task.
         spec: Box<crate::task::TaskSpec>,
-        /// Whose task it is.
+        /// The owner of the task.
         owner: Principal,
-        /// The claim it is done under.
+        /// The epoch of the claim that the task is done under.
         epoch: Epoch,
     },
     /// Search for peers with a capability. → `EventKind::PeersFound`.
@@ -111,7 +113,7 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     SetTimer {
         /// Its name within the conversation.
         timer: T,
-        /// When.
+        /// When it fires.
         when: TimerAt,
     },
     /// Clear a timer; no event follows.
@@ -121,7 +123,7 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     },
     /// Ask the task's owner. → `EventKind::Answered`.
     AskPerson {
-        /// What.
+        /// The question.
         question: String,
         /// Whether the question asks for a credential.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -171,7 +173,8 @@ impl<L, T> Effect<L, T> {
 pub struct OutgoingMessage<L = AnyLabel> {
     /// The label in `EventKind::Delivered` and `EventKind::Undelivered`.
     pub label: L,
-    /// The recipient. For a capability the agent sends the message to itself and opens a conversation that finds a peer.
+    /// The recipient. A message to a capability is delivered to the sending agent itself, which opens a conversation to find
+    /// a peer.
     pub to: Address,
     /// The recipient's conversation, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,7 +185,7 @@ pub struct OutgoingMessage<L = AnyLabel> {
     /// The agents on the task's path, without this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<AgentId>,
-    /// The time after which it is not delivered.
+    /// The time after which it is no longer delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<WallTime>,
     /// The content.
@@ -202,10 +205,10 @@ impl<L> OutgoingMessage<L> {
     }
 }
 
-/// A signal to be published. The engine adds the publisher, the id and the time.
+/// A signal to be published, without publisher, id and time, which the engine adds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Announcement {
+pub struct OutgoingSignal {
     /// The signal's type.
     pub kind: crate::signal::SignalType,
     /// What it is about.
@@ -214,15 +217,15 @@ pub struct Announcement {
     /// The task it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// The capability it speaks to.
+    /// The capability it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<Capability>,
-    /// References to the content.
+    /// References to the content, which the signal does not carry.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub refs: serde_json::Map<String, serde_json::Value>,
 }
 
-impl Announcement {
+impl OutgoingSignal {
     /// A signal of this type about this task.
     pub fn about(kind: crate::signal::SignalType, task: &TaskId) -> Self {
         Self {
@@ -234,7 +237,7 @@ impl Announcement {
         }
     }
 
-    /// The signal itself.
+    /// The complete signal. It carries no cryptographic signature.
     pub fn signed(self, id: String, from: AgentId, at: WallTime) -> Signal {
         Signal {
             id,
@@ -249,7 +252,7 @@ impl Announcement {
     }
 }
 
-/// When a timer fires: windows and leases on the node's clock, callers' deadlines on the wall clock.
+/// When a timer fires. Bid windows and leases use node time, deadlines of callers use wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TimerAt {
@@ -285,7 +288,7 @@ pub struct Outcome {
     /// All artifacts of the task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// The awards that ended, by peer, and whether each was fulfilled. They feed the fulfilment history.
+    /// For each peer, whether it fulfilled each of its awards that ended. The engine adds them to the peer's track record.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fulfilments: BTreeMap<AgentId, Vec<bool>>,
     /// Whether the status message is the whole answer and no task was created.

@@ -1,6 +1,6 @@
 //! The duties of every agent that is accountable for a task: show its progress, report to the requester, end it once.
 
-use super::{Announcement, Effect, Outcome, OutgoingMessage, Update};
+use super::{Effect, Outcome, OutgoingMessage, OutgoingSignal, Update};
 use crate::{
     artifact::{self, Artifact},
     ids::{Address, AgentId, ConversationId, MessageId},
@@ -120,7 +120,7 @@ impl TaskOwnership {
         self.artifacts.clear();
     }
 
-    /// Shows `update` and reports it to the asker.
+    /// Shows `update` and reports it to the requester.
     pub fn update<L: From<ReportLabel>, T>(&mut self, update: Update) -> Vec<Effect<L, T>> {
         if self.has_ended() {
             return Vec::new();
@@ -128,7 +128,7 @@ impl TaskOwnership {
         if let Update::Artifact { artifact, append, .. } = &update {
             artifact::merge(&mut self.artifacts, artifact.clone(), *append);
         }
-        let told = self.requester.clone().map(|requester| {
+        let report_to_requester = self.requester.clone().map(|requester| {
             self.seq += 1;
             let (status, artifact, append, last_chunk) = match update.clone() {
                 Update::Status(status) => (Some(status), None, false, false),
@@ -149,7 +149,7 @@ impl TaskOwnership {
             };
             report(&requester, ReportLabel::Update, Payload::TaskUpdate(payload))
         });
-        std::iter::once(Effect::Update(update)).chain(told).collect()
+        std::iter::once(Effect::Update(update)).chain(report_to_requester).collect()
     }
 
     /// Reports to the requester that the work continues, without progress.
@@ -249,9 +249,9 @@ impl TaskOwnership {
         } else {
             SignalType::task_failed()
         };
-        let mut ended = Announcement {
+        let mut ended = OutgoingSignal {
             capability: self.spec.capability.clone(),
-            ..Announcement::about(kind, &self.spec.task_id)
+            ..OutgoingSignal::about(kind, &self.spec.task_id)
         };
         ended.refs.insert("state".into(), json!(state));
         let is_done = state == TaskState::Completed;
@@ -297,7 +297,7 @@ pub(super) fn is_recipient_there(reason: &str) -> bool {
 /// The signal about a finished task's results.
 pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[Artifact]) -> Vec<Effect<L, T>> {
     let produced = artifacts.iter().take(16).map(|artifact| {
-        let mut produced = Announcement::about(SignalType::artifact_produced(), &spec.task_id);
+        let mut produced = OutgoingSignal::about(SignalType::artifact_produced(), &spec.task_id);
         produced.subject = Some(artifact.artifact_id.chars().take(200).collect());
         produced.capability.clone_from(&spec.capability);
         Effect::Publish { signal: produced }

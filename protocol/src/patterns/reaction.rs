@@ -79,14 +79,14 @@ impl Reaction {
                 signal.refs.insert(HOPS.into(), json!(hops(about).saturating_add(1)));
                 Some(ReactionEffect::Publish { signal })
             }
-            ReactionEffect::Send(mut tell) => {
-                if let Payload::HelpRequest(request) = &mut tell.payload {
+            ReactionEffect::Send(mut message) => {
+                if let Payload::HelpRequest(request) = &mut message.payload {
                     request.task_id.clone_from(&about.task_id);
                 }
-                if let Payload::TaskRequest(request) = &mut tell.payload {
+                if let Payload::TaskRequest(request) = &mut message.payload {
                     request.parent_task_id = None;
                 }
-                Some(ReactionEffect::Send(tell))
+                Some(ReactionEffect::Send(message))
             }
             ReactionEffect::Update(_)
             | ReactionEffect::AskPerson { .. }

@@ -123,7 +123,7 @@ pub enum Progress {
         /// What it is about.
         #[serde(default)]
         subject: Option<String>,
-        /// The capability it speaks to.
+        /// The capability it concerns.
         #[serde(default)]
         capability: Option<Capability>,
         /// References to the content.

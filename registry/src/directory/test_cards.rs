@@ -1,4 +1,4 @@
-//! Cards for tests.
+//! Builders of agent cards for the registry's tests.
 
 use protocol::{
     card::{BidTerms, Card, Skill},
@@ -7,9 +7,10 @@ use protocol::{
 };
 use std::sync::Arc;
 
+/// The card of agent `id` with these skills, all other fields empty or default.
 pub(crate) fn card(id: &str, skills: &[&str]) -> Arc<Card> {
-    let skill = |id: &&str| Skill {
-        id: Capability::parse(id).unwrap(),
+    let skill = |capability: &&str| Skill {
+        id: Capability::parse(capability).unwrap(),
         name: String::new(),
         description: String::new(),
         examples: Vec::new(),
@@ -30,6 +31,7 @@ pub(crate) fn card(id: &str, skills: &[&str]) -> Arc<Card> {
     })
 }
 
-pub(crate) fn with_endpoint(id: &str, endpoint: &str) -> Arc<Card> {
+/// The card of agent `id` without skills at `endpoint`.
+pub(crate) fn card_with_endpoint(id: &str, endpoint: &str) -> Arc<Card> {
     Arc::new(Card { endpoint: endpoint.into(), ..Arc::unwrap_or_clone(card(id, &[])) })
 }

@@ -305,7 +305,7 @@ async fn an_agent_cannot_register_or_deregister_another() {
     let stolen =
         rig.addr.send(Deregister { by, id: agent("a"), incarnation: 1, is_drained: false }).await.unwrap();
     assert_eq!(stolen.unwrap_err().reason, Reason::AgentIdTaken);
-    let bad = crate::directory::test_cards::with_endpoint("e", "file:///etc/passwd");
+    let bad = crate::directory::test_cards::card_with_endpoint("e", "file:///etc/passwd");
     let refused = rig.registry.register(bad, "1".into()).await.unwrap_err();
     assert!(refused.reason == Reason::InvalidField && refused.message.contains("endpoint"), "{refused}");
 }

@@ -1,4 +1,5 @@
-//! One step as records: the task's row, the conversation's state, and the journal record with the head it expects.
+//! The batch of one step: the task's row, the conversation's state and the journal record. The batch fails if the journal
+//! has changed since the previous step.
 
 use crate::{
     content,
@@ -13,6 +14,8 @@ use protocol::{
 use store_types::{Error, Expectation, Write};
 
 impl Conversation {
+    /// Adds the writes and the expectation of step number `step` to `decided.batch`. The row and the state are written only
+    /// if they have changed; the state is deleted when the pattern has ended and no effect is open.
     pub(crate) fn record(
         &mut self,
         me: &AgentId,
@@ -30,9 +33,9 @@ impl Conversation {
                 writes.push(Write::Put(key, bytes));
                 if self.recorded_task.is_none() {
                     let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
-                    let reader =
+                    let put_reader =
                         |digest| Write::Put(keys::reader(me, digest, task, owner), Bytes::from_static(b"{}"));
-                    writes.extend(row.references.iter().map(reader));
+                    writes.extend(row.references.iter().map(put_reader));
                 }
             }
             self.recorded_task.clone_from(&self.task);
@@ -41,7 +44,7 @@ impl Conversation {
             if self.recorded_state.take().is_some() {
                 writes.push(Write::Delete(keys::state(me, &self.id)));
             }
-        } else if !self.is_written() {
+        } else if !self.is_state_recorded() {
             let state = self.state();
             let bytes = content::encode(me, &state, writes, &mut self.stored_content)?;
             writes.push(Write::Put(keys::state(me, &self.id), bytes));
@@ -53,9 +56,9 @@ impl Conversation {
             head => Expectation::At(journal.clone(), head),
         });
         let (mut events, mut closes) = (Vec::new(), Vec::new());
-        for (at, HandledEvent { event, closes: effect }) in self.uncommitted.drain(..).enumerate() {
+        for (event_index, HandledEvent { event, closes: effect }) in self.uncommitted.drain(..).enumerate() {
             events.push(event);
-            closes.extend(effect.map(|effect| (at, effect)));
+            closes.extend(effect.map(|effect| (event_index, effect)));
         }
         let step = Step { step, origin: self.origin.take(), events, closes, effects };
         let bytes = content::encode(me, &step, writes, &mut self.stored_content)?;
@@ -76,16 +79,16 @@ impl Conversation {
         }
     }
 
-    /// Whether the recorded state equals [`Self::state`].
-    fn is_written(&self) -> bool {
+    /// Whether the recorded state equals [`Self::state`], compared without a copy of the state.
+    fn is_state_recorded(&self) -> bool {
         self.recorded_state.as_ref().is_some_and(
             |ConversationState { rules, pattern, open, labels, task, trace, thread, has_ended }| {
-                let own = self.task.as_ref().map(|row| (&row.task.spec.task_id, &row.task.owner));
+                let current_task = self.task.as_ref().map(|row| (&row.task.spec.task_id, &row.task.owner));
                 *rules == AnyPattern::RULES
                     && *pattern == self.pattern
                     && *open == self.open
                     && *labels == self.labels
-                    && task.as_ref().map(|(id, owner)| (id, owner)) == own
+                    && task.as_ref().map(|(id, owner)| (id, owner)) == current_task
                     && *trace == self.trace
                     && *thread == self.thread
                     && *has_ended == self.ended.is_some()

@@ -1,19 +1,19 @@
-//! Pauses between attempts.
+//! The pauses between attempts to deliver a message.
 
 use std::time::Duration;
 
-const FIRST: u64 = 200;
-const LONGEST: u64 = 30_000;
-/// From this attempt on, about ten minutes after the first, the longest pause is `SLOW`.
-const SLOW_FROM: u32 = 25;
-const SLOW: u64 = 300_000;
+const FIRST_CEILING_MS: u64 = 200;
+const FAST_CEILING_MS: u64 = 30_000;
+/// From this attempt on the ceiling is `SLOW_CEILING_MS`. The pauses before it add up to about five minutes, at most ten.
+const FIRST_SLOW_ATTEMPT: u32 = 25;
+const SLOW_CEILING_MS: u64 = 300_000;
 
-/// The pause after attempt number `attempt` (from 0), with full jitter: up to 200 ms, doubled at every attempt to at most
-/// 30 s; after about ten minutes up to five minutes. `random` is any number.
+/// The pause after attempt number `attempt` (from 0), with full jitter: between zero and a ceiling. The ceiling begins at
+/// 200 ms and doubles with every attempt up to 30 s; from attempt 25 on it is five minutes. `random` is uniform over `u64`.
 pub fn pause(attempt: u32, random: u64) -> Duration {
     let ceiling = match attempt {
-        SLOW_FROM.. => SLOW,
-        _ => FIRST.saturating_mul(1 << attempt.min(8)).min(LONGEST),
+        FIRST_SLOW_ATTEMPT.. => SLOW_CEILING_MS,
+        _ => FIRST_CEILING_MS.saturating_mul(1 << attempt.min(8)).min(FAST_CEILING_MS),
     };
     Duration::from_millis(random % (ceiling + 1))
 }
@@ -23,10 +23,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_half_a_minute_and_last_up_to_five_minutes_after_ten() {
-        for (attempt, most) in [(0, 200), (1, 400), (7, 25_600), (8, 30_000), (24, 30_000), (25, 300_000)] {
-            assert_eq!(pause(attempt, most), Duration::from_millis(most), "{attempt}");
-            assert_eq!(pause(attempt, most + 1), Duration::ZERO, "{attempt}");
+    fn the_ceiling_doubles_to_half_a_minute_and_is_five_minutes_from_attempt_25_on() {
+        for (attempt, ceiling) in [(0, 200), (1, 400), (7, 25_600), (8, 30_000), (24, 30_000), (25, 300_000)]
+        {
+            assert_eq!(pause(attempt, ceiling), Duration::from_millis(ceiling), "{attempt}");
+            assert_eq!(pause(attempt, ceiling + 1), Duration::ZERO, "{attempt}");
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Content by digest is deleted when no record refers to it; an uploaded artifact only after its retention time, too.
+//! Deletes content (texts stored by digest) that no record refers to. An uploaded artifact must also be older than its
+//! retention time.
 //!
-//! A round lists some contents with the revisions they stand at, then reads every record that may refer to one, then
-//! deletes those that none referred to, each in a batch of its own that expects the content where it was listed. A
-//! batch with a new reference to content writes the content again, so either the content exists afterwards or the
-//! deletion fails. The exception is a conversation that has written it before: its journal refers to it, and is not
-//! trimmed past the revision up to which the round has read ([`ContentSearch::allows_trim`]).
+//! A round has three stages. It lists some contents with their revisions. It reads every record that may refer to one of
+//! them. It deletes those without a reference, each in a batch of its own that fails if the content's revision has changed.
+//! A batch with a new reference to content writes the content again, so either the deletion fails or the content is
+//! written after it. The exception is a conversation that has written the content before: its journal refers to the
+//! content, and is not trimmed past the revision up to which the round has read ([`ContentSearch::allows_trim`]).
 //!
-//! A round takes as many pages as it needs, and is not recorded: a restart begins with the oldest content again.
+//! A round may last for several sweeps. Its progress is only in memory: a restart begins with the oldest content again.
 
 use crate::{
     Output,
@@ -25,18 +26,18 @@ use protocol::ids::Digest;
 use std::time::Duration;
 use store_types::{Batch, Error, Expectation, Lane, Revision, Write};
 
-/// The most contents that one round checks.
-const WINDOW: usize = 8_192;
-/// The most pages of one sweep.
-const PAGES: usize = 80;
-/// The pause after a complete search, if no record is deleted meanwhile.
-const REST: Duration = Duration::from_secs(3_600);
+/// The number of contents at which a round stops listing; the last page may exceed it.
+const MAX_LISTED: usize = 8_192;
+/// The most pages read and contents deleted in one sweep; the next sweep continues the round.
+const MAX_PAGES_PER_SWEEP: usize = 80;
+/// The longest pause after all contents have been checked. It ends early if a record is deleted.
+const MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
 impl Agent {
-    /// One page of the search, or one deletion.
+    /// Reads one page of the search, or deletes one content.
     pub(crate) fn sweep_content(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         self.retention.search.pages += 1;
-        if self.retention.search.pages > PAGES {
+        if self.retention.search.pages > MAX_PAGES_PER_SWEEP {
             return self.end_content_sweep();
         }
         match self.retention.search.stage {
@@ -44,7 +45,7 @@ impl Agent {
             ContentSearchStage::Resting { .. } => self.retention.search.stage = ContentSearchStage::Listing,
             ContentSearchStage::Listing => self.list_content(cx)?,
             ContentSearchStage::Reading { topic, after, until } => {
-                self.read_referring(topic, after, until, cx)?
+                self.read_references(topic, after, until, cx)?
             }
             ContentSearchStage::Deleting => return self.delete_content(cx),
         }
@@ -58,7 +59,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Lists contents, the oldest first, until the window is full or none is left.
+    /// Lists contents, the oldest first, a page at a time, until [`MAX_LISTED`] are listed or none is left.
     fn list_content(&mut self, cx: &Context<'_>) -> Result<(), Error> {
         let limit = self.retention.page;
         let search = &mut self.retention.search;
@@ -75,14 +76,14 @@ impl Agent {
         if is_last {
             search.cursor = 0;
         }
-        if is_last || search.unreferred.len() >= WINDOW {
+        if is_last || search.unreferred.len() >= MAX_LISTED {
             search.stage = ContentSearchStage::Reading { topic: JOURNAL, after: 0, until: cx.store.head() };
         }
         Ok(())
     }
 
     /// Reads a page of records and removes the contents they refer to from the list.
-    fn read_referring(
+    fn read_references(
         &mut self,
         topic: usize,
         after: Revision,
@@ -109,13 +110,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Deletes the next unreferenced content, unless it is a recently uploaded artifact.
+    /// Deletes the next unreferenced content, unless it is an artifact whose retention time since its last upload is not over.
     fn delete_content(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let search = &mut self.retention.search;
         let Some((digest, revision)) = search.unreferred.pop_first() else {
-            let rest = Duration::from_millis(self.config.limits.keep_artifacts_ms).min(REST);
+            // A cursor of 0 means that the round has listed the last content.
+            let pause = Duration::from_millis(self.config.limits.keep_artifacts_ms).min(MAX_PAUSE);
             search.stage = match search.cursor == 0 && !search.has_changed {
-                true => ContentSearchStage::Resting { until: cx.wall().plus(rest) },
+                true => ContentSearchStage::Resting { until: cx.wall().plus(pause) },
                 false => ContentSearchStage::Listing,
             };
             cx.out.push(Output::Continue);
@@ -129,21 +131,23 @@ impl Agent {
         let limits = &self.config.limits;
         let sweeper = Sweeper { store: cx.store, me: &self.me, limits, wall: cx.wall() };
         match artifacts::last_put(cx.store, &self.me, &digest)? {
-            Some((_, at)) if !sweeper.is_past(at, limits.keep_artifacts_ms) => {
+            Some((_, put_at)) if !sweeper.is_past(put_at, limits.keep_artifacts_ms) => {
                 cx.out.push(Output::Continue);
                 return Ok(());
             }
-            Some((stands, _)) => {
+            Some((artifact_revision, _)) => {
                 batch.writes.push(Write::Delete(artifact.clone()));
-                batch.expectations.push(Expectation::At(artifact, stands));
+                batch.expectations.push(Expectation::At(artifact, artifact_revision));
             }
             None => batch.expectations.push(Expectation::Absent(artifact)),
         }
-        let part = SweepCommit::Content { digest, revision };
-        self.commit(Lane::Admission, batch, PendingCommit::Sweep(part), cx);
+        let deleted = SweepCommit::Content { digest, revision };
+        self.commit(Lane::Admission, batch, PendingCommit::Sweep(deleted), cx);
         Ok(())
     }
 
+    /// Handles the result of the commit that deletes one content. A failure other than a conflict ends the sweep; the content
+    /// is tried again.
     pub(crate) fn content_settled(
         &mut self,
         digest: Digest,
@@ -153,7 +157,7 @@ impl Agent {
     ) {
         match result {
             Ok(()) => self.retention.removed.contents += 1,
-            // It is referred to again.
+            // The content or its artifact was written again since it was listed: it stays.
             Err(Error::Conflict { .. }) => {}
             Err(error) => {
                 self.retention.search.unreferred.insert(digest, revision);

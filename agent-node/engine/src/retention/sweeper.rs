@@ -1,4 +1,4 @@
-//! Which records are old enough to be deleted.
+//! Decides which records are old enough to be deleted.
 
 use crate::{
     content,
@@ -10,6 +10,7 @@ use protocol::{ids::AgentId, limits::Limits, time::WallTime};
 use std::time::Duration;
 use store_types::{Error, Record, Snapshot, Write};
 
+/// A topic whose records are deleted by age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SweepTopic {
     Receipt,
@@ -20,6 +21,7 @@ pub(crate) enum SweepTopic {
 }
 
 impl SweepTopic {
+    /// The token of the topic in the keys of its records.
     pub(crate) fn token(self) -> &'static str {
         match self {
             Self::Receipt => "receipt",
@@ -31,7 +33,7 @@ impl SweepTopic {
     }
 }
 
-/// What the age check of records reads.
+/// The age check of records: the store, the retention times and the wall time that it compares with.
 pub(crate) struct Sweeper<'a> {
     pub(crate) store: &'a dyn Snapshot,
     pub(crate) me: &'a AgentId,
@@ -40,11 +42,13 @@ pub(crate) struct Sweeper<'a> {
 }
 
 impl Sweeper<'_> {
+    /// Whether `at` is at least `keep_ms` milliseconds ago.
     pub(crate) fn is_past(&self, at: WallTime, keep_ms: u64) -> bool {
         at.plus(Duration::from_millis(keep_ms)) <= self.wall
     }
 
-    /// Whether a record is old enough; if so, `deletes` gets it and the records that belong to it.
+    /// Whether a record has passed its retention time. If so, adds the deletion of it and of the records that belong to it to
+    /// `deletes`; an old task that has not ended stays.
     pub(crate) fn is_old(
         &self,
         topic: SweepTopic,
@@ -55,8 +59,9 @@ impl Sweeper<'_> {
         let is_old = match topic {
             SweepTopic::Receipt => {
                 let receipt: Receipt = content::decode(me, self.store, value)?;
-                let keep = if faults::is_planted(PlantedFault::ShortDedup) { 1_000 } else { limits.dedup_ms };
-                self.is_past(receipt.at, keep)
+                let keep_ms =
+                    if faults::is_planted(PlantedFault::ShortDedup) { 1_000 } else { limits.dedup_ms };
+                self.is_past(receipt.at, keep_ms)
             }
             SweepTopic::Reaction => {
                 let receipt: ReactionReceipt = content::decode(me, self.store, value)?;
@@ -67,8 +72,8 @@ impl Sweeper<'_> {
                 self.is_past(tombstone.at, limits.dedup_ms)
             }
             SweepTopic::DeadLetter => {
-                let dead: DeadLetter = content::decode(me, self.store, value)?;
-                self.is_past(dead.at, limits.keep_tasks_ms)
+                let dead_letter: DeadLetter = content::decode(me, self.store, value)?;
+                self.is_past(dead_letter.at, limits.keep_tasks_ms)
             }
             SweepTopic::Task => {
                 let row: TaskRow = content::decode(me, self.store, value)?;
@@ -76,8 +81,8 @@ impl Sweeper<'_> {
                 if is_old && row.ended_at.is_some() {
                     deletes.push(Write::Delete(keys::award(me, &row.task.conversation)));
                     let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
-                    let reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
-                    deletes.extend(row.references.iter().map(reader));
+                    let delete_reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
+                    deletes.extend(row.references.iter().map(delete_reader));
                     let webhooks = self.store.keys(&keys::webhooks(me, task, owner), 0, PAGE)?;
                     deletes.extend(webhooks.into_iter().map(|(_, key)| Write::Delete(key)));
                     deletes.push(Write::Delete(record.key));

@@ -1,21 +1,22 @@
-//! Tests that JSON survives the conversion to protobuf and back.
+//! Tests that JSON survives the conversion to protobuf and back, and that operations map to gRPC methods.
 
 use super::*;
 use serde_json::json;
 
-fn descriptor(name: &str) -> MessageDescriptor {
-    POOL.get_message_by_name(name).unwrap()
+fn descriptor(full_name: &str) -> MessageDescriptor {
+    POOL.get_message_by_name(full_name).unwrap()
 }
 
-fn message(name: &str, value: Value) -> DynamicMessage {
-    DynamicMessage::deserialize(descriptor(name), value).unwrap()
+fn message(full_name: &str, value: Value) -> DynamicMessage {
+    DynamicMessage::deserialize(descriptor(full_name), value).unwrap()
 }
 
-/// `value` as protobuf of this type, over the wire, as JSON again.
-fn round_trip(name: &str, value: Value) {
-    let bytes = deterministic::encode(&message(&format!("lf.a2a.v1.{name}"), value.clone()));
-    let read = DynamicMessage::decode(descriptor(&format!("lf.a2a.v1.{name}")), &*bytes).unwrap();
-    assert_eq!(json(&read).unwrap(), value);
+/// Encodes the JSON `value` as the protobuf message `lf.a2a.v1.{name}`, decodes it, and asserts that it gives the same JSON.
+fn assert_round_trip(name: &str, value: Value) {
+    let full_name = format!("lf.a2a.v1.{name}");
+    let bytes = deterministic::encode(&message(&full_name, value.clone()));
+    let decoded = DynamicMessage::decode(descriptor(&full_name), &*bytes).unwrap();
+    assert_eq!(json(&decoded).unwrap(), value);
 }
 
 fn sample_message() -> Value {
@@ -34,7 +35,7 @@ fn sample_message() -> Value {
     })
 }
 
-fn task() -> Value {
+fn sample_task() -> Value {
     json!({
         "id": "t", "contextId": "c",
         "status": { "state": "TASK_STATE_COMPLETED", "message": sample_message(), "timestamp": "2026-11-22T09:00:00.123Z" },
@@ -45,25 +46,26 @@ fn task() -> Value {
 }
 
 #[test]
-fn every_operation_has_its_method() {
+fn every_operation_is_a_grpc_method_that_streams_if_a2a_says_so() {
     for operation in A2aOperation::ALL {
-        let streams = [A2aOperation::SendStreamingMessage, A2aOperation::SubscribeToTask].contains(operation);
-        assert_eq!(is_streaming(*operation), streams, "{}", operation.name());
+        let should_stream =
+            [A2aOperation::SendStreamingMessage, A2aOperation::SubscribeToTask].contains(operation);
+        assert_eq!(is_streaming(*operation), should_stream, "{}", operation.name());
         assert_eq!(path(*operation), format!("/lf.a2a.v1.A2AService/{}", operation.name()));
     }
 }
 
 #[test]
 fn tasks_messages_and_events_survive_a_round_trip() {
-    round_trip("Task", task());
+    assert_round_trip("Task", sample_task());
     for event in [
-        json!({ "task": task() }),
+        json!({ "task": sample_task() }),
         json!({ "message": sample_message() }),
-        json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": task()["status"], "metadata": { "k": 1 } } }),
-        json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": task()["artifacts"][0],
+        json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": sample_task()["status"], "metadata": { "k": 1 } } }),
+        json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": sample_task()["artifacts"][0],
                                     "append": true, "lastChunk": true, "metadata": { "k": 1 } } }),
     ] {
-        round_trip("StreamResponse", event);
+        assert_round_trip("StreamResponse", event);
     }
 }
 
@@ -73,12 +75,12 @@ fn a_request_and_a_card_keep_exactly_the_members_that_are_set() {
                           "authentication": { "scheme": "Bearer", "credentials": "s" } });
     let configuration = json!({ "acceptedOutputModes": ["text/plain"], "historyLength": 0, "returnImmediately": true,
                                 "taskPushNotificationConfig": webhook });
-    round_trip(
+    assert_round_trip(
         "SendMessageRequest",
         json!({ "tenant": "x", "message": sample_message(), "configuration": configuration }),
     );
-    round_trip("SendMessageRequest", json!({ "message": sample_message(), "configuration": {} }));
-    round_trip(
+    assert_round_trip("SendMessageRequest", json!({ "message": sample_message(), "configuration": {} }));
+    assert_round_trip(
         "AgentCard",
         json!({
             "name": "n", "description": "d", "version": "1", "documentationUrl": "",
@@ -91,22 +93,22 @@ fn a_request_and_a_card_keep_exactly_the_members_that_are_set() {
 }
 
 #[test]
-fn whole_numbers_are_integers() {
-    let read = |number: f64| {
+fn whole_numbers_become_json_integers_and_infinity_is_refused() {
+    let to_json = |number: f64| {
         let value = prost_reflect::Value::F64(number);
         let mut message = DynamicMessage::new(descriptor("google.protobuf.Value"));
         message.set_field_by_name("number_value", value);
         json(&message)
     };
-    assert_eq!(read(42.0).unwrap().to_string(), "42");
-    assert_eq!(read(-0.5).unwrap().to_string(), "-0.5");
-    assert_eq!(read(1e300).unwrap().as_f64(), Some(1e300));
-    assert!(read(f64::INFINITY).is_err());
+    assert_eq!(to_json(42.0).unwrap().to_string(), "42");
+    assert_eq!(to_json(-0.5).unwrap().to_string(), "-0.5");
+    assert_eq!(to_json(1e300).unwrap().as_f64(), Some(1e300));
+    assert!(to_json(f64::INFINITY).is_err());
 }
 
 #[test]
 fn times_keep_nanoseconds_and_are_limited_to_the_year_9999() {
-    let read = |seconds: i64, nanos: i32| {
+    let to_json = |seconds: i64, nanos: i32| {
         let mut status = message("lf.a2a.v1.TaskStatus", json!({ "timestamp": "1970-01-01T00:00:00Z" }));
         let mut time = DynamicMessage::new(descriptor("google.protobuf.Timestamp"));
         time.set_field_by_name("seconds", prost_reflect::Value::I64(seconds));
@@ -114,8 +116,8 @@ fn times_keep_nanoseconds_and_are_limited_to_the_year_9999() {
         status.set_field_by_name("timestamp", prost_reflect::Value::Message(time));
         json(&status)
     };
-    assert_eq!(read(0, 1).unwrap()["timestamp"], "1970-01-01T00:00:00.000000001Z");
-    assert_eq!(read(253_402_300_800, 0).unwrap_err().field, "timestamp");
+    assert_eq!(to_json(0, 1).unwrap()["timestamp"], "1970-01-01T00:00:00.000000001Z");
+    assert_eq!(to_json(253_402_300_800, 0).unwrap_err().field, "timestamp");
 }
 
 #[test]

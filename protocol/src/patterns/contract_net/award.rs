@@ -9,7 +9,7 @@ use crate::{
     artifact::Artifact,
     ids::AgentId,
     message::{self, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
-    patterns::{Announcement, Update},
+    patterns::{OutgoingSignal, Update},
     signal::SignalType,
     task::TaskState,
 };
@@ -42,17 +42,17 @@ impl ContractNet {
             effects.extend(self.finish(state, Some(reason)));
             return effects;
         }
-        if let Some(fate) = self.record.fate(&winner) {
-            fate.epoch = Some(epoch);
+        if let Some(candidate) = self.record.candidate_mut(&winner) {
+            candidate.epoch = Some(epoch);
         }
         let mut task = self.ownership.spec.clone();
         task.path.push(self.me.clone());
         let lease_ms = self.auction.lease_ms;
         let (task_id, is_last) = (task.task_id.clone(), next.is_empty());
         let award = message::Award { task_id, epoch, lease_ms, task, is_last, extra: Map::new() };
-        let mut told = self.send_to(ContractNetLabel::Award(epoch), &winner, Payload::Award(award));
-        if let ContractNetEffect::Send(tell) = &mut told {
-            tell.expires = Some(event.wall.plus(self.auction.accept()));
+        let mut send_award = self.send_to(ContractNetLabel::Award(epoch), &winner, Payload::Award(award));
+        if let ContractNetEffect::Send(message) = &mut send_award {
+            message.expires = Some(event.wall.plus(self.auction.accept()));
         }
         let patience_ends = event.at + self.auction.accept();
         let wake = wake(ContractNetTimer::Accept, patience_ends);
@@ -65,7 +65,7 @@ impl ContractNet {
             applied: 0,
             early: Vec::new(),
         });
-        vec![told, wake]
+        vec![send_award, wake]
     }
 
     /// Another agent holds the claim; a later round may find it free.
@@ -140,7 +140,7 @@ impl ContractNet {
         award.is_accepted = true;
         let (winner, epoch) = (award.winner.clone(), award.epoch);
         self.record.set(&winner, CandidateResult::Accepted, None);
-        let mut claimed = Announcement::about(SignalType::task_claimed(), &self.ownership.spec.task_id);
+        let mut claimed = OutgoingSignal::about(SignalType::task_claimed(), &self.ownership.spec.task_id);
         claimed.subject = Some(winner.to_string());
         claimed.capability.clone_from(&self.ownership.spec.capability);
         claimed.refs.insert("epoch".into(), json!(epoch));
@@ -332,8 +332,8 @@ impl ContractNet {
         let AuctionStage::Awarded(award) = &self.stage else { return Vec::new() };
         let task_id = self.ownership.spec.task_id.clone();
         let answer = Payload::TaskAnswer(TaskAnswer::text(task_id, Some(award.epoch), text, message));
-        let told = self.send_to(ContractNetLabel::Answer, &award.winner, answer);
-        let mut effects = vec![told];
+        let send_answer = self.send_to(ContractNetLabel::Answer, &award.winner, answer);
+        let mut effects = vec![send_answer];
         effects.extend(self.ownership.status(TaskState::Working, "answered"));
         effects
     }

@@ -42,7 +42,7 @@ impl ContractNet {
             round: self.round,
             opened_at: event.wall,
             window_ms: u64::try_from(window.as_millis()).unwrap_or(u64::MAX),
-            candidates: choice.fates,
+            candidates: choice.candidates,
             not_listed: choice.not_listed,
         });
         if choice.asked.is_empty() {
@@ -82,11 +82,14 @@ impl ContractNet {
         event: &ContractNetEvent,
     ) -> Vec<ContractNetEffect> {
         let capability = self.ownership.spec.capability.as_ref().map(ToString::to_string).unwrap_or_default();
-        let fates = self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
-        let reasons: Vec<_> = fates
+        let candidates =
+            self.record.rounds.last().map(|round| round.candidates.as_slice()).unwrap_or_default();
+        let reasons: Vec<_> = candidates
             .iter()
             .take(8)
-            .map(|fate| format!("{}: {}", fate.agent, fate.why.as_deref().unwrap_or("not asked")))
+            .map(|candidate| {
+                format!("{}: {}", candidate.agent, candidate.why.as_deref().unwrap_or("not asked"))
+            })
             .collect();
         let mut why = format!("no bids: nobody who can be asked has the capability {capability}");
         if !reasons.is_empty() {
@@ -133,8 +136,8 @@ impl ContractNet {
         let valid = bid.valid_for_ms.map_or(VALID, Duration::from_millis);
         answers.insert(agent.clone(), Some(ValidBid { offer: offer.clone(), valid_until: event.at + valid }));
         let all_answered = answers.len() == asked.len();
-        if let Some(fate) = self.record.fate(agent) {
-            (fate.fate, fate.bid, fate.why) = (CandidateResult::Bid, Some(offer), None);
+        if let Some(candidate) = self.record.candidate_mut(agent) {
+            (candidate.fate, candidate.bid, candidate.why) = (CandidateResult::Bid, Some(offer), None);
         }
         if all_answered || first_wins { self.close(event) } else { Vec::new() }
     }
@@ -167,7 +170,7 @@ impl ContractNet {
         answers.insert(agent.clone(), None);
         let all_answered = answers.len() == asked.len();
         self.record.set(agent, fate, Some(clip(why)));
-        if let Some(entry) = self.record.fate(agent) {
+        if let Some(entry) = self.record.candidate_mut(agent) {
             entry.bid = None;
         }
         if all_answered { self.close(event) } else { Vec::new() }
@@ -194,12 +197,12 @@ impl ContractNet {
         let task = self.ownership.spec.task_id.to_string();
         let ranked = score::rank(&self.auction, &task, bids);
         for (place, (agent, _, score)) in ranked.iter().enumerate() {
-            if let Some(fate) = self.record.fate(agent) {
-                (fate.score, fate.rank) = (Some(score.clone()), Some(place + 1));
+            if let Some(candidate) = self.record.candidate_mut(agent) {
+                (candidate.score, candidate.rank) = (Some(score.clone()), Some(place + 1));
             }
         }
         if let Some(round) = self.record.rounds.last_mut() {
-            round.candidates.sort_by_key(|fate| fate.rank.unwrap_or(usize::MAX));
+            round.candidates.sort_by_key(|candidate| candidate.rank.unwrap_or(usize::MAX));
         }
         let next: Vec<_> = ranked.into_iter().map(|(agent, standing, _)| (agent, standing)).collect();
         let mut effects = vec![ContractNetEffect::ClearTimer { timer: ContractNetTimer::Bids }];

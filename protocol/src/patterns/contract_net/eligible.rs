@@ -25,7 +25,7 @@ pub(super) struct EligiblePeer {
 /// The peers to call, the records of all others, and how many of those are omitted.
 pub(super) struct PeerSelection {
     pub asked: BTreeMap<AgentId, EligiblePeer>,
-    pub fates: Vec<CandidateRecord>,
+    pub candidates: Vec<CandidateRecord>,
     pub not_listed: usize,
     /// Whether a peer has the capability but is not available now.
     pub may_come: bool,
@@ -46,7 +46,7 @@ pub(super) fn choose(
 ) -> PeerSelection {
     let mut eligible = Vec::new();
     let mut choice =
-        PeerSelection { asked: BTreeMap::new(), fates: Vec::new(), not_listed: 0, may_come: false };
+        PeerSelection { asked: BTreeMap::new(), candidates: Vec::new(), not_listed: 0, may_come: false };
     for candidate in candidates {
         let rejected = rejections.contains_key(&candidate.card.agent_id);
         let rejected = rejected.then(|| Err(("it rejected this task".to_owned(), false)));
@@ -74,7 +74,7 @@ pub(super) fn choose(
     }
     for (place, (agent, contender)) in eligible.into_iter().enumerate() {
         if place < fanout {
-            choice.fates.push(entry(agent, CandidateResult::NoAnswer, None));
+            choice.candidates.push(entry(agent, CandidateResult::NoAnswer, None));
             choice.asked.insert(agent.clone(), contender);
         } else {
             choice.may_come = true;
@@ -85,8 +85,8 @@ pub(super) fn choose(
 }
 
 fn note(choice: &mut PeerSelection, agent: &AgentId, fate: CandidateResult, why: Option<String>) {
-    if choice.fates.len() < MAX_CANDIDATES {
-        choice.fates.push(entry(agent, fate, why));
+    if choice.candidates.len() < MAX_CANDIDATES {
+        choice.candidates.push(entry(agent, fate, why));
     } else {
         choice.not_listed += 1;
     }

@@ -175,12 +175,12 @@ pub(super) fn clip(words: &str) -> String {
 }
 
 impl AwardRecord {
-    pub(super) fn fate(&mut self, agent: &AgentId) -> Option<&mut CandidateRecord> {
-        self.rounds.last_mut()?.candidates.iter_mut().find(|fate| fate.agent == *agent)
+    pub(super) fn candidate_mut(&mut self, agent: &AgentId) -> Option<&mut CandidateRecord> {
+        self.rounds.last_mut()?.candidates.iter_mut().find(|candidate| candidate.agent == *agent)
     }
 
     pub(super) fn set(&mut self, agent: &AgentId, fate: CandidateResult, why: Option<String>) {
-        if let Some(entry) = self.fate(agent) {
+        if let Some(entry) = self.candidate_mut(agent) {
             entry.fate = fate;
             entry.why = why.or_else(|| entry.why.take());
         }

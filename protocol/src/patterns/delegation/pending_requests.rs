@@ -9,7 +9,7 @@ use crate::{
     ids::{Address, AgentId, Digest, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     patterns::{
-        Announcement, OutgoingMessage, TimerAt, Update,
+        OutgoingMessage, OutgoingSignal, TimerAt, Update,
         joint::{self, so_far, so_far::JointStanding},
         ownership::TaskOwnership,
         turn::{Progress, RequestResult},
@@ -98,7 +98,7 @@ impl PendingRequests {
         let (mut questions, mut asks_for_credential) = (Vec::new(), false);
         for (index, ask) in (0..).zip(std::mem::take(&mut self.noted)) {
             let key = RequestKey(turn, index);
-            let mut tell = |to: Address, payload, wait: Duration| {
+            let mut send_request = |to: Address, payload, wait: Duration| {
                 effects.push(DelegationEffect::Send(OutgoingMessage {
                     path: ownership.spec.path.clone(),
                     expires: Some(event.wall.plus(wait)),
@@ -109,7 +109,8 @@ impl PendingRequests {
             };
             let (id, kind) = match ask {
                 Progress::Help { id, capability, question, artifacts } => {
-                    let mut needed = Announcement::about(SignalType::help_needed(), &ownership.spec.task_id);
+                    let mut needed =
+                        OutgoingSignal::about(SignalType::help_needed(), &ownership.spec.task_id);
                     needed.capability = Some(capability.clone());
                     let request = HelpRequest {
                         question,
@@ -120,7 +121,11 @@ impl PendingRequests {
                         on_behalf_of: Some(ownership.spec.root.clone()),
                         extra: Map::new(),
                     };
-                    tell(Address::Capability(capability), Payload::HelpRequest(request), timeouts.help);
+                    send_request(
+                        Address::Capability(capability),
+                        Payload::HelpRequest(request),
+                        timeouts.help,
+                    );
                     effects.push(DelegationEffect::Publish { signal: needed });
                     (id, RequestKind::Help)
                 }
@@ -147,7 +152,7 @@ impl PendingRequests {
                         parent_task_id: Some(ownership.spec.task_id.clone()),
                         extra: Map::new(),
                     };
-                    tell(to, Payload::TaskRequest(request), wait);
+                    send_request(to, Payload::TaskRequest(request), wait);
                     (id, RequestKind::Delegate { task, to: doer, question: None, auth: false })
                 }
                 Progress::Question { id, text, auth } => {

@@ -85,10 +85,10 @@ fn delegate(id: &str) -> Progress {
     }
 }
 
-fn tells(effects: &[DelegationEffect]) -> Vec<&OutgoingMessage<DelegationLabel>> {
+fn sent_messages(effects: &[DelegationEffect]) -> Vec<&OutgoingMessage<DelegationLabel>> {
     effects
         .iter()
-        .filter_map(|effect| if let DelegationEffect::Send(tell) = effect { Some(tell) } else { None })
+        .filter_map(|effect| if let DelegationEffect::Send(message) = effect { Some(message) } else { None })
         .collect()
 }
 
@@ -163,8 +163,8 @@ fn a_task_done_at_once_ends_with_its_artifacts_and_tells_the_asker() {
     let update = Progress::Artifact { artifact, append: false, last_chunk: true };
     let effects = doer.on(&event(2, thought(1, vec![update], done("built"))));
     assert_eq!(finishes(&effects), [TaskState::Completed]);
-    let told: Vec<_> = tells(&effects).iter().map(|tell| tell.payload.kind().wire()).collect();
-    assert_eq!(told, ["task-update", "task-response"]);
+    let kinds: Vec<_> = sent_messages(&effects).iter().map(|message| message.payload.kind().wire()).collect();
+    assert_eq!(kinds, ["task-update", "task-response"]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn what_was_asked_comes_back_with_the_next_turn() {
     let mut doer = doer(None);
     doer.on(&event(1, EventKind::Started));
     let effects = doer.on(&event(2, thought(1, vec![help("h1"), help("h2")], TurnEnd::Waiting)));
-    let labels: Vec<_> = tells(&effects).iter().map(|tell| tell.label).collect();
+    let labels: Vec<_> = sent_messages(&effects).iter().map(|message| message.label).collect();
     assert_eq!(labels, [DelegationLabel::Request(FIRST), DelegationLabel::Request(SECOND)]);
     assert!(doer.on(&event(3, received("reviewer", Some(SECOND), help_response("second")))).is_empty());
     let effects = doer.on(&event(4, received("reviewer", Some(FIRST), help_response("first"))));
@@ -208,7 +208,7 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
     let mut doer = doer(None);
     doer.on(&event(1, EventKind::Started));
     let effects = doer.on(&event(2, thought(1, vec![delegate("d1")], TurnEnd::Waiting)));
-    let child = tells(&effects)[0].payload.task_id().unwrap().clone();
+    let child = sent_messages(&effects)[0].payload.task_id().unwrap().clone();
     let response = |task_id| {
         let artifacts = vec![Artifact::text("a", "text/plain", "x")];
         let state = TaskState::Completed;
@@ -234,7 +234,11 @@ fn a_cancel_stops_the_brain_and_everyone_who_works_for_the_task() {
     doer.on(&event(2, thought(1, vec![delegate("d1")], TurnEnd::Waiting)));
     let effects =
         doer.on(&event(3, EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() }));
-    assert!(tells(&effects).iter().any(|tell| tell.payload.kind() == message::MessageKind::TaskCancel));
+    assert!(
+        sent_messages(&effects)
+            .iter()
+            .any(|message| message.payload.kind() == message::MessageKind::TaskCancel)
+    );
     assert_eq!(finishes(&effects), [TaskState::Canceled]);
 }
 
@@ -261,15 +265,15 @@ fn an_award_is_accepted_and_reports_renew_its_lease() {
     let mut doer = doer(Some(7));
     let effects = doer.on(&event(1, EventKind::Started));
     assert!(
-        tells(&effects)
+        sent_messages(&effects)
             .iter()
-            .any(|tell| matches!(&tell.payload, Payload::AwardAccept(accept) if accept.epoch == 7))
+            .any(|message| matches!(&message.payload, Payload::AwardAccept(accept) if accept.epoch == 7))
     );
     let effects = doer.on(&event(10_001, EventKind::TimerFired { timer: DelegationTimer::Renew }));
     assert!(
-        tells(&effects)
-            .iter()
-            .any(|tell| matches!(&tell.payload, Payload::TaskUpdate(update) if update.epoch == Some(7)))
+        sent_messages(&effects).iter().any(
+            |message| matches!(&message.payload, Payload::TaskUpdate(update) if update.epoch == Some(7))
+        )
     );
     assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::SetTimer { .. })));
 }
@@ -408,7 +412,7 @@ fn refused_for_good(for_good: &str) {
     assert!(doer.on(&refused("agent_not_found")).is_empty());
     let effects = doer.on(&refused(for_good));
     assert!(
-        matches!(&tells(&effects)[0].payload, Payload::TaskResponse(response) if response.state == TaskState::Failed)
+        matches!(&sent_messages(&effects)[0].payload, Payload::TaskResponse(response) if response.state == TaskState::Failed)
     );
     assert!(doer.on(&refused(for_good)).is_empty());
 }

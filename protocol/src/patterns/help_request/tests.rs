@@ -135,9 +135,9 @@ fn on(pattern: &mut AnyPattern, at: u64, what: EventKind) -> Vec<Effect> {
     effects
 }
 
-/// Whether it tells the asker that there is no answer.
+/// Whether it tells the requester that there is no answer.
 fn is_excuse(effect: &Effect) -> bool {
-    matches!(effect, Effect::Send(tell) if matches!(&tell.payload, Payload::HelpResponse(response) if response.answer.is_none()))
+    matches!(effect, Effect::Send(message) if matches!(&message.payload, Payload::HelpResponse(response) if response.answer.is_none()))
 }
 
 fn ends(effects: &[Effect]) -> usize {
@@ -205,8 +205,8 @@ fn what_is_not_answered_expires_visibly_with_what_there_is() {
     assert_eq!(asked.len(), 2);
     assert!(on(&mut pattern, 2, received("r-2", json!({ "declined": "busy" }))).is_empty());
     let effects = on(&mut pattern, 3, woke());
-    let [Effect::Send(tell), Effect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
-    assert!(matches!(&tell.payload, Payload::HelpResponse(response) if response.answer.is_none()));
+    let [Effect::Send(message), Effect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
+    assert!(matches!(&message.payload, Payload::HelpResponse(response) if response.answer.is_none()));
     assert_eq!(outcome.status.message.as_deref(), Some("r-1: no answer in time; r-2: busy"));
 }
 

@@ -106,7 +106,7 @@ fn help_may_be_asked_for() {
     reaction.on(&event(EventKind::Started));
     let effects = reaction.on(&event(thought(1, vec![help(), question()], TurnEnd::Waiting)));
     let asks = effects.iter().filter(
-        |effect| matches!(effect, ReactionEffect::Send(tell) if matches!(tell.to, Address::Capability(_))),
+        |effect| matches!(effect, ReactionEffect::Send(message) if matches!(message.to, Address::Capability(_))),
     );
     assert_eq!(asks.count(), 1);
     assert!(ended(&effects).is_none(), "{effects:?}");

@@ -1,6 +1,6 @@
 //! Over many auctions: equals share, and promises that are not kept stop winning.
 
-use super::bench::*;
+use super::fixture::*;
 use crate::{
     bid::{Cost, Eta},
     ids::AgentId,
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 fn bid(agent: &str, record: f64, cost: f64, eta: u64, load: f64) -> (AgentId, EligiblePeer, ValidBid) {
     let offer = ScoredOffer { cost: Cost::new(cost).unwrap(), eta: Eta(eta), capability_match: 1.0, load };
     let contender = EligiblePeer { support: 1.0, track_record: record, load: 0.0 };
-    (id(agent), contender, ValidBid { offer, valid_until: NodeTime(1) })
+    (agent_id(agent), contender, ValidBid { offer, valid_until: NodeTime(1) })
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn of_equal_bids_the_least_loaded_is_first_and_minus_zero_is_zero() {
     for task in 0..50 {
         let task = format!("task-{task}");
         let bids = vec![bid("a", 0.5, 1.0, 1, 0.5), bid("b", 0.5, 1.0, 1, 0.0)];
-        assert_eq!(rank(&auction, &task, bids).remove(0).0, id("b"));
+        assert_eq!(rank(&auction, &task, bids).remove(0).0, agent_id("b"));
         let plain = rank(&auction, &task, vec![bid("a", 0.5, 1.0, 1, 0.0), bid("b", 0.5, 1.0, 1, 0.0)]);
         let tricky = rank(&auction, &task, vec![bid("a", 0.5, 1.0, 1, -0.0), bid("b", 0.5, 1.0, 1, 0.0)]);
         assert_eq!(plain[0].0, tricky[0].0);
@@ -60,9 +60,9 @@ fn who_bids_best_and_never_delivers_soon_wins_no_more() {
             bid("b-2", value("b-2"), 1.0, 300_000, 0.5),
         ];
         for (agent, _, _) in rank(&Auction::default(), &format!("task-{task}"), bids) {
-            let name = if agent == id("liar") {
+            let name = if agent == agent_id("liar") {
                 "liar"
-            } else if agent == id("b-1") {
+            } else if agent == agent_id("b-1") {
                 "b-1"
             } else {
                 "b-2"
