@@ -208,10 +208,13 @@ impl Simulation {
             }
             PlannedEvent::TurnPanic => {
                 self.note(|| "the next turn that ends panics".to_owned());
+                // A conversation that meets both faults is parked, and no run starts its agent again.
+                engine::faults::fail_steps(0);
                 engine::faults::panic_on_turns(1);
             }
             PlannedEvent::FailedStep => {
                 self.note(|| "the next step can't be written".to_owned());
+                engine::faults::panic_on_turns(0);
                 engine::faults::fail_steps(1);
             }
             PlannedEvent::ClockSkew { agent, by } => self.nodes[agent].skew = by,
