@@ -107,6 +107,8 @@ pub(crate) struct Conversation {
     /// Events that wait for the next step.
     pub queue: VecDeque<QueuedEvent>,
     is_committing: bool,
+    /// Whether a step failed a moment ago; its events are at the front of the queue.
+    is_paused: bool,
     /// The number of the last decided step.
     pub step: u64,
     head: Revision,
@@ -141,6 +143,7 @@ impl Conversation {
             ended: None,
             queue: VecDeque::new(),
             is_committing: false,
+            is_paused: false,
             step: 0,
             head: 0,
             first: 0,
@@ -189,9 +192,20 @@ impl Conversation {
             && self.uncommitted.is_empty()
     }
 
-    /// Whether a commit is under way.
+    /// Whether a commit is under way, or about to be repeated.
     pub(crate) fn is_committing(&self) -> bool {
-        self.is_committing
+        self.is_committing || self.is_paused
+    }
+
+    /// Makes `queue` and all later events wait until [`Self::resume`].
+    pub(crate) fn pause(&mut self, queue: VecDeque<QueuedEvent>) {
+        self.queue = queue;
+        self.is_paused = true;
+    }
+
+    /// Ends a pause.
+    pub(crate) fn resume(&mut self) {
+        self.is_paused = false;
     }
 
     /// Whether handled events or restarted turns wait for a commit.

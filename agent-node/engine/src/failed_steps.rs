@@ -117,22 +117,23 @@ impl Agent {
         if self.has_later_claim(id, &conversation) {
             conversation.task = None;
         }
-        self.insert_conversation(id.clone(), conversation);
+        // Paused, so that no event overtakes those of the failed step.
         let inside = inside.into_iter().map(|(what, closes)| QueuedEvent::from_inside(what, closes));
-        let queue: Vec<_> = inside.chain(queue).collect();
-        self.restart_lost_turns(id, &queue);
-        self.timers.set(AGAIN, TimerPurpose::Resume { conversation: id.clone(), queue }, cx);
+        conversation.pause(inside.chain(queue).collect());
+        self.insert_conversation(id.clone(), conversation);
+        self.restart_lost_turns(id);
+        self.timers.set(AGAIN, TimerPurpose::Resume(id.clone()), cx);
     }
 
-    /// Restarts open turns that do not run and whose end is not in `queue`: the failed step was to restart them.
-    fn restart_lost_turns(&mut self, id: &ConversationId, queue: &[QueuedEvent]) {
+    /// Restarts open turns that do not run and whose end is not queued: the failed step was to restart them.
+    fn restart_lost_turns(&mut self, id: &ConversationId) {
         if faults::is_planted(PlantedFault::LostTurn) {
             return;
         }
         let running = self.turns.of(id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let is_lost = |key: &EffectKey| {
-            !running.contains(key) && queue.iter().all(|queued| queued.closes != Some(*key))
+            !running.contains(key) && conversation.queue.iter().all(|queued| queued.closes != Some(*key))
         };
         let turns =
             conversation.open.iter().filter(|(_, open)| matches!(open.effect, Effect::RunTurn { .. }));
@@ -148,3 +149,6 @@ impl Agent {
         (row.map(|row| row.task.spec.task_id.to_string()), trace.map(TraceContext::trace))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,7 @@ pub(crate) struct DecidedStep {
 
 /// The result of `Conversation::advance`.
 pub(crate) enum AdvanceResult {
-    /// Nothing is queued, or a commit is running.
+    /// Nothing is queued, a commit is running, or the conversation is paused.
     Nothing,
     /// The events may wait for the next commit; the callers are answered now.
     Deferred(Vec<(ReplyTo, Ack)>),
@@ -79,11 +79,11 @@ pub(crate) struct StepContext<'a> {
 const MOST_DEFERRED: usize = 1_024;
 
 impl Conversation {
-    /// Decides one step from all queued events. While a step is being committed, events wait. `force` commits events that
-    /// could be deferred, too.
+    /// Decides one step from all queued events. While a step is being committed or the conversation is paused, events wait.
+    /// `force` commits events that could be deferred, too.
     pub(crate) fn advance(&mut self, now: StepContext<'_>, force: bool) -> AdvanceResult {
         let has_work = !self.queue.is_empty() || force && self.has_uncommitted();
-        if self.is_committing || !has_work {
+        if self.is_committing() || !has_work {
             return AdvanceResult::Nothing;
         }
         let mut decided =

@@ -1,0 +1,46 @@
+//! What follows a refused or failed step.
+
+use super::*;
+use crate::{Input, testing::TestAgent};
+use protocol::patterns::turn::{Progress, TurnEnd};
+
+fn progress(message: &str) -> Vec<Progress> {
+    vec![Progress::Status { message: message.to_owned() }]
+}
+
+#[test]
+fn no_event_overtakes_those_of_a_refused_step() {
+    let mut test = TestAgent::new(&[]);
+    let (id, turn) = test.begin_task("t-1");
+    test.handle(Input::TurnProgress(turn.clone(), progress("first")));
+    test.refuse_commit(Error::Full);
+    test.handle(Input::TurnProgress(turn.clone(), progress("second")));
+    let end = TurnEnd::Done { message: Some("built".to_owned()) };
+    test.handle(Input::TurnEnded(turn, Vec::new(), Ok(end)));
+    assert!(!test.agent.is_idle());
+    test.fire_timer(AGAIN);
+    test.commit_all();
+    let events: Vec<_> = test.last_step(&id).events.into_iter().map(|event| event.what).collect();
+    let [EventKind::TurnProgress { updates: first, .. }, EventKind::TurnProgress { updates: second, .. }, _] =
+        events.as_slice()
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!((first, second), (&progress("first"), &progress("second")));
+    assert!(matches!(events.last(), Some(EventKind::TurnEnded { .. })));
+}
+
+#[test]
+fn a_request_behind_a_refused_step_is_answered_if_the_conversation_ends() {
+    let mut test = TestAgent::new(&[]);
+    let (_, turn) = test.begin_task("t-1");
+    test.handle(Input::TurnProgress(turn, progress("first")));
+    let behind = test.cancel("t-1");
+    test.refuse_commit(Error::Full);
+    let later = test.cancel("t-1");
+    test.commit_all();
+    test.fire_timer(AGAIN);
+    test.commit_all();
+    assert!(matches!((test.reply(behind), test.reply(later)), (Some(Ok(_)), Some(Ok(_)))));
+    assert_eq!(test.agent.running(), 0);
+}
