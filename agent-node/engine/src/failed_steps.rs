@@ -27,11 +27,14 @@ impl Agent {
     /// A pattern panicked, or a step can't be written: the conversation is restored and cancelled. If that fails, too, it is
     /// parked.
     pub(crate) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Context<'_>) {
-        let StepFailed { why, waiters, receipts, mut inside } = left;
+        let StepFailed { why, waiters, receipts, cursor, mut inside } = left;
         let (task, trace) = self.task_and_trace(id);
         tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step failed");
         self.counts.panics += 1;
         let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
+        if let Some(revision) = cursor {
+            self.reaction_failed(revision);
+        }
         let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
         self.answer_repeats(&receipts, &Err(problem.clone()), cx);
         let is_ending = inside.iter().any(|(what, _)| matches!(what, EventKind::Cancelled { .. }));

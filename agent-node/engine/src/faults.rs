@@ -42,6 +42,8 @@ pub enum PlantedFault {
     ShortDedup,
     /// The board's cursor moves in memory before the reaction is recorded.
     EarlyCursor,
+    /// The board's cursor moves in memory past a signal whose reaction was refused.
+    SkippedSignal,
     /// A turn whose restart could not be recorded is never started.
     LostTurn,
     /// A message for an open conversation is recorded, but not handed to it.
@@ -70,22 +72,23 @@ impl PlantedFault {
         Self::NoRollback,
         Self::ShortDedup,
         Self::EarlyCursor,
+        Self::SkippedSignal,
         Self::LostTurn,
         Self::Unheard,
     ];
 }
 
-#[cfg(not(feature = "planted-faults"))]
+#[cfg(not(any(test, feature = "planted-faults")))]
 pub(crate) const fn is_planted(_: PlantedFault) -> bool {
     false
 }
 
-#[cfg(feature = "planted-faults")]
+#[cfg(any(test, feature = "planted-faults"))]
 pub(crate) use planted::{fail_if_asked, is_planted, panic_if_asked, panic_over_message_if_asked};
-#[cfg(feature = "planted-faults")]
+#[cfg(any(test, feature = "planted-faults"))]
 pub use planted::{fail_steps, panic_on_turns, panic_over_messages, plant};
 
-#[cfg(feature = "planted-faults")]
+#[cfg(any(test, feature = "planted-faults"))]
 mod planted {
     use super::PlantedFault;
     use protocol::patterns::{Event, EventKind};

@@ -150,7 +150,14 @@ impl Agent {
         } = decided;
         let revisions = match result {
             Ok(revisions) => revisions,
-            Err(error) => return self.step_not_recorded(id, &error, (waiters, &receipts), inside, cx),
+            Err(error) => {
+                if faults::is_planted(PlantedFault::SkippedSignal)
+                    && let Some(cursor) = cursor
+                {
+                    self.set_board_cursor(cursor);
+                }
+                return self.step_not_recorded(id, &error, (waiters, &receipts), inside, cx);
+            }
         };
         self.counts.steps += 1;
         if std::mem::take(&mut self.is_store_full) {

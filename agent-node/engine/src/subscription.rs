@@ -107,6 +107,14 @@ impl Agent {
         self.subscription.cursor = Some(revision);
     }
 
+    /// The first step of the reaction to a signal failed. The signal is tried once more, then passed over.
+    pub(crate) fn reaction_failed(&mut self, revision: Revision) {
+        if self.subscription.failed.replace(revision) == Some(revision) {
+            tracing::error!(agent = %self.me, revision, "a signal is passed over: the reaction failed twice");
+            self.set_board_cursor(revision);
+        }
+    }
+
     /// Handles a signal, now or as soon as the agent can.
     pub(crate) fn signal(&mut self, posted: Box<SignalRecord>, reply: ReplyTo, cx: &mut Context<'_>) {
         self.subscription.attempts = 0;

@@ -58,6 +58,8 @@ pub(crate) struct StepFailed {
     pub waiters: Vec<(ReplyTo, Ack)>,
     /// The keys of the receipts that were not written.
     pub receipts: Vec<Key>,
+    /// The board cursor that was not written.
+    pub cursor: Option<Revision>,
     /// Events that the agent produced itself, without the one that failed.
     pub inside: Vec<(EventKind, Option<EffectKey>)>,
 }
@@ -224,7 +226,7 @@ impl From<Error> for StepError {
 /// Runs the pattern. A panic ends the step, not the agent.
 fn rule(pattern: &mut AnyPattern, event: &Event) -> Result<Vec<Effect>, String> {
     let run = || {
-        #[cfg(feature = "planted-faults")]
+        #[cfg(any(test, feature = "planted-faults"))]
         crate::faults::panic_if_asked(event);
         pattern.on(event)
     };
@@ -239,6 +241,7 @@ fn failed(why: String, decided: DecidedStep, rest: impl Iterator<Item = QueuedEv
         why,
         waiters: decided.waiters,
         receipts: decided.receipts.into_iter().map(|(key, _)| key).collect(),
+        cursor: decided.cursor,
         inside: decided.inside,
     };
     for queued in rest {

@@ -2,7 +2,12 @@
 
 use super::*;
 use crate::{Input, testing::TestAgent};
-use protocol::patterns::turn::{Progress, TurnEnd};
+use protocol::{
+    patterns::turn::{Progress, TurnEnd},
+    signal::SignalRecord,
+    time::WallTime,
+};
+use serde_json::json;
 
 fn progress(message: &str) -> Vec<Progress> {
     vec![Progress::Status { message: message.to_owned() }]
@@ -43,4 +48,26 @@ fn a_request_behind_a_refused_step_is_answered_if_the_conversation_ends() {
     test.commit_all();
     assert!(matches!((test.reply(behind), test.reply(later)), (Some(Ok(_)), Some(Ok(_)))));
     assert_eq!(test.agent.running(), 0);
+}
+
+fn signal(revision: u64) -> Box<SignalRecord> {
+    let at = serde_json::to_value(WallTime(0)).unwrap();
+    let id = format!("s-{revision}");
+    let signal = json!({ "revision": revision, "id": id, "type": "build.failed", "from": "b", "at": at });
+    Box::new(serde_json::from_value(signal).unwrap())
+}
+
+#[test]
+fn a_signal_whose_reaction_fails_twice_is_passed_over() {
+    let mut test = TestAgent::new(&["build.failed"]);
+    test.handle(Input::BoardHead(4));
+    test.commit_all();
+    faults::fail_steps(2);
+    for cursor in [4, 5] {
+        let reply = test.reply_to();
+        test.handle(Input::Signal(signal(5), reply));
+        assert!(test.reply(reply).unwrap().is_err());
+        assert_eq!(test.agent.snapshot().followed, Some(cursor));
+    }
+    assert!(test.agent.snapshot().conversations.is_empty());
 }

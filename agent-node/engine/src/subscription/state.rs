@@ -13,6 +13,8 @@ pub(crate) struct BoardSubscription {
     pub(crate) waiting: Option<(Box<SignalRecord>, ReplyTo)>,
     /// The cursor that is being recorded.
     pub(crate) recording: Option<Revision>,
+    /// The last signal whose reaction failed.
+    pub(crate) failed: Option<Revision>,
 }
 
 impl BoardSubscription {
@@ -24,6 +26,7 @@ impl BoardSubscription {
             attempts: 0,
             waiting: None,
             recording: None,
+            failed: None,
         }
     }
 
