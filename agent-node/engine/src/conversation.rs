@@ -12,6 +12,7 @@ pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
 
 use crate::{
     Ack, ReplyTo,
+    parking::JournalAndTask,
     records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
 };
 use origin::Origin;
@@ -244,6 +245,13 @@ impl Conversation {
         if self.first == 0 {
             self.first = self.head;
         }
+    }
+
+    /// Where its records are.
+    pub(crate) fn journal_and_task(&self) -> JournalAndTask {
+        let row = self.recorded_task.as_ref();
+        let task = row.map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone()));
+        JournalAndTask { first: self.first, task }
     }
 
     /// The revision of its journal's first record, or a lower one.

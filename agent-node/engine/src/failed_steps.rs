@@ -7,6 +7,7 @@ use crate::{
     context::Context,
     conversation::{QueuedEvent, StepFailed},
     faults::{self, PlantedFault},
+    parking::JournalAndTask,
     records::EffectKey,
     timers::TimerPurpose,
 };
@@ -17,7 +18,7 @@ use protocol::{
     problem::{Problem, Reason},
     trace::TraceContext,
 };
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 use store_types::Error;
 
 /// The pause before a restored conversation continues.
@@ -41,14 +42,24 @@ impl Agent {
         inside.retain(|(what, _)| !matches!(what, EventKind::Cancelled { .. }));
         if is_ending || !self.failed_before.insert(id.clone()) {
             waiters.into_iter().for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
-            let queue = self.conversations.remove(id).map(|open| open.queue).unwrap_or_default();
+            let (queue, records) = self.remove_open(id);
             self.refuse(queue, &problem, cx);
-            return self.park(id, &why, cx);
+            return self.park(id, records, &why, cx);
         }
         let by = Principal::Agent(self.me.clone());
         let reason = format!("an internal fault ended it: {why}");
         inside.push((EventKind::Cancelled { by, reason }, None));
         self.roll_back(id, &problem, waiters, inside, cx);
+    }
+
+    /// Removes a conversation from memory. Returns its queue, and where its records are.
+    fn remove_open(&mut self, id: &ConversationId) -> (VecDeque<QueuedEvent>, JournalAndTask) {
+        let open = self.conversations.remove(id).map(|open| *open);
+        open.map(|open| {
+            let records = open.journal_and_task();
+            (open.queue, records)
+        })
+        .unwrap_or_default()
     }
 
     /// Refuses the messages in a queue.
@@ -107,15 +118,18 @@ impl Agent {
             conversation.committed(&[]);
             return;
         }
-        let queue = self.conversations.remove(id).map(|open| open.queue).unwrap_or_default();
+        let (queue, records) = self.remove_open(id);
         self.tasks.retain(|_, open| open != id);
-        let restored = self.restore(id, cx.store).unwrap_or_else(|error| {
-            tracing::error!(agent = %self.me, conversation = %id, %error, "a conversation can't be read back");
-            None
-        });
-        let Some(mut conversation) = restored else {
-            self.count_running(id);
-            return self.refuse(queue, problem, cx);
+        let mut conversation = match self.restore(id, cx.store) {
+            Ok(Some(conversation)) => conversation,
+            Ok(None) => {
+                self.count_running(id);
+                return self.refuse(queue, problem, cx);
+            }
+            Err(error) => {
+                self.refuse(queue, problem, cx);
+                return self.park(id, records, &format!("it can't be read back: {error}"), cx);
+            }
         };
         if self.has_later_claim(id, &conversation) {
             conversation.task = None;

@@ -22,14 +22,15 @@ use protocol::{
     time::NodeTime,
 };
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use store_types::{Batch, Error, Expectation, Filter, Lane, Record, Snapshot, Write};
 
 /// The members of a state that every rules version has.
 #[derive(Deserialize)]
-struct StateOutline {
+pub(crate) struct StateOutline {
     rules: u32,
     #[serde(default)]
-    task: Option<(TaskId, Principal)>,
+    pub(crate) task: Option<(TaskId, Principal)>,
 }
 
 /// The members of a journal record that every rules version has.
@@ -129,12 +130,34 @@ impl Agent {
         for id in restored {
             agent.resume(&id, &mut cx)?;
         }
-        for (id, error) in damaged {
-            agent.park(&id, &error.to_string(), &mut cx);
-        }
+        agent.park_damaged(damaged, &mut cx)?;
         agent.begin_subscription(&mut cx)?;
         agent.drain_events(&mut cx);
         Ok((agent, cx.out))
+    }
+
+    /// Parks conversations whose records are damaged. Looks through all tasks for those whose states can't be read.
+    fn park_damaged(
+        &mut self,
+        damaged: Vec<(ConversationId, Error)>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Error> {
+        let records: Vec<_> = damaged.iter().map(|(id, _)| self.journal_and_task(id, cx)).collect();
+        let mut tasks = BTreeMap::new();
+        if records.iter().any(|records| records.task.is_none()) {
+            let (me, store) = (self.me.clone(), cx.store);
+            let each = |record: Record| {
+                if let Ok(row) = content::decode::<TaskRow>(&me, store, &record.value) {
+                    tasks.insert(row.task.conversation, (row.task.spec.task_id, row.task.owner));
+                }
+            };
+            every_readable(store, &keys::all(&me, "task"), each, |_, _| {})?;
+        }
+        for ((id, error), mut records) in damaged.into_iter().zip(records) {
+            records.task = records.task.or_else(|| tasks.remove(&id));
+            self.park(&id, records, &error.to_string(), cx);
+        }
+        Ok(())
     }
 
     /// Ends a conversation whose state was computed by another rules version: its task fails with `rules_changed`, and the

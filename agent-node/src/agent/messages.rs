@@ -112,7 +112,11 @@ fn ack_future(answer: oneshot::Receiver<AckResult>) -> AckFuture {
 }
 
 impl AgentActor {
-    pub(super) fn feed_request(&mut self, input: impl FnOnce(ReplyTo) -> Input, ctx: &mut Context<Self>) -> AckFuture {
+    pub(super) fn feed_request(
+        &mut self,
+        input: impl FnOnce(ReplyTo) -> Input,
+        ctx: &mut Context<Self>,
+    ) -> AckFuture {
         let (reply, answer) = self.expect_reply();
         self.feed(input(reply), ctx);
         ack_future(answer)

@@ -1,13 +1,21 @@
 //! What follows a refused or failed step.
+#![expect(clippy::wildcard_enum_match_arm, reason = "a test matches the outputs that it is about")]
 
 use super::*;
-use crate::{Input, testing::TestAgent};
+use crate::{
+    Input, Output,
+    records::keys,
+    tasks,
+    testing::{TestAgent, me},
+};
 use protocol::{
+    ids::TaskId,
     patterns::turn::{Progress, TurnEnd},
     signal::SignalRecord,
     time::WallTime,
 };
 use serde_json::json;
+use store_types::{Batch, Write};
 
 fn progress(message: &str) -> Vec<Progress> {
     vec![Progress::Status { message: message.to_owned() }]
@@ -70,4 +78,30 @@ fn a_signal_whose_reaction_fails_twice_is_passed_over() {
         assert_eq!(test.agent.snapshot().followed, Some(cursor));
     }
     assert!(test.agent.snapshot().conversations.is_empty());
+}
+
+fn damage_state(test: &mut TestAgent, id: &ConversationId) {
+    let writes = vec![Write::Put(keys::state(&me(), id), b"damaged".to_vec().into())];
+    test.store.commit(Batch { writes, expectations: Vec::new() }).unwrap();
+}
+
+#[test]
+fn a_conversation_that_cannot_be_read_back_is_parked() {
+    let mut test = TestAgent::new(&[]);
+    let (id, turn) = test.begin_task("t-1");
+    damage_state(&mut test, &id);
+    test.handle(Input::TurnProgress(turn.clone(), progress("first")));
+    test.refuse_commit(Error::Full);
+    let stopped = test.take(|output| match output {
+        Output::StopTurn(key) => Some(key.clone()),
+        _ => None,
+    });
+    assert_eq!((stopped, test.agent.count_parked()), (Some(turn), 1));
+    test.commit_all();
+    let row = tasks::find(&test.store, &me(), &TaskId::parse("t-1").unwrap(), &Principal::local_user());
+    assert!(row.unwrap().unwrap().task.status.message.unwrap().starts_with("parked until"));
+    let payload = json!({ "taskId": "t-1", "reason": "enough" });
+    let late = json!({ "messageId": "m-2", "conversationId": id, "type": "task-cancel", "payload": payload });
+    let reply = test.send(None, late);
+    assert_eq!(test.reply(reply).unwrap().unwrap_err().reason, Reason::StoreUnavailable);
 }
