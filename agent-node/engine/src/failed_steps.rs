@@ -28,7 +28,7 @@ impl Agent {
     /// A pattern panicked, or a step can't be written: the conversation is restored and cancelled. If that fails, too, it is
     /// parked.
     pub(crate) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Context<'_>) {
-        let StepFailed { why, waiters, receipts, cursor, mut inside } = left;
+        let StepFailed { why, waiters, receipts, cursor, mut inside, failed } = left;
         let (task, trace) = self.task_and_trace(id);
         tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step failed");
         self.counts.panics += 1;
@@ -49,6 +49,8 @@ impl Agent {
         let by = Principal::Agent(self.me.clone());
         let reason = format!("an internal fault ended it: {why}");
         inside.push((EventKind::Cancelled { by, reason }, None));
+        // An ended pattern ignores most results.
+        inside.extend(failed);
         self.roll_back(id, &problem, waiters, inside, cx);
     }
 

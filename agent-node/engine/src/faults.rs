@@ -86,7 +86,7 @@ pub(crate) const fn is_planted(_: PlantedFault) -> bool {
 #[cfg(any(test, feature = "planted-faults"))]
 pub(crate) use planted::{fail_if_asked, is_planted, panic_if_asked, panic_over_message_if_asked};
 #[cfg(any(test, feature = "planted-faults"))]
-pub use planted::{fail_steps, panic_on_turns, panic_over_messages, plant};
+pub use planted::{fail_steps, panic_on, panic_on_turns, panic_over_messages, plant};
 
 #[cfg(any(test, feature = "planted-faults"))]
 mod planted {
@@ -98,6 +98,7 @@ mod planted {
     thread_local! {
         static PLANTED: Cell<Option<PlantedFault>> = const { Cell::new(None) };
         static PANICS: Cell<u32> = const { Cell::new(0) };
+        static PANICS_ON: Cell<fn(&EventKind) -> bool> = const { Cell::new(is_end_of_turn) };
         static UNWRITTEN: Cell<u32> = const { Cell::new(0) };
         static PANICS_OVER_MESSAGES: Cell<u32> = const { Cell::new(0) };
     }
@@ -119,7 +120,17 @@ mod planted {
 
     /// Makes the patterns of this thread panic on the next `times` ends of turns or cancellations.
     pub fn panic_on_turns(times: u32) {
+        panic_on(is_end_of_turn, times);
+    }
+
+    /// Makes the patterns of this thread panic on the next `times` events for which `is_event` returns true.
+    pub fn panic_on(is_event: fn(&EventKind) -> bool, times: u32) {
+        PANICS_ON.set(is_event);
         PANICS.set(times);
+    }
+
+    fn is_end_of_turn(what: &EventKind) -> bool {
+        matches!(what, EventKind::TurnEnded { .. } | EventKind::Cancelled { .. })
     }
 
     /// Makes the next `times` steps of this thread impossible to write.
@@ -137,8 +148,7 @@ mod planted {
     }
 
     pub(crate) fn panic_if_asked(event: &Event) {
-        let may = matches!(event.what, EventKind::TurnEnded { .. } | EventKind::Cancelled { .. });
-        assert!(!(may && take(&PANICS)), "a planted panic");
+        assert!(!(PANICS_ON.get()(&event.what) && take(&PANICS)), "a planted panic");
     }
 
     pub(crate) fn fail_if_asked() -> Result<(), Error> {

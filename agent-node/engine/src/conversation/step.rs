@@ -62,6 +62,8 @@ pub(crate) struct StepFailed {
     pub cursor: Option<Revision>,
     /// Events that the agent produced itself, without the one that failed.
     pub inside: Vec<(EventKind, Option<EffectKey>)>,
+    /// The event that failed, if it is the short result of an effect: without it the effect stays open.
+    pub failed: Option<(EventKind, Option<EffectKey>)>,
 }
 
 /// The agent, the time and the peers' track records when a step is decided.
@@ -108,16 +110,17 @@ impl Conversation {
     }
 
     fn fail(&mut self, fault: StepError, mut decided: DecidedStep) -> AdvanceResult {
-        let why = match fault {
-            StepError::Panicked(why) => why,
+        let (why, result) = match fault {
+            StepError::Panicked(why, result) => (why, result),
             StepError::Unwritten(why) => {
                 // Any of the events may be the one that can't be written, so they are not queued again. Short results of
                 // effects are, because an effect without its result stays open.
                 decided.inside.retain(|(what, _)| is_short_result(what));
-                why
+                (why, None)
             }
         };
-        AdvanceResult::Failed(failed(why, decided, self.queue.drain(..)))
+        let left = failed(why, decided, self.queue.drain(..));
+        AdvanceResult::Failed(StepFailed { failed: result, ..left })
     }
 
     /// Handles one event. After an error the state in memory is invalid.
@@ -161,7 +164,13 @@ impl Conversation {
         if let (Some(row), EventKind::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
             row.task.append_owner_message(said.as_ref().clone());
         }
-        let follow = rule(&mut self.pattern, &event).map_err(StepError::Panicked)?;
+        let follow = match rule(&mut self.pattern, &event) {
+            Ok(follow) => follow,
+            Err(why) => {
+                let is_result = is_inside && queued.closes.is_some() && is_short_result(&event.what);
+                return Err(StepError::Panicked(why, is_result.then_some((event.what, queued.closes))));
+            }
+        };
         if is_inside {
             decided.inside.push((event.what.clone(), queued.closes));
         }
@@ -213,7 +222,8 @@ fn is_short_result(what: &EventKind) -> bool {
 
 /// Why a step failed.
 enum StepError {
-    Panicked(String),
+    /// With the event, if it is the short result of an effect.
+    Panicked(String, Option<(EventKind, Option<EffectKey>)>),
     Unwritten(String),
 }
 
@@ -243,6 +253,7 @@ fn failed(why: String, decided: DecidedStep, rest: impl Iterator<Item = QueuedEv
         receipts: decided.receipts.into_iter().map(|(key, _)| key).collect(),
         cursor: decided.cursor,
         inside: decided.inside,
+        failed: None,
     };
     for queued in rest {
         left.receipts.extend(queued.receipt.as_ref().map(|receipt| receipt.key.clone()));

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    Input, Output,
+    AttemptResult, Input, Output,
     records::keys,
     tasks,
     testing::{TestAgent, me},
@@ -104,4 +104,23 @@ fn a_conversation_that_cannot_be_read_back_is_parked() {
     let late = json!({ "messageId": "m-2", "conversationId": id, "type": "task-cancel", "payload": payload });
     let reply = test.send(None, late);
     assert_eq!(test.reply(reply).unwrap().unwrap_err().reason, Reason::StoreUnavailable);
+}
+
+#[test]
+fn a_result_on_which_a_pattern_panicked_still_closes_its_effect() {
+    let mut test = TestAgent::new(&[]);
+    let payload = json!({ "signal": "build.failed", "subject": "x" });
+    test.send(None, json!({ "messageId": "m-1", "type": "broadcast", "payload": payload }));
+    test.commit_all();
+    let attempt = test.take(|output| match output {
+        Output::Attempt(id, _) => Some(*id),
+        _ => None,
+    });
+    faults::panic_on(|what| matches!(what, EventKind::PublishRefused { .. }), 1);
+    let refused = Problem::new(Reason::InvalidField, "refused by the board");
+    test.handle(Input::Attempted(attempt.unwrap(), AttemptResult::Failed(refused)));
+    test.fire_timer(AGAIN);
+    test.commit_all();
+    let snapshot = test.agent.snapshot();
+    assert!(snapshot.conversations.is_empty() && snapshot.parked.is_empty(), "{snapshot:?}");
 }
