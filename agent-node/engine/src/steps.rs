@@ -43,7 +43,7 @@ impl Agent {
         self.commit_steps(std::slice::from_ref(id), force, cx);
     }
 
-    /// Decides the next step of each conversation and commits them in one batch.
+    /// Decides the next step of each conversation and commits them in one batch. If one of them fails, none is recorded.
     pub(crate) fn advance_together(&mut self, ids: &[ConversationId], cx: &mut Context<'_>) {
         self.commit_steps(ids, false, cx);
     }
@@ -64,6 +64,14 @@ impl Agent {
             whole.expectations.extend(expectations);
             let writes = from..whole.writes.len();
             steps.push(StepCommit { conversation: id.clone(), decided, journal_bytes, writes });
+        }
+        if !steps.is_empty() && steps.len() < ids.len() {
+            let error = Error::Refused("the other conversation's step failed".to_owned());
+            for StepCommit { conversation, decided, .. } in steps {
+                let DecidedStep { waiters, receipts, inside, .. } = *decided;
+                self.step_not_recorded(&conversation, &error, (waiters, &receipts), inside, cx);
+            }
+            return;
         }
         if faults::is_planted(PlantedFault::EarlyEffects) {
             for step in &mut steps {

@@ -9,7 +9,7 @@ use crate::{
     testing::{TestAgent, me},
 };
 use protocol::{
-    ids::TaskId,
+    ids::{AgentId, TaskId},
     patterns::turn::{Progress, TurnEnd},
     signal::SignalRecord,
     time::WallTime,
@@ -104,6 +104,34 @@ fn a_conversation_that_cannot_be_read_back_is_parked() {
     let late = json!({ "messageId": "m-2", "conversationId": id, "type": "task-cancel", "payload": payload });
     let reply = test.send(None, late);
     assert_eq!(test.reply(reply).unwrap().unwrap_err().reason, Reason::StoreUnavailable);
+}
+
+fn award(test: &mut TestAgent, epoch: u64) -> ReplyTo {
+    let spec = json!({ "taskId": "t-1", "description": "x", "root": "user:local" });
+    let payload = json!({ "taskId": "t-1", "epoch": epoch, "leaseMs": 60_000, "task": spec });
+    test.send(Some("b"), json!({ "messageId": format!("m-{epoch}"), "type": "award", "payload": payload }))
+}
+
+#[test]
+fn a_joint_commit_is_not_written_if_one_of_its_steps_fails() {
+    let mut test = TestAgent::new(&[]);
+    let reply = award(&mut test, 1);
+    test.commit_all();
+    let older = test.reply(reply).unwrap().unwrap().conversation_id.unwrap();
+    faults::panic_on(|what| matches!(what, EventKind::Started), 1);
+    let reply = award(&mut test, 2);
+    test.commit_all();
+    assert!(test.reply(reply).unwrap().is_err());
+    assert_eq!((test.last_step(&older).step, test.agent.running()), (1, 1));
+    test.fire_timer(AGAIN);
+    test.commit_all();
+    let owner = Principal::Agent(AgentId::parse("b").unwrap());
+    let row = tasks::find(&test.store, &me(), &TaskId::parse("t-1").unwrap(), &owner).unwrap().unwrap();
+    assert!(row.task.conversation == older && row.ended_at.is_some(), "the older award's task has ended");
+    let reply = award(&mut test, 3);
+    test.commit_all();
+    assert!(test.reply(reply).unwrap().is_ok());
+    assert_eq!(test.agent.running(), 1);
 }
 
 #[test]
