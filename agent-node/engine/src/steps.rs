@@ -130,7 +130,11 @@ impl Agent {
                     self.step_settled(&conversation, *decided, journal_bytes, result, cx);
                 }
             }
-            Some(PendingCommit::Standalone(StandaloneRecords { receipt, reply, .. })) => {
+            Some(PendingCommit::Standalone(StandaloneRecords { receipt, reply, ends, .. })) => {
+                if let (Some(id), Err(error)) = (ends, &result) {
+                    let records = self.journal_and_task(&id, cx);
+                    self.park(&id, records, &format!("its end was not recorded: {error}"), cx);
+                }
                 let result = result.map(drop).map_err(Problem::from);
                 let task = reply.as_ref().and_then(|(_, ack)| ack.task_id.clone());
                 let receipts: Vec<_> = receipt.into_iter().map(|key| (key, task.clone())).collect();
