@@ -44,7 +44,7 @@ impl World for EmptyWorld {
     }
 
     fn random(&mut self) -> u64 {
-        0
+        300
     }
 
     fn samples(&self, _: Option<bool>, _: u128) -> bool {

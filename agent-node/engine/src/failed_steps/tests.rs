@@ -152,3 +152,32 @@ fn a_result_on_which_a_pattern_panicked_still_closes_its_effect() {
     let snapshot = test.agent.snapshot();
     assert!(snapshot.conversations.is_empty() && snapshot.parked.is_empty(), "{snapshot:?}");
 }
+
+#[test]
+fn a_refused_signal_comes_again_after_growing_pauses() {
+    let mut test = TestAgent::new(&["build.failed"]);
+    test.handle(Input::BoardHead(4));
+    test.commit_all();
+    test.outputs.clear();
+    let mut refuse = || {
+        let reply = test.reply_to();
+        test.handle(Input::Signal(signal(5), reply));
+        test.refuse_commit(Error::StorageFull);
+        let problem = test.reply(reply).unwrap().unwrap_err();
+        test.handle(Input::SubscriptionLost(problem));
+        let wait = test.take(|output| match output {
+            Output::SetTimer(id, wait) => Some((*id, *wait)),
+            _ => None,
+        });
+        let (timer, wait) = wait.unwrap();
+        test.handle(Input::TimerFired(timer));
+        let cursor = test.take(|output| match output {
+            Output::Subscribe(_, cursor) => Some(*cursor),
+            _ => None,
+        });
+        assert_eq!(cursor, Some(Some(4)));
+        wait
+    };
+    let (first, second) = (refuse(), refuse());
+    assert!(first < second, "{first:?}, {second:?}");
+}
