@@ -20,7 +20,7 @@ use store_types::Key;
 impl Agent {
     /// Admits a message, or refuses it.
     pub(crate) fn take_message(&mut self, message: IncomingMessage, reply: ReplyTo, cx: &mut Context<'_>) {
-        #[cfg(feature = "planted-faults")]
+        #[cfg(any(test, feature = "planted-faults"))]
         crate::faults::panic_over_message_if_asked();
         let (kind, duplicates) = (message.envelope.kind(), self.counts.duplicates);
         let id = message.envelope.message_id.clone();

@@ -216,11 +216,11 @@ impl Agent {
             }
             Some(TimerPurpose::Retry(attempt)) => self.attempt(attempt, cx),
             Some(TimerPurpose::Flush) => self.flush(cx),
-            Some(TimerPurpose::Resume { conversation, queue }) => {
-                if let Some(open) = self.conversations.get_mut(&conversation) {
-                    open.queue.extend(queue);
+            Some(TimerPurpose::Resume(id)) => {
+                if let Some(conversation) = self.conversations.get_mut(&id) {
+                    conversation.resume();
                 }
-                self.advance(&conversation, true, cx);
+                self.advance(&id, true, cx);
             }
             Some(TimerPurpose::Directory { conversation, effect }) => {
                 self.find_peers_now(&conversation, effect, cx);

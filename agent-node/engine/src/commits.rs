@@ -27,6 +27,8 @@ pub(crate) struct StandaloneRecords {
     pub receipt: Option<Key>,
     /// The caller and its answer.
     pub reply: Option<(ReplyTo, Ack)>,
+    /// The conversation that it ends; it is parked if the commit is refused.
+    pub ends: Option<ConversationId>,
     /// The tombstone in it: task, owner, epoch.
     pub tombstone: Option<(TaskId, Principal, u64)>,
 }

@@ -12,6 +12,7 @@ pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
 
 use crate::{
     Ack, ReplyTo,
+    parking::JournalAndTask,
     records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
 };
 use origin::Origin;
@@ -107,6 +108,8 @@ pub(crate) struct Conversation {
     /// Events that wait for the next step.
     pub queue: VecDeque<QueuedEvent>,
     is_committing: bool,
+    /// Whether a step failed a moment ago; its events are at the front of the queue.
+    is_paused: bool,
     /// The number of the last decided step.
     pub step: u64,
     head: Revision,
@@ -141,6 +144,7 @@ impl Conversation {
             ended: None,
             queue: VecDeque::new(),
             is_committing: false,
+            is_paused: false,
             step: 0,
             head: 0,
             first: 0,
@@ -189,9 +193,20 @@ impl Conversation {
             && self.uncommitted.is_empty()
     }
 
-    /// Whether a commit is under way.
+    /// Whether a commit is under way, or about to be repeated.
     pub(crate) fn is_committing(&self) -> bool {
-        self.is_committing
+        self.is_committing || self.is_paused
+    }
+
+    /// Makes `queue` and all later events wait until [`Self::resume`].
+    pub(crate) fn pause(&mut self, queue: VecDeque<QueuedEvent>) {
+        self.queue = queue;
+        self.is_paused = true;
+    }
+
+    /// Ends a pause.
+    pub(crate) fn resume(&mut self) {
+        self.is_paused = false;
     }
 
     /// Whether handled events or restarted turns wait for a commit.
@@ -240,6 +255,13 @@ impl Conversation {
         if self.first == 0 {
             self.first = self.head;
         }
+    }
+
+    /// Where its records are.
+    pub(crate) fn journal_and_task(&self) -> JournalAndTask {
+        let row = self.recorded_task.as_ref();
+        let task = row.map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone()));
+        JournalAndTask { first: self.first, task }
     }
 
     /// The revision of its journal's first record, or a lower one.

@@ -7,6 +7,7 @@ use crate::{
     context::Context,
     conversation::{QueuedEvent, StepFailed},
     faults::{self, PlantedFault},
+    parking::JournalAndTask,
     records::EffectKey,
     timers::TimerPurpose,
 };
@@ -17,7 +18,7 @@ use protocol::{
     problem::{Problem, Reason},
     trace::TraceContext,
 };
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 use store_types::Error;
 
 /// The pause before a restored conversation continues.
@@ -27,25 +28,40 @@ impl Agent {
     /// A pattern panicked, or a step can't be written: the conversation is restored and cancelled. If that fails, too, it is
     /// parked.
     pub(crate) fn step_failed(&mut self, id: &ConversationId, left: StepFailed, cx: &mut Context<'_>) {
-        let StepFailed { why, waiters, receipts, mut inside } = left;
+        let StepFailed { why, waiters, receipts, cursor, mut inside, failed } = left;
         let (task, trace) = self.task_and_trace(id);
         tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step failed");
         self.counts.panics += 1;
         let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
+        if let Some(revision) = cursor {
+            self.reaction_failed(revision);
+        }
         let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
         self.answer_repeats(&receipts, &Err(problem.clone()), cx);
         let is_ending = inside.iter().any(|(what, _)| matches!(what, EventKind::Cancelled { .. }));
         inside.retain(|(what, _)| !matches!(what, EventKind::Cancelled { .. }));
         if is_ending || !self.failed_before.insert(id.clone()) {
             waiters.into_iter().for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
-            let queue = self.conversations.remove(id).map(|open| open.queue).unwrap_or_default();
+            let (queue, records) = self.remove_open(id);
             self.refuse(queue, &problem, cx);
-            return self.park(id, &why, cx);
+            return self.park(id, records, &why, cx);
         }
         let by = Principal::Agent(self.me.clone());
         let reason = format!("an internal fault ended it: {why}");
         inside.push((EventKind::Cancelled { by, reason }, None));
+        // An ended pattern ignores most results.
+        inside.extend(failed);
         self.roll_back(id, &problem, waiters, inside, cx);
+    }
+
+    /// Removes a conversation from memory. Returns its queue, and where its records are.
+    fn remove_open(&mut self, id: &ConversationId) -> (VecDeque<QueuedEvent>, JournalAndTask) {
+        let open = self.conversations.remove(id).map(|open| *open);
+        open.map(|open| {
+            let records = open.journal_and_task();
+            (open.queue, records)
+        })
+        .unwrap_or_default()
     }
 
     /// Refuses the messages in a queue.
@@ -104,35 +120,39 @@ impl Agent {
             conversation.committed(&[]);
             return;
         }
-        let queue = self.conversations.remove(id).map(|open| open.queue).unwrap_or_default();
+        let (queue, records) = self.remove_open(id);
         self.tasks.retain(|_, open| open != id);
-        let restored = self.restore(id, cx.store).unwrap_or_else(|error| {
-            tracing::error!(agent = %self.me, conversation = %id, %error, "a conversation can't be read back");
-            None
-        });
-        let Some(mut conversation) = restored else {
-            self.count_running(id);
-            return self.refuse(queue, problem, cx);
+        let mut conversation = match self.restore(id, cx.store) {
+            Ok(Some(conversation)) => conversation,
+            Ok(None) => {
+                self.count_running(id);
+                return self.refuse(queue, problem, cx);
+            }
+            Err(error) => {
+                self.refuse(queue, problem, cx);
+                return self.park(id, records, &format!("it can't be read back: {error}"), cx);
+            }
         };
         if self.has_later_claim(id, &conversation) {
             conversation.task = None;
         }
-        self.insert_conversation(id.clone(), conversation);
+        // Paused, so that no event overtakes those of the failed step.
         let inside = inside.into_iter().map(|(what, closes)| QueuedEvent::from_inside(what, closes));
-        let queue: Vec<_> = inside.chain(queue).collect();
-        self.restart_lost_turns(id, &queue);
-        self.timers.set(AGAIN, TimerPurpose::Resume { conversation: id.clone(), queue }, cx);
+        conversation.pause(inside.chain(queue).collect());
+        self.insert_conversation(id.clone(), conversation);
+        self.restart_lost_turns(id);
+        self.timers.set(AGAIN, TimerPurpose::Resume(id.clone()), cx);
     }
 
-    /// Restarts open turns that do not run and whose end is not in `queue`: the failed step was to restart them.
-    fn restart_lost_turns(&mut self, id: &ConversationId, queue: &[QueuedEvent]) {
+    /// Restarts open turns that do not run and whose end is not queued: the failed step was to restart them.
+    fn restart_lost_turns(&mut self, id: &ConversationId) {
         if faults::is_planted(PlantedFault::LostTurn) {
             return;
         }
         let running = self.turns.of(id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let is_lost = |key: &EffectKey| {
-            !running.contains(key) && queue.iter().all(|queued| queued.closes != Some(*key))
+            !running.contains(key) && conversation.queue.iter().all(|queued| queued.closes != Some(*key))
         };
         let turns =
             conversation.open.iter().filter(|(_, open)| matches!(open.effect, Effect::RunTurn { .. }));
@@ -148,3 +168,6 @@ impl Agent {
         (row.map(|row| row.task.spec.task_id.to_string()), trace.map(TraceContext::trace))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,6 +42,8 @@ pub enum PlantedFault {
     ShortDedup,
     /// The board's cursor moves in memory before the reaction is recorded.
     EarlyCursor,
+    /// The board's cursor moves in memory past a signal whose reaction was refused.
+    SkippedSignal,
     /// A turn whose restart could not be recorded is never started.
     LostTurn,
     /// A message for an open conversation is recorded, but not handed to it.
@@ -70,27 +72,29 @@ impl PlantedFault {
         Self::NoRollback,
         Self::ShortDedup,
         Self::EarlyCursor,
+        Self::SkippedSignal,
         Self::LostTurn,
         Self::Unheard,
     ];
 }
 
-#[cfg(not(feature = "planted-faults"))]
+#[cfg(not(any(test, feature = "planted-faults")))]
 pub(crate) const fn is_planted(_: PlantedFault) -> bool {
     false
 }
 
-#[cfg(feature = "planted-faults")]
+#[cfg(any(test, feature = "planted-faults"))]
 pub(crate) use planted::{
     fail_if_asked, is_planted, panic_if_asked, panic_over_message_if_asked, panic_over_signal_if_asked,
     panic_while_recovering_if_asked,
 };
-#[cfg(feature = "planted-faults")]
+#[cfg(any(test, feature = "planted-faults"))]
 pub use planted::{
-    fail_steps, panic_on_turns, panic_over_messages, panic_over_poison_signals, panic_while_recovering, plant,
+    fail_steps, panic_on, panic_on_turns, panic_over_messages, panic_over_poison_signals,
+    panic_while_recovering, plant,
 };
 
-#[cfg(feature = "planted-faults")]
+#[cfg(any(test, feature = "planted-faults"))]
 mod planted {
     use super::PlantedFault;
     use protocol::{
@@ -103,6 +107,7 @@ mod planted {
     thread_local! {
         static PLANTED: Cell<Option<PlantedFault>> = const { Cell::new(None) };
         static PANICS: Cell<u32> = const { Cell::new(0) };
+        static PANICS_ON: Cell<fn(&EventKind) -> bool> = const { Cell::new(is_end_of_turn) };
         static UNWRITTEN: Cell<u32> = const { Cell::new(0) };
         static PANICS_OVER_MESSAGES: Cell<u32> = const { Cell::new(0) };
         static PANICS_OVER_POISON_SIGNALS: Cell<bool> = const { Cell::new(false) };
@@ -126,7 +131,17 @@ mod planted {
 
     /// Makes the patterns of this thread panic on the next `times` ends of turns or cancellations.
     pub fn panic_on_turns(times: u32) {
+        panic_on(is_end_of_turn, times);
+    }
+
+    /// Makes the patterns of this thread panic on the next `times` events for which `is_event` returns true.
+    pub fn panic_on(is_event: fn(&EventKind) -> bool, times: u32) {
+        PANICS_ON.set(is_event);
         PANICS.set(times);
+    }
+
+    fn is_end_of_turn(what: &EventKind) -> bool {
+        matches!(what, EventKind::TurnEnded { .. } | EventKind::Cancelled { .. })
     }
 
     /// Makes the next `times` steps of this thread impossible to write.
@@ -163,8 +178,7 @@ mod planted {
     }
 
     pub(crate) fn panic_if_asked(event: &Event) {
-        let may = matches!(event.what, EventKind::TurnEnded { .. } | EventKind::Cancelled { .. });
-        assert!(!(may && take(&PANICS)), "a planted panic");
+        assert!(!(PANICS_ON.get()(&event.what) && take(&PANICS)), "a planted panic");
     }
 
     pub(crate) fn fail_if_asked() -> Result<(), Error> {

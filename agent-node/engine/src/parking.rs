@@ -6,14 +6,25 @@ use crate::{
     commits::StandaloneRecords,
     content,
     context::Context,
-    records::{TaskRow, keys, scan::every_readable},
+    records::{TaskRow, keys},
+    recovery::StateOutline,
 };
 use protocol::{
     envelope::Envelope,
-    ids::{ConversationId, EffectId},
+    ids::{ConversationId, EffectId, TaskId},
+    principal::Principal,
     problem::{Problem, Reason},
 };
-use store_types::{Batch, Error, Expectation, Filter, Lane, Revision, Write};
+use store_types::{Batch, Error, Expectation, Filter, Key, Lane, Revision, Write};
+
+/// Where the records of a conversation are.
+#[derive(Default)]
+pub(crate) struct JournalAndTask {
+    /// The revision of the journal's first record, or of a damaged one; records from there on are not trimmed.
+    pub(crate) first: Revision,
+    /// Its task and the task's owner.
+    pub(crate) task: Option<(TaskId, Principal)>,
+}
 
 impl Agent {
     /// The parked conversations, and why each is parked.
@@ -21,59 +32,58 @@ impl Agent {
         self.parked.0.iter().map(|(id, (_, why))| (id, why))
     }
 
-    /// Removes a conversation from memory without changing its records, logs it, and shows it in the task's status.
-    pub(crate) fn park(&mut self, id: &ConversationId, why: &str, cx: &mut Context<'_>) {
+    /// Removes a conversation from memory without changing its records, logs it, and shows it in the status of its task.
+    pub(crate) fn park(
+        &mut self,
+        id: &ConversationId,
+        JournalAndTask { first, task }: JournalAndTask,
+        why: &str,
+        cx: &mut Context<'_>,
+    ) {
         tracing::error!(agent = %self.me, conversation = %id, why, "parked until the next start");
         self.conversations.remove(id);
         self.tasks.retain(|_, open| open != id);
         let effects: Vec<_> = self.timers.of(id).into_iter().chain(self.turns.of(id)).collect();
         self.stop_effects(id, &effects, cx);
         self.count_running(id);
-        self.parked.0.insert(id.clone(), (self.first_journal_revision(id, cx), why.to_owned()));
-        if let Err(error) = self.write_parked_status(id, why, cx) {
+        self.parked.0.insert(id.clone(), (first, why.to_owned()));
+        let Some((task, owner)) = task else { return };
+        if let Err(error) = self.write_parked_status(id, &keys::task(&self.me, &task, &owner), why, cx) {
             tracing::warn!(agent = %self.me, conversation = %id, %error, "its task does not show that it is parked");
         }
     }
 
-    /// The revision of the journal's first record, or of a damaged one; records from there on are not trimmed.
-    fn first_journal_revision(&self, id: &ConversationId, cx: &Context<'_>) -> Revision {
-        match cx.store.read(&Filter::Exactly(keys::journal(&self.me, id)), 0, 1) {
+    /// What the store knows about a conversation that may be damaged.
+    pub(crate) fn journal_and_task(&self, id: &ConversationId, cx: &Context<'_>) -> JournalAndTask {
+        let first = match cx.store.read(&Filter::Exactly(keys::journal(&self.me, id)), 0, 1) {
             Ok(first) => first.first().map(|record| record.revision).unwrap_or_default(),
             Err(Error::Corrupt { revision, .. }) => revision,
             Err(_) => 0,
-        }
+        };
+        let state = cx.store.latest(&keys::state(&self.me, id)).ok().flatten();
+        let outline = state.and_then(|state| content::outline::<StateOutline>(&state.value).ok());
+        JournalAndTask { first, task: outline.and_then(|outline| outline.task) }
     }
 
     fn write_parked_status(
         &mut self,
         id: &ConversationId,
+        key: &Key,
         why: &str,
         cx: &mut Context<'_>,
     ) -> Result<(), Error> {
-        let (me, store) = (self.me.clone(), cx.store);
-        let mut found = None;
-        every_readable(
-            store,
-            &keys::all(&me, "task"),
-            |record| {
-                let row = content::decode::<TaskRow>(&me, store, &record.value).ok();
-                found = row
-                    .filter(|row| row.task.conversation == *id && row.ended_at.is_none())
-                    .map(|row| (record.key, record.revision, row))
-                    .or_else(|| found.take());
-            },
-            |_, _| {},
-        )?;
-        let Some((key, stands, mut row)) = found else { return Ok(()) };
+        let me = self.me.clone();
+        let Some(record) = cx.store.latest(key)? else { return Ok(()) };
+        let mut row: TaskRow = content::decode(&me, cx.store, &record.value)?;
         let message = Some(format!("parked until {me} starts again: {why}"));
-        if row.task.status.message == message {
+        if row.task.conversation != *id || row.ended_at.is_some() || row.task.status.message == message {
             return Ok(());
         }
         row.task.status.message = message;
         let mut writes = Vec::new();
         let bytes = content::encode(&me, &row, &mut writes, &mut Default::default())?;
         writes.push(Write::Put(key.clone(), bytes));
-        let batch = Batch { writes, expectations: vec![Expectation::At(key, stands)] };
+        let batch = Batch { writes, expectations: vec![Expectation::At(key.clone(), record.revision)] };
         self.commit_standalone(Lane::Progress, batch, StandaloneRecords::default(), cx);
         Ok(())
     }

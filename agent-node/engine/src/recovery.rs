@@ -22,14 +22,15 @@ use protocol::{
     time::NodeTime,
 };
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use store_types::{Batch, Error, Expectation, Filter, Lane, Record, Snapshot, Write};
 
 /// The members of a state that every rules version has.
 #[derive(Deserialize)]
-struct StateOutline {
+pub(crate) struct StateOutline {
     rules: u32,
     #[serde(default)]
-    task: Option<(TaskId, Principal)>,
+    pub(crate) task: Option<(TaskId, Principal)>,
 }
 
 /// The members of a journal record that every rules version has.
@@ -84,6 +85,19 @@ pub fn newest_time(store: &dyn Snapshot, me: &AgentId) -> Result<NodeTime, Error
     Ok(newest)
 }
 
+/// Returns `error` if it is about one damaged record; fails if the store can't be read.
+fn only_damage(error: Error) -> Result<Error, RecoverError> {
+    match error {
+        Error::Corrupt { .. } | Error::Refused(_) => Ok(error),
+        Error::Conflict { .. }
+        | Error::Full
+        | Error::StorageFull
+        | Error::Trimmed { .. }
+        | Error::Unknown(_)
+        | Error::Closed(_) => Err(error.into()),
+    }
+}
+
 impl Agent {
     /// Loads an agent from its store and returns its first outputs. Fails if the store can't be read; a damaged conversation
     /// is parked.
@@ -92,7 +106,7 @@ impl Agent {
         store: &dyn Snapshot,
         world: &mut dyn World,
     ) -> Result<(Self, Vec<Output>), RecoverError> {
-        #[cfg(feature = "planted-faults")]
+        #[cfg(any(test, feature = "planted-faults"))]
         faults::panic_while_recovering_if_asked();
         let mut agent = Self::new(config);
         let mut cx = Context { store, world, out: Vec::new() };
@@ -115,31 +129,56 @@ impl Agent {
         })?;
         let mut restored = Vec::new();
         for id in open {
-            if agent.end_if_rules_changed(&id, &mut cx)? {
-                continue;
-            }
-            match agent.restore(&id, store) {
+            let restored_one = match agent.end_if_rules_changed(&id, &mut cx) {
+                Ok(false) => agent.restore(&id, store),
+                Ok(true) => Ok(None),
+                Err(error) => Err(error),
+            };
+            match restored_one {
                 Ok(Some(conversation)) => {
                     agent.insert_conversation(id.clone(), conversation);
                     restored.push(id);
                 }
                 Ok(None) => {}
-                Err(error @ (Error::Corrupt { .. } | Error::Refused(_))) => damaged.push((id, error)),
-                Err(error) => return Err(error.into()),
+                Err(error) => damaged.push((id, only_damage(error)?)),
             }
         }
         // The oldest conversations get the places for turns, in the same order at every start.
         restored.sort_by_key(|id| agent.conversations.get(id).map(|conversation| conversation.first()));
         let mut places = agent.turns.limit;
         for id in restored {
-            agent.resume(&id, &mut places, &mut cx)?;
+            if let Err(error) = agent.resume(&id, &mut places, &mut cx) {
+                damaged.push((id, only_damage(error)?));
+            }
         }
-        for (id, error) in damaged {
-            agent.park(&id, &error.to_string(), &mut cx);
-        }
+        agent.park_damaged(damaged, &mut cx)?;
         agent.begin_subscription(&mut cx)?;
         agent.drain_events(&mut cx);
         Ok((agent, cx.out))
+    }
+
+    /// Parks conversations whose records are damaged. Looks through all tasks for those whose states can't be read.
+    fn park_damaged(
+        &mut self,
+        damaged: Vec<(ConversationId, Error)>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Error> {
+        let records: Vec<_> = damaged.iter().map(|(id, _)| self.journal_and_task(id, cx)).collect();
+        let mut tasks = BTreeMap::new();
+        if records.iter().any(|records| records.task.is_none()) {
+            let (me, store) = (self.me.clone(), cx.store);
+            let each = |record: Record| {
+                if let Ok(row) = content::decode::<TaskRow>(&me, store, &record.value) {
+                    tasks.insert(row.task.conversation, (row.task.spec.task_id, row.task.owner));
+                }
+            };
+            every_readable(store, &keys::all(&me, "task"), each, |_, _| {})?;
+        }
+        for ((id, error), mut records) in damaged.into_iter().zip(records) {
+            records.task = records.task.or_else(|| tasks.remove(&id));
+            self.park(&id, records, &error.to_string(), cx);
+        }
+        Ok(())
     }
 
     /// Ends a conversation whose state was computed by another rules version: its task fails with `rules_changed`, and the
@@ -157,6 +196,7 @@ impl Agent {
         let (at, wall) = (cx.world.now(), cx.wall());
         let mut batch = Batch { writes: vec![Write::Delete(record.key)], ..Batch::default() };
         if let Some((task, owner)) = task {
+            batch.writes.push(Write::Delete(keys::claim(&self.me, &task, id)));
             let key = keys::task(&self.me, &task, &owner);
             let row = cx.store.latest(&key)?;
             let row =
@@ -185,7 +225,8 @@ impl Agent {
         let bytes = content::encode(&self.me, &step, &mut batch.writes, &mut Default::default())?;
         batch.writes.push(Write::Append(journal.clone(), bytes));
         batch.expectations.extend(last.map(|last| Expectation::At(journal, last.revision)));
-        self.commit_standalone(Lane::Progress, batch, StandaloneRecords::default(), cx);
+        let records = StandaloneRecords { ends: Some(id.clone()), ..StandaloneRecords::default() };
+        self.commit_standalone(Lane::Progress, batch, records, cx);
         Ok(true)
     }
 
@@ -259,44 +300,83 @@ impl Agent {
 mod tests {
     use super::*;
     use crate::{
-        CommitId, Output,
+        CommitId, Input, Output,
         testing::{EmptyWorld, config, me},
     };
     use protocol::{limits::Limits, task::TaskSpec, time::WallTime};
     use serde_json::json;
-    use store_types::MemoryState;
+    use store_types::{Key, MemoryState};
 
-    #[test]
-    fn a_conversation_of_another_rules_version_ends_with_a_failed_task() {
-        let (id, owner) = (ConversationId::parse("c-1").unwrap(), Principal::local_user());
+    fn id() -> ConversationId {
+        ConversationId::parse("c-1").unwrap()
+    }
+
+    fn claim() -> Key {
+        keys::claim(&me(), &TaskId::parse("t-1").unwrap(), &id())
+    }
+
+    /// A store with a conversation of another rules version. Its task's row is `row`, if that is given.
+    fn store_of_other_rules(row: Option<&[u8]>) -> MemoryState {
+        let (id, owner) = (id(), Principal::local_user());
         let task = TaskId::parse("t-1").unwrap();
         let spec: TaskSpec =
             serde_json::from_value(json!({ "taskId": "t-1", "description": "x", "root": "user:local" }))
                 .unwrap();
-        let row = TaskRow::new(spec, owner.clone(), id.clone(), WallTime(0));
+        let valid = TaskRow::new(spec, owner.clone(), id.clone(), WallTime(0));
         let state = json!({ "rules": 1, "pattern": { "pattern": "unknown" }, "task": ["t-1", "user:local"] });
         let line = json!({ "step": 7, "events": [{ "event": "unknown" }] });
         let mut store = MemoryState::default();
         let writes = vec![
             Write::Put(keys::state(&me(), &id), serde_json::to_vec(&state).unwrap().into()),
-            Write::Put(keys::task(&me(), &task, &owner), serde_json::to_vec(&row).unwrap().into()),
+            Write::Put(
+                keys::task(&me(), &task, &owner),
+                row.map_or_else(|| serde_json::to_vec(&valid).unwrap(), <[u8]>::to_vec).into(),
+            ),
+            Write::Put(claim(), b"{}".to_vec().into()),
             Write::Append(keys::journal(&me(), &id), serde_json::to_vec(&line).unwrap().into()),
         ];
         store.commit(Batch { writes, expectations: Vec::new() }).unwrap();
+        store
+    }
 
-        let (agent, outputs) =
-            Agent::recover(config(Limits::default()), &store, &mut EmptyWorld::default()).unwrap();
+    fn recover(store: &MemoryState) -> (Agent, Vec<Output>) {
+        Agent::recover(config(Limits::default()), store, &mut EmptyWorld::default()).unwrap()
+    }
+
+    #[test]
+    fn a_conversation_of_another_rules_version_ends_with_a_failed_task() {
+        let mut store = store_of_other_rules(None);
+        let (agent, outputs) = recover(&store);
         assert_eq!((agent.running(), agent.parked().count()), (0, 0));
         let [Output::Commit(CommitId(1), _, batch)] = outputs.as_slice() else { panic!("{outputs:?}") };
         store.commit(batch.clone()).unwrap();
-        let row = crate::tasks::find(&store, &me(), &task, &owner).unwrap().unwrap();
+        let row = crate::tasks::find(&store, &me(), &TaskId::parse("t-1").unwrap(), &Principal::local_user())
+            .unwrap()
+            .unwrap();
         assert_eq!(row.task.status.state, TaskState::Failed);
         assert!(row.task.status.message.unwrap().starts_with("rules_changed"));
-        assert!(store.latest(&keys::state(&me(), &id)).unwrap().is_none());
-        let last = store.latest(&keys::journal(&me(), &id)).unwrap().unwrap();
+        assert!(store.latest(&keys::state(&me(), &id())).unwrap().is_none());
+        assert!(store.latest(&claim()).unwrap().is_none());
+        let last = store.latest(&keys::journal(&me(), &id())).unwrap().unwrap();
         let last: Step = content::decode(&me(), &store, &last.value).unwrap();
         assert!(last.step == 8 && matches!(last.effects[0], Effect::Finish(_)));
-        let again = Agent::recover(config(Limits::default()), &store, &mut EmptyWorld::default()).unwrap();
-        assert!(again.1.is_empty());
+        assert!(recover(&store).1.is_empty());
+    }
+
+    #[test]
+    fn a_conversation_whose_end_is_refused_is_parked() {
+        let store = store_of_other_rules(None);
+        let (mut agent, outputs) = recover(&store);
+        let [Output::Commit(commit, ..)] = outputs.as_slice() else { panic!("{outputs:?}") };
+        let input = Input::CommitSettled(*commit, Err(Error::Full));
+        let outputs = agent.handle(input, &store, &mut EmptyWorld::default());
+        assert!(agent.has_open(&id()) && agent.parked().count() == 1);
+        assert!(matches!(outputs.as_slice(), [Output::Commit(..)]), "its task shows it: {outputs:?}");
+    }
+
+    #[test]
+    fn a_damaged_task_row_parks_the_conversation_and_the_agent_starts() {
+        let (agent, _) = recover(&store_of_other_rules(Some(b"damaged")));
+        assert_eq!(agent.parked().count(), 1);
     }
 }

@@ -43,7 +43,7 @@ impl Agent {
         self.commit_steps(std::slice::from_ref(id), force, cx);
     }
 
-    /// Decides the next step of each conversation and commits them in one batch.
+    /// Decides the next step of each conversation and commits them in one batch. If one of them fails, none is recorded.
     pub(crate) fn advance_together(&mut self, ids: &[ConversationId], cx: &mut Context<'_>) {
         self.commit_steps(ids, false, cx);
     }
@@ -65,6 +65,14 @@ impl Agent {
             combined.expectations.extend(expectations);
             let writes = first_write..combined.writes.len();
             steps.push(StepCommit { conversation: id.clone(), decided, journal_bytes, writes });
+        }
+        if !steps.is_empty() && steps.len() < ids.len() {
+            let error = Error::Refused("the other conversation's step failed".to_owned());
+            for StepCommit { conversation, decided, .. } in steps {
+                let DecidedStep { waiters, receipts, inside, .. } = *decided;
+                self.step_not_recorded(&conversation, &error, (waiters, &receipts), inside, cx);
+            }
+            return;
         }
         if faults::is_planted(PlantedFault::EarlyEffects) {
             for step in &mut steps {
@@ -124,7 +132,11 @@ impl Agent {
                     self.step_settled(&conversation, *decided, journal_bytes, result, cx);
                 }
             }
-            Some(PendingCommit::Standalone(StandaloneRecords { receipt, reply, .. })) => {
+            Some(PendingCommit::Standalone(StandaloneRecords { receipt, reply, ends, .. })) => {
+                if let (Some(id), Err(error)) = (ends, &result) {
+                    let records = self.journal_and_task(&id, cx);
+                    self.park(&id, records, &format!("its end was not recorded: {error}"), cx);
+                }
                 let result = result.map(drop).map_err(Problem::from);
                 let task = reply.as_ref().and_then(|(_, ack)| ack.task_id.clone());
                 let receipts: Vec<_> = receipt.into_iter().map(|key| (key, task.clone())).collect();
@@ -152,7 +164,14 @@ impl Agent {
         } = decided;
         let revisions = match result {
             Ok(revisions) => revisions,
-            Err(error) => return self.step_not_recorded(id, &error, (waiters, &receipts), inside, cx),
+            Err(error) => {
+                if faults::is_planted(PlantedFault::SkippedSignal)
+                    && let Some(cursor) = cursor
+                {
+                    self.set_board_cursor(cursor);
+                }
+                return self.step_not_recorded(id, &error, (waiters, &receipts), inside, cx);
+            }
         };
         self.counts.steps += 1;
         if std::mem::take(&mut self.is_store_full) {

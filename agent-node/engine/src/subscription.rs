@@ -103,21 +103,29 @@ impl Agent {
     /// Moves the cursor past a signal that was skipped or whose conversation is durable.
     pub(crate) fn set_board_cursor(&mut self, revision: Revision) {
         self.subscription.cursor = Some(revision);
+        self.subscription.attempts = 0;
+    }
+
+    /// The first step of the reaction to a signal failed. The signal is tried once more, then passed over.
+    pub(crate) fn reaction_failed(&mut self, revision: Revision) {
+        if self.subscription.failed.replace(revision) == Some(revision) {
+            tracing::error!(agent = %self.me, revision, "a signal is passed over: the reaction failed twice");
+            self.set_board_cursor(revision);
+        }
     }
 
     /// Handles a signal, now or as soon as the agent can.
     pub(crate) fn signal(&mut self, posted: Box<SignalRecord>, reply: ReplyTo, cx: &mut Context<'_>) {
-        self.subscription.attempts = 0;
         let revision = posted.revision;
         self.subscription.in_hand = Some(revision);
-        #[cfg(feature = "planted-faults")]
+        #[cfg(any(test, feature = "planted-faults"))]
         faults::panic_over_signal_if_asked(&posted.signal);
         match self.react(&posted, reply, cx) {
             Ok(()) if faults::is_planted(PlantedFault::EarlyCursor) => self.set_board_cursor(revision),
             Ok(()) => {}
             Err(problem) if problem.reason == Reason::Internal => {
                 tracing::error!(agent = %self.me, signal = %posted.signal.id, %problem, "a signal is passed over");
-                self.subscription.cursor = Some(revision);
+                self.set_board_cursor(revision);
                 cx.reply(reply, Err(problem));
             }
             Err(problem) => {

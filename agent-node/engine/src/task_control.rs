@@ -96,14 +96,14 @@ impl Agent {
         cx: &Context<'_>,
     ) -> Result<ConversationId, Problem> {
         let may_control = |row: &TaskRow| row.task.owner == *by || row.task.spec.root == *by;
-        let of_task = |(_, conversation): &(&ConversationId, &Box<Conversation>)| {
+        let is_of_task = |conversation: &Conversation| {
             let row = conversation.task.as_ref();
             row.is_some_and(|row| row.task.spec.task_id == *task && may_control(row))
         };
         let (ended, open): (Vec<_>, Vec<_>) = self
             .conversations
             .iter()
-            .filter(of_task)
+            .filter(|(_, conversation)| is_of_task(conversation))
             .partition(|(_, conversation)| conversation.ended.is_some());
         let is_own =
             |conversation: &Conversation| conversation.task.as_ref().is_some_and(|row| row.task.owner == *by);

@@ -1,14 +1,24 @@
-//! Shared by unit tests: a world without a registry, and an agent's configuration.
+//! Shared by unit tests: a world without peers, an agent's configuration, and an agent whose commits and timers a test
+//! settles one by one.
+#![expect(clippy::wildcard_enum_match_arm, reason = "a test matches the outputs that it is about")]
 
-use crate::{PeerDirectory, PeerLocation, World, agent::EngineConfig};
+use crate::{
+    Ack, CommitId, IncomingMessage, Input, Output, PeerDirectory, PeerLocation, ReplyTo, TurnKey, World,
+    agent::{Agent, EngineConfig},
+    content,
+    records::{Step, keys},
+};
 use protocol::{
-    ids::{AgentId, Capability},
+    ids::{AgentId, Capability, ConversationId, Digest, TaskId},
     limits::Limits,
     patterns::Candidate,
+    principal::Principal,
+    problem::Problem,
     time::{NodeTime, WallTime},
 };
-use serde_json::json;
-use std::{collections::BTreeSet, sync::Arc};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use store_types::{Batch, Error, MemoryState, Snapshot};
 
 pub(crate) const HOUR: i64 = 3_600_000;
 
@@ -36,7 +46,7 @@ impl World for EmptyWorld {
     }
 
     fn random(&mut self) -> u64 {
-        0
+        300
     }
 
     fn samples(&self, _: Option<bool>, _: u128) -> bool {
@@ -88,5 +98,128 @@ pub(crate) fn config(limits: Limits) -> EngineConfig {
         auction: Default::default(),
         timeouts: Default::default(),
         is_direct: false,
+    }
+}
+
+/// An agent that takes every task, with the outputs that the test has not yet handled.
+pub(crate) struct TestAgent {
+    pub(crate) agent: Agent,
+    pub(crate) store: MemoryState,
+    pub(crate) world: EmptyWorld,
+    pub(crate) outputs: Vec<Output>,
+    replies: u64,
+}
+
+impl TestAgent {
+    /// An agent with an empty store. It subscribes to `subscribe`.
+    pub(crate) fn new(subscribe: &[&str]) -> Self {
+        let card = json!({ "agentId": "a", "endpoint": "http://a", "skills": [], "open": true });
+        let config = EngineConfig {
+            card: Arc::new(serde_json::from_value(card).unwrap()),
+            subscribe: subscribe.iter().map(|kind| (*kind).to_owned()).collect(),
+            ..config(Limits::default())
+        };
+        let (store, mut world) = (MemoryState::default(), EmptyWorld::default());
+        let (agent, outputs) = Agent::recover(config, &store, &mut world).unwrap();
+        Self { agent, store, world, outputs, replies: 0 }
+    }
+
+    pub(crate) fn handle(&mut self, input: Input) {
+        self.outputs.extend(self.agent.handle(input, &self.store, &mut self.world));
+    }
+
+    pub(crate) fn reply_to(&mut self) -> ReplyTo {
+        self.replies += 1;
+        ReplyTo(self.replies)
+    }
+
+    /// Sends a message of the local user, or of the agent `from`.
+    pub(crate) fn send(&mut self, from: Option<&str>, message: Value) -> ReplyTo {
+        let by = from.map_or_else(Principal::local_user, |id| Principal::Agent(AgentId::parse(id).unwrap()));
+        let digest = Digest::of(message.to_string().as_bytes());
+        let mut message = message;
+        message["fromAgentId"] = from.unwrap_or("me").into();
+        message["toAgentId"] = "a".into();
+        let envelope = Box::new(serde_json::from_value(message).unwrap());
+        let reply = self.reply_to();
+        self.handle(Input::Message(
+            IncomingMessage { envelope, by, digest, trace: None, contact: None },
+            reply,
+        ));
+        reply
+    }
+
+    /// Sends a task of the local user, commits it, and returns its conversation and its turn.
+    pub(crate) fn begin_task(&mut self, task: &str) -> (ConversationId, TurnKey) {
+        let payload = json!({ "taskId": task, "description": "x" });
+        let message = json!({ "messageId": format!("m-{task}"), "type": "task-request", "payload": payload });
+        let reply = self.send(None, message);
+        self.commit_all();
+        let id = self.reply(reply).unwrap().unwrap().conversation_id.unwrap();
+        let turn = self.take(|output| match output {
+            Output::StartTurn(turn) if turn.key.conversation == id => Some(turn.key.clone()),
+            _ => None,
+        });
+        (id, turn.unwrap())
+    }
+
+    pub(crate) fn cancel(&mut self, task: &str) -> ReplyTo {
+        let reply = self.reply_to();
+        let (task, by) = (TaskId::parse(task).unwrap(), Principal::local_user());
+        self.handle(Input::Cancel { task, by, reason: "enough".into(), reply });
+        reply
+    }
+
+    /// Removes the first output of which `which` gives something.
+    pub(crate) fn take<T>(&mut self, which: impl Fn(&Output) -> Option<T>) -> Option<T> {
+        let (at, found) =
+            self.outputs.iter().enumerate().find_map(|(at, output)| Some((at, which(output)?)))?;
+        self.outputs.remove(at);
+        Some(found)
+    }
+
+    fn take_commit(&mut self) -> Option<(CommitId, Batch)> {
+        self.take(|output| match output {
+            Output::Commit(id, _, batch) => Some((*id, batch.clone())),
+            _ => None,
+        })
+    }
+
+    /// Executes all commits.
+    pub(crate) fn commit_all(&mut self) {
+        while let Some((id, batch)) = self.take_commit() {
+            let written = self.store.commit(batch);
+            let revisions = written.map(|written| written.iter().map(|(revision, _)| *revision).collect());
+            self.handle(Input::CommitSettled(id, revisions));
+        }
+    }
+
+    /// Refuses the oldest commit.
+    pub(crate) fn refuse_commit(&mut self, error: Error) {
+        let (id, _) = self.take_commit().unwrap();
+        self.handle(Input::CommitSettled(id, Err(error)));
+    }
+
+    /// Fires the oldest timer that was set for `after`.
+    pub(crate) fn fire_timer(&mut self, after: Duration) {
+        let timer = self.take(|output| match output {
+            Output::SetTimer(id, wait) if *wait == after => Some(*id),
+            _ => None,
+        });
+        self.handle(Input::TimerFired(timer.unwrap()));
+    }
+
+    /// The answer to `to`, if there is one.
+    pub(crate) fn reply(&mut self, to: ReplyTo) -> Option<Result<Ack, Problem>> {
+        self.take(|output| match output {
+            Output::Reply(reply, answer) if *reply == to => Some(answer.clone()),
+            _ => None,
+        })
+    }
+
+    /// The last recorded step of a conversation.
+    pub(crate) fn last_step(&self, id: &ConversationId) -> Step {
+        let record = self.store.latest(&keys::journal(&me(), id)).unwrap().unwrap();
+        content::decode(&me(), &self.store, &record.value).unwrap()
     }
 }

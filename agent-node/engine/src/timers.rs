@@ -1,6 +1,6 @@
 //! The timers that are set, and their purposes. The shell knows only their ids.
 
-use crate::{AttemptId, Output, TimerId, context::Context, conversation::QueuedEvent, records::EffectKey};
+use crate::{AttemptId, Output, TimerId, context::Context, records::EffectKey};
 use protocol::{
     ids::ConversationId,
     patterns::{AnyTimer, TimerAt},
@@ -15,8 +15,8 @@ pub(crate) enum TimerPurpose {
     Retry(AttemptId),
     /// Commit deferred events.
     Flush,
-    /// Continue a conversation that was rolled back, with these events.
-    Resume { conversation: ConversationId, queue: Vec<QueuedEvent> },
+    /// End the pause of a conversation that was rolled back.
+    Resume(ConversationId),
     /// End the wait of a search for the complete directory.
     Directory { conversation: ConversationId, effect: EffectKey },
     /// Subscribe to the board again.

@@ -1,6 +1,7 @@
-//! The board subscription of one agent. The actor gets a signal after it has handled the one before.
+//! The board subscription of one agent. The actor gets a signal after it has handled the one before. A refused signal ends
+//! the subscription; the next one begins at the agent's cursor.
 
-use super::{AckResult, AgentActor, LifeInput, send_input};
+use super::{AckResult, AgentActor, LifeInput, messages::ack_future, send_input};
 use actix::{Addr, Context, Handler, Message, ResponseFuture};
 use blackboard::{client::Blackboard, store::Revision};
 use engine::Input;
@@ -14,7 +15,7 @@ use protocol::{
 
 /// A signal that the agent subscribes to. The reply is sent when it is handled.
 #[derive(Message)]
-#[rtype(result = "()")]
+#[rtype(result = "AckResult")]
 pub(super) struct TakeSignal {
     life: u64,
     signal: Box<SignalRecord>,
@@ -57,27 +58,26 @@ async fn read(
             Ok(signal) => Box::new(signal),
             Err(problem) => return problem,
         };
-        if agent.send(TakeSignal { life, signal }).await.is_err() {
-            break;
+        match agent.send(TakeSignal { life, signal }).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(problem)) => return problem,
+            Err(_) => break,
         }
     }
     Problem::new(Reason::BlackboardUnavailable, "the stream ended")
 }
 
 impl Handler<TakeSignal> for AgentActor {
-    type Result = ResponseFuture<()>;
+    type Result = ResponseFuture<AckResult>;
 
     fn handle(&mut self, TakeSignal { life, signal }: TakeSignal, ctx: &mut Context<Self>) -> Self::Result {
         if life != self.life {
-            return Box::pin(std::future::ready(()));
+            let ended = Problem::new(Reason::StoreUnavailable, "the agent has started again");
+            return Box::pin(std::future::ready(Err(ended)));
         }
         let (reply, answer) = self.expect_reply();
         let input = self.signal_input(signal, reply);
         self.feed(input, ctx);
-        Box::pin(async move {
-            // The engine decides about a signal that it refused.
-            let result: Result<AckResult, _> = answer.await;
-            drop(result);
-        })
+        ack_future(answer)
     }
 }

@@ -104,15 +104,20 @@ impl std::ops::Deref for ActorSnapshot {
     }
 }
 
-type AckFuture = ResponseFuture<AckResult>;
+pub(super) type AckFuture = ResponseFuture<AckResult>;
 
-fn ack_future(answer: oneshot::Receiver<AckResult>) -> AckFuture {
+/// Resolves with the answer, or with 503 if the agent stops first.
+pub(super) fn ack_future(answer: oneshot::Receiver<AckResult>) -> AckFuture {
     let stopped = || Problem::new(Reason::StoreUnavailable, "the agent stopped before it was recorded");
     Box::pin(async move { answer.await.unwrap_or_else(|_| Err(stopped())) })
 }
 
 impl AgentActor {
-    fn feed_request(&mut self, input: impl FnOnce(ReplyTo) -> Input, ctx: &mut Context<Self>) -> AckFuture {
+    pub(super) fn feed_request(
+        &mut self,
+        input: impl FnOnce(ReplyTo) -> Input,
+        ctx: &mut Context<Self>,
+    ) -> AckFuture {
         let (reply, answer) = self.expect_reply();
         self.feed(input(reply), ctx);
         ack_future(answer)

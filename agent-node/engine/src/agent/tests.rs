@@ -247,7 +247,7 @@ fn a_message_that_names_only_the_task_of_a_parked_conversation_is_retried() {
     let id = driver.row("t-1", &manager()).task.conversation;
     let outputs = {
         let mut cx = Context { store: &driver.store, world: &mut driver.world, out: Vec::new() };
-        driver.agent.park(&id, "a test", &mut cx);
+        driver.agent.park(&id, Default::default(), "a test", &mut cx);
         cx.out
     };
     driver.collect(outputs);

@@ -23,7 +23,7 @@ impl Conversation {
         effects: Vec<Effect>,
         decided: &mut DecidedStep,
     ) -> Result<(), Error> {
-        #[cfg(feature = "planted-faults")]
+        #[cfg(any(test, feature = "planted-faults"))]
         crate::faults::fail_if_asked()?;
         let writes = &mut decided.batch.writes;
         if self.task != self.recorded_task {

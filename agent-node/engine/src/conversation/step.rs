@@ -41,7 +41,7 @@ pub(crate) struct DecidedStep {
 
 /// The result of `Conversation::advance`.
 pub(crate) enum AdvanceResult {
-    /// Nothing is queued, or a commit is running.
+    /// Nothing is queued, a commit is running, or the conversation is paused.
     Nothing,
     /// The events may wait for the next commit; the callers are answered now.
     Deferred(Vec<(ReplyTo, Ack)>),
@@ -59,8 +59,12 @@ pub(crate) struct StepFailed {
     pub waiters: Vec<(ReplyTo, Ack)>,
     /// The keys of the receipts that were not written.
     pub receipts: Vec<Key>,
+    /// The board cursor that was not written.
+    pub cursor: Option<Revision>,
     /// Events that the agent produced itself, without the one that failed.
     pub inside: Vec<(EventKind, Option<EffectKey>)>,
+    /// The event that failed, if it is the short result of an effect: without it the effect stays open.
+    pub failed: Option<(EventKind, Option<EffectKey>)>,
 }
 
 /// The agent, the time and the peers' track records when a step is decided.
@@ -80,11 +84,11 @@ pub(crate) struct StepContext<'a> {
 const MOST_DEFERRED: usize = 1_024;
 
 impl Conversation {
-    /// Decides one step from all queued events. While a step is being committed, events wait. `force` commits events that
-    /// could be deferred, too.
+    /// Decides one step from all queued events. While a step is being committed or the conversation is paused, events wait.
+    /// `force` commits events that could be deferred, too.
     pub(crate) fn advance(&mut self, now: StepContext<'_>, force: bool) -> AdvanceResult {
         let has_work = !self.queue.is_empty() || force && self.has_uncommitted();
-        if self.is_committing || !has_work {
+        if self.is_committing() || !has_work {
             return AdvanceResult::Nothing;
         }
         let mut decided =
@@ -107,16 +111,17 @@ impl Conversation {
     }
 
     fn fail(&mut self, fault: StepError, mut decided: DecidedStep) -> AdvanceResult {
-        let why = match fault {
-            StepError::Panicked(why) => why,
+        let (why, result) = match fault {
+            StepError::Panicked(why, result) => (why, result.map(|boxed| *boxed)),
             StepError::Unwritten(why) => {
                 // Any of the events may be the one that can't be written, so they are not queued again. Short results of
                 // effects are, because an effect without its result stays open.
                 decided.inside.retain(|(what, _)| is_short_result(what));
-                why
+                (why, None)
             }
         };
-        AdvanceResult::Failed(failed(why, decided, self.queue.drain(..)))
+        let left = failed(why, decided, self.queue.drain(..));
+        AdvanceResult::Failed(StepFailed { failed: result, ..left })
     }
 
     /// Handles one event. After an error the state in memory is invalid.
@@ -159,7 +164,16 @@ impl Conversation {
         if let (Some(row), EventKind::Answered { message: Some(said), .. }) = (&mut self.task, &event.what) {
             row.task.append_owner_message(said.as_ref().clone());
         }
-        let follow = rule(&mut self.pattern, &event).map_err(StepError::Panicked)?;
+        let follow = match rule(&mut self.pattern, &event) {
+            Ok(follow) => follow,
+            Err(why) => {
+                let is_result = is_inside && queued.closes.is_some() && is_short_result(&event.what);
+                return Err(StepError::Panicked(
+                    why,
+                    is_result.then(|| Box::new((event.what, queued.closes))),
+                ));
+            }
+        };
         if is_inside {
             decided.inside.push((event.what.clone(), queued.closes));
         }
@@ -211,7 +225,8 @@ fn is_short_result(what: &EventKind) -> bool {
 
 /// Why a step failed.
 enum StepError {
-    Panicked(String),
+    /// With the event, if it is the short result of an effect.
+    Panicked(String, Option<Box<(EventKind, Option<EffectKey>)>>),
     Unwritten(String),
 }
 
@@ -224,7 +239,7 @@ impl From<Error> for StepError {
 /// Runs the pattern. A panic ends the step, not the agent.
 fn rule(pattern: &mut AnyPattern, event: &Event) -> Result<Vec<Effect>, String> {
     let run = || {
-        #[cfg(feature = "planted-faults")]
+        #[cfg(any(test, feature = "planted-faults"))]
         crate::faults::panic_if_asked(event);
         pattern.on(event)
     };
@@ -236,7 +251,9 @@ fn failed(why: String, decided: DecidedStep, rest: impl Iterator<Item = QueuedEv
         why,
         waiters: decided.waiters,
         receipts: decided.receipts.into_iter().map(|(key, _)| key).collect(),
+        cursor: decided.cursor,
         inside: decided.inside,
+        failed: None,
     };
     for queued in rest {
         left.receipts.extend(queued.receipt.as_ref().map(|receipt| receipt.key.clone()));

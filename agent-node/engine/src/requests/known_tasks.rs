@@ -139,7 +139,8 @@ impl Agent {
         self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
         self.counts.admitted += 1;
         let batch = Batch { writes, expectations: Vec::new() };
-        let waits = StandaloneRecords { receipt: Some(key), reply: Some((reply, ack)), tombstone };
+        let waits =
+            StandaloneRecords { receipt: Some(key), reply: Some((reply, ack)), ends: None, tombstone };
         self.commit_standalone(Lane::Progress, batch, waits, cx);
         Ok(())
     }

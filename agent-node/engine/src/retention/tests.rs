@@ -173,7 +173,8 @@ fn journals_of_parked_conversations_are_kept() {
         sweeping.commit(journal(name, hours));
     }
     let mut cx = Context { store: &sweeping.store, world: &mut sweeping.world, out: Vec::new() };
-    sweeping.agent.park(&conversation("c2"), "a test", &mut cx);
+    let records = sweeping.agent.journal_and_task(&conversation("c2"), &cx);
+    sweeping.agent.park(&conversation("c2"), records, "a test", &mut cx);
     sweeping.sweep(300);
     assert_eq!(sweeping.left("journal"), 2, "only what is older than the parked one goes");
 }

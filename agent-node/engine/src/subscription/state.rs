@@ -15,6 +15,8 @@ pub(crate) struct BoardSubscription {
     pub(crate) in_hand: Option<Revision>,
     /// The cursor that is being recorded.
     pub(crate) recording: Option<Revision>,
+    /// The last signal whose reaction failed.
+    pub(crate) failed: Option<Revision>,
 }
 
 impl BoardSubscription {
@@ -27,6 +29,7 @@ impl BoardSubscription {
             waiting: None,
             in_hand: None,
             recording: None,
+            failed: None,
         }
     }
 

@@ -97,6 +97,40 @@ async fn a_restart_does_not_repeat_a_finished_turn() {
     running.stop(Duration::from_secs(1)).await;
 }
 
+#[actix::test]
+async fn a_signal_whose_first_step_is_refused_is_handled_later() {
+    let (store, refuses) = refusing_store(blackboard::store::memory::new());
+    let brain = Arc::new(CountingBrain::default());
+    let builder = AgentSpec { subscribe: vec!["build.failed".to_owned()], ..counting_agent(&brain) };
+    let agents = vec![builder, agent_spec("planner-01", "plan", 0.0, 1_000)];
+    let running = start(NodeSetup { store, ..setup(agents) }).await.unwrap();
+    let planner = format!("http://{}", running.agents[&AgentId::parse("planner-01").unwrap()]);
+    let publish = async |subject: &str| {
+        let payload = json!({ "signal": "build.failed", "subject": subject });
+        let broadcast = json!({
+            "fromAgentId": "me", "toAgentId": "planner-01", "type": "broadcast", "payload": payload
+        });
+        let (status, answer) = ask(&planner, &broadcast).await;
+        assert!(status < 300, "{answer:#}");
+    };
+    let until = async |is_so: &dyn Fn(&crate::agent::ActorSnapshot) -> bool| {
+        let polled = async {
+            while !is_so(&running.actors[0].send(crate::agent::GetAgentSnapshot).await.unwrap().unwrap()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), polled).await.expect("the expected state");
+    };
+    until(&|seen| seen.followed.is_some()).await;
+    refuses.store(true, Relaxed);
+    publish("first").await;
+    until(&|seen| seen.counts.reactions == 1).await;
+    refuses.store(false, Relaxed);
+    publish("second").await;
+    until(&|_| brain.turns.load(Relaxed) == 2).await;
+    running.stop(Duration::from_secs(1)).await;
+}
+
 /// A brain that yields once and then panics.
 struct PanickingBrain;
 
