@@ -12,10 +12,10 @@ pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
 
 use crate::{
     Ack, ReplyTo,
-    parking::JournalAndTask,
     records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
 };
 use origin::Origin;
+use parked::JournalAndTask;
 use protocol::{
     ids::{ConversationId, Digest, EffectId, ThreadId},
     patterns::{AnyLabel, AnyPattern, Effect, Event, EventKind},

@@ -5,9 +5,9 @@ use crate::{
     agent::Agent,
     commits::Receipts,
     context::Context,
+    conversation::parked::JournalAndTask,
     conversation::{QueuedEvent, StepFailed},
     faults::{self, PlantedFault},
-    parking::JournalAndTask,
     records::EffectKey,
     timers::TimerPurpose,
 };

@@ -6,25 +6,15 @@ use crate::{
     commits::StandaloneRecords,
     content,
     context::Context,
-    records::{TaskRow, keys},
-    recovery::StateOutline,
+    conversation::parked::JournalAndTask,
+    records::{StateOutline, TaskRow, keys},
 };
 use protocol::{
     envelope::Envelope,
-    ids::{ConversationId, EffectId, TaskId},
-    principal::Principal,
+    ids::{ConversationId, EffectId},
     problem::{Problem, Reason},
 };
-use store_types::{Batch, Error, Expectation, Filter, Key, Lane, Revision, Write};
-
-/// Where the records of a conversation are.
-#[derive(Default)]
-pub(crate) struct JournalAndTask {
-    /// The revision of the journal's first record, or of a damaged one; records from there on are not trimmed.
-    pub(crate) first: Revision,
-    /// Its task and the task's owner.
-    pub(crate) task: Option<(TaskId, Principal)>,
-}
+use store_types::{Batch, Error, Expectation, Filter, Key, Lane, Write};
 
 impl Agent {
     /// The parked conversations, and why each is parked.

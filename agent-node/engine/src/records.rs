@@ -37,6 +37,14 @@ pub struct Step {
     pub effects: Vec<Effect>,
 }
 
+/// The members of a state that every rules version has.
+#[derive(Deserialize)]
+pub(crate) struct StateOutline {
+    pub(crate) rules: u32,
+    #[serde(default)]
+    pub(crate) task: Option<(TaskId, Principal)>,
+}
+
 /// An open conversation, as a restart loads it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

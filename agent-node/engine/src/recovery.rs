@@ -10,12 +10,12 @@ use crate::{
     conversation::{Conversation, InternalEvent},
     faults::{self, PlantedFault},
     records::{
-        ConversationState, EffectKey, OpenEffect, Step, TaskRow, keys,
+        ConversationState, EffectKey, OpenEffect, StateOutline, Step, TaskRow, keys,
         scan::{conversation_id, every_readable},
     },
 };
 use protocol::{
-    ids::{AgentId, ConversationId, TaskId},
+    ids::{AgentId, ConversationId},
     patterns::{AnyPattern, Effect, Event, EventKind, Outcome},
     principal::Principal,
     task::{Status, TaskState},
@@ -24,14 +24,6 @@ use protocol::{
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use store_types::{Batch, Error, Expectation, Filter, Lane, Record, Snapshot, Write};
-
-/// The members of a state that every rules version has.
-#[derive(Deserialize)]
-pub(crate) struct StateOutline {
-    rules: u32,
-    #[serde(default)]
-    pub(crate) task: Option<(TaskId, Principal)>,
-}
 
 /// The members of a journal record that every rules version has.
 #[derive(Deserialize)]
@@ -303,7 +295,7 @@ mod tests {
         CommitId, Input, Output,
         testing::{EmptyWorld, config, me},
     };
-    use protocol::{limits::Limits, task::TaskSpec, time::WallTime};
+    use protocol::{ids::TaskId, limits::Limits, task::TaskSpec, time::WallTime};
     use serde_json::json;
     use store_types::{Key, MemoryState};
 

@@ -1,8 +1,20 @@
 //! The conversations that are parked until the next start.
 
-use protocol::ids::ConversationId;
+use protocol::{
+    ids::{ConversationId, TaskId},
+    principal::Principal,
+};
 use std::collections::BTreeMap;
 use store_types::Revision;
+
+/// Where the records of a conversation are.
+#[derive(Default)]
+pub(crate) struct JournalAndTask {
+    /// The revision of the journal's first record, or of a damaged one; records from there on are not trimmed.
+    pub(crate) first: Revision,
+    /// Its task and the task's owner.
+    pub(crate) task: Option<(TaskId, Principal)>,
+}
 
 /// The parked conversations: the first revision of each journal, and why it is parked.
 #[derive(Default)]
