@@ -189,7 +189,7 @@ impl Agent {
         u32::try_from(self.working.len()).unwrap_or(u32::MAX)
     }
 
-    /// AgentCounts the work in hand again after something has changed about this conversation.
+    /// Counts the work in hand again after something has changed about this conversation.
     pub(crate) fn count_running(&mut self, changed: &ConversationId) {
         let is_work = self.conversations.get(changed).is_some_and(|conversation| conversation.is_work());
         if is_work {

@@ -140,24 +140,33 @@ impl Agent {
         let inside = inside.into_iter().map(|(what, closes)| QueuedEvent::from_inside(what, closes));
         conversation.pause(inside.chain(queue).collect());
         self.insert_conversation(id.clone(), conversation);
-        self.restart_lost_turns(id);
+        self.restart_lost_effects(id, cx);
         self.timers.set(AGAIN, TimerPurpose::Resume(id.clone()), cx);
     }
 
-    /// Restarts open turns that do not run and whose end is not queued: the failed step was to restart them.
-    fn restart_lost_turns(&mut self, id: &ConversationId) {
+    /// Performs again what nobody performs any more, because the failed step had closed it: turns that do not run, and
+    /// searches. Their results are not queued.
+    fn restart_lost_effects(&mut self, id: &ConversationId, cx: &mut Context<'_>) {
         if faults::is_planted(PlantedFault::LostTurn) {
             return;
         }
         let running = self.turns.of(id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let is_lost = |key: &EffectKey| {
-            !running.contains(key) && conversation.queue.iter().all(|queued| queued.closes != Some(*key))
-        };
-        let turns =
-            conversation.open.iter().filter(|(_, open)| matches!(open.effect, Effect::RunTurn { .. }));
-        let lost: Vec<_> = turns.map(|(key, _)| *key).filter(is_lost).collect();
-        lost.into_iter().for_each(|key| conversation.restart_turn(key, true));
+        let (mut turns, mut searches) = (Vec::new(), Vec::new());
+        for (key, open) in &conversation.open {
+            let is_search = matches!(open.effect, Effect::FindPeers { .. });
+            let is_turn = matches!(open.effect, Effect::RunTurn { .. }) && !running.contains(key);
+            if conversation.queue.iter().any(|queued| queued.closes == Some(*key)) {
+                continue;
+            }
+            if is_turn {
+                turns.push(*key);
+            } else if is_search && !self.waiting_for_directory.contains(&(id.clone(), *key)) {
+                searches.push((*key, open.effect.clone()));
+            }
+        }
+        turns.into_iter().for_each(|key| conversation.restart_turn(key, true));
+        searches.into_iter().for_each(|(key, search)| self.perform(id, key, &search, cx));
     }
 
     /// The task id and the trace id of an open conversation, for logs.

@@ -25,11 +25,13 @@ use store_types::{Batch, Error, Lane, Revision, Write};
 const FLUSH_DELAY: Duration = Duration::from_millis(200);
 
 impl Agent {
-    /// Queues an event for its conversation and decides the next step. Drops the result of an effect that is no longer open.
+    /// Queues an event for its conversation and decides the next step. The result of an effect that is no longer open is
+    /// dropped. During a commit it is queued, because the commit may fail and the effect be open again.
     pub(crate) fn handle_event(&mut self, event: InternalEvent, cx: &mut Context<'_>) {
         let InternalEvent { conversation: id, closes, what } = event;
         let Some(conversation) = self.conversations.get(&id) else { return };
-        if closes.is_some_and(|effect| !conversation.open.contains_key(&effect)) {
+        let is_late = closes.is_some_and(|effect| !conversation.open.contains_key(&effect));
+        if is_late && !conversation.is_committing() {
             return;
         }
         let what = self.settle_open_claim(&id, what, cx);

@@ -134,6 +134,9 @@ impl Conversation {
     ) -> Result<(), StepError> {
         let StepContext { me, at, wall, .. } = now;
         let is_inside = queued.receipt.is_none() && queued.waiters.is_empty();
+        if is_inside && queued.closes.is_some_and(|effect| !self.open.contains_key(&effect)) {
+            return Ok(());
+        }
         // Before anything can fail: the callers get an answer in any case.
         decided.waiters.extend(queued.waiters);
         if let Some(SealedReceipt { key, task_id, bytes }) = queued.receipt {
