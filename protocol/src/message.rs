@@ -138,6 +138,27 @@ impl Payload {
         }
     }
 
+    /// The award that it reports under, if it is a report of awarded work.
+    pub fn reported_epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::TaskUpdate(p) => p.epoch,
+            Self::TaskResponse(p) => p.epoch,
+            Self::AwardAccept(p) => Some(p.epoch),
+            Self::TaskRequest(_)
+            | Self::TaskCancel(_)
+            | Self::TaskAnswer(_)
+            | Self::HelpRequest(_)
+            | Self::HelpResponse(_)
+            | Self::Broadcast(_)
+            | Self::Cfp(_)
+            | Self::Bid(_)
+            | Self::NoBid(_)
+            | Self::Award(_)
+            | Self::AwardDecline(_)
+            | Self::Reject(_) => None,
+        }
+    }
+
     /// The content as JSON, without its kind.
     pub fn to_json(&self) -> Value {
         serde_json::json!(PayloadContent(self))

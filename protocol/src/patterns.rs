@@ -12,6 +12,7 @@ pub mod contract_net;
 pub mod delegation;
 pub mod help_request;
 pub mod joint;
+pub mod offer;
 pub mod open_task;
 pub mod reaction;
 pub mod redelivery;
@@ -22,7 +23,7 @@ use crate::{
     card::Card,
     envelope::Envelope,
     ids::AgentId,
-    message::{Epoch, MessageKind},
+    message::{Epoch, MessageKind, Payload},
     principal::Principal,
     task::TaskSpec,
     time::{NodeTime, WallTime},
@@ -62,6 +63,16 @@ pub trait Pattern: Serialize + DeserializeOwned {
 
     /// Why a bid won, if bids were called for.
     fn award(&self) -> Option<&contract_net::record::AwardRecord> {
+        None
+    }
+
+    /// Whether its work is done and its end waits for the agent or board that granted the work.
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    /// Why a message of `agent` is refused as `fenced`: it names an award that is not in force any more.
+    fn why_fenced(&self, _agent: &AgentId, _payload: &Payload) -> Option<String> {
         None
     }
 
@@ -373,6 +384,16 @@ macro_rules! patterns {
                 match self { $(Self::$name(pattern) => pattern.award(),)* }
             }
 
+            /// See [`Pattern::is_closing`].
+            pub fn is_closing(&self) -> bool {
+                match self { $(Self::$name(pattern) => pattern.is_closing(),)* }
+            }
+
+            /// See [`Pattern::why_fenced`].
+            pub fn why_fenced(&self, agent: &AgentId, payload: &Payload) -> Option<String> {
+                match self { $(Self::$name(pattern) => pattern.why_fenced(agent, payload),)* }
+            }
+
             /// See [`Pattern::open_task`].
             pub fn open_task(&self) -> Option<OpenTaskView<'_>> {
                 match self { $(Self::$name(pattern) => pattern.open_task(),)* }
@@ -394,6 +415,7 @@ patterns! {
     redelivery::Redelivery,
     reaction::Reaction,
     open_task::OpenTask,
+    offer::Offer,
 }
 
 /// The constants of a [`Pattern`], as data.
@@ -415,7 +437,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 2;
+    pub const RULES: u32 = 3;
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

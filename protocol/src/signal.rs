@@ -2,6 +2,7 @@
 
 use crate::{
     ids::{AgentId, Capability, TaskId},
+    principal::Principal,
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -130,8 +131,25 @@ pub struct Signal {
     pub at: WallTime,
 }
 
-/// The reference that names the first publisher when the board offers a task again.
+/// The reference by which the board names the principal that offered an open task, in every signal about the task.
 pub const PUBLISHER: &str = "publisher";
+
+/// The reference by which the board names the first offer, by its id, when it offers a task again.
+pub const OFFER: &str = "offer";
+
+/// The id of the first signal that offered the task that `signal` offers.
+pub fn first_offer(signal: &Signal) -> &str {
+    let first = signal.refs.get(OFFER).and_then(Value::as_str).filter(|_| signal.is_boards_own());
+    first.unwrap_or(&signal.id)
+}
+
+/// The reference by which an offer of a brain names the task that it was made for.
+pub const PARENT_TASK: &str = "parentTaskId";
+
+/// The principal that offered the open task that `signal` is about.
+pub fn publisher(signal: &Signal) -> Option<Principal> {
+    Principal::try_from(signal.refs.get(PUBLISHER)?.as_str()?.to_owned()).ok()
+}
 
 /// The prefix of the ids of the board's own signals; reserved for the board.
 pub const BOARD_ID_PREFIX: &str = "board:";

@@ -12,6 +12,7 @@ pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
 
 use crate::{
     Ack, ReplyTo,
+    faults::{self, PlantedFault},
     records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
 };
 use origin::Origin;
@@ -238,9 +239,25 @@ impl Conversation {
         self.pattern.is_work()
     }
 
-    /// Whether its open task has ended here and the board has not confirmed the end of the claim.
-    pub(crate) fn is_closing_claim(&self) -> bool {
-        !self.is_work() && self.pattern.open_task().is_some_and(|task| task.epoch.is_some())
+    /// Removes the next event if it is a message that the pattern fences. Returns it with the reason. While a step is being
+    /// committed nothing is judged, because the commit may fail.
+    pub(crate) fn pop_fenced(&mut self) -> Option<(QueuedEvent, String)> {
+        let why =
+            self.queue.front().filter(|_| !self.is_committing()).and_then(|next| self.why_fenced(next))?;
+        self.queue.pop_front().map(|fenced| (fenced, why))
+    }
+
+    /// Why the pattern refuses a message: it is a report under an award that is not in force.
+    fn why_fenced(&self, queued: &QueuedEvent) -> Option<String> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only messages are fenced")]
+        match &queued.what {
+            EventKind::MessageReceived { by, envelope, .. }
+                if !faults::is_planted(PlantedFault::UnfencedReports) =>
+            {
+                self.pattern.why_fenced(by.agent()?, &envelope.payload)
+            }
+            _ => None,
+        }
     }
 
     /// Whether it has ended in a step that is not durable.

@@ -18,10 +18,11 @@ use crate::{
 };
 use backoff::pause;
 use protocol::{
-    ids::{ConversationId, TaskId},
+    ids::ConversationId,
     patterns::EventKind,
     problem::{Problem, Reason},
     signal::Signal,
+    task::OpenTaskKey,
     time::WallTime,
     trace::TraceContext,
 };
@@ -75,15 +76,32 @@ impl Agent {
         &mut self,
         conversation: ConversationId,
         effect: EffectKey,
-        task: TaskId,
+        task: OpenTaskKey,
         request: ClaimRequest,
         cx: &mut Context<'_>,
     ) {
-        let (lane, what) = (LaneKey::Claims(conversation.clone()), OutgoingContent::Claim(task, request));
-        self.begin_delivery(
-            Outgoing { origin: Some((conversation, effect)), lane: Some(lane), what, attempts: 0 },
-            cx,
-        );
+        let lane = Some(LaneKey::Claims(conversation.clone()));
+        let lane = lane.filter(|_| !faults::is_planted(PlantedFault::LateRenewal));
+        let what = OutgoingContent::Claim(task, request);
+        self.begin_delivery(Outgoing { origin: Some((conversation, effect)), lane, what, attempts: 0 }, cx);
+    }
+
+    /// Drops a claim request whose effect is no longer open. The later ones of its conversation do not wait for its answer.
+    pub(crate) fn withdraw_claim_request(
+        &mut self,
+        conversation: &ConversationId,
+        effect: EffectKey,
+        cx: &mut Context<'_>,
+    ) {
+        let lane = self.deliveries.lanes.get(&LaneKey::Claims(conversation.clone()));
+        let is_of_effect = |id: &&AttemptId| {
+            let origin = self.deliveries.all.get(id).and_then(|outgoing| outgoing.origin.as_ref());
+            origin.is_some_and(|(_, of)| *of == effect)
+        };
+        let Some(id) = lane.into_iter().flatten().find(is_of_effect).copied() else { return };
+        if let Some((_, Some(next))) = self.deliveries.remove(id) {
+            self.attempt(next, cx);
+        }
     }
 
     fn begin_delivery(&mut self, outgoing: Outgoing, cx: &mut Context<'_>) {
@@ -173,6 +191,12 @@ impl Agent {
             wait = wait.min(cx.wall().until(self.expiry(message, cx)));
         } else {
             tracing::debug!(agent = %self.me, %problem, attempts, "the board is waited for");
+            if matches!(outgoing.what, OutgoingContent::Claim(..))
+                && !faults::is_planted(PlantedFault::SlowClaims)
+            {
+                // A board that is back gives every holder a full lease; it must hear of each within it.
+                wait = wait.min(Duration::from_millis(self.config.auction.lease_ms) / 3);
+            }
         }
         if is_message {
             cx.observe(Observation::Tried(DeliveryAttemptOutcome::Retried));

@@ -65,7 +65,7 @@ impl Agent {
     }
 
     /// Refuses the messages in a queue.
-    fn refuse(
+    pub(crate) fn refuse(
         &mut self,
         queue: impl IntoIterator<Item = QueuedEvent>,
         problem: &Problem,

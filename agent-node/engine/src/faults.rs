@@ -48,6 +48,14 @@ pub enum PlantedFault {
     LostTurn,
     /// A message for an open conversation is recorded, but not handed to it.
     Unheard,
+    /// The late answer of a renewal counts after the work has ended.
+    LateRenewal,
+    /// Open tasks of all publishers share their ids.
+    SharedTaskIds,
+    /// The pause before the next try of a claim request grows past the lease.
+    SlowClaims,
+    /// A report under an award that is not in force is acknowledged like any other.
+    UnfencedReports,
 }
 
 impl PlantedFault {
@@ -75,6 +83,10 @@ impl PlantedFault {
         Self::SkippedSignal,
         Self::LostTurn,
         Self::Unheard,
+        Self::LateRenewal,
+        Self::SharedTaskIds,
+        Self::SlowClaims,
+        Self::UnfencedReports,
     ];
 }
 

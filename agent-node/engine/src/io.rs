@@ -14,7 +14,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Selector, Signal, SignalRecord},
-    task::{A2aRequestContext, TaskState},
+    task::{A2aRequestContext, OpenTaskKey, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
 };
@@ -196,7 +196,7 @@ pub enum Attempt {
     /// Put a signal on the board.
     Publish(Box<Signal>),
     /// Make, renew or end a claim on the board.
-    Claim(TaskId, ClaimRequest),
+    Claim(OpenTaskKey, ClaimRequest),
 }
 
 /// One delivery of a message.

@@ -5,9 +5,10 @@ use crate::{
     context::Context,
     conversation::{Conversation, QueuedEvent},
     faults::{self, PlantedFault},
+    problems::internal,
 };
 use protocol::{
-    ids::{AgentId, ConversationId, TaskId},
+    ids::{AgentId, ConversationId, MessageId, TaskId},
     message::Epoch,
     patterns::{
         AnyPattern, EventKind,
@@ -16,18 +17,18 @@ use protocol::{
     },
     principal::Principal,
     problem::Problem,
-    signal::{PUBLISHER, Signal},
+    signal::{Signal, first_offer, publisher},
 };
 use std::time::Duration;
 
-/// Whether a conversation holds the claim of `epoch`, or has the event queued that says so.
-fn has_claim(conversation: &Conversation, epoch: Epoch) -> bool {
-    let is_won =
-        |queued: &QueuedEvent| matches!(queued.what, EventKind::Claimed { epoch: won, .. } if won == epoch);
-    conversation
-        .pattern
-        .open_task()
-        .is_some_and(|task| task.epoch == Some(epoch) || conversation.queue.iter().any(is_won))
+/// The newest claim on an open task that a conversation holds, or that an event in its queue grants.
+fn newest_claim(conversation: &Conversation, task: &TaskId, owner: &Principal) -> Option<Epoch> {
+    let open = conversation.pattern.open_task();
+    let open = open.filter(|open| open.spec.task_id == *task && open.owner == owner)?;
+    let granted = |queued: &QueuedEvent| {
+        if let EventKind::Claimed { epoch, .. } = queued.what { Some(epoch) } else { None }
+    };
+    open.epoch.max(conversation.queue.iter().filter_map(granted).max())
 }
 
 /// The epoch of the claim under which a conversation does an open task.
@@ -63,7 +64,10 @@ impl Agent {
         signal: &Signal,
         cx: &Context<'_>,
     ) -> Result<Option<AnyPattern>, Problem> {
-        let owner = self.principal_of(&publisher(signal), cx);
+        let Some(owner) = publisher(signal) else {
+            tracing::warn!(agent = %self.me, signal = %signal.id, "an offer without a publisher");
+            return Ok(None);
+        };
         let root = on_behalf_of(signal).unwrap_or_else(|| owner.clone());
         let Some(spec) = open_task::offered(signal, root) else {
             tracing::warn!(agent = %self.me, signal = %signal.id, "an offer without a task id or a description");
@@ -79,14 +83,9 @@ impl Agent {
             return Ok(None);
         }
         let lease = Duration::from_millis(self.config.auction.lease_ms);
-        let task = OpenTask::new(self.me.clone(), owner, spec, lease, self.config.timeouts);
+        let offer = MessageId::parse(first_offer(signal)).map_err(internal)?;
+        let task = OpenTask::new(self.me.clone(), owner, offer, spec, lease, self.config.timeouts);
         Ok(Some(task.into()))
-    }
-
-    /// The principal of a publisher: an agent if its id is known, otherwise the local user.
-    fn principal_of(&self, name: &AgentId, cx: &Context<'_>) -> Principal {
-        let is_agent = *name == self.me || cx.world.directory().knows(name);
-        if is_agent { Principal::Agent(name.clone()) } else { Principal::local_user() }
     }
 
     /// Adapts the result of a claim to the conversation `id`. The board knows agents, not conversations: it confirms a claim
@@ -107,8 +106,8 @@ impl Agent {
             _ => return what,
         };
         let others = || self.conversations.iter().filter(|(other, _)| *other != id).map(|(_, other)| other);
-        let has_it =
-            others().any(|other| has_claim(other, epoch) || claim_epoch(other, &task, &owner) == Some(epoch));
+        let newest = |other| newest_claim(other, &task, &owner).max(claim_epoch(other, &task, &owner));
+        let has_it = others().any(|other| newest(other) >= Some(epoch));
         // The task may have ended under this claim since the board answered.
         let is_done = match self.row(&task, &owner, cx) {
             Ok(row) => row
@@ -141,8 +140,10 @@ impl Agent {
     }
 }
 
-/// The first publisher of a signal. When the board offers a task again, the signal names it.
-pub(crate) fn publisher(signal: &Signal) -> AgentId {
-    let first = || AgentId::parse(signal.refs.get(PUBLISHER)?.as_str()?).ok();
-    signal.is_boards_own().then(first).flatten().unwrap_or_else(|| signal.from.clone())
+/// The name of the first publisher of a signal. When the board offers a task again, the signal names its principal.
+pub(crate) fn publisher_name(signal: &Signal) -> AgentId {
+    match publisher(signal).filter(|_| signal.is_boards_own()) {
+        Some(Principal::Agent(id) | Principal::User(id)) => id,
+        None => signal.from.clone(),
+    }
 }

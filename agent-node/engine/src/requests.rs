@@ -68,9 +68,13 @@ impl Agent {
             Payload::Award(award) => self.take_award(message, award, reply, cx),
             Payload::HelpRequest(request) => self.take_help_request(message, request, reply, cx),
             Payload::Broadcast(broadcast) => {
+                let asked = Digest::of(&serde_json::to_vec(&broadcast).map_err(internal)?);
                 let broadcast = Broadcast::new(broadcast, &message.by);
                 self.check_announcement(&broadcast, cx)?;
-                self.begin_for(message, broadcast.into(), None, reply, cx)
+                match self.offered_task(&broadcast, &message.by, cx)? {
+                    Some((offer, spec)) => self.take_offer(message, offer, spec, asked, reply, cx),
+                    None => self.begin_for(message, broadcast.into(), None, reply, cx),
+                }
             }
             other => Err(internal(format!("no pattern is built from a {}", other.kind().wire()))),
         }
@@ -250,7 +254,7 @@ impl Agent {
         }
     }
 
-    fn begin_for(
+    pub(crate) fn begin_for(
         &mut self,
         message: IncomingMessage,
         pattern: AnyPattern,

@@ -15,7 +15,7 @@ use protocol::{
     message::MessageKind,
     patterns::{Effect, EventKind},
     principal::Principal,
-    problem::Problem,
+    problem::{Problem, Reason},
     trace::TraceContext,
 };
 use std::time::Duration;
@@ -90,6 +90,7 @@ impl Agent {
 
     /// The next step of a conversation, if there is one to commit.
     fn decide(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) -> Option<Box<DecidedStep>> {
+        self.refuse_fenced(id, cx);
         let step_context =
             StepContext { me: &self.me, at: cx.world.now(), wall: cx.wall(), records: &self.track_records };
         match self.conversations.get_mut(id)?.advance(step_context, force) {
@@ -107,6 +108,14 @@ impl Agent {
                 self.step_failed(id, failed, cx);
                 None
             }
+        }
+    }
+
+    /// Refuses the next messages of a conversation that its pattern fences. Nothing is recorded.
+    fn refuse_fenced(&mut self, id: &ConversationId, cx: &mut Context<'_>) {
+        while let Some((queued, why)) = self.conversations.get_mut(id).and_then(|open| open.pop_fenced()) {
+            tracing::warn!(agent = %self.me, conversation = %id, why, "a report was fenced");
+            self.refuse([queued], &Problem::new(Reason::Fenced, why), cx);
         }
     }
 
@@ -255,10 +264,11 @@ impl Agent {
         }
     }
 
-    /// Stops the timers and turns of effects that are no longer open.
+    /// Stops the timers, turns and claim requests of effects that are no longer open.
     pub(crate) fn stop_effects(&mut self, id: &ConversationId, effects: &[EffectKey], cx: &mut Context<'_>) {
         for effect in effects {
             self.timers.clear(id, *effect, cx);
+            self.withdraw_claim_request(id, *effect, cx);
             self.turns.stop(&crate::TurnKey { conversation: id.clone(), effect: *effect }, cx);
         }
     }

@@ -10,11 +10,12 @@ use blackboard::{
 use bytes::Bytes;
 use engine::{Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, PeerLocation};
 use protocol::{
-    ids::{AgentId, Digest, TaskId},
+    ids::{AgentId, Digest},
     patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
     routes,
+    task::OpenTaskKey,
 };
 use reqwest::Method;
 use std::time::Duration;
@@ -122,7 +123,7 @@ async fn post_once(
 async fn claim(
     board: &Blackboard,
     me: &AgentId,
-    task: &TaskId,
+    task: &OpenTaskKey,
     request: ClaimRequest,
 ) -> Result<EventKind, Problem> {
     let by = Principal::Agent(me.clone());

@@ -356,6 +356,12 @@ impl Pattern for ContractNet {
         Some(&self.record)
     }
 
+    fn why_fenced(&self, agent: &AgentId, payload: &Payload) -> Option<String> {
+        let epoch = payload.reported_epoch()?;
+        let why = self.why_epoch_is_fenced(epoch)?;
+        Some(format!("award {epoch} of task {} to {agent}: {why}", self.ownership.spec.task_id))
+    }
+
     fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         if let EventKind::Undelivered { label: ContractNetLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()

@@ -2,7 +2,8 @@
 //! next turn with the answers, and ends the task once (RFC-005, pattern 1).
 //!
 //! The requester is a user, a peer that delegates, or a manager that awarded the task. Under an award every report carries
-//! the award's epoch, and reports renew the lease.
+//! the award's epoch, and reports renew the lease. Awarded work ends here when its manager has the result. If the manager
+//! fences a report, the award has lapsed: the work stops and ends as canceled, superseded.
 
 mod labels;
 mod pending_requests;
@@ -10,18 +11,22 @@ mod pending_requests;
 pub use labels::{DelegationLabel, DelegationTimer, RequestKey, Timeouts};
 
 use super::{
-    EventKind, OutgoingSignal, Pattern, TimerAt, broadcast::ON_BEHALF_OF, ownership::TaskOwnership, turn,
+    EventKind, Outcome, OutgoingSignal, Pattern, TimerAt, broadcast::ON_BEHALF_OF, ownership::TaskOwnership,
+    turn,
 };
 use crate::{
     a2a::message::Message,
     ids::AgentId,
     message::{AwardAccept, AwardDecline, MessageKind, Payload},
     principal::Principal,
-    task::TaskState,
+    problem::Reason,
+    signal::{PARENT_TASK, SignalType},
+    task::{Status, TaskState},
 };
 use labels::{DelegationEffect, DelegationEvent};
 use pending_requests::PendingRequests;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
 use turn::{Progress, Prompt, TurnEnd, TurnSubject};
 
@@ -45,6 +50,9 @@ pub struct Delegation {
     said: Option<Box<Message>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_reported: bool,
+    /// The outcome of awarded work, until the manager has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unconfirmed: Option<Box<Outcome>>,
 }
 
 impl Delegation {
@@ -61,6 +69,7 @@ impl Delegation {
             declines: None,
             said: None,
             has_reported: false,
+            unconfirmed: None,
         }
     }
 
@@ -136,7 +145,8 @@ impl Delegation {
         let first = || spec.contact.as_ref().map(|contact| Box::new(contact.message.clone()));
         let message = self.said.clone().or_else(first);
         let answers = self.pending.take_results();
-        let prompt = Prompt { turn: self.turn, about, produced, answers, message };
+        let epoch = self.ownership.epoch();
+        let prompt = Prompt { turn: self.turn, epoch, about, produced, answers, message };
         DelegationEffect::RunTurn { turn: self.turn, prompt: Box::new(prompt), deadline: spec.deadline }
     }
 
@@ -154,7 +164,11 @@ impl Delegation {
                 }
                 Progress::Signal { signal, subject, capability, mut refs } => {
                     refs.remove(ON_BEHALF_OF);
-                    let task_id = Some(self.ownership.spec.task_id.clone());
+                    let mut task_id = Some(self.ownership.spec.task_id.clone());
+                    if signal == SignalType::task_available() {
+                        // Each offer is a task of its own.
+                        refs.extend(task_id.take().map(|parent| (PARENT_TASK.to_owned(), json!(parent))));
+                    }
                     let signal = OutgoingSignal { kind: signal, subject, task_id, capability, refs };
                     effects.push(DelegationEffect::Publish { signal });
                 }
@@ -262,7 +276,67 @@ impl Delegation {
         }
         let mut effects = self.stop(message.as_deref().unwrap_or("no longer needed"));
         effects.extend(self.ownership.finish(state, message, BTreeMap::new()));
+        if self.ownership.is_awarded()
+            && state != TaskState::Canceled
+            && let Some(DelegationEffect::Finish(outcome)) =
+                effects.pop_if(|last| matches!(last, DelegationEffect::Finish(_)))
+        {
+            self.unconfirmed = Some(Box::new(outcome));
+        }
         effects
+    }
+
+    /// The manager has fenced a report: the award has lapsed.
+    fn superseded(&mut self, why: &str) -> Vec<DelegationEffect> {
+        let mut effects = self.stop(why);
+        self.ownership.requester = None;
+        self.ownership.announces = false;
+        let why = format!("superseded: {why}");
+        effects.extend(self.ownership.finish(TaskState::Canceled, Some(why), BTreeMap::new()));
+        effects
+    }
+
+    /// The effects of `event` while the manager's acknowledgement of the result is awaited.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event changes nothing after the work")]
+    fn confirm(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        let Some(mut outcome) = self.unconfirmed.take() else { return Vec::new() };
+        let (mut effects, mut is_confirmed) = (Vec::new(), true);
+        let canceled = |outcome: &mut Outcome, why: String| {
+            outcome.status = Status::new(TaskState::Canceled, why);
+            outcome.artifacts.clear();
+        };
+        match &event.what {
+            EventKind::Delivered { label: DelegationLabel::Response, .. } => {}
+            EventKind::Undelivered { label, reason, message, .. }
+                if label.is_report() && *reason == Reason::Fenced.code() =>
+            {
+                canceled(&mut outcome, format!("superseded: {message}"));
+            }
+            EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } => {
+                effects = self.ownership.response_undelivered(reason, message);
+            }
+            EventKind::Cancelled { reason, .. } => canceled(&mut outcome, reason.clone()),
+            EventKind::MessageReceived { by, envelope, .. } => {
+                match self.cancel_reason(by, &envelope.payload) {
+                    Some(reason) => canceled(&mut outcome, reason),
+                    None => is_confirmed = false,
+                }
+            }
+            _ => is_confirmed = false,
+        }
+        match is_confirmed {
+            true => effects.push(DelegationEffect::Finish(*outcome)),
+            false => self.unconfirmed = Some(outcome),
+        }
+        effects
+    }
+
+    /// The reason of the requester's cancel, if `payload` is one.
+    fn cancel_reason(&self, by: &Principal, payload: &Payload) -> Option<String> {
+        let Payload::TaskCancel(cancel) = payload else { return None };
+        let is_requester = self.ownership.is_requested_by(by.agent()?, cancel.epoch);
+        let reason = || cancel.reason.clone().unwrap_or_else(|| "the asker cancelled it".to_owned());
+        is_requester.then(reason)
     }
 
     /// Declines an award, so that the runner-up does it. Work without a runner-up waits for the restart.
@@ -289,12 +363,9 @@ impl Delegation {
     ) -> Vec<DelegationEffect> {
         let by_requester =
             |epoch| by.agent().is_some_and(|agent| self.ownership.is_requested_by(agent, epoch));
-        if let Payload::TaskCancel(cancel) = payload {
-            if by_requester(cancel.epoch) {
-                let reason = cancel.reason.clone().unwrap_or_else(|| "the asker cancelled it".to_owned());
-                return self.finish(TaskState::Canceled, Some(reason));
-            }
-            return Vec::new();
+        if let Payload::TaskCancel(_) = payload {
+            let reason = self.cancel_reason(by, payload);
+            return reason.map(|reason| self.finish(TaskState::Canceled, Some(reason))).unwrap_or_default();
         }
         if let Payload::TaskAnswer(answer) = payload {
             if by_requester(answer.epoch) {
@@ -337,7 +408,14 @@ impl Pattern for Delegation {
         self.ownership.is_awarded() && !self.ownership.is_last
     }
 
+    fn is_closing(&self) -> bool {
+        self.unconfirmed.is_some()
+    }
+
     fn on(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        if self.unconfirmed.is_some() {
+            return self.confirm(event);
+        }
         if let EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()
         {
@@ -362,6 +440,11 @@ impl Pattern for Delegation {
             }
             EventKind::MessageReceived { by, answers, envelope } => {
                 self.receive(by, *answers, &envelope.payload)
+            }
+            EventKind::Undelivered { label, reason, message, .. }
+                if label.is_report() && *reason == Reason::Fenced.code() =>
+            {
+                self.superseded(message)
             }
             EventKind::Undelivered { label: DelegationLabel::Request(key), message, .. }
                 if self.pending.give_up(*key, message) =>

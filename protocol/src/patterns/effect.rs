@@ -4,11 +4,11 @@ use super::{AnyLabel, AnyTimer, turn::Prompt};
 use crate::{
     artifact::Artifact,
     envelope::Envelope,
-    ids::{Address, AgentId, Capability, ConversationId, MessageId, TaskId},
+    ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
     message::{Epoch, Payload},
     principal::Principal,
     signal::Signal,
-    task::Status,
+    task::{OpenTaskKey, Status},
     time::{NodeTime, WallTime},
 };
 use serde::{Deserialize, Serialize};
@@ -66,30 +66,30 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
     /// reached.
     ClaimOpenTask {
         /// The task to claim.
-        task: TaskId,
+        task: OpenTaskKey,
         /// How long the claim lasts without a renewal.
         lease: Duration,
     },
     /// Renew the lease of a claim on the board. → `EventKind::Claimed` or `EventKind::ClaimExpired`.
     RenewOpenTask {
         /// The claimed task.
-        task: TaskId,
+        task: OpenTaskKey,
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
     },
-    /// End a claim on the board for good; the board publishes it. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
+    /// End a claim on the board for good; the board publishes it. An open renewal is dropped with its result. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
     CloseOpenTask {
         /// The claimed task.
-        task: TaskId,
+        task: OpenTaskKey,
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
         /// Whether the task succeeded.
         is_done: bool,
     },
-    /// Release a claim on the board; the board offers the task again. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
+    /// Release a claim on the board; the board offers the task again. An open renewal is dropped with its result. → `EventKind::ClaimEnded` or `EventKind::ClaimExpired`.
     ReleaseOpenTask {
         /// The claimed task.
-        task: TaskId,
+        task: OpenTaskKey,
         /// The claim's epoch. A claim of another epoch stays.
         epoch: Epoch,
     },
@@ -237,14 +237,21 @@ impl OutgoingSignal {
         }
     }
 
-    /// The complete signal. It carries no cryptographic signature.
+    /// The complete signal. It carries no cryptographic signature. An offer without a task id gets one that belongs to this
+    /// signal alone.
     pub fn signed(self, id: String, from: AgentId, at: WallTime) -> Signal {
+        let own_id = || {
+            let digest = Digest::of(id.as_bytes()).to_string();
+            TaskId::parse(&format!("offer-{}", digest.get(..20)?)).ok()
+        };
+        let is_offer = self.kind == crate::signal::SignalType::task_available();
+        let task_id = self.task_id.or_else(|| is_offer.then(own_id).flatten());
         Signal {
             id,
             kind: self.kind,
             from,
             subject: self.subject,
-            task_id: self.task_id,
+            task_id,
             capability: self.capability,
             refs: self.refs,
             at,

@@ -113,8 +113,14 @@ impl HelpRequest {
                     capability: self.request.capability.clone(),
                     artifacts: self.request.inline_artifacts.clone(),
                 };
-                let prompt =
-                    Prompt { turn: 1, about, produced: Vec::new(), answers: Vec::new(), message: None };
+                let prompt = Prompt {
+                    turn: 1,
+                    epoch: None,
+                    about,
+                    produced: Vec::new(),
+                    answers: Vec::new(),
+                    message: None,
+                };
                 vec![HelpRequestEffect::RunTurn { turn: 1, prompt: Box::new(prompt), deadline: None }]
             }
             HelpSide::Asking { capability, window, .. } => vec![

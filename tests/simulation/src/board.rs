@@ -10,11 +10,12 @@ use blackboard::{
 };
 use engine::ClaimRequest;
 use protocol::{
-    ids::{AgentId, EffectId, TaskId},
+    ids::{AgentId, EffectId},
     patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
     signal::{Selector, Signal, SignalRecord},
+    task::OpenTaskKey,
     time::{NodeTime, WallTime},
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -24,7 +25,7 @@ use store_types::{Batch, Error, MemoryState, Revision, Snapshot};
 #[derive(Debug)]
 pub(crate) struct SimulatedBoard {
     store: MemoryState,
-    leases: BTreeMap<TaskId, Lease>,
+    leases: BTreeMap<OpenTaskKey, Lease>,
     config: BoardConfig,
     /// The newest (step, index) of each conversation's signals on the board.
     newest_effects: BTreeMap<String, (u64, u32)>,
@@ -55,10 +56,10 @@ impl SimulatedBoard {
     }
 
     /// The claims that are held.
-    pub(crate) fn held(&self) -> Vec<(TaskId, StoredClaim)> {
+    pub(crate) fn held(&self) -> Vec<(OpenTaskKey, StoredClaim)> {
         let all = self.store.page(&claim_writes::all_claims(), 0, usize::MAX);
         let held = all.iter().filter_map(|record| {
-            let task = TaskId::parse(&record.key.tokens().pop()?).ok()?;
+            let task = claims::claimed_task(record)?;
             let stands = StoredClaim::of(record).filter(|stands| stands.row.state == ClaimState::Held)?;
             Some((task, stands))
         });
@@ -82,7 +83,7 @@ impl SimulatedBoard {
         wall: WallTime,
     ) -> Result<Revision, Problem> {
         access::may_publish(by, signal, |_| true)?;
-        let writing = signals::prepare_write(by, signal, wall, self.config.max_signal_bytes)?;
+        let writing = signals::prepare_write(&self.store, by, signal, wall, self.config.max_signal_bytes)?;
         match self.commit(writing.batch) {
             Ok(revisions) => {
                 self.check_order(signal);
@@ -119,7 +120,7 @@ impl SimulatedBoard {
     pub(crate) fn claim(
         &mut self,
         me: &AgentId,
-        task: &TaskId,
+        task: &OpenTaskKey,
         request: ClaimRequest,
         now: (NodeTime, WallTime),
     ) -> Result<EventKind, Problem> {
@@ -156,7 +157,7 @@ impl SimulatedBoard {
     fn take(
         &mut self,
         by: &Principal,
-        task: &TaskId,
+        task: &OpenTaskKey,
         holder: &AgentId,
         wanted: Duration,
         now: (NodeTime, WallTime),
@@ -173,7 +174,7 @@ impl SimulatedBoard {
     fn end(
         &mut self,
         by: &Principal,
-        task: &TaskId,
+        task: &OpenTaskKey,
         epoch: Revision,
         standing: ClaimState,
         wall: WallTime,
@@ -202,6 +203,11 @@ impl SimulatedBoard {
             }
             self.leases.remove(&task);
         }
+    }
+
+    /// The claim on a task, if there was one.
+    pub(crate) fn find_claim(&self, task: &OpenTaskKey) -> Option<StoredClaim> {
+        claim_writes::find_claim(&self.store, task).ok().flatten()
     }
 
     /// The next signal after `cursor` that `selector` admits.

@@ -117,6 +117,9 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
             random.below(30_000),
             PlannedEvent::BoardOutage { length: random.between(1_000, 30_000) },
         ));
+    } else if random.chance(100) {
+        // Until the world heals.
+        plan.push((random.between(5_000, 15_000), PlannedEvent::BoardOutage { length: HEAL_AT }));
     }
     if random.chance(300) {
         plan.push((
@@ -213,7 +216,8 @@ pub(crate) fn agents(count: usize) -> Vec<EngineConfig> {
             auction: Auction {
                 bid_window_ms: 1_000,
                 accept_ms: 4_000,
-                lease_ms: 9_000,
+                // Of the claims on open tasks: about as long as the work.
+                lease_ms: if role == "subscriber" { 3_000 } else { 9_000 },
                 ..Auction::default()
             },
             timeouts: Timeouts { help: Duration::from_secs(15), delegate: Duration::from_secs(40) },

@@ -7,9 +7,10 @@ use crate::{
 };
 use protocol::{
     envelope::Envelope,
-    ids::{AgentId, ConversationId, TaskId},
+    ids::{AgentId, ConversationId},
     patterns::AnyLabel,
     signal::Signal,
+    task::OpenTaskKey,
     trace::TraceContext,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -45,7 +46,7 @@ pub(crate) struct OutgoingEnvelope {
 pub(crate) enum OutgoingContent {
     Message(Box<OutgoingEnvelope>),
     Signal(Box<Signal>),
-    Claim(TaskId, ClaimRequest),
+    Claim(OpenTaskKey, ClaimRequest),
 }
 
 /// One queue entry.
@@ -110,8 +111,9 @@ impl Deliveries {
         if let Some(lane) = &outgoing.lane
             && let Some(queue) = self.lanes.get_mut(lane)
         {
-            queue.pop_front();
-            next = queue.front().copied();
+            let was_first = queue.front() == Some(&id);
+            queue.retain(|queued| *queued != id);
+            next = queue.front().copied().filter(|_| was_first);
             if queue.is_empty() {
                 self.lanes.remove(lane);
             }

@@ -89,6 +89,21 @@ impl ContractNet {
         effects
     }
 
+    /// Why a report under `epoch` is fenced: a later award is in force, or that one was taken back.
+    pub(super) fn why_epoch_is_fenced(&self, epoch: Epoch) -> Option<&'static str> {
+        match &self.stage {
+            AuctionStage::Awarded(award) => (epoch < award.epoch).then_some("a later award is in force"),
+            AuctionStage::Opening
+            | AuctionStage::Bidding { .. }
+            | AuctionStage::Between { .. }
+            | AuctionStage::Searching
+            | AuctionStage::Claiming { .. }
+            | AuctionStage::Over => {
+                (epoch > 0 && epoch <= self.last_epoch).then_some("that award was taken back")
+            }
+        }
+    }
+
     /// The active award, if `agent` holds it under `epoch`; otherwise the message is recorded as ignored.
     fn in_force(
         &mut self,
@@ -203,7 +218,7 @@ impl ContractNet {
                 self.passes(to, CandidateResult::Unreachable, why, event)
             }
             (ContractNetLabel::Award(epoch), AuctionStage::Awarded(award))
-                if award.epoch == epoch && award.winner == *to =>
+                if award.epoch == epoch && award.winner == *to && !award.is_accepted =>
             {
                 let why = format!("the award could not be delivered: {}", clip(why));
                 self.goes_to_another(CandidateResult::Unreachable, why, event)
@@ -226,7 +241,7 @@ impl ContractNet {
         self.was_tried |= self.rejections.get(&award.winner) != Some(&why);
         self.fulfilments.entry(award.winner.clone()).or_default().push(false);
         self.ownership.discard_artifacts();
-        let mut effects = self.revoke(&award.winner, award.epoch, &why);
+        let mut effects = self.revoke(&award.winner, award.epoch, &format!("superseded: {why}"));
         effects.extend(self.ownership.status(TaskState::Working, why.clone()));
         self.last_failure = Some(why);
         effects.extend(self.award_next(award.next, event));

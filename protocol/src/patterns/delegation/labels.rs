@@ -29,6 +29,13 @@ pub enum DelegationLabel {
 
 from_report_label!(DelegationLabel);
 
+impl DelegationLabel {
+    /// Whether it is a report under the award.
+    pub(super) fn is_report(self) -> bool {
+        matches!(self, Self::Accept | Self::Update | Self::Response)
+    }
+}
+
 /// The timers of a delegation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -278,6 +278,72 @@ fn an_award_is_accepted_and_reports_renew_its_lease() {
     assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::SetTimer { .. })));
 }
 
+fn refused(label: DelegationLabel) -> DelegationEvent {
+    let (to, reason, message) = (id("manager"), "fenced".to_owned(), "a later award is in force".to_owned());
+    event(4, EventKind::Undelivered { label, to, reason, message })
+}
+
+fn last_status(effects: &[DelegationEffect]) -> Option<Status> {
+    let Some(DelegationEffect::Finish(outcome)) = effects.last() else { return None };
+    Some(outcome.status.clone())
+}
+
+#[test]
+fn awarded_work_ends_when_its_manager_has_the_result() {
+    let mut doer = doer(Some(7));
+    doer.on(&event(1, EventKind::Started));
+    let effects = doer.on(&event(2, thought(1, Vec::new(), done("ok"))));
+    assert!(matches!(&sent_messages(&effects)[0].payload, Payload::TaskResponse(_)));
+    assert_eq!((finishes(&effects), doer.is_work(), doer.is_closing()), (vec![], false, true));
+    let (delivered, by) = (|label, by| EventKind::Delivered { label, by }, id("manager"));
+    assert_eq!(doer.on(&event(3, delivered(DelegationLabel::Accept, by.clone()))), []);
+    let effects = doer.clone().on(&event(3, delivered(DelegationLabel::Response, by)));
+    assert_eq!(finishes(&effects), [TaskState::Completed]);
+
+    let status = last_status(&doer.clone().on(&refused(DelegationLabel::Response))).unwrap();
+    let superseded = Status::new(TaskState::Canceled, "superseded: a later award is in force");
+    assert_eq!(status, superseded);
+    let cancel = serde_json::json!({ "taskId": "t-1", "epoch": 7, "reason": "superseded: too slow" });
+    let cancel = Payload::parse(MessageKind::TaskCancel, cancel.as_object().unwrap().clone()).unwrap();
+    let status = last_status(&doer.on(&event(3, received("manager", None, cancel)))).unwrap();
+    assert_eq!(status, Status::new(TaskState::Canceled, "superseded: too slow"));
+}
+
+#[test]
+fn a_fenced_report_stops_the_brain_and_the_task_is_superseded() {
+    let mut doer = doer(Some(7));
+    doer.on(&event(1, EventKind::Started));
+    let effects = doer.on(&refused(DelegationLabel::Update));
+    assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::StopTurn)), "{effects:?}");
+    assert_eq!(sent_messages(&effects), Vec::<&OutgoingMessage<DelegationLabel>>::new());
+    assert_eq!(
+        last_status(&effects).unwrap(),
+        Status::new(TaskState::Canceled, "superseded: a later award is in force")
+    );
+}
+
+#[test]
+fn two_offers_of_a_brain_are_two_tasks() {
+    let offer = |text: &str| Progress::Signal {
+        signal: SignalType::task_available(),
+        subject: Some(text.to_owned()),
+        capability: None,
+        refs: Map::new(),
+    };
+    let mut doer = doer(None);
+    doer.on(&event(1, EventKind::Started));
+    let updates = vec![offer("dig"), offer("fill")];
+    let effects = doer.on(&event(2, EventKind::TurnProgress { turn: 1, updates }));
+    let signals = effects.into_iter().enumerate().filter_map(|(at, effect)| {
+        let DelegationEffect::Publish { signal } = effect else { return None };
+        Some(signal.signed(format!("builder:c:2:{at}"), id("builder"), WallTime(0)))
+    });
+    let signals: Vec<_> = signals.collect();
+    let [dig, fill] = signals.as_slice() else { panic!("{signals:?}") };
+    assert!(dig.task_id.is_some() && dig.task_id != fill.task_id);
+    assert!(signals.iter().all(|signal| signal.refs[PARENT_TASK] == "t-1"));
+}
+
 fn any_event() -> impl Strategy<Value = What> {
     let turn = 0u32..4;
     let key = prop_oneof![Just(FIRST), Just(SECOND), Just(RequestKey(2, 0))];
@@ -409,8 +475,10 @@ fn refused_for_good(for_good: &str) {
         let (label, to, reason) = (DelegationLabel::Response, id("manager"), reason.to_owned());
         event(3, EventKind::Undelivered { label, to, reason, message: "300000 bytes".into() })
     };
-    assert!(doer.on(&refused("agent_not_found")).is_empty());
+    let effects = doer.clone().on(&refused("agent_not_found"));
+    assert_eq!((effects.len(), finishes(&effects)), (1, vec![TaskState::Completed]));
     let effects = doer.on(&refused(for_good));
+    assert_eq!(finishes(&effects), [TaskState::Completed]);
     assert!(
         matches!(&sent_messages(&effects)[0].payload, Payload::TaskResponse(response) if response.state == TaskState::Failed)
     );

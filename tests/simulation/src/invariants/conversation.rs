@@ -37,8 +37,22 @@ impl ObservedConversation {
         self.steps.first()?.origin.as_ref()?.initial.as_deref()
     }
 
+    /// Whether it reacts to the signal of this publisher and id.
+    pub(crate) fn is_reaction_to(&self, (from, id): &(AgentId, String)) -> bool {
+        let origin = self.steps.first().and_then(|step| step.origin.as_ref());
+        let signal = origin.and_then(|origin| origin.signal.as_ref());
+        signal.is_some_and(|signal| signal.from == *from && signal.id == *id)
+    }
+
+    /// Whether it is the manager of this task and has taken the award of `epoch` back.
+    pub(crate) fn has_revoked(&self, task: &TaskId, epoch: u64) -> bool {
+        let is_end = |effect: &Effect| matches!(effect, Effect::Finish(outcome) if outcome.status.state == TaskState::Completed);
+        let is_release = |effect: &Effect| matches!(effect, Effect::Release { task: of, epoch: freed } if of == task && *freed == epoch);
+        self.steps.iter().any(|step| step.effects.iter().any(is_release) && !step.effects.iter().any(is_end))
+    }
+
     /// The name of its pattern.
-    pub(super) fn pattern(&self) -> Option<&'static str> {
+    pub(crate) fn pattern(&self) -> Option<&'static str> {
         self.initial().map(AnyPattern::name)
     }
 

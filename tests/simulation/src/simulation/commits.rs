@@ -66,6 +66,7 @@ impl Simulation {
         if let Some(write) = &written {
             self.observer.record(&me, &self.nodes[agent].store.settled, write);
             self.note_steps(agent, write);
+            self.check_ends(agent, write);
         }
         let rate = self.faults.crash_after_commit;
         if self.chance(rate) {

@@ -170,8 +170,9 @@ impl Simulation {
             }
             PlannedEvent::OpenTask { to } => {
                 let at = self.requests.len();
+                // Publishers use the same ids for tasks of their own.
                 let payload = json!({
-                    "signal": "task.available", "taskId": format!("open-{at}"), "capability": "chore",
+                    "signal": "task.available", "taskId": format!("open-{}", at % 2), "capability": "chore",
                     "refs": { "description": format!("open work {at}") },
                 });
                 self.ask(to, MessageKind::Broadcast, payload);

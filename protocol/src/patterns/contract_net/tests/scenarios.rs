@@ -406,6 +406,33 @@ fn a_lost_claim_leads_to_another_round_and_never_to_silence() {
 }
 
 #[test]
+fn an_award_without_acknowledgement_stays_with_a_winner_that_has_accepted() {
+    let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
+    let (winner, epoch) = awarded(&mut fixture);
+    fixture.deliver(accept(&winner, epoch));
+    let effects = fixture.deliver(EventKind::Undelivered {
+        label: ContractNetLabel::Award(epoch),
+        to: agent_id(&winner),
+        reason: "expired".into(),
+        message: "no answer in time".into(),
+    });
+    assert!(effects.is_empty(), "{effects:?}");
+}
+
+#[test]
+fn reports_under_an_older_award_are_fenced() {
+    let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
+    let (winner, epoch) = awarded(&mut fixture);
+    let is_fenced = |fixture: &ManagerFixture, epoch: u64| {
+        let EventKind::MessageReceived { envelope, .. } = accept(&winner, epoch) else { unreachable!() };
+        fixture.contract_net.why_fenced(&agent_id(&winner), &envelope.payload).is_some()
+    };
+    assert!(is_fenced(&fixture, epoch - 1) && !is_fenced(&fixture, epoch) && !is_fenced(&fixture, epoch + 1));
+    fixture.advance(10_000).deliver(timer_fired(ContractNetTimer::Accept));
+    assert!(is_fenced(&fixture, epoch));
+}
+
+#[test]
 fn an_old_claims_news_does_not_name_a_new_award() {
     let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1"]);
     fixture.deliver_only(bid_received("b-1", 0.0, "1min", 1.0));
