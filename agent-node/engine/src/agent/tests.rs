@@ -137,7 +137,7 @@ impl Driver {
     fn offer(&mut self, task: &str) -> AttemptId {
         let signal = json!({
             "revision": 1, "id": "s-1", "type": "task.available", "from": "p", "taskId": task,
-            "capability": "build", "refs": { "description": "x" }, "at": "2026-01-01T00:00:00Z"
+            "capability": "build", "refs": { "description": "x", "publisher": "user:local" }, "at": "2026-01-01T00:00:00Z"
         });
         let reply = self.expect_reply();
         self.handle(Input::Signal(Box::new(serde_json::from_value(signal).unwrap()), reply));

@@ -51,7 +51,7 @@ impl store::Store for DamagedStore {
     }
 
     fn watch(&self, _: store::Filter, _: Revision) -> Result<store::StoreWatch, store::Error> {
-        drop(self.watches.send(Instant::now()));
+        self.watches.send(Instant::now()).unwrap();
         Ok(store::StoreWatch::new(DamagedRecord))
     }
 
