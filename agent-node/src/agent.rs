@@ -43,6 +43,7 @@ use std::{
 };
 use supervision::Supervision;
 use tokio::{sync::oneshot, task::JoinHandle};
+use world::NodeWorld;
 
 /// Everything that an agent's actor needs.
 #[derive(Clone)]
@@ -142,7 +143,7 @@ impl AgentActor {
             is_direct: self.parts.is_direct,
         };
         self.is_drained = false;
-        let mut world = self.world();
+        let mut world = NodeWorld(&self.parts);
         let store = self.parts.store.as_ref();
         let recovered = match engine::catch_panic(|| Agent::recover(config, store, &mut world)) {
             Ok(recovered) => recovered,
@@ -174,7 +175,7 @@ impl AgentActor {
     }
 
     fn feed_one(&mut self, input: Input, ctx: &mut Context<Self>) {
-        let mut world = self.world();
+        let mut world = NodeWorld(&self.parts);
         let Some(agent) = self.agent.as_mut() else {
             let failed = self.parts.status.failed().map(|why| format!("the agent is down: it {why}"));
             return self.refuse_all(failed.as_deref().unwrap_or("the agent is starting again"));

@@ -204,3 +204,20 @@ async fn streams_are_ended_and_not_cut() {
     assert_eq!(mesh.ended().await, 0, "{}", mesh.log());
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
 }
+
+#[tokio::test]
+async fn a_clean_stop_closes_the_store() {
+    let mut mesh = Process::up(
+        "agents: [{ agent: a-1, open: true, brain: { echo: {} } }, { agent: a-2, brain: { echo: {} } }]",
+    )
+    .await;
+    let task = mesh.agent("a-1").send(json!({ "description": "x" })).await;
+    mesh.agent("a-1").task_in(&task, &["completed"]).await;
+    mesh.signal("TERM");
+    assert_eq!(mesh.ended().await, 0, "{}", mesh.log());
+    let store = mesh.dir().join("store.sqlite");
+    assert!(
+        store.exists() && !mesh.dir().join("store.sqlite-wal").exists(),
+        "the log is moved into the file"
+    );
+}

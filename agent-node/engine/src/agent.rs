@@ -64,6 +64,10 @@ pub struct Agent {
     pub(crate) timers: Timers,
     pub(crate) turns: Turns,
     pub(crate) deliveries: Deliveries,
+    /// Conversations with messages that are decided once all messages of a request are there.
+    pub(crate) held_steps: BTreeSet<ConversationId>,
+    /// Whether more messages of a request follow.
+    pub(crate) holds_steps: bool,
     /// Conversations with deferred events, which wait for the next step or flush.
     pub(crate) deferred: BTreeSet<ConversationId>,
     pub(crate) track_records: BTreeMap<AgentId, TrackRecord>,
@@ -104,6 +108,8 @@ impl Agent {
             timers: Timers::default(),
             turns: Turns::with_limit(limit),
             deliveries: Deliveries::default(),
+            held_steps: BTreeSet::new(),
+            holds_steps: false,
             deferred: BTreeSet::new(),
             track_records: BTreeMap::new(),
             failed_before: BTreeSet::new(),
@@ -125,6 +131,8 @@ impl Agent {
         self.subscription.in_hand = None;
         match input {
             Input::Message(message, reply) => self.take_message(message, reply, &mut cx),
+            Input::HoldSteps => self.holds_steps = true,
+            Input::ReleaseSteps => self.holds_steps = false,
             Input::Cancel { task, by, reason, reply } => self.cancel(&task, by, reason, reply, &mut cx),
             Input::Answer { task, by, text, message, reply } => {
                 self.answer(&task, by, text, message, reply, &mut cx);
@@ -151,10 +159,21 @@ impl Agent {
         cx.out
     }
 
-    /// Delivers internal events to their conversations until none is left.
+    /// Delivers internal events to their conversations, decides the steps that waited for them and begins deliveries, until
+    /// nothing is left.
     pub(crate) fn drain_events(&mut self, cx: &mut Context<'_>) {
-        while let Some(event) = self.events.pop_front() {
-            self.handle_event(event, cx);
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                self.handle_event(event, cx);
+            } else if let Some(id) = self.deliveries.starting.pop_front() {
+                self.attempt(id, cx);
+            } else if !self.holds_steps
+                && let Some(id) = self.held_steps.pop_first()
+            {
+                self.advance(&id, false, cx);
+            } else {
+                return;
+            }
         }
     }
 

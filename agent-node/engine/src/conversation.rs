@@ -8,7 +8,7 @@ pub(crate) mod parked;
 mod round_trip_tests;
 mod step;
 
-pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
+pub(crate) use step::{AdvanceResult, DecidedStep, InstantBrain, StepContext, StepFailed};
 
 use crate::{
     Ack, ReplyTo,
@@ -301,7 +301,7 @@ mod tests {
             conversation.is_committing = false;
             conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
             let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
-            conversation.advance(StepContext { me: &me, at, wall, records }, false)
+            conversation.advance(StepContext { me: &me, at, wall, records, brain: None }, false)
         };
         assert!(matches!(next(EventKind::Started, None), AdvanceResult::Commit(_)));
         let label = AnyLabel::Delegation(protocol::patterns::delegation::DelegationLabel::Update);

@@ -77,12 +77,15 @@ pub struct Ack {
     /// Whether it was admitted before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
+    /// The bid or the refusal to bid, if the message is a call for proposals: it is the answer in place of the rest.
+    #[serde(skip)]
+    pub bid: Option<Box<Envelope>>,
 }
 
 impl Ack {
     /// The answer to a new message without task and conversation.
     pub(crate) fn of(message_id: MessageId) -> Self {
-        Self { message_id, task_id: None, conversation_id: None, duplicate: false }
+        Self { message_id, task_id: None, conversation_id: None, duplicate: false, bid: None }
     }
 }
 
@@ -91,6 +94,10 @@ impl Ack {
 pub enum Input {
     /// A message was received. → [`Output::Reply`].
     Message(IncomingMessage, ReplyTo),
+    /// The messages that follow, until [`Input::ReleaseSteps`], came in one request and share a step where they can.
+    HoldSteps,
+    /// The end of those messages.
+    ReleaseSteps,
     /// A task's owner cancels it. → [`Output::Reply`].
     Cancel {
         /// Which task.
@@ -191,7 +198,7 @@ pub enum Output {
 /// One attempt at something outside of the agent.
 #[derive(Debug, Clone)]
 pub enum Attempt {
-    /// Deliver a message to a peer.
+    /// Deliver messages to a peer, in one request. → [`AttemptResult::Delivered`] or [`AttemptResult::Failed`].
     Deliver(Box<Delivery>),
     /// Put a signal on the board.
     Publish(Box<Signal>),
@@ -199,24 +206,28 @@ pub enum Attempt {
     Claim(TaskId, ClaimRequest),
 }
 
-/// One delivery of a message.
+/// Messages of one conversation to one peer, in order. Only the first may open a conversation.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     /// The recipient.
     pub to: AgentId,
     /// Its location.
     pub at: PeerLocation,
-    /// The message.
-    pub envelope: Envelope,
-    /// The trace it belongs to.
+    /// The messages, at least one.
+    pub messages: Vec<Envelope>,
+    /// The trace that the first belongs to.
     pub trace: Option<TraceContext>,
 }
+
+/// The result of one message: it was acknowledged, perhaps with a bid that answers a call for proposals, or it was refused.
+pub type MessageResult = Result<Option<Box<Envelope>>, Problem>;
 
 /// The result of an attempt.
 #[derive(Debug, Clone)]
 pub enum AttemptResult {
-    /// The message was acknowledged.
-    Delivered,
+    /// The recipient answered each message of the delivery, in order. The list is shorter than the delivery if the rest was
+    /// not sent.
+    Delivered(Vec<MessageResult>),
     /// The signal is on the board.
     Published(Revision),
     /// The board's answer to a claim request: `Claimed`, `ClaimLost` or `ClaimEnded`.
@@ -302,6 +313,9 @@ pub enum DeliveryAttemptOutcome {
     GivenUp,
 }
 
+/// The progress of a turn, and its end or why it failed.
+pub type InstantAnswer = (Vec<Progress>, Result<TurnEnd, String>);
+
 /// Where a peer can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerLocation {
@@ -355,4 +369,8 @@ pub trait World {
 
     /// The peers.
     fn directory(&self) -> &dyn PeerDirectory;
+
+    /// The turn's progress and end, if they follow from the prompt alone: without I/O, without a pause, and the same whenever
+    /// it is asked again. `None` for a turn that has to be run, which is most of them.
+    fn answer_at_once(&self, prompt: &Prompt) -> Option<InstantAnswer>;
 }

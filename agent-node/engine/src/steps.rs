@@ -5,7 +5,7 @@ use crate::{
     agent::Agent,
     commits::{PendingCommit, Receipts, StandaloneRecords, StepCommit},
     context::Context,
-    conversation::{AdvanceResult, DecidedStep, InternalEvent, QueuedEvent, StepContext},
+    conversation::{AdvanceResult, DecidedStep, InstantBrain, InternalEvent, QueuedEvent, StepContext},
     faults::{self, PlantedFault},
     records::EffectKey,
     timers::TimerPurpose,
@@ -90,8 +90,10 @@ impl Agent {
 
     /// The next step of a conversation, if there is one to commit.
     fn decide(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) -> Option<Box<DecidedStep>> {
-        let step_context =
-            StepContext { me: &self.me, at: cx.world.now(), wall: cx.wall(), records: &self.track_records };
+        let (at, wall) = (cx.world.now(), cx.wall());
+        let is_direct = self.config.is_direct;
+        let brain = self.has_free_turn().then_some(InstantBrain { world: &*cx.world, is_direct });
+        let step_context = StepContext { me: &self.me, at, wall, records: &self.track_records, brain };
         match self.conversations.get_mut(id)?.advance(step_context, force) {
             AdvanceResult::Nothing => None,
             AdvanceResult::Deferred(waiters) => {

@@ -41,8 +41,10 @@ impl AgentStatus {
     /// Copies the status of the engine.
     pub(super) fn update(&self, agent: &Agent) {
         self.running.store(agent.running(), Ordering::Relaxed);
-        let parked = agent.parked().map(|(id, why)| (id.clone(), why.clone())).collect();
-        *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = parked;
+        let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        if !parked.iter().eq(agent.parked()) {
+            *parked = agent.parked().map(|(id, why)| (id.clone(), why.clone())).collect();
+        }
     }
 
     /// Why the agent is down until the next start of the node, if it is.

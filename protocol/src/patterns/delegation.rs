@@ -17,7 +17,7 @@ use crate::{
     ids::AgentId,
     message::{AwardAccept, AwardDecline, MessageKind, Payload},
     principal::Principal,
-    task::TaskState,
+    task::{Status, TaskState},
 };
 use labels::{DelegationEffect, DelegationEvent};
 use pending_requests::PendingRequests;
@@ -106,7 +106,12 @@ impl Delegation {
                 when: TimerAt::Wall(deadline),
             });
         }
-        effects.extend(self.ownership.status(TaskState::Working, format!("{} is at it", self.me)));
+        let status = Status::new(TaskState::Working, format!("{} is at it", self.me));
+        // Under an award the acceptance says the same.
+        match self.ownership.is_awarded() {
+            true => effects.push(DelegationEffect::Update(super::Update::Status(status))),
+            false => effects.extend(self.ownership.update(super::Update::Status(status))),
+        }
         effects.push(self.think());
         effects
     }

@@ -79,7 +79,7 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
         crash_after_commit: rate(&mut random, 12),
         data_loss: if random.chance(200) { 150 } else { 0 },
         store_refusal: rate(&mut random, 150),
-        slow_store: rate(&mut random, 300),
+        slow_store: rate(&mut random, 400),
         slow_brains: rate(&mut random, 300),
     };
     let mut plan = Vec::new();

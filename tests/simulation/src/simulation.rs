@@ -18,7 +18,7 @@ use crate::{
     random::Random,
     registry::SimulatedRegistry,
 };
-use engine::{AttemptId, EngineConfig};
+use engine::{AttemptId, EngineConfig, MessageResult};
 use event::Event;
 use node::Node;
 use protocol::{ids::AgentId, time::WallTime};
@@ -107,6 +107,8 @@ pub(crate) struct Simulation {
     /// The side of each endpoint in a network partition: a bit for each agent, the board and the registry.
     partition: Option<u64>,
     pending_replies: BTreeMap<u64, PendingReply>,
+    /// The answers so far to the messages of a request, by its try.
+    answers: BTreeMap<u64, Vec<Option<MessageResult>>>,
     last_id: u64,
     requests: Vec<UserRequest>,
     observer: Observer,
@@ -147,6 +149,7 @@ impl Simulation {
             registry_is_up: true,
             partition: None,
             pending_replies: BTreeMap::new(),
+            answers: BTreeMap::new(),
             last_id: 0,
             requests: Vec::new(),
             observer,

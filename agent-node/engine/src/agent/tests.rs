@@ -194,10 +194,12 @@ impl Driver {
     /// The messages that are to be delivered.
     fn deliveries(&self) -> Vec<MessageId> {
         let message = |(_, attempt): &(AttemptId, Attempt)| match attempt {
-            Attempt::Deliver(delivery) => Some(delivery.envelope.message_id.clone()),
-            Attempt::Publish(_) | Attempt::Claim(..) => None,
+            Attempt::Deliver(delivery) => {
+                delivery.messages.iter().map(|envelope| envelope.message_id.clone()).collect()
+            }
+            Attempt::Publish(_) | Attempt::Claim(..) => Vec::new(),
         };
-        self.attempts.iter().filter_map(message).collect()
+        self.attempts.iter().flat_map(message).collect()
     }
 
     /// Takes an award whose answer expires in the outbox; returns the answer, which is a dead letter then.
@@ -365,4 +367,80 @@ fn a_claim_is_lost_if_the_row_of_its_task_cannot_be_read() {
     driver.store.commit(damaged).unwrap();
     driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
     assert!(driver.turns.is_empty() && driver.agent.conversations.is_empty());
+}
+
+#[test]
+fn a_turn_that_takes_no_time_is_part_of_the_step_that_asks_for_it() {
+    let mut driver = Driver::new();
+    driver.world.answers = true;
+    driver.send(&manager(), "m-1", "award", award("t-1", 1));
+    assert_eq!(driver.commits.len(), 1);
+    driver.settle();
+    assert!(driver.turns.is_empty());
+    let row = driver.row("t-1", &manager());
+    assert_eq!(row.task.status.state, TaskState::Completed);
+    let key = keys::journal(&me(), &row.task.conversation);
+    let journal = driver.store.read(&store_types::Filter::Exactly(key), 0, 10).unwrap();
+    let steps =
+        journal.iter().map(|record| crate::content::decode(&me(), &driver.store, &record.value).unwrap());
+    let steps: Vec<crate::records::Step> = steps.collect();
+    assert_eq!(steps[0].events.len(), 2, "the start and the turn's end");
+    crate::replay::audit(&steps).unwrap();
+}
+
+/// An awarded task whose brain takes no time, up to the delivery of its answers to the manager.
+fn answers_of_an_award() -> (Driver, AttemptId, Vec<MessageId>) {
+    let mut driver = Driver::new();
+    driver.world.answers = true;
+    driver.ask(&manager(), "m-1", "award", award("t-1", 1)).unwrap();
+    let (id, Attempt::Deliver(delivery)) = driver.attempts.remove(0) else { panic!("a delivery") };
+    assert!(driver.attempts.is_empty(), "one request");
+    (driver, id, delivery.messages.into_iter().map(|envelope| envelope.message_id).collect())
+}
+
+#[test]
+fn the_messages_of_a_step_to_one_peer_share_a_request() {
+    let (mut driver, id, messages) = answers_of_an_award();
+    assert_eq!(messages.len(), 2, "the acceptance and the result");
+    driver.handle(Input::Attempted(id, AttemptResult::Delivered(vec![Ok(None), Ok(None)])));
+    assert!(
+        driver.deliveries().is_empty() && driver.timers.len() == 1,
+        "only the flush of what was delivered"
+    );
+}
+
+#[test]
+fn a_message_refused_for_now_is_sent_again_and_not_those_that_were_taken() {
+    let (mut driver, id, messages) = answers_of_an_award();
+    let full = Problem::new(Reason::Overloaded, "full");
+    driver.handle(Input::Attempted(id, AttemptResult::Delivered(vec![Ok(None), Err(full)])));
+    for timer in std::mem::take(&mut driver.timers) {
+        driver.handle(Input::TimerFired(timer));
+    }
+    assert_eq!(driver.deliveries(), messages[1..]);
+}
+
+#[test]
+fn a_request_that_was_not_answered_is_sent_again_whole() {
+    let (mut driver, id, messages) = answers_of_an_award();
+    let full = Problem::new(Reason::GatewayTimeout, "no answer");
+    driver.handle(Input::Attempted(id, AttemptResult::Failed(full)));
+    for timer in std::mem::take(&mut driver.timers) {
+        driver.handle(Input::TimerFired(timer));
+    }
+    assert_eq!(driver.deliveries(), messages);
+}
+
+#[test]
+fn messages_of_one_request_share_a_step() {
+    let mut driver = Driver::new();
+    driver.ask(&manager(), "m-1", "award", award("t-1", 1)).unwrap();
+    driver.settle();
+    driver.handle(Input::HoldSteps);
+    let answer = |text: &str| json!({ "taskId": "t-1", "epoch": 1, "answer": text });
+    driver.send(&manager(), "m-2", "task-answer", answer("one"));
+    driver.send(&manager(), "m-3", "task-answer", answer("two"));
+    assert!(driver.commits.is_empty());
+    driver.handle(Input::ReleaseSteps);
+    assert_eq!(driver.commits.len(), 1);
 }

@@ -1,10 +1,11 @@
 //! Decides one step: the pattern handles all queued events, and the results become one batch.
 
 use crate::{
-    Ack, ReplyTo, catch_panic,
+    Ack, ReplyTo, World, catch_panic,
     conversation::{Conversation, HandledEvent, QueuedEvent},
     records::{EffectKey, SealedReceipt},
     subscription::cursor_write,
+    turns::end_of_turn,
 };
 use protocol::{
     ids::{AgentId, TaskId},
@@ -67,6 +68,28 @@ pub(crate) struct StepFailed {
     pub failed: Option<(EventKind, Option<EffectKey>)>,
 }
 
+/// A brain whose turns may take no time. Such a turn is not run after the commit: its end is part of the step that asks, as
+/// it changes nothing and is the same again after a crash.
+#[derive(Clone, Copy)]
+pub(crate) struct InstantBrain<'a> {
+    /// Answers.
+    pub world: &'a dyn World,
+    /// Whether it may answer a request with a message.
+    pub is_direct: bool,
+}
+
+impl InstantBrain<'_> {
+    /// The end of the turn, if it takes no time and its deadline has not passed.
+    fn answer(self, effect: &Effect, wall: WallTime) -> Option<EventKind> {
+        let Effect::RunTurn { prompt, deadline, .. } = effect else { return None };
+        if deadline.is_some_and(|deadline| deadline <= wall) {
+            return None;
+        }
+        let (updates, end) = self.world.answer_at_once(prompt)?;
+        Some(end_of_turn(prompt.turn, updates, end, self.is_direct))
+    }
+}
+
 /// The agent, the time and the peers' track records when a step is decided.
 #[derive(Clone, Copy)]
 pub(crate) struct StepContext<'a> {
@@ -78,6 +101,8 @@ pub(crate) struct StepContext<'a> {
     pub wall: WallTime,
     /// The peers' track records.
     pub records: &'a BTreeMap<AgentId, TrackRecord>,
+    /// The brain, if it has a turn free.
+    pub brain: Option<InstantBrain<'a>>,
 }
 
 /// The most events that are kept in memory for a later step.
@@ -143,6 +168,10 @@ impl Conversation {
             decided.receipts.push((key.clone(), task_id));
             decided.batch.writes.push(Write::Put(key, bytes));
         }
+        if let Some(effect) = queued.closes {
+            // The result of an effect of this step: a turn that takes no time.
+            decided.effects.retain(|(key, _)| *key != effect);
+        }
         if let Some(effect) = queued.closes
             && let Some(closed) = self.open.remove(&effect)
             && let EventKind::Undelivered { reason, message, .. } = &queued.what
@@ -184,6 +213,9 @@ impl Conversation {
         for effect in follow {
             let key = EffectKey(self.step + 1, u32::try_from(effects.len()).unwrap_or(u32::MAX));
             self.apply_effect(now, &effect, key, decided)?;
+            if let Some(end) = now.brain.and_then(|brain| brain.answer(&effect, wall)) {
+                self.queue.push_front(QueuedEvent::from_inside(end, Some(key)));
+            }
             effects.push(effect);
         }
         Ok(())

@@ -28,8 +28,8 @@ pub(crate) enum LaneKey {
 /// A queued message.
 #[derive(Debug, Clone)]
 pub(crate) struct OutgoingEnvelope {
-    /// The label of its pattern; `None` for a bid, which belongs to no conversation.
-    pub(crate) label: Option<AnyLabel>,
+    /// The label of its pattern.
+    pub(crate) label: AnyLabel,
     /// The recipient.
     pub(crate) to: AgentId,
     /// The message.
@@ -50,8 +50,8 @@ pub(crate) enum OutgoingContent {
 
 /// One queue entry.
 pub(crate) struct Outgoing {
-    /// The effect it performs; `None` for a bid.
-    pub(crate) origin: Option<(ConversationId, EffectKey)>,
+    /// The effect it performs.
+    pub(crate) origin: (ConversationId, EffectKey),
     pub(crate) lane: Option<LaneKey>,
     pub(crate) what: OutgoingContent,
     pub(crate) attempts: u32,
@@ -64,6 +64,8 @@ pub(crate) struct Deliveries {
     pub(crate) all: BTreeMap<AttemptId, Outgoing>,
     pub(crate) lanes: BTreeMap<LaneKey, VecDeque<AttemptId>>,
     pub(crate) waiting: BTreeMap<AgentId, usize>,
+    /// Entries to attempt before the current call of the agent returns.
+    pub(crate) starting: VecDeque<AttemptId>,
 }
 
 impl Deliveries {
@@ -77,8 +79,8 @@ impl Deliveries {
         self.all.is_empty()
     }
 
-    /// Adds an entry; returns its id if it is the first of its lane.
-    pub(crate) fn add(&mut self, mut outgoing: Outgoing) -> Option<AttemptId> {
+    /// Adds an entry. The first of its lane is attempted.
+    pub(crate) fn add(&mut self, mut outgoing: Outgoing) {
         self.next += 1;
         let id = AttemptId(self.next);
         if faults::is_planted(PlantedFault::UnorderedSignals)
@@ -92,11 +94,26 @@ impl Deliveries {
             lane.len() == 1
         });
         self.all.insert(id, outgoing);
-        is_first.then_some(id)
+        self.starting.extend(is_first.then_some(id));
     }
 
-    /// Removes an entry; returns it and the next of its lane.
-    pub(crate) fn remove(&mut self, id: AttemptId) -> Option<(Outgoing, Option<AttemptId>)> {
+    /// The entries of a lane from `first` on; an entry without a lane is alone.
+    pub(crate) fn from(&self, first: AttemptId) -> Vec<AttemptId> {
+        let lane = self.all.get(&first).and_then(|outgoing| self.lanes.get(outgoing.lane.as_ref()?));
+        match lane {
+            Some(lane) => lane.iter().skip_while(|id| **id != first).copied().collect(),
+            None => vec![first],
+        }
+    }
+
+    /// The first entry of a lane is attempted.
+    pub(crate) fn start(&mut self, lane: Option<&LaneKey>) {
+        let first = lane.and_then(|lane| self.lanes.get(lane)?.front()).copied();
+        self.starting.extend(first.filter(|first| !self.starting.contains(first)));
+    }
+
+    /// Removes an entry.
+    pub(crate) fn remove(&mut self, id: AttemptId) -> Option<Outgoing> {
         let outgoing = self.all.remove(&id)?;
         if let OutgoingContent::Message(message) = &outgoing.what
             && let Some(waiting) = self.waiting.get_mut(&message.to)
@@ -106,16 +123,14 @@ impl Deliveries {
                 self.waiting.remove(&message.to);
             }
         }
-        let mut next = None;
         if let Some(lane) = &outgoing.lane
             && let Some(queue) = self.lanes.get_mut(lane)
         {
-            queue.pop_front();
-            next = queue.front().copied();
+            queue.retain(|queued| *queued != id);
             if queue.is_empty() {
                 self.lanes.remove(lane);
             }
         }
-        Some((outgoing, next))
+        Some(outgoing)
     }
 }

@@ -2,6 +2,7 @@
 
 mod large_payload;
 mod message_status;
+mod several;
 
 use engine::{Ack, IncomingMessage, records::TaskRow};
 pub use message_status::get;
@@ -31,6 +32,7 @@ use protocol::{
     ids::{Address, Digest, MessageId},
     principal::Principal,
     problem::{Problem, Reason},
+    signature::SignedResponse,
     trace::TraceContext,
 };
 use serde::Serialize;
@@ -49,6 +51,9 @@ pub async fn post(
     by: web::ReqData<Principal>,
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
+    if by.agent().is_some() && body.first() == Some(&b'[') {
+        return several::post(&request, &node, &by, &body).await;
+    }
     // An agent nests forwarded content deeper in its message than the original did.
     let additional_depth = if by.agent().is_some() { FORWARDED_DEPTH } else { 0 };
     let depth = node.limits.max_depth + additional_depth;
@@ -63,6 +68,7 @@ pub async fn post(
     let trace = trace_of(&request);
     let id = envelope.message_id.clone();
     let by = by.into_inner();
+    let answered = id.clone();
     let incoming = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None };
     let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(incoming)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
@@ -88,6 +94,9 @@ pub async fn post(
             return Err(Problem::new(Reason::GatewayTimeout, message).with("messageId", id).into());
         }
     };
+    if let Some(bid) = &ack.bid {
+        return Ok(signed_bid(local, &answered, bid)?);
+    }
     let max = Duration::from_millis(node.limits.max_wait_ms);
     if let (Some(wait), Some(_)) = (prefer::wait(&request, max), &ack.task_id) {
         release_permit(&request);
@@ -98,6 +107,18 @@ pub async fn post(
         return Ok(answer);
     }
     Ok(acknowledged(&ack))
+}
+
+/// The answer to a call for proposals: the bid, signed, so that the manager knows whose it is.
+fn signed_bid(local: &HostedAgent, call: &MessageId, bid: &Envelope) -> Result<HttpResponse, Problem> {
+    let body = serde_json::to_vec(bid)
+        .map_err(|error| Problem::new(Reason::Internal, format!("a bid can't be written: {error}")))?;
+    let mut response = HttpResponse::Ok();
+    let parts = SignedResponse { status: 200, message_id: call.as_str(), digest: Digest::of(&body) };
+    for header in local.wire.sign_response(&parts) {
+        response.insert_header(header);
+    }
+    Ok(response.content_type("application/json").body(body))
 }
 
 /// The body of an acknowledgement.

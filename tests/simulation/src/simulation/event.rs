@@ -25,7 +25,7 @@ pub(super) enum Event {
     Settle { agent: usize, life: u64 },
     Timer { agent: usize, life: u64, timer: TimerId },
     Turn { agent: usize, life: u64, key: TurnKey, token: u64, action: Box<BrainAction> },
-    MessageArrived { agent: usize, message: Box<IncomingMessage>, target: ReplyTarget },
+    MessagesArrived { agent: usize, messages: Vec<IncomingMessage>, target: ReplyTarget },
     Attempted { agent: usize, life: u64, attempt: AttemptTry, result: Box<AttemptResult> },
     BoardRequested { agent: usize, life: u64, attempt: AttemptTry, request: Box<BoardRequest> },
     PollBoard { agent: usize, life: u64, reader: u64 },
@@ -64,7 +64,7 @@ impl Simulation {
             Event::Turn { agent, life, key, token, action } if self.is_alive(agent, life) => {
                 self.advance_turn(agent, key, token, *action);
             }
-            Event::MessageArrived { agent, message, target } => self.arrive(agent, *message, target),
+            Event::MessagesArrived { agent, messages, target } => self.arrive(agent, messages, target),
             Event::Attempted { agent, life, attempt, result } if self.is_alive(agent, life) => {
                 self.end_attempt(agent, attempt, *result);
             }

@@ -2,14 +2,17 @@
 
 use super::{EPOCH, Simulation, event::Event, services::BoardReader};
 use crate::{
-    plan,
+    brain, plan,
     random::{Hash, Random},
     registry::RegistryCache,
     store::{Operation, SimulatedStore, StoreWrite},
 };
-use engine::{Agent, AttemptId, EngineConfig, Input, Output, PeerDirectory, TimerId, TurnKey, World};
+use engine::{
+    Agent, AttemptId, EngineConfig, Input, InstantAnswer, Output, PeerDirectory, TimerId, TurnKey, World,
+};
 use protocol::{
     ids::{AgentId, MessageId},
+    patterns::turn::Prompt,
     time::{NodeTime, WallTime},
 };
 use std::{
@@ -81,6 +84,8 @@ struct NodeWorld<'a> {
     wall: WallTime,
     random: &'a mut Random,
     directory: &'a RegistryCache,
+    seed: u64,
+    me: &'a AgentId,
 }
 
 impl World for NodeWorld<'_> {
@@ -115,6 +120,10 @@ impl World for NodeWorld<'_> {
 
     fn directory(&self) -> &dyn PeerDirectory {
         self.directory
+    }
+
+    fn answer_at_once(&self, prompt: &Prompt) -> Option<InstantAnswer> {
+        brain::answer_at_once(self.seed, self.me, prompt)
     }
 }
 
@@ -151,7 +160,14 @@ impl Simulation {
         node.directory = RegistryCache::default();
         let (at, wall) = (self.node_time(agent), self.wall(agent));
         let node = &mut self.nodes[agent];
-        let mut world = NodeWorld { now: at, wall, random: &mut node.random, directory: &node.directory };
+        let mut world = NodeWorld {
+            now: at,
+            wall,
+            random: &mut node.random,
+            directory: &node.directory,
+            seed,
+            me: &node.id,
+        };
         let recovered = Agent::recover(node.config.clone(), &node.store.settled, &mut world);
         let me = node.id.clone();
         match recovered {
@@ -176,7 +192,9 @@ impl Simulation {
         let node = &mut self.nodes[agent];
         let Some(mut inner) = node.agent.take() else { return };
         self.inputs += 1;
-        let mut world = NodeWorld { now, wall, random: &mut node.random, directory: &node.directory };
+        let seed = self.settings.seed;
+        let (random, directory, me) = (&mut node.random, &node.directory, &node.id);
+        let mut world = NodeWorld { now, wall, random, directory, seed, me };
         let store = if reads_executed { &node.store.executed } else { &node.store.settled };
         let outputs = inner.handle(input, store, &mut world);
         node.agent = Some(inner);

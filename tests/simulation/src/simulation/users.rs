@@ -68,15 +68,26 @@ impl Simulation {
     /// Sends a request, again or for the first time.
     pub(super) fn send_request(&mut self, request: usize) {
         let UserRequest { to, message, .. } = &self.requests[request];
-        let (to, message) = (*to, message.clone());
-        self.after(1, Event::MessageArrived { agent: to, message, target: ReplyTarget::User { request } });
+        let (to, message) = (*to, message.as_ref().clone());
+        self.after(
+            1,
+            Event::MessagesArrived {
+                agent: to,
+                messages: vec![message],
+                target: ReplyTarget::User { request },
+            },
+        );
         // An impatient client sends it twice.
         if self.chance(150) {
-            let message = self.requests[request].message.clone();
+            let message = self.requests[request].message.as_ref().clone();
             let delay = self.random.between(1, 12);
             self.after(
                 delay,
-                Event::MessageArrived { agent: to, message, target: ReplyTarget::User { request } },
+                Event::MessagesArrived {
+                    agent: to,
+                    messages: vec![message],
+                    target: ReplyTarget::User { request },
+                },
             );
         }
     }
