@@ -2,6 +2,7 @@
 
 mod conditional_writes;
 mod key_presence;
+mod list_entries;
 mod lock;
 mod queue;
 mod reader;
@@ -16,7 +17,8 @@ pub use schema::OpenError;
 use super::follower;
 use super::tail::LogTail;
 use super::{
-    Batch, Error, Filter, Key, Lane, Record, Revision, SharedStore, Snapshot, Store, StoreFuture, StoreWatch,
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Snapshot, Store,
+    StoreFuture, StoreWatch,
 };
 use key_presence::KeyPresence;
 use queue::{QueuedCommit, WriteQueue};
@@ -41,7 +43,7 @@ pub struct StoreOptions {
     pub group: usize,
     /// The most connections that read at once.
     pub readers: usize,
-    /// The largest size of the file, in pages of 4 KiB; without it, the device is the limit.
+    /// The largest size of the file, in pages of 2 KiB; without it, the device is the limit.
     pub pages: Option<u32>,
 }
 
@@ -117,6 +119,14 @@ impl Snapshot for EmbeddedStore {
 
     fn keys(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<(Revision, Key)>, Error> {
         self.readers.keys(filter, after, limit.min(super::MAX_READ))
+    }
+
+    fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+        self.readers.list(query, limit.min(super::MAX_READ))
+    }
+
+    fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+        self.readers.count(query)
     }
 
     fn head(&self) -> Revision {

@@ -76,7 +76,7 @@ mod tests {
     #[tokio::test]
     async fn a_nearly_full_device_fails_the_check_until_there_is_room_again() {
         let dir = tempfile::tempdir().unwrap();
-        let store = open(dir.path(), StoreOptions { pages: Some(64), ..StoreOptions::default() }).unwrap();
+        let store = open(dir.path(), StoreOptions { pages: Some(128), ..StoreOptions::default() }).unwrap();
         let probe = WriteProbe::new(store.clone());
         assert!(probe.check().await.is_ok(), "there is room");
         let fill = |size: usize| {

@@ -3,7 +3,8 @@
 use super::tests::Rig;
 use crate::{config::Config, directory::test_cards::card, entry::AgentQuery};
 use blackboard::store::{
-    Batch, Error, Filter, Key, Lane, Record, Revision, SharedStore, Store, StoreFuture, StoreWatch,
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Store, StoreFuture,
+    StoreWatch,
 };
 use protocol::{ids::AgentId, problem::Reason};
 use std::sync::{
@@ -29,6 +30,14 @@ impl blackboard::store::Snapshot for FaultyStore {
 
     fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
         self.store.read(filter, after, limit)
+    }
+
+    fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+        self.store.list(query, limit)
+    }
+
+    fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+        self.store.count(query)
     }
 
     fn head(&self) -> Revision {

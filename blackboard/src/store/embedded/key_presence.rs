@@ -77,7 +77,10 @@ impl KeyPresence {
 
     /// Adds the keys of `writes`. Must be called before the writes become visible.
     pub(super) fn note<'w>(&self, writes: impl Iterator<Item = &'w Write>) {
-        let puts = writes.filter_map(|write| if let Write::Put(key, _) = write { Some(key) } else { None });
+        let puts = writes.filter_map(|write| match write {
+            Write::Put(key, _) | Write::PutListed(key, ..) => Some(key),
+            Write::Append(..) | Write::Delete(_) | Write::Trim(..) => None,
+        });
         let hashes: Vec<_> = puts.map(|key| self.hasher.hash_one(key.as_str())).collect();
         let mut keys = self.keys();
         hashes.into_iter().for_each(|hash| self.add(&mut keys, hash));

@@ -1,6 +1,6 @@
 //! The writer thread: the batches queued during one transaction form the next one.
 
-use super::super::{Error, Revision, Write, tail::LogTail};
+use super::super::{Error, Revision, tail::LogTail};
 use super::key_presence::KeyPresence;
 use super::queue::{QueuedCommit, WriteQueue};
 use super::schema::{StoreFile, Topics};
@@ -82,7 +82,7 @@ fn serve(
 ) -> Result<(), String> {
     let prepared = Transaction::new(&opened.connection, opened.revision, &opened.topics);
     let transaction = prepared.map_err(|error| error.to_string())?;
-    let trimmer = Trimmer::new(&opened.connection).map_err(|error| error.to_string())?;
+    let trimmer = Trimmer::new(&opened.connection, topics).map_err(|error| error.to_string())?;
     let mut writer = Writer { transaction, trimmer, tail, topics, presence };
     let mut trims: VecDeque<TrimJob> = VecDeque::new();
     loop {
@@ -155,9 +155,9 @@ impl Writer<'_> {
     fn transact(&mut self, group: &[QueuedCommit]) -> rusqlite::Result<Vec<Result<Vec<Revision>, Error>>> {
         self.presence.note(group.iter().flat_map(|commit| &commit.batch.writes));
         self.transaction.begin()?;
-        let applied: rusqlite::Result<Vec<_>> =
-            group.iter().map(|commit| self.transaction.apply(&commit.batch)).collect();
-        let applied = applied?;
+        let Self { transaction, trimmer, .. } = self;
+        let applied = group.iter().map(|commit| transaction.apply(&commit.batch, trimmer));
+        let applied = applied.collect::<rusqlite::Result<Vec<_>>>()?;
         for (name, topic) in self.transaction.commit()? {
             self.topics.set(&name, topic);
         }
@@ -170,10 +170,8 @@ impl Writer<'_> {
             .zip(&outcomes)
             .filter_map(|(commit, outcome)| Some((commit, outcome.as_ref().ok()?)));
         let records = written.flat_map(|(commit, revisions)| {
-            commit.batch.writes.iter().zip(revisions).filter_map(|(write, revision)| match write {
-                Write::Append(key, value) | Write::Put(key, value) => Some((*revision, key, value)),
-                Write::Delete(_) => None,
-            })
+            let writes = commit.batch.writes.iter().zip(revisions);
+            writes.filter_map(|(write, revision)| Some((*revision, write.key(), write.value()?)))
         });
         self.tail.publish(self.transaction.revision, records);
         for (commit, outcome) in group.into_iter().zip(outcomes) {
@@ -186,7 +184,7 @@ impl Writer<'_> {
     fn trim(&mut self, trims: &mut VecDeque<TrimJob>) -> Result<(), String> {
         let Some(mut trim) = trims.pop_front() else { return Ok(()) };
         let step = self.transaction.begin().and_then(|()| {
-            let is_complete = self.trimmer.step(&mut trim, self.topics)?;
+            let is_complete = self.trimmer.step(&mut trim)?;
             self.transaction.commit()?;
             Ok(is_complete)
         });
