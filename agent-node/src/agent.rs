@@ -25,9 +25,7 @@ use crate::{
 };
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use blackboard::store::{Error, SharedStore};
-use engine::{
-    Ack, Agent, AttemptId, CommitId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys,
-};
+use engine::{Ack, Agent, AttemptId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys};
 use protocol::{
     card::Card,
     ids::{AgentId, ConversationId},

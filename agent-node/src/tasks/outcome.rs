@@ -85,7 +85,9 @@ fn outcome(store: &dyn Store, me: &AgentId, line: &Record) -> Result<Option<Outc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::{Batch, Key, Lane, SharedStore, StoreFuture, StoreWatch, Write, memory};
+    use blackboard::store::{
+        Batch, Key, Lane, ListQuery, ListedKey, SharedStore, StoreFuture, StoreWatch, Write, memory,
+    };
     use engine::records::ConversationState;
     use protocol::{
         ids::Digest,

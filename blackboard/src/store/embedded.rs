@@ -1,6 +1,7 @@
 //! The store in one SQLite file: one writer that commits in groups, and concurrent readers.
 
 mod conditional_writes;
+mod health;
 mod key_presence;
 mod list_entries;
 mod lock;
@@ -20,6 +21,7 @@ use super::{
     Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Snapshot, Store,
     StoreFuture, StoreWatch,
 };
+use health::WriterHealth;
 use key_presence::KeyPresence;
 use queue::{QueuedCommit, WriteQueue};
 use reader::ReaderPool;
@@ -62,6 +64,7 @@ pub fn open(dir: &Path, options: StoreOptions) -> Result<SharedStore, OpenError>
 #[derive(Clone)]
 pub struct StoreGauge {
     queue: Arc<WriteQueue>,
+    health: Arc<WriterHealth>,
     dir: PathBuf,
 }
 
@@ -69,6 +72,16 @@ impl StoreGauge {
     /// Commits in the writer's queue.
     pub fn waiting(&self) -> usize {
         self.queue.waiting()
+    }
+
+    /// The number of transactions that the device did not take.
+    pub fn refused(&self) -> u64 {
+        self.health.refused()
+    }
+
+    /// Waits until the store has failed for good; returns why. A store that is closed does not fail.
+    pub async fn failed(&self) -> String {
+        self.health.failed().await
     }
 
     /// Bytes of its files, with the write-ahead log.
@@ -88,12 +101,13 @@ pub fn open_with_gauge(dir: &Path, options: StoreOptions) -> Result<(SharedStore
     let readers = Arc::new(ReaderPool::new(dir, options.readers, topics.clone(), presence.clone()));
     let queue = Arc::new(WriteQueue::new(&options));
     let generation = opened.generation.clone();
-    let (writer_queue, writer_tail) = (queue.clone(), tail.clone());
+    let health = Arc::new(WriterHealth::new());
+    let (writer_queue, writer_tail, writer_health) = (queue.clone(), tail.clone(), health.clone());
     let writer = thread::Builder::new()
         .name("store-writer".into())
-        .spawn(move || writer::run(opened, &writer_queue, &writer_tail, &topics, &presence))
+        .spawn(move || writer::run(opened, &writer_queue, &writer_tail, &topics, &presence, &writer_health))
         .map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
-    let gauge = StoreGauge { queue: queue.clone(), dir: dir.to_owned() };
+    let gauge = StoreGauge { queue: queue.clone(), health, dir: dir.to_owned() };
     let store = EmbeddedStore { queue, readers, tail, generation, writer: Some(writer), _lock: lock };
     Ok((Arc::new(store), gauge))
 }
