@@ -207,7 +207,7 @@ async fn a_service_on_its_own_ends_with_74_when_its_device_fails() {
         .await;
         // The check of readiness writes to the store.
         let status = crate::harness::eventually("its end", async || {
-            drop(reqwest::get(format!("{url}/readyz")).await);
+            drop(crate::harness::client().get(format!("{url}/readyz")).send().await);
             child.borrow_mut().try_wait().unwrap()
         })
         .await;

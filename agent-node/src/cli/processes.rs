@@ -334,4 +334,16 @@ mod tests {
         assert_ne!(one.0, other.0);
         assert_eq!(one.1, other.1, "they share the directory of the join secret");
     }
+
+    #[test]
+    fn a_start_without_room_or_with_a_failed_store_ends_with_74() {
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let closed = store::Error::Closed("it failed".to_owned());
+        for error in
+            [anyhow::Error::from(full), anyhow::Error::from(closed).context("the journal can't be read")]
+        {
+            assert_eq!(exit_of(&error), Exit::Store, "{error:#}");
+        }
+        assert_eq!(exit_of(&anyhow::anyhow!("something else")), Exit::Failed);
+    }
 }
