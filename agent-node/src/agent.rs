@@ -25,9 +25,7 @@ use crate::{
 };
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use blackboard::store::{Error, SharedStore};
-use engine::{
-    Ack, Agent, AttemptId, CommitId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys,
-};
+use engine::{Ack, Agent, AttemptId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys};
 use protocol::{
     card::Card,
     ids::{AgentId, ConversationId},
@@ -207,7 +205,6 @@ impl AgentActor {
                     Input::CommitSettled(id, result)
                 });
             }
-            Output::Trim(id, filter, before) => self.trim(id, filter, before, ctx),
             Output::Reply(to, answer) => {
                 if let Some(reply) = self.replies.remove(&to) {
                     // A caller that has timed out can ask for the message by its id.
@@ -259,17 +256,6 @@ impl AgentActor {
         }
     }
 
-    fn trim(
-        &mut self,
-        id: CommitId,
-        filter: blackboard::store::Filter,
-        before: blackboard::store::Revision,
-        ctx: &mut Context<Self>,
-    ) {
-        let trim = self.parts.store.trim(filter, before);
-        self.settle(ctx, async move { Input::TrimSettled(id, trim.await) });
-    }
-
     /// Runs `future` and passes its input to the current life.
     fn spawn(
         &self,
@@ -283,7 +269,7 @@ impl AgentActor {
         })
     }
 
-    /// Like [`Self::spawn`], for a commit or trim. A new life waits until it has settled.
+    /// Like [`Self::spawn`], for a commit. A new life waits until it has settled.
     fn settle(&mut self, ctx: &mut Context<Self>, future: impl Future<Output = Input> + 'static) {
         self.commits += 1;
         drop(self.spawn(ctx, future));
@@ -363,7 +349,7 @@ impl Handler<LifeInput> for AgentActor {
     fn handle(&mut self, LifeInput { life, input }: LifeInput, ctx: &mut Self::Context) {
         #[expect(clippy::wildcard_enum_match_arm, reason = "only these inputs end something listed here")]
         match &input {
-            Input::CommitSettled(..) | Input::TrimSettled(..) => {
+            Input::CommitSettled(..) => {
                 self.commits -= 1;
                 if life != self.life {
                     return self.recover_if_settled(ctx);

@@ -139,7 +139,6 @@ impl Agent {
             }
             Input::Redrive { message, reply } => self.redrive(&message, reply, &mut cx),
             Input::CommitSettled(id, result) => self.commit_settled(id, result, &mut cx),
-            Input::TrimSettled(id, result) => self.trim_settled(id, result, &mut cx),
             Input::Attempted(id, result) => self.attempted(id, result, &mut cx),
             Input::TimerFired(id) => self.timer_fired(id, &mut cx),
             Input::TurnProgress(turn, updates) => self.turn_progress(&turn, updates),

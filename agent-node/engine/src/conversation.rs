@@ -15,7 +15,7 @@ use crate::{
     records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
 };
 use origin::Origin;
-use parked::JournalAndTask;
+use parked::RecordedTask;
 use protocol::{
     ids::{ConversationId, Digest, EffectId, ThreadId},
     patterns::{AnyLabel, AnyPattern, Effect, Event, EventKind},
@@ -257,11 +257,10 @@ impl Conversation {
         }
     }
 
-    /// Where its records are.
-    pub(crate) fn journal_and_task(&self) -> JournalAndTask {
+    /// Its task as it is recorded.
+    pub(crate) fn recorded_task(&self) -> RecordedTask {
         let row = self.recorded_task.as_ref();
-        let task = row.map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone()));
-        JournalAndTask { first: self.first, task }
+        row.map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone()))
     }
 
     /// The revision of its journal's first record, or a lower one.

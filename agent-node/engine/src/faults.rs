@@ -48,6 +48,8 @@ pub enum PlantedFault {
     LostTurn,
     /// A message for an open conversation is recorded, but not handed to it.
     Unheard,
+    /// An open conversation keeps all journal records that are newer than its first.
+    PinnedJournals,
 }
 
 impl PlantedFault {
@@ -75,6 +77,7 @@ impl PlantedFault {
         Self::SkippedSignal,
         Self::LostTurn,
         Self::Unheard,
+        Self::PinnedJournals,
     ];
 }
 

@@ -20,7 +20,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
-use store_types::{Batch, Error, Filter, Lane, Revision};
+use store_types::{Batch, Error, Lane, Revision};
 
 /// Identifies a caller that waits for an answer. The shell chooses it; it is answered once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,8 +131,6 @@ pub enum Input {
     },
     /// The result of a commit: the revision of each write.
     CommitSettled(CommitId, Result<Vec<Revision>, Error>),
-    /// The result of a trim: the number of deleted records.
-    TrimSettled(CommitId, Result<u64, Error>),
     /// The result of an attempt.
     Attempted(AttemptId, AttemptResult),
     /// A timer fired.
@@ -168,8 +166,6 @@ pub enum Input {
 pub enum Output {
     /// Write a batch. → [`Input::CommitSettled`].
     Commit(CommitId, Lane, Batch),
-    /// Delete log records below a revision. → [`Input::TrimSettled`].
-    Trim(CommitId, Filter, Revision),
     /// Answer a caller.
     Reply(ReplyTo, Result<Ack, Problem>),
     /// Make one attempt. → [`Input::Attempted`].
@@ -298,8 +294,6 @@ pub enum Observation {
         /// Its revision.
         head: Revision,
     },
-    /// Ended tasks were deleted.
-    TasksRemoved,
 }
 
 /// The result of one attempt to deliver a message.

@@ -138,8 +138,8 @@ impl Agent {
             }
             Some(PendingCommit::Standalone(StandaloneRecords { receipt, reply, ends, .. })) => {
                 if let (Some(id), Err(error)) = (ends, &result) {
-                    let records = self.journal_and_task(&id, cx);
-                    self.park(&id, records, &format!("its end was not recorded: {error}"), cx);
+                    let task = self.recorded_task(&id, cx);
+                    self.park(&id, task, &format!("its end was not recorded: {error}"), cx);
                 }
                 let result = result.map(drop).map_err(Problem::from);
                 let task = reply.as_ref().and_then(|(_, ack)| ack.task_id.clone());

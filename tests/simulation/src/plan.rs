@@ -15,6 +15,8 @@ use std::{sync::Arc, time::Duration};
 pub(crate) const HEAL_AT: u64 = 60_000;
 /// When users cancel the tasks that still wait for them.
 pub(crate) const CANCEL_AT: u64 = HEAL_AT + 30_000;
+/// Until when one question may stay unanswered: every journal record of a conversation that ended in time has expired.
+pub(crate) const LEFT_OPEN_UNTIL: u64 = HEAL_AT + 150_000;
 /// When every task has ended.
 pub(crate) const QUIET_AT: u64 = HEAL_AT + 240_000;
 /// When every record has expired: after the longest retention and two sweeps.

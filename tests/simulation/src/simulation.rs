@@ -14,14 +14,17 @@ mod users;
 use crate::{
     board::SimulatedBoard,
     invariants::Observer,
-    plan::{self, CANCEL_AT, END_AT, FaultRates, HEAL_AT},
+    plan::{self, CANCEL_AT, END_AT, FaultRates, HEAL_AT, LEFT_OPEN_UNTIL},
     random::Random,
     registry::SimulatedRegistry,
 };
 use engine::{AttemptId, EngineConfig, MessageResult};
 use event::Event;
 use node::Node;
-use protocol::{ids::AgentId, time::WallTime};
+use protocol::{
+    ids::{AgentId, TaskId},
+    time::WallTime,
+};
 use replies::PendingReply;
 use std::collections::{BTreeMap, VecDeque};
 use users::UserRequest;
@@ -111,6 +114,8 @@ pub(crate) struct Simulation {
     answers: BTreeMap<u64, Vec<Option<MessageResult>>>,
     last_id: u64,
     requests: Vec<UserRequest>,
+    /// The task whose question users leave unanswered, and its agent.
+    left_open: Option<(usize, TaskId)>,
     observer: Observer,
     failures: Vec<String>,
     tail: VecDeque<String>,
@@ -152,6 +157,7 @@ impl Simulation {
             answers: BTreeMap::new(),
             last_id: 0,
             requests: Vec::new(),
+            left_open: None,
             observer,
             failures: Vec::new(),
             tail: VecDeque::new(),
@@ -173,6 +179,7 @@ impl Simulation {
         simulation.after(1_000, Event::RegistrySweep);
         simulation.after(HEAL_AT, Event::Heal);
         simulation.after(CANCEL_AT, Event::CancelWaiting);
+        simulation.after(LEFT_OPEN_UNTIL - 1, Event::CheckJournals);
         simulation
     }
 

@@ -77,8 +77,7 @@ impl Driver {
                 Output::StopTurn(key) => self.turns.retain(|turn| *turn != key),
                 Output::SetTimer(id, _) => self.timers.push(id),
                 Output::ClearTimer(id) => self.timers.retain(|timer| *timer != id),
-                Output::Trim(..)
-                | Output::Subscribe(..)
+                Output::Subscribe(..)
                 | Output::ReleaseBrain(..)
                 | Output::Observed(_)
                 | Output::Continue

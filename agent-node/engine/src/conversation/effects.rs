@@ -5,7 +5,7 @@ use crate::{
     conversation::{Conversation, DecidedStep, StepContext},
     delivery::envelope,
     faults::{self, PlantedFault},
-    records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys},
+    records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys, lists},
 };
 use protocol::{
     ids::AgentId,
@@ -185,7 +185,9 @@ impl Conversation {
             trace: self.trace.clone(),
         };
         let bytes = content::encode(me, &dead, writes, &mut BTreeSet::new())?;
-        writes.push(Write::Put(keys::dead_letter(me, &dead.message_id), bytes));
+        let key = keys::dead_letter(me, &dead.message_id);
+        let entry = lists::aged(&key, wall);
+        writes.push(Write::PutListed(key, bytes, vec![entry]));
         Ok(())
     }
 }

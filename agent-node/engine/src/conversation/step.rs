@@ -13,7 +13,7 @@ use protocol::{
     time::{NodeTime, WallTime},
 };
 use std::collections::BTreeMap;
-use store_types::{Batch, Error, Key, Revision, Write};
+use store_types::{Batch, Error, Key, Revision};
 
 /// A decided step on its way to the store.
 #[derive(Default)]
@@ -164,9 +164,9 @@ impl Conversation {
         }
         // Before anything can fail: the callers get an answer in any case.
         decided.waiters.extend(queued.waiters);
-        if let Some(SealedReceipt { key, task_id, bytes }) = queued.receipt {
-            decided.receipts.push((key.clone(), task_id));
-            decided.batch.writes.push(Write::Put(key, bytes));
+        if let Some(SealedReceipt { write, task_id }) = queued.receipt {
+            decided.receipts.push((write.key().clone(), task_id));
+            decided.batch.writes.push(write);
         }
         if let Some(effect) = queued.closes {
             // The result of an effect of this step: a turn that takes no time.
@@ -291,7 +291,7 @@ fn failed(why: String, decided: DecidedStep, rest: impl Iterator<Item = QueuedEv
         failed: None,
     };
     for queued in rest {
-        left.receipts.extend(queued.receipt.as_ref().map(|receipt| receipt.key.clone()));
+        left.receipts.extend(queued.receipt.as_ref().map(|receipt| receipt.write.key().clone()));
         if queued.receipt.is_none() && queued.waiters.is_empty() {
             left.inside.push((queued.what, queued.closes));
         }

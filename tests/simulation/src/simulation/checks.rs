@@ -7,9 +7,11 @@ use super::{
 use engine::{Ack, records::keys};
 use protocol::{
     ids::{AgentId, EffectId, TaskId},
+    limits::Limits,
     patterns::{Effect, EventKind, broadcast, reaction},
     signal::SignalType,
 };
+use std::time::Duration;
 use store_types::Snapshot;
 
 impl Simulation {
@@ -84,6 +86,26 @@ impl Simulation {
             let id = ack.conversation_id.as_ref().map(ToString::to_string).unwrap_or_default();
             self.fail(format!("{}, conversation {id}: {early} before that is durable", node.id));
         }
+    }
+
+    /// No journal keeps an expired record of a conversation that has ended, though others are open.
+    pub(super) fn check_journals(&mut self) {
+        let mut violations = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let Limits { keep_journals_ms, sweep_ms, .. } = *node.config.limits;
+            // A sweep is due, and another may be under way.
+            let keep = Duration::from_millis(keep_journals_ms + 3 * sweep_ms);
+            let conversations = &self.observer.agent(&node.id).conversations;
+            for (id, observed) in conversations.iter().filter(|(_, observed)| observed.ended.is_some()) {
+                let last = observed.steps.last().and_then(|step| step.events.last());
+                let is_expired = last.is_some_and(|event| event.wall.plus(keep) < self.wall(at));
+                let journal = keys::journal(&node.id, id);
+                if is_expired && node.store.settled.latest(&journal).ok().flatten().is_some() {
+                    violations.push(format!("{} keeps the expired journal of {id}", node.id));
+                }
+            }
+        }
+        self.failures.extend(violations);
     }
 
     /// At the end every conversation has ended, every record has expired, and no one waits.

@@ -45,6 +45,7 @@ pub(super) enum Event {
     Answer { agent: usize, task: TaskId },
     Redrive { agent: usize, message: MessageId },
     CancelWaiting,
+    CheckJournals,
 }
 
 impl Simulation {
@@ -132,6 +133,7 @@ impl Simulation {
                     self.handle(agent, Input::Redrive { message, reply });
                 }
             }
+            Event::CheckJournals => self.check_journals(),
             Event::CancelWaiting => {
                 self.cancel_waiting();
                 self.after(10_000, Event::CancelWaiting);

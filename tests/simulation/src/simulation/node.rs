@@ -5,7 +5,7 @@ use crate::{
     brain, plan,
     random::{Hash, Random},
     registry::RegistryCache,
-    store::{Operation, SimulatedStore, StoreWrite},
+    store::{Operation, SimulatedStore},
 };
 use engine::{
     Agent, AttemptId, EngineConfig, Input, InstantAnswer, Output, PeerDirectory, TimerId, TurnKey, World,
@@ -213,11 +213,7 @@ impl Simulation {
 
     fn perform_one(&mut self, agent: usize, life: u64, output: Output) {
         match output {
-            Output::Commit(id, lane, batch) => self.commit(agent, life, id, StoreWrite::Commit(lane, batch)),
-            Output::Trim(id, filter, before) => {
-                self.nodes[agent].store.enqueue(Operation { id, write: StoreWrite::Trim(filter, before) });
-                self.execute_later(agent, life);
-            }
+            Output::Commit(id, lane, batch) => self.commit(agent, life, Operation { id, lane, batch }),
             Output::Reply(to, answer) => self.on_reply(agent, to, answer),
             Output::Attempt(id, attempt) => self.attempt(agent, life, id, attempt),
             Output::StartTurn(turn) => self.start_turn(agent, life, *turn),
