@@ -1,7 +1,8 @@
 //! Signals on the blackboard: short notices that refer to content and never carry it (RFC-005, seed 002).
 
 use crate::{
-    ids::{AgentId, Capability, TaskId},
+    ids::{AgentId, Capability, Digest, TaskId},
+    principal::Principal,
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,11 @@ impl SignalType {
     /// The dotted text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether it is about the course of a task. The accountable agent publishes a few of these for each task.
+    pub fn is_of_task(&self) -> bool {
+        self.0.starts_with("task.") || self.0 == "artifact.produced"
     }
 
     /// Whether only the registry publishes it.
@@ -130,13 +136,35 @@ pub struct Signal {
     pub at: WallTime,
 }
 
+/// The reference of an `artifact.produced` that is the digest of the content.
+pub const SHA256: &str = "sha256";
+
+/// The reference of an `artifact.produced` that is the agent which has the content.
+pub const OWNER: &str = "owner";
+
 /// The reference that names the first publisher when the board offers a task again.
 pub const PUBLISHER: &str = "publisher";
+
+/// The digest of the content that the references of an `artifact.produced` name.
+pub(crate) fn produced(kind: &SignalType, refs: &Map<String, Value>) -> Option<Digest> {
+    let digest = refs.get(SHA256).filter(|_| *kind == SignalType::artifact_produced())?;
+    Digest::parse(digest.as_str()?).ok()
+}
+
+/// Whether `principal` may see the signals of the board: the agents of the mesh and the local user may.
+pub fn may_see(principal: &Principal) -> bool {
+    principal.agent().is_some() || *principal == Principal::local_user()
+}
 
 /// The prefix of the ids of the board's own signals; reserved for the board.
 pub const BOARD_ID_PREFIX: &str = "board:";
 
 impl Signal {
+    /// The digest of the content that it refers to, if it is an `artifact.produced` with one.
+    pub fn produced(&self) -> Option<Digest> {
+        produced(&self.kind, &self.refs)
+    }
+
     /// Whether the board made it.
     pub fn is_boards_own(&self) -> bool {
         self.id.starts_with(BOARD_ID_PREFIX)

@@ -30,6 +30,11 @@ use std::time::Duration;
 /// How often an unknown recipient is looked up once the directory is synced.
 const UNKNOWN_ATTEMPTS: u32 = 3;
 
+/// How many signals of one conversation may wait for the board.
+const MAX_SIGNALS: usize = 256;
+/// How many more may wait that are about the course of its task.
+const RESERVED_SIGNALS: usize = 32;
+
 impl Agent {
     /// Queues a message behind the other messages of its conversation to the same recipient.
     pub(crate) fn send(
@@ -49,12 +54,17 @@ impl Agent {
         let lane = conversation.filter(|_| !message.best_effort);
         let lane = lane.map(|conversation| LaneKey::Peer(message.to.clone(), conversation));
         self.begin_delivery(
-            Outgoing { origin, lane, what: OutgoingContent::Message(Box::new(message)), attempts: 0 },
+            Outgoing {
+                origin,
+                lanes: Vec::from_iter(lane),
+                what: OutgoingContent::Message(Box::new(message)),
+                attempts: 0,
+            },
             cx,
         );
     }
 
-    /// Queues a signal behind the earlier signals of its conversation.
+    /// Queues a signal behind the earlier signals of its conversation; refused while [`MAX_SIGNALS`] wait.
     pub(crate) fn publish(
         &mut self,
         conversation: ConversationId,
@@ -62,15 +72,19 @@ impl Agent {
         signal: Signal,
         cx: &mut Context<'_>,
     ) {
-        let (lane, what) =
-            (LaneKey::Signals(conversation.clone()), OutgoingContent::Signal(Box::new(signal)));
-        self.begin_delivery(
-            Outgoing { origin: Some((conversation, effect)), lane: Some(lane), what, attempts: 0 },
-            cx,
-        );
+        let lane = LaneKey::Signals(conversation.clone());
+        let limit = if signal.kind.is_of_task() { MAX_SIGNALS + RESERVED_SIGNALS } else { MAX_SIGNALS };
+        if self.deliveries.len(&lane) >= limit {
+            let why = format!("{limit} signals of the conversation already wait for the board");
+            let problem = Problem::new(Reason::Overloaded, why);
+            return self.signal_refused(Some((conversation, effect)), &signal, problem);
+        }
+        let (lanes, what) = (vec![lane], OutgoingContent::Signal(Box::new(signal)));
+        self.begin_delivery(Outgoing { origin: Some((conversation, effect)), lanes, what, attempts: 0 }, cx);
     }
 
-    /// Queues a claim request behind the earlier claim requests of its conversation.
+    /// Queues a claim request behind the earlier claim requests of its conversation. The board announces the end of a claim,
+    /// so this is also queued behind the conversation's signals.
     pub(crate) fn claim(
         &mut self,
         conversation: ConversationId,
@@ -79,11 +93,12 @@ impl Agent {
         request: ClaimRequest,
         cx: &mut Context<'_>,
     ) {
-        let (lane, what) = (LaneKey::Claims(conversation.clone()), OutgoingContent::Claim(task, request));
-        self.begin_delivery(
-            Outgoing { origin: Some((conversation, effect)), lane: Some(lane), what, attempts: 0 },
-            cx,
-        );
+        let mut lanes = vec![LaneKey::Claims(conversation.clone())];
+        if request.is_end() && !faults::is_planted(PlantedFault::LateArtifact) {
+            lanes.push(LaneKey::Signals(conversation.clone()));
+        }
+        let what = OutgoingContent::Claim(task, request);
+        self.begin_delivery(Outgoing { origin: Some((conversation, effect)), lanes, what, attempts: 0 }, cx);
     }
 
     fn begin_delivery(&mut self, outgoing: Outgoing, cx: &mut Context<'_>) {
@@ -97,13 +112,11 @@ impl Agent {
         let Some(outgoing) = self.deliveries.all.get(&id) else { return };
         let attempts = outgoing.attempts;
         let attempt = match &outgoing.what {
+            OutgoingContent::Signal(_) if self.is_withdrawn(outgoing) => return self.skip(id, cx),
             OutgoingContent::Signal(signal) => Attempt::Publish(signal.clone()),
+            // The effect stays open, so the next start asks for the claim.
             OutgoingContent::Claim(_, ClaimRequest::Take { .. }) if self.is_draining => {
-                // The effect stays open, so the next start asks for the claim.
-                if let Some((_, Some(next))) = self.deliveries.remove(id) {
-                    self.attempt(next, cx);
-                }
-                return;
+                return self.skip(id, cx);
             }
             OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), *request),
             OutgoingContent::Message(message) => {
@@ -137,6 +150,21 @@ impl Agent {
             }
         };
         cx.out.push(Output::Attempt(id, attempt));
+    }
+
+    /// Whether its conversation has dropped the effect that it performs.
+    fn is_withdrawn(&self, outgoing: &Outgoing) -> bool {
+        outgoing.origin.as_ref().is_some_and(|(id, effect)| match self.conversations.get(id) {
+            // The step that drops it may still fail.
+            Some(open) => !open.is_committing() && !open.open.contains_key(effect),
+            None => !self.parked.has(id),
+        })
+    }
+
+    /// Removes an entry without an attempt.
+    fn skip(&mut self, id: AttemptId, cx: &mut Context<'_>) {
+        let next = self.deliveries.remove(id).map(|(_, next)| next).unwrap_or_default();
+        next.into_iter().for_each(|next| self.attempt(next, cx));
     }
 
     /// When a message expires: at its `expiresAt`, at the latest after the configured message life.
@@ -173,6 +201,8 @@ impl Agent {
             wait = wait.min(cx.wall().until(self.expiry(message, cx)));
         } else {
             tracing::debug!(agent = %self.me, %problem, attempts, "the board is waited for");
+            // The end of a claim may wait behind a signal.
+            wait = wait.min(Duration::from_millis(self.config.auction.lease_ms / 3));
         }
         if is_message {
             cx.observe(Observation::Tried(DeliveryAttemptOutcome::Retried));
@@ -218,24 +248,22 @@ impl Agent {
                     self.queue_event(&conversation, Some(effect), request.refused(&task, &problem));
                 }
             }
-            (OutgoingContent::Signal(signal), Err(problem)) => {
-                let task = signal.task_id.as_ref().map(ToString::to_string);
-                tracing::warn!(agent = %self.me, task, %problem, signal = %signal.kind, "signal refused");
-                if let Some((conversation, effect)) = origin {
-                    self.queue_event(
-                        &conversation,
-                        Some(effect),
-                        EventKind::PublishRefused {
-                            reason: problem.reason.code().to_owned(),
-                            message: problem.message,
-                        },
-                    );
-                }
-            }
+            (OutgoingContent::Signal(signal), Err(problem)) => self.signal_refused(origin, &signal, problem),
         }
-        if let Some(next) = next {
-            self.attempt(next, cx);
-        }
+        next.into_iter().for_each(|next| self.attempt(next, cx));
+    }
+
+    fn signal_refused(
+        &mut self,
+        origin: Option<(ConversationId, EffectKey)>,
+        signal: &Signal,
+        problem: Problem,
+    ) {
+        let task = signal.task_id.as_ref().map(ToString::to_string);
+        tracing::warn!(agent = %self.me, task, %problem, signal = %signal.kind, "signal refused");
+        let Some((conversation, effect)) = origin else { return };
+        let (reason, message) = (problem.reason.code().to_owned(), problem.message);
+        self.queue_event(&conversation, Some(effect), EventKind::PublishRefused { reason, message });
     }
 
     /// Reports the result of a message to its conversation.

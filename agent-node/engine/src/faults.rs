@@ -48,6 +48,10 @@ pub enum PlantedFault {
     LostTurn,
     /// A message for an open conversation is recorded, but not handed to it.
     Unheard,
+    /// The end of an open task does not wait for the signals about its artifacts.
+    LateArtifact,
+    /// The artifact of a signal is readable only by those who see the task.
+    HiddenArtifact,
 }
 
 impl PlantedFault {
@@ -75,6 +79,8 @@ impl PlantedFault {
         Self::SkippedSignal,
         Self::LostTurn,
         Self::Unheard,
+        Self::LateArtifact,
+        Self::HiddenArtifact,
     ];
 }
 

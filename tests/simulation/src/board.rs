@@ -14,10 +14,13 @@ use protocol::{
     patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Selector, Signal, SignalRecord},
+    signal::{Selector, Signal, SignalRecord, SignalType},
     time::{NodeTime, WallTime},
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use store_types::{Batch, Error, MemoryState, Revision, Snapshot};
 
 /// The board.
@@ -28,6 +31,8 @@ pub(crate) struct SimulatedBoard {
     config: BoardConfig,
     /// The newest (step, index) of each conversation's signals on the board.
     newest_effects: BTreeMap<String, (u64, u32)>,
+    /// The tasks of which the board has a `task.complete`, by its sender.
+    completed: BTreeSet<(AgentId, TaskId)>,
     pub hash: Hash,
     /// Signals that arrived out of order.
     pub violations: Vec<String>,
@@ -40,6 +45,7 @@ impl SimulatedBoard {
             leases: BTreeMap::new(),
             config: BoardConfig::default(),
             newest_effects: BTreeMap::new(),
+            completed: BTreeSet::new(),
             hash: Hash::default(),
             violations: Vec::new(),
         }
@@ -71,6 +77,12 @@ impl SimulatedBoard {
             self.hash.add(&record.revision.to_le_bytes());
             self.hash.add(record.key.as_str().as_bytes());
             self.hash.add(&record.value);
+            let signal = signals::parse_record(record).map(|record| record.signal);
+            if let Some(Signal { kind, from, task_id: Some(task), .. }) = signal
+                && kind == SignalType::task_complete()
+            {
+                self.completed.insert((from, task));
+            }
         }
         Ok(written.into_iter().map(|(revision, _)| revision).collect())
     }
@@ -113,6 +125,15 @@ impl SimulatedBoard {
             ));
         }
         *newest = (*newest).max(key);
+        if signal.produced().is_some()
+            && let Some(task) = &signal.task_id
+            && self.completed.contains(&(id.agent.clone(), task.clone()))
+        {
+            self.violations.push(format!(
+                "signals out of order: {} about an artifact of {task} is on the board after its end",
+                signal.id
+            ));
+        }
     }
 
     /// Handles a claim request. Returns the event for the agent.

@@ -124,10 +124,10 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
             PlannedEvent::RegistryOutage { length: random.between(1_000, 30_000) },
         ));
     }
+    // Both in one conversation would park it until a restart that may never come.
     if random.chance(100) {
         plan.push((random.below(HEAL_AT), PlannedEvent::TurnPanic));
-    }
-    if random.chance(100) {
+    } else if random.chance(100) {
         plan.push((random.below(HEAL_AT), PlannedEvent::FailedStep));
     }
     for agent in 0..agents {

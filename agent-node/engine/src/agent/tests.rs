@@ -7,10 +7,12 @@ use crate::{
     testing::{EmptyWorld, HOUR, config, me},
 };
 use protocol::{
+    artifact::Artifact,
     envelope::Envelope,
     ids::MessageId,
-    patterns::turn::TurnEnd,
+    patterns::turn::{Progress, TurnEnd},
     problem::{Problem, Reason},
+    signal::{Signal, SignalType},
     task::TaskState,
     time::WallTime,
 };
@@ -159,9 +161,22 @@ impl Driver {
 
     /// Ends the running turn and does not commit.
     fn end_turn(&mut self) {
+        self.end_turn_with(Vec::new());
+    }
+
+    fn end_turn_with(&mut self, updates: Vec<Progress>) {
         let turn = self.turns.remove(0);
         let end = TurnEnd::Done { message: Some("done".to_owned()) };
-        self.handle(Input::TurnEnded(turn, Vec::new(), Ok(end)));
+        self.handle(Input::TurnEnded(turn, updates, Ok(end)));
+    }
+
+    /// The signals that are to be published.
+    fn signals(&self) -> Vec<&Signal> {
+        let signal = |(_, attempt): &'_ (AttemptId, Attempt)| match attempt {
+            Attempt::Publish(signal) => Some(signal.as_ref()),
+            Attempt::Deliver(_) | Attempt::Claim(..) => None,
+        };
+        self.attempts.iter().filter_map(signal).collect()
     }
 
     /// The user cancels a task.
@@ -365,4 +380,85 @@ fn a_claim_is_lost_if_the_row_of_its_task_cannot_be_read() {
     driver.store.commit(damaged).unwrap();
     driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
     assert!(driver.turns.is_empty() && driver.agent.conversations.is_empty());
+}
+
+fn result(text: &str) -> Progress {
+    let artifact = Artifact::text("out.txt", "text/plain", text);
+    Progress::Artifact { artifact, append: false, last_chunk: true }
+}
+
+#[test]
+fn whoever_may_see_a_signal_about_an_artifact_may_read_it() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    driver.end_turn_with(vec![result("hello")]);
+    driver.settle();
+    let digest = Digest::of(b"hello");
+    let signal = *driver.signals().first().unwrap();
+    assert_eq!((signal.produced(), signal.from.clone()), (Some(digest), me()));
+    let expected = json!({ "artifactId": "out.txt", "sha256": digest, "mediaType": "text/plain", "bytes": 5, "owner": "a" });
+    let mut refs = signal.refs.clone();
+    refs.remove("traceparent");
+    assert_eq!(Value::Object(refs), expected);
+    let read = |by: &Principal| crate::artifacts::read(&driver.store, &me(), &digest, by);
+    for by in [manager(), user()] {
+        assert_eq!(read(&by).map(|artifact| artifact.content).ok(), Some("hello".into()), "{by}");
+    }
+    let stranger = Principal::User(AgentId::parse("eve").unwrap());
+    assert_eq!(read(&stranger).err().map(|problem| problem.reason), Some(Reason::ArtifactNotFound));
+}
+
+#[test]
+fn the_end_of_an_open_task_waits_for_the_signals_about_its_artifacts() {
+    let mut driver = Driver::new();
+    let claim = driver.offer("t-1");
+    driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
+    driver.end_turn_with(vec![result("hello")]);
+    driver.settle();
+    let [(published, Attempt::Publish(_))] = driver.attempts.as_slice() else {
+        panic!("{:?}", driver.attempts)
+    };
+    let published = *published;
+    driver.attempts.clear();
+    driver.handle(Input::Attempted(published, AttemptResult::Published(1)));
+    driver.claim_request();
+}
+
+#[test]
+fn a_lost_open_task_tells_of_no_artifact() {
+    let mut driver = Driver::new();
+    let claim = driver.offer("t-1");
+    driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
+    driver.end_turn_with(vec![result("hello")]);
+    driver.settle();
+    let (published, _) = driver.attempts.remove(0);
+    let away = Problem::new(Reason::BlackboardUnavailable, "a test");
+    driver.handle(Input::Attempted(published, AttemptResult::Failed(away)));
+    let id = driver.row("t-1", &user()).task.conversation;
+    driver.agent.queue_event(&id, None, EventKind::ClaimExpired { epoch: 5 });
+    driver.handle(Input::Continue);
+    driver.settle();
+    for timer in std::mem::take(&mut driver.timers) {
+        driver.handle(Input::TimerFired(timer));
+    }
+    assert!(driver.signals().is_empty(), "{:?}", driver.attempts);
+}
+
+#[test]
+fn the_signals_of_a_conversation_that_wait_for_the_board_are_bounded() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    let kind = SignalType::parse("acme.news").unwrap();
+    let news = Progress::Signal { signal: kind, subject: None, capability: None, refs: Default::default() };
+    driver.end_turn_with(vec![news; 300]);
+    driver.settle();
+    let mut published = Vec::new();
+    while let [(request, Attempt::Publish(signal))] = driver.attempts.as_slice() {
+        published.push(signal.kind.to_string());
+        let request = *request;
+        driver.attempts.clear();
+        driver.handle(Input::Attempted(request, AttemptResult::Published(1)));
+    }
+    assert_eq!(published.len(), 257, "256 of the brain and the end of the task");
+    assert_eq!(published.last().unwrap(), "task.complete");
 }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) enum LaneKey {
     /// Messages of one conversation to one peer.
     Peer(AgentId, ConversationId),
-    /// Signals of one conversation.
+    /// Signals of one conversation, and the end of its claim, which the board announces.
     Signals(ConversationId),
     /// Claim requests of one conversation.
     Claims(ConversationId),
@@ -52,7 +52,8 @@ pub(crate) enum OutgoingContent {
 pub(crate) struct Outgoing {
     /// The effect it performs; `None` for a bid.
     pub(crate) origin: Option<(ConversationId, EffectKey)>,
-    pub(crate) lane: Option<LaneKey>,
+    /// It is attempted when it is the first of each.
+    pub(crate) lanes: Vec<LaneKey>,
     pub(crate) what: OutgoingContent,
     pub(crate) attempts: u32,
 }
@@ -77,26 +78,34 @@ impl Deliveries {
         self.all.is_empty()
     }
 
-    /// Adds an entry; returns its id if it is the first of its lane.
+    /// Adds an entry; returns its id if it is the first of its lanes.
     pub(crate) fn add(&mut self, mut outgoing: Outgoing) -> Option<AttemptId> {
         self.next += 1;
         let id = AttemptId(self.next);
         if faults::is_planted(PlantedFault::UnorderedSignals)
-            && matches!(outgoing.lane, Some(LaneKey::Signals(_)))
+            && matches!(outgoing.what, OutgoingContent::Signal(_))
         {
-            outgoing.lane = None;
+            outgoing.lanes.clear();
         }
-        let is_first = outgoing.lane.as_ref().is_none_or(|lane| {
-            let lane = self.lanes.entry(lane.clone()).or_default();
-            lane.push_back(id);
-            lane.len() == 1
-        });
+        for lane in &outgoing.lanes {
+            self.lanes.entry(lane.clone()).or_default().push_back(id);
+        }
         self.all.insert(id, outgoing);
-        is_first.then_some(id)
+        self.is_first(id).then_some(id)
     }
 
-    /// Removes an entry; returns it and the next of its lane.
-    pub(crate) fn remove(&mut self, id: AttemptId) -> Option<(Outgoing, Option<AttemptId>)> {
+    /// How many entries wait in `lane`.
+    pub(crate) fn len(&self, lane: &LaneKey) -> usize {
+        self.lanes.get(lane).map_or(0, VecDeque::len)
+    }
+
+    fn is_first(&self, id: AttemptId) -> bool {
+        let is_first = |lane| self.lanes.get(lane).and_then(VecDeque::front) == Some(&id);
+        self.all.get(&id).is_some_and(|outgoing| outgoing.lanes.iter().all(is_first))
+    }
+
+    /// Removes an entry that is the first of its lanes; returns it and those that become the first of theirs.
+    pub(crate) fn remove(&mut self, id: AttemptId) -> Option<(Outgoing, Vec<AttemptId>)> {
         let outgoing = self.all.remove(&id)?;
         if let OutgoingContent::Message(message) = &outgoing.what
             && let Some(waiting) = self.waiting.get_mut(&message.to)
@@ -106,16 +115,17 @@ impl Deliveries {
                 self.waiting.remove(&message.to);
             }
         }
-        let mut next = None;
-        if let Some(lane) = &outgoing.lane
-            && let Some(queue) = self.lanes.get_mut(lane)
-        {
+        let mut next = Vec::new();
+        for lane in &outgoing.lanes {
+            let Some(queue) = self.lanes.get_mut(lane) else { continue };
             queue.pop_front();
-            next = queue.front().copied();
+            next.extend(queue.front().copied());
             if queue.is_empty() {
                 self.lanes.remove(lane);
             }
         }
+        next.dedup();
+        next.retain(|id| self.is_first(*id));
         Some((outgoing, next))
     }
 }

@@ -4,11 +4,13 @@ use super::{
     Simulation,
     replies::{PendingReply, ReplyTarget},
 };
-use engine::{Ack, records::keys};
+use engine::{Ack, artifacts, records::keys};
 use protocol::{
-    ids::{AgentId, EffectId, TaskId},
+    ids::{AgentId, Digest, EffectId, TaskId},
     patterns::{Effect, EventKind, broadcast, reaction},
-    signal::SignalType,
+    principal::Principal,
+    signal::{Signal, SignalType},
+    task::TaskState,
 };
 use store_types::Snapshot;
 
@@ -22,6 +24,24 @@ impl Simulation {
                 "{me}, conversation {}: effect {name} is performed before its step is durable",
                 id.conversation
             ));
+        }
+    }
+
+    /// Every agent may read the artifact to which a signal refers, unless it has lost its task since.
+    pub(super) fn check_artifact(&mut self, owner: usize, signal: &Signal) {
+        let (Some(digest), Some(task)) = (signal.produced(), &signal.task_id) else { return };
+        let (me, store) = (&self.nodes[owner].id, &self.nodes[owner].store.settled);
+        let conversation = EffectId::parse(&signal.id).map(|id| id.conversation);
+        let mut rows = self.observer.agent(me).tasks.iter().filter(|((of, _), _)| of == task);
+        let is_lost = |state: TaskState| state.is_terminal() && state != TaskState::Completed;
+        if rows.any(|(_, row)| is_lost(row.state) || Some(&row.conversation) != conversation.as_ref()) {
+            return;
+        }
+        let reader = AgentId::parse("another").map(Principal::Agent).unwrap_or(Principal::local_user());
+        let read = artifacts::read(store, me, &digest, &reader);
+        if !read.is_ok_and(|artifact| Digest::of(&artifact.content) == digest) {
+            let what = format!("{me}: signal {} refers to an artifact that can't be read", signal.id);
+            self.fail(what);
         }
     }
 

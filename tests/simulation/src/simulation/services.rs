@@ -63,7 +63,11 @@ impl Simulation {
         let answer = match request {
             BoardRequest::Publish(signal) => {
                 let by = Principal::Agent(me.clone());
-                self.board.publish(&by, &signal, now.1).map(AttemptResult::Published)
+                let published = self.board.publish(&by, &signal, now.1);
+                if published.is_ok() && self.nodes[agent].life == life {
+                    self.check_artifact(agent, &signal);
+                }
+                published.map(AttemptResult::Published)
             }
             BoardRequest::Claim(task, request) => {
                 self.board.claim(&me, &task, request, now).map(AttemptResult::Claim)
