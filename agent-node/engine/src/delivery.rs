@@ -115,8 +115,18 @@ impl Agent {
             OutgoingContent::Signal(_) if self.is_withdrawn(outgoing) => return self.skip(id, cx),
             OutgoingContent::Signal(signal) => Attempt::Publish(signal.clone()),
             // The effect stays open, so the next start asks for the claim.
-            OutgoingContent::Claim(_, ClaimRequest::Take { .. }) if self.is_draining => {
+            OutgoingContent::Claim(_, ClaimRequest::Take { .. })
+                if self.is_draining || self.is_withdrawn(outgoing) =>
+            {
                 return self.skip(id, cx);
+            }
+            OutgoingContent::Claim(task, request @ ClaimRequest::Take { .. }) => {
+                let attempt = Attempt::Claim(task.clone(), *request);
+                let conversation = outgoing.origin.as_ref().map(|(conversation, _)| conversation.clone());
+                if conversation.is_some_and(|conversation| !self.may_request_claim(&conversation)) {
+                    return self.offers.waiting.push_back(id);
+                }
+                attempt
             }
             OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), *request),
             OutgoingContent::Message(message) => {

@@ -52,6 +52,10 @@ pub enum PlantedFault {
     LateArtifact,
     /// The artifact of a signal is readable only by those who see the task.
     HiddenArtifact,
+    /// An offer that waits for a place hides the signals behind it.
+    HiddenSignals,
+    /// The generation of the board is not compared.
+    ForeignCursor,
 }
 
 impl PlantedFault {
@@ -81,6 +85,8 @@ impl PlantedFault {
         Self::Unheard,
         Self::LateArtifact,
         Self::HiddenArtifact,
+        Self::HiddenSignals,
+        Self::ForeignCursor,
     ];
 }
 

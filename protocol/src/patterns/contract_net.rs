@@ -356,6 +356,13 @@ impl Pattern for ContractNet {
         Some(&self.record)
     }
 
+    fn awarded(&self) -> Option<(&AgentId, ContractNetLabel)> {
+        match &self.stage {
+            AuctionStage::Awarded(award) => Some((&award.winner, ContractNetLabel::Award(award.epoch))),
+            _ => None,
+        }
+    }
+
     fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         if let EventKind::Undelivered { label: ContractNetLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()

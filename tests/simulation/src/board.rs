@@ -14,7 +14,7 @@ use protocol::{
     patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Selector, Signal, SignalRecord, SignalType},
+    signal::{BoardPosition, Selector, Signal, SignalRecord, SignalType},
     time::{NodeTime, WallTime},
 };
 use std::{
@@ -27,6 +27,8 @@ use store_types::{Batch, Error, MemoryState, Revision, Snapshot};
 #[derive(Debug)]
 pub(crate) struct SimulatedBoard {
     store: MemoryState,
+    /// The generation of the store, counted.
+    generation: u32,
     leases: BTreeMap<TaskId, Lease>,
     config: BoardConfig,
     /// The newest (step, index) of each conversation's signals on the board.
@@ -42,6 +44,7 @@ impl SimulatedBoard {
     pub(crate) fn new() -> Self {
         Self {
             store: MemoryState::default(),
+            generation: 0,
             leases: BTreeMap::new(),
             config: BoardConfig::default(),
             newest_effects: BTreeMap::new(),
@@ -58,6 +61,17 @@ impl SimulatedBoard {
             let until = now + stands.remaining(None, now) + self.config.grace();
             self.leases.insert(task, Lease { epoch: stands.revision, until });
         }
+    }
+
+    /// Starts with an empty store, as after the loss of a volume.
+    pub(crate) fn lose_signals(&mut self) {
+        let (hash, violations) = (self.hash, std::mem::take(&mut self.violations));
+        *self = Self { generation: self.generation + 1, hash, violations, ..Self::new() };
+    }
+
+    /// What the board says to a reader with a cursor.
+    pub(crate) fn position(&self) -> BoardPosition {
+        BoardPosition { generation: format!("g{}", self.generation), floor: 0, head: self.head() }
     }
 
     /// The claims that are held.

@@ -12,7 +12,7 @@ use protocol::{
     ids::MessageId,
     patterns::turn::{Progress, TurnEnd},
     problem::{Problem, Reason},
-    signal::{Signal, SignalType},
+    signal::{Cursor, Signal, SignalType},
     task::TaskState,
     time::WallTime,
 };
@@ -135,15 +135,22 @@ impl Driver {
         self.replies.remove(&reply).expect("an answer")
     }
 
-    /// Hands over a signal that offers `task` and returns the claim request that follows.
-    fn offer(&mut self, task: &str) -> AttemptId {
-        let signal = json!({
-            "revision": 1, "id": "s-1", "type": "task.available", "from": "p", "taskId": task,
-            "capability": "build", "refs": { "description": "x" }, "at": "2026-01-01T00:00:00Z"
+    /// Hands over a signal of which the test names some members.
+    fn signal(&mut self, members: Value) -> ReplyTo {
+        let mut signal = json!({
+            "id": format!("s-{}", members["revision"]), "from": "p", "capability": "build",
+            "refs": { "description": "x" }, "at": "2026-01-01T00:00:00Z"
         });
+        signal.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         let reply = self.expect_reply();
         self.handle(Input::Signal(Box::new(serde_json::from_value(signal).unwrap()), reply));
         self.settle();
+        reply
+    }
+
+    /// Hands over a signal that offers `task` and returns the claim request that follows.
+    fn offer(&mut self, task: &str) -> AttemptId {
+        self.signal(json!({ "revision": 1, "type": "task.available", "taskId": task }));
         self.claim_request()
     }
 
@@ -171,9 +178,9 @@ impl Driver {
     }
 
     /// The signals that are to be published.
-    fn signals(&self) -> Vec<&Signal> {
-        let signal = |(_, attempt): &'_ (AttemptId, Attempt)| match attempt {
-            Attempt::Publish(signal) => Some(signal.as_ref()),
+    fn signals(&self) -> Vec<Signal> {
+        let signal = |(_, attempt): &(AttemptId, Attempt)| match attempt {
+            Attempt::Publish(signal) => Some(signal.as_ref().clone()),
             Attempt::Deliver(_) | Attempt::Claim(..) => None,
         };
         self.attempts.iter().filter_map(signal).collect()
@@ -394,7 +401,7 @@ fn whoever_may_see_a_signal_about_an_artifact_may_read_it() {
     driver.end_turn_with(vec![result("hello")]);
     driver.settle();
     let digest = Digest::of(b"hello");
-    let signal = *driver.signals().first().unwrap();
+    let signal = driver.signals().remove(0);
     assert_eq!((signal.produced(), signal.from.clone()), (Some(digest), me()));
     let expected = json!({ "artifactId": "out.txt", "sha256": digest, "mediaType": "text/plain", "bytes": 5, "owner": "a" });
     let mut refs = signal.refs.clone();
@@ -461,4 +468,40 @@ fn the_signals_of_a_conversation_that_wait_for_the_board_are_bounded() {
     }
     assert_eq!(published.len(), 257, "256 of the brain and the end of the task");
     assert_eq!(published.last().unwrap(), "task.complete");
+}
+
+#[test]
+fn an_offer_without_a_place_lets_later_signals_pass_and_is_claimed_when_there_is_one() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    let reply = driver.signal(json!({ "revision": 1, "type": "task.available", "taskId": "t-2" }));
+    assert!(driver.replies.remove(&reply).unwrap().is_ok());
+    assert!(driver.attempts.is_empty(), "maxParallel is 1");
+    assert_eq!(driver.agent.snapshot().waiting_offers, 1);
+    let reply = driver.signal(json!({ "revision": 2, "type": "task.failed", "taskId": "t-3" }));
+    assert!(driver.replies.remove(&reply).unwrap().unwrap().conversation_id.is_some(), "it is reacted to");
+    // A restart keeps the offer.
+    driver.restart();
+    driver.settle();
+    let is_claim = |(_, attempt): &(AttemptId, Attempt)| matches!(attempt, Attempt::Claim(..));
+    assert!(!driver.attempts.iter().any(is_claim), "{:?}", driver.attempts);
+    driver.cancel("t-1").unwrap();
+    driver.claim_request();
+}
+
+#[test]
+fn a_board_of_another_generation_is_read_from_its_floor() {
+    let mut driver = Driver::new();
+    let at = |text: &str| Cursor::parse(text).unwrap();
+    driver.handle(Input::BoardHead(at("a-7")));
+    driver.settle();
+    let changed = Problem::new(Reason::GenerationChanged, "x").with("generation", "b").with("floor", 2);
+    driver.handle(Input::SubscriptionLost(changed));
+    let snapshot = driver.agent.snapshot();
+    assert_eq!((snapshot.followed, snapshot.board_generation.as_deref()), (Some(2), Some("b")));
+    assert_eq!(snapshot.counts.boards_changed, 1);
+    driver.signal(json!({ "revision": 3, "type": "task.failed", "taskId": "t-3" }));
+    driver.restart();
+    let snapshot = driver.agent.snapshot();
+    assert_eq!((snapshot.followed, snapshot.board_generation.as_deref()), (Some(3), Some("b")));
 }

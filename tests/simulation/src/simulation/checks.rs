@@ -9,10 +9,13 @@ use protocol::{
     ids::{AgentId, Digest, EffectId, TaskId},
     patterns::{Effect, EventKind, broadcast, reaction},
     principal::Principal,
-    signal::{Signal, SignalType},
+    signal::{Cursor, Signal, SignalType},
     task::TaskState,
 };
 use store_types::Snapshot;
+
+/// The longest time in which an agent handles a signal, milliseconds.
+const LONGEST_SIGNAL: u64 = 10_000;
 
 impl Simulation {
     /// An effect is performed after its step is durable.
@@ -43,6 +46,18 @@ impl Simulation {
             let what = format!("{me}: signal {} refers to an artifact that can't be read", signal.id);
             self.fail(what);
         }
+    }
+
+    /// An agent that can take conversations does not let a signal, and those behind it, wait for long.
+    pub(super) fn check_readers(&mut self) {
+        let mut waiting = Vec::new();
+        for node in &self.nodes {
+            let since = node.reader.as_ref().and_then(|reader| reader.delivering_since);
+            if since.is_some_and(|since| since + LONGEST_SIGNAL < self.now) {
+                waiting.push(format!("{} has let a signal wait since {since:?}", node.id));
+            }
+        }
+        waiting.into_iter().for_each(|what| self.fail(what));
     }
 
     /// A claim is changed after the step that decided it is durable.
@@ -175,7 +190,7 @@ impl Simulation {
         questions.retain(|record| record.signal.kind == SignalType::help_needed());
         for node in self.nodes.iter().filter(|node| !node.config.subscribe.is_empty()) {
             let observed = self.observer.agent(&node.id);
-            let Some(first) = observed.first_cursor else {
+            let Some(Cursor { revision: first, .. }) = observed.first_cursor else {
                 missed.push(format!("{} never followed the board", node.id));
                 continue;
             };
