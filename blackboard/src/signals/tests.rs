@@ -63,7 +63,7 @@ proptest! {
         let signal = Signal { subject: Some(subject), ..signal("a:1", "help.needed", "b-1") };
         let record = Record { revision, key: log_key(&signal.kind), value: json(&signal).unwrap().into() };
         let text = String::from_utf8(frame(&record, "g").to_vec()).unwrap();
-        let data = text.strip_prefix(&format!("id: {revision}\ndata: ")).unwrap().strip_suffix("\n\n").unwrap();
+        let data = text.strip_prefix(&format!("id: g-{revision}\ndata: ")).unwrap().strip_suffix("\n\n").unwrap();
         prop_assert!(!data.contains(['\n', '\r']));
         prop_assert_eq!(serde_json::from_str::<SignalRecord>(data).unwrap(), parse_record(&record).unwrap());
     }
