@@ -357,10 +357,8 @@ impl Pattern for ContractNet {
     }
 
     fn awarded(&self) -> Option<(&AgentId, ContractNetLabel)> {
-        match &self.stage {
-            AuctionStage::Awarded(award) => Some((&award.winner, ContractNetLabel::Award(award.epoch))),
-            _ => None,
-        }
+        let AuctionStage::Awarded(award) = &self.stage else { return None };
+        Some((&award.winner, ContractNetLabel::Award(award.epoch)))
     }
 
     fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {

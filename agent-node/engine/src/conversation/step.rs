@@ -49,7 +49,7 @@ pub(crate) enum AdvanceResult {
     /// A step to commit.
     Commit(Box<DecidedStep>),
     /// The pattern panicked, or a record can't be written. The state in memory is invalid.
-    Failed(StepFailed),
+    Failed(Box<StepFailed>),
 }
 
 /// A step whose pattern panicked, or that can't be written.
@@ -122,7 +122,7 @@ impl Conversation {
             }
         };
         let left = failed(why, decided, self.queue.drain(..));
-        AdvanceResult::Failed(StepFailed { failed: result, ..left })
+        AdvanceResult::Failed(Box::new(StepFailed { failed: result, ..left }))
     }
 
     /// Handles one event. After an error the state in memory is invalid.

@@ -65,7 +65,7 @@ pub async fn post(
     let trace = trace_of(&request);
     let id = envelope.message_id.clone();
     let by = by.into_inner();
-    let callback = reply_to::Callback::of(&node, &by, &envelope)?;
+    let callback = reply_to::UserCallback::of(&node, &by, &envelope)?;
     let incoming = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None };
     let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(incoming)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {

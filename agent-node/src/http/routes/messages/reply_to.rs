@@ -21,13 +21,13 @@ use std::net::IpAddr;
 const WEBHOOK_ID: &str = "replyTo";
 
 /// A user's callback.
-pub(super) struct Callback {
+pub(super) struct UserCallback {
     url: String,
     request: MessageId,
     from: AgentId,
 }
 
-impl Callback {
+impl UserCallback {
     /// The callback that a message of `by` names. The `replyTo` of an agent must be its registered endpoint.
     pub(super) fn of(node: &NodeState, by: &Principal, envelope: &Envelope) -> Result<Option<Self>, Problem> {
         let Some(url) = envelope.reply_to.clone() else { return Ok(None) };
