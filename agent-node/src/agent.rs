@@ -7,6 +7,7 @@ mod board_subscription;
 mod large_message;
 mod messages;
 mod observations;
+mod peer_probe;
 mod supervision;
 mod turns;
 mod world;
@@ -91,6 +92,8 @@ pub struct AgentActor {
     attempts: HashMap<AttemptId, JoinHandle<()>>,
     turns: HashMap<TurnKey, JoinHandle<()>>,
     subscription: Option<JoinHandle<()>>,
+    /// How often in a row each peer that holds an award has refused a connection.
+    refusals: BTreeMap<AgentId, u32>,
     /// The number of commits, of any life, that have not settled.
     commits: usize,
     is_drained: bool,
@@ -124,6 +127,7 @@ impl AgentActor {
             attempts: HashMap::new(),
             turns: HashMap::new(),
             subscription: None,
+            refusals: BTreeMap::new(),
             commits: 0,
             is_drained: false,
             span_cursor: None,
@@ -339,6 +343,7 @@ impl Actor for AgentActor {
             self.give_up_store(&error);
         }
         self.recover(ctx);
+        ctx.run_interval(peer_probe::INTERVAL, Self::probe_peers);
         self.parts.transports.locals.add(self.me.clone(), ctx.address().recipient());
     }
 }

@@ -70,6 +70,11 @@ pub trait Pattern: Serialize + DeserializeOwned {
         None
     }
 
+    /// The peer that holds the award in force, and the label of that award.
+    fn awarded(&self) -> Option<(&AgentId, Self::Label)> {
+        None
+    }
+
     /// The dead letter that it sends again.
     fn dead_letter(&self) -> Option<&Envelope> {
         None
@@ -398,6 +403,16 @@ macro_rules! patterns {
             /// See [`Pattern::open_task`].
             pub fn open_task(&self) -> Option<OpenTaskView<'_>> {
                 match self { $(Self::$name(pattern) => pattern.open_task(),)* }
+            }
+
+            /// See [`Pattern::awarded`].
+            pub fn awarded(&self) -> Option<(&AgentId, AnyLabel)> {
+                match self {
+                    $(Self::$name(pattern) => {
+                        let (peer, label) = pattern.awarded()?;
+                        Some((peer, AnyLabel::$name(label)))
+                    })*
+                }
             }
 
             /// See [`Pattern::dead_letter`].

@@ -9,7 +9,7 @@ use crate::{
     delivery::lanes::Deliveries,
     records::EffectKey,
     retention::state::Retention,
-    subscription::state::BoardSubscription,
+    subscription::state::{BoardSubscription, Offers},
     timers::{TimerPurpose, Timers},
     turns::queue::Turns,
 };
@@ -23,6 +23,7 @@ use protocol::{
         delegation::Timeouts,
     },
     principal::Principal,
+    problem::Reason,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -57,6 +58,8 @@ pub struct Agent {
     pub(crate) conversations: BTreeMap<ConversationId, Box<Conversation>>,
     /// The conversations that are work of this agent.
     pub(crate) working: BTreeSet<ConversationId>,
+    /// The peer that holds the award of each conversation that has one.
+    pub(crate) awarded: BTreeMap<ConversationId, AgentId>,
     pub(crate) tasks: BTreeMap<(TaskId, Principal), ConversationId>,
     pub(crate) in_flight: MessagesInFlight,
     /// Repeated task requests that wait for the first step of the conversation that the first request opened.
@@ -72,6 +75,7 @@ pub struct Agent {
     pub(crate) deferred: BTreeSet<ConversationId>,
     pub(crate) track_records: BTreeMap<AgentId, TrackRecord>,
     pub(crate) subscription: BoardSubscription,
+    pub(crate) offers: Offers,
     /// Conversations that a failed step has ended once; a second failure parks them.
     pub(crate) failed_before: BTreeSet<ConversationId>,
     pub(crate) parked: ParkedConversations,
@@ -99,9 +103,11 @@ impl Agent {
         Self {
             me: config.card.agent_id.clone(),
             subscription: BoardSubscription::new(&config.subscribe),
+            offers: Offers::default(),
             config,
             conversations: BTreeMap::new(),
             working: BTreeSet::new(),
+            awarded: BTreeMap::new(),
             tasks: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             joiners: BTreeMap::new(),
@@ -148,12 +154,15 @@ impl Agent {
             Input::Signal(posted, reply) => self.signal(posted, reply, &mut cx),
             Input::PassOverSignal(revision, reply) => self.pass_over_signal(revision, reply, &mut cx),
             Input::SubscriptionLost(problem) => self.subscription_lost(&problem, &mut cx),
+            Input::PeerGone(peer, why) => self.peer_gone(&peer, &why),
             Input::CardChanged(card) => self.config.card = card,
-            Input::Drain => self.is_draining = true,
+            Input::Drain => self.begin_drain(&mut cx),
             Input::HandBack => self.hand_back(),
             Input::Sweep => self.begin_sweep(&mut cx),
             Input::Continue => self.continue_sweep(&mut cx),
         }
+        self.drain_events(&mut cx);
+        self.request_waiting_claims(&mut cx);
         self.drain_events(&mut cx);
         cx.out
     }
@@ -214,6 +223,42 @@ impl Agent {
             self.working.insert(changed.clone());
         } else {
             self.working.remove(changed);
+        }
+        let awarded =
+            self.conversations.get(changed).and_then(|open| Some(open.pattern.awarded()?.0.clone()));
+        match awarded {
+            Some(peer) => drop(self.awarded.insert(changed.clone(), peer)),
+            None => drop(self.awarded.remove(changed)),
+        }
+        let is_pending = |open: &Conversation| open.pattern.open_task().is_some_and(|task| task.is_pending);
+        if !self.conversations.get(changed).is_some_and(|open| is_pending(open)) {
+            self.offers.claiming.remove(changed);
+        }
+    }
+
+    /// The peers that hold awards of this agent.
+    pub fn awarded_peers(&self) -> BTreeSet<AgentId> {
+        self.awarded.values().cloned().collect()
+    }
+
+    /// A peer is gone: its awards go to others. If it is not, its results are fenced.
+    fn peer_gone(&mut self, peer: &AgentId, why: &str) {
+        let lost = self.awarded.iter().filter(|(_, winner)| *winner == peer);
+        let lost: Vec<_> = lost.map(|(id, _)| id.clone()).collect();
+        for id in lost {
+            let awarded = self.conversations.get(&id).and_then(|open| open.pattern.awarded());
+            let Some((_, label)) = awarded.filter(|(winner, _)| *winner == peer) else { continue };
+            let reason = Reason::RecipientUnreachable.code().to_owned();
+            let (to, message) = (peer.clone(), why.to_owned());
+            self.queue_event(&id, None, EventKind::Undelivered { label, to, reason, message });
+        }
+    }
+
+    /// New work is refused from here on; claims that are not yet requested are left to the next start.
+    fn begin_drain(&mut self, cx: &mut Context<'_>) {
+        self.is_draining = true;
+        for id in std::mem::take(&mut self.offers.waiting) {
+            self.attempt(id, cx);
         }
     }
 

@@ -19,6 +19,7 @@ use parked::RecordedTask;
 use protocol::{
     ids::{ConversationId, Digest, EffectId, ThreadId},
     patterns::{AnyLabel, AnyPattern, Effect, Event, EventKind},
+    signal::Cursor,
     task::TaskState,
     trace::TraceContext,
 };
@@ -41,7 +42,7 @@ pub(crate) struct QueuedEvent {
     /// The receipt written in the same step, if the event is a message.
     pub receipt: Option<SealedReceipt>,
     /// The board cursor written in the same step, if the event is a signal.
-    pub cursor: Option<Revision>,
+    pub cursor: Option<Cursor>,
     /// The callers that wait for the commit, and their answers.
     pub waiters: Vec<(ReplyTo, Ack)>,
 }

@@ -33,6 +33,11 @@ const UNKNOWN_ATTEMPTS: u32 = 3;
 /// The most messages in one request.
 const MAX_MESSAGES: usize = 64;
 
+/// How many signals of one conversation may wait for the board.
+const MAX_SIGNALS: usize = 256;
+/// How many more may wait that are about the course of its task.
+const RESERVED_SIGNALS: usize = 32;
+
 impl Agent {
     /// Queues a message behind the other messages of its conversation to the same recipient.
     pub(crate) fn send(
@@ -50,17 +55,24 @@ impl Agent {
         self.deliveries.waiting.insert(message.to.clone(), waiting + 1);
         let lane = (!message.best_effort).then(|| LaneKey::Peer(message.to.clone(), origin.0.clone()));
         let what = OutgoingContent::Message(Box::new(message));
-        self.deliveries.add(Outgoing { origin, lane, what, attempts: 0 });
+        self.deliveries.add(Outgoing { origin, lanes: Vec::from_iter(lane), what, attempts: 0 });
     }
 
-    /// Queues a signal behind the earlier signals of its conversation.
+    /// Queues a signal behind the earlier signals of its conversation; refused while [`MAX_SIGNALS`] wait.
     pub(crate) fn publish(&mut self, conversation: ConversationId, effect: EffectKey, signal: Signal) {
-        let (lane, what) =
-            (LaneKey::Signals(conversation.clone()), OutgoingContent::Signal(Box::new(signal)));
-        self.deliveries.add(Outgoing { origin: (conversation, effect), lane: Some(lane), what, attempts: 0 });
+        let lane = LaneKey::Signals(conversation.clone());
+        let limit = if signal.kind.is_of_task() { MAX_SIGNALS + RESERVED_SIGNALS } else { MAX_SIGNALS };
+        if self.deliveries.len(&lane) >= limit {
+            let why = format!("{limit} signals of the conversation already wait for the board");
+            let problem = Problem::new(Reason::Overloaded, why);
+            return self.signal_refused((conversation, effect), &signal, problem);
+        }
+        let (lanes, what) = (vec![lane], OutgoingContent::Signal(Box::new(signal)));
+        self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
     }
 
-    /// Queues a claim request behind the earlier claim requests of its conversation.
+    /// Queues a claim request behind the earlier claim requests of its conversation. The board announces the end of a claim,
+    /// so this is also queued behind the conversation's signals.
     pub(crate) fn claim(
         &mut self,
         conversation: ConversationId,
@@ -68,20 +80,33 @@ impl Agent {
         task: TaskId,
         request: ClaimRequest,
     ) {
-        let (lane, what) = (LaneKey::Claims(conversation.clone()), OutgoingContent::Claim(task, request));
-        self.deliveries.add(Outgoing { origin: (conversation, effect), lane: Some(lane), what, attempts: 0 });
+        let mut lanes = vec![LaneKey::Claims(conversation.clone())];
+        if request.is_end() && !faults::is_planted(PlantedFault::LateArtifact) {
+            lanes.push(LaneKey::Signals(conversation.clone()));
+        }
+        let what = OutgoingContent::Claim(task, request);
+        self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
     }
 
     /// Makes one attempt at the first entry of a lane, or gives up if the message has expired or its recipient is unknown.
     pub(crate) fn attempt(&mut self, id: AttemptId, cx: &mut Context<'_>) {
         let Some(outgoing) = self.deliveries.all.get(&id) else { return };
         let attempt = match &outgoing.what {
+            OutgoingContent::Signal(_) if self.is_withdrawn(outgoing) => return self.skip(id),
             OutgoingContent::Signal(signal) => Attempt::Publish(signal.clone()),
-            OutgoingContent::Claim(_, ClaimRequest::Take { .. }) if self.is_draining => {
-                // The effect stays open, so the next start asks for the claim.
-                let lane = outgoing.lane.clone();
-                self.deliveries.remove(id);
-                return self.deliveries.start(lane.as_ref());
+            // The effect stays open, so the next start asks for the claim.
+            OutgoingContent::Claim(_, ClaimRequest::Take { .. })
+                if self.is_draining || self.is_withdrawn(outgoing) =>
+            {
+                return self.skip(id);
+            }
+            OutgoingContent::Claim(task, request @ ClaimRequest::Take { .. }) => {
+                let attempt = Attempt::Claim(task.clone(), *request);
+                let conversation = outgoing.origin.0.clone();
+                if !self.may_request_claim(&conversation) {
+                    return self.offers.waiting.push_back(id);
+                }
+                attempt
             }
             OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), *request),
             OutgoingContent::Message(message) => match self.delivery(id, message, outgoing.attempts, cx) {
@@ -135,6 +160,23 @@ impl Agent {
         cx.wall() >= self.expiry(message, cx) && !faults::is_planted(PlantedFault::SentExpired)
     }
 
+    /// Whether its conversation has dropped the effect that it performs.
+    fn is_withdrawn(&self, outgoing: &Outgoing) -> bool {
+        let (id, effect) = &outgoing.origin;
+        match self.conversations.get(id) {
+            // The step that drops it may still fail.
+            Some(open) => !open.is_committing() && !open.open.contains_key(effect),
+            None => !self.parked.has(id),
+        }
+    }
+
+    /// Removes an entry without an attempt.
+    fn skip(&mut self, id: AttemptId) {
+        let lanes = self.deliveries.lanes_of(id);
+        self.deliveries.remove(id);
+        self.deliveries.start(&lanes);
+    }
+
     /// When a message expires: at its `expiresAt`, at the latest after the configured message life.
     fn expiry(&self, message: &OutgoingEnvelope, cx: &Context<'_>) -> WallTime {
         let written = message.envelope.timestamp.unwrap_or_else(|| cx.wall());
@@ -152,16 +194,16 @@ impl Agent {
     }
 
     fn succeeded(&mut self, id: AttemptId, what: EventKind, cx: &mut Context<'_>) {
-        let lane = self.deliveries.all.get(&id).and_then(|outgoing| outgoing.lane.clone());
+        let lanes = self.deliveries.lanes_of(id);
         self.finish_delivery(id, Ok(Some(what)), cx);
-        self.deliveries.start(lane.as_ref());
+        self.deliveries.start(&lanes);
     }
 
     /// Handles the answers to the first messages of a lane. After one that may succeed later the lane waits; messages behind
     /// it that were taken are done.
     fn delivered(&mut self, first: AttemptId, results: Vec<MessageResult>, cx: &mut Context<'_>) {
         let Some(outgoing) = self.deliveries.all.get(&first) else { return };
-        let lane = outgoing.lane.clone();
+        let lanes = outgoing.lanes.clone();
         let recipient = match &outgoing.what {
             OutgoingContent::Message(message) => Some(message.to.clone()),
             OutgoingContent::Signal(_) | OutgoingContent::Claim(..) => None,
@@ -184,14 +226,14 @@ impl Agent {
             }
         }
         if !waits {
-            self.deliveries.start(lane.as_ref());
+            self.deliveries.start(&lanes);
         }
     }
 
     fn attempt_failed(&mut self, id: AttemptId, problem: Problem, cx: &mut Context<'_>) {
-        let lane = self.deliveries.all.get(&id).and_then(|outgoing| outgoing.lane.clone());
+        let lanes = self.deliveries.lanes_of(id);
         if !self.waits_for_retry(id, problem, cx) {
-            self.deliveries.start(lane.as_ref());
+            self.deliveries.start(&lanes);
         }
     }
 
@@ -213,6 +255,8 @@ impl Agent {
             wait = wait.min(cx.wall().until(self.expiry(message, cx)));
         } else {
             tracing::debug!(agent = %self.me, %problem, attempts, "the board is waited for");
+            // The end of a claim may wait behind a signal.
+            wait = wait.min(Duration::from_millis(self.config.auction.lease_ms / 3));
         }
         if is_message {
             cx.observe(Observation::Tried(DeliveryAttemptOutcome::Retried));
@@ -261,14 +305,15 @@ impl Agent {
             (OutgoingContent::Claim(task, request), Err(problem)) => {
                 self.queue_event(&origin.0, Some(origin.1), request.refused(&task, &problem));
             }
-            (OutgoingContent::Signal(signal), Err(problem)) => {
-                let task = signal.task_id.as_ref().map(ToString::to_string);
-                tracing::warn!(agent = %self.me, task, %problem, signal = %signal.kind, "signal refused");
-                let reason = problem.reason.code().to_owned();
-                let what = EventKind::PublishRefused { reason, message: problem.message };
-                self.queue_event(&origin.0, Some(origin.1), what);
-            }
+            (OutgoingContent::Signal(signal), Err(problem)) => self.signal_refused(origin, &signal, problem),
         }
+    }
+
+    fn signal_refused(&mut self, origin: (ConversationId, EffectKey), signal: &Signal, problem: Problem) {
+        let task = signal.task_id.as_ref().map(ToString::to_string);
+        tracing::warn!(agent = %self.me, task, %problem, signal = %signal.kind, "signal refused");
+        let (reason, message) = (problem.reason.code().to_owned(), problem.message);
+        self.queue_event(&origin.0, Some(origin.1), EventKind::PublishRefused { reason, message });
     }
 
     /// Reports the result of a message to its conversation.

@@ -33,8 +33,8 @@ impl Agent {
         tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step failed");
         self.counts.panics += 1;
         let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
-        if let Some(revision) = cursor {
-            self.reaction_failed(revision);
+        if let Some(cursor) = cursor {
+            self.reaction_failed(cursor);
         }
         let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
         self.answer_repeats(&receipts, &Err(problem.clone()), cx);

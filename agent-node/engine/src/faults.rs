@@ -50,6 +50,14 @@ pub enum PlantedFault {
     Unheard,
     /// An open conversation keeps all journal records that are newer than its first.
     PinnedJournals,
+    /// The end of an open task does not wait for the signals about its artifacts.
+    LateArtifact,
+    /// The artifact of a signal is readable only by those who see the task.
+    HiddenArtifact,
+    /// An offer that waits for a place hides the signals behind it.
+    HiddenSignals,
+    /// The generation of the board is not compared.
+    ForeignCursor,
 }
 
 impl PlantedFault {
@@ -78,6 +86,10 @@ impl PlantedFault {
         Self::LostTurn,
         Self::Unheard,
         Self::PinnedJournals,
+        Self::LateArtifact,
+        Self::HiddenArtifact,
+        Self::HiddenSignals,
+        Self::ForeignCursor,
     ];
 }
 

@@ -13,7 +13,7 @@ use protocol::{
     },
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Selector, Signal, SignalRecord},
+    signal::{Cursor, Selector, Signal, SignalRecord},
     task::{A2aRequestContext, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
@@ -142,13 +142,15 @@ pub enum Input {
     /// The directory is complete.
     DirectorySynced,
     /// The board's head, for an agent without a cursor.
-    BoardHead(Revision),
+    BoardHead(Cursor),
     /// A signal the agent subscribes to. → [`Output::Reply`] once it is recorded; the next signal follows after that.
     Signal(Box<SignalRecord>, ReplyTo),
     /// A signal is passed over, because the agent has panicked over it too often. → [`Output::Reply`].
     PassOverSignal(Revision, ReplyTo),
     /// The subscription ended.
     SubscriptionLost(Problem),
+    /// A peer is gone, and why that is known.
+    PeerGone(AgentId, String),
     /// The agent's card has changed.
     CardChanged(Arc<Card>),
     /// The node drains: requests for new work are refused from here on.
@@ -180,7 +182,7 @@ pub enum Output {
     ClearTimer(TimerId),
     /// Follow the board. Without a cursor, read its head first. → [`Input::BoardHead`] or [`Input::Signal`]*, then
     /// [`Input::SubscriptionLost`].
-    Subscribe(Selector, Option<Revision>),
+    Subscribe(Selector, Option<Cursor>),
     /// A conversation has ended: the brain for this capability cancels remote work that it started for it.
     ReleaseBrain(ConversationId, Option<Capability>),
     /// Count something, or show it in traces.

@@ -246,7 +246,8 @@ pub struct TaskRow {
     /// The epoch of the award.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
-    /// Input artifacts in this agent's store. A principal that may see the task may read them.
+    /// The uploaded artifacts that are its input, which whoever may see the task may read, and its own artifacts of which
+    /// the board was told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Digest>,
     /// When it ended, on the node's clock.

@@ -106,7 +106,7 @@ impl Agent {
             }
             AdvanceResult::Commit(decided) => Some(decided),
             AdvanceResult::Failed(failed) => {
-                self.step_failed(id, failed, cx);
+                self.step_failed(id, *failed, cx);
                 None
             }
         }

@@ -15,6 +15,7 @@ use protocol::{
     ids::{AgentId, ConversationId, MessageId, TaskId},
     patterns::{Effect, EventKind},
     principal::Principal,
+    signal::Cursor,
     task::TaskState,
     time::WallTime,
 };
@@ -44,7 +45,7 @@ pub(crate) struct ObservedAgent {
     awards: BTreeMap<(TaskId, Principal), u64>,
     tombstones: BTreeMap<(TaskId, String), u64>,
     /// The first durable cursor on the board.
-    pub first_cursor: Option<u64>,
+    pub first_cursor: Option<Cursor>,
 }
 
 impl ObservedAgent {
@@ -121,6 +122,14 @@ impl Observer {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// The board has lost its signals: every agent that has followed it reads the new one from the start.
+    pub(crate) fn board_lost(&mut self) {
+        for observed in self.agents.values_mut() {
+            observed.reactions.clear();
+            observed.first_cursor = observed.first_cursor.take().map(|_| Cursor::from(0));
         }
     }
 

@@ -106,6 +106,8 @@ pub(crate) struct Simulation {
     board: SimulatedBoard,
     registry: SimulatedRegistry,
     board_is_up: bool,
+    /// Whether the board loses its signals before it is up again.
+    board_loses_signals: bool,
     registry_is_up: bool,
     /// The side of each endpoint in a network partition: a bit for each agent, the board and the registry.
     partition: Option<u64>,
@@ -151,6 +153,7 @@ impl Simulation {
             board: SimulatedBoard::new(),
             registry: SimulatedRegistry::new(),
             board_is_up: true,
+            board_loses_signals: false,
             registry_is_up: true,
             partition: None,
             pending_replies: BTreeMap::new(),

@@ -10,10 +10,11 @@ use crate::{
 use protocol::{
     ids::{AgentId, TaskId},
     patterns::{AnyPattern, Effect, Event, EventKind, contract_net::track_record::TrackRecord},
+    signal::Cursor,
     time::{NodeTime, WallTime},
 };
 use std::collections::BTreeMap;
-use store_types::{Batch, Error, Key, Revision};
+use store_types::{Batch, Error, Key};
 
 /// A decided step on its way to the store.
 #[derive(Default)]
@@ -33,7 +34,7 @@ pub(crate) struct DecidedStep {
     /// Events that the agent produced itself; they are queued again if the commit fails.
     pub inside: Vec<(EventKind, Option<EffectKey>)>,
     /// The board cursor in the batch.
-    pub cursor: Option<Revision>,
+    pub cursor: Option<Cursor>,
     /// The track records that changed.
     pub track_records: Vec<(AgentId, TrackRecord)>,
     /// Effects that the step dropped; their timers and turns are stopped.
@@ -49,7 +50,7 @@ pub(crate) enum AdvanceResult {
     /// A step to commit.
     Commit(Box<DecidedStep>),
     /// The pattern panicked, or a record can't be written. The state in memory is invalid.
-    Failed(StepFailed),
+    Failed(Box<StepFailed>),
 }
 
 /// A step whose pattern panicked, or that can't be written.
@@ -61,7 +62,7 @@ pub(crate) struct StepFailed {
     /// The keys of the receipts that were not written.
     pub receipts: Vec<Key>,
     /// The board cursor that was not written.
-    pub cursor: Option<Revision>,
+    pub cursor: Option<Cursor>,
     /// Events that the agent produced itself, without the one that failed.
     pub inside: Vec<(EventKind, Option<EffectKey>)>,
     /// The event that failed, if it is the short result of an effect: without it the effect stays open.
@@ -146,7 +147,7 @@ impl Conversation {
             }
         };
         let left = failed(why, decided, self.queue.drain(..));
-        AdvanceResult::Failed(StepFailed { failed: result, ..left })
+        AdvanceResult::Failed(Box::new(StepFailed { failed: result, ..left }))
     }
 
     /// Handles one event. After an error the state in memory is invalid.
@@ -186,7 +187,7 @@ impl Conversation {
             )?;
         }
         if let Some(cursor) = queued.cursor {
-            decided.batch.writes.push(cursor_write(me, cursor)?);
+            decided.batch.writes.push(cursor_write(me, &cursor)?);
             decided.cursor = Some(cursor);
         }
         if matches!(queued.what, EventKind::Draining { .. }) {

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) enum LaneKey {
     /// Messages of one conversation to one peer.
     Peer(AgentId, ConversationId),
-    /// Signals of one conversation.
+    /// Signals of one conversation, and the end of its claim, which the board announces.
     Signals(ConversationId),
     /// Claim requests of one conversation.
     Claims(ConversationId),
@@ -52,7 +52,8 @@ pub(crate) enum OutgoingContent {
 pub(crate) struct Outgoing {
     /// The effect it performs.
     pub(crate) origin: (ConversationId, EffectKey),
-    pub(crate) lane: Option<LaneKey>,
+    /// It is attempted when it is the first of each.
+    pub(crate) lanes: Vec<LaneKey>,
     pub(crate) what: OutgoingContent,
     pub(crate) attempts: u32,
 }
@@ -79,37 +80,57 @@ impl Deliveries {
         self.all.is_empty()
     }
 
-    /// Adds an entry. The first of its lane is attempted.
+    /// Adds an entry. The first of its lanes is attempted.
     pub(crate) fn add(&mut self, mut outgoing: Outgoing) {
         self.next += 1;
         let id = AttemptId(self.next);
         if faults::is_planted(PlantedFault::UnorderedSignals)
-            && matches!(outgoing.lane, Some(LaneKey::Signals(_)))
+            && matches!(outgoing.what, OutgoingContent::Signal(_))
         {
-            outgoing.lane = None;
+            outgoing.lanes.clear();
         }
-        let is_first = outgoing.lane.as_ref().is_none_or(|lane| {
-            let lane = self.lanes.entry(lane.clone()).or_default();
-            lane.push_back(id);
-            lane.len() == 1
-        });
+        for lane in &outgoing.lanes {
+            self.lanes.entry(lane.clone()).or_default().push_back(id);
+        }
         self.all.insert(id, outgoing);
-        self.starting.extend(is_first.then_some(id));
+        if self.is_first(id) {
+            self.starting.push_back(id);
+        }
     }
 
     /// The entries of a lane from `first` on; an entry without a lane is alone.
     pub(crate) fn from(&self, first: AttemptId) -> Vec<AttemptId> {
-        let lane = self.all.get(&first).and_then(|outgoing| self.lanes.get(outgoing.lane.as_ref()?));
+        let lane = self.all.get(&first).and_then(|outgoing| self.lanes.get(outgoing.lanes.first()?));
         match lane {
             Some(lane) => lane.iter().skip_while(|id| **id != first).copied().collect(),
             None => vec![first],
         }
     }
 
-    /// The first entry of a lane is attempted.
-    pub(crate) fn start(&mut self, lane: Option<&LaneKey>) {
-        let first = lane.and_then(|lane| self.lanes.get(lane)?.front()).copied();
-        self.starting.extend(first.filter(|first| !self.starting.contains(first)));
+    /// The lanes of an entry.
+    pub(crate) fn lanes_of(&self, id: AttemptId) -> Vec<LaneKey> {
+        self.all.get(&id).map(|outgoing| outgoing.lanes.clone()).unwrap_or_default()
+    }
+
+    /// The first entries of these lanes are attempted.
+    pub(crate) fn start(&mut self, lanes: &[LaneKey]) {
+        for lane in lanes {
+            let first = self.lanes.get(lane).and_then(|lane| lane.front()).copied();
+            if let Some(first) = first.filter(|first| self.is_first(*first) && !self.starting.contains(first))
+            {
+                self.starting.push_back(first);
+            }
+        }
+    }
+
+    /// How many entries wait in `lane`.
+    pub(crate) fn len(&self, lane: &LaneKey) -> usize {
+        self.lanes.get(lane).map_or(0, VecDeque::len)
+    }
+
+    fn is_first(&self, id: AttemptId) -> bool {
+        let is_first = |lane| self.lanes.get(lane).and_then(VecDeque::front) == Some(&id);
+        self.all.get(&id).is_some_and(|outgoing| outgoing.lanes.iter().all(is_first))
     }
 
     /// Removes an entry.
@@ -123,9 +144,8 @@ impl Deliveries {
                 self.waiting.remove(&message.to);
             }
         }
-        if let Some(lane) = &outgoing.lane
-            && let Some(queue) = self.lanes.get_mut(lane)
-        {
+        for lane in &outgoing.lanes {
+            let Some(queue) = self.lanes.get_mut(lane) else { continue };
             queue.retain(|queued| *queued != id);
             if queue.is_empty() {
                 self.lanes.remove(lane);

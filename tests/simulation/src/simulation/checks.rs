@@ -4,15 +4,20 @@ use super::{
     Simulation,
     replies::{PendingReply, ReplyTarget},
 };
-use engine::{Ack, records::keys};
+use engine::{Ack, artifacts, records::keys};
 use protocol::{
-    ids::{AgentId, EffectId, TaskId},
+    ids::{AgentId, Digest, EffectId, TaskId},
     limits::Limits,
     patterns::{Effect, EventKind, broadcast, reaction},
-    signal::SignalType,
+    principal::Principal,
+    signal::{Cursor, Signal, SignalType},
+    task::TaskState,
 };
 use std::time::Duration;
 use store_types::Snapshot;
+
+/// The longest time in which an agent handles a signal, milliseconds.
+const LONGEST_SIGNAL: u64 = 10_000;
 
 impl Simulation {
     /// An effect is performed after its step is durable.
@@ -25,6 +30,36 @@ impl Simulation {
                 id.conversation
             ));
         }
+    }
+
+    /// Every agent may read the artifact to which a signal refers, unless it has lost its task since.
+    pub(super) fn check_artifact(&mut self, owner: usize, signal: &Signal) {
+        let (Some(digest), Some(task)) = (signal.produced(), &signal.task_id) else { return };
+        let (me, store) = (&self.nodes[owner].id, &self.nodes[owner].store.settled);
+        let conversation = EffectId::parse(&signal.id).map(|id| id.conversation);
+        let mut rows = self.observer.agent(me).tasks.iter().filter(|((of, _), _)| of == task);
+        let is_lost = |state: TaskState| state.is_terminal() && state != TaskState::Completed;
+        if rows.any(|(_, row)| is_lost(row.state) || Some(&row.conversation) != conversation.as_ref()) {
+            return;
+        }
+        let reader = AgentId::parse("another").map(Principal::Agent).unwrap_or(Principal::local_user());
+        let read = artifacts::read(store, me, &digest, &reader);
+        if !read.is_ok_and(|artifact| Digest::of(&artifact.content) == digest) {
+            let what = format!("{me}: signal {} refers to an artifact that can't be read", signal.id);
+            self.fail(what);
+        }
+    }
+
+    /// An agent that can take conversations does not let a signal, and those behind it, wait for long.
+    pub(super) fn check_readers(&mut self) {
+        let mut waiting = Vec::new();
+        for node in &self.nodes {
+            let since = node.reader.as_ref().and_then(|reader| reader.delivering_since);
+            if since.is_some_and(|since| since + LONGEST_SIGNAL < self.now) {
+                waiting.push(format!("{} has let a signal wait since {since:?}", node.id));
+            }
+        }
+        waiting.into_iter().for_each(|what| self.fail(what));
     }
 
     /// A claim is changed after the step that decided it is durable.
@@ -177,7 +212,7 @@ impl Simulation {
         questions.retain(|record| record.signal.kind == SignalType::help_needed());
         for node in self.nodes.iter().filter(|node| !node.config.subscribe.is_empty()) {
             let observed = self.observer.agent(&node.id);
-            let Some(first) = observed.first_cursor else {
+            let Some(Cursor { revision: first, .. }) = observed.first_cursor else {
                 missed.push(format!("{} never followed the board", node.id));
                 continue;
             };

@@ -93,6 +93,7 @@ impl Simulation {
                 if self.board_is_up {
                     self.board.expire(NodeTime(self.now), self.true_wall());
                 }
+                self.check_readers();
                 self.after(500, Event::BoardSweep);
             }
             Event::RegistrySweep => {
@@ -102,6 +103,11 @@ impl Simulation {
                 self.after(1_000, Event::RegistrySweep);
             }
             Event::BoardRestart => {
+                if std::mem::take(&mut self.board_loses_signals) {
+                    self.note(|| "the board has lost its signals".to_owned());
+                    self.board.lose_signals();
+                    self.observer.board_lost();
+                }
                 if !self.board_is_up {
                     self.board_is_up = true;
                     self.board.restart(NodeTime(self.now));
@@ -181,6 +187,10 @@ impl Simulation {
             PlannedEvent::Announcement { to } => {
                 self.ask(to, MessageKind::Broadcast, json!({ "signal": "acme.news" }))
             }
+            PlannedEvent::HelpNeeded { to } => {
+                let payload = json!({ "signal": "help.needed", "capability": "advise" });
+                self.ask(to, MessageKind::Broadcast, payload);
+            }
             PlannedEvent::HelpRequest { to } => {
                 let payload = json!({ "question": "why?", "capability": "advise" });
                 self.ask(to, MessageKind::HelpRequest, payload);
@@ -201,6 +211,11 @@ impl Simulation {
             PlannedEvent::BoardOutage { length } => {
                 self.note(|| format!("the board is away for {length} ms"));
                 self.board_is_up = false;
+                self.after(length, Event::BoardRestart);
+            }
+            PlannedEvent::BoardLoss { length } => {
+                self.note(|| format!("the board is away for {length} ms, and loses its signals"));
+                (self.board_is_up, self.board_loses_signals) = (false, true);
                 self.after(length, Event::BoardRestart);
             }
             PlannedEvent::RegistryOutage { length } => {

@@ -231,7 +231,7 @@ impl Simulation {
             Output::Subscribe(selector, cursor) => {
                 let reader = self.next_id();
                 self.nodes[agent].reader =
-                    Some(BoardReader { id: reader, selector, cursor, scanned: 0, is_delivering: false });
+                    Some(BoardReader { id: reader, selector, cursor, scanned: 0, delivering_since: None });
                 let delay = self.random.between(1, 50);
                 self.after(delay, Event::PollBoard { agent, life, reader });
             }

@@ -100,11 +100,13 @@ impl Simulation {
             ReplyTarget::BoardReader { signal } => {
                 let life = self.nodes[agent].life;
                 let Some(reader) = &mut self.nodes[agent].reader else { return };
-                reader.is_delivering = false;
+                reader.delivering_since = None;
                 let id = reader.id;
                 match answer {
                     Ok(_) => {
-                        reader.cursor = Some(signal.revision);
+                        if let Some(cursor) = &mut reader.cursor {
+                            cursor.revision = signal.revision;
+                        }
                         self.after(1, Event::PollBoard { agent, life, reader: id });
                     }
                     Err(problem) => {

@@ -63,7 +63,7 @@ pub(super) async fn post(
     };
     let mut taken = taken.into_iter().map(|answer| match answer {
         Ok(ack) => {
-            let body = serde_json::to_value(Acknowledgement { accepted: true, ack: &ack });
+            let body = serde_json::to_value(Acknowledgement { accepted: true, ack: &ack, warnings: &[] });
             MessageAnswer::acknowledged(if ack.duplicate { 200 } else { 202 }, body.unwrap_or_default())
         }
         Err(problem) => MessageAnswer::refused(&problem),
