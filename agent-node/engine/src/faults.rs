@@ -56,6 +56,16 @@ pub enum PlantedFault {
     SlowClaims,
     /// A report under an award that is not in force is acknowledged like any other.
     UnfencedReports,
+    /// An open conversation keeps all journal records that are newer than its first.
+    PinnedJournals,
+    /// The end of an open task does not wait for the signals about its artifacts.
+    LateArtifact,
+    /// The artifact of a signal is readable only by those who see the task.
+    HiddenArtifact,
+    /// An offer that waits for a place hides the signals behind it.
+    HiddenSignals,
+    /// The generation of the board is not compared.
+    ForeignCursor,
 }
 
 impl PlantedFault {
@@ -87,6 +97,11 @@ impl PlantedFault {
         Self::SharedTaskIds,
         Self::SlowClaims,
         Self::UnfencedReports,
+        Self::PinnedJournals,
+        Self::LateArtifact,
+        Self::HiddenArtifact,
+        Self::HiddenSignals,
+        Self::ForeignCursor,
     ];
 }
 

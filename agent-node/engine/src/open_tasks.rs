@@ -48,13 +48,28 @@ impl Agent {
             && others.any(|(_, other)| claim_epoch(other, task, owner) > row.epoch)
     }
 
-    /// Whether its running tasks and pending claims reach `maxParallel`.
+    /// Whether its running tasks and requested claims reach `maxParallel`.
     pub(crate) fn is_at_max_parallel(&self) -> bool {
-        let takes = |conversation: &Conversation| {
-            conversation.is_work() || conversation.pattern.open_task().is_some_and(|task| task.is_pending)
-        };
-        let taken = self.conversations.values().filter(|conversation| takes(conversation)).count();
-        taken >= usize::try_from(self.max_parallel()).unwrap_or(usize::MAX)
+        let requested = self.offers.claiming.difference(&self.working).count();
+        self.working.len() + requested >= usize::try_from(self.max_parallel()).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the claim of a conversation may be requested. If so, it takes a place.
+    pub(crate) fn may_request_claim(&mut self, id: &ConversationId) -> bool {
+        let may = self.offers.claiming.contains(id) || !self.is_at_max_parallel();
+        if may {
+            self.offers.claiming.insert(id.clone());
+        }
+        may
+    }
+
+    /// Requests the claims that have waited for a place, the oldest first.
+    pub(crate) fn request_waiting_claims(&mut self, cx: &mut Context<'_>) {
+        while !self.is_at_max_parallel()
+            && let Some(id) = self.offers.waiting.pop_front()
+        {
+            self.attempt(id, cx);
+        }
     }
 
     /// The pattern that claims the task offered by `signal`; `None` if the offer is incomplete or the task was sent here

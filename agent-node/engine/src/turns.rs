@@ -55,13 +55,28 @@ impl Agent {
     ) {
         let Some(turn) = self.turns.running.remove(key) else { return };
         self.turns.start_ready(cx);
-        let what = match end {
-            Ok(TurnEnd::Message { text }) if !self.config.is_direct => {
-                EventKind::TurnEnded { turn, updates, end: TurnEnd::Done { message: Some(text) } }
-            }
-            Ok(end) => EventKind::TurnEnded { turn, updates, end },
-            Err(reason) => EventKind::TurnFailed { turn, reason },
-        };
+        let what = end_of_turn(turn, updates, end, self.config.is_direct);
         self.queue_event(&key.conversation, Some(key.effect), what);
+    }
+
+    /// Whether a turn that takes no time may be answered now, before no turn that waits.
+    pub(crate) fn has_free_turn(&self) -> bool {
+        self.turns.ready.is_empty() && self.turns.running.len() < self.turns.limit
+    }
+}
+
+/// The event of a turn's end. Only a `direct` agent answers with a message; elsewhere it is the result's text.
+pub(crate) fn end_of_turn(
+    turn: u32,
+    updates: Vec<Progress>,
+    end: Result<TurnEnd, String>,
+    is_direct: bool,
+) -> EventKind {
+    match end {
+        Ok(TurnEnd::Message { text }) if !is_direct => {
+            EventKind::TurnEnded { turn, updates, end: TurnEnd::Done { message: Some(text) } }
+        }
+        Ok(end) => EventKind::TurnEnded { turn, updates, end },
+        Err(reason) => EventKind::TurnFailed { turn, reason },
     }
 }

@@ -362,6 +362,11 @@ impl Pattern for ContractNet {
         Some(format!("award {epoch} of task {} to {agent}: {why}", self.ownership.spec.task_id))
     }
 
+    fn awarded(&self) -> Option<(&AgentId, ContractNetLabel)> {
+        let AuctionStage::Awarded(award) = &self.stage else { return None };
+        Some((&award.winner, ContractNetLabel::Award(award.epoch)))
+    }
+
     fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         if let EventKind::Undelivered { label: ContractNetLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()

@@ -115,7 +115,12 @@ impl Delegation {
                 when: TimerAt::Wall(deadline),
             });
         }
-        effects.extend(self.ownership.status(TaskState::Working, format!("{} is at it", self.me)));
+        let status = Status::new(TaskState::Working, format!("{} is at it", self.me));
+        // Under an award the acceptance says the same.
+        match self.ownership.is_awarded() {
+            true => effects.push(DelegationEffect::Update(super::Update::Status(status))),
+            false => effects.extend(self.ownership.update(super::Update::Status(status))),
+        }
         effects.push(self.think());
         effects
     }

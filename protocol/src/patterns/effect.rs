@@ -7,7 +7,7 @@ use crate::{
     ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
     message::{Epoch, Payload},
     principal::Principal,
-    signal::Signal,
+    signal::{self, Signal},
     task::{OpenTaskKey, Status},
     time::{NodeTime, WallTime},
 };
@@ -237,14 +237,22 @@ impl OutgoingSignal {
         }
     }
 
-    /// The complete signal. It carries no cryptographic signature. An offer without a task id gets one that belongs to this
-    /// signal alone.
-    pub fn signed(self, id: String, from: AgentId, at: WallTime) -> Signal {
+    /// The digest of the content that it refers to, if it is an `artifact.produced` with one.
+    pub fn produced(&self) -> Option<Digest> {
+        signal::produced(&self.kind, &self.refs)
+    }
+
+    /// The complete signal. It carries no cryptographic signature. One about an artifact names the publisher as its owner. An
+    /// offer without a task id gets one that belongs to this signal alone.
+    pub fn signed(mut self, id: String, from: AgentId, at: WallTime) -> Signal {
+        if self.produced().is_some() {
+            self.refs.insert(signal::OWNER.to_owned(), from.as_str().into());
+        }
         let own_id = || {
             let digest = Digest::of(id.as_bytes()).to_string();
             TaskId::parse(&format!("offer-{}", digest.get(..20)?)).ok()
         };
-        let is_offer = self.kind == crate::signal::SignalType::task_available();
+        let is_offer = self.kind == signal::SignalType::task_available();
         let task_id = self.task_id.or_else(|| is_offer.then(own_id).flatten());
         Signal {
             id,

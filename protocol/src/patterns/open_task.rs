@@ -170,6 +170,10 @@ impl OpenTask {
                 continue;
             };
             let is_done = outcome.status.state == TaskState::Completed;
+            if is_done {
+                // The board announces the end itself, so the artifacts come before it.
+                effects.extend(produced(&self.spec, &outcome.artifacts));
+            }
             effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
             effects.push(OpenTaskEffect::CloseOpenTask { task: self.key(), epoch, is_done });
             self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome), is_released: false };
@@ -213,9 +217,7 @@ impl OpenTask {
         else {
             return Vec::new();
         };
-        let is_done = outcome.status.state == TaskState::Completed;
-        let mut effects = if is_done { produced(&self.spec, &outcome.artifacts) } else { Vec::new() };
-        effects.extend(self.report(epoch, &outcome).filter(|_| !is_released));
+        let mut effects = Vec::from_iter(self.report(epoch, &outcome).filter(|_| !is_released));
         effects.push(OpenTaskEffect::Finish(*outcome));
         effects
     }

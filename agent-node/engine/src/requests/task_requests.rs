@@ -19,7 +19,7 @@ impl Agent {
     pub(crate) fn candidates(&self, capability: &Capability, cx: &Context<'_>) -> Vec<Candidate> {
         let mut candidates = cx.world.directory().candidates(capability);
         for candidate in &mut candidates {
-            let record = self.track_records.get(&candidate.card.agent_id).cloned().unwrap_or_default();
+            let record = self.track_records.get(&candidate.agent).cloned().unwrap_or_default();
             candidate.track_record = record.value();
         }
         candidates

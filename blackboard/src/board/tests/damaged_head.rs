@@ -36,6 +36,14 @@ impl store::Snapshot for DamagedStore {
         self.store.read(filter, after, limit)
     }
 
+    fn list(&self, query: &store::ListQuery, limit: usize) -> Result<Vec<store::ListedKey>, store::Error> {
+        self.store.list(query, limit)
+    }
+
+    fn count(&self, query: &store::ListQuery) -> Result<u64, store::Error> {
+        self.store.count(query)
+    }
+
     fn head(&self) -> Revision {
         self.store.head()
     }
