@@ -39,9 +39,13 @@ impl Conversation {
                 });
                 if self.recorded_task.is_none() {
                     let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
-                    let put_reader =
-                        |digest| Write::Put(keys::reader(me, digest, task, owner), Bytes::from_static(b"{}"));
-                    writes.extend(row.references.iter().map(put_reader));
+                    for digest in &row.references {
+                        let reader = keys::reader(me, digest, task, owner);
+                        // The step may have shared it already.
+                        if !writes.iter().any(|write| *write.key() == reader) {
+                            writes.push(Write::Put(reader, Bytes::from_static(b"{}")));
+                        }
+                    }
                 }
             }
             self.recorded_task.clone_from(&self.task);
