@@ -35,7 +35,7 @@ async fn a_task_through_a_contract_net_is_counted_from_its_arrival_to_its_end() 
         let value = values.get(name).copied();
         assert!(value.is_some_and(|value| value >= least), "{name} is {value:?}, not {least} in\n{page}");
     };
-    for kind in ["task-request", "cfp", "bid", "award", "award-accept", "task-response"] {
+    for kind in ["task-request", "cfp", "award", "award-accept", "task-response"] {
         at_least(&format!("mesh_messages_accepted_total{{type=\"{kind}\"}}"), 1.0);
     }
     at_least("mesh_messages_duplicate_total", 1.0);

@@ -215,7 +215,7 @@ async fn a_clean_stop_closes_the_store() {
     mesh.agent("a-1").task_in(&task, &["completed"]).await;
     mesh.signal("TERM");
     assert_eq!(mesh.ended().await, 0, "{}", mesh.log());
-    let store = mesh.dir().join("store.sqlite");
+    let store = mesh.data.join("store.sqlite");
     assert!(
         store.exists() && !mesh.dir().join("store.sqlite-wal").exists(),
         "the log is moved into the file"

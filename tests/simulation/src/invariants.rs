@@ -63,12 +63,22 @@ pub(crate) struct Observer {
     pub violations: Vec<String>,
     pub steps: u64,
     dedup_ms: u64,
+    /// Whether the board has lost its signals: publishers may repeat them, and a reaction that was decided before may be
+    /// recorded after.
+    is_board_lost: bool,
 }
 
 impl Observer {
     pub(crate) fn new(agents: impl Iterator<Item = AgentId>, dedup_ms: u64) -> Self {
         let agents = agents.map(|id| (id, ObservedAgent::default())).collect();
-        Self { agents, hash: Hash::default(), violations: Vec::new(), steps: 0, dedup_ms }
+        Self {
+            agents,
+            hash: Hash::default(),
+            violations: Vec::new(),
+            steps: 0,
+            dedup_ms,
+            is_board_lost: false,
+        }
     }
 
     pub(crate) fn agent(&self, agent: &AgentId) -> &ObservedAgent {
@@ -127,6 +137,7 @@ impl Observer {
 
     /// The board has lost its signals: every agent that has followed it reads the new one from the start.
     pub(crate) fn board_lost(&mut self) {
+        self.is_board_lost = true;
         for observed in self.agents.values_mut() {
             observed.reactions.clear();
             observed.first_cursor = observed.first_cursor.take().map(|_| Cursor::from(0));
@@ -164,6 +175,7 @@ impl Observer {
             }
             if let Some(signal) = &origin.signal
                 && !observed.reactions.insert((signal.from.clone(), signal.id.clone()))
+                && !self.is_board_lost
             {
                 violations.push(format!("signal {} was reacted to before", signal.id));
             }

@@ -26,7 +26,7 @@ fn topic(write: &Write) -> Option<String> {
 }
 
 /// The longest time in which an agent handles a signal, milliseconds.
-const LONGEST_SIGNAL: u64 = 10_000;
+const LONGEST_SIGNAL: u64 = 14_000;
 
 impl Simulation {
     /// An effect is performed after its step is durable.
@@ -49,6 +49,11 @@ impl Simulation {
         let mut rows = self.observer.agent(me).tasks.iter().filter(|((of, _), _)| of == task);
         let is_lost = |state: TaskState| state.is_terminal() && state != TaskState::Completed;
         if rows.any(|(_, row)| is_lost(row.state) || Some(&row.conversation) != conversation.as_ref()) {
+            return;
+        }
+        // Retention may have deleted the task while the board was away.
+        let mut known = self.observer.agent(me).tasks.keys().filter(|(of, _)| of == task);
+        if !known.any(|(of, owner)| matches!(store.latest(&keys::task(me, of, owner)), Ok(Some(_)))) {
             return;
         }
         let reader = AgentId::parse("another").map(Principal::Agent).unwrap_or(Principal::local_user());

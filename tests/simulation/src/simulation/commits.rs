@@ -30,7 +30,7 @@ impl Simulation {
     /// The store takes the next operation after a while.
     pub(super) fn execute_later(&mut self, agent: usize, life: u64) {
         let slow = self.faults.slow_store;
-        let delay = if self.chance(slow) { self.random.below(4_000) } else { self.random.below(4) };
+        let delay = if self.chance(slow) { self.random.below(3_000) } else { self.random.below(4) };
         self.after(delay, Event::Execute { agent, life });
     }
 
