@@ -110,9 +110,16 @@ async fn an_agent_without_the_skill_delegates_to_one_that_has_it() {
     running.stop(Duration::from_secs(1)).await;
 }
 
+/// An agent whose turns take time, so that the end of a turn is a step of its own.
+fn with_turns(id: &str) -> AgentSpec {
+    let script = "turns: [{ delayMs: 1, end: { done: hello } }]";
+    let brain = crate::brain::scripted::ScriptedBrain::parse(script).unwrap();
+    AgentSpec { brain: Arc::new(brain), ..agent_spec(id, "build", 0.0, 1_000) }
+}
+
 #[actix::test]
 async fn a_pattern_that_panics_ends_its_task_and_the_agent_goes_on() {
-    let running = start(setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)])).await.unwrap();
+    let running = start(setup(vec![with_turns("builder-01")])).await.unwrap();
     let url = format!("http://{}", running.agents[&AgentId::parse("builder-01").unwrap()]);
     let request = |task: &str| {
         json!({
@@ -267,7 +274,7 @@ async fn concurrent_awards_do_not_exceed_max_parallel() {
 async fn a_conversation_that_panics_twice_is_parked_and_resumes_at_the_next_start() {
     let store = blackboard::store::memory::new();
     let start_node = || {
-        let setup = setup(vec![agent_spec("builder-01", "build", 0.0, 1_000)]);
+        let setup = setup(vec![with_turns("builder-01")]);
         start(NodeSetup { store: store.clone(), ..setup })
     };
     let running = start_node().await.unwrap();

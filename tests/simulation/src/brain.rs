@@ -122,7 +122,7 @@ pub(crate) fn answer_at_once(seed: u64, me: &AgentId, prompt: &Prompt) -> Option
         BrainAction::Report(updates) => Some(updates),
         BrainAction::End(_) => None,
     });
-    (begins % 8 == 0).then(|| (reports.flatten().collect(), end))
+    begins.is_multiple_of(8).then(|| (reports.flatten().collect(), end))
 }
 
 pub(crate) fn capability(name: &str) -> Capability {

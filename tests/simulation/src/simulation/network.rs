@@ -110,7 +110,7 @@ impl Simulation {
         let expires = envelope.expires_at.map_or(expires, |at| at.min(expires));
         let is_repeat = !self.nodes[agent].sent.insert(message_id.clone());
         if is_repeat && self.wall(agent) >= expires && !self.nodes[agent].redriven.contains(&message_id) {
-            return self.fail(format!("{me}: {kind} {message_id} is sent after it expired"));
+            self.fail(format!("{me}: {kind} {message_id} is sent after it expired"));
         }
     }
 
