@@ -10,18 +10,15 @@ use blackboard::{
 };
 use engine::ClaimRequest;
 use protocol::{
-    ids::{AgentId, EffectId, TaskId},
+    ids::{AgentId, EffectId},
     patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{BoardPosition, Selector, Signal, SignalRecord, SignalType},
+    signal::{BoardPosition, Selector, Signal, SignalRecord},
     task::OpenTaskKey,
     time::{NodeTime, WallTime},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 use store_types::{Batch, Error, MemoryState, Revision, Snapshot};
 
 /// The board.
@@ -34,8 +31,6 @@ pub(crate) struct SimulatedBoard {
     config: BoardConfig,
     /// The newest (step, index) of each conversation's signals on the board.
     newest_effects: BTreeMap<String, (u64, u32)>,
-    /// The tasks of which the board has a `task.complete`, by its sender.
-    completed: BTreeSet<(AgentId, TaskId)>,
     pub hash: Hash,
     /// Signals that arrived out of order.
     pub violations: Vec<String>,
@@ -49,7 +44,6 @@ impl SimulatedBoard {
             leases: BTreeMap::new(),
             config: BoardConfig::default(),
             newest_effects: BTreeMap::new(),
-            completed: BTreeSet::new(),
             hash: Hash::default(),
             violations: Vec::new(),
         }
@@ -92,12 +86,6 @@ impl SimulatedBoard {
             self.hash.add(&record.revision.to_le_bytes());
             self.hash.add(record.key.as_str().as_bytes());
             self.hash.add(&record.value);
-            let signal = signals::parse_record(record).map(|record| record.signal);
-            if let Some(Signal { kind, from, task_id: Some(task), .. }) = signal
-                && kind == SignalType::task_complete()
-            {
-                self.completed.insert((from, task));
-            }
         }
         Ok(written.into_iter().map(|(revision, _)| revision).collect())
     }
@@ -140,17 +128,6 @@ impl SimulatedBoard {
             ));
         }
         *newest = (*newest).max(key);
-        if signal.produced().is_some()
-            && let Some(task) = &signal.task_id
-            && self.completed.contains(&(id.agent.clone(), task.clone()))
-            // It may do another publisher's task of the same id.
-            && !self.held().iter().any(|(of, claim)| of.task_id == *task && claim.row.holder == id.agent)
-        {
-            self.violations.push(format!(
-                "signals out of order: {} about an artifact of {task} is on the board after its end",
-                signal.id
-            ));
-        }
     }
 
     /// Handles a claim request. Returns the event for the agent.
@@ -245,6 +222,12 @@ impl SimulatedBoard {
     /// The claim on a task, if there was one.
     pub(crate) fn find_claim(&self, task: &OpenTaskKey) -> Option<StoredClaim> {
         claim_writes::find_claim(&self.store, task).ok().flatten()
+    }
+
+    /// Whether the signal with this id is on the board.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        let all = self.store.page(&signals::all_signals(), 0, usize::MAX);
+        all.iter().filter_map(signals::parse_record).any(|record| record.signal.id == id)
     }
 
     /// The next signal after `cursor` that `selector` admits.

@@ -41,6 +41,24 @@ impl Simulation {
         }
     }
 
+    /// A signal about the artifact of an open task is on the board before the end of the claim under which it was made.
+    pub(super) fn check_artifact_order(&mut self, agent: usize, signal: &Signal) {
+        let (Some(_), Some(task)) = (signal.produced(), &signal.task_id) else { return };
+        let conversation = EffectId::parse(&signal.id).map(|id| id.conversation);
+        let rows = &self.observer.agent(&self.nodes[agent].id).tasks;
+        let is_late = rows.iter().any(|((of, owner), row)| {
+            let key = OpenTaskKey { publisher: owner.clone(), task_id: of.clone() };
+            let claim = self.board.find_claim(&key).filter(|claim| claim.row.state == ClaimState::Completed);
+            of == task
+                && Some(&row.conversation) == conversation.as_ref()
+                && claim.is_some_and(|claim| Some(claim.epoch()) == row.epoch)
+        });
+        if is_late && !self.board.has(&signal.id) {
+            let what = format!("signals out of order: {} is on the board after the end of {task}", signal.id);
+            self.fail(what);
+        }
+    }
+
     /// Every agent may read the artifact to which a signal refers, unless it has lost its task since.
     pub(super) fn check_artifact(&mut self, owner: usize, signal: &Signal) {
         let (Some(digest), Some(task)) = (signal.produced(), &signal.task_id) else { return };

@@ -64,6 +64,7 @@ impl Simulation {
         let answer = match request {
             BoardRequest::Publish(signal) => {
                 let by = Principal::Agent(me.clone());
+                self.check_artifact_order(agent, &signal);
                 let published = self.board.publish(&by, &signal, now.1);
                 if published.is_ok() && self.nodes[agent].life == life {
                     self.check_artifact(agent, &signal);
