@@ -172,6 +172,9 @@ pub type Seq = u64;
 /// The revision of the claim under which work is done; grows with every new award.
 pub type Epoch = u64;
 
+/// The reason of a `no-bid` or an `award-decline` if all places of the bidder are taken.
+pub const BUSY: &str = "busy";
+
 macro_rules! payload {
     ($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $(=> #[$fattr:meta])* $field:ident: $ty:ty,)* }) => {
         $(#[$doc])*
@@ -409,6 +412,9 @@ payload! {
         /// How long the bid is valid.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         valid_for_ms: Option<u64>,
+        /// When the bidder could start, if not at once.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        starts_in_ms: Option<u64>,
     }
 }
 
@@ -417,8 +423,11 @@ payload! {
     NoBid {
         /// The task.
         task_id: TaskId,
-        /// Why.
+        /// Why; [`BUSY`] if all places of the bidder are taken.
         reason: String,
+        /// When a place is expected to be free, if the reason is [`BUSY`].
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        free_in_ms: Option<u64>,
     }
 }
 
@@ -456,8 +465,11 @@ payload! {
         task_id: TaskId,
         /// The award.
         epoch: Epoch,
-        /// Why.
+        /// Why; [`BUSY`] if all places of the bidder are taken.
         reason: String,
+        /// When a place is expected to be free, if the reason is [`BUSY`].
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        free_in_ms: Option<u64>,
     }
 }
 

@@ -21,7 +21,7 @@ pub use effect::{Effect, Outcome, OutgoingMessage, OutgoingSignal, TimerAt, Upda
 use crate::{
     card::Card,
     envelope::Envelope,
-    ids::AgentId,
+    ids::{AgentId, Capability},
     message::{Epoch, MessageKind},
     principal::Principal,
     task::TaskSpec,
@@ -50,9 +50,14 @@ pub trait Pattern: Serialize + DeserializeOwned {
     /// Handles `event` and returns the effects. The same state and event give the same effects in the same order.
     fn on(&mut self, event: &Event<Self::Label, Self::Timer>) -> Vec<Effect<Self::Label, Self::Timer>>;
 
-    /// Whether it is running work of this agent, which counts against the card's `maxParallel`.
-    fn is_work(&self) -> bool {
-        false
+    /// How far its work is, if it is unfinished work of this agent.
+    fn work(&self) -> Option<WorkPhase> {
+        None
+    }
+
+    /// How far its auction is, if it waits for a place at a bidder or has one.
+    fn auction(&self) -> Option<AuctionView<'_>> {
+        None
     }
 
     /// Whether another bidder would get the work if it is handed back.
@@ -74,6 +79,42 @@ pub trait Pattern: Serialize + DeserializeOwned {
     fn dead_letter(&self) -> Option<&Envelope> {
         None
     }
+}
+
+/// How far the work of a conversation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkPhase {
+    /// A turn runs, waits for a free slot, or is about to be decided: it counts against the card's `maxParallel`.
+    Active,
+    /// It waits for other agents.
+    AwaitsAgents,
+    /// It waits for a person's answer, which may never arrive.
+    AwaitsPerson,
+}
+
+/// An auction, for the queue of those that wait for a place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AuctionView<'a> {
+    /// The capability of the task.
+    pub capability: &'a Capability,
+    /// The principal at the root of the task.
+    pub principal: &'a Principal,
+    /// How far it is.
+    pub phase: AuctionPhase,
+}
+
+/// How far an auction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuctionPhase {
+    /// It waits for a place. → [`EventKind::CallDue`]
+    Waiting {
+        /// When a place is expected to be free.
+        until: NodeTime,
+    },
+    /// It has waited and calls again.
+    Calling,
+    /// A bidder has accepted the task.
+    Placed,
 }
 
 /// An open task of the board that an agent does or claims.
@@ -119,6 +160,11 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         answers: Option<L>,
         /// The message.
         envelope: Box<Envelope>,
+    },
+    /// The first turn started after it had waited for a free slot.
+    TurnStarted {
+        /// Which turn.
+        turn: u32,
     },
     /// The brain reported progress of a running turn.
     TurnProgress {
@@ -207,6 +253,11 @@ pub enum EventKind<L = AnyLabel, T = AnyTimer> {
         /// The peers, as the directory knows them.
         candidates: Vec<Candidate>,
     },
+    /// It is the turn of a waiting auction to call for proposals.
+    CallDue {
+        /// The peers, as the directory knows them.
+        candidates: Vec<Candidate>,
+    },
     /// The task's owner answered the open question.
     Answered {
         /// Who.
@@ -247,6 +298,7 @@ impl<L, T> Event<L, T> {
                 };
                 EventKind::MessageReceived { by: by.clone(), answers, envelope: envelope.clone() }
             }
+            EventKind::TurnStarted { turn } => EventKind::TurnStarted { turn: *turn },
             EventKind::TurnProgress { turn, updates } => {
                 EventKind::TurnProgress { turn: *turn, updates: updates.clone() }
             }
@@ -279,6 +331,7 @@ impl<L, T> Event<L, T> {
             EventKind::PeersFound { label, candidates } => {
                 EventKind::PeersFound { label: map_label(label)?, candidates: candidates.clone() }
             }
+            EventKind::CallDue { candidates } => EventKind::CallDue { candidates: candidates.clone() },
             EventKind::Answered { by, text, message } => {
                 EventKind::Answered { by: by.clone(), text: text.clone(), message: message.clone() }
             }
@@ -303,6 +356,13 @@ pub struct Candidate {
     pub is_alive: bool,
     /// Its fulfilment history with this manager, from 0 to 1.
     pub track_record: f64,
+}
+
+impl Candidate {
+    /// Whether it does fewer tasks than it can.
+    pub fn has_free_place(&self) -> bool {
+        self.running < self.card.terms.max_parallel.max(1)
+    }
 }
 
 /// The registry of patterns. Each line `module::Pattern` adds a variant to [`AnyPattern`], [`AnyLabel`] and [`AnyTimer`].
@@ -358,9 +418,14 @@ macro_rules! patterns {
                 match self { $(Self::$name(_) => PatternDescription::of::<$module::$name>(),)* }
             }
 
-            /// See [`Pattern::is_work`].
-            pub fn is_work(&self) -> bool {
-                match self { $(Self::$name(pattern) => pattern.is_work(),)* }
+            /// See [`Pattern::work`].
+            pub fn work(&self) -> Option<WorkPhase> {
+                match self { $(Self::$name(pattern) => pattern.work(),)* }
+            }
+
+            /// See [`Pattern::auction`].
+            pub fn auction(&self) -> Option<AuctionView<'_>> {
+                match self { $(Self::$name(pattern) => pattern.auction(),)* }
             }
 
             /// See [`Pattern::has_runner_up`].

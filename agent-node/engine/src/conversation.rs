@@ -60,6 +60,7 @@ impl QueuedEvent {
             EventKind::Delivered { .. } | EventKind::Published { .. } => true,
             EventKind::Undelivered { .. } => self.closes.is_none(),
             EventKind::Started
+            | EventKind::TurnStarted { .. }
             | EventKind::TurnProgress { .. }
             | EventKind::TurnEnded { .. }
             | EventKind::TurnFailed { .. }
@@ -70,6 +71,7 @@ impl QueuedEvent {
             | EventKind::TimerFired { .. }
             | EventKind::PublishRefused { .. }
             | EventKind::PeersFound { .. }
+            | EventKind::CallDue { .. }
             | EventKind::Answered { .. }
             | EventKind::Cancelled { .. }
             | EventKind::Draining { .. } => false,
@@ -233,9 +235,9 @@ impl Conversation {
         self.labels.get(&EffectKey(effect.step, effect.index)).cloned()
     }
 
-    /// Whether it is running work of this agent.
+    /// Whether it is unfinished work of this agent.
     pub(crate) fn is_work(&self) -> bool {
-        self.pattern.is_work()
+        self.pattern.work().is_some()
     }
 
     /// Whether its open task has ended here and the board has not confirmed the end of the claim.

@@ -121,6 +121,7 @@ impl Agent {
             return;
         }
         let (queue, records) = self.remove_open(id);
+        self.auction_queues.forget(id);
         self.tasks.retain(|_, open| open != id);
         let mut conversation = match self.restore(id, cx.store) {
             Ok(Some(conversation)) => conversation,

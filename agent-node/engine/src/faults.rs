@@ -48,6 +48,10 @@ pub enum PlantedFault {
     LostTurn,
     /// A message for an open conversation is recorded, but not handed to it.
     Unheard,
+    /// A task whose bidders are all busy does not wait for a place.
+    NoQueue,
+    /// A restart does not build the queues of waiting auctions again.
+    ForgottenQueue,
 }
 
 impl PlantedFault {
@@ -75,6 +79,8 @@ impl PlantedFault {
         Self::SkippedSignal,
         Self::LostTurn,
         Self::Unheard,
+        Self::NoQueue,
+        Self::ForgottenQueue,
     ];
 }
 

@@ -47,13 +47,12 @@ impl Agent {
             && others.any(|(_, other)| claim_epoch(other, task, owner) > row.epoch)
     }
 
-    /// Whether its running tasks and pending claims reach `maxParallel`.
+    /// Whether its taken places and pending claims reach `maxParallel`.
     pub(crate) fn is_at_max_parallel(&self) -> bool {
-        let takes = |conversation: &Conversation| {
-            conversation.is_work() || conversation.pattern.open_task().is_some_and(|task| task.is_pending)
-        };
-        let taken = self.conversations.values().filter(|conversation| takes(conversation)).count();
-        taken >= usize::try_from(self.max_parallel()).unwrap_or(usize::MAX)
+        let is_pending =
+            |open: &&Box<Conversation>| open.pattern.open_task().is_some_and(|task| task.is_pending);
+        let pending = self.conversations.values().filter(is_pending).count();
+        self.taken_places().saturating_add(u32::try_from(pending).unwrap_or(u32::MAX)) >= self.max_parallel()
     }
 
     /// The pattern that claims the task offered by `signal`; `None` if the offer is incomplete or the task was sent here

@@ -261,6 +261,7 @@ impl Agent {
             self.timers.clear(id, *effect, cx);
             self.turns.stop(&crate::TurnKey { conversation: id.clone(), effect: *effect }, cx);
         }
+        self.start_turns(cx);
     }
 
     fn remove_if_finished(&mut self, id: &ConversationId) {

@@ -9,6 +9,7 @@ use protocol::{
         AnyPattern, EventKind,
         turn::{Progress, Prompt, TurnEnd},
     },
+    task::TaskState,
     time::WallTime,
     trace::SpanName,
 };
@@ -37,11 +38,21 @@ impl Agent {
             has_runner_up: pattern.is_some_and(AnyPattern::has_runner_up),
         };
         self.turns.ready.push_back(Box::new(turn));
-        self.turns.start_ready(cx);
+        self.start_turns(cx);
+    }
+
+    /// Starts ready turns while fewer than `maxParallel` run. A task that was shown as queued is told.
+    pub(crate) fn start_turns(&mut self, cx: &mut Context<'_>) {
+        for (id, turn) in self.turns.start_ready(cx) {
+            let row = self.conversations.get(&id).and_then(|conversation| conversation.task.as_ref());
+            if row.is_some_and(|row| row.task.status.state == TaskState::Submitted) {
+                self.queue_event(&id, None, EventKind::TurnStarted { turn });
+            }
+        }
     }
 
     pub(crate) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>) {
-        if let Some(&turn) = self.turns.running.get(key) {
+        if let Some(turn) = self.turns.running.get(key).map(|running| running.turn) {
             self.queue_event(&key.conversation, None, EventKind::TurnProgress { turn, updates });
         }
     }
@@ -53,8 +64,8 @@ impl Agent {
         end: Result<TurnEnd, String>,
         cx: &mut Context<'_>,
     ) {
-        let Some(turn) = self.turns.running.remove(key) else { return };
-        self.turns.start_ready(cx);
+        let Some(turn) = self.turns.end(key, cx.world.now()) else { return };
+        self.start_turns(cx);
         let what = match end {
             Ok(TurnEnd::Message { text }) if !self.config.is_direct => {
                 EventKind::TurnEnded { turn, updates, end: TurnEnd::Done { message: Some(text) } }

@@ -3,6 +3,9 @@
 //!
 //! The requester is a user, a peer that delegates, or a manager that awarded the task. Under an award every report carries
 //! the award's epoch, and reports renew the lease.
+//!
+//! Work that was sent to the agent itself is like an award to itself: if its brain fails for a technical reason, the same
+//! conversation goes on as an auction among other agents.
 
 mod labels;
 mod pending_requests;
@@ -10,12 +13,17 @@ mod pending_requests;
 pub use labels::{DelegationLabel, DelegationTimer, RequestKey, Timeouts};
 
 use super::{
-    EventKind, OutgoingSignal, Pattern, TimerAt, broadcast::ON_BEHALF_OF, ownership::TaskOwnership, turn,
+    AuctionView, EventKind, OutgoingSignal, Pattern, TimerAt, WorkPhase,
+    broadcast::ON_BEHALF_OF,
+    contract_net::{Auction, ContractNet, record::AwardRecord},
+    joint,
+    ownership::TaskOwnership,
+    turn,
 };
 use crate::{
     a2a::message::Message,
     ids::AgentId,
-    message::{AwardAccept, AwardDecline, MessageKind, Payload},
+    message::{AwardAccept, AwardDecline, BUSY, MessageKind, Payload},
     principal::Principal,
     task::TaskState,
 };
@@ -39,12 +47,37 @@ pub struct Delegation {
     turn: u32,
     is_thinking: bool,
     pending: PendingRequests,
-    declines: Option<String>,
+    declines: Option<AwardRefusal>,
+    /// Whether the first turn waits for a free slot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_queued: bool,
+    /// How it awards the task to others if its own brain fails.
+    #[serde(default, skip_serializing_if = "Auction::is_default")]
+    auction_terms: Auction,
+    /// The auction, after its own brain has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    auction: Option<Box<ContractNet>>,
     /// The owner's newest message after the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said: Option<Box<Message>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_reported: bool,
+}
+
+/// Why an award is declined.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AwardRefusal {
+    reason: String,
+    /// When a place is expected to be free, if none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    free_in_ms: Option<u64>,
+}
+
+impl AwardRefusal {
+    fn of(reason: String) -> Self {
+        Self { reason, free_in_ms: None }
+    }
 }
 
 impl Delegation {
@@ -59,6 +92,9 @@ impl Delegation {
             is_thinking: false,
             pending: PendingRequests::default(),
             declines: None,
+            is_queued: false,
+            auction_terms: Auction::default(),
+            auction: None,
             said: None,
             has_reported: false,
         }
@@ -66,14 +102,38 @@ impl Delegation {
 
     /// `me` declines the award, with a reason.
     pub fn declining(me: AgentId, ownership: TaskOwnership, why: String) -> Self {
-        Self { declines: Some(why), ..Self::new(me, ownership, None, Timeouts::default()) }
+        let declines = Some(AwardRefusal::of(why));
+        Self { declines, ..Self::new(me, ownership, None, Timeouts::default()) }
     }
 
-    fn decline(&mut self, why: String) -> Vec<DelegationEffect> {
+    /// `me` declines the award because it has no free place; one is expected in `free_in`.
+    pub fn busy(me: AgentId, ownership: TaskOwnership, free_in: Duration) -> Self {
+        let free_in_ms = u64::try_from(free_in.as_millis()).ok();
+        let declines = Some(AwardRefusal { reason: BUSY.to_owned(), free_in_ms });
+        Self { declines, ..Self::new(me, ownership, None, Timeouts::default()) }
+    }
+
+    /// The first turn waits for a free slot.
+    #[must_use]
+    pub fn queued(mut self, is_queued: bool) -> Self {
+        self.is_queued = is_queued;
+        self
+    }
+
+    /// The terms of the auction that follows if its own brain fails.
+    #[must_use]
+    pub fn with_auction(mut self, terms: Auction) -> Self {
+        self.auction_terms = terms;
+        self
+    }
+
+    fn decline(&mut self, refusal: AwardRefusal) -> Vec<DelegationEffect> {
+        let AwardRefusal { reason: why, free_in_ms } = refusal;
         let task_id = self.ownership.spec.task_id.clone();
         let decline = self.ownership.requester.clone().map(|requester| {
             let epoch = requester.epoch.unwrap_or_default();
-            let decline = AwardDecline { task_id, epoch, reason: why.clone(), extra: Default::default() };
+            let (reason, extra) = (why.clone(), Default::default());
+            let decline = AwardDecline { task_id, epoch, reason, free_in_ms, extra };
             DelegationEffect::Send(requester.reply(DelegationLabel::Decline, Payload::AwardDecline(decline)))
         });
         self.ownership.requester = None;
@@ -83,8 +143,8 @@ impl Delegation {
     }
 
     fn start(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        if let Some(why) = self.declines.clone() {
-            return self.decline(why);
+        if let Some(refusal) = self.declines.clone() {
+            return self.decline(refusal);
         }
         let mut effects = Vec::new();
         if let Some((requester, epoch)) =
@@ -106,9 +166,16 @@ impl Delegation {
                 when: TimerAt::Wall(deadline),
             });
         }
-        effects.extend(self.ownership.status(TaskState::Working, format!("{} is at it", self.me)));
+        effects.extend(match self.is_queued {
+            true => self.ownership.status(TaskState::Submitted, format!("queued: {} is busy", self.me)),
+            false => self.is_at_it(),
+        });
         effects.push(self.think());
         effects
+    }
+
+    fn is_at_it(&mut self) -> Vec<DelegationEffect> {
+        self.ownership.status(TaskState::Working, format!("{} is at it", self.me))
     }
 
     fn renew(&self, event: &DelegationEvent) -> Option<DelegationEffect> {
@@ -271,8 +338,46 @@ impl Delegation {
             return Vec::new();
         }
         let mut effects = self.stop(why);
-        effects.extend(self.decline(why.to_owned()));
+        effects.extend(self.decline(AwardRefusal::of(why.to_owned())));
         effects
+    }
+
+    /// The brain failed for a technical reason. Other agents may do work that is the agent's own.
+    fn brain_failed(&mut self, why: String, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        let spec = &self.ownership.spec;
+        let is_own = !self.ownership.is_awarded() && self.ownership.claim.is_none();
+        if !is_own
+            || spec.capability.as_ref().is_none_or(|capability| capability.as_str() == joint::CAPABILITY)
+        {
+            return self.fail(why);
+        }
+        let mut effects = self.stop(&why);
+        effects.push(DelegationEffect::ClearTimer { timer: DelegationTimer::Deadline });
+        self.ownership.discard_artifacts();
+        let status = format!("{} could not do it: {why}", self.me);
+        effects.extend(self.ownership.status(TaskState::Submitted, status));
+        let (terms, ownership) = (self.auction_terms.clone(), self.ownership.clone());
+        let auction = ContractNet::after_own_failure(self.me.clone(), ownership, terms, why, event.wall);
+        self.auction = Some(Box::new(auction));
+        let started = DelegationEvent { what: EventKind::Started, ..event.clone() };
+        effects.extend(self.run_auction(&started).unwrap_or_default());
+        effects
+    }
+
+    /// The effects of the auction on `event`; `None` if there is no auction.
+    fn run_auction(&mut self, event: &DelegationEvent) -> Option<Vec<DelegationEffect>> {
+        let auction = self.auction.as_mut()?;
+        let label = |label: &DelegationLabel| {
+            if let DelegationLabel::Auction(label) = label { Some(*label) } else { None }
+        };
+        let timer = |timer: &DelegationTimer| {
+            if let DelegationTimer::Auction(timer) = timer { Some(*timer) } else { None }
+        };
+        let event = event.try_map(label, timer);
+        let effects = event.map(|event| auction.on(&event)).unwrap_or_default();
+        let effect =
+            |effect: super::Effect<_, _>| effect.map(DelegationLabel::Auction, DelegationTimer::Auction);
+        Some(effects.into_iter().map(effect).collect())
     }
 
     /// Stops the running turn and withdraws open requests.
@@ -327,10 +432,30 @@ impl Pattern for Delegation {
         MessageKind::TaskCancel,
         MessageKind::TaskAnswer,
         MessageKind::HelpResponse,
+        MessageKind::Bid,
+        MessageKind::NoBid,
+        MessageKind::AwardAccept,
+        MessageKind::AwardDecline,
     ];
 
-    fn is_work(&self) -> bool {
-        self.declines.is_none() && !self.ownership.has_ended()
+    fn work(&self) -> Option<WorkPhase> {
+        if self.declines.is_some() || self.auction.is_some() || self.ownership.has_ended() {
+            None
+        } else if self.is_thinking || self.turn == 0 {
+            Some(WorkPhase::Active)
+        } else if self.pending.awaits_person() {
+            Some(WorkPhase::AwaitsPerson)
+        } else {
+            Some(WorkPhase::AwaitsAgents)
+        }
+    }
+
+    fn auction(&self) -> Option<AuctionView<'_>> {
+        self.auction.as_ref()?.auction()
+    }
+
+    fn award(&self) -> Option<&AwardRecord> {
+        self.auction.as_ref()?.award()
     }
 
     fn has_runner_up(&self) -> bool {
@@ -338,6 +463,9 @@ impl Pattern for Delegation {
     }
 
     fn on(&mut self, event: &DelegationEvent) -> Vec<DelegationEffect> {
+        if let Some(effects) = self.run_auction(event) {
+            return effects;
+        }
         if let EventKind::Undelivered { label: DelegationLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()
         {
@@ -348,6 +476,7 @@ impl Pattern for Delegation {
         }
         match &event.what {
             EventKind::Started if self.turn == 0 => self.start(event),
+            EventKind::TurnStarted { turn: 1 } if std::mem::take(&mut self.is_queued) => self.is_at_it(),
             EventKind::TurnProgress { turn, updates } if *turn == self.turn && self.is_thinking => {
                 self.report(updates)
             }
@@ -358,7 +487,7 @@ impl Pattern for Delegation {
             }
             EventKind::TurnFailed { turn, reason } if *turn == self.turn && self.is_thinking => {
                 self.is_thinking = false;
-                self.fail(reason.clone())
+                self.brain_failed(reason.clone(), event)
             }
             EventKind::MessageReceived { by, answers, envelope } => {
                 self.receive(by, *answers, &envelope.payload)
@@ -385,6 +514,7 @@ impl Pattern for Delegation {
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
             EventKind::Draining { reason } => self.hand_back(reason),
             EventKind::Started
+            | EventKind::TurnStarted { .. }
             | EventKind::TurnProgress { .. }
             | EventKind::TurnEnded { .. }
             | EventKind::TurnFailed { .. }
@@ -397,7 +527,8 @@ impl Pattern for Delegation {
             | EventKind::Undelivered { .. }
             | EventKind::Published { .. }
             | EventKind::PublishRefused { .. }
-            | EventKind::PeersFound { .. } => Vec::new(),
+            | EventKind::PeersFound { .. }
+            | EventKind::CallDue { .. } => Vec::new(),
         }
     }
 }

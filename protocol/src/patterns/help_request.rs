@@ -137,7 +137,7 @@ impl HelpRequest {
         }
         let fits = |peer: &&Candidate| {
             let id = &peer.card.agent_id;
-            peer.is_alive && peer.card.support(capability) > 0.0 && *id != self.me && !self.path.contains(id)
+            peer.is_alive && peer.card.support(capability) > 0.0 && *id != self.me
         };
         let mut peers: Vec<_> = candidates.iter().filter(fits).collect();
         let rank =
@@ -150,7 +150,7 @@ impl HelpRequest {
         });
         peers.truncate(FANOUT);
         if peers.is_empty() {
-            let why = format!("nobody who is there has the capability {capability}");
+            let why = format!("nobody else who is there has the capability {capability}");
             return self.settle(None, Some(why), Vec::new());
         }
         let mut effects = Vec::new();

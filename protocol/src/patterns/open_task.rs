@@ -7,7 +7,7 @@
 //! stops, and its progress is discarded. A failed task ends as failed on the board, too.
 
 use super::{
-    EventKind, OpenTaskView, Outcome, Pattern, TimerAt,
+    EventKind, OpenTaskView, Outcome, Pattern, TimerAt, WorkPhase,
     delegation::{self, Delegation, DelegationLabel, Timeouts},
     ownership::{TaskOwnership, produced},
 };
@@ -210,8 +210,8 @@ impl Pattern for OpenTask {
     const OPENED_BY: &'static [MessageKind] = &[];
     const RECEIVES: &'static [MessageKind] = Delegation::RECEIVES;
 
-    fn is_work(&self) -> bool {
-        matches!(self.stage, OpenTaskStage::Doing { .. })
+    fn work(&self) -> Option<WorkPhase> {
+        if let OpenTaskStage::Doing { work, .. } = &self.stage { work.work() } else { None }
     }
 
     fn open_task(&self) -> Option<OpenTaskView<'_>> {

@@ -215,11 +215,13 @@ fn is_short_result(what: &EventKind) -> bool {
         | EventKind::PublishRefused { .. } => true,
         EventKind::Started
         | EventKind::MessageReceived { .. }
+        | EventKind::TurnStarted { .. }
         | EventKind::TurnProgress { .. }
         | EventKind::TurnEnded { .. }
         | EventKind::TurnFailed { .. }
         | EventKind::TimerFired { .. }
         | EventKind::PeersFound { .. }
+        | EventKind::CallDue { .. }
         | EventKind::Answered { .. }
         | EventKind::Cancelled { .. }
         | EventKind::Draining { .. } => false,

@@ -8,8 +8,9 @@ use crate::{
     a2a::message::Message,
     artifact::Artifact,
     ids::AgentId,
-    message::{self, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
+    message::{self, AwardDecline, BUSY, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
     patterns::{OutgoingSignal, Update},
+    problem::Reason,
     signal::SignalType,
     task::TaskState,
 };
@@ -111,6 +112,7 @@ impl ContractNet {
             | AuctionStage::Bidding { .. }
             | AuctionStage::Between { .. }
             | AuctionStage::Searching
+            | AuctionStage::Queued { .. }
             | AuctionStage::Claiming { .. }
             | AuctionStage::Over => "no award is in force",
         };
@@ -148,6 +150,7 @@ impl ContractNet {
             ContractNetEffect::ClearTimer { timer: ContractNetTimer::Accept },
             ContractNetEffect::Assign { doer: Some(winner.clone()) },
         ];
+        effects.extend(self.leave_queue());
         effects.extend(self.renew(event));
         effects.extend(self.ownership.status(TaskState::Working, format!("awarded to {winner}")));
         effects.push(ContractNetEffect::Publish { signal: claimed });
@@ -165,14 +168,33 @@ impl ContractNet {
     pub(super) fn receive_decline(
         &mut self,
         agent: &AgentId,
-        epoch: Epoch,
-        why: &str,
+        decline: &AwardDecline,
         event: &ContractNetEvent,
     ) -> Vec<ContractNetEffect> {
-        if self.in_force(agent, Some(epoch), "award-decline", event).is_none() {
+        if self.in_force(agent, Some(decline.epoch), "award-decline", event).is_none() {
             return Vec::new();
         }
-        self.goes_to_another(CandidateResult::Declined, format!("{agent} declined: {}", clip(why)), event)
+        if decline.reason == BUSY {
+            return self.found_no_place(decline.free_in_ms, event);
+        }
+        let why = format!("{agent} declined: {}", clip(&decline.reason));
+        self.goes_to_another(CandidateResult::Declined, why, event)
+    }
+
+    /// All places of the winner were taken meanwhile: no fault of it, so the next bid follows without a trace.
+    fn found_no_place(
+        &mut self,
+        free_in_ms: Option<u64>,
+        event: &ContractNetEvent,
+    ) -> Vec<ContractNetEffect> {
+        let AuctionStage::Awarded(award) = std::mem::replace(&mut self.stage, AuctionStage::Searching) else {
+            return Vec::new();
+        };
+        self.record.set(&award.winner, CandidateResult::Declined, Some(BUSY.to_owned()));
+        self.place_search.note_busy(free_in_ms);
+        let mut effects = self.release(award.epoch);
+        effects.extend(self.award_next(award.next, event));
+        effects
     }
 
     /// The winner has not accepted in time, or was silent for a lease.
@@ -195,11 +217,14 @@ impl ContractNet {
         &mut self,
         label: ContractNetLabel,
         to: &AgentId,
-        why: &str,
+        (reason, why): (&str, &str),
         event: &ContractNetEvent,
     ) -> Vec<ContractNetEffect> {
         match (label, &self.stage) {
             (ContractNetLabel::Cfp, AuctionStage::Bidding { asked, .. }) if asked.contains_key(to) => {
+                if reason == Reason::Overloaded.code() {
+                    return self.receive_busy(to, None, event);
+                }
                 self.passes(to, CandidateResult::Unreachable, why, event)
             }
             (ContractNetLabel::Award(epoch), AuctionStage::Awarded(award))
@@ -224,9 +249,12 @@ impl ContractNet {
         };
         self.record.set(&award.winner, fate, Some(why.clone()));
         self.was_tried |= self.rejections.get(&award.winner) != Some(&why);
+        let left_queue = self.leave_queue();
+        self.place_search.note_failure(award.winner == self.me);
         self.fulfilments.entry(award.winner.clone()).or_default().push(false);
         self.ownership.discard_artifacts();
         let mut effects = self.revoke(&award.winner, award.epoch, &why);
+        effects.extend(left_queue);
         effects.extend(self.ownership.status(TaskState::Working, why.clone()));
         self.last_failure = Some(why);
         effects.extend(self.award_next(award.next, event));

@@ -144,13 +144,13 @@ fn a_node_that_leaves_hands_an_award_back_and_keeps_what_is_its_own() {
             if decline.epoch == 7 && decline.reason == "leaving")
     });
     assert!(declined, "{effects:?}");
-    assert!(!awarded.is_work());
+    assert_eq!(awarded.work(), None);
     assert!(awarded.on(&leaving()).is_empty(), "once");
 
     let mut own = doer(None);
     own.on(&event(1, EventKind::Started));
     assert!(own.on(&leaving()).is_empty());
-    assert!(own.is_work(), "it goes on at the next start");
+    assert_eq!(own.work(), Some(WorkPhase::Active), "it goes on at the next start");
     let effects = own.on(&event(6, thought(1, Vec::new(), done("built"))));
     assert!(effects.iter().any(|effect| matches!(effect, DelegationEffect::Finish(_))), "{effects:?}");
 }
@@ -452,4 +452,78 @@ fn only_the_requester_answers_a_question_and_only_by_a_task_answer() {
         if let DelegationEffect::RunTurn { prompt, .. } = effect { Some(prompt) } else { None }
     });
     assert_eq!(prompt.unwrap().answers[0].text, "the blue one");
+}
+
+fn own(auction: Auction) -> Delegation {
+    let spec = TaskSpec { capability: Some(Capability::parse("implement-api").unwrap()), ..spec() };
+    let ownership = TaskOwnership::new(spec, Some(requester(None)));
+    Delegation::new(id("builder"), ownership, None, Timeouts::default()).with_auction(auction)
+}
+
+#[test]
+fn work_whose_brain_crashes_is_offered_to_others_and_theirs_is_the_result() {
+    let mut doer = own(Auction { rounds: 7, ..Auction::default() });
+    doer.on(&event(1, EventKind::Started));
+    let effects = doer.on(&event(2, EventKind::TurnFailed { turn: 1, reason: "exit status 1".into() }));
+    assert!(finishes(&effects).is_empty(), "{effects:?}");
+    let search = effects.iter().find_map(|effect| match effect {
+        DelegationEffect::FindPeers { label, .. } => Some(*label),
+        _ => None,
+    });
+    assert_eq!(doer.work(), None, "its place is free");
+    let found = EventKind::PeersFound { label: search.unwrap(), candidates: Vec::new() };
+    let mut alone = doer.clone();
+    assert_eq!(finishes(&alone.on(&event(3, found))), [TaskState::Failed]);
+    let cancel = EventKind::Cancelled { by: Principal::local_user(), reason: "enough".into() };
+    assert_eq!(finishes(&doer.on(&event(3, cancel))), [TaskState::Canceled]);
+    assert!(doer.award().is_some());
+}
+
+#[test]
+fn a_brain_that_says_no_or_works_under_an_award_is_not_replaced() {
+    let says_no = thought(1, Vec::new(), TurnEnd::Failed { reason: "it can't be done".into() });
+    let mut doer_of_own = own(Auction::default());
+    doer_of_own.on(&event(1, EventKind::Started));
+    assert_eq!(finishes(&doer_of_own.on(&event(2, says_no))), [TaskState::Failed]);
+    let mut awarded = doer(Some(7));
+    awarded.on(&event(1, EventKind::Started));
+    let crashes = EventKind::TurnFailed { turn: 1, reason: "exit status 1".into() };
+    assert_eq!(finishes(&awarded.on(&event(2, crashes))), [TaskState::Failed]);
+}
+
+#[test]
+fn a_queued_task_shows_so_until_its_turn_starts() {
+    let state = |effects: &[DelegationEffect]| {
+        effects.iter().find_map(|effect| match effect {
+            DelegationEffect::Update(Update::Status(status)) => Some(status.state),
+            _ => None,
+        })
+    };
+    let mut doer = own(Auction::default()).queued(true);
+    assert_eq!(state(&doer.on(&event(1, EventKind::Started))), Some(TaskState::Submitted));
+    let started = || event(2, EventKind::TurnStarted { turn: 1 });
+    assert_eq!(state(&doer.on(&started())), Some(TaskState::Working));
+    assert!(doer.on(&started()).is_empty());
+}
+
+#[test]
+fn what_waits_takes_no_place_and_a_question_is_a_persons() {
+    let question = Progress::Question { id: "q".into(), text: "which one?".into(), auth: false };
+    for (ask, expected) in [(help("h"), WorkPhase::AwaitsAgents), (question, WorkPhase::AwaitsPerson)] {
+        let mut doer = doer(None);
+        assert_eq!(doer.work(), Some(WorkPhase::Active));
+        doer.on(&event(1, EventKind::Started));
+        doer.on(&event(2, thought(1, vec![ask], TurnEnd::Waiting)));
+        assert_eq!(doer.work(), Some(expected));
+    }
+}
+
+#[test]
+fn an_award_without_a_place_is_declined_as_busy() {
+    let ownership = TaskOwnership::new(spec(), Some(requester(Some(7))));
+    let mut busy = Delegation::busy(id("builder"), ownership, Duration::from_millis(800));
+    let effects = busy.on(&event(1, EventKind::Started));
+    let Payload::AwardDecline(decline) = &sent_messages(&effects)[0].payload else { panic!("{effects:?}") };
+    assert_eq!((decline.reason.as_str(), decline.free_in_ms), ("busy", Some(800)));
+    assert_eq!(busy.work(), None);
 }

@@ -69,32 +69,26 @@ fn with_nobody_who_can_it_ends_at_once_and_says_why() {
 }
 
 #[test]
-fn who_is_busy_dead_the_manager_or_on_the_path_is_not_asked() {
+fn who_is_dead_the_manager_or_on_the_path_is_not_asked() {
     let mut spec = task_spec(TASK);
     spec.path = vec![AgentId::parse("caller").unwrap()];
-    let (mut busy, mut dead) = (candidate("busy"), candidate("dead"));
-    busy.running = 2;
+    let mut dead = candidate("dead");
     dead.is_alive = false;
-    let all = vec![busy, dead, candidate("planner-01"), candidate("caller"), candidate("free")];
+    let all = vec![dead, candidate("planner-01"), candidate("caller"), candidate("free")];
     let mut fixture = ManagerFixture::with_task(spec, Auction::default(), all);
     fixture.deliver(EventKind::Started);
     assert_eq!(recipients_of(&fixture.effects, "cfp"), ["free"]);
-    assert_eq!(fixture.result_of("busy"), CandidateResult::NotEligible);
+    assert_eq!(fixture.result_of("dead"), CandidateResult::NotEligible);
 }
 
 #[test]
-fn whoever_is_merely_busy_is_asked_in_a_later_round() {
-    let mut busy = candidate("b-1");
-    busy.running = 2;
-    let mut fixture = ManagerFixture::new(Auction::default(), vec![busy]);
+fn a_refusal_says_that_the_capable_agent_is_on_the_path() {
+    let mut spec = task_spec(TASK);
+    spec.path = vec![agent_id("caller")];
+    let mut fixture = ManagerFixture::with_task(spec, Auction::default(), vec![candidate("caller")]);
     fixture.deliver(EventKind::Started);
-    assert_eq!(fixture.end_state(), None);
-    fixture.advance(5_000).deliver(timer_fired(ContractNetTimer::Round));
-    fixture.deliver(EventKind::PeersFound {
-        label: ContractNetLabel::Search(2),
-        candidates: vec![candidate("b-1")],
-    });
-    assert_eq!(recipients_of(&fixture.effects, "cfp"), ["b-1"]);
+    let message = fixture.outcome().unwrap().status.message.clone().unwrap();
+    assert!(message.contains("is on the path") && !message.contains("nobody"), "{message}");
 }
 
 #[test]
@@ -126,7 +120,7 @@ fn three_silent_rounds_end_unassigned() {
 fn when_all_decline_to_bid_the_next_round_waits_for_the_window() {
     let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1"]);
     let effects =
-        fixture.deliver(message_received("b-1", "no-bid", json!({ "taskId": TASK, "reason": "busy" })));
+        fixture.deliver(message_received("b-1", "no-bid", json!({ "taskId": TASK, "reason": "no" })));
     assert!(effects.iter().all(|effect| !matches!(effect, ContractNetEffect::FindPeers { .. })));
     let effects = fixture.advance(5_000).deliver(timer_fired(ContractNetTimer::Round));
     assert!(matches!(effects[..], [ContractNetEffect::FindPeers { .. }]));
