@@ -51,7 +51,9 @@ pub struct Delegation {
     /// Whether the first turn waits for a free slot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_queued: bool,
-    /// How it awards the task to others if its own brain fails.
+    /// Whether it awards the task to others if its own brain fails, and on which terms.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    may_auction: bool,
     #[serde(default, skip_serializing_if = "Auction::is_default")]
     auction_terms: Auction,
     /// The auction, after its own brain has failed.
@@ -93,6 +95,7 @@ impl Delegation {
             pending: PendingRequests::default(),
             declines: None,
             is_queued: false,
+            may_auction: false,
             auction_terms: Auction::default(),
             auction: None,
             said: None,
@@ -120,10 +123,10 @@ impl Delegation {
         self
     }
 
-    /// The terms of the auction that follows if its own brain fails.
+    /// An auction on these terms follows if its own brain fails.
     #[must_use]
     pub fn with_auction(mut self, terms: Auction) -> Self {
-        self.auction_terms = terms;
+        (self.may_auction, self.auction_terms) = (true, terms);
         self
     }
 
@@ -344,11 +347,8 @@ impl Delegation {
 
     /// The brain failed for a technical reason. Other agents may do work that is the agent's own.
     fn brain_failed(&mut self, why: String, event: &DelegationEvent) -> Vec<DelegationEffect> {
-        let spec = &self.ownership.spec;
-        let is_own = !self.ownership.is_awarded() && self.ownership.claim.is_none();
-        if !is_own
-            || spec.capability.as_ref().is_none_or(|capability| capability.as_str() == joint::CAPABILITY)
-        {
+        let capability = self.ownership.spec.capability.as_ref();
+        if !self.may_auction || capability.is_none_or(|capability| capability.as_str() == joint::CAPABILITY) {
             return self.fail(why);
         }
         let mut effects = self.stop(&why);

@@ -137,7 +137,9 @@ impl HelpRequest {
         }
         let fits = |peer: &&Candidate| {
             let id = &peer.card.agent_id;
-            peer.is_alive && peer.card.support(capability) > 0.0 && *id != self.me
+            let asks =
+                *id == self.me || self.requester.as_ref().is_some_and(|requester| requester.agent == *id);
+            peer.is_alive && peer.card.support(capability) > 0.0 && !asks
         };
         let mut peers: Vec<_> = candidates.iter().filter(fits).collect();
         let rank =

@@ -41,6 +41,8 @@ pub(crate) struct FaultRates {
 pub(crate) enum PlannedEvent {
     /// A user sends a task.
     Task { to: usize, capability: Option<&'static str>, has_deadline: bool },
+    /// A user sends many tasks at once, more than all agents with the capability can do at a time.
+    Burst { to: usize, tasks: usize },
     /// A user has an agent offer an open task on the board.
     OpenTask { to: usize },
     /// A user has an agent publish a signal.
@@ -138,6 +140,11 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
             let step = i64::try_from(random.below(6_000)).unwrap_or(0) - 3_000;
             plan.push((random.below(HEAL_AT), PlannedEvent::ClockSkew { agent, by: by + step }));
         }
+    }
+    if random.chance(400) {
+        let at = random.between(5_000, HEAL_AT + 40_000);
+        let tasks = usize::try_from(random.between(6, 12)).unwrap_or(6);
+        plan.push((at, PlannedEvent::Burst { to: agent(&mut random) % 2, tasks }));
     }
     (faults, plan)
 }

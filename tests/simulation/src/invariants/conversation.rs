@@ -3,7 +3,7 @@
 use engine::records::Step;
 use protocol::{
     ids::{Address, AgentId, TaskId},
-    message::{MessageKind, Payload},
+    message::{BUSY, MessageKind, Payload},
     patterns::{AnyPattern, Effect, EventKind},
     principal::Principal,
     task::TaskState,
@@ -62,6 +62,10 @@ impl ObservedConversation {
                     if state == TaskState::Completed && self.pattern() == Some("contract-net") {
                         violations.extend(self.unproven_completion(step));
                     }
+                    let message = outcome.status.message.as_deref().unwrap_or_default();
+                    if message.starts_with("unassigned") || message.starts_with("no bids") {
+                        violations.extend(self.ignored_busy_bidder(step));
+                    }
                     self.ended = Some((step.step, state));
                 }
                 Effect::Send(message) => {
@@ -85,6 +89,27 @@ impl ObservedConversation {
             }
         }
         violations
+    }
+
+    /// A manager does not give a task up while a bidder is only busy, unless an award of that call has failed.
+    fn ignored_busy_bidder(&self, last: &Step) -> Option<String> {
+        let sends = |step: &Step, kind| {
+            let is_kind =
+                |effect: &Effect| matches!(effect, Effect::Send(message) if message.payload.kind() == kind);
+            step.effects.iter().any(is_kind)
+        };
+        let since_call = self.steps.iter().rev().take_while(|step| !sends(step, MessageKind::Cfp));
+        let mut steps = since_call.chain([last]);
+        let was_awarded = steps.clone().any(|step| sends(step, MessageKind::Award));
+        let is_busy = |what: &EventKind| match what {
+            EventKind::MessageReceived { envelope, .. } => match &envelope.payload {
+                Payload::NoBid(no_bid) => no_bid.reason == BUSY,
+                _ => false,
+            },
+            _ => false,
+        };
+        let was_busy = steps.any(|step| step.events.iter().any(|event| is_busy(&event.what)));
+        (was_busy && !was_awarded).then(|| "it gives up although a bidder was only busy".to_owned())
     }
 
     /// A manager completes a task only with a response under the newest award.

@@ -168,6 +168,12 @@ impl Simulation {
                 }
                 self.ask(to, MessageKind::TaskRequest, payload);
             }
+            PlannedEvent::Burst { to, tasks } => {
+                for _ in 0..tasks {
+                    let capability = Some("chore");
+                    self.run_planned(PlannedEvent::Task { to, capability, has_deadline: false });
+                }
+            }
             PlannedEvent::OpenTask { to } => {
                 let at = self.requests.len();
                 let payload = json!({
