@@ -122,9 +122,10 @@ impl Agent {
         self.auction_queues.track(id, auction);
     }
 
-    /// Lets the first auction of every queue call if it is time, or sets a timer for it.
+    /// Lets the first auction of every queue call if it is time, or sets a timer for it. After a restart they wait until the
+    /// directory is complete: who calls without it finds nobody.
     pub(crate) fn call_queue_heads(&mut self, cx: &mut Context<'_>) {
-        if self.auction_queues.queues.is_empty() {
+        if self.auction_queues.queues.is_empty() || !cx.world.directory().is_synced() {
             return;
         }
         let has_free_place = self.has_free_place();

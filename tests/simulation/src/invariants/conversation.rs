@@ -42,6 +42,11 @@ impl ObservedConversation {
         self.initial().map(AnyPattern::name)
     }
 
+    /// Whether it may award its task: it is an auction, or may become one.
+    pub(super) fn may_award(&self) -> bool {
+        matches!(self.pattern(), Some("contract-net" | "delegation"))
+    }
+
     /// The violations of the next step.
     pub(super) fn check_step(&mut self, step: &Step) -> Vec<String> {
         let mut violations = Vec::new();
@@ -59,7 +64,8 @@ impl ObservedConversation {
                         violations.push("it has two results".to_owned());
                     }
                     let state = outcome.status.state;
-                    if state == TaskState::Completed && self.pattern() == Some("contract-net") {
+                    let has_awarded = self.pattern() == Some("contract-net") || self.newest_epoch > 0;
+                    if state == TaskState::Completed && has_awarded {
                         violations.extend(self.unproven_completion(step));
                     }
                     let message = outcome.status.message.as_deref().unwrap_or_default();
@@ -98,6 +104,14 @@ impl ObservedConversation {
                 |effect: &Effect| matches!(effect, Effect::Send(message) if message.payload.kind() == kind);
             step.effects.iter().any(is_kind)
         };
+        let finds = |step: &Step| {
+            let is_result =
+                |what: &EventKind| matches!(what, EventKind::PeersFound { .. } | EventKind::CallDue { .. });
+            step.events.iter().any(|event| is_result(&event.what))
+        };
+        if finds(last) {
+            return None;
+        }
         let since_call = self.steps.iter().rev().take_while(|step| !sends(step, MessageKind::Cfp));
         let mut steps = since_call.chain([last]);
         let was_awarded = steps.clone().any(|step| sends(step, MessageKind::Award));
