@@ -349,17 +349,15 @@ async fn work_sent_to_a_full_agent_goes_to_an_idle_one_and_back_to_it_when_it_is
     };
     let mesh = Process::up(&format!("agents:\n{}{}", worker("builder-01"), worker("builder-02"))).await;
     let first = mesh.agent("builder-01");
-    let doers = |count| {
-        let dir = dir.path();
-        async move || {
-            let agents: Vec<_> = started_turns(dir).into_iter().map(|(_, _, agent)| agent).collect();
-            (agents.len() == count).then_some(agents)
-        }
-    };
     for id in ["t-1", "t-2"] {
         first.send(build(id)).await;
     }
-    assert_eq!(eventually("both at work", doers(2)).await, ["builder-01", "builder-02"]);
+    let doers = eventually("both at work", async || {
+        let agents: Vec<_> = started_turns(dir.path()).into_iter().map(|(_, _, agent)| agent).collect();
+        (agents.len() == 2).then_some(agents)
+    })
+    .await;
+    assert_eq!(doers, ["builder-01", "builder-02"]);
     first.send(build("t-3")).await;
     eventually("t-3 in the queue", async || {
         (message(&first.task("t-3").await) == "waiting for a bidder").then_some(())
