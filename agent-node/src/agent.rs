@@ -7,6 +7,7 @@ mod board_subscription;
 mod large_message;
 mod messages;
 mod observations;
+mod peer_probe;
 mod supervision;
 mod turns;
 mod world;
@@ -25,9 +26,7 @@ use crate::{
 };
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use blackboard::store::{Error, SharedStore};
-use engine::{
-    Ack, Agent, AttemptId, CommitId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys,
-};
+use engine::{Ack, Agent, AttemptId, EngineConfig, Input, Output, ReplyTo, TimerId, TurnKey, records::keys};
 use protocol::{
     card::Card,
     ids::{AgentId, ConversationId},
@@ -43,6 +42,7 @@ use std::{
 };
 use supervision::Supervision;
 use tokio::{sync::oneshot, task::JoinHandle};
+use world::NodeWorld;
 
 /// Everything that an agent's actor needs.
 #[derive(Clone)]
@@ -92,6 +92,8 @@ pub struct AgentActor {
     attempts: HashMap<AttemptId, JoinHandle<()>>,
     turns: HashMap<TurnKey, JoinHandle<()>>,
     subscription: Option<JoinHandle<()>>,
+    /// How often in a row each peer that holds an award has refused a connection.
+    refusals: BTreeMap<AgentId, u32>,
     /// The number of commits, of any life, that have not settled.
     commits: usize,
     is_drained: bool,
@@ -125,6 +127,7 @@ impl AgentActor {
             attempts: HashMap::new(),
             turns: HashMap::new(),
             subscription: None,
+            refusals: BTreeMap::new(),
             commits: 0,
             is_drained: false,
             span_cursor: None,
@@ -142,7 +145,7 @@ impl AgentActor {
             is_direct: self.parts.is_direct,
         };
         self.is_drained = false;
-        let mut world = self.world();
+        let mut world = NodeWorld(&self.parts);
         let store = self.parts.store.as_ref();
         let recovered = match engine::catch_panic(|| Agent::recover(config, store, &mut world)) {
             Ok(recovered) => recovered,
@@ -174,7 +177,7 @@ impl AgentActor {
     }
 
     fn feed_one(&mut self, input: Input, ctx: &mut Context<Self>) {
-        let mut world = self.world();
+        let mut world = NodeWorld(&self.parts);
         let Some(agent) = self.agent.as_mut() else {
             let failed = self.parts.status.failed().map(|why| format!("the agent is down: it {why}"));
             return self.refuse_all(failed.as_deref().unwrap_or("the agent is starting again"));
@@ -206,7 +209,6 @@ impl AgentActor {
                     Input::CommitSettled(id, result)
                 });
             }
-            Output::Trim(id, filter, before) => self.trim(id, filter, before, ctx),
             Output::Reply(to, answer) => {
                 if let Some(reply) = self.replies.remove(&to) {
                     // A caller that has timed out can ask for the message by its id.
@@ -258,17 +260,6 @@ impl AgentActor {
         }
     }
 
-    fn trim(
-        &mut self,
-        id: CommitId,
-        filter: blackboard::store::Filter,
-        before: blackboard::store::Revision,
-        ctx: &mut Context<Self>,
-    ) {
-        let trim = self.parts.store.trim(filter, before);
-        self.settle(ctx, async move { Input::TrimSettled(id, trim.await) });
-    }
-
     /// Runs `future` and passes its input to the current life.
     fn spawn(
         &self,
@@ -282,7 +273,7 @@ impl AgentActor {
         })
     }
 
-    /// Like [`Self::spawn`], for a commit or trim. A new life waits until it has settled.
+    /// Like [`Self::spawn`], for a commit. A new life waits until it has settled.
     fn settle(&mut self, ctx: &mut Context<Self>, future: impl Future<Output = Input> + 'static) {
         self.commits += 1;
         drop(self.spawn(ctx, future));
@@ -352,6 +343,7 @@ impl Actor for AgentActor {
             self.give_up_store(&error);
         }
         self.recover(ctx);
+        ctx.run_interval(peer_probe::INTERVAL, Self::probe_peers);
         self.parts.transports.locals.add(self.me.clone(), ctx.address().recipient());
     }
 }
@@ -362,7 +354,7 @@ impl Handler<LifeInput> for AgentActor {
     fn handle(&mut self, LifeInput { life, input }: LifeInput, ctx: &mut Self::Context) {
         #[expect(clippy::wildcard_enum_match_arm, reason = "only these inputs end something listed here")]
         match &input {
-            Input::CommitSettled(..) | Input::TrimSettled(..) => {
+            Input::CommitSettled(..) => {
                 self.commits -= 1;
                 if life != self.life {
                     return self.recover_if_settled(ctx);

@@ -36,6 +36,13 @@ pub trait Brain: Send + Sync {
     /// Runs one turn.
     fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture;
 
+    /// The same turn, if its progress and end follow from the prompt alone: without I/O, without a pause, and the same
+    /// whenever it is asked again. The agent records prompt and answer in one commit and does nothing else meanwhile. `None`
+    /// for a turn that has to be run.
+    fn answer_at_once(&self, _prompt: &Prompt) -> Option<CompletedTurn> {
+        None
+    }
+
     /// The longest that the turn of `request` may take, if this brain sets it; `None` means the node's `thinkMs`. A task's
     /// earlier deadline takes precedence.
     fn turn_timeout(&self, _request: &TurnRequest) -> Option<Duration> {

@@ -63,8 +63,6 @@ pub struct AgentDefinition {
     pub open: bool,
     /// What it offers to A2A clients.
     pub a2a: AgentPolicy,
-    /// Its part in the team, for people.
-    pub role: Option<String>,
     /// Its port; `None` takes the next free one.
     pub port: Option<u16>,
 }

@@ -10,18 +10,24 @@ use protocol::{ids::AgentId, problem::Problem};
 #[rtype(result = "Result<Ack, Problem>")]
 pub struct TakeMessage(pub IncomingMessage);
 
+/// Delivers messages of one request to an agent, in order. Each is answered; after a refusal that may be another one later, the
+/// messages behind it are refused, too.
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<Result<Ack, Problem>>")]
+pub struct TakeMessages(pub Vec<IncomingMessage>);
+
 /// The inboxes of this node's agents; admission is the same as over HTTP.
 #[derive(Default)]
-pub struct LocalAgents(DashMap<AgentId, Recipient<TakeMessage>>);
+pub struct LocalAgents(DashMap<AgentId, Recipient<TakeMessages>>);
 
 impl LocalAgents {
     /// Adds or replaces an agent's inbox.
-    pub fn add(&self, agent: AgentId, inbox: Recipient<TakeMessage>) {
+    pub fn add(&self, agent: AgentId, inbox: Recipient<TakeMessages>) {
         self.0.insert(agent, inbox);
     }
 
     /// The inbox of `agent`, if it runs on this node.
-    pub fn get(&self, agent: &AgentId) -> Option<Recipient<TakeMessage>> {
+    pub fn get(&self, agent: &AgentId) -> Option<Recipient<TakeMessages>> {
         self.0.get(agent).map(|inbox| inbox.clone())
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     brain::{PeerSummary, coordinator::Coordinator},
     clock::NodeClock,
     http::{
-        a2a::{self, facade::AgentFacade, task_index::TaskIndex},
+        a2a::{self, facade::AgentFacade},
         drain::DrainSignal,
         edge::{Auth, Callers, Edge, HttpServerConfig},
         node_state::{HostedAgent, LocalServices, NodeState},
@@ -92,6 +92,7 @@ pub struct RunningNode {
     registrations: Vec<RegistrationTask>,
     statuses: Vec<Arc<AgentStatus>>,
     actors: Vec<Addr<AgentActor>>,
+    arbiters: ArbiterPool,
     pushers: Vec<Addr<Pusher>>,
     telemetry: Telemetry,
     drain: DrainSignal,
@@ -266,9 +267,8 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
             &key,
         ));
         let outside = outside.clone();
-        let (id, task_index) = (spec.id.clone(), TaskIndex::default());
-        let hosted =
-            HostedAgent { id, actor, store, wire, card, status, key, facade, pusher, outside, task_index };
+        let id = spec.id.clone();
+        let hosted = HostedAgent { id, actor, store, wire, card, status, key, facade, pusher, outside };
         if let Some(pending) = spec.pending_card.clone() {
             CardRetry { agent: hosted.clone(), me, schemes, interface, wake }.spawn(pending);
         }
@@ -389,6 +389,7 @@ pub async fn start(setup: NodeSetup) -> anyhow::Result<RunningNode> {
         registrations,
         statuses,
         actors,
+        arbiters,
         pushers,
         telemetry,
         drain,

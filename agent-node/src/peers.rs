@@ -155,10 +155,9 @@ impl Peers {
         let candidate = |id: &AgentId| {
             let peer = self.all.get(id)?.clone();
             Some(Candidate {
-                card: peer.card.as_ref().clone(),
                 running: peer.running,
                 is_alive: peer.is_alive,
-                track_record: 0.0,
+                ..Candidate::new(&peer.card, capability)
             })
         };
         agents.iter().filter_map(candidate).collect()

@@ -6,11 +6,11 @@ mod outcome;
 pub use engine::tasks::find;
 use engine::{
     content,
-    records::{Step, TaskRow, keys},
+    records::{Step, TaskRow, keys, lists::TaskFilter},
 };
 pub use outcome::conversation_outcome;
 
-use blackboard::store::{Error, Record, Revision, Store};
+use blackboard::store::{Error, ListedKey, Record, Revision, Store};
 use protocol::{
     a2a::event::{ArtifactUpdate, StatusUpdate, StreamResponse},
     ids::{AgentId, ConversationId, TaskId},
@@ -43,20 +43,23 @@ pub fn snapshot(
     }
 }
 
-/// The newest `limit` tasks that `by` may see, newest change first.
+/// The newest `limit` tasks that `by` may see, newest status first.
 pub fn list(store: &dyn Store, me: &AgentId, by: &Principal, limit: usize) -> Result<Vec<Task>, Error> {
-    let mut tasks = std::collections::VecDeque::new();
-    crate::journal::for_each_record(store, &keys::all(me, "task"), |record| {
-        let row: TaskRow = content::decode(me, store, &record.value)?;
-        if row.task.is_visible_to(by) {
-            tasks.push_back(row.task);
-            if tasks.len() > limit {
-                tasks.pop_front();
-            }
+    let keys = store.list(&TaskFilter::default().of_principal(me, by), limit)?;
+    let mut tasks = listed(store, me, keys)?;
+    tasks.retain(|task| task.is_visible_to(by));
+    Ok(tasks)
+}
+
+/// The tasks at `keys`; one that was deleted meanwhile is left out.
+pub fn listed(store: &dyn Store, me: &AgentId, keys: Vec<ListedKey>) -> Result<Vec<Task>, Error> {
+    let mut tasks = Vec::with_capacity(keys.len());
+    for ListedKey { key, .. } in keys {
+        if let Some(record) = store.latest(&key)? {
+            tasks.push(content::decode::<TaskRow>(me, store, &record.value)?.task);
         }
-        Ok(())
-    })?;
-    Ok(tasks.into_iter().rev().collect())
+    }
+    Ok(tasks)
 }
 
 /// The award record of a task, from the state of its open conversation or as saved at its end.

@@ -14,7 +14,7 @@ use protocol::{
     log_throttle::LogThrottle,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Selector, Signal, SignalRecord},
+    signal::{Cursor, Selector, Signal, SignalRecord},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -39,7 +39,7 @@ pub struct SignalPage {
     /// Oldest first.
     pub signals: Vec<SignalRecord>,
     /// The cursor of the next page: everything up to it has been read.
-    pub next: Revision,
+    pub next: Cursor,
 }
 
 /// The board's state and counters.
@@ -157,11 +157,11 @@ impl Board {
         outcome.await.map_err(|_| unavailable("it stopped before the signal was written".to_owned()))?
     }
 
-    /// Up to `limit` signals after revision `after`, oldest first. Without `after`, from the oldest signal that is kept.
+    /// Up to `limit` signals after `after`, oldest first. Without `after`, from the oldest signal that is kept.
     pub async fn read(
         &self,
         selector: Selector,
-        after: Option<Revision>,
+        after: Option<Cursor>,
         limit: usize,
     ) -> Result<SignalPage, Problem> {
         signals::check_selector(&selector)?;
@@ -169,11 +169,11 @@ impl Board {
         feed::run_blocking(move || history::read_page(&store, &selector, after, limit)).await
     }
 
-    /// Subscribes to signals after revision `after`, or after the head if it is absent.
+    /// Subscribes to signals after `after`, or after the head if it is absent.
     pub(crate) fn subscribe(
         &self,
         selector: Selector,
-        after: Option<Revision>,
+        after: Option<Cursor>,
     ) -> Result<FeedSubscription, Problem> {
         FeedSubscription::new(&self.instance.get()?.feed, selector, after)
     }

@@ -10,7 +10,7 @@ use protocol::{
     ids::{AgentId, TaskId},
     principal::Principal,
     problem::Problem,
-    signal::{Selector, Signal, SignalRecord},
+    signal::{Cursor, Selector, Signal, SignalRecord},
 };
 use std::{pin::Pin, time::Duration};
 
@@ -56,13 +56,13 @@ impl Blackboard {
         }
     }
 
-    /// Up to `limit` signals after revision `after`, oldest first. Without `after`, from the oldest signal that is kept.
+    /// Up to `limit` signals after `after`, oldest first. Without `after`, from the oldest signal that is kept.
     /// With a limit of 0, `next` is `after` or the board's head.
     pub async fn read(
         &self,
         by: &Principal,
         selector: &Selector,
-        after: Option<u64>,
+        after: Option<Cursor>,
         limit: usize,
     ) -> Result<SignalPage, Problem> {
         match &self.0 {
@@ -71,13 +71,13 @@ impl Blackboard {
         }
     }
 
-    /// Every signal of `selector` after revision `after` (absent: the head), once and in order. A remote stream
+    /// Every signal of `selector` after `after` (absent: the head), once and in order. A remote stream
     /// reconnects from the last revision.
     pub async fn subscribe(
         &self,
         by: &Principal,
         selector: Selector,
-        after: Option<u64>,
+        after: Option<Cursor>,
     ) -> Result<SignalStream, Problem> {
         match &self.0 {
             BoardBackend::Local(board) => Ok(local::signals(board, board.subscribe(selector, after)?)),

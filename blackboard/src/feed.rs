@@ -10,7 +10,7 @@ use crate::{
 use bytes::Bytes;
 use protocol::{
     problem::{Problem, Reason},
-    signal::{Selector, SignalRecord},
+    signal::{BoardPosition, Cursor, Selector, SignalRecord},
 };
 use std::{
     collections::VecDeque,
@@ -29,9 +29,9 @@ pub(crate) struct FeedEvent {
 }
 
 impl FeedEvent {
-    fn of(record: &Record) -> Option<Self> {
-        let event =
-            signals::parse_record(record).map(|posted| Self { posted, frame: signals::frame(record) });
+    fn of(record: &Record, generation: &str) -> Option<Self> {
+        let event = signals::parse_record(record)
+            .map(|posted| Self { posted, frame: signals::frame(record, generation) });
         if event.is_none() {
             tracing::error!(revision = record.revision, "a record of the signal log is no signal");
         }
@@ -66,6 +66,8 @@ struct RecentSignals {
 /// The recent signals in memory, for all subscribers.
 pub(crate) struct Feed {
     store: SharedStore,
+    /// The generation of the store.
+    generation: String,
     limits: FeedLimits,
     recent: RwLock<RecentSignals>,
     head: watch::Sender<FeedHead>,
@@ -87,6 +89,7 @@ impl Feed {
         let floor = store.head();
         let watch = store.watch(signals::all_signals(), floor)?;
         let feed = Arc::new(Self {
+            generation: store.generation(),
             store,
             limits,
             recent: RwLock::new(RecentSignals { floor, last: floor, ..RecentSignals::default() }),
@@ -121,7 +124,7 @@ impl Feed {
             self.skip_to(last.revision);
         } else {
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-            for event in records.iter().filter_map(FeedEvent::of) {
+            for event in records.iter().filter_map(|record| FeedEvent::of(record, &self.generation)) {
                 recent.bytes += event.frame.len();
                 recent.events.push_back(Arc::new(event));
             }
@@ -195,16 +198,13 @@ const PAGE: usize = 64;
 
 impl FeedSubscription {
     /// Subscribes to `selector` after revision `after`; without one, after the head.
-    pub(crate) fn new(
-        feed: &Arc<Feed>,
-        selector: Selector,
-        after: Option<Revision>,
-    ) -> Result<Self, Problem> {
+    pub(crate) fn new(feed: &Arc<Feed>, selector: Selector, after: Option<Cursor>) -> Result<Self, Problem> {
         signals::check_selector(&selector)?;
         let filter = signals::store_filter(&selector);
         let head = feed.head.subscribe();
-        let cursor = after.unwrap_or_else(|| feed.store.head());
-        check_cursor(&feed.store, &filter, cursor)?;
+        let after = after.unwrap_or_else(|| feed.store.head().into());
+        check_cursor(&feed.store, &filter, &after)?;
+        let cursor = after.revision;
         if feed.subscribers.fetch_add(1, Ordering::Relaxed) >= feed.limits.subscribers {
             feed.subscribers.fetch_sub(1, Ordering::Relaxed);
             let message = format!("the board has {} subscribers, its limit", feed.limits.subscribers);
@@ -213,9 +213,9 @@ impl FeedSubscription {
         Ok(Self { feed: feed.clone(), selector, filter, cursor, head })
     }
 
-    /// The revision up to which everything has been delivered.
-    pub(crate) fn cursor(&self) -> Revision {
-        self.cursor
+    /// Everything up to here has been delivered.
+    pub(crate) fn cursor(&self) -> Cursor {
+        Cursor { generation: Some(self.feed.generation.clone()), revision: self.cursor }
     }
 
     /// Waits for the next signals: at least one, about `max_bytes` in total.
@@ -267,7 +267,7 @@ impl FeedSubscription {
         let (records, head) = run_blocking(move || {
             let head = store.head();
             let records = store.read(&filter, after, PAGE).map_err(Problem::from)?;
-            check_cursor(&store, &filter, after)?;
+            check_cursor(&store, &filter, &after.into())?;
             Ok((records, head))
         })
         .await?;
@@ -275,8 +275,8 @@ impl FeedSubscription {
         let mut budget = ByteBudget::new(max_bytes);
         let mut found = Vec::new();
         for record in &records {
-            if let Some(event) =
-                FeedEvent::of(record).filter(|event| self.selector.admits(&event.posted.signal))
+            if let Some(event) = FeedEvent::of(record, &self.feed.generation)
+                .filter(|event| self.selector.admits(&event.posted.signal))
             {
                 if !budget.take(&event) {
                     return Ok(found);
@@ -316,16 +316,13 @@ impl ByteBudget {
 }
 
 /// Refuses a cursor that misses trimmed records, or that belongs to another generation of the store.
-pub(crate) fn check_cursor(store: &SharedStore, filter: &Filter, after: Revision) -> Result<(), Problem> {
-    let head = store.head();
-    if after > head {
-        let message =
-            format!("revision {after} is not of this board, whose last is {head}: read again from the start");
-        return Err(Problem::new(Reason::Trimmed, message)
-            .with("floor", 0)
-            .with("generation", store.generation()));
-    }
-    store.watch(filter.clone(), after).map(drop).map_err(Problem::from)
+pub(crate) fn check_cursor(store: &SharedStore, filter: &Filter, after: &Cursor) -> Result<(), Problem> {
+    let floor = match store.watch(filter.clone(), 0) {
+        Err(store::Error::Trimmed { floor }) => floor,
+        Ok(_) | Err(_) => 0,
+    };
+    after.check(&BoardPosition { generation: store.generation(), floor, head: store.head() })?;
+    store.watch(filter.clone(), after.revision).map(drop).map_err(Problem::from)
 }
 
 /// Runs `work`, which blocks, on tokio's blocking threads.

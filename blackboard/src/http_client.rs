@@ -5,9 +5,12 @@ use actix_web::http::StatusCode;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use protocol::{
-    ids::Digest,
+    ids::{AgentId, Digest},
     problem::{Problem, Reason},
-    signature::{MESSAGE_ID, RECIPIENT, SignedParts, Signer},
+    signature::{
+        CONTENT_DIGEST, MESSAGE_ID, PresentedSignature, RECIPIENT, SIGNATURE, SIGNATURE_INPUT, SignedParts,
+        SignedResponse, Signer,
+    },
     trace::TraceContext,
 };
 use reqwest::{Method, Response, Url, header, redirect};
@@ -17,10 +20,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+mod message_answer;
 mod redact;
 mod refusal_body;
 pub mod tls;
 
+pub use message_answer::MessageAnswer;
 pub use redact::{has_credentials, redact_url};
 
 /// Limits of every outgoing request.
@@ -211,6 +216,40 @@ impl HttpClient {
         read(answer, self.limits.max_answer_bytes).await.map_err(|problem| self.with_reason(problem))
     }
 
+    /// The response's body, if its status is 200 and `by` has signed it as the answer to this message; `None` if the message
+    /// is only acknowledged. Fails with `unauthenticated` if the signature is not right.
+    pub async fn signed_bytes(
+        &self,
+        call: ClientRequest<'_>,
+        by: &AgentId,
+    ) -> Result<Option<Bytes>, Problem> {
+        let id = call.message_id.unwrap_or_default().to_owned();
+        let answer = self.send(call).await?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let body =
+            read(answer, self.limits.max_answer_bytes).await.map_err(|problem| self.with_reason(problem))?;
+        let (Some(signer), StatusCode::OK) =
+            (&self.signer, StatusCode::from_u16(status.as_u16()).unwrap_or_default())
+        else {
+            return Ok(None);
+        };
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let presented = PresentedSignature {
+            content_digest: header(CONTENT_DIGEST),
+            signature_input: header(SIGNATURE_INPUT),
+            signature: header(SIGNATURE),
+        };
+        let parts = SignedResponse { status: 200, message_id: &id, digest: Digest::of(&body) };
+        signer.verify_response(by, &parts, &presented, now())?;
+        Ok(Some(body))
+    }
+
+    /// The headers of a response that this client's agent signs; none if it does not sign.
+    pub fn sign_response(&self, parts: &SignedResponse<'_>) -> Vec<(&'static str, String)> {
+        let signed = self.signer.as_ref().map(|signer| signer.sign_response(parts, now()).into_pairs());
+        signed.into_iter().flatten().collect()
+    }
+
     /// The bytes of an event stream (`Accept: text/event-stream`). It ends with an error after a silence of [`HttpClientLimits::silence`].
     pub async fn events(
         &self,
@@ -251,8 +290,7 @@ impl HttpClient {
                 message_id: call.message_id,
                 digest: Digest::of(call.body.as_deref().unwrap_or_default()),
             };
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-            for (name, value) in signer.sign(&parts, now).into_pairs() {
+            for (name, value) in signer.sign(&parts, now()).into_pairs() {
                 request = request.header(name, value);
             }
         }
@@ -292,6 +330,11 @@ impl HttpClient {
         }
         problem
     }
+}
+
+/// The time in Unix seconds.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Whether the server did not answer. It is unknown whether the request had an effect.

@@ -9,7 +9,7 @@ use protocol::{
     ids::{AgentId, Digest, MessageId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{BOARD_ID_PREFIX, SIGNAL_TYPES, Selector, Signal, SignalRecord, SignalType},
+    signal::{BOARD_ID_PREFIX, Cursor, SIGNAL_TYPES, Selector, Signal, SignalRecord, SignalType},
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -197,12 +197,13 @@ pub fn parse_record(record: &Record) -> Option<SignalRecord> {
     Some(SignalRecord { revision: record.revision, signal })
 }
 
-/// The signal as one server-sent event. The stored JSON has no line breaks.
-pub(crate) fn frame(record: &Record) -> Bytes {
+/// The signal as one server-sent event, whose id is its cursor. The stored JSON has no line breaks.
+pub(crate) fn frame(record: &Record, generation: &str) -> Bytes {
     let revision = record.revision.to_string();
+    let id = Cursor { generation: Some(generation.to_owned()), revision: record.revision }.to_string();
     let members = record.value.strip_prefix(b"{").unwrap_or_default();
     let parts: [&[u8]; 6] =
-        [b"id: ", revision.as_bytes(), b"\ndata: {\"revision\":", revision.as_bytes(), b",", members];
+        [b"id: ", id.as_bytes(), b"\ndata: {\"revision\":", revision.as_bytes(), b",", members];
     let mut frame = Vec::with_capacity(parts.iter().map(|part| part.len()).sum::<usize>() + 2);
     for part in parts {
         frame.extend_from_slice(part);

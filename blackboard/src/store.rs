@@ -16,7 +16,8 @@ mod conformance;
 
 pub use owned_store::OwnedStore;
 pub use store_types::{
-    Batch, Error, Expectation, Filter, Key, Lane, MAX_READ, Record, Revision, Snapshot, Write, class, key,
+    Batch, Error, Expectation, Filter, Key, Lane, ListEntry, ListOrder, ListPosition, ListQuery, ListedKey,
+    MAX_READ, Record, Revision, Snapshot, Write, class, key,
 };
 
 use std::{future::Future, pin::Pin, sync::Arc};

@@ -1,6 +1,7 @@
 //! What work produces, in A2A's shapes (A2A §4.1.6, §4.1.7).
 
 use crate::ids::Digest;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -55,6 +56,37 @@ impl Artifact {
             PartContent::Text(text) | PartContent::Raw(text) | PartContent::Url(text) => text.is_empty(),
             PartContent::Data(data) => data.is_null(),
         })
+    }
+
+    /// Its content as bytes, with their media type: its texts or its raw parts, one after the other, or its one JSON value.
+    /// Of any other mixture of parts it is their JSON.
+    pub fn content(&self) -> (Vec<u8>, String) {
+        let joined = |bytes: fn(&PartContent) -> Option<Vec<u8>>| {
+            let parts: Option<Vec<_>> = self.parts.iter().map(|part| bytes(&part.content)).collect();
+            parts.map(|parts| parts.concat())
+        };
+        let named = |default: &str| {
+            let named = self.parts.iter().find_map(|part| part.media_type.clone());
+            named.unwrap_or_else(|| default.to_owned())
+        };
+        if let Some(text) = joined(|part| match part {
+            PartContent::Text(text) => Some(text.clone().into_bytes()),
+            PartContent::Data(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
+        }) {
+            return (text, named("text/plain"));
+        }
+        if let Some(raw) = joined(|part| match part {
+            PartContent::Raw(raw) => STANDARD.decode(raw).ok(),
+            PartContent::Text(_) | PartContent::Data(_) | PartContent::Url(_) => None,
+        }) {
+            return (raw, named("application/octet-stream"));
+        }
+        match self.parts.as_slice() {
+            [Part { content: PartContent::Data(data), .. }] => {
+                (data.to_string().into_bytes(), named("application/json"))
+            }
+            parts => (serde_json::to_vec(parts).unwrap_or_default(), "application/json".to_owned()),
+        }
     }
 
     /// The bytes it takes in a message.

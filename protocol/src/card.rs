@@ -109,15 +109,26 @@ impl Card {
         self.subscribe.iter().any(|pattern| fits(pattern, kind))
     }
 
+    /// The media types in which it answers requests for this capability; empty if any.
+    pub fn output_modes(&self, capability: &Capability) -> Vec<String> {
+        let mut modes = Vec::new();
+        let supports = |skill: &&Skill| skill.id == *capability || skill.tags.contains(capability);
+        for skill in self.skills.iter().filter(supports) {
+            if skill.output_modes.is_empty() {
+                return Vec::new();
+            }
+            modes.extend(skill.output_modes.iter().cloned());
+        }
+        modes
+    }
+
     /// Whether an answer in one of `modes` can come from it; no modes means any will do.
     pub fn answers_in(&self, capability: &Capability, modes: &[String]) -> bool {
-        let fits = |skill: &Skill| {
-            modes.is_empty()
-                || skill.output_modes.is_empty()
-                || skill.output_modes.iter().any(|mode| modes.contains(mode))
-        };
-        self.skills
-            .iter()
-            .any(|skill| (skill.id == *capability || skill.tags.contains(capability)) && fits(skill))
+        have_common(&self.output_modes(capability), modes)
     }
+}
+
+/// Whether two lists of media types have one in common. An empty list stands for all.
+pub(crate) fn have_common(offered: &[String], accepted: &[String]) -> bool {
+    offered.is_empty() || accepted.is_empty() || offered.iter().any(|mode| accepted.contains(mode))
 }

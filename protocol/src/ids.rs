@@ -173,6 +173,11 @@ impl Digest {
         &self.0
     }
 
+    /// Its first eight bytes as a number.
+    pub fn prefix(&self) -> u64 {
+        self.0.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
     /// Its 64 digits, as ASCII.
     pub fn hex(&self) -> [u8; 64] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -5,7 +5,7 @@ pub mod number;
 
 use crate::problem::{Problem, Reason};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value, map::Entry};
+use serde_json::{Map, Number, Value, map::Entry, value::RawValue};
 use std::fmt;
 
 /// The deepest nesting of arrays and objects taken anywhere.
@@ -30,6 +30,13 @@ pub fn parse_object(bytes: &[u8], max_depth: usize) -> Result<Map<String, Value>
             Err(Problem::new(Reason::InvalidField, "the body must be a JSON object"))
         }
     }
+}
+
+/// The elements of the array that `bytes` hold, each as it stands there. 400 `malformed_json` for anything else.
+pub fn elements(bytes: &[u8]) -> Result<Vec<&[u8]>, Problem> {
+    let elements: Vec<&RawValue> = serde_json::from_slice(bytes)
+        .map_err(|error| Problem::new(Reason::MalformedJson, format!("malformed JSON: {error}")))?;
+    Ok(elements.into_iter().map(|element| element.get().as_bytes()).collect())
 }
 
 /// Builds a value of which `left` more levels are taken.

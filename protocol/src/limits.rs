@@ -23,7 +23,7 @@ pub struct Limits {
     pub max_in_flight: usize,
     /// Messages waiting for one recipient; the next is dead at once, with its reason.
     pub max_outbox_per_peer: usize,
-    /// Requests a second for one principal (`user:local` has none); the next is answered 429.
+    /// Requests a second of one user with a credential; the next is answered 429. `user:local` and agents have no limit.
     pub max_rate_per_second: u32,
     /// Credentials that prove nothing, a second and address; requests beyond it are answered 429. 0 is no limit.
     pub max_failed_auth_per_second: u32,

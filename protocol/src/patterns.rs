@@ -75,6 +75,11 @@ pub trait Pattern: Serialize + DeserializeOwned {
         None
     }
 
+    /// The peer that holds the award in force, and the label of that award.
+    fn awarded(&self) -> Option<(&AgentId, Self::Label)> {
+        None
+    }
+
     /// The dead letter that it sends again.
     fn dead_letter(&self) -> Option<&Envelope> {
         None
@@ -344,12 +349,19 @@ impl<L, T> Event<L, T> {
     }
 }
 
-/// A peer that may be asked: its directory entry and its fulfilment history with this agent.
+/// A peer that may be asked: what its directory entry says about one capability, and its fulfilment history with this agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
-    /// Its registered card.
-    pub card: Card,
+    /// The peer.
+    pub agent: AgentId,
+    /// How well its registered card supports the capability, from 0 to 1.
+    pub support: f64,
+    /// The media types in which it answers; empty if any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output_modes: Vec<String>,
+    /// How many tasks it does at a time.
+    pub max_parallel: u32,
     /// The number of its running tasks, by its last heartbeat.
     pub running: u32,
     /// Whether its lease in the registry is valid.
@@ -361,7 +373,20 @@ pub struct Candidate {
 impl Candidate {
     /// Whether it does fewer tasks than it can.
     pub fn has_free_place(&self) -> bool {
-        self.running < self.card.terms.max_parallel.max(1)
+        self.running < self.max_parallel.max(1)
+    }
+
+    /// The candidate with this card, alive, idle and without a history.
+    pub fn new(card: &Card, capability: &Capability) -> Self {
+        Self {
+            agent: card.agent_id.clone(),
+            support: card.support(capability),
+            output_modes: card.output_modes(capability),
+            max_parallel: card.terms.max_parallel.max(1),
+            running: 0,
+            is_alive: true,
+            track_record: 0.0,
+        }
     }
 }
 
@@ -441,6 +466,16 @@ macro_rules! patterns {
             /// See [`Pattern::open_task`].
             pub fn open_task(&self) -> Option<OpenTaskView<'_>> {
                 match self { $(Self::$name(pattern) => pattern.open_task(),)* }
+            }
+
+            /// See [`Pattern::awarded`].
+            pub fn awarded(&self) -> Option<(&AgentId, AnyLabel)> {
+                match self {
+                    $(Self::$name(pattern) => {
+                        let (peer, label) = pattern.awarded()?;
+                        Some((peer, AnyLabel::$name(label)))
+                    })*
+                }
             }
 
             /// See [`Pattern::dead_letter`].

@@ -89,6 +89,8 @@ reasons! {
     Expired = "expired", 410;
     /// The cursor is below what is still kept; the floor is named.
     Trimmed = "trimmed", 410;
+    /// The cursor is of another generation of the board's store; the present one and its floor are named.
+    GenerationChanged = "generation_changed", 410;
     /// Too large; the limit is named.
     PayloadTooLarge = "payload_too_large", 413;
     /// Not `application/json`, or a `Content-Encoding`.

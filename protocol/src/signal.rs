@@ -1,7 +1,9 @@
 //! Signals on the blackboard: short notices that refer to content and never carry it (RFC-005, seed 002).
 
 use crate::{
-    ids::{AgentId, Capability, TaskId},
+    ids::{AgentId, Capability, Digest, TaskId},
+    principal::Principal,
+    problem::{Problem, Reason},
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -51,6 +53,11 @@ impl SignalType {
     /// The dotted text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether it is about the course of a task. The accountable agent publishes a few of these for each task.
+    pub fn is_of_task(&self) -> bool {
+        self.0.starts_with("task.") || self.0 == "artifact.produced"
     }
 
     /// Whether only the registry publishes it.
@@ -130,13 +137,35 @@ pub struct Signal {
     pub at: WallTime,
 }
 
+/// The reference of an `artifact.produced` that is the digest of the content.
+pub const SHA256: &str = "sha256";
+
+/// The reference of an `artifact.produced` that is the agent which has the content.
+pub const OWNER: &str = "owner";
+
 /// The reference that names the first publisher when the board offers a task again.
 pub const PUBLISHER: &str = "publisher";
+
+/// The digest of the content that the references of an `artifact.produced` name.
+pub(crate) fn produced(kind: &SignalType, refs: &Map<String, Value>) -> Option<Digest> {
+    let digest = refs.get(SHA256).filter(|_| *kind == SignalType::artifact_produced())?;
+    Digest::parse(digest.as_str()?).ok()
+}
+
+/// Whether `principal` may see the signals of the board: the agents of the mesh and the local user may.
+pub fn may_see(principal: &Principal) -> bool {
+    principal.agent().is_some() || *principal == Principal::local_user()
+}
 
 /// The prefix of the ids of the board's own signals; reserved for the board.
 pub const BOARD_ID_PREFIX: &str = "board:";
 
 impl Signal {
+    /// The digest of the content that it refers to, if it is an `artifact.produced` with one.
+    pub fn produced(&self) -> Option<Digest> {
+        produced(&self.kind, &self.refs)
+    }
+
     /// Whether the board made it.
     pub fn is_boards_own(&self) -> bool {
         self.id.starts_with(BOARD_ID_PREFIX)
@@ -152,6 +181,110 @@ pub struct SignalRecord {
     /// The signal.
     #[serde(flatten)]
     pub signal: Signal,
+}
+
+/// A position on the board: everything up to the revision has been read. Revisions count within one generation of the
+/// board's store. Its text is `GENERATION-REVISION`; without a generation, it is the revision, and any board takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "CursorText", into = "CursorText")]
+pub struct Cursor {
+    /// The generation, if it is known.
+    pub generation: Option<String>,
+    /// The revision.
+    pub revision: u64,
+}
+
+/// A cursor without a generation is a number in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum CursorText {
+    Revision(u64),
+    Text(String),
+}
+
+impl Cursor {
+    /// The cursor that `text` names.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (generation, revision) = match text.rsplit_once('-') {
+            Some((generation, revision)) if is_token(generation) => (Some(generation.to_owned()), revision),
+            Some(_) => return None,
+            None => (None, text),
+        };
+        let is_number = revision.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| Some(Self { generation, revision: revision.parse().ok()? })).flatten()
+    }
+
+    /// Refuses a cursor that `board` can't continue from.
+    pub fn check(&self, board: &BoardPosition) -> Result<(), Problem> {
+        let BoardPosition { generation, floor, head } = board;
+        let refused = |reason, message| {
+            Err(Problem::new(reason, message).with("generation", generation).with("floor", floor))
+        };
+        if self.generation.as_ref().is_some_and(|of| of != generation) {
+            let message = format!(
+                "{self} is of another board than this one, which is generation {generation}: read again from {floor}"
+            );
+            return refused(Reason::GenerationChanged, message);
+        }
+        if self.revision > *head {
+            let revision = self.revision;
+            let message = format!(
+                "revision {revision} is not of this board, whose last is {head}: read again from {floor}"
+            );
+            return refused(Reason::Trimmed, message);
+        }
+        Ok(())
+    }
+}
+
+/// The generation of a board's store, and what it holds.
+#[derive(Debug, Clone)]
+pub struct BoardPosition {
+    /// The generation.
+    pub generation: String,
+    /// All signals after this revision are kept.
+    pub floor: u64,
+    /// The last revision.
+    pub head: u64,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.generation.iter().try_for_each(|generation| write!(f, "{generation}-"))?;
+        write!(f, "{}", self.revision)
+    }
+}
+
+impl From<u64> for Cursor {
+    fn from(revision: u64) -> Self {
+        Self { generation: None, revision }
+    }
+}
+
+impl From<Cursor> for CursorText {
+    fn from(cursor: Cursor) -> Self {
+        match cursor.generation {
+            None => Self::Revision(cursor.revision),
+            Some(_) => Self::Text(cursor.to_string()),
+        }
+    }
+}
+
+impl TryFrom<CursorText> for Cursor {
+    type Error = &'static str;
+    fn try_from(text: CursorText) -> Result<Self, &'static str> {
+        match text {
+            CursorText::Revision(revision) => Ok(revision.into()),
+            CursorText::Text(text) => Self::parse(&text).ok_or(BAD_CURSOR),
+        }
+    }
+}
+
+/// The rule of a cursor's text.
+pub const BAD_CURSOR: &str = "must be a revision, a whole number, or GENERATION-REVISION";
+
+fn is_token(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Which signals a reader wants. All conditions hold at once; an empty one holds always.
@@ -182,5 +315,35 @@ impl Selector {
         (self.types.is_empty() || self.types.iter().any(type_fits))
             && (self.capabilities.is_empty() || capability_fits())
             && self.task_id.as_ref().is_none_or(|task| signal.task_id.as_ref() == Some(task))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_a_revision_or_a_generation_and_a_revision() {
+        for text in ["0", "17", "0a1f-17"] {
+            assert_eq!(Cursor::parse(text).unwrap().to_string(), text);
+        }
+        for bad in ["", "-1", "x", "0a1f-", "0a-1f-x", "a b-1", "+1", "18446744073709551616"] {
+            assert_eq!(Cursor::parse(bad), None, "{bad}");
+        }
+        let known = Cursor { generation: Some("0a1f".into()), revision: 17 };
+        for (cursor, json) in [(known, "\"0a1f-17\""), (Cursor::from(3), "3")] {
+            assert_eq!(serde_json::to_string(&cursor).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Cursor>(json).unwrap(), cursor);
+        }
+    }
+
+    #[test]
+    fn a_board_refuses_a_cursor_of_another_generation_even_below_its_head() {
+        let board = BoardPosition { generation: "b".into(), floor: 2, head: 9 };
+        let refused =
+            |text: &str| Cursor::parse(text).unwrap().check(&board).err().map(|problem| problem.reason);
+        assert_eq!((refused("5"), refused("b-5"), refused("b-9")), (None, None, None));
+        assert_eq!(refused("a-5"), Some(Reason::GenerationChanged));
+        assert_eq!((refused("10"), refused("b-10")), (Some(Reason::Trimmed), Some(Reason::Trimmed)));
     }
 }

@@ -3,8 +3,10 @@
 //! A signature covers method, path, query, body digest (RFC 9530), recipient and message id, so a captured request
 //! is not valid on another path or at another node. The algorithm is fixed: `hmac-sha256` under the join secret.
 
+mod response;
 mod verify;
 
+pub use response::SignedResponse;
 pub use verify::{PresentedSignature, Verifier};
 
 use crate::ids::{AgentId, Digest};

@@ -143,7 +143,13 @@ impl AgentDirectory {
         let events = vec![MembershipEvent::joined(&row)];
         Ok(RegistrationDecision {
             incarnation,
-            change: Some(DirectoryChange { written: vec![row], forgotten, floor, events }),
+            change: Some(DirectoryChange {
+                written: vec![row],
+                forgotten,
+                floor,
+                events,
+                ..DirectoryChange::default()
+            }),
         })
     }
 
@@ -186,6 +192,7 @@ impl AgentDirectory {
 
     /// Applies a decision and returns the ids of the changed agents. It must be the latest decision taken.
     pub fn apply(&mut self, change: DirectoryChange, now: NodeTime) -> Vec<AgentId> {
+        self.record_damping(&change, now);
         self.floor = self.floor.max(change.floor);
         for id in &change.forgotten {
             if let Some(agent) = self.agents.remove(id) {

@@ -23,7 +23,7 @@ use std::{
 use tempfile::TempDir;
 
 /// How long a test waits for an observation.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A running `mesh` process and its addresses; killed when dropped.
 pub(crate) struct Process {

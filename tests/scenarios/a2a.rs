@@ -496,3 +496,59 @@ async fn a_webhook_at_a_private_address_is_refused_before_the_task_starts() {
     }
     assert_eq!(look(&mesh, "tasks").await["totalSize"], 0);
 }
+
+/// A task request with a `replyTo`, which waits for the end of the task.
+async fn asked_with(mesh: &Process, reply_to: &str) -> (u16, Value) {
+    let request = json!({
+        "fromAgentId": "me", "toAgentId": "front-01", "type": "task-request", "replyTo": reply_to,
+        "payload": { "description": "make it", "capability": "front" },
+    });
+    let post = client().post(at(mesh, "front-01", "/a2a/messages")).header("prefer", "wait=60");
+    let answer = post.json(&request).send().await.unwrap();
+    (answer.status().as_u16(), json(answer).await)
+}
+
+#[tokio::test]
+async fn the_response_of_a_users_task_is_delivered_to_its_reply_to() {
+    let mesh = up().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/answers", listener.local_addr().unwrap());
+    let (status, task) = asked_with(&mesh, &url).await;
+    assert_eq!((status, &task["warnings"]), (200, &Value::Null), "{task:#}");
+    let (_, refused) = receive_notification(&listener, 503).await;
+    let mesh = mesh.restart().await;
+    let (head, response) = receive_notification(&listener, 200).await;
+    assert_eq!(response, refused, "it is tried again, after a restart too");
+    assert!(head.contains("application/json") && !head.contains("signature"), "{head}");
+    assert_eq!((&response["type"], &response["fromAgentId"]), (&json!("task-response"), &json!("front-01")));
+    assert_eq!((&response["toAgentId"], &response["payload"]["taskId"]), (&json!("me"), &task["id"]));
+    assert_eq!(response["payload"]["state"], "TASK_STATE_COMPLETED");
+    assert_eq!(response["payload"]["artifacts"][0]["parts"][0]["text"], "made");
+
+    for (url, why) in [
+        ("https://10.1.2.3/x".to_owned(), "10.1.2.3"),
+        (at(&mesh, "smith-01", "/a2a/messages"), "an endpoint of the mesh"),
+    ] {
+        let (status, task) = asked_with(&mesh, &url).await;
+        let warning = task["warnings"][0].as_str().unwrap_or_default();
+        assert!(status == 200 && warning.contains("replyTo") && warning.contains(why), "{url}: {task:#}");
+    }
+}
+
+#[tokio::test]
+async fn the_reply_to_of_an_agent_is_its_registered_endpoint() {
+    let mesh = up().await;
+    let (front, own) = (at(&mesh, "front-01", ""), at(&mesh, "smith-01", "/a2a/messages"));
+    let smith = mesh.client_as("smith-01");
+    let ask = async |reply_to: &str| {
+        let request = json!({
+            "messageId": uuid::Uuid::now_v7(), "fromAgentId": "smith-01", "toAgentId": "front-01",
+            "type": "help-request", "replyTo": reply_to, "payload": { "question": "how?" },
+        });
+        smith.call(reqwest::Method::POST, (&front, "/a2a/messages"), "front-01", Some(&request)).await
+    };
+    let refused = ask("http://127.0.0.1:9/a2a/messages").await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.body["error"]["message"].as_str().unwrap().contains("replyTo"), "{refused:?}");
+    assert_eq!(ask(&own).await.status, 202);
+}

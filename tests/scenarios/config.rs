@@ -184,6 +184,74 @@ async fn the_data_of_a_newer_program_is_not_touched() {
 }
 
 #[tokio::test]
+async fn a_service_on_its_own_ends_with_74_when_its_device_fails() {
+    for verb in ["registry", "blackboard"] {
+        let dir = directory();
+        let data = dir.path().join("data");
+        // A file size limit causes a write error other than a full disk.
+        let limited = "trap '' XFSZ; ulimit -f 200; exec \"$@\"";
+        let child = tokio::process::Command::new("bash")
+            .args(["-c", limited, "bash", env!("CARGO_BIN_EXE_mesh"), verb, "--port", "0", "--data"])
+            .arg(&data)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let child = std::cell::RefCell::new(child);
+        let url = crate::harness::eventually("it to start", async || {
+            let run = std::fs::read(data.join("run.json")).ok()?;
+            Some(serde_json::from_slice::<Value>(&run).ok()?["url"].as_str()?.to_owned())
+        })
+        .await;
+        // The check of readiness writes to the store.
+        let status = crate::harness::eventually("its end", async || {
+            drop(crate::harness::client().get(format!("{url}/readyz")).send().await);
+            child.borrow_mut().try_wait().unwrap()
+        })
+        .await;
+        let mut said = String::new();
+        let mut stderr = child.borrow_mut().stderr.take().unwrap();
+        tokio::io::AsyncReadExt::read_to_string(&mut stderr, &mut said).await.unwrap();
+        assert_eq!(status.code(), Some(74), "{verb}: {said}");
+        assert!(said.contains("the store failed"), "{verb}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_start_on_a_full_device_ends_with_74() {
+    let dir = directory();
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let team = file(dir.path(), "team.yaml", TEAM);
+    let mount = "mount -t tmpfs -o size=400k none \"$1\" && head -c ${2}k /dev/zero > \"$1/filler\" && shift 2 && exec \"$@\"";
+    for verb in ["registry", "blackboard", "up"] {
+        for filled in [400, 396, 384, 360] {
+            let started = tokio::process::Command::new("unshare")
+                .args(["-rm", "sh", "-c", mount, "sh"])
+                .arg(&data)
+                .arg(filled.to_string())
+                .args([env!("CARGO_BIN_EXE_mesh"), verb, "--port", "0", "--data"])
+                .args([&data, &team])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .kill_on_drop(true)
+                .spawn();
+            let Ok(child) = started else { return eprintln!("skipped: there is no unshare") };
+            let output = tokio::time::timeout(DEADLINE, child.wait_with_output()).await;
+            let output = output.unwrap_or_else(|_| panic!("{verb} goes on with {filled} KB used")).unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            if said.contains("unshare") || said.contains("mount") {
+                return eprintln!("skipped: no small file system of one's own here: {said}");
+            }
+            assert_eq!(output.status.code(), Some(74), "{verb} with {filled} KB used: {said}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_full_device_refuses_new_work_and_keeps_accepted_work() {
     let dir = directory();
     let (data, team) = (dir.path().join("data"), file(dir.path(), "team.yaml", TEAM));
@@ -243,11 +311,8 @@ async fn a_full_device_refuses_new_work_and_keeps_accepted_work() {
         (agent.post(&request).await.status == 507).then_some(())
     })
     .await;
-    let told = crate::harness::eventually("it to be told", async || {
-        let ready = crate::harness::call(reqwest::Method::GET, &ready, None).await;
-        (ready.status == 503).then_some(ready)
-    })
-    .await;
+    let told = crate::harness::call(reqwest::Method::GET, &ready, None).await;
+    assert_eq!(told.status, 503, "it is told at once: {told:?}");
     assert!(told.body.to_string().contains("no room left"), "{told:?}");
     child.kill().await.unwrap();
 }

@@ -97,8 +97,8 @@ async fn knows(node: &Process, agents: &[&str]) {
 }
 
 #[tokio::test]
-async fn the_winner_is_killed_mid_task_and_the_runner_up_finishes() {
-    let (cluster, manager, mut one, _two) = trio("").await;
+async fn the_winner_is_killed_mid_task_and_the_runner_up_finishes_long_before_its_lease_ends() {
+    let (cluster, manager, mut one, _two) = trio("leaseMs: 3600000").await;
     let manager = manager.agent("manager-01");
     manager.send(build("t-1")).await;
     at_work(cluster.dir.path(), "builder-01").await;
@@ -109,7 +109,7 @@ async fn the_winner_is_killed_mid_task_and_the_runner_up_finishes() {
     assert_eq!((state(&task).as_str(), doer(&task)), ("completed", "builder-02"), "{task:#}");
     assert_eq!(artifact(&task, "out.txt").as_deref(), Some("made by builder-02"));
     let award = manager.award("t-1").await;
-    let expected = [("builder-01", "lease-expired"), ("builder-02", "completed")];
+    let expected = [("builder-01", "unreachable"), ("builder-02", "completed")];
     let expected = expected.map(|(agent, fate)| (agent.to_owned(), fate.to_owned()));
     assert_eq!(fates(&award), expected, "{award:#}");
     cluster.board.signal_where("task.complete", |signal| signal["taskId"] == "t-1").await;

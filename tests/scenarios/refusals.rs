@@ -345,23 +345,13 @@ agents: [{ agent: slow-01, open: true, brain: { scripted: script.yaml } }]
 }
 
 #[tokio::test]
-async fn an_agent_over_its_rate_gets_retry_after_and_the_local_user_has_no_rate() {
-    let mesh = Process::up(&format!("mesh: {{ limits: {{ maxRatePerSecond: 5 }} }}{TEAM}")).await;
+async fn agents_and_the_local_user_have_no_rate_limit() {
+    let mesh = Process::up(&format!("mesh: {{ limits: {{ maxRatePerSecond: 1 }} }}{TEAM}")).await;
     let agent = mesh.agent("echo-01");
     let signing = mesh.client_as("peer-01");
-    let mut refused = None;
-    for _ in 0..50 {
-        let answer = signing.get(&agent, "/a2a/tasks").await;
-        if answer.status != 200 {
-            refused = Some(answer);
-            break;
-        }
-    }
-    let refused = refused.expect("fifty requests at five a second");
-    is(&refused, 429, "rate_limited");
-    assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
     let client = client();
     for _ in 0..50 {
+        assert_eq!(signing.get(&agent, "/a2a/tasks").await.status, 200);
         assert_eq!(client.get(format!("{}/a2a/tasks", agent.url)).send().await.unwrap().status(), 200);
     }
 }

@@ -93,6 +93,6 @@ async fn a_failing_backend_is_logged_with_its_address_and_a_batch_is_given_up_in
         let begun = Instant::now();
         mesh.signal("TERM");
         assert_eq!(mesh.ended().await, 0);
-        assert!(begun.elapsed() < Duration::from_secs(8), "{url}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(25), "{url}: {:?}", begun.elapsed());
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     delivery::lanes::Deliveries,
     records::EffectKey,
     retention::state::Retention,
-    subscription::state::BoardSubscription,
+    subscription::state::{BoardSubscription, Offers},
     timers::{TimerPurpose, Timers},
     turns::queue::Turns,
 };
@@ -24,6 +24,7 @@ use protocol::{
         delegation::Timeouts,
     },
     principal::Principal,
+    problem::Reason,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -60,6 +61,8 @@ pub struct Agent {
     /// The conversations that are work of this agent, and how far each is.
     pub(crate) working: BTreeMap<ConversationId, WorkPhase>,
     pub(crate) auction_queues: AuctionQueues,
+    /// The peer that holds the award of each conversation that has one.
+    pub(crate) awarded: BTreeMap<ConversationId, AgentId>,
     pub(crate) tasks: BTreeMap<(TaskId, Principal), ConversationId>,
     pub(crate) in_flight: MessagesInFlight,
     /// Repeated task requests that wait for the first step of the conversation that the first request opened.
@@ -67,10 +70,15 @@ pub struct Agent {
     pub(crate) timers: Timers,
     pub(crate) turns: Turns,
     pub(crate) deliveries: Deliveries,
+    /// Conversations with messages that are decided once all messages of a request are there.
+    pub(crate) held_steps: BTreeSet<ConversationId>,
+    /// Whether more messages of a request follow.
+    pub(crate) holds_steps: bool,
     /// Conversations with deferred events, which wait for the next step or flush.
     pub(crate) deferred: BTreeSet<ConversationId>,
     pub(crate) track_records: BTreeMap<AgentId, TrackRecord>,
     pub(crate) subscription: BoardSubscription,
+    pub(crate) offers: Offers,
     /// Conversations that a failed step has ended once; a second failure parks them.
     pub(crate) failed_before: BTreeSet<ConversationId>,
     pub(crate) parked: ParkedConversations,
@@ -98,16 +106,20 @@ impl Agent {
         Self {
             me: config.card.agent_id.clone(),
             subscription: BoardSubscription::new(&config.subscribe),
+            offers: Offers::default(),
             config,
             conversations: BTreeMap::new(),
             working: BTreeMap::new(),
             auction_queues: AuctionQueues::default(),
+            awarded: BTreeMap::new(),
             tasks: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             joiners: BTreeMap::new(),
             timers: Timers::default(),
             turns: Turns::with_limit(limit),
             deliveries: Deliveries::default(),
+            held_steps: BTreeSet::new(),
+            holds_steps: false,
             deferred: BTreeSet::new(),
             track_records: BTreeMap::new(),
             failed_before: BTreeSet::new(),
@@ -129,13 +141,14 @@ impl Agent {
         self.subscription.in_hand = None;
         match input {
             Input::Message(message, reply) => self.take_message(message, reply, &mut cx),
+            Input::HoldSteps => self.holds_steps = true,
+            Input::ReleaseSteps => self.holds_steps = false,
             Input::Cancel { task, by, reason, reply } => self.cancel(&task, by, reason, reply, &mut cx),
             Input::Answer { task, by, text, message, reply } => {
                 self.answer(&task, by, text, message, reply, &mut cx);
             }
             Input::Redrive { message, reply } => self.redrive(&message, reply, &mut cx),
             Input::CommitSettled(id, result) => self.commit_settled(id, result, &mut cx),
-            Input::TrimSettled(id, result) => self.trim_settled(id, result, &mut cx),
             Input::Attempted(id, result) => self.attempted(id, result, &mut cx),
             Input::TimerFired(id) => self.timer_fired(id, &mut cx),
             Input::TurnProgress(turn, updates) => self.turn_progress(&turn, updates),
@@ -145,8 +158,9 @@ impl Agent {
             Input::Signal(posted, reply) => self.signal(posted, reply, &mut cx),
             Input::PassOverSignal(revision, reply) => self.pass_over_signal(revision, reply, &mut cx),
             Input::SubscriptionLost(problem) => self.subscription_lost(&problem, &mut cx),
+            Input::PeerGone(peer, why) => self.peer_gone(&peer, &why),
             Input::CardChanged(card) => self.config.card = card,
-            Input::Drain => self.is_draining = true,
+            Input::Drain => self.begin_drain(&mut cx),
             Input::HandBack => self.hand_back(),
             Input::Sweep => self.begin_sweep(&mut cx),
             Input::Continue => self.continue_sweep(&mut cx),
@@ -155,17 +169,29 @@ impl Agent {
         cx.out
     }
 
-    /// Delivers internal events, and lets waiting auctions call.
+    /// Delivers internal events, and lets waiting auctions call and waiting claims be requested.
     pub(crate) fn finish_input(&mut self, cx: &mut Context<'_>) {
         self.drain_events(cx);
         self.call_queue_heads(cx);
+        self.request_waiting_claims(cx);
         self.drain_events(cx);
     }
 
-    /// Delivers internal events to their conversations until none is left.
+    /// Delivers internal events to their conversations, decides the steps that waited for them and begins deliveries, until
+    /// nothing is left.
     pub(crate) fn drain_events(&mut self, cx: &mut Context<'_>) {
-        while let Some(event) = self.events.pop_front() {
-            self.handle_event(event, cx);
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                self.handle_event(event, cx);
+            } else if let Some(id) = self.deliveries.starting.pop_front() {
+                self.attempt(id, cx);
+            } else if !self.holds_steps
+                && let Some(id) = self.held_steps.pop_first()
+            {
+                self.advance(&id, false, cx);
+            } else {
+                return;
+            }
         }
     }
 
@@ -226,11 +252,52 @@ impl Agent {
 
     /// Counts the work in hand again after something has changed about this conversation, and tracks its auction.
     pub(crate) fn count_running(&mut self, changed: &ConversationId) {
+        self.count_place(changed);
+        self.track_auction(changed);
+        let awarded =
+            self.conversations.get(changed).and_then(|open| Some(open.pattern.awarded()?.0.clone()));
+        match awarded {
+            Some(peer) => drop(self.awarded.insert(changed.clone(), peer)),
+            None => drop(self.awarded.remove(changed)),
+        }
+        let is_pending = |open: &Conversation| open.pattern.open_task().is_some_and(|task| task.is_pending);
+        if !self.conversations.get(changed).is_some_and(|open| is_pending(open)) {
+            self.offers.claiming.remove(changed);
+        }
+    }
+
+    /// Notes how far the work of this conversation is.
+    pub(crate) fn count_place(&mut self, changed: &ConversationId) {
         match self.conversations.get(changed).and_then(|conversation| conversation.pattern.work()) {
             Some(phase) => drop(self.working.insert(changed.clone(), phase)),
             None => drop(self.working.remove(changed)),
         }
-        self.track_auction(changed);
+    }
+
+    /// The peers that hold awards of this agent.
+    pub fn awarded_peers(&self) -> BTreeSet<AgentId> {
+        self.awarded.values().cloned().collect()
+    }
+
+    /// A peer is gone: its awards go to others. If it is not, its results are fenced.
+    fn peer_gone(&mut self, peer: &AgentId, why: &str) {
+        let lost = self.awarded.iter().filter(|(_, winner)| *winner == peer);
+        let lost: Vec<_> = lost.map(|(id, _)| id.clone()).collect();
+        for id in lost {
+            let awarded = self.conversations.get(&id).and_then(|open| open.pattern.awarded());
+            let Some((_, label)) = awarded.filter(|(winner, _)| *winner == peer) else { continue };
+            let reason = Reason::RecipientUnreachable.code().to_owned();
+            let (to, message) = (peer.clone(), why.to_owned());
+            self.queue_event(&id, None, EventKind::Undelivered { label, to, reason, message });
+        }
+    }
+
+    /// New work is refused from here on; claims that are not yet requested are left to the next start.
+    fn begin_drain(&mut self, cx: &mut Context<'_>) {
+        self.is_draining = true;
+        for id in std::mem::take(&mut self.offers.waiting) {
+            self.attempt(id, cx);
+        }
     }
 
     pub(crate) fn timer_fired(&mut self, id: TimerId, cx: &mut Context<'_>) {

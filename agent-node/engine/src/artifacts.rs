@@ -1,4 +1,5 @@
-//! Uploaded artifacts, stored by digest. Uploaders and participants of tasks that use an artifact may read it.
+//! Content by digest: uploaded artifacts, which their uploaders and the participants of tasks that use them may read, and
+//! results of tasks of which the board was told.
 
 use crate::{
     content,
@@ -10,12 +11,16 @@ use protocol::{
     ids::{AgentId, Digest},
     principal::Principal,
     problem::{Problem, Reason},
+    signal,
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use std::collections::BTreeSet;
 use store_types::{Batch, Error, Expectation, Filter, Key, Revision, Snapshot, Write};
+
+/// The value of a [`keys::reader`] row of a task's result of which the board was told.
+pub(crate) const SHARED: &[u8] = b"{\"shared\":true}";
 
 /// The row of an uploaded artifact.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -107,7 +112,8 @@ fn row(known: &ArtifactRow) -> Result<Bytes, Error> {
     serde_json::to_vec(known).map(Bytes::from).map_err(|error| Error::Refused(error.to_string()))
 }
 
-/// The artifact with this digest, if `by` may read it: as an uploader, or as owner or participant of a task that uses it.
+/// The content with this digest, if `by` may read it: an uploaded artifact as an uploader, or as owner or participant of a
+/// task that uses it; the result of a task, of which a signal tells, as anyone who may see the signal.
 pub fn read(
     store: &dyn Snapshot,
     me: &AgentId,
@@ -115,30 +121,38 @@ pub fn read(
     by: &Principal,
 ) -> Result<StoredArtifact, Problem> {
     let missing = || Problem::new(Reason::ArtifactNotFound, format!("no artifact {digest} of yours"));
-    let (_, known) = artifact_row(store, me, digest)?.ok_or_else(missing)?;
-    if !known.readers.contains(by) && !takes_part(store, me, digest, by)? {
-        return Err(missing());
+    let uploaded = artifact_row(store, me, digest)?;
+    let is_uploader = uploaded.as_ref().is_some_and(|(_, known)| known.readers.contains(by));
+    let upload = |(_, known): (Revision, ArtifactRow)| {
+        let record = store.latest(&keys::content(me, digest))?.ok_or_else(missing)?;
+        Ok(StoredArtifact { content: record.value, media_type: known.media_type })
+    };
+    if let Some(uploaded) = uploaded.clone().filter(|_| is_uploader) {
+        return upload(uploaded);
     }
-    let record = store.latest(&keys::content(me, digest))?.ok_or_else(missing)?;
-    Ok(StoredArtifact { content: record.value, media_type: known.media_type })
-}
-
-/// The most tasks with an artifact as input that are checked.
-const MOST_TASKS: usize = 256;
-
-fn takes_part(store: &dyn Snapshot, me: &AgentId, digest: &Digest, by: &Principal) -> Result<bool, Error> {
-    let began = Filter::Below(Key::new(&[me.as_str(), "reader", &digest.to_string()]));
-    for record in store.read(&began, 0, MOST_TASKS)? {
+    let uses = Filter::Below(Key::new(&[me.as_str(), "reader", &digest.to_string()]));
+    for record in store.read(&uses, 0, MOST_TASKS)? {
         let tokens = record.key.tokens();
         let [_, _, _, task, owner] = tokens.as_slice() else { continue };
         let Some(row) = store.latest(&Key::new(&[me.as_str(), "task", task, owner]))? else { continue };
-        let row: TaskRow = content::decode(me, store, &row.value)?;
-        if row.task.is_visible_to(by) {
-            return Ok(true);
+        let TaskRow { task, .. } = content::decode(me, store, &row.value)?;
+        let is_visible = task.is_visible_to(by);
+        if let Some(uploaded) = uploaded.clone().filter(|_| is_visible) {
+            return upload(uploaded);
+        }
+        let mut results = task.artifacts.iter().map(Artifact::content);
+        if record.value == SHARED
+            && (is_visible || signal::may_see(by))
+            && let Some((content, media_type)) = results.find(|(content, _)| Digest::of(content) == *digest)
+        {
+            return Ok(StoredArtifact { content: content.into(), media_type: Some(media_type) });
         }
     }
-    Ok(false)
+    Err(missing())
 }
+
+/// The most tasks with an artifact as input or result that are checked.
+const MOST_TASKS: usize = 256;
 
 /// The revision of an artifact's row and the time of its last upload; `None` if there is no such artifact.
 pub(crate) fn last_put(

@@ -8,17 +8,18 @@ pub(crate) mod parked;
 mod round_trip_tests;
 mod step;
 
-pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
+pub(crate) use step::{AdvanceResult, DecidedStep, InstantBrain, StepContext, StepFailed};
 
 use crate::{
     Ack, ReplyTo,
     records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
 };
 use origin::Origin;
-use parked::JournalAndTask;
+use parked::RecordedTask;
 use protocol::{
     ids::{ConversationId, Digest, EffectId, ThreadId},
     patterns::{AnyLabel, AnyPattern, Effect, Event, EventKind},
+    signal::Cursor,
     task::TaskState,
     trace::TraceContext,
 };
@@ -41,7 +42,7 @@ pub(crate) struct QueuedEvent {
     /// The receipt written in the same step, if the event is a message.
     pub receipt: Option<SealedReceipt>,
     /// The board cursor written in the same step, if the event is a signal.
-    pub cursor: Option<Revision>,
+    pub cursor: Option<Cursor>,
     /// The callers that wait for the commit, and their answers.
     pub waiters: Vec<(ReplyTo, Ack)>,
 }
@@ -259,11 +260,10 @@ impl Conversation {
         }
     }
 
-    /// Where its records are.
-    pub(crate) fn journal_and_task(&self) -> JournalAndTask {
+    /// Its task as it is recorded.
+    pub(crate) fn recorded_task(&self) -> RecordedTask {
         let row = self.recorded_task.as_ref();
-        let task = row.map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone()));
-        JournalAndTask { first: self.first, task }
+        row.map(|row| (row.task.spec.task_id.clone(), row.task.owner.clone()))
     }
 
     /// The revision of its journal's first record, or a lower one.
@@ -303,7 +303,7 @@ mod tests {
             conversation.is_committing = false;
             conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
             let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
-            conversation.advance(StepContext { me: &me, at, wall, records }, false)
+            conversation.advance(StepContext { me: &me, at, wall, records, brain: None }, false)
         };
         assert!(matches!(next(EventKind::Started, None), AdvanceResult::Commit(_)));
         let label = AnyLabel::Delegation(protocol::patterns::delegation::DelegationLabel::Update);

@@ -20,6 +20,8 @@ pub struct AgentCounts {
     pub bids: u64,
     /// Signals reacted to.
     pub reactions: u64,
+    /// How often the blackboard was another one than before, and was read again from its oldest signal.
+    pub boards_changed: u64,
     /// Failed steps: panics of patterns, and records that could not be written.
     pub panics: u64,
 }

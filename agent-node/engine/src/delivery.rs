@@ -7,8 +7,8 @@ pub(crate) mod envelope;
 pub(crate) mod lanes;
 
 use crate::{
-    Attempt, AttemptId, AttemptResult, ClaimRequest, Delivery, DeliveryAttemptOutcome, Observation, Output,
-    PeerLocation,
+    Attempt, AttemptId, AttemptResult, ClaimRequest, Delivery, DeliveryAttemptOutcome, MessageResult,
+    Observation, Output, PeerLocation,
     agent::Agent,
     context::Context,
     delivery::lanes::{LaneKey, Outgoing, OutgoingContent, OutgoingEnvelope},
@@ -19,7 +19,8 @@ use crate::{
 use backoff::pause;
 use protocol::{
     ids::{ConversationId, TaskId},
-    patterns::EventKind,
+    patterns::{AnyPattern, EventKind},
+    principal::Principal,
     problem::{Problem, Reason},
     signal::Signal,
     time::WallTime,
@@ -29,12 +30,19 @@ use std::time::Duration;
 
 /// How often an unknown recipient is looked up once the directory is synced.
 const UNKNOWN_ATTEMPTS: u32 = 3;
+/// The most messages in one request.
+const MAX_MESSAGES: usize = 64;
+
+/// How many signals of one conversation may wait for the board.
+const MAX_SIGNALS: usize = 256;
+/// How many more may wait that are about the course of its task.
+const RESERVED_SIGNALS: usize = 32;
 
 impl Agent {
     /// Queues a message behind the other messages of its conversation to the same recipient.
     pub(crate) fn send(
         &mut self,
-        origin: Option<(ConversationId, EffectKey)>,
+        origin: (ConversationId, EffectKey),
         message: OutgoingEnvelope,
         cx: &mut Context<'_>,
     ) {
@@ -45,98 +53,128 @@ impl Agent {
             return self.report_delivery(origin, &message, Err(Problem::new(Reason::Overloaded, why)), cx);
         }
         self.deliveries.waiting.insert(message.to.clone(), waiting + 1);
-        let conversation = origin.as_ref().map(|(conversation, _)| conversation.clone());
-        let lane = conversation.filter(|_| !message.best_effort);
-        let lane = lane.map(|conversation| LaneKey::Peer(message.to.clone(), conversation));
-        self.begin_delivery(
-            Outgoing { origin, lane, what: OutgoingContent::Message(Box::new(message)), attempts: 0 },
-            cx,
-        );
+        let lane = (!message.best_effort).then(|| LaneKey::Peer(message.to.clone(), origin.0.clone()));
+        let what = OutgoingContent::Message(Box::new(message));
+        self.deliveries.add(Outgoing { origin, lanes: Vec::from_iter(lane), what, attempts: 0 });
     }
 
-    /// Queues a signal behind the earlier signals of its conversation.
-    pub(crate) fn publish(
-        &mut self,
-        conversation: ConversationId,
-        effect: EffectKey,
-        signal: Signal,
-        cx: &mut Context<'_>,
-    ) {
-        let (lane, what) =
-            (LaneKey::Signals(conversation.clone()), OutgoingContent::Signal(Box::new(signal)));
-        self.begin_delivery(
-            Outgoing { origin: Some((conversation, effect)), lane: Some(lane), what, attempts: 0 },
-            cx,
-        );
+    /// Queues a signal behind the earlier signals of its conversation; refused while [`MAX_SIGNALS`] wait.
+    pub(crate) fn publish(&mut self, conversation: ConversationId, effect: EffectKey, signal: Signal) {
+        let lane = LaneKey::Signals(conversation.clone());
+        let limit = if signal.kind.is_of_task() { MAX_SIGNALS + RESERVED_SIGNALS } else { MAX_SIGNALS };
+        if self.deliveries.len(&lane) >= limit {
+            let why = format!("{limit} signals of the conversation already wait for the board");
+            let problem = Problem::new(Reason::Overloaded, why);
+            return self.signal_refused((conversation, effect), &signal, problem);
+        }
+        let (lanes, what) = (vec![lane], OutgoingContent::Signal(Box::new(signal)));
+        self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
     }
 
-    /// Queues a claim request behind the earlier claim requests of its conversation.
+    /// Queues a claim request behind the earlier claim requests of its conversation. The board announces the end of a claim,
+    /// so this is also queued behind the conversation's signals.
     pub(crate) fn claim(
         &mut self,
         conversation: ConversationId,
         effect: EffectKey,
         task: TaskId,
         request: ClaimRequest,
-        cx: &mut Context<'_>,
     ) {
-        let (lane, what) = (LaneKey::Claims(conversation.clone()), OutgoingContent::Claim(task, request));
-        self.begin_delivery(
-            Outgoing { origin: Some((conversation, effect)), lane: Some(lane), what, attempts: 0 },
-            cx,
-        );
+        let mut lanes = vec![LaneKey::Claims(conversation.clone())];
+        if request.is_end() && !faults::is_planted(PlantedFault::LateArtifact) {
+            lanes.push(LaneKey::Signals(conversation.clone()));
+        }
+        let what = OutgoingContent::Claim(task, request);
+        self.deliveries.add(Outgoing { origin: (conversation, effect), lanes, what, attempts: 0 });
     }
 
-    fn begin_delivery(&mut self, outgoing: Outgoing, cx: &mut Context<'_>) {
-        if let Some(id) = self.deliveries.add(outgoing) {
-            self.attempt(id, cx);
+    /// Makes one attempt at the first entry of a lane, or gives up if the message has expired or its recipient is unknown.
+    pub(crate) fn attempt(&mut self, id: AttemptId, cx: &mut Context<'_>) {
+        let Some(outgoing) = self.deliveries.all.get(&id) else { return };
+        let attempt = match &outgoing.what {
+            OutgoingContent::Signal(_) if self.is_withdrawn(outgoing) => return self.skip(id),
+            OutgoingContent::Signal(signal) => Attempt::Publish(signal.clone()),
+            // The effect stays open, so the next start asks for the claim.
+            OutgoingContent::Claim(_, ClaimRequest::Take { .. })
+                if self.is_draining || self.is_withdrawn(outgoing) =>
+            {
+                return self.skip(id);
+            }
+            OutgoingContent::Claim(task, request @ ClaimRequest::Take { .. }) => {
+                let attempt = Attempt::Claim(task.clone(), *request);
+                let conversation = outgoing.origin.0.clone();
+                if !self.may_request_claim(&conversation) {
+                    return self.offers.waiting.push_back(id);
+                }
+                attempt
+            }
+            OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), *request),
+            OutgoingContent::Message(message) => match self.delivery(id, message, outgoing.attempts, cx) {
+                Ok(delivery) => Attempt::Deliver(Box::new(delivery)),
+                Err(problem) => return self.attempt_failed(id, problem, cx),
+            },
+        };
+        cx.out.push(Output::Attempt(id, attempt));
+    }
+
+    /// The delivery of a message, together with those behind it in its lane. Fails if the message has expired or its recipient
+    /// can't be reached.
+    fn delivery(
+        &self,
+        id: AttemptId,
+        message: &OutgoingEnvelope,
+        attempts: u32,
+        cx: &Context<'_>,
+    ) -> Result<Delivery, Problem> {
+        let to = message.to.clone();
+        let may_have_expired = message.is_redelivery && attempts == 0;
+        if !may_have_expired && self.has_expired(message, cx) {
+            let why = format!("not delivered to {to} before it expired");
+            return Err(Problem::new(Reason::Expired, why));
+        }
+        let directory = cx.world.directory();
+        let at = directory.locate(&to);
+        match at {
+            PeerLocation::Here | PeerLocation::At(_) => {}
+            PeerLocation::Departed => {
+                return Err(Problem::new(Reason::AgentDeparted, format!("{to} has left")));
+            }
+            PeerLocation::Unknown => {
+                return Err(Problem::new(Reason::AgentNotFound, format!("no agent {to} is known")));
+            }
+        }
+        let behind = self.deliveries.from(id);
+        let behind = behind.iter().skip(1).filter_map(|id| self.deliveries.all.get(id));
+        let behind = behind.map_while(|outgoing| match &outgoing.what {
+            OutgoingContent::Message(next) if !next.is_redelivery && !self.has_expired(next, cx) => {
+                let opens = AnyPattern::is_opened_by(next.envelope.kind());
+                (!opens).then(|| next.envelope.clone())
+            }
+            OutgoingContent::Message(_) | OutgoingContent::Signal(_) | OutgoingContent::Claim(..) => None,
+        });
+        let messages = std::iter::once(message.envelope.clone()).chain(behind).take(MAX_MESSAGES).collect();
+        Ok(Delivery { to, at, messages, trace: message.trace.clone() })
+    }
+
+    fn has_expired(&self, message: &OutgoingEnvelope, cx: &Context<'_>) -> bool {
+        cx.wall() >= self.expiry(message, cx) && !faults::is_planted(PlantedFault::SentExpired)
+    }
+
+    /// Whether its conversation has dropped the effect that it performs.
+    fn is_withdrawn(&self, outgoing: &Outgoing) -> bool {
+        let (id, effect) = &outgoing.origin;
+        match self.conversations.get(id) {
+            // The step that drops it may still fail.
+            Some(open) => !open.is_committing() && !open.open.contains_key(effect),
+            None => !self.parked.has(id),
         }
     }
 
-    /// Makes one attempt, or gives up if the message has expired or its recipient is unknown.
-    pub(crate) fn attempt(&mut self, id: AttemptId, cx: &mut Context<'_>) {
-        let Some(outgoing) = self.deliveries.all.get(&id) else { return };
-        let attempts = outgoing.attempts;
-        let attempt = match &outgoing.what {
-            OutgoingContent::Signal(signal) => Attempt::Publish(signal.clone()),
-            OutgoingContent::Claim(_, ClaimRequest::Take { .. }) if self.is_draining => {
-                // The effect stays open, so the next start asks for the claim.
-                if let Some((_, Some(next))) = self.deliveries.remove(id) {
-                    self.attempt(next, cx);
-                }
-                return;
-            }
-            OutgoingContent::Claim(task, request) => Attempt::Claim(task.clone(), *request),
-            OutgoingContent::Message(message) => {
-                let (to, expires) = (message.to.clone(), self.expiry(message, cx));
-                let may_have_expired = message.is_redelivery && attempts == 0;
-                let is_expired = !may_have_expired && cx.wall() >= expires;
-                if is_expired && !faults::is_planted(PlantedFault::SentExpired) {
-                    let why = format!("not delivered to {to} before it expired");
-                    return self.give_up(id, Problem::new(Reason::Expired, why), cx);
-                }
-                let directory = cx.world.directory();
-                let at = directory.locate(&to);
-                match at {
-                    PeerLocation::Here | PeerLocation::At(_) => {}
-                    PeerLocation::Departed => {
-                        let problem = Problem::new(Reason::AgentDeparted, format!("{to} has left"));
-                        return self.attempt_failed(id, problem, cx);
-                    }
-                    PeerLocation::Unknown if attempts >= UNKNOWN_ATTEMPTS && directory.is_synced() => {
-                        let problem = Problem::new(Reason::AgentNotFound, format!("no agent {to} is known"));
-                        return self.give_up(id, problem, cx);
-                    }
-                    PeerLocation::Unknown => {
-                        let problem =
-                            Problem::new(Reason::AgentNotFound, format!("no agent {to} is known yet"));
-                        return self.attempt_failed(id, problem, cx);
-                    }
-                }
-                let (envelope, trace) = (message.envelope.clone(), message.trace.clone());
-                Attempt::Deliver(Box::new(Delivery { to, at, envelope, trace }))
-            }
-        };
-        cx.out.push(Output::Attempt(id, attempt));
+    /// Removes an entry without an attempt.
+    fn skip(&mut self, id: AttemptId) {
+        let lanes = self.deliveries.lanes_of(id);
+        self.deliveries.remove(id);
+        self.deliveries.start(&lanes);
     }
 
     /// When a message expires: at its `expiresAt`, at the latest after the configured message life.
@@ -149,23 +187,67 @@ impl Agent {
     pub(crate) fn attempted(&mut self, id: AttemptId, result: AttemptResult, cx: &mut Context<'_>) {
         match result {
             AttemptResult::Failed(problem) => self.attempt_failed(id, problem, cx),
-            AttemptResult::Delivered => self.finish_delivery(id, Ok(None), cx),
-            AttemptResult::Published(revision) => {
-                self.finish_delivery(id, Ok(Some(EventKind::Published { revision })), cx);
+            AttemptResult::Delivered(results) => self.delivered(id, results, cx),
+            AttemptResult::Published(revision) => self.succeeded(id, EventKind::Published { revision }, cx),
+            AttemptResult::Claim(what) => self.succeeded(id, what, cx),
+        }
+    }
+
+    fn succeeded(&mut self, id: AttemptId, what: EventKind, cx: &mut Context<'_>) {
+        let lanes = self.deliveries.lanes_of(id);
+        self.finish_delivery(id, Ok(Some(what)), cx);
+        self.deliveries.start(&lanes);
+    }
+
+    /// Handles the answers to the first messages of a lane. After one that may succeed later the lane waits; messages behind
+    /// it that were taken are done.
+    fn delivered(&mut self, first: AttemptId, results: Vec<MessageResult>, cx: &mut Context<'_>) {
+        let Some(outgoing) = self.deliveries.all.get(&first) else { return };
+        let lanes = outgoing.lanes.clone();
+        let recipient = match &outgoing.what {
+            OutgoingContent::Message(message) => Some(message.to.clone()),
+            OutgoingContent::Signal(_) | OutgoingContent::Claim(..) => None,
+        };
+        let mut waits = false;
+        for (id, result) in self.deliveries.from(first).into_iter().zip(results) {
+            match result {
+                Ok(bid) => {
+                    self.finish_delivery(id, Ok(None), cx);
+                    let bid = bid.filter(|bid| recipient.as_ref() == Some(&bid.from_agent_id));
+                    if let (Some(bid), Some(by)) = (bid, recipient.clone()) {
+                        self.take_bid(bid, Principal::Agent(by), cx);
+                    }
+                }
+                Err(problem) if !may_succeed_later(problem.reason) => {
+                    self.finish_delivery(id, Err(problem), cx);
+                }
+                Err(problem) if !waits => waits = self.waits_for_retry(id, problem, cx),
+                Err(_) => {}
             }
-            AttemptResult::Claim(what) => self.finish_delivery(id, Ok(Some(what)), cx),
+        }
+        if !waits {
+            self.deliveries.start(&lanes);
         }
     }
 
     fn attempt_failed(&mut self, id: AttemptId, problem: Problem, cx: &mut Context<'_>) {
-        let Some(outgoing) = self.deliveries.all.get(&id) else { return };
+        let lanes = self.deliveries.lanes_of(id);
+        if !self.waits_for_retry(id, problem, cx) {
+            self.deliveries.start(&lanes);
+        }
+    }
+
+    /// Sets the timer of the next attempt, or gives up. Returns whether there is a next attempt.
+    fn waits_for_retry(&mut self, id: AttemptId, problem: Problem, cx: &mut Context<'_>) -> bool {
+        let Some(outgoing) = self.deliveries.all.get(&id) else { return false };
         let is_message = matches!(outgoing.what, OutgoingContent::Message(_));
         let is_best_effort =
             matches!(&outgoing.what, OutgoingContent::Message(message) if message.best_effort);
-        if is_best_effort || !may_succeed_later(problem.reason) {
-            return self.give_up(id, problem, cx);
-        }
         let attempts = outgoing.attempts;
+        if is_best_effort || self.is_unknown(outgoing, cx) || !may_succeed_later(problem.reason) {
+            self.finish_delivery(id, Err(problem), cx);
+            return false;
+        }
         let mut wait = problem.retry_after.unwrap_or_default().max(pause(attempts, cx.world.random()));
         if let OutgoingContent::Message(message) = &outgoing.what {
             let (task, trace) = task_and_trace(message);
@@ -173,6 +255,8 @@ impl Agent {
             wait = wait.min(cx.wall().until(self.expiry(message, cx)));
         } else {
             tracing::debug!(agent = %self.me, %problem, attempts, "the board is waited for");
+            // The end of a claim may wait behind a signal.
+            wait = wait.min(Duration::from_millis(self.config.auction.lease_ms / 3));
         }
         if is_message {
             cx.observe(Observation::Tried(DeliveryAttemptOutcome::Retried));
@@ -180,24 +264,29 @@ impl Agent {
         if let Some(outgoing) = self.deliveries.all.get_mut(&id) {
             outgoing.attempts += 1;
         }
-        if faults::is_planted(PlantedFault::LostRetry) {
-            return;
+        if !faults::is_planted(PlantedFault::LostRetry) {
+            self.timers.set(wait.max(Duration::from_millis(1)), TimerPurpose::Retry(id), cx);
         }
-        self.timers.set(wait.max(Duration::from_millis(1)), TimerPurpose::Retry(id), cx);
+        true
     }
 
-    fn give_up(&mut self, id: AttemptId, problem: Problem, cx: &mut Context<'_>) {
-        self.finish_delivery(id, Err(problem), cx);
+    /// Whether the recipient has been looked up often enough in the whole directory.
+    fn is_unknown(&self, outgoing: &Outgoing, cx: &Context<'_>) -> bool {
+        let OutgoingContent::Message(message) = &outgoing.what else { return false };
+        let directory = cx.world.directory();
+        outgoing.attempts >= UNKNOWN_ATTEMPTS
+            && directory.is_synced()
+            && directory.locate(&message.to) == PeerLocation::Unknown
     }
 
+    /// Removes an entry and reports its result.
     fn finish_delivery(
         &mut self,
         id: AttemptId,
         outcome: Result<Option<EventKind>, Problem>,
         cx: &mut Context<'_>,
     ) {
-        let Some((outgoing, next)) = self.deliveries.remove(id) else { return };
-        let Outgoing { origin, what, .. } = outgoing;
+        let Some(Outgoing { origin, what, .. }) = self.deliveries.remove(id) else { return };
         match (what, outcome) {
             (OutgoingContent::Message(message), outcome) => {
                 let tried = if outcome.is_ok() {
@@ -209,39 +298,28 @@ impl Agent {
                 self.report_delivery(origin, &message, outcome.map(drop), cx);
             }
             (OutgoingContent::Signal(_) | OutgoingContent::Claim(..), Ok(what)) => {
-                if let (Some((conversation, effect)), Some(what)) = (origin, what) {
-                    self.queue_event(&conversation, Some(effect), what);
+                if let Some(what) = what {
+                    self.queue_event(&origin.0, Some(origin.1), what);
                 }
             }
             (OutgoingContent::Claim(task, request), Err(problem)) => {
-                if let Some((conversation, effect)) = origin {
-                    self.queue_event(&conversation, Some(effect), request.refused(&task, &problem));
-                }
+                self.queue_event(&origin.0, Some(origin.1), request.refused(&task, &problem));
             }
-            (OutgoingContent::Signal(signal), Err(problem)) => {
-                let task = signal.task_id.as_ref().map(ToString::to_string);
-                tracing::warn!(agent = %self.me, task, %problem, signal = %signal.kind, "signal refused");
-                if let Some((conversation, effect)) = origin {
-                    self.queue_event(
-                        &conversation,
-                        Some(effect),
-                        EventKind::PublishRefused {
-                            reason: problem.reason.code().to_owned(),
-                            message: problem.message,
-                        },
-                    );
-                }
-            }
+            (OutgoingContent::Signal(signal), Err(problem)) => self.signal_refused(origin, &signal, problem),
         }
-        if let Some(next) = next {
-            self.attempt(next, cx);
-        }
+    }
+
+    fn signal_refused(&mut self, origin: (ConversationId, EffectKey), signal: &Signal, problem: Problem) {
+        let task = signal.task_id.as_ref().map(ToString::to_string);
+        tracing::warn!(agent = %self.me, task, %problem, signal = %signal.kind, "signal refused");
+        let (reason, message) = (problem.reason.code().to_owned(), problem.message);
+        self.queue_event(&origin.0, Some(origin.1), EventKind::PublishRefused { reason, message });
     }
 
     /// Reports the result of a message to its conversation.
     fn report_delivery(
         &mut self,
-        origin: Option<(ConversationId, EffectKey)>,
+        origin: (ConversationId, EffectKey),
         message: &OutgoingEnvelope,
         outcome: Result<(), Problem>,
         cx: &mut Context<'_>,
@@ -249,7 +327,7 @@ impl Agent {
         if let Err(problem) = &outcome {
             cx.observe(Observation::GivenUp(problem.reason));
         }
-        let (Some((conversation, effect)), Some(label)) = (origin, message.label.clone()) else { return };
+        let ((conversation, effect), label) = (origin, message.label.clone());
         let what = match outcome {
             Ok(()) if message.best_effort => return,
             Ok(()) => EventKind::Delivered { label, by: message.to.clone() },
@@ -272,7 +350,7 @@ fn task_and_trace(message: &OutgoingEnvelope) -> (Option<String>, Option<String>
 }
 
 /// Whether a retry may succeed after a refusal with this reason (RELIABILITY §1.11).
-fn may_succeed_later(reason: Reason) -> bool {
+pub fn may_succeed_later(reason: Reason) -> bool {
     if reason == Reason::MessageFailed {
         return false;
     }

@@ -5,7 +5,7 @@ use crate::{
     agent::Agent,
     commits::Receipts,
     context::Context,
-    conversation::parked::JournalAndTask,
+    conversation::parked::RecordedTask,
     conversation::{QueuedEvent, StepFailed},
     faults::{self, PlantedFault},
     records::EffectKey,
@@ -33,8 +33,8 @@ impl Agent {
         tracing::error!(agent = %self.me, conversation = %id, task, trace, why, "a step failed");
         self.counts.panics += 1;
         let problem = Problem::new(Reason::Internal, format!("a rule of {} failed: {why}", self.me));
-        if let Some(revision) = cursor {
-            self.reaction_failed(revision);
+        if let Some(cursor) = cursor {
+            self.reaction_failed(cursor);
         }
         let receipts: Vec<_> = receipts.into_iter().map(|key| (key, None)).collect();
         self.answer_repeats(&receipts, &Err(problem.clone()), cx);
@@ -42,9 +42,9 @@ impl Agent {
         inside.retain(|(what, _)| !matches!(what, EventKind::Cancelled { .. }));
         if is_ending || !self.failed_before.insert(id.clone()) {
             waiters.into_iter().for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
-            let (queue, records) = self.remove_open(id);
+            let (queue, task) = self.remove_open(id);
             self.refuse(queue, &problem, cx);
-            return self.park(id, records, &why, cx);
+            return self.park(id, task, &why, cx);
         }
         let by = Principal::Agent(self.me.clone());
         let reason = format!("an internal fault ended it: {why}");
@@ -54,12 +54,12 @@ impl Agent {
         self.roll_back(id, &problem, waiters, inside, cx);
     }
 
-    /// Removes a conversation from memory. Returns its queue, and where its records are.
-    fn remove_open(&mut self, id: &ConversationId) -> (VecDeque<QueuedEvent>, JournalAndTask) {
+    /// Removes a conversation from memory. Returns its queue and its task.
+    fn remove_open(&mut self, id: &ConversationId) -> (VecDeque<QueuedEvent>, RecordedTask) {
         let open = self.conversations.remove(id).map(|open| *open);
         open.map(|open| {
-            let records = open.journal_and_task();
-            (open.queue, records)
+            let task = open.recorded_task();
+            (open.queue, task)
         })
         .unwrap_or_default()
     }
@@ -73,7 +73,7 @@ impl Agent {
     ) {
         for queued in queue {
             if let Some(receipt) = &queued.receipt {
-                self.answer_repeats(&[(receipt.key.clone(), None)], &Err(problem.clone()), cx);
+                self.answer_repeats(&[(receipt.write.key().clone(), None)], &Err(problem.clone()), cx);
             }
             queued.waiters.into_iter().for_each(|(reply, _)| cx.reply(reply, Err(problem.clone())));
         }
@@ -120,7 +120,7 @@ impl Agent {
             conversation.committed(&[]);
             return;
         }
-        let (queue, records) = self.remove_open(id);
+        let (queue, task) = self.remove_open(id);
         self.auction_queues.forget(id);
         self.tasks.retain(|_, open| open != id);
         let mut conversation = match self.restore(id, cx.store) {
@@ -131,7 +131,7 @@ impl Agent {
             }
             Err(error) => {
                 self.refuse(queue, problem, cx);
-                return self.park(id, records, &format!("it can't be read back: {error}"), cx);
+                return self.park(id, task, &format!("it can't be read back: {error}"), cx);
             }
         };
         if self.has_later_claim(id, &conversation) {

@@ -52,6 +52,16 @@ pub enum PlantedFault {
     NoQueue,
     /// A restart does not build the queues of waiting auctions again.
     ForgottenQueue,
+    /// An open conversation keeps all journal records that are newer than its first.
+    PinnedJournals,
+    /// The end of an open task does not wait for the signals about its artifacts.
+    LateArtifact,
+    /// The artifact of a signal is readable only by those who see the task.
+    HiddenArtifact,
+    /// An offer that waits for a place hides the signals behind it.
+    HiddenSignals,
+    /// The generation of the board is not compared.
+    ForeignCursor,
 }
 
 impl PlantedFault {
@@ -81,6 +91,11 @@ impl PlantedFault {
         Self::Unheard,
         Self::NoQueue,
         Self::ForgottenQueue,
+        Self::PinnedJournals,
+        Self::LateArtifact,
+        Self::HiddenArtifact,
+        Self::HiddenSignals,
+        Self::ForeignCursor,
     ];
 }
 

@@ -5,7 +5,7 @@ use crate::{
     agent::Agent,
     context::Context,
     conversation::QueuedEvent,
-    delivery::{envelope, lanes::OutgoingEnvelope},
+    delivery::envelope,
     faults::{self, PlantedFault},
     problems::{internal, not_found},
     records::{EffectKey, Receipt},
@@ -18,7 +18,7 @@ use protocol::{
     patterns::{EventKind, OutgoingMessage, contract_net::bidding},
     principal::Principal,
     problem::{Problem, Reason},
-    trace::{SpanName, TraceContext},
+    trace::TraceContext,
 };
 use serde_json::{Map, Value};
 use store_types::Key;
@@ -38,31 +38,37 @@ impl Agent {
             ..Ack::of(envelope.message_id.clone())
         };
         if let Payload::Cfp(cfp) = &envelope.payload {
-            self.answer_call(cfp, &envelope, &by, trace, cx);
-            cx.reply(reply, Ok(ack));
+            let bid = self.answer_call(cfp, &envelope, &by, trace, cx).map(Box::new);
+            cx.reply(reply, Ok(Ack { bid, ..ack }));
             return Ok(());
         }
-        let id = self.conversation_of(&envelope);
         if by.agent().is_none() {
             let kind = envelope.kind().wire();
             let message = format!("only agents take part in an auction: a {kind} needs a signature");
             return Err(Problem::new(Reason::Forbidden, message));
         }
+        self.take_bid(envelope, by, cx);
+        cx.reply(reply, Ok(ack));
+        Ok(())
+    }
+
+    /// Passes a bid, a refusal to bid or a reject to its conversation, if that still takes it.
+    pub(crate) fn take_bid(&mut self, envelope: Box<Envelope>, by: Principal, cx: &mut Context<'_>) {
         if let Payload::Bid(_) = &envelope.payload {
             cx.observe(Observation::BidReceived);
         }
         let takes = |id: &ConversationId| {
             let conversation = self.conversations.get(id);
-            conversation.is_some_and(|conversation| conversation.pattern.receives(envelope.kind()))
+            let kind = envelope.kind();
+            kind.is_best_effort()
+                && conversation.is_some_and(|conversation| conversation.pattern.receives(kind))
         };
-        if let Some(id) = id.filter(takes) {
+        if let Some(id) = self.conversation_of(&envelope).filter(takes) {
             self.queue_event(&id, None, EventKind::MessageReceived { by, answers: None, envelope });
         }
-        cx.reply(reply, Ok(ack));
-        Ok(())
     }
 
-    /// Answers a call for proposals. The answer is sent once and not recorded.
+    /// The answer to a call for proposals. It is not recorded.
     fn answer_call(
         &mut self,
         cfp: &Cfp,
@@ -70,7 +76,7 @@ impl Agent {
         by: &Principal,
         trace: Option<TraceContext>,
         cx: &mut Context<'_>,
-    ) {
+    ) -> Option<Envelope> {
         let wall = cx.wall();
         let payload =
             match bidding::bid(&self.config.card, self.taken_places(), self.place_free_in(cx), cfp, wall) {
@@ -80,7 +86,7 @@ impl Agent {
                 }
                 Err(no_bid) => Payload::NoBid(no_bid),
             };
-        let Some(manager) = by.agent() else { return };
+        let manager = by.agent()?;
         let answer = OutgoingMessage {
             label: (),
             to: Address::Agent(manager.clone()),
@@ -92,7 +98,7 @@ impl Agent {
         };
         let (Ok(none), Ok(message_id)) = (ConversationId::parse("bid"), MessageId::parse(&cx.world.uuid()))
         else {
-            return;
+            return None;
         };
         let thread = call.thread_id.clone();
         let mut envelope = envelope::envelope(&self.me, &none, thread, EffectKey(0, 0), &answer, wall);
@@ -102,14 +108,10 @@ impl Agent {
             call: Box::new(call.clone()),
             by: by.clone(),
             answer: Box::new(envelope.clone()),
-            trace: trace.clone(),
+            trace,
             at: wall,
         });
-        let trace = trace.map(|trace| trace.below(SpanName::Message(&envelope.message_id).id()));
-        let to = manager.clone();
-        let (best_effort, is_redelivery) = (true, false);
-        let answer = OutgoingEnvelope { label: None, to, envelope, best_effort, is_redelivery, trace };
-        self.send(None, answer, cx);
+        Some(envelope)
     }
 
     /// The open conversation a message names: by its id, or by the message it answers.
@@ -211,7 +213,7 @@ impl Agent {
             waiters: vec![(reply, ack)],
             ..QueuedEvent::from_inside(what, None)
         });
-        self.advance(&id, false, cx);
+        self.held_steps.insert(id);
         Ok(())
     }
 }

@@ -13,14 +13,14 @@ use protocol::{
     },
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Selector, Signal, SignalRecord},
+    signal::{Cursor, Selector, Signal, SignalRecord},
     task::{A2aRequestContext, TaskState},
     time::{NodeTime, WallTime},
     trace::TraceContext,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
-use store_types::{Batch, Error, Filter, Lane, Revision};
+use store_types::{Batch, Error, Lane, Revision};
 
 /// Identifies a caller that waits for an answer. The shell chooses it; it is answered once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,12 +77,15 @@ pub struct Ack {
     /// Whether it was admitted before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
+    /// The bid or the refusal to bid, if the message is a call for proposals: it is the answer in place of the rest.
+    #[serde(skip)]
+    pub bid: Option<Box<Envelope>>,
 }
 
 impl Ack {
     /// The answer to a new message without task and conversation.
     pub(crate) fn of(message_id: MessageId) -> Self {
-        Self { message_id, task_id: None, conversation_id: None, duplicate: false }
+        Self { message_id, task_id: None, conversation_id: None, duplicate: false, bid: None }
     }
 }
 
@@ -91,6 +94,10 @@ impl Ack {
 pub enum Input {
     /// A message was received. → [`Output::Reply`].
     Message(IncomingMessage, ReplyTo),
+    /// The messages that follow, until [`Input::ReleaseSteps`], came in one request and share a step where they can.
+    HoldSteps,
+    /// The end of those messages.
+    ReleaseSteps,
     /// A task's owner cancels it. → [`Output::Reply`].
     Cancel {
         /// Which task.
@@ -124,8 +131,6 @@ pub enum Input {
     },
     /// The result of a commit: the revision of each write.
     CommitSettled(CommitId, Result<Vec<Revision>, Error>),
-    /// The result of a trim: the number of deleted records.
-    TrimSettled(CommitId, Result<u64, Error>),
     /// The result of an attempt.
     Attempted(AttemptId, AttemptResult),
     /// A timer fired.
@@ -137,13 +142,15 @@ pub enum Input {
     /// The directory is complete.
     DirectorySynced,
     /// The board's head, for an agent without a cursor.
-    BoardHead(Revision),
+    BoardHead(Cursor),
     /// A signal the agent subscribes to. → [`Output::Reply`] once it is recorded; the next signal follows after that.
     Signal(Box<SignalRecord>, ReplyTo),
     /// A signal is passed over, because the agent has panicked over it too often. → [`Output::Reply`].
     PassOverSignal(Revision, ReplyTo),
     /// The subscription ended.
     SubscriptionLost(Problem),
+    /// A peer is gone, and why that is known.
+    PeerGone(AgentId, String),
     /// The agent's card has changed.
     CardChanged(Arc<Card>),
     /// The node drains: requests for new work are refused from here on.
@@ -161,8 +168,6 @@ pub enum Input {
 pub enum Output {
     /// Write a batch. → [`Input::CommitSettled`].
     Commit(CommitId, Lane, Batch),
-    /// Delete log records below a revision. → [`Input::TrimSettled`].
-    Trim(CommitId, Filter, Revision),
     /// Answer a caller.
     Reply(ReplyTo, Result<Ack, Problem>),
     /// Make one attempt. → [`Input::Attempted`].
@@ -177,7 +182,7 @@ pub enum Output {
     ClearTimer(TimerId),
     /// Follow the board. Without a cursor, read its head first. → [`Input::BoardHead`] or [`Input::Signal`]*, then
     /// [`Input::SubscriptionLost`].
-    Subscribe(Selector, Option<Revision>),
+    Subscribe(Selector, Option<Cursor>),
     /// A conversation has ended: the brain for this capability cancels remote work that it started for it.
     ReleaseBrain(ConversationId, Option<Capability>),
     /// Count something, or show it in traces.
@@ -191,7 +196,7 @@ pub enum Output {
 /// One attempt at something outside of the agent.
 #[derive(Debug, Clone)]
 pub enum Attempt {
-    /// Deliver a message to a peer.
+    /// Deliver messages to a peer, in one request. → [`AttemptResult::Delivered`] or [`AttemptResult::Failed`].
     Deliver(Box<Delivery>),
     /// Put a signal on the board.
     Publish(Box<Signal>),
@@ -199,24 +204,28 @@ pub enum Attempt {
     Claim(TaskId, ClaimRequest),
 }
 
-/// One delivery of a message.
+/// Messages of one conversation to one peer, in order. Only the first may open a conversation.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     /// The recipient.
     pub to: AgentId,
     /// Its location.
     pub at: PeerLocation,
-    /// The message.
-    pub envelope: Envelope,
-    /// The trace it belongs to.
+    /// The messages, at least one.
+    pub messages: Vec<Envelope>,
+    /// The trace that the first belongs to.
     pub trace: Option<TraceContext>,
 }
+
+/// The result of one message: it was acknowledged, perhaps with a bid that answers a call for proposals, or it was refused.
+pub type MessageResult = Result<Option<Box<Envelope>>, Problem>;
 
 /// The result of an attempt.
 #[derive(Debug, Clone)]
 pub enum AttemptResult {
-    /// The message was acknowledged.
-    Delivered,
+    /// The recipient answered each message of the delivery, in order. The list is shorter than the delivery if the rest was
+    /// not sent.
+    Delivered(Vec<MessageResult>),
     /// The signal is on the board.
     Published(Revision),
     /// The board's answer to a claim request: `Claimed`, `ClaimLost` or `ClaimEnded`.
@@ -287,8 +296,6 @@ pub enum Observation {
         /// Its revision.
         head: Revision,
     },
-    /// Ended tasks were deleted.
-    TasksRemoved,
 }
 
 /// The result of one attempt to deliver a message.
@@ -301,6 +308,9 @@ pub enum DeliveryAttemptOutcome {
     /// It was given up.
     GivenUp,
 }
+
+/// The progress of a turn, and its end or why it failed.
+pub type InstantAnswer = (Vec<Progress>, Result<TurnEnd, String>);
 
 /// Where a peer can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -355,4 +365,8 @@ pub trait World {
 
     /// The peers.
     fn directory(&self) -> &dyn PeerDirectory;
+
+    /// The turn's progress and end, if they follow from the prompt alone: without I/O, without a pause, and the same whenever
+    /// it is asked again. `None` for a turn that has to be run, which is most of them.
+    fn answer_at_once(&self, prompt: &Prompt) -> Option<InstantAnswer>;
 }

@@ -57,10 +57,12 @@ pub mod tasks;
 pub use agent::{Agent, EngineConfig};
 pub use conversation::origin;
 pub use counts::{AgentCounts, Removed};
+pub use delivery::may_succeed_later;
 pub use delivery::{backoff::pause, claims::ClaimRequest};
 pub use io::{
     Ack, Attempt, AttemptId, AttemptResult, CommitId, Delivery, DeliveryAttemptOutcome, IncomingMessage,
-    Input, Observation, Output, PeerDirectory, PeerLocation, ReplyTo, TimerId, TurnKey, TurnStart, World,
+    Input, InstantAnswer, MessageResult, Observation, Output, PeerDirectory, PeerLocation, ReplyTo, TimerId,
+    TurnKey, TurnStart, World,
 };
 pub use panics::catch_panic;
 pub use recovery::{RecoverError, newest_time};

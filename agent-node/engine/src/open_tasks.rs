@@ -47,12 +47,31 @@ impl Agent {
             && others.any(|(_, other)| claim_epoch(other, task, owner) > row.epoch)
     }
 
-    /// Whether its taken places and pending claims reach `maxParallel`.
+    /// Whether its taken places and requested claims reach `maxParallel`.
     pub(crate) fn is_at_max_parallel(&self) -> bool {
-        let is_pending =
-            |open: &&Box<Conversation>| open.pattern.open_task().is_some_and(|task| task.is_pending);
-        let pending = self.conversations.values().filter(is_pending).count();
-        self.taken_places().saturating_add(u32::try_from(pending).unwrap_or(u32::MAX)) >= self.max_parallel()
+        let is_work = |id: &&ConversationId| self.working.contains_key(*id);
+        let requested = self.offers.claiming.iter().filter(|id| !is_work(id)).count();
+        let requested = u32::try_from(requested).unwrap_or(u32::MAX);
+        self.taken_places().saturating_add(requested) >= self.max_parallel()
+    }
+
+    /// Whether the claim of a conversation may be requested. If so, it takes a place.
+    pub(crate) fn may_request_claim(&mut self, id: &ConversationId) -> bool {
+        let may = self.offers.claiming.contains(id) || !self.is_at_max_parallel();
+        if may {
+            self.offers.claiming.insert(id.clone());
+        }
+        may
+    }
+
+    /// Requests the claims that have waited for a place, the oldest first.
+    pub(crate) fn request_waiting_claims(&mut self, cx: &mut Context<'_>) {
+        while !self.offers.waiting.is_empty()
+            && !self.is_at_max_parallel()
+            && let Some(id) = self.offers.waiting.pop_front()
+        {
+            self.attempt(id, cx);
+        }
     }
 
     /// The pattern that claims the task offered by `signal`; `None` if the offer is incomplete or the task was sent here

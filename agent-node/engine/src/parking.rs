@@ -6,7 +6,7 @@ use crate::{
     commits::StandaloneRecords,
     content,
     context::Context,
-    conversation::parked::JournalAndTask,
+    conversation::parked::RecordedTask,
     records::{StateOutline, TaskRow, keys},
 };
 use protocol::{
@@ -14,45 +14,34 @@ use protocol::{
     ids::{ConversationId, EffectId},
     problem::{Problem, Reason},
 };
-use store_types::{Batch, Error, Expectation, Filter, Key, Lane, Write};
+use store_types::{Batch, Error, Expectation, Key, Lane, Write};
 
 impl Agent {
     /// The parked conversations, and why each is parked.
     pub fn parked(&self) -> impl Iterator<Item = (&ConversationId, &String)> + Clone {
-        self.parked.0.iter().map(|(id, (_, why))| (id, why))
+        self.parked.0.iter()
     }
 
     /// Removes a conversation from memory without changing its records, logs it, and shows it in the status of its task.
-    pub(crate) fn park(
-        &mut self,
-        id: &ConversationId,
-        JournalAndTask { first, task }: JournalAndTask,
-        why: &str,
-        cx: &mut Context<'_>,
-    ) {
+    pub(crate) fn park(&mut self, id: &ConversationId, task: RecordedTask, why: &str, cx: &mut Context<'_>) {
         tracing::error!(agent = %self.me, conversation = %id, why, "parked until the next start");
         self.conversations.remove(id);
         self.tasks.retain(|_, open| open != id);
         let effects: Vec<_> = self.timers.of(id).into_iter().chain(self.turns.of(id)).collect();
         self.stop_effects(id, &effects, cx);
         self.count_running(id);
-        self.parked.0.insert(id.clone(), (first, why.to_owned()));
+        self.parked.0.insert(id.clone(), why.to_owned());
         let Some((task, owner)) = task else { return };
         if let Err(error) = self.write_parked_status(id, &keys::task(&self.me, &task, &owner), why, cx) {
             tracing::warn!(agent = %self.me, conversation = %id, %error, "its task does not show that it is parked");
         }
     }
 
-    /// What the store knows about a conversation that may be damaged.
-    pub(crate) fn journal_and_task(&self, id: &ConversationId, cx: &Context<'_>) -> JournalAndTask {
-        let first = match cx.store.read(&Filter::Exactly(keys::journal(&self.me, id)), 0, 1) {
-            Ok(first) => first.first().map(|record| record.revision).unwrap_or_default(),
-            Err(Error::Corrupt { revision, .. }) => revision,
-            Err(_) => 0,
-        };
+    /// The task of a conversation that may be damaged.
+    pub(crate) fn recorded_task(&self, id: &ConversationId, cx: &Context<'_>) -> RecordedTask {
         let state = cx.store.latest(&keys::state(&self.me, id)).ok().flatten();
         let outline = state.and_then(|state| content::outline::<StateOutline>(&state.value).ok());
-        JournalAndTask { first, task: outline.and_then(|outline| outline.task) }
+        outline.and_then(|outline| outline.task)
     }
 
     fn write_parked_status(
@@ -87,7 +76,7 @@ impl Agent {
 
     pub(crate) fn check_not_parked_id(&self, id: &ConversationId) -> Result<(), Problem> {
         match self.parked.0.get(id) {
-            Some((_, why)) => {
+            Some(why) => {
                 let message = format!("conversation {id} is parked until {} starts again: {why}", self.me);
                 Err(Problem::new(Reason::StoreUnavailable, message))
             }

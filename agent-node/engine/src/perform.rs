@@ -43,19 +43,19 @@ impl Agent {
                 let to = self.recipient(&message.to);
                 let best_effort = message.payload.kind().is_best_effort();
                 let trace = below(SpanName::Message(&envelope.message_id));
-                let label = Some(message.label.clone());
+                let label = message.label.clone();
                 let is_redelivery = false;
                 let message = OutgoingEnvelope { label, to, envelope, best_effort, is_redelivery, trace };
-                self.send(Some((id.clone(), key)), message, cx);
+                self.send((id.clone(), key), message, cx);
             }
             Effect::Resend { label, envelope } => {
                 let to = self.recipient(&envelope.to_agent_id);
                 let envelope = envelope.as_ref().clone();
                 let trace = below(SpanName::Effect(&effect_id.to_string()));
-                let label = Some(label.clone());
+                let label = label.clone();
                 let (best_effort, is_redelivery) = (false, true);
                 let message = OutgoingEnvelope { label, to, envelope, best_effort, is_redelivery, trace };
-                self.send(Some((id.clone(), key)), message, cx);
+                self.send((id.clone(), key), message, cx);
             }
             Effect::RunTurn { prompt, deadline, .. } => self.run_turn(id, key, prompt, *deadline, cx),
             Effect::Publish { signal } => {
@@ -66,7 +66,7 @@ impl Agent {
                 if let Some(trace) = &trace {
                     signal.refs.entry(TRACEPARENT).or_insert_with(|| trace.to_string().into());
                 }
-                self.publish(id.clone(), key, signal, cx);
+                self.publish(id.clone(), key, signal);
             }
             Effect::FindPeers { .. } => {
                 if cx.world.directory().is_synced() {
@@ -77,17 +77,17 @@ impl Agent {
                 self.timers.set(DIRECTORY_WAIT, purpose, cx);
             }
             Effect::ClaimOpenTask { task, lease } => {
-                self.claim(id.clone(), key, task.clone(), ClaimRequest::Take { lease: *lease }, cx);
+                self.claim(id.clone(), key, task.clone(), ClaimRequest::Take { lease: *lease });
             }
             Effect::RenewOpenTask { task, epoch } => {
-                self.claim(id.clone(), key, task.clone(), ClaimRequest::Renew(*epoch), cx);
+                self.claim(id.clone(), key, task.clone(), ClaimRequest::Renew(*epoch));
             }
             Effect::CloseOpenTask { task, epoch, is_done } => {
                 let request = ClaimRequest::Close { epoch: *epoch, is_done: *is_done };
-                self.claim(id.clone(), key, task.clone(), request, cx);
+                self.claim(id.clone(), key, task.clone(), request);
             }
             Effect::ReleaseOpenTask { task, epoch } => {
-                self.claim(id.clone(), key, task.clone(), ClaimRequest::Release(*epoch), cx);
+                self.claim(id.clone(), key, task.clone(), ClaimRequest::Release(*epoch));
             }
             Effect::TrackTask { spec, owner, .. } => {
                 self.tasks.insert((spec.task_id.clone(), owner.clone()), id.clone());

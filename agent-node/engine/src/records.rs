@@ -1,10 +1,10 @@
 //! The records of an agent in its store: journals, states, receipts, tasks.
 
 pub mod keys;
+pub mod lists;
 pub(crate) mod scan;
 
 use crate::origin::Origin;
-use bytes::Bytes;
 use protocol::{
     ids::{AgentId, ConversationId, Digest, MessageId, TaskId, ThreadId},
     patterns::{AnyPattern, Effect, Event},
@@ -16,7 +16,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt, str::FromStr};
-use store_types::Key;
+use store_types::{Key, Write};
 
 /// One step in the journal: its events and effects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,18 @@ pub struct Step {
     /// The effects, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
+}
+
+/// The times of a step's events.
+#[derive(Deserialize)]
+pub(crate) struct StepTimes {
+    pub(crate) events: Vec<EventTime>,
+}
+
+/// The time of an event.
+#[derive(Deserialize)]
+pub(crate) struct EventTime {
+    pub(crate) wall: WallTime,
 }
 
 /// The members of a state that every rules version has.
@@ -140,15 +152,13 @@ pub struct Receipt {
     pub extra: Map<String, Value>,
 }
 
-/// A receipt as bytes.
+/// An encoded receipt.
 #[derive(Debug, Clone)]
 pub struct SealedReceipt {
-    /// Its key.
-    pub key: Key,
+    /// Its write.
+    pub write: Write,
     /// The task it is about.
     pub task_id: Option<TaskId>,
-    /// The bytes.
-    pub bytes: Bytes,
 }
 
 /// The receipt of a reaction to a signal, for queries of the publisher.
@@ -164,23 +174,22 @@ pub struct ReactionReceipt {
 }
 
 impl ReactionReceipt {
-    /// The receipt as bytes, with a key that is found by the parent span of `origin`.
+    /// The encoded receipt, with a key that is found by the parent span of `origin`.
     pub fn sealed(&self, me: &AgentId, origin: &Origin) -> serde_json::Result<SealedReceipt> {
         let under = origin.parent(me, &self.conversation_id);
         let key = keys::reaction(me, origin.trace.trace_id, under, &self.conversation_id);
-        Ok(SealedReceipt { key, task_id: None, bytes: serde_json::to_vec(self)?.into() })
+        let entry = lists::aged(&key, self.at);
+        let write = Write::PutListed(key, serde_json::to_vec(self)?.into(), vec![entry]);
+        Ok(SealedReceipt { write, task_id: None })
     }
 }
 
 impl Receipt {
-    /// The bytes.
-    pub fn to_bytes(&self) -> serde_json::Result<Bytes> {
-        serde_json::to_vec(self).map(Bytes::from)
-    }
-
-    /// The receipt as bytes, for `key`. It is encoded when the message is received, during the commit of the previous step.
+    /// The encoded receipt, for `key`. It is encoded when the message is received, during the commit of the previous step.
     pub fn sealed(&self, key: Key) -> serde_json::Result<SealedReceipt> {
-        Ok(SealedReceipt { key, task_id: self.task_id.clone(), bytes: self.to_bytes()? })
+        let entry = lists::aged(&key, self.at);
+        let write = Write::PutListed(key, serde_json::to_vec(self)?.into(), vec![entry]);
+        Ok(SealedReceipt { write, task_id: self.task_id.clone() })
     }
 }
 
@@ -237,7 +246,8 @@ pub struct TaskRow {
     /// The epoch of the award.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
-    /// Input artifacts in this agent's store. A principal that may see the task may read them.
+    /// The uploaded artifacts that are its input, which whoever may see the task may read, and its own artifacts of which
+    /// the board was told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Digest>,
     /// When it ended, on the node's clock.

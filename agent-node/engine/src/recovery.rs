@@ -10,7 +10,7 @@ use crate::{
     conversation::{Conversation, InternalEvent},
     faults::{self, PlantedFault},
     records::{
-        ConversationState, EffectKey, OpenEffect, StateOutline, Step, TaskRow, keys,
+        ConversationState, EffectKey, OpenEffect, StateOutline, Step, TaskRow, keys, lists,
         scan::{conversation_id, every_readable},
     },
 };
@@ -158,9 +158,9 @@ impl Agent {
         damaged: Vec<(ConversationId, Error)>,
         cx: &mut Context<'_>,
     ) -> Result<(), Error> {
-        let records: Vec<_> = damaged.iter().map(|(id, _)| self.journal_and_task(id, cx)).collect();
+        let recorded: Vec<_> = damaged.iter().map(|(id, _)| self.recorded_task(id, cx)).collect();
         let mut tasks = BTreeMap::new();
-        if records.iter().any(|records| records.task.is_none()) {
+        if recorded.iter().any(Option::is_none) {
             let (me, store) = (self.me.clone(), cx.store);
             let each = |record: Record| {
                 if let Ok(row) = content::decode::<TaskRow>(&me, store, &record.value) {
@@ -169,9 +169,9 @@ impl Agent {
             };
             every_readable(store, &keys::all(&me, "task"), each, |_, _| {})?;
         }
-        for ((id, error), mut records) in damaged.into_iter().zip(records) {
-            records.task = records.task.or_else(|| tasks.remove(&id));
-            self.park(&id, records, &error.to_string(), cx);
+        for ((id, error), task) in damaged.into_iter().zip(recorded) {
+            let task = task.or_else(|| tasks.remove(&id));
+            self.park(&id, task, &error.to_string(), cx);
         }
         Ok(())
     }
@@ -201,7 +201,8 @@ impl Agent {
                 row.task.changed_at = wall;
                 row.ended_at = Some(at);
                 let bytes = content::encode(&self.me, &row, &mut batch.writes, &mut Default::default())?;
-                batch.writes.push(Write::Put(key, bytes));
+                let entries = lists::of_task(&self.me, &key, &row);
+                batch.writes.push(Write::PutListed(key, bytes, entries));
             }
         }
         let journal = keys::journal(&self.me, id);

@@ -181,9 +181,8 @@ impl Agent {
         path: &[AgentId],
         cx: &Context<'_>,
     ) -> bool {
-        let is_other = |peer: &Candidate| {
-            peer.is_alive && peer.card.agent_id != self.me && !path.contains(&peer.card.agent_id)
-        };
+        let is_other =
+            |peer: &Candidate| peer.is_alive && peer.agent != self.me && !path.contains(&peer.agent);
         self.auction_queues.has_waiting(capability, root)
             || !self.has_free_place() && cx.world.directory().candidates(capability).iter().any(is_other)
     }
@@ -394,9 +393,11 @@ impl Agent {
         // Counted before the commit, so that simultaneous awards see each other.
         self.count_running(&id);
         match older {
-            Some(older) => self.advance_together(&[older, id], cx),
+            Some(older) => self.advance_together(&[older, id.clone()], cx),
             None => self.advance(&id, false, cx),
         }
+        // A turn that takes no time holds its place only during the step.
+        self.count_place(&id);
         Ok(())
     }
 

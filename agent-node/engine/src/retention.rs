@@ -1,7 +1,8 @@
 //! Retention: ended work is deleted, each kind of record after its own time, journals also by size (DESIGN §6).
 //!
-//! A sweep reads the topics one page at a time and handles other inputs in between. It deletes the old records of a page in
-//! one commit and reads the next page once that has settled.
+//! A sweep reads one page of what is due, deletes it in one commit, and goes on once that has settled, until nothing is
+//! due. It handles other inputs in between. What is due costs a sweep time, and nothing else does: rows are found by a list
+//! of their ages, journals from where the last sweep stopped.
 
 mod content;
 pub(crate) mod state;
@@ -10,24 +11,23 @@ mod sweeper;
 mod tests;
 
 use crate::{
-    CommitId, Observation, Output,
+    Output,
     agent::Agent,
     commits::PendingCommit,
     content as large_content,
     context::Context,
-    records::{Step, keys},
+    faults::{self, PlantedFault},
+    records::{StepTimes, keys, lists, scan},
     retention::{
-        state::{SweepCommit, SweepStage},
+        state::{JournalSweep, SweepCommit, SweepStage},
         sweeper::{SweepTopic, Sweeper},
     },
 };
-use protocol::ids::AgentId;
-use store_types::{Batch, Error, Filter, Lane, Revision};
+use protocol::ids::ConversationId;
+use std::collections::BTreeSet;
+use store_types::{Batch, Error, Lane, ListQuery, Revision, Write};
 
-/// The most records of one topic looked at in one sweep; the rest waits for the next.
-const MOST: usize = 10_000;
-
-/// The topics that are swept by age, in order; each is ordered by age.
+/// The topics that are swept by age, in order.
 const TOPICS: &[SweepTopic] = &[
     SweepTopic::Receipt,
     SweepTopic::Reaction,
@@ -40,7 +40,7 @@ impl Agent {
     /// Begins a sweep, unless one is under way.
     pub(crate) fn begin_sweep(&mut self, cx: &mut Context<'_>) {
         if self.retention.stage == SweepStage::Idle {
-            self.retention.stage = SweepStage::Topic { at: 0, after: 0, looked: 0 };
+            self.retention.stage = SweepStage::Topic { at: 0 };
             self.continue_sweep(cx);
         }
     }
@@ -49,11 +49,9 @@ impl Agent {
     pub(crate) fn continue_sweep(&mut self, cx: &mut Context<'_>) {
         let swept = match self.retention.stage {
             SweepStage::Idle => return,
-            SweepStage::Topic { at, after, looked } => self.sweep_topic(at, after, looked, cx),
+            SweepStage::Topic { at } => self.sweep_topic(at, cx),
             SweepStage::CountingJournals { after, bytes } => self.count_journals(after, bytes, cx),
-            SweepStage::Journals { after, looked, before, freed } => {
-                self.sweep_journals(after, looked, before, freed, cx)
-            }
+            SweepStage::Journals => self.sweep_journals(cx),
             SweepStage::Content => self.sweep_content(cx),
         };
         if let Err(error) = swept {
@@ -66,45 +64,38 @@ impl Agent {
         tracing::warn!(agent = %self.me, %error, "old records could not be deleted");
     }
 
-    fn sweep_topic(
-        &mut self,
-        at: usize,
-        after: Revision,
-        looked: usize,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Error> {
+    fn sweep_topic(&mut self, at: usize, cx: &mut Context<'_>) -> Result<(), Error> {
         let Some(&topic) = TOPICS.get(at) else {
             self.retention.stage = match self.retention.has_counted {
-                true => SweepStage::Journals { after: 0, looked: 0, before: 0, freed: 0 },
+                true => SweepStage::Journals,
                 false => SweepStage::CountingJournals { after: 0, bytes: 0 },
             };
             cx.out.push(Output::Continue);
             return Ok(());
         };
-        let page = cx.store.read(&keys::all(&self.me, topic.token()), after, self.retention.page)?;
-        let last = page.last().map(|record| record.revision);
-        let (mut deletes, mut is_done) =
-            (Vec::new(), page.len() < self.retention.page || looked + self.retention.page >= MOST);
         let sweeper = Sweeper { store: cx.store, me: &self.me, limits: &self.config.limits, wall: cx.wall() };
-        for record in page {
-            if !sweeper.is_old(topic, record, &mut deletes)? {
-                is_done = true;
-                break;
-            }
+        let until = Some(sweeper.until(sweeper.keep_ms(topic)).0);
+        let due = ListQuery { until, ..ListQuery::oldest(lists::by_age(&self.me, topic.token())) };
+        let page = cx.store.list(&due, self.retention.page)?;
+        if page.len() < self.retention.page {
+            self.retention.stage = SweepStage::Topic { at: at + 1 };
         }
-        self.retention.stage = match last.filter(|_| !is_done) {
-            Some(after) => SweepStage::Topic { at, after, looked: looked + self.retention.page },
-            None => SweepStage::Topic { at: at + 1, after: 0, looked: 0 },
-        };
-        if deletes.is_empty() {
+        let mut writes = Vec::new();
+        for listed in page {
+            sweeper.delete(topic, listed.key, &mut writes)?;
+        }
+        if writes.is_empty() {
             cx.out.push(Output::Continue);
             return Ok(());
         }
-        let part =
-            SweepCommit::Records { records: deletes.len() as u64, has_tasks: topic == SweepTopic::Task };
-        let batch = Batch { writes: deletes, expectations: Vec::new() };
-        self.commit(Lane::Admission, batch, PendingCommit::Sweep(part), cx);
+        let deleted = SweepCommit::Records { records: writes.len() as u64 };
+        self.commit_sweep(writes, deleted, cx);
         Ok(())
+    }
+
+    fn commit_sweep(&mut self, writes: Vec<Write>, part: SweepCommit, cx: &mut Context<'_>) {
+        let batch = Batch { writes, expectations: Vec::new() };
+        self.commit(Lane::Progress, batch, PendingCommit::Sweep(part), cx);
     }
 
     pub(crate) fn sweep_settled(
@@ -114,19 +105,17 @@ impl Agent {
         cx: &mut Context<'_>,
     ) {
         match (part, result) {
-            (SweepCommit::Records { .. }, Err(error)) => self.end_sweep(&error),
-            (SweepCommit::Records { records, has_tasks }, Ok(())) => {
-                self.retention.removed.records += records;
-                self.retention.search.note_change();
-                if has_tasks {
-                    cx.observe(Observation::TasksRemoved);
-                }
-                self.continue_sweep(cx);
-            }
             (SweepCommit::Content { digest, revision }, result) => {
-                self.content_settled(digest, revision, result, cx);
+                return self.content_settled(digest, revision, result, cx);
             }
+            (SweepCommit::Records { .. } | SweepCommit::Journals(_), Err(error)) => {
+                return self.end_sweep(&error);
+            }
+            (SweepCommit::Records { records }, Ok(())) => self.retention.removed.records += records,
+            (SweepCommit::Journals(sweep), Ok(())) => self.retention.apply(sweep),
         }
+        self.retention.search.note_change();
+        self.continue_sweep(cx);
     }
 
     fn count_journals(&mut self, after: Revision, bytes: u64, cx: &mut Context<'_>) -> Result<(), Error> {
@@ -137,78 +126,88 @@ impl Agent {
             None => {
                 self.retention.has_counted = true;
                 self.retention.journal_bytes = bytes;
-                SweepStage::Journals { after: 0, looked: 0, before: 0, freed: 0 }
+                SweepStage::Journals
             }
         };
         cx.out.push(Output::Continue);
         Ok(())
     }
 
-    /// Finds the revision below which journals are deleted: by age and by size, the oldest first, none of open conversations.
-    fn sweep_journals(
-        &mut self,
-        after: Revision,
-        looked: usize,
-        mut before: Revision,
-        mut freed: u64,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Error> {
-        let open = self.conversations.values().map(|conversation| conversation.first());
-        let open = open.chain(self.parked.firsts()).filter(|first| *first > 0);
-        let open_from = open.min().unwrap_or(Revision::MAX);
-        #[cfg(test)]
-        let open_from = open_from.min(self.retention.pinned_for_tests.unwrap_or(Revision::MAX));
-        let page = cx.store.read(&keys::all(&self.me, "journal"), after, self.retention.page)?;
-        let last = page.last().map(|record| record.revision);
-        let mut is_done = page.len() < self.retention.page || looked + self.retention.page >= MOST;
-        let limits = &self.config.limits;
-        let sweeper = Sweeper { store: cx.store, me: &self.me, limits, wall: cx.wall() };
-        for record in page {
-            let step: Step = large_content::decode(&self.me, cx.store, &record.value)?;
-            let is_old =
-                step.events.last().is_none_or(|event| sweeper.is_past(event.wall, limits.keep_journals_ms));
-            let excess = self.retention.journal_bytes.saturating_sub(limits.keep_journal_bytes + freed);
-            if record.revision >= open_from || !is_old && excess == 0 {
-                is_done = true;
-                break;
-            }
-            freed += record.value.len() as u64;
-            before = record.revision + 1;
+    /// Deletes one page of journals by age and by size, the oldest records first. Those of open conversations stay until
+    /// the conversations have ended.
+    fn sweep_journals(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
+        let (limit, mut before) = (self.retention.page, self.retention.journals_swept + 1);
+        let mut sweep = JournalSweep { until: self.retention.journals_swept, ..JournalSweep::default() };
+        let mut ended: BTreeSet<ConversationId> = BTreeSet::new();
+        if self.retention.search.allows_trim(before) {
+            let passed = self.retention.passed.keys().filter(|id| !self.keeps_journal(id));
+            ended = passed.take(limit).cloned().collect();
+            sweep.ended.extend(ended.iter().cloned());
         }
-        if let Some(after) = last.filter(|_| !is_done) {
-            self.retention.stage =
-                SweepStage::Journals { after, looked: looked + self.retention.page, before, freed };
+        let mut is_done = false;
+        if ended.is_empty() {
+            is_done = self.find_old_journals(&mut sweep, &mut ended, cx)?;
+            before = sweep.until + 1;
+        }
+        if ended.is_empty() {
+            self.retention.apply(sweep);
+            if is_done {
+                self.retention.stage = SweepStage::Content;
+            }
             cx.out.push(Output::Continue);
             return Ok(());
         }
-        self.retention.stage = SweepStage::Content;
-        if before > 0 && self.retention.search.allows_trim(before) {
-            let id = self.next_commit_id();
-            self.retention.trimming = Some((id, freed));
-            cx.out.push(Output::Trim(id, journal_filter(&self.me), before));
-        } else {
-            cx.out.push(Output::Continue);
-        }
+        let trims = ended.iter().map(|id| Write::Trim(keys::journal(&self.me, id), before)).collect();
+        self.commit_sweep(trims, SweepCommit::Journals(sweep), cx);
         Ok(())
     }
 
-    pub(crate) fn trim_settled(&mut self, id: CommitId, result: Result<u64, Error>, cx: &mut Context<'_>) {
-        let Some((_, freed)) = self.retention.trimming.take_if(|(trimming, _)| *trimming == id) else {
-            return;
-        };
-        match result {
-            Ok(lines) => {
-                let retention = &mut self.retention;
-                retention.journal_bytes = retention.journal_bytes.saturating_sub(freed);
-                retention.removed.journal_lines += lines;
-                retention.search.note_change();
-                self.continue_sweep(cx);
+    /// Reads a page of journal records from where the last one ended, up to the first that stays. Adds the conversations
+    /// whose records are deleted to `ended`. Returns true if no more records are due.
+    fn find_old_journals(
+        &self,
+        sweep: &mut JournalSweep,
+        ended: &mut BTreeSet<ConversationId>,
+        cx: &Context<'_>,
+    ) -> Result<bool, Error> {
+        let page = cx.store.read(&keys::all(&self.me, "journal"), sweep.until, self.retention.page)?;
+        let is_last = page.len() < self.retention.page;
+        let limits = &self.config.limits;
+        let sweeper = Sweeper { store: cx.store, me: &self.me, limits, wall: cx.wall() };
+        let until = sweeper.until(limits.keep_journals_ms);
+        let open = self.conversations.values().map(|conversation| conversation.first());
+        let oldest_open = open.filter(|first| *first > 0).min().unwrap_or(Revision::MAX);
+        for record in page {
+            let step: StepTimes = large_content::outline(&record.value)?;
+            let is_old = step.events.last().is_none_or(|event| event.wall <= until);
+            let kept = limits.keep_journal_bytes.saturating_add(sweep.freed);
+            let is_excess = self.retention.journal_bytes > kept;
+            let is_pinned =
+                faults::is_planted(PlantedFault::PinnedJournals) && record.revision >= oldest_open;
+            if is_pinned || !(is_old || is_excess) || !self.retention.search.allows_trim(record.revision + 1)
+            {
+                return Ok(true);
             }
-            Err(error) => self.end_sweep(&error),
+            sweep.until = record.revision;
+            let Some(id) = scan::conversation_id(&record.key) else { continue };
+            let bytes = record.value.len() as u64;
+            if self.keeps_journal(&id) {
+                sweep.passed.push((id, bytes));
+            } else {
+                sweep.freed += bytes;
+                sweep.lines += 1;
+                ended.insert(id);
+            }
         }
+        Ok(is_last)
     }
-}
 
-fn journal_filter(me: &AgentId) -> Filter {
-    keys::all(me, "journal")
+    /// Whether the journal of a conversation must stay whole.
+    fn keeps_journal(&self, id: &ConversationId) -> bool {
+        #[cfg(test)]
+        if self.retention.kept_for_tests.contains(id) {
+            return true;
+        }
+        self.has_open(id)
+    }
 }

@@ -32,6 +32,11 @@ pub struct AgentSnapshot {
     /// The cursor of its subscription to the blackboard, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub followed: Option<Revision>,
+    /// The generation of the blackboard to which this cursor belongs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub board_generation: Option<String>,
+    /// The number of offers that wait for a place.
+    pub waiting_offers: usize,
     /// Counters since its start.
     pub counts: AgentCounts,
     /// What its retention sweeps have deleted since its start.
@@ -56,7 +61,9 @@ impl Agent {
             thinking: self.turns.len(),
             timers: self.timers.len(),
             outbox: self.deliveries.waiting(),
-            followed: self.subscription.cursor(),
+            followed: self.subscription.cursor.as_ref().map(|cursor| cursor.revision),
+            board_generation: self.subscription.cursor.as_ref().and_then(|cursor| cursor.generation.clone()),
+            waiting_offers: self.offers.waiting.len(),
             counts: self.counts.clone(),
             removed: self.retention.removed(),
             parked: self.parked().map(|(id, why)| (id.clone(), why.clone())).collect(),

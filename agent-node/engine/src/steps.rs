@@ -5,7 +5,7 @@ use crate::{
     agent::Agent,
     commits::{PendingCommit, Receipts, StandaloneRecords, StepCommit},
     context::Context,
-    conversation::{AdvanceResult, DecidedStep, InternalEvent, QueuedEvent, StepContext},
+    conversation::{AdvanceResult, DecidedStep, InstantBrain, InternalEvent, QueuedEvent, StepContext},
     faults::{self, PlantedFault},
     records::EffectKey,
     timers::TimerPurpose,
@@ -90,8 +90,10 @@ impl Agent {
 
     /// The next step of a conversation, if there is one to commit.
     fn decide(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) -> Option<Box<DecidedStep>> {
-        let step_context =
-            StepContext { me: &self.me, at: cx.world.now(), wall: cx.wall(), records: &self.track_records };
+        let (at, wall) = (cx.world.now(), cx.wall());
+        let is_direct = self.config.is_direct;
+        let brain = self.has_free_turn(id).then_some(InstantBrain { world: &*cx.world, is_direct });
+        let step_context = StepContext { me: &self.me, at, wall, records: &self.track_records, brain };
         match self.conversations.get_mut(id)?.advance(step_context, force) {
             AdvanceResult::Nothing => None,
             AdvanceResult::Deferred(waiters) => {
@@ -104,7 +106,7 @@ impl Agent {
             }
             AdvanceResult::Commit(decided) => Some(decided),
             AdvanceResult::Failed(failed) => {
-                self.step_failed(id, failed, cx);
+                self.step_failed(id, *failed, cx);
                 None
             }
         }
@@ -136,8 +138,8 @@ impl Agent {
             }
             Some(PendingCommit::Standalone(StandaloneRecords { receipt, reply, ends, .. })) => {
                 if let (Some(id), Err(error)) = (ends, &result) {
-                    let records = self.journal_and_task(&id, cx);
-                    self.park(&id, records, &format!("its end was not recorded: {error}"), cx);
+                    let task = self.recorded_task(&id, cx);
+                    self.park(&id, task, &format!("its end was not recorded: {error}"), cx);
                 }
                 let result = result.map(drop).map_err(Problem::from);
                 let task = reply.as_ref().and_then(|(_, ack)| ack.task_id.clone());

@@ -1,8 +1,9 @@
 //! Reactions to signals on the board (DESIGN §5). Each signal opens a conversation in the commit that moves the cursor past
 //! it, so that the agent reacts exactly once across crashes.
 //!
-//! Signals are handled one at a time: while the agent can take no new conversation (or, for an offer, no more work), the
-//! current signal waits. The first start begins at the board's head.
+//! Signals are handled one at a time: while the agent can take no new conversation, the current signal waits. An offer opens
+//! its conversation even if the agent has enough to do; its claim is requested when there is a place for the work, so that
+//! it does not hide later signals. The first start begins at the board's head.
 
 pub(crate) mod state;
 
@@ -29,7 +30,7 @@ use protocol::{
         reaction::{self, Reaction},
     },
     problem::{Problem, Reason},
-    signal::{Signal, SignalRecord, SignalType},
+    signal::{Cursor, Signal, SignalRecord, SignalType},
     trace::{TRACEPARENT, TraceContext, trace_begun_by_signal},
 };
 use std::time::Duration;
@@ -37,6 +38,9 @@ use store_types::{Batch, Error, Lane, Revision, Write};
 
 /// How long a signal waits before it is retried.
 const FULL: Duration = Duration::from_millis(100);
+
+/// How many offers may wait for a place; the next one waits on the board, and so do the signals behind it.
+const MAX_WAITING_OFFERS: usize = 4_096;
 
 impl Agent {
     /// Reads the recorded cursor and subscribes from there.
@@ -53,7 +57,12 @@ impl Agent {
 
     pub(crate) fn subscribe(&mut self, cx: &mut Context<'_>) {
         if let Some(selector) = &self.subscription.selector {
-            cx.out.push(Output::Subscribe(selector.clone(), self.subscription.cursor));
+            let mut cursor = self.subscription.cursor.clone();
+            if let Some(cursor) = cursor.as_mut().filter(|_| faults::is_planted(PlantedFault::ForeignCursor))
+            {
+                cursor.generation = None;
+            }
+            cx.out.push(Output::Subscribe(selector.clone(), cursor));
         }
     }
 
@@ -66,20 +75,36 @@ impl Agent {
             }
             _ => tracing::debug!(agent = %self.me, %problem, attempts, "the board can't be followed yet"),
         }
-        if problem.reason == Reason::Trimmed {
-            let floor = problem.metadata.iter().find(|(key, _)| *key == "floor");
-            if let Some(floor) = floor.and_then(|(_, floor)| floor.parse().ok()) {
-                self.subscription.cursor = Some(floor);
-            }
+        if matches!(problem.reason, Reason::Trimmed | Reason::GenerationChanged) {
+            self.start_from_floor(problem);
         }
         self.subscription.attempts += 1;
         let wait = pause(attempts, cx.world.random());
         self.timers.set(wait, TimerPurpose::Subscribe, cx);
     }
 
+    /// The board can't continue from the cursor: the agent begins with the oldest signal that is kept.
+    fn start_from_floor(&mut self, problem: &Problem) {
+        let named =
+            |name| problem.metadata.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone());
+        let Some(revision) = named("floor").and_then(|floor| floor.parse().ok()) else { return };
+        let before = self.subscription.cursor.take();
+        let known = before.as_ref().and_then(|cursor| cursor.generation.clone());
+        let now = Cursor { generation: named("generation").or(known), revision };
+        if problem.reason == Reason::GenerationChanged {
+            self.counts.boards_changed += 1;
+            let before = before.as_ref().map(ToString::to_string);
+            tracing::warn!(
+                agent = %self.me, before, %now,
+                "the board has lost its signals: it is another generation, and is read from its oldest signal"
+            );
+        }
+        self.subscription.cursor = Some(now);
+    }
+
     /// The first start: records the head as the cursor, then subscribes.
-    pub(crate) fn board_head(&mut self, head: Revision, cx: &mut Context<'_>) {
-        match cursor_write(&self.me, head) {
+    pub(crate) fn board_head(&mut self, head: Cursor, cx: &mut Context<'_>) {
+        match cursor_write(&self.me, &head) {
             Ok(write) => {
                 self.subscription.recording = Some(head);
                 let batch = Batch { writes: vec![write], expectations: Vec::new() };
@@ -101,16 +126,24 @@ impl Agent {
     }
 
     /// Moves the cursor past a signal that was skipped or whose conversation is durable.
-    pub(crate) fn set_board_cursor(&mut self, revision: Revision) {
-        self.subscription.cursor = Some(revision);
-        self.subscription.attempts = 0;
+    pub(crate) fn set_board_cursor(&mut self, cursor: Cursor) {
+        // The reaction to a signal of the generation before may settle late.
+        if self.subscription.cursor.as_ref().is_none_or(|now| now.generation == cursor.generation) {
+            self.subscription.cursor = Some(cursor);
+            self.subscription.attempts = 0;
+        }
+    }
+
+    /// Moves the cursor past the signal at `revision`.
+    fn pass_signal(&mut self, revision: Revision) {
+        self.set_board_cursor(self.subscription.at(revision));
     }
 
     /// The first step of the reaction to a signal failed. The signal is tried once more, then passed over.
-    pub(crate) fn reaction_failed(&mut self, revision: Revision) {
-        if self.subscription.failed.replace(revision) == Some(revision) {
-            tracing::error!(agent = %self.me, revision, "a signal is passed over: the reaction failed twice");
-            self.set_board_cursor(revision);
+    pub(crate) fn reaction_failed(&mut self, cursor: Cursor) {
+        if self.subscription.failed.replace(cursor.clone()).as_ref() == Some(&cursor) {
+            tracing::error!(agent = %self.me, %cursor, "a signal is passed over: the reaction failed twice");
+            self.set_board_cursor(cursor);
         }
     }
 
@@ -121,11 +154,11 @@ impl Agent {
         #[cfg(any(test, feature = "planted-faults"))]
         faults::panic_over_signal_if_asked(&posted.signal);
         match self.react(&posted, reply, cx) {
-            Ok(()) if faults::is_planted(PlantedFault::EarlyCursor) => self.set_board_cursor(revision),
+            Ok(()) if faults::is_planted(PlantedFault::EarlyCursor) => self.pass_signal(revision),
             Ok(()) => {}
             Err(problem) if problem.reason == Reason::Internal => {
                 tracing::error!(agent = %self.me, signal = %posted.signal.id, %problem, "a signal is passed over");
-                self.set_board_cursor(revision);
+                self.pass_signal(revision);
                 cx.reply(reply, Err(problem));
             }
             Err(problem) => {
@@ -144,7 +177,7 @@ impl Agent {
     /// Moves the cursor past a signal that the agent has panicked over.
     pub(crate) fn pass_over_signal(&mut self, revision: Revision, reply: ReplyTo, cx: &mut Context<'_>) {
         tracing::error!(agent = %self.me, revision, "a signal is passed over: the agent panicked over it");
-        self.set_board_cursor(revision);
+        self.pass_signal(revision);
         cx.reply(reply, signal_ack(revision));
     }
 
@@ -158,7 +191,7 @@ impl Agent {
     fn react(&mut self, posted: &SignalRecord, reply: ReplyTo, cx: &mut Context<'_>) -> Result<(), Problem> {
         let ack = signal_ack(posted.revision)?;
         if !self.is_relevant(&posted.signal) {
-            self.set_board_cursor(posted.revision);
+            self.pass_signal(posted.revision);
             cx.reply(reply, Ok(ack));
             return Ok(());
         }
@@ -167,7 +200,8 @@ impl Agent {
         }
         let is_offer = posted.signal.kind == SignalType::task_available();
         let is_full = self.conversations.len() >= self.config.limits.max_open_conversations
-            || is_offer && self.is_at_max_parallel();
+            || is_offer && self.offers.waiting.len() >= MAX_WAITING_OFFERS
+            || is_offer && self.is_at_max_parallel() && faults::is_planted(PlantedFault::HiddenSignals);
         if is_full {
             return Err(Problem::new(Reason::Overloaded, format!("{} has enough to do", self.me)));
         }
@@ -185,7 +219,7 @@ impl Agent {
             false => Some(Reaction::new(self.me.clone(), posted.clone(), self.config.timeouts).into()),
         };
         let Some(pattern) = pattern else {
-            self.set_board_cursor(posted.revision);
+            self.pass_signal(posted.revision);
             cx.reply(reply, Ok(ack));
             return Ok(());
         };
@@ -227,13 +261,13 @@ impl Agent {
         let receipt = receipt.transpose().map_err(internal)?;
         let mut conversation = Conversation::open(id.clone(), pattern, None, Some(origin));
         conversation.queue.push_back(QueuedEvent {
-            cursor: Some(revision),
+            cursor: Some(self.subscription.at(revision)),
             receipt,
             waiters: vec![(reply, ack)],
             ..QueuedEvent::from_inside(EventKind::Started, None)
         });
         if faults::is_planted(PlantedFault::CursorAlone) {
-            self.board_head(revision, cx);
+            self.board_head(self.subscription.at(revision), cx);
         }
         self.conversations.insert(id.clone(), Box::new(conversation));
         self.advance(&id, false, cx);
@@ -242,8 +276,8 @@ impl Agent {
 }
 
 /// The write that records the cursor. It is too short to refer to a content record.
-pub(crate) fn cursor_write(me: &AgentId, cursor: Revision) -> Result<Write, Error> {
-    let bytes = content::encode(me, &cursor, &mut Vec::new(), &mut Default::default())?;
+pub(crate) fn cursor_write(me: &AgentId, cursor: &Cursor) -> Result<Write, Error> {
+    let bytes = content::encode(me, cursor, &mut Vec::new(), &mut Default::default())?;
     Ok(Write::Put(keys::cursor(me), bytes))
 }
 

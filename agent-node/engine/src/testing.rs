@@ -3,7 +3,8 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test matches the outputs that it is about")]
 
 use crate::{
-    Ack, CommitId, IncomingMessage, Input, Output, PeerDirectory, PeerLocation, ReplyTo, TurnKey, World,
+    Ack, CommitId, IncomingMessage, Input, InstantAnswer, Output, PeerDirectory, PeerLocation, ReplyTo,
+    TurnKey, World,
     agent::{Agent, EngineConfig},
     content,
     records::{Step, keys},
@@ -11,7 +12,10 @@ use crate::{
 use protocol::{
     ids::{AgentId, Capability, ConversationId, Digest, TaskId},
     limits::Limits,
-    patterns::Candidate,
+    patterns::{
+        Candidate,
+        turn::{Prompt, TurnEnd},
+    },
     principal::Principal,
     problem::Problem,
     time::{NodeTime, WallTime},
@@ -26,6 +30,8 @@ pub(crate) const HOUR: i64 = 3_600_000;
 #[derive(Default)]
 pub(crate) struct EmptyWorld {
     pub(crate) wall: WallTime,
+    /// Whether the brain's turns take no time.
+    pub(crate) answers: bool,
     /// Agents of the same process.
     pub(crate) neighbours: BTreeSet<AgentId>,
     ids: u64,
@@ -55,6 +61,11 @@ impl World for EmptyWorld {
 
     fn directory(&self) -> &dyn PeerDirectory {
         self
+    }
+
+    fn answer_at_once(&self, prompt: &Prompt) -> Option<InstantAnswer> {
+        self.answers
+            .then(|| (Vec::new(), Ok(TurnEnd::Done { message: Some(format!("turn {}", prompt.turn)) })))
     }
 }
 

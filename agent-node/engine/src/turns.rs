@@ -6,7 +6,7 @@ use crate::{TurnKey, TurnStart, agent::Agent, context::Context, records::EffectK
 use protocol::{
     ids::{ConversationId, EffectId},
     patterns::{
-        AnyPattern, EventKind,
+        AnyPattern, EventKind, WorkPhase,
         turn::{Progress, Prompt, TurnEnd},
     },
     task::TaskState,
@@ -66,13 +66,32 @@ impl Agent {
     ) {
         let Some(turn) = self.turns.end(key, cx.world.now()) else { return };
         self.start_turns(cx);
-        let what = match end {
-            Ok(TurnEnd::Message { text }) if !self.config.is_direct => {
-                EventKind::TurnEnded { turn, updates, end: TurnEnd::Done { message: Some(text) } }
-            }
-            Ok(end) => EventKind::TurnEnded { turn, updates, end },
-            Err(reason) => EventKind::TurnFailed { turn, reason },
-        };
+        let what = end_of_turn(turn, updates, end, self.config.is_direct);
         self.queue_event(&key.conversation, Some(key.effect), what);
+    }
+
+    /// Whether a turn of a conversation that takes no time may be answered now: it has a place, and is before no turn that
+    /// waits.
+    pub(crate) fn has_free_turn(&self, id: &ConversationId) -> bool {
+        let own = u32::from(self.working.get(id) == Some(&WorkPhase::Active));
+        self.turns.ready.is_empty()
+            && self.turns.running.len() < self.turns.limit
+            && self.taken_places().saturating_sub(own) < self.max_parallel()
+    }
+}
+
+/// The event of a turn's end. Only a `direct` agent answers with a message; elsewhere it is the result's text.
+pub(crate) fn end_of_turn(
+    turn: u32,
+    updates: Vec<Progress>,
+    end: Result<TurnEnd, String>,
+    is_direct: bool,
+) -> EventKind {
+    match end {
+        Ok(TurnEnd::Message { text }) if !is_direct => {
+            EventKind::TurnEnded { turn, updates, end: TurnEnd::Done { message: Some(text) } }
+        }
+        Ok(end) => EventKind::TurnEnded { turn, updates, end },
+        Err(reason) => EventKind::TurnFailed { turn, reason },
     }
 }

@@ -20,7 +20,6 @@ pub struct AgentStatus {
     parked: Mutex<BTreeMap<ConversationId, String>>,
     waits_for: Mutex<Option<String>>,
     failed: Mutex<Option<String>>,
-    removed_tasks: AtomicU64,
 }
 
 impl AgentStatus {
@@ -48,8 +47,10 @@ impl AgentStatus {
     pub(super) fn update(&self, agent: &Agent) {
         self.running.store(agent.running(), Ordering::Relaxed);
         self.unfinished.store(agent.unfinished(), Ordering::Relaxed);
-        let parked = agent.parked().map(|(id, why)| (id.clone(), why.clone())).collect();
-        *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = parked;
+        let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        if !parked.iter().eq(agent.parked()) {
+            *parked = agent.parked().map(|(id, why)| (id.clone(), why.clone())).collect();
+        }
     }
 
     /// Why the agent is down until the next start of the node, if it is.
@@ -70,15 +71,6 @@ impl AgentStatus {
     /// Makes the agent refuse new work.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
-    }
-
-    /// How often it has deleted tasks. A change invalidates cached lists of its tasks.
-    pub fn removed_tasks(&self) -> u64 {
-        self.removed_tasks.load(Ordering::Acquire)
-    }
-
-    pub(super) fn count_task_removal(&self) {
-        self.removed_tasks.fetch_add(1, Ordering::Release);
     }
 
     /// Why it can't take work yet; `None` if it can.

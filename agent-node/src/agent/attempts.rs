@@ -1,16 +1,17 @@
 //! Performs single attempts: a message to a peer, a signal or a claim to the board. The engine decides about retries.
 
 use super::large_message::LargeMessage;
-use crate::{inbox::TakeMessage, outbox::Transports};
+use crate::{inbox::TakeMessages, outbox::Transports};
 use blackboard::{
     claims::ClaimState,
     client::Blackboard,
-    http_client::{ClientRequest, is_unreachable},
+    http_client::{ClientRequest, MessageAnswer, is_unreachable},
 };
 use bytes::Bytes;
-use engine::{Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, PeerLocation};
+use engine::{Attempt, AttemptResult, ClaimRequest, Delivery, IncomingMessage, MessageResult, PeerLocation};
 use protocol::{
     ids::{AgentId, Digest, TaskId},
+    message::MessageKind,
     patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
@@ -18,6 +19,9 @@ use protocol::{
 };
 use reqwest::Method;
 use std::time::Duration;
+
+/// The most bytes of several messages in one request.
+const MAX_SHARED_BYTES: usize = 64 * 1024;
 
 /// Makes one attempt.
 pub(super) async fn run(me: AgentId, transports: Transports, attempt: Attempt) -> AttemptResult {
@@ -34,48 +38,74 @@ pub(super) async fn run(me: AgentId, transports: Transports, attempt: Attempt) -
     result.unwrap_or_else(AttemptResult::Failed)
 }
 
+/// Delivers the messages that fit into one request.
 async fn deliver(
     me: &AgentId,
     transports: &Transports,
     delivery: Delivery,
 ) -> Result<AttemptResult, Problem> {
-    let is_local = delivery.at == PeerLocation::Here;
-    let large = LargeMessage::of(&delivery.envelope, &transports.limits, is_local)?;
-    match &delivery.at {
-        PeerLocation::Here => deliver_locally(me, transports, &delivery, &large).await?,
+    let messages = serialize(&delivery, transports)?;
+    let results = match &delivery.at {
+        PeerLocation::Here => deliver_locally(me, transports, &delivery, &messages).await?,
         PeerLocation::At(endpoint) => {
-            let posted = post(transports, &delivery, endpoint, &large).await;
+            let posted = post(transports, &delivery, endpoint, &messages).await;
             if posted.as_ref().is_err_and(is_unreachable) {
                 transports.peers.report_unreachable(me, &delivery.to);
             }
-            posted?;
+            posted?
         }
         PeerLocation::Departed | PeerLocation::Unknown => {
             return Err(Problem::new(Reason::AgentNotFound, format!("no agent {} is known", delivery.to)));
         }
-    }
-    Ok(AttemptResult::Delivered)
+    };
+    Ok(AttemptResult::Delivered(results))
 }
 
-/// Delivers a message to an agent of this process, with the same admission as over HTTP.
+/// The first message, and those behind it that fit into the same request. A message whose payload goes by reference is alone.
+fn serialize(delivery: &Delivery, transports: &Transports) -> Result<Vec<LargeMessage>, Problem> {
+    let (is_local, limits) = (delivery.at == PeerLocation::Here, &transports.limits);
+    let mut messages: Vec<LargeMessage> = Vec::new();
+    let mut bytes = 0;
+    for envelope in &delivery.messages {
+        let message = match LargeMessage::of(envelope, limits, is_local) {
+            Ok(message) => message,
+            Err(problem) if messages.is_empty() => return Err(problem),
+            // It is the first of the next request.
+            Err(_) => break,
+        };
+        bytes += message.body.len() + 2;
+        let is_alone = message.payload.is_some();
+        if !messages.is_empty() && (is_alone || bytes > limits.max_body_bytes.min(MAX_SHARED_BYTES)) {
+            break;
+        }
+        messages.push(message);
+        if is_alone {
+            break;
+        }
+    }
+    Ok(messages)
+}
+
+/// Delivers messages to an agent of this process, with the same admission as over HTTP.
 async fn deliver_locally(
     me: &AgentId,
     transports: &Transports,
     delivery: &Delivery,
-    large: &LargeMessage,
-) -> Result<(), Problem> {
+    messages: &[LargeMessage],
+) -> Result<Vec<MessageResult>, Problem> {
     let Some(inbox) = transports.locals.get(&delivery.to) else {
         return Err(Problem::new(Reason::AgentNotFound, format!("{} is not here", delivery.to)));
     };
-    let message = IncomingMessage {
-        digest: Digest::of(&large.body),
-        envelope: Box::new(delivery.envelope.clone()),
+    let messages = delivery.messages.iter().zip(messages).map(|(envelope, message)| IncomingMessage {
+        digest: Digest::of(&message.body),
+        envelope: Box::new(envelope.clone()),
         by: Principal::Agent(me.clone()),
         trace: delivery.trace.clone(),
         contact: None,
-    };
-    match tokio::time::timeout(transports.limits.ack(), inbox.send(TakeMessage(message))).await {
-        Ok(Ok(answer)) => answer.map(drop),
+    });
+    let messages = TakeMessages(messages.collect());
+    match tokio::time::timeout(transports.limits.ack(), inbox.send(messages)).await {
+        Ok(Ok(answers)) => Ok(answers.into_iter().map(|answer| answer.map(|ack| ack.bid)).collect()),
         Ok(Err(error)) => Err(Problem::new(Reason::Overloaded, error.to_string())),
         Err(_) => {
             Err(Problem::new(Reason::GatewayTimeout, format!("{} did not acknowledge in time", delivery.to)))
@@ -83,15 +113,20 @@ async fn deliver_locally(
     }
 }
 
-/// Posts a message. If its payload goes by reference and the recipient does not have it, puts the payload there first.
+/// Posts messages. If the payload of the only one goes by reference and the recipient does not have it, puts the payload there
+/// first.
 async fn post(
     transports: &Transports,
     delivery: &Delivery,
     endpoint: &str,
-    large: &LargeMessage,
-) -> Result<(), Problem> {
+    messages: &[LargeMessage],
+) -> Result<Vec<MessageResult>, Problem> {
+    let [large] = messages else { return post_several(transports, delivery, endpoint, messages).await };
     let first = post_once(transports, delivery, endpoint, large.body.clone()).await;
-    let Err(problem) = first else { return Ok(()) };
+    let problem = match first {
+        Ok(bid) => return Ok(vec![Ok(bid)]),
+        Err(problem) => problem,
+    };
     let (true, Some(payload)) = (large.is_missing(&problem), &large.payload) else { return Err(problem) };
     let limits = &transports.limits;
     let url = format!("{endpoint}{}", routes::ARTIFACTS);
@@ -100,10 +135,30 @@ async fn post(
     transports.wire.bytes(call.within(timeout)).await?;
     let second = post_once(transports, delivery, endpoint, large.body.clone()).await;
     // The recipient has deleted the payload since; a retry puts it again.
-    second.map_err(|problem| match large.is_missing(&problem) {
+    second.map(|bid| vec![Ok(bid)]).map_err(|problem| match large.is_missing(&problem) {
         true => Problem { reason: Reason::Overloaded, ..problem },
         false => problem,
     })
+}
+
+/// Posts several messages in one request, as a JSON array; the answer is an array with the status and body of each.
+async fn post_several(
+    transports: &Transports,
+    delivery: &Delivery,
+    endpoint: &str,
+    messages: &[LargeMessage],
+) -> Result<Vec<MessageResult>, Problem> {
+    let bodies: Vec<&[u8]> = messages.iter().map(|message| message.body.as_ref()).collect();
+    let body = [b"[".as_slice(), &bodies.join(b",".as_slice()), b"]"].concat();
+    let url = format!("{endpoint}{}", routes::MESSAGES);
+    let call = ClientRequest::post(&url, delivery.to.as_str(), body.into()).trace(delivery.trace.clone());
+    let call = call.within(transports.limits.ack() + Duration::from_secs(1));
+    let answers: Vec<MessageAnswer> = transports.wire.json(call).await?;
+    if answers.len() != messages.len() {
+        let why = format!("{} messages got {} answers", messages.len(), answers.len());
+        return Err(Problem::new(Reason::GatewayTimeout, why));
+    }
+    Ok(answers.into_iter().map(|answer| answer.into_result().map(|()| None)).collect())
 }
 
 async fn post_once(
@@ -111,12 +166,21 @@ async fn post_once(
     delivery: &Delivery,
     endpoint: &str,
     body: Bytes,
-) -> Result<(), Problem> {
+) -> MessageResult {
     let url = format!("{endpoint}{}", routes::MESSAGES);
-    let id = delivery.envelope.message_id.as_str();
-    let call =
-        ClientRequest::post(&url, delivery.to.as_str(), body).message_id(id).trace(delivery.trace.clone());
-    transports.wire.bytes(call.within(transports.limits.ack() + Duration::from_secs(1))).await.map(drop)
+    let Some(envelope) = delivery.messages.first() else { return Ok(None) };
+    let call = ClientRequest::post(&url, delivery.to.as_str(), body)
+        .message_id(envelope.message_id.as_str())
+        .trace(delivery.trace.clone())
+        .within(transports.limits.ack() + Duration::from_secs(1));
+    if envelope.kind() != MessageKind::Cfp {
+        return transports.wire.bytes(call).await.map(|_| None);
+    }
+    let Some(answer) = transports.wire.signed_bytes(call, &delivery.to).await? else { return Ok(None) };
+    let bid = serde_json::from_slice(&answer).map_err(|error| {
+        Problem::new(Reason::Internal, format!("the answer of {} is no message: {error}", delivery.to))
+    });
+    bid.map(Some)
 }
 
 async fn claim(

@@ -3,14 +3,14 @@
 
 use super::{AckResult, AgentActor, LifeInput, messages::ack_future, send_input};
 use actix::{Addr, Context, Handler, Message, ResponseFuture};
-use blackboard::{client::Blackboard, store::Revision};
+use blackboard::client::Blackboard;
 use engine::Input;
 use futures_util::StreamExt;
 use protocol::{
     ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Selector, SignalRecord},
+    signal::{Cursor, Selector, SignalRecord},
 };
 
 /// A signal that the agent subscribes to. The reply is sent when it is handled.
@@ -26,7 +26,7 @@ pub(super) async fn follow(
     board: Blackboard,
     me: AgentId,
     selector: Selector,
-    after: Option<Revision>,
+    after: Option<Cursor>,
     agent: Addr<AgentActor>,
     life: u64,
 ) {
@@ -45,7 +45,7 @@ async fn read(
     board: &Blackboard,
     by: &Principal,
     selector: Selector,
-    after: Revision,
+    after: Cursor,
     agent: &Addr<AgentActor>,
     life: u64,
 ) -> Problem {

@@ -1,9 +1,10 @@
 //! The messages of an agent's actor.
 
 use super::{AckResult, AgentActor};
-use crate::inbox::TakeMessage;
+use crate::inbox::{TakeMessage, TakeMessages};
 use actix::{Context, Handler, Message, ResponseFuture};
 use engine::{Ack, AgentSnapshot, Input, ReplyTo};
+use futures_util::future::{join_all, ready};
 use protocol::{
     card::Card,
     ids::{AgentId, MessageId, TaskId},
@@ -129,6 +130,32 @@ impl Handler<TakeMessage> for AgentActor {
 
     fn handle(&mut self, TakeMessage(message): TakeMessage, ctx: &mut Context<Self>) -> AckFuture {
         ack_future(self.take_message(message, ctx))
+    }
+}
+
+impl Handler<TakeMessages> for AgentActor {
+    type Result = ResponseFuture<Vec<AckResult>>;
+
+    fn handle(&mut self, TakeMessages(messages): TakeMessages, ctx: &mut Context<Self>) -> Self::Result {
+        self.feed(Input::HoldSteps, ctx);
+        let (mut answers, mut refused): (Vec<AckFuture>, Option<Problem>) = (Vec::new(), None);
+        for message in messages {
+            if let Some(problem) = refused.clone() {
+                answers.push(Box::pin(ready(Err(problem))));
+                continue;
+            }
+            let mut answer = self.take_message(message, ctx);
+            match answer.try_recv() {
+                Ok(answer) => {
+                    refused =
+                        answer.as_ref().err().filter(|why| engine::may_succeed_later(why.reason)).cloned();
+                    answers.push(Box::pin(ready(answer)));
+                }
+                Err(_) => answers.push(ack_future(answer)),
+            }
+        }
+        self.feed(Input::ReleaseSteps, ctx);
+        Box::pin(join_all(answers))
     }
 }
 

@@ -60,7 +60,6 @@ impl AgentActor {
                     self.trace_steps(conversation, from, to, step);
                 }
             }
-            Observation::TasksRemoved => self.parts.status.count_task_removal(),
         }
     }
 

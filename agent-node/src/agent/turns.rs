@@ -3,7 +3,7 @@
 use super::{AgentActor, AgentParts, LifeInput, send_input};
 use crate::brain::{Brain, PeerSummary, TurnRequest};
 use actix::{AsyncContext, Context};
-use engine::{Input, TurnStart};
+use engine::{Input, InstantAnswer, TurnStart};
 use futures_util::FutureExt;
 use protocol::{
     ids::{Capability, EffectId},
@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 const GATHER: Duration = Duration::from_millis(50);
 /// The most updates recorded at once.
 const MAX_UPDATES: usize = 64;
+const PANICKED: &str = "the brain panicked";
 
 fn brain_for<'a>(parts: &'a AgentParts, prompt: &Prompt) -> &'a Arc<dyn Brain> {
     match &prompt.about {
@@ -36,6 +37,17 @@ pub(super) fn brain_of<'a>(parts: &'a AgentParts, wanted: Option<&Capability>) -
     let is_own =
         |wanted: &Capability| wanted.as_str() != joint::CAPABILITY || parts.card.support(wanted) > 0.0;
     if wanted.is_none_or(is_own) { &parts.brain } else { &parts.coordinator }
+}
+
+/// The answer of a brain that needs no time, see [`Brain::answer_at_once`].
+pub(super) fn answer_at_once(parts: &AgentParts, prompt: &Prompt) -> Option<InstantAnswer> {
+    let begun = Instant::now();
+    let (updates, end) = match engine::catch_panic(|| brain_for(parts, prompt).answer_at_once(prompt)) {
+        Ok(answer) => answer.filter(|(updates, _)| updates.len() <= MAX_UPDATES)?,
+        Err(_) => return Some((Vec::new(), Err(PANICKED.to_owned()))),
+    };
+    parts.telemetry.meters().think.observe(begun.elapsed().as_secs_f64());
+    Some((updates, end.map_err(|error| error.to_string())))
 }
 
 impl AgentActor {
@@ -84,7 +96,7 @@ impl AgentActor {
                             continue;
                         }
                     }
-                    end = &mut turn_end => break end.unwrap_or_else(|_| Err("the brain panicked".to_owned())),
+                    end = &mut turn_end => break end.unwrap_or_else(|_| Err(PANICKED.to_owned())),
                     () = &mut gather, if !updates.is_empty() => {}
                 }
                 let input = Input::TurnProgress(turn.clone(), std::mem::take(&mut updates));

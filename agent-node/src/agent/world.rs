@@ -1,45 +1,25 @@
 //! The engine's world on a node: clocks, randomness, sampling and the directory.
 
-use super::AgentActor;
-use crate::{clock::NodeClock, inbox::LocalAgents, peers::Peers, telemetry::Telemetry};
-use engine::{PeerDirectory, PeerLocation, World};
+use super::{AgentParts, turns};
+use crate::outbox::Transports;
+use engine::{InstantAnswer, PeerDirectory, PeerLocation, World};
 use protocol::{
     ids::{AgentId, Capability},
-    patterns::Candidate,
+    patterns::{Candidate, turn::Prompt},
     time::{NodeTime, WallTime},
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 /// The world of a node.
-pub(super) struct NodeWorld {
-    clock: NodeClock,
-    telemetry: Telemetry,
-    directory: NodeDirectory,
-}
+pub(super) struct NodeWorld<'a>(pub(super) &'a AgentParts);
 
-struct NodeDirectory {
-    peers: Arc<Peers>,
-    locals: Arc<LocalAgents>,
-}
-
-impl AgentActor {
-    pub(super) fn world(&self) -> NodeWorld {
-        let transports = &self.parts.transports;
-        NodeWorld {
-            clock: self.parts.clock,
-            telemetry: self.parts.telemetry.clone(),
-            directory: NodeDirectory { peers: transports.peers.clone(), locals: transports.locals.clone() },
-        }
-    }
-}
-
-impl World for NodeWorld {
+impl World for NodeWorld<'_> {
     fn now(&self) -> NodeTime {
-        self.clock.node()
+        self.0.clock.node()
     }
 
     fn wall(&self) -> WallTime {
-        self.clock.wall()
+        self.0.clock.wall()
     }
 
     fn uuid(&mut self) -> String {
@@ -51,15 +31,19 @@ impl World for NodeWorld {
     }
 
     fn samples(&self, parent: Option<bool>, trace: u128) -> bool {
-        self.telemetry.samples(parent, trace)
+        self.0.telemetry.samples(parent, trace)
     }
 
     fn directory(&self) -> &dyn PeerDirectory {
-        &self.directory
+        &self.0.transports
+    }
+
+    fn answer_at_once(&self, prompt: &Prompt) -> Option<InstantAnswer> {
+        turns::answer_at_once(self.0, prompt)
     }
 }
 
-impl PeerDirectory for NodeDirectory {
+impl PeerDirectory for Transports {
     fn candidates(&self, capability: &Capability) -> Vec<Candidate> {
         self.peers.candidates(capability)
     }

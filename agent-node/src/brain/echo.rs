@@ -32,6 +32,10 @@ impl Brain for EchoBrain {
         Box::pin(async move { report_all(Self::echo(&request.prompt), report).await })
     }
 
+    fn answer_at_once(&self, prompt: &Prompt) -> Option<CompletedTurn> {
+        Some(Self::echo(prompt))
+    }
+
     fn name(&self) -> &'static str {
         "echo"
     }

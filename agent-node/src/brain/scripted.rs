@@ -17,7 +17,7 @@
 //! A2A client's newest message.
 
 use super::{
-    Brain, BrainError, TurnFuture, TurnRequest,
+    Brain, BrainError, CompletedTurn, TurnFuture, TurnRequest,
     json_lines::{self, BrainLine},
 };
 use protocol::patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject};
@@ -133,6 +133,13 @@ impl ScriptedEnd {
     }
 }
 
+/// A pause of no length is none: it would last until the timer's next tick.
+async fn pause(length: Duration) {
+    if !length.is_zero() {
+        tokio::time::sleep(length).await;
+    }
+}
+
 fn no_matching_entry() -> Result<TurnEnd, BrainError> {
     Ok(TurnEnd::Failed { reason: "the script has no entry for this turn".into() })
 }
@@ -170,6 +177,10 @@ impl ScriptedBrain {
         Ok(Self { turns: entries.collect::<Result<_, _>>()? })
     }
 
+    fn entry(&self, prompt: &Prompt) -> Option<&ScriptEntry> {
+        self.turns.iter().find(|entry| entry.when.holds(prompt))
+    }
+
     /// Reads the script in the file `path`.
     pub fn read(path: &Path) -> Result<Self, BrainError> {
         let not_started = |what: String, source| BrainError::NotStarted { what, source };
@@ -181,21 +192,26 @@ impl ScriptedBrain {
 
 impl Brain for ScriptedBrain {
     fn think(&self, request: TurnRequest, report: mpsc::Sender<Progress>) -> TurnFuture {
-        let turns = Arc::clone(&self.turns);
+        let brain = self.clone();
         Box::pin(async move {
-            let Some(entry) = turns.iter().find(|entry| entry.when.holds(&request.prompt)) else {
-                return no_matching_entry();
-            };
+            let Some(entry) = brain.entry(&request.prompt) else { return no_matching_entry() };
             for progress in &entry.say {
-                tokio::time::sleep(entry.delay).await;
+                pause(entry.delay).await;
                 let _ = report.send(progress.clone()).await;
             }
-            tokio::time::sleep(entry.hold).await;
+            pause(entry.hold).await;
             match entry.end.result() {
                 Some(end) => end,
                 None => std::future::pending().await,
             }
         })
+    }
+
+    fn answer_at_once(&self, prompt: &Prompt) -> Option<CompletedTurn> {
+        let Some(entry) = self.entry(prompt) else { return Some((Vec::new(), no_matching_entry())) };
+        let pauses = !entry.hold.is_zero() || !entry.say.is_empty() && !entry.delay.is_zero();
+        let end = entry.end.result().filter(|_| !pauses)?;
+        Some((entry.say.clone(), end))
     }
 
     fn name(&self) -> &'static str {
@@ -240,6 +256,23 @@ turns:
         assert_eq!(end.unwrap(), TurnEnd::Failed { reason: "no time".into() });
         assert!(matches!(turn(&brain, first_turn("crash")).await.1, Err(BrainError::Died { .. })));
         assert!(matches!(turn(&brain, first_turn("else")).await.1.unwrap(), TurnEnd::Failed { .. }));
+    }
+
+    #[tokio::test]
+    async fn a_turn_without_a_pause_is_answered_at_once_and_not_otherwise() {
+        let brain = ScriptedBrain::parse(SCRIPT).unwrap();
+        for description in ["a library, please", "fail", "crash", "else"] {
+            let request = first_turn(description);
+            let (updates, end) = brain.answer_at_once(&request.prompt).expect(description);
+            let (later, later_end) = turn(&brain, request).await;
+            assert_eq!(updates, later, "{description}");
+            assert_eq!(end.map_err(|error| error.to_string()), later_end.map_err(|error| error.to_string()));
+        }
+        assert!(brain.answer_at_once(&first_turn("hang").prompt).is_none());
+        for pause in ["delayMs: 1, say: [{ type: status, message: hm }]", "holdMs: 1", "delayMs: 1"] {
+            let script = format!("turns: [{{ {pause}, end: {{ done: x }} }}]");
+            assert!(ScriptedBrain::parse(&script).unwrap().answer_at_once(&first_turn("x").prompt).is_none());
+        }
     }
 
     #[tokio::test]

@@ -9,7 +9,11 @@ use super::{
 use blackboard::http_client::redact_url;
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
-use protocol::{routes, signal::SignalRecord};
+use protocol::{
+    problem::Reason,
+    routes,
+    signal::{Cursor, SignalRecord},
+};
 use serde_json::Value;
 use std::{pin::pin, time::Duration};
 
@@ -30,9 +34,9 @@ pub(super) struct TailArgs {
     /// Only signals about this task.
     #[arg(long, value_name = "ID")]
     task: Option<String>,
-    /// Only signals after this revision; from the first one kept if absent.
+    /// Only signals after this revision or cursor; from the first one kept if absent.
     #[arg(long, value_name = "REVISION")]
-    after: Option<u64>,
+    after: Option<String>,
     /// Print what is there and return.
     #[arg(long)]
     no_follow: bool,
@@ -61,12 +65,17 @@ pub(super) async fn tail(common: &CommonArgs, tail: TailArgs) -> Result<(), CliE
     if tail.no_follow {
         return print_pages(common, &client, &board, &query, tail.after).await.map_err(explain);
     }
-    query.push(format!("after={}", tail.after.unwrap_or(0)));
+    query.push(format!("after={}", encoded(tail.after.as_deref().unwrap_or("0"))));
     let path = format!("{}/stream?{}", routes::SIGNALS, query.join("&"));
     let mut last: Option<String> = None;
     let mut is_first = true;
     loop {
         let stream = match client.follow(&board, &path, last.as_deref()).await {
+            Err(failure) if failure.reason == Some(Reason::GenerationChanged) && last.is_some() => {
+                output::note(&format!("mesh: the board has lost its signals: {}", failure.message));
+                last = Some("0".to_owned());
+                continue;
+            }
             Err(failure) if is_first || failure.exit != Exit::Unreachable => return Err(explain(failure)),
             Err(_) => None,
             Ok(stream) => Some(stream),
@@ -94,18 +103,17 @@ async fn print_pages(
     client: &MeshClient,
     board: &str,
     query: &[String],
-    after: Option<u64>,
+    mut after: Option<String>,
 ) -> Result<(), CliError> {
-    let mut after = after;
     loop {
-        let cursor = after.map(|revision| format!("after={revision}"));
+        let cursor = after.as_ref().map(|cursor| format!("after={}", encoded(cursor)));
         let query: Vec<_> = query.iter().cloned().chain(cursor).chain(["limit=500".to_owned()]).collect();
         let page: Value = client.get(board, &format!("{}?{}", routes::SIGNALS, query.join("&"))).await?;
         let signals = page["signals"].as_array().cloned().unwrap_or_default();
         for signal in &signals {
             print(common, signal)?;
         }
-        let next = page["next"].as_u64();
+        let next = serde_json::from_value::<Cursor>(page["next"].clone()).ok().map(|next| next.to_string());
         if signals.is_empty() || next.is_none() || next == after {
             return Ok(());
         }

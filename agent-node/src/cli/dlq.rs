@@ -45,8 +45,9 @@ pub(super) async fn dlq(common: &CommonArgs, dlq: DlqArgs) -> Result<(), CliErro
 }
 
 async fn ls(common: &CommonArgs, client: &MeshClient, endpoints: &[AgentEndpoint]) -> Result<(), CliError> {
-    let mut all = Vec::new();
+    let (mut all, mut has_more) = (Vec::new(), false);
     for (agent, answer) in endpoints::get_all(client, endpoints, routes::DEAD_LETTERS).await? {
+        has_more |= answer["next"].is_string();
         all.extend(answer["deadLetters"].as_array().into_iter().flatten().map(|letter| {
             let mut letter = letter.clone();
             if let Some(members) = letter.as_object_mut() {
@@ -70,7 +71,8 @@ async fn ls(common: &CommonArgs, client: &MeshClient, endpoints: &[AgentEndpoint
         };
         members.iter().map(text).map(Into::into).collect()
     });
-    output::line(&output::table(&["message", "from", "to", "type", "reason", "at", "why"], rows))
+    output::line(&output::table(&["message", "from", "to", "type", "reason", "at", "why"], rows))?;
+    if has_more { output::line("…and later ones: an agent lists its oldest 1,000") } else { Ok(()) }
 }
 
 async fn find(

@@ -132,7 +132,6 @@ fn team(
         terms: BidTerms { cost, eta: join.eta, max_parallel: join.max_parallel.max(1) },
         subscribe: Vec::new(),
         open: false,
-        role: None,
         a2a: Default::default(),
         port: None,
     };

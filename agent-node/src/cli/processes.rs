@@ -16,7 +16,7 @@ use crate::{
     },
 };
 use anyhow::Context as _;
-use blackboard::store::embedded::OpenError;
+use blackboard::store::{self, embedded::OpenError};
 use clap::{Args, Parser};
 use protocol::{bid::Eta, ids::AgentId};
 use std::{path::PathBuf, process::ExitCode};
@@ -237,6 +237,12 @@ pub(super) fn serve(
     }
 }
 
+/// Whether a cause is that the store failed, or that the device is full.
+fn is_store_failure(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    cause.is::<store::Error>() || io == Some(std::io::ErrorKind::StorageFull)
+}
+
 fn exit_of(error: &anyhow::Error) -> Exit {
     if error.is::<ConfigErrors>() || error.is::<TelemetrySettingsError>() {
         return Exit::Config;
@@ -257,6 +263,7 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         Some(OpenError::Held { .. }) => Exit::Held,
         Some(OpenError::OtherFormat { .. }) => Exit::OtherFormat,
         Some(OpenError::Damaged { .. } | OpenError::Foreign { .. } | OpenError::Io { .. }) => Exit::Store,
+        None if error.chain().any(is_store_failure) => Exit::Store,
         None => Exit::Failed,
     }
 }
@@ -326,5 +333,17 @@ mod tests {
         let (one, other) = (dirs(&registry.process, "registry"), dirs(&board.process, "blackboard"));
         assert_ne!(one.0, other.0);
         assert_eq!(one.1, other.1, "they share the directory of the join secret");
+    }
+
+    #[test]
+    fn a_start_without_room_or_with_a_failed_store_ends_with_74() {
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let closed = store::Error::Closed("it failed".to_owned());
+        for error in
+            [anyhow::Error::from(full), anyhow::Error::from(closed).context("the journal can't be read")]
+        {
+            assert_eq!(exit_of(&error), Exit::Store, "{error:#}");
+        }
+        assert_eq!(exit_of(&anyhow::anyhow!("something else")), Exit::Failed);
     }
 }

@@ -59,8 +59,6 @@ pub(super) struct AgentFile {
     /// What it offers to A2A clients.
     #[serde(default)]
     pub(super) a2a: super::a2a::A2aPolicyFile,
-    /// Its part in the team, for people.
-    pub(super) role: Option<String>,
     /// The port it listens at; the next free one if absent.
     #[schemars(range(min = 1))]
     pub(super) port: Option<u16>,

@@ -227,7 +227,6 @@ impl TeamLoader {
             subscribe: agent.subscribe,
             open: agent.open,
             a2a: agent.a2a.into(),
-            role: agent.role,
             port: agent.port,
         });
     }

@@ -2,18 +2,18 @@
 //! types and rules are in `protocol::a2a`.
 //!
 //! In reading order: `rest` and `rpc` are the bindings over HTTP (gRPC's is `crate::grpc`), `call` what all have in
-//! common, then the operations: `send`, `task_operations` (with `task_index`), `webhooks`; `stream` has a task's events;
+//! common, then the operations: `send`, `task_operations` (with `page_token`), `webhooks`; `stream` has a task's events;
 //! `card` serves the agent's card.
 
 mod call;
 mod card;
 pub mod facade;
 mod json_body;
+mod page_token;
 mod rest;
 mod rpc;
 mod send;
 mod stream;
-pub mod task_index;
 mod task_operations;
 mod webhooks;
 

@@ -1,11 +1,6 @@
 //! The state that request handlers share: the node's agents, peers, services, limits and checks.
 
-use super::{
-    a2a::{facade::AgentFacade, task_index::TaskIndex},
-    drain::DrainSignal,
-    edge::StreamLimit,
-    server::ListenerAddress,
-};
+use super::{a2a::facade::AgentFacade, drain::DrainSignal, edge::StreamLimit, server::ListenerAddress};
 use crate::{
     agent::{AgentActor, AgentStatus},
     clock::NodeClock,
@@ -60,8 +55,6 @@ pub struct HostedAgent {
     pub pusher: Addr<Pusher>,
     /// The client for webhooks, with its address policy.
     pub outside: OutboundClient,
-    /// The index of its tasks in list order.
-    pub task_index: TaskIndex,
 }
 
 /// A check of one dependency: its name and the probe. A probe fails with the reason.

@@ -17,6 +17,17 @@ impl ArbiterPool {
         Self { others: (0..others).map(|_| Arbiter::new()).collect(), started: 0 }
     }
 
+    /// Ends the threads and drops their agents, so that the store is closed before the process exits.
+    pub(super) async fn stop(self) {
+        for arbiter in &self.others {
+            arbiter.stop();
+        }
+        let join = || self.others.into_iter().all(|arbiter| arbiter.join().is_ok());
+        if !tokio::task::spawn_blocking(join).await.unwrap_or_default() {
+            tracing::error!("a thread of agents panicked");
+        }
+    }
+
     /// Starts an agent on the next thread.
     pub(super) fn start(&mut self, parts: AgentParts) -> Addr<AgentActor> {
         let next = self.started % (self.others.len() + 1);

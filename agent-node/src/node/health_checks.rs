@@ -15,7 +15,7 @@ pub(super) fn checks(
 ) -> ReadinessChecks {
     let agent = setup.agents.first().map_or(services, |spec| &spec.id);
     let mut checks: ReadinessChecks = Vec::new();
-    let (store, probe) = (setup.store.clone(), WriteProbe::new(setup.store.clone()));
+    let (store, probe) = (setup.store.clone(), WriteProbe::new(setup.store.clone(), setup.gauge.clone()));
     checks.push((
         OWN_CHECK,
         Arc::new(move || {

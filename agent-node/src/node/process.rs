@@ -4,7 +4,7 @@ use super::{
     AgentSpec, NodeSetup, RunningNode, ServiceLocation,
     advertise::AdvertiseConfig,
     card_retry::{CardDetails, PendingCard},
-    data_dir,
+    data_dir, exit_on_store_failure,
     foreign_agents::ForeignAgents,
     replica,
     services::StartError,
@@ -31,10 +31,10 @@ use crate::{
 use anyhow::Context as _;
 use blackboard::store::{
     SharedStore,
-    embedded::{self, OpenError},
+    embedded::{self, OpenError, StoreGauge},
     memory,
 };
-use protocol::a2a::agent_policy::AgentPolicy;
+use protocol::{a2a::agent_policy::AgentPolicy, signature::Secret};
 use serde_json::json;
 use std::{
     future::Future,
@@ -100,8 +100,15 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
         (_, ServiceLocation::Remote(_) | ServiceLocation::FromRegistry) => "registry",
     };
     let mut signals = StopSignals::listen()?;
+    let secret = join_secret(&config)?;
+    let (store, gauge) = open_store(&config)?;
+    if let Some(gauge) = gauge.clone() {
+        actix::spawn(
+            async move { exit_on_store_failure(&format!("the store failed: {}", gauge.failed().await)) },
+        );
+    }
     let running = tokio::select! {
-        running = open(config) => running?,
+        running = open(config, secret, store, gauge) => running?,
         () = signals.next() => return Ok(()),
     };
     let description = running.describe();
@@ -120,19 +127,30 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
     outcome
 }
 
-async fn open(config: ProcessConfig) -> anyhow::Result<RunningNode> {
-    let secret = match config.listen.is_loopback() {
-        true => data_dir::create(&config.data)
-            .and_then(|()| Ok(data_dir::read_or_create_secret(&config.join)?))?,
-        false => data_dir::read_shared_secret(&config.join, config.listen)?,
-    };
-    let (store, gauge): (SharedStore, _) = match config.is_in_memory {
-        true => data_dir::create(&config.data).map(|()| (memory::new(), None))?,
-        false => {
-            let (store, gauge) = embedded::open_with_gauge(&config.data, embedded::StoreOptions::default())?;
-            (store, Some(gauge))
-        }
-    };
+fn join_secret(config: &ProcessConfig) -> anyhow::Result<Secret> {
+    if !config.listen.is_loopback() {
+        return Ok(data_dir::read_shared_secret(&config.join, config.listen)?);
+    }
+    data_dir::create(&config.data)?;
+    Ok(data_dir::read_or_create_secret(&config.join)?)
+}
+
+/// Opens the store of the process, and creates its data directory.
+fn open_store(config: &ProcessConfig) -> anyhow::Result<(SharedStore, Option<StoreGauge>)> {
+    data_dir::create(&config.data)?;
+    if config.is_in_memory {
+        return Ok((memory::new(), None));
+    }
+    let (store, gauge) = embedded::open_with_gauge(&config.data, embedded::StoreOptions::default())?;
+    Ok((store, Some(gauge)))
+}
+
+async fn open(
+    config: ProcessConfig,
+    secret: Secret,
+    store: SharedStore,
+    gauge: Option<StoreGauge>,
+) -> anyhow::Result<RunningNode> {
     let hooks = CallbackRegistry::default();
     let agents = agent_specs(&config, &store, &hooks).await?;
     let keys = (!config.is_in_memory).then(|| config.data.join("keys"));

@@ -74,6 +74,7 @@ impl RunningNode {
         self.drain.start();
         join(stopped, grpc_server).await;
         drop(self.server.await);
+        self.arbiters.stop().await;
         self.telemetry.flush(TRACE_TIMEOUT).await;
     }
 }

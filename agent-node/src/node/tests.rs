@@ -7,7 +7,9 @@ mod supervision;
 
 use super::*;
 use crate::brain::{Brain, echo::EchoBrain};
-use blackboard::store::{Batch, Error, Filter, Key, Lane, Record, Revision, Store, StoreFuture, StoreWatch};
+use blackboard::store::{
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch,
+};
 use protocol::{
     card::{BidTerms, Skill},
     ids::Capability,

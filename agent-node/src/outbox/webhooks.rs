@@ -24,7 +24,9 @@ use protocol::{
         limits::{MAX_WEBHOOK_MISSED, WEBHOOK_ATTEMPT_MS, WEBHOOK_ATTEMPTS},
         push::PushConfig,
     },
-    ids::{AgentId, TaskId},
+    envelope::Envelope,
+    ids::{Address, AgentId, MessageId, TaskId},
+    message::{Payload, TaskResponse},
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -56,6 +58,19 @@ pub struct Webhook {
     /// Whether nothing more is pushed: the task has ended, or the webhook was given up.
     #[serde(default)]
     pub is_over: bool,
+    /// Set for a `replyTo`: only the response of the task is delivered, as an envelope.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<ResponseAddress>,
+}
+
+/// Whom the response of a task answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResponseAddress {
+    /// The name that the sender of the request used.
+    pub to: AgentId,
+    /// The request.
+    pub request: MessageId,
 }
 
 impl Webhook {
@@ -265,7 +280,7 @@ impl Pushing {
             self.is_telling.set(true);
             self.webhook.is_over = events.is_empty();
             for seen in events {
-                self.tell(&seen).await;
+                self.tell(&seen).await?;
                 self.webhook.told = seen.id;
                 self.webhook.is_over = seen.is_last || self.webhook.missed >= MAX_WEBHOOK_MISSED;
                 self.note().await?;
@@ -302,14 +317,57 @@ impl Pushing {
         }
     }
 
-    async fn tell(&mut self, seen: &TaskEvent) {
-        let body = seen.data.to_json();
+    /// The media type and the body of the call for an event, if there is one.
+    fn body(&self, seen: &TaskEvent) -> Result<Option<(&'static str, String)>, Error> {
+        match &self.webhook.response {
+            None => Ok(Some(("application/a2a+json", seen.data.to_json()))),
+            Some(_) if !seen.is_last => Ok(None),
+            Some(response) => Ok(self.response(response)?.map(|body| ("application/json", body))),
+        }
+    }
+
+    /// The `task-response` of the ended task, unsigned.
+    fn response(&self, ResponseAddress { to, request }: &ResponseAddress) -> Result<Option<String>, Error> {
+        let Webhook { task, owner, .. } = &self.webhook;
+        let Some(row) = tasks::find(self.store.as_ref(), &self.me, task, owner)? else { return Ok(None) };
+        let response = TaskResponse {
+            task_id: task.clone(),
+            seq: 1,
+            state: row.task.status.state,
+            epoch: None,
+            artifacts: row.task.artifacts,
+            message: row.task.status.message,
+            extra: Default::default(),
+        };
+        let refused =
+            |why: &dyn std::fmt::Display| Error::Refused(format!("a response can't be written: {why}"));
+        let message_id = MessageId::parse(&format!("response:{}", row.task.conversation));
+        let envelope = Envelope {
+            message_id: message_id.map_err(|error| refused(&error))?,
+            from_agent_id: self.me.clone(),
+            to_agent_id: Address::Agent(to.clone()),
+            payload: Payload::TaskResponse(response),
+            timestamp: Some(row.task.changed_at),
+            conversation_id: Some(row.task.conversation),
+            thread_id: None,
+            in_reply_to: Some(request.clone()),
+            reply_conversation_id: None,
+            reply_to: None,
+            expires_at: None,
+            path: Vec::new(),
+            extra: Default::default(),
+        };
+        serde_json::to_string(&envelope).map(Some).map_err(|error| refused(&error))
+    }
+
+    async fn tell(&mut self, seen: &TaskEvent) -> Result<(), Error> {
+        let Some((media_type, body)) = self.body(seen)? else { return Ok(()) };
         let mut wait = FIRST_WAIT;
         for attempt in 1..=WEBHOOK_ATTEMPTS {
-            match self.attempt(body.clone()).await {
+            match self.attempt(media_type, body.clone()).await {
                 Ok(()) => {
                     self.webhook.missed = 0;
-                    return;
+                    return Ok(());
                 }
                 Err((why, is_final)) => {
                     // Neither the URL nor a credential is told: both may be secret.
@@ -326,14 +384,14 @@ impl Pushing {
             }
         }
         self.webhook.missed += 1;
+        Ok(())
     }
 
     /// Tells it once; why not, and whether another try is of no use.
-    async fn attempt(&self, body: String) -> Result<(), (String, bool)> {
+    async fn attempt(&self, media_type: &'static str, body: String) -> Result<(), (String, bool)> {
         let config = &self.webhook.config;
-        let mut call = OutboundRequest::new(Method::POST, &config.url)
-            .body("application/a2a+json", body)
-            .with_timeout(ATTEMPT);
+        let mut call =
+            OutboundRequest::new(Method::POST, &config.url).body(media_type, body).with_timeout(ATTEMPT);
         if let Some(authentication) = &config.authentication {
             let credentials = authentication.credentials.as_deref().unwrap_or_default();
             call = call

@@ -85,7 +85,9 @@ fn outcome(store: &dyn Store, me: &AgentId, line: &Record) -> Result<Option<Outc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::{Batch, Key, Lane, SharedStore, StoreFuture, StoreWatch, Write, memory};
+    use blackboard::store::{
+        Batch, Key, Lane, ListQuery, ListedKey, SharedStore, StoreFuture, StoreWatch, Write, memory,
+    };
     use engine::records::ConversationState;
     use protocol::{
         ids::Digest,
@@ -110,6 +112,14 @@ mod tests {
             let records = self.0.read(filter, after, limit)?;
             self.1.fetch_add(records.len(), Ordering::Relaxed);
             Ok(records)
+        }
+
+        fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+            self.0.list(query, limit)
+        }
+
+        fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+            self.0.count(query)
         }
 
         fn head(&self) -> Revision {

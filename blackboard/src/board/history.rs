@@ -10,7 +10,7 @@ use crate::{
 };
 use protocol::{
     problem::Problem,
-    signal::{Selector, Signal},
+    signal::{Cursor, Selector, Signal},
     time::WallTime,
 };
 use std::time::Duration;
@@ -21,15 +21,16 @@ const PAGE: usize = 256;
 pub(super) fn read_page(
     store: &SharedStore,
     selector: &Selector,
-    after: Option<Revision>,
+    after: Option<Cursor>,
     limit: usize,
 ) -> Result<SignalPage, Problem> {
     let filter = signals::store_filter(selector);
     let head = store.head();
-    let mut next = after.unwrap_or(0);
+    let at = |revision| Cursor { generation: Some(store.generation()), revision };
+    let mut next = after.as_ref().map_or(0, |after| after.revision);
     let mut signals = Vec::new();
     if limit == 0 {
-        return Ok(SignalPage { signals, next: after.unwrap_or(head) });
+        return Ok(SignalPage { signals, next: after.unwrap_or_else(|| at(head)) });
     }
     loop {
         let records = store.read(&filter, next, PAGE)?;
@@ -41,13 +42,13 @@ pub(super) fn read_page(
             }
         }
         if signals.len() == limit || records.len() < PAGE {
-            if let Some(after) = after {
+            if let Some(after) = &after {
                 feed::check_cursor(store, &filter, after)?;
             }
             if signals.len() < limit {
                 next = next.max(head);
             }
-            return Ok(SignalPage { signals, next });
+            return Ok(SignalPage { signals, next: at(next) });
         }
     }
 }

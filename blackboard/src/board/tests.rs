@@ -118,7 +118,7 @@ async fn a_late_subscriber_reads_history_and_then_live_signals() {
         board.publish(&by, signal(&format!("s-{at}"), "help.needed", "b-1")).await.unwrap();
     }
     let handle = crate::client::Blackboard::local(board.clone());
-    let mut signals = handle.subscribe(&by, Selector::default(), Some(0)).await.unwrap();
+    let mut signals = handle.subscribe(&by, Selector::default(), Some(0.into())).await.unwrap();
     for at in 0..200 {
         assert_eq!(signals.next().await.unwrap().unwrap().signal.id, format!("s-{at}"));
     }
@@ -166,7 +166,7 @@ async fn early_and_late_subscribers_get_exactly_the_signals_they_selected() {
             board.publish(&agent(from), signal).await.unwrap();
         }
     }
-    let mut late = handle.subscribe(&by, capable, Some(0)).await.unwrap();
+    let mut late = handle.subscribe(&by, capable, Some(0.into())).await.unwrap();
     for wanted in ["task.available-true", "help.needed-true"] {
         for reader in [&mut early, &mut late] {
             assert_eq!(within("a signal", reader.next()).await.unwrap().unwrap().signal.id, wanted);
@@ -175,7 +175,7 @@ async fn early_and_late_subscribers_get_exactly_the_signals_they_selected() {
     let of_tasks = Selector { types: vec!["task.*".into()], ..Selector::default() };
     let page = board.read(of_tasks, None, 100).await.unwrap();
     assert_eq!(page.signals.len(), 8);
-    let rest_of = board.read(Selector::default(), Some(page.signals[5].revision), 100).await.unwrap();
+    let rest_of = board.read(Selector::default(), Some(page.signals[5].revision.into()), 100).await.unwrap();
     assert!(rest_of.signals.iter().all(|posted| posted.revision > page.signals[5].revision));
 }
 
@@ -191,11 +191,11 @@ async fn old_signals_are_removed_and_a_cursor_below_the_floor_is_refused() {
     history::remove_expired(store, WallTime(1_500), Duration::from_millis(700)).await.unwrap();
     let kept = board.read(Selector::default(), None, 10).await.unwrap();
     assert_eq!(kept.signals.iter().map(|posted| posted.revision).collect::<Vec<_>>(), [new]);
-    let trimmed = board.read(Selector::default(), Some(0), 10).await.unwrap_err();
+    let trimmed = board.read(Selector::default(), Some(0.into()), 10).await.unwrap_err();
     assert_eq!((trimmed.reason, trimmed.metadata), (Reason::Trimmed, vec![("floor", old.to_string())]));
-    let subscribed = board.subscribe(Selector::default(), Some(0)).map(drop).unwrap_err();
+    let subscribed = board.subscribe(Selector::default(), Some(0.into())).map(drop).unwrap_err();
     assert_eq!(subscribed.reason, Reason::Trimmed);
-    assert_eq!(board.read(Selector::default(), Some(old), 10).await.unwrap().signals.len(), 1);
+    assert_eq!(board.read(Selector::default(), Some(old.into()), 10).await.unwrap().signals.len(), 1);
 }
 
 #[actix::test]
@@ -220,7 +220,7 @@ async fn the_oldest_signals_are_trimmed_to_the_size_limit_and_repeats_are_still_
     let again = board.publish(&by, wordy).await.unwrap();
     assert!(again <= revisions[0] + 1, "a repeat of a removed signal is no new signal: {again}");
     assert_eq!(board.read(Selector::default(), None, 100).await.unwrap().signals.len(), kept.len());
-    assert_eq!(board.read(Selector::default(), Some(1), 1).await.unwrap_err().reason, Reason::Trimmed);
+    assert_eq!(board.read(Selector::default(), Some(1.into()), 1).await.unwrap_err().reason, Reason::Trimmed);
 }
 
 #[actix::test]
@@ -265,6 +265,14 @@ impl store::Snapshot for PanickingStore {
         limit: usize,
     ) -> Result<Vec<store::Record>, store::Error> {
         self.store.read(filter, after, limit)
+    }
+
+    fn list(&self, query: &store::ListQuery, limit: usize) -> Result<Vec<store::ListedKey>, store::Error> {
+        self.store.list(query, limit)
+    }
+
+    fn count(&self, query: &store::ListQuery) -> Result<u64, store::Error> {
+        self.store.count(query)
     }
 
     fn head(&self) -> Revision {
@@ -314,8 +322,8 @@ async fn a_board_that_panics_restarts_its_readers_resume_and_its_claims_are_kept
     let task = TaskId::parse("t-1").unwrap();
     let holder = AgentId::parse("b-1").unwrap();
     board.claim(&agent("b-1"), &task, &holder, Duration::from_secs(5)).await.unwrap();
-    let mut reader = board.subscribe(Selector::default(), Some(0)).unwrap();
-    while reader.cursor() < first {
+    let mut reader = board.subscribe(Selector::default(), Some(0.into())).unwrap();
+    while reader.cursor().revision < first {
         reader.next(1 << 20).await.unwrap();
     }
 
@@ -332,9 +340,9 @@ async fn a_board_that_panics_restarts_its_readers_resume_and_its_claims_are_kept
         }
     });
     assert_eq!(cut.await.reason, Reason::BlackboardUnavailable);
-    let mut again = board.subscribe(Selector::default(), Some(first)).unwrap();
+    let mut again = board.subscribe(Selector::default(), Some(first.into())).unwrap();
     let mut seen = Vec::new();
-    while again.cursor() < second {
+    while again.cursor().revision < second {
         seen.extend(again.next(1 << 20).await.unwrap().iter().map(|event| event.posted.signal.id.clone()));
     }
     assert!(seen.contains(&"b".to_owned()), "nothing was missed: {seen:?}");

@@ -14,7 +14,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
     routes,
-    signal::{Selector, Signal, SignalRecord},
+    signal::{Cursor, Selector, Signal, SignalRecord},
     trace::{TRACEPARENT, TraceContext},
 };
 use serde::de::DeserializeOwned;
@@ -154,12 +154,12 @@ impl RemoteBoard {
         &self,
         by: &Principal,
         selector: &Selector,
-        after: Option<u64>,
+        after: Option<Cursor>,
         limit: usize,
     ) -> Result<SignalPage, Problem> {
         let base = self.base.url().await?;
         let mut url = format!("{base}{}?limit={limit}", routes::SIGNALS);
-        push_query(&mut url, selector, after)?;
+        push_query(&mut url, selector, after.as_ref())?;
         self.json(by, &base, ClientRequest::get(&url, RECIPIENT)).await
     }
 
@@ -201,14 +201,14 @@ impl RemoteBoard {
         &self,
         by: &Principal,
         selector: Selector,
-        after: Option<u64>,
+        after: Option<Cursor>,
     ) -> Result<SignalStream, Problem> {
         crate::signals::check_selector(&selector)?;
         let cursor = match after {
             Some(after) => after,
             None => self.read(by, &selector, None, 0).await?.next,
         };
-        let stream = Some(self.connect(by, &selector, cursor).await?);
+        let stream = Some(self.connect(by, &selector, &cursor).await?);
         let follower =
             SignalFollower { remote: self.clone(), by: by.clone(), selector, cursor, attempt: 0, stream };
         Ok(Box::pin(stream::unfold(Some(follower), |follower| async move {
@@ -224,7 +224,7 @@ impl RemoteBoard {
         &self,
         by: &Principal,
         selector: &Selector,
-        cursor: u64,
+        cursor: &Cursor,
     ) -> Result<RemoteSignals, Problem> {
         let base = self.base.url().await?;
         let mut url = format!("{base}{}/stream?", routes::SIGNALS);
@@ -241,7 +241,7 @@ struct SignalFollower {
     remote: RemoteBoard,
     by: Principal,
     selector: Selector,
-    cursor: u64,
+    cursor: Cursor,
     attempt: u32,
     stream: Option<RemoteSignals>,
 }
@@ -252,8 +252,8 @@ impl SignalFollower {
         loop {
             while let Some(stream) = &mut self.stream {
                 match stream.next().await {
-                    Some(Some(posted)) if posted.revision > self.cursor => {
-                        self.cursor = posted.revision;
+                    Some(Some(posted)) if posted.revision > self.cursor.revision => {
+                        self.cursor.revision = posted.revision;
                         self.attempt = 0;
                         return Ok(posted);
                     }
@@ -263,7 +263,7 @@ impl SignalFollower {
             }
             tokio::time::sleep(self.remote.backoff.pause(self.attempt)).await;
             self.attempt = self.attempt.saturating_add(1);
-            match self.remote.connect(&self.by, &self.selector, self.cursor).await {
+            match self.remote.connect(&self.by, &self.selector, &self.cursor).await {
                 Ok(stream) => self.stream = Some(stream),
                 Err(problem)
                     if is_unreachable(&problem) || matches!(problem.reason.status(), 429 | 500..) =>
@@ -276,7 +276,7 @@ impl SignalFollower {
     }
 }
 
-fn push_query(url: &mut String, selector: &Selector, after: Option<u64>) -> Result<(), Problem> {
+fn push_query(url: &mut String, selector: &Selector, after: Option<&Cursor>) -> Result<(), Problem> {
     crate::signals::check_selector(selector)?;
     selector.types.iter().for_each(|kind| url.push_str(&format!("&type={kind}")));
     selector.capabilities.iter().for_each(|capability| url.push_str(&format!("&capability={capability}")));

@@ -6,7 +6,7 @@ use protocol::{
     json,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Selector, Signal},
+    signal::{BAD_CURSOR, Cursor, Selector, Signal},
     time::WallTime,
     trace::{TRACEPARENT, TraceContext},
 };
@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SignalQuery {
     pub selector: Selector,
-    pub after: Option<u64>,
+    pub after: Option<Cursor>,
     pub limit: Option<usize>,
 }
 
@@ -101,9 +101,9 @@ pub(super) fn parse_query(text: &str) -> Result<SignalQuery, Problem> {
     Ok(query)
 }
 
-/// Parses a revision.
-pub(super) fn parse_cursor(field: &'static str, text: &str) -> Result<u64, Problem> {
-    text.trim().parse().map_err(|_| invalid_field(field, "must be a revision, a whole number"))
+/// Parses a cursor.
+pub(super) fn parse_cursor(field: &'static str, text: &str) -> Result<Cursor, Problem> {
+    Cursor::parse(text.trim()).ok_or_else(|| invalid_field(field, BAD_CURSOR))
 }
 
 fn invalid_field(field: &'static str, why: impl std::fmt::Display) -> Problem {
@@ -159,7 +159,10 @@ mod tests {
             parse_query("type=task.*&type=help.needed,acme.x&capability=rest&taskId=t-1&after=7&limit=3")
                 .unwrap();
         assert_eq!(parsed.selector.types, ["task.*", "help.needed", "acme.x"]);
-        assert_eq!((parsed.after, parsed.limit, parsed.selector.capabilities.len()), (Some(7), Some(3), 1));
+        assert_eq!(
+            (parsed.after, parsed.limit, parsed.selector.capabilities.len()),
+            (Some(7.into()), Some(3), 1)
+        );
         let too_large = "after=18446744073709551616";
         for bad in ["after=-1", "limit=x", "capability=../", "taskId=", "kind=task.*", too_large] {
             assert_eq!(parse_query(bad).unwrap_err().reason, Reason::InvalidField, "{bad}");

@@ -1,4 +1,4 @@
-//! The signal stream as server-sent events: `id` is the revision; a comment is the heartbeat.
+//! The signal stream as server-sent events: `id` is the cursor; a comment is the heartbeat.
 
 use super::{BoardData, CallerId, request};
 use crate::{feed::FeedSubscription, refusal::Refusal};

@@ -62,8 +62,8 @@ proptest! {
     fn a_frame_is_one_event_for_every_signal(subject in any::<String>(), revision in 1u64..) {
         let signal = Signal { subject: Some(subject), ..signal("a:1", "help.needed", "b-1") };
         let record = Record { revision, key: log_key(&signal.kind), value: json(&signal).unwrap().into() };
-        let text = String::from_utf8(frame(&record).to_vec()).unwrap();
-        let data = text.strip_prefix(&format!("id: {revision}\ndata: ")).unwrap().strip_suffix("\n\n").unwrap();
+        let text = String::from_utf8(frame(&record, "g").to_vec()).unwrap();
+        let data = text.strip_prefix(&format!("id: g-{revision}\ndata: ")).unwrap().strip_suffix("\n\n").unwrap();
         prop_assert!(!data.contains(['\n', '\r']));
         prop_assert_eq!(serde_json::from_str::<SignalRecord>(data).unwrap(), parse_record(&record).unwrap());
     }

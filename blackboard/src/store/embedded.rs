@@ -1,7 +1,9 @@
 //! The store in one SQLite file: one writer that commits in groups, and concurrent readers.
 
 mod conditional_writes;
+mod health;
 mod key_presence;
+mod list_entries;
 mod lock;
 mod queue;
 mod reader;
@@ -16,8 +18,10 @@ pub use schema::OpenError;
 use super::follower;
 use super::tail::LogTail;
 use super::{
-    Batch, Error, Filter, Key, Lane, Record, Revision, SharedStore, Snapshot, Store, StoreFuture, StoreWatch,
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Snapshot, Store,
+    StoreFuture, StoreWatch,
 };
+use health::WriterHealth;
 use key_presence::KeyPresence;
 use queue::{QueuedCommit, WriteQueue};
 use reader::ReaderPool;
@@ -41,7 +45,7 @@ pub struct StoreOptions {
     pub group: usize,
     /// The most connections that read at once.
     pub readers: usize,
-    /// The largest size of the file, in pages of 4 KiB; without it, the device is the limit.
+    /// The largest size of the file, in pages of 2 KiB; without it, the device is the limit.
     pub pages: Option<u32>,
 }
 
@@ -60,6 +64,7 @@ pub fn open(dir: &Path, options: StoreOptions) -> Result<SharedStore, OpenError>
 #[derive(Clone)]
 pub struct StoreGauge {
     queue: Arc<WriteQueue>,
+    health: Arc<WriterHealth>,
     dir: PathBuf,
 }
 
@@ -67,6 +72,16 @@ impl StoreGauge {
     /// Commits in the writer's queue.
     pub fn waiting(&self) -> usize {
         self.queue.waiting()
+    }
+
+    /// The number of transactions that the device did not take.
+    pub fn refused(&self) -> u64 {
+        self.health.refused()
+    }
+
+    /// Waits until the store has failed for good; returns why. A store that is closed does not fail.
+    pub async fn failed(&self) -> String {
+        self.health.failed().await
     }
 
     /// Bytes of its files, with the write-ahead log.
@@ -86,12 +101,13 @@ pub fn open_with_gauge(dir: &Path, options: StoreOptions) -> Result<(SharedStore
     let readers = Arc::new(ReaderPool::new(dir, options.readers, topics.clone(), presence.clone()));
     let queue = Arc::new(WriteQueue::new(&options));
     let generation = opened.generation.clone();
-    let (writer_queue, writer_tail) = (queue.clone(), tail.clone());
+    let health = Arc::new(WriterHealth::new());
+    let (writer_queue, writer_tail, writer_health) = (queue.clone(), tail.clone(), health.clone());
     let writer = thread::Builder::new()
         .name("store-writer".into())
-        .spawn(move || writer::run(opened, &writer_queue, &writer_tail, &topics, &presence))
+        .spawn(move || writer::run(opened, &writer_queue, &writer_tail, &topics, &presence, &writer_health))
         .map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
-    let gauge = StoreGauge { queue: queue.clone(), dir: dir.to_owned() };
+    let gauge = StoreGauge { queue: queue.clone(), health, dir: dir.to_owned() };
     let store = EmbeddedStore { queue, readers, tail, generation, writer: Some(writer), _lock: lock };
     Ok((Arc::new(store), gauge))
 }
@@ -117,6 +133,14 @@ impl Snapshot for EmbeddedStore {
 
     fn keys(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<(Revision, Key)>, Error> {
         self.readers.keys(filter, after, limit.min(super::MAX_READ))
+    }
+
+    fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+        self.readers.list(query, limit.min(super::MAX_READ))
+    }
+
+    fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+        self.readers.count(query)
     }
 
     fn head(&self) -> Revision {

@@ -3,7 +3,8 @@
 use super::follower::{self, LogPage, PageSource};
 use super::tail::LogTail;
 use super::{
-    Batch, Error, Filter, Key, Lane, Record, Revision, SharedStore, Snapshot, Store, StoreFuture, StoreWatch,
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Snapshot, Store,
+    StoreFuture, StoreWatch,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store_types::MemoryState;
@@ -50,6 +51,14 @@ impl Snapshot for MemoryStore {
 
     fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
         self.state.lock().read(filter, after, limit)
+    }
+
+    fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+        self.state.lock().list(query, limit)
+    }
+
+    fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+        self.state.lock().count(query)
     }
 
     fn head(&self) -> Revision {

@@ -1,7 +1,8 @@
 //! A store handle that is bound to one owner's keys, so that owners can share a file (DESIGN §2).
 
 use super::{
-    Batch, Error, Filter, Key, Lane, Record, Revision, SharedStore, Snapshot, Store, StoreFuture, StoreWatch,
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Snapshot, Store,
+    StoreFuture, StoreWatch, Write,
 };
 
 /// A store of the keys whose first token is `owner`.
@@ -47,6 +48,16 @@ impl Snapshot for OwnedStore {
         self.store.keys(filter, after, limit)
     }
 
+    fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+        self.check_owner(&query.list)?;
+        self.store.list(query, limit)
+    }
+
+    fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+        self.check_owner(&query.list)?;
+        self.store.count(query)
+    }
+
     fn head(&self) -> Revision {
         self.store.head()
     }
@@ -55,8 +66,9 @@ impl Snapshot for OwnedStore {
 impl Store for OwnedStore {
     fn commit(&self, lane: Lane, batch: Batch) -> StoreFuture<Vec<Revision>> {
         let written = batch.writes.iter().map(|write| write.key());
+        let lists = batch.writes.iter().flat_map(Write::entries).map(|entry| &entry.list);
         let expected = batch.expectations.iter().map(|expectation| expectation.key());
-        match written.chain(expected).try_for_each(|key| self.check_owner(key)) {
+        match written.chain(lists).chain(expected).try_for_each(|key| self.check_owner(key)) {
             Ok(()) => self.store.commit(lane, batch),
             Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
         }
@@ -81,7 +93,7 @@ impl Store for OwnedStore {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Expectation, Write, memory};
+    use super::super::{Expectation, memory};
     use super::*;
 
     #[tokio::test]

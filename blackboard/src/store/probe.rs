@@ -1,7 +1,7 @@
 //! Tests whether a store takes writes, by writing a record under a key of its own. The record is deleted at once: a record
 //! that stayed would be replaced in place by the next probe, which then succeeds on a full device.
 
-use super::{Batch, Error, Key, Lane, SharedStore, Write};
+use super::{Batch, Error, Key, Lane, SharedStore, Write, embedded::StoreGauge};
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Mutex, time::Instant};
@@ -18,24 +18,27 @@ const FAILURE_TTL: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub struct WriteProbe {
     store: SharedStore,
+    gauge: Option<StoreGauge>,
     last_result: Arc<Mutex<Option<ProbeResult>>>,
 }
 
-/// The time and the outcome of a test write.
-type ProbeResult = (Instant, Result<(), Error>);
+/// The time and the outcome of a test write, and how many transactions the device had not taken.
+type ProbeResult = (Instant, Result<(), Error>, u64);
 
 impl WriteProbe {
-    /// A probe of `store`, which must not be bound to an owner.
-    pub fn new(store: SharedStore) -> Self {
-        Self { store, last_result: Arc::default() }
+    /// A probe of `store`, which must not be bound to an owner. With its gauge, a success counts only until the device takes
+    /// no write.
+    pub fn new(store: SharedStore, gauge: Option<StoreGauge>) -> Self {
+        Self { store, gauge, last_result: Arc::default() }
     }
 
     /// Whether the store takes writes, now or seconds ago. One caller at a time writes; the others wait for its result.
     pub async fn check(&self) -> Result<(), Error> {
         let mut last_result = self.last_result.lock().await;
-        if let Some((at, outcome)) = &*last_result {
+        let refused = self.gauge.as_ref().map_or(0, StoreGauge::refused);
+        if let Some((at, outcome, refused_before)) = &*last_result {
             let ttl = if outcome.is_ok() { SUCCESS_TTL } else { FAILURE_TTL };
-            if at.elapsed() < ttl {
+            if at.elapsed() < ttl && refused == *refused_before {
                 return outcome.clone();
             }
         }
@@ -46,7 +49,7 @@ impl WriteProbe {
             Ok(()) => self.commit(Write::Delete(key)).await,
             failed => failed,
         };
-        *last_result = Some((Instant::now(), outcome.clone()));
+        *last_result = Some((Instant::now(), outcome.clone(), refused));
         outcome
     }
 
@@ -59,7 +62,7 @@ impl WriteProbe {
 #[cfg(test)]
 mod tests {
     use super::super::{
-        embedded::{StoreOptions, open},
+        embedded::{StoreOptions, open_with_gauge},
         memory,
     };
     use super::*;
@@ -67,7 +70,7 @@ mod tests {
     #[tokio::test]
     async fn concurrent_checks_share_one_test_write() {
         let store = memory::new();
-        let probe = WriteProbe::new(store.clone());
+        let probe = WriteProbe::new(store.clone(), None);
         let results = futures_util::future::join_all((0..100).map(|_| probe.check())).await;
         assert!(results.iter().all(Result::is_ok));
         assert_eq!(store.head(), 2, "written and deleted");
@@ -76,8 +79,9 @@ mod tests {
     #[tokio::test]
     async fn a_nearly_full_device_fails_the_check_until_there_is_room_again() {
         let dir = tempfile::tempdir().unwrap();
-        let store = open(dir.path(), StoreOptions { pages: Some(64), ..StoreOptions::default() }).unwrap();
-        let probe = WriteProbe::new(store.clone());
+        let options = StoreOptions { pages: Some(128), ..StoreOptions::default() };
+        let (store, gauge) = open_with_gauge(dir.path(), options).unwrap();
+        let probe = WriteProbe::new(store.clone(), Some(gauge));
         assert!(probe.check().await.is_ok(), "there is room");
         let fill = |size: usize| {
             let write = Write::Append(Key::new(&["a", "log", "x"]), "x".repeat(size).into());
@@ -85,9 +89,7 @@ mod tests {
         };
         while fill(20_000).await.is_ok() {}
         assert!(fill(4_000).await.is_ok(), "a little still fits");
-        // A new probe has no cached result.
-        let probe = WriteProbe::new(store.clone());
-        assert!(matches!(probe.check().await, Err(Error::StorageFull)));
+        assert!(matches!(probe.check().await, Err(Error::StorageFull)), "the success before is not repeated");
         for size in [2_000, 50] {
             while fill(size).await.is_ok() {}
         }

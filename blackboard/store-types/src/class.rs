@@ -1,6 +1,7 @@
 //! The class of a topic, and the checks of a batch that are the same for every backend.
 
-use crate::{Batch, Error, Expectation, Filter, Key, Revision, Write};
+use crate::{Batch, Error, Expectation, Filter, Key, ListEntry, Revision, Write};
+use bytes::Bytes;
 
 /// The longest key, bytes.
 const MAX_KEY_BYTES: usize = 2048;
@@ -18,15 +19,15 @@ impl TopicClass {
     /// The class that `write` requires of its topic.
     pub fn of(write: &Write) -> Self {
         match write {
-            Write::Append(..) => Self::Log,
-            Write::Put(..) | Write::Delete(_) => Self::State,
+            Write::Append(..) | Write::Trim(..) => Self::Log,
+            Write::Put(..) | Write::PutListed(..) | Write::Delete(_) => Self::State,
         }
     }
 
     /// The refusal of a write of this class to `key`, whose topic has the other class.
     pub fn refusal(self, key: &Key) -> Error {
         let (is, not) = match self {
-            Self::Log => ("state", "append to"),
+            Self::Log => ("state", "append to or trim"),
             Self::State => ("log", "put or delete"),
         };
         Error::Refused(format!("{} holds {is} keys: cannot {not} {key}", key.topic()))
@@ -37,16 +38,33 @@ impl Write {
     /// The key that is written.
     pub fn key(&self) -> &Key {
         match self {
-            Self::Append(key, _) | Self::Put(key, _) | Self::Delete(key) => key,
+            Self::Append(key, _)
+            | Self::Put(key, _)
+            | Self::PutListed(key, ..)
+            | Self::Delete(key)
+            | Self::Trim(key, _) => key,
+        }
+    }
+
+    /// The record that is written, if any.
+    pub fn value(&self) -> Option<&Bytes> {
+        match self {
+            Self::Append(_, value) | Self::Put(_, value) | Self::PutListed(_, value, _) => Some(value),
+            Self::Delete(_) | Self::Trim(..) => None,
+        }
+    }
+
+    /// The list entries of the record that is written.
+    pub fn entries(&self) -> &[ListEntry] {
+        match self {
+            Self::PutListed(.., entries) => entries,
+            Self::Append(..) | Self::Put(..) | Self::Delete(_) | Self::Trim(..) => &[],
         }
     }
 
     /// Bytes of key and value.
     pub fn size(&self) -> usize {
-        match self {
-            Self::Append(key, value) | Self::Put(key, value) => key.as_str().len() + value.len(),
-            Self::Delete(key) => key.as_str().len(),
-        }
+        self.key().as_str().len() + self.value().map_or(0, Bytes::len)
     }
 }
 

@@ -2,14 +2,16 @@
 //! Pure: no I/O, no runtime, no clock.
 //!
 //! A store is one ordered log of keyed records. A *log* key keeps every record until it is trimmed; a *state* key keeps
-//! only the latest. A topic (the first two tokens of a key) holds one of the two kinds.
+//! only the latest. A topic (the first two tokens of a key) holds one of the two kinds. State records may stand in lists.
 
 pub mod key;
 
 pub mod class;
+pub mod list;
 pub mod memory;
 
 pub use key::{Filter, Key};
+pub use list::{ListEntry, ListOrder, ListPosition, ListQuery, ListedKey};
 pub use memory::MemoryState;
 
 use bytes::Bytes;
@@ -35,6 +37,12 @@ pub trait Snapshot {
         let records = self.read(filter, after, limit)?;
         Ok(records.into_iter().map(|record| (record.revision, record.key)).collect())
     }
+
+    /// The first `limit` entries (at most 1,000) of a list. Blocks for one page.
+    fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error>;
+
+    /// The number of entries that match `query`. Reads each entry, and no record.
+    fn count(&self, query: &ListQuery) -> Result<u64, Error>;
 
     /// The highest revision that is durable.
     fn head(&self) -> Revision;
@@ -64,10 +72,14 @@ pub struct Batch {
 pub enum Write {
     /// Adds a record to a log key.
     Append(Key, Bytes),
-    /// Replaces a state key's record.
+    /// Replaces a state key's record. Its list entries stay as they are.
     Put(Key, Bytes),
-    /// Removes a state key's record; takes a revision of its own.
+    /// Replaces a state key's record and its list entries, which are of different lists.
+    PutListed(Key, Bytes, Vec<ListEntry>),
+    /// Removes a state key's record and its list entries; takes a revision of its own.
     Delete(Key),
+    /// Removes the records of a log key below a revision; takes a revision of its own.
+    Trim(Key, Revision),
 }
 
 /// A condition on the latest record of a key.

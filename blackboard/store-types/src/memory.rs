@@ -1,7 +1,8 @@
 //! The reference store as plain data, with synchronous commits. Backends are tested against it.
 
 use crate::{
-    Batch, Error, Filter, Key, MAX_READ, Record, Revision, Snapshot, Write,
+    Batch, Error, Filter, Key, ListEntry, ListPosition, ListQuery, ListedKey, MAX_READ, Record, Revision,
+    Snapshot, Write,
     class::{self, TopicClass},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,9 @@ pub struct MemoryState {
     keys: BTreeMap<Key, BTreeSet<Revision>>,
     /// Per key, the highest revision that was trimmed.
     floors: BTreeMap<Key, Revision>,
+    lists: BTreeMap<(Key, u8), BTreeMap<ListPosition, (Key, u64)>>,
+    /// Per listed state key, the number of its record and its entries.
+    listed: BTreeMap<Key, (u64, Vec<ListEntry>)>,
 }
 
 #[derive(Debug, Clone)]
@@ -55,25 +59,48 @@ impl MemoryState {
 
     fn write(&mut self, write: Write) -> (Revision, Option<Record>) {
         self.revision += 1;
-        let revision = self.revision;
-        let class = TopicClass::of(&write);
-        let (key, value) = match write {
-            Write::Append(key, value) | Write::Put(key, value) => (key, Some(value)),
-            Write::Delete(key) => (key, None),
-        };
-        let record = value.map(|value| Record { revision, key: key.clone(), value });
-        let topic = self.topics.entry(key.topic().to_owned());
+        let (revision, class) = (self.revision, TopicClass::of(&write));
+        let topic = self.topics.entry(write.key().topic().to_owned());
         let topic = topic.or_insert_with(|| TopicRecords { class, records: BTreeMap::new(), floor: 0 });
         if class == TopicClass::State
-            && let Some(old) = self.keys.remove(&key)
+            && let Some(old) = self.keys.remove(write.key())
         {
             old.iter().for_each(|revision| drop(topic.records.remove(revision)));
         }
+        let record =
+            write.value().map(|value| Record { revision, key: write.key().clone(), value: value.clone() });
         if let Some(record) = &record {
             topic.records.insert(revision, record.clone());
-            self.keys.entry(key).or_default().insert(revision);
+            self.keys.entry(record.key.clone()).or_default().insert(revision);
+        }
+        match write {
+            Write::Append(..) | Write::Put(..) => {}
+            Write::PutListed(key, _, entries) => self.enter(key, entries),
+            Write::Delete(key) => drop(self.leave_lists(&key)),
+            Write::Trim(key, before) => drop(self.trim(&Filter::Exactly(key), before)),
         }
         (revision, record)
+    }
+
+    /// Replaces the list entries of `key`.
+    fn enter(&mut self, key: Key, entries: Vec<ListEntry>) {
+        let number = self.leave_lists(&key).unwrap_or(self.revision);
+        for ListEntry { list, part, at, group } in &entries {
+            let entries = self.lists.entry((list.clone(), *part)).or_default();
+            entries.insert(ListPosition { at: *at, record: number }, (key.clone(), *group));
+        }
+        self.listed.insert(key, (number, entries));
+    }
+
+    /// Removes the list entries of `key`; returns the number of its record.
+    fn leave_lists(&mut self, key: &Key) -> Option<u64> {
+        let (number, entries) = self.listed.remove(key)?;
+        for ListEntry { list, part, at, .. } in entries {
+            if let Some(entries) = self.lists.get_mut(&(list, part)) {
+                entries.remove(&ListPosition { at, record: number });
+            }
+        }
+        Some(number)
     }
 
     /// Deletes log records of `filter` below `before`. Returns their number.
@@ -83,12 +110,18 @@ impl MemoryState {
             if topic.class == TopicClass::State || !class::may_admit_topic(filter, name) {
                 continue;
             }
-            let old: Vec<(Revision, Key)> = topic
-                .records
-                .range(..before)
-                .filter(|(_, record)| filter.admits(&record.key))
-                .map(|(revision, record)| (*revision, record.key.clone()))
-                .collect();
+            let old: Vec<(Revision, Key)> = match filter {
+                Filter::Exactly(key) => {
+                    let revisions = self.keys.get(key).into_iter().flat_map(|all| all.range(..before));
+                    revisions.map(|revision| (*revision, key.clone())).collect()
+                }
+                Filter::One(_) | Filter::Below(_) => topic
+                    .records
+                    .range(..before)
+                    .filter(|(_, record)| filter.admits(&record.key))
+                    .map(|(revision, record)| (*revision, record.key.clone()))
+                    .collect(),
+            };
             trimmed += old.len() as u64;
             for (revision, key) in old {
                 topic.records.remove(&revision);
@@ -152,6 +185,25 @@ impl Snapshot for MemoryState {
 
     fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
         Ok(self.page(filter, after, limit.min(MAX_READ)))
+    }
+
+    fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+        let (above, below) = query.bounds();
+        let mut found = Vec::new();
+        for part in &query.parts {
+            let entries = self.lists.get(&(query.list.clone(), *part)).into_iter().flatten();
+            let entries = entries.filter(|(at, _)| above < **at && **at < below);
+            let entries = entries.filter(|(at, (_, group))| query.admits(at.at, *group));
+            found.extend(entries.map(|(at, (key, _))| (*at, key.clone())));
+        }
+        let page = query.first(found, limit.min(MAX_READ)).into_iter();
+        Ok(page.map(|(position, key)| ListedKey { position, key }).collect())
+    }
+
+    fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+        let parts =
+            query.parts.iter().filter_map(|part| self.lists.get(&(query.list.clone(), *part))).flatten();
+        Ok(parts.filter(|(at, (_, group))| query.admits(at.at, *group)).count() as u64)
     }
 
     fn head(&self) -> Revision {

@@ -266,6 +266,7 @@ fn kind_of(reason: Reason) -> A2aErrorKind {
         | Reason::TooManyHops
         | Reason::CapabilityNeeded
         | Reason::Trimmed
+        | Reason::GenerationChanged
         | Reason::AgentNotFound
         | Reason::AgentDeparted
         | Reason::RegisteredElsewhere

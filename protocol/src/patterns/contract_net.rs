@@ -420,6 +420,11 @@ impl Pattern for ContractNet {
         self.view()
     }
 
+    fn awarded(&self) -> Option<(&AgentId, ContractNetLabel)> {
+        let AuctionStage::Awarded(award) = &self.stage else { return None };
+        Some((&award.winner, ContractNetLabel::Award(award.epoch)))
+    }
+
     fn on(&mut self, event: &ContractNetEvent) -> Vec<ContractNetEffect> {
         if let EventKind::Undelivered { label: ContractNetLabel::Response, reason, message, .. } = &event.what
             && self.ownership.has_ended()

@@ -25,7 +25,7 @@ use crate::{
     ids::AgentId,
     message::{AwardAccept, AwardDecline, BUSY, MessageKind, Payload},
     principal::Principal,
-    task::TaskState,
+    task::{Status, TaskState},
 };
 use labels::{DelegationEffect, DelegationEvent};
 use pending_requests::PendingRequests;
@@ -178,7 +178,12 @@ impl Delegation {
     }
 
     fn is_at_it(&mut self) -> Vec<DelegationEffect> {
-        self.ownership.status(TaskState::Working, format!("{} is at it", self.me))
+        let status = Status::new(TaskState::Working, format!("{} is at it", self.me));
+        // Under an award the acceptance says the same.
+        match self.ownership.is_awarded() {
+            true => vec![DelegationEffect::Update(super::Update::Status(status))],
+            false => self.ownership.update(super::Update::Status(status)),
+        }
     }
 
     fn renew(&self, event: &DelegationEvent) -> Option<DelegationEffect> {
@@ -456,6 +461,11 @@ impl Pattern for Delegation {
 
     fn award(&self) -> Option<&AwardRecord> {
         self.auction.as_ref()?.award()
+    }
+
+    fn awarded(&self) -> Option<(&AgentId, DelegationLabel)> {
+        let (winner, label) = self.auction.as_ref()?.awarded()?;
+        Some((winner, DelegationLabel::Auction(label)))
     }
 
     fn has_runner_up(&self) -> bool {

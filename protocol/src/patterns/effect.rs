@@ -4,10 +4,10 @@ use super::{AnyLabel, AnyTimer, turn::Prompt};
 use crate::{
     artifact::Artifact,
     envelope::Envelope,
-    ids::{Address, AgentId, Capability, ConversationId, MessageId, TaskId},
+    ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
     message::{Epoch, Payload},
     principal::Principal,
-    signal::Signal,
+    signal::{self, Signal},
     task::Status,
     time::{NodeTime, WallTime},
 };
@@ -237,8 +237,16 @@ impl OutgoingSignal {
         }
     }
 
-    /// The complete signal. It carries no cryptographic signature.
-    pub fn signed(self, id: String, from: AgentId, at: WallTime) -> Signal {
+    /// The digest of the content that it refers to, if it is an `artifact.produced` with one.
+    pub fn produced(&self) -> Option<Digest> {
+        signal::produced(&self.kind, &self.refs)
+    }
+
+    /// The complete signal. It carries no cryptographic signature. One about an artifact names the publisher as its owner.
+    pub fn signed(mut self, id: String, from: AgentId, at: WallTime) -> Signal {
+        if self.produced().is_some() {
+            self.refs.insert(signal::OWNER.to_owned(), from.as_str().into());
+        }
         Signal {
             id,
             kind: self.kind,

@@ -136,19 +136,18 @@ impl HelpRequest {
             return Vec::new();
         }
         let fits = |peer: &&Candidate| {
-            let id = &peer.card.agent_id;
+            let id = &peer.agent;
             let asks =
                 *id == self.me || self.requester.as_ref().is_some_and(|requester| requester.agent == *id);
-            peer.is_alive && peer.card.support(capability) > 0.0 && !asks
+            peer.is_alive && peer.support > 0.0 && !asks
         };
         let mut peers: Vec<_> = candidates.iter().filter(fits).collect();
-        let rank =
-            |peer: &Candidate| (peer.card.support(capability), -f64::from(peer.running), peer.track_record);
+        let rank = |peer: &Candidate| (peer.support, -f64::from(peer.running), peer.track_record);
         peers.sort_by(|a, b| {
             rank(b)
                 .partial_cmp(&rank(a))
                 .unwrap_or(std::cmp::Ordering::Equal)
-                .then_with(|| a.card.agent_id.cmp(&b.card.agent_id))
+                .then_with(|| a.agent.cmp(&b.agent))
         });
         peers.truncate(FANOUT);
         if peers.is_empty() {
@@ -157,7 +156,7 @@ impl HelpRequest {
         }
         let mut effects = Vec::new();
         for peer in peers {
-            let id = peer.card.agent_id.clone();
+            let id = peer.agent.clone();
             let (to, question) = (Address::Agent(id.clone()), Payload::HelpRequest(self.request.clone()));
             effects.push(HelpRequestEffect::Send(OutgoingMessage {
                 path: self.path.clone(),

@@ -128,6 +128,10 @@ impl OpenTask {
                 continue;
             };
             let is_done = outcome.status.state == TaskState::Completed;
+            if is_done {
+                // The board announces the end itself, so the artifacts come before it.
+                effects.extend(produced(&self.spec, &outcome.artifacts));
+            }
             effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
             effects.push(OpenTaskEffect::CloseOpenTask { task: task.clone(), epoch, is_done });
             self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome) };
@@ -165,10 +169,7 @@ impl OpenTask {
         else {
             return Vec::new();
         };
-        let is_done = outcome.status.state == TaskState::Completed;
-        let mut effects = if is_done { produced(&self.spec, &outcome.artifacts) } else { Vec::new() };
-        effects.push(OpenTaskEffect::Finish(*outcome));
-        effects
+        vec![OpenTaskEffect::Finish(*outcome)]
     }
 
     fn end(&mut self, state: TaskState, message: String) -> Vec<OpenTaskEffect> {

@@ -3,10 +3,10 @@
 use super::{Effect, Outcome, OutgoingMessage, OutgoingSignal, Update};
 use crate::{
     artifact::{self, Artifact},
-    ids::{Address, AgentId, ConversationId, MessageId},
+    ids::{Address, AgentId, ConversationId, Digest, MessageId},
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
     problem::Reason,
-    signal::SignalType,
+    signal::{SHA256, SignalType},
     task::{Status, TaskSpec, TaskState},
 };
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,9 @@ macro_rules! from_report_label {
     };
 }
 pub(super) use from_report_label;
+
+/// The most characters of a name or media type in a signal.
+const MAX_NAMED: usize = 200;
 
 /// One agent's accountability for one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -294,12 +297,21 @@ pub(super) fn is_recipient_there(reason: &str) -> bool {
     !absent.iter().any(|absent| absent.code() == reason)
 }
 
-/// The signal about a finished task's results.
+/// The signals about a finished task's results. Each names an artifact by its id and by the digest of its content.
 pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[Artifact]) -> Vec<Effect<L, T>> {
     let produced = artifacts.iter().take(16).map(|artifact| {
+        let (content, media_type) = artifact.content();
+        let id: String = artifact.artifact_id.chars().take(MAX_NAMED).collect();
+        let media_type: String = media_type.chars().take(MAX_NAMED).collect();
         let mut produced = OutgoingSignal::about(SignalType::artifact_produced(), &spec.task_id);
-        produced.subject = Some(artifact.artifact_id.chars().take(200).collect());
         produced.capability.clone_from(&spec.capability);
+        produced.refs = Map::from_iter([
+            ("artifactId".to_owned(), json!(id)),
+            (SHA256.to_owned(), json!(Digest::of(&content))),
+            ("mediaType".to_owned(), json!(media_type)),
+            ("bytes".to_owned(), json!(content.len())),
+        ]);
+        produced.subject = Some(id);
         Effect::Publish { signal: produced }
     });
     produced.collect()

@@ -10,7 +10,7 @@ use crate::{
 use sfv::{Dictionary, FieldType, Item, List, ListEntry, Parser};
 
 /// How far a signature's `created` may lie from the verifier's clock, seconds.
-const WINDOW_S: u64 = 300;
+pub(super) const WINDOW_S: u64 = 300;
 /// More labels than this in one request are not looked at.
 const MAX_LABELS: usize = 4;
 
@@ -170,11 +170,11 @@ fn digest_agrees(parts: &SignedParts<'_>, presented: &str) -> bool {
     }
 }
 
-fn parsed(header: &str, name: &str) -> Result<Dictionary, Problem> {
+pub(super) fn parsed(header: &str, name: &str) -> Result<Dictionary, Problem> {
     Parser::new(header).parse().map_err(|_| unauthenticated(&format!("{name} is no structured field")))
 }
 
-fn unauthenticated(message: &str) -> Problem {
+pub(super) fn unauthenticated(message: &str) -> Problem {
     Problem::new(Reason::Unauthenticated, message)
 }
 

@@ -8,7 +8,10 @@ use protocol::{
     time::NodeTime,
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 /// The stored record of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,6 +117,10 @@ pub struct DirectoryChange {
     pub floor: u64,
     /// Events to publish, in order.
     pub events: Vec<MembershipEvent>,
+    /// Agents with events that are not published, because they flap.
+    pub suppressed: BTreeSet<AgentId>,
+    /// Agents that flapped and have settled.
+    pub settled: Vec<AgentId>,
 }
 
 /// The decision on a registration.

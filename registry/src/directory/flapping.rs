@@ -21,6 +21,13 @@ struct NotificationHistory {
     suppressed_at: Option<NodeTime>,
 }
 
+impl NotificationHistory {
+    /// The number of signals within `window`.
+    fn recent_within(&self, window: Duration, now: NodeTime) -> usize {
+        self.recent.iter().filter(|at| now.since(**at) < window).count()
+    }
+}
+
 impl FlapDamping {
     /// The number of agents with a suppressed event.
     pub(super) fn count(&self) -> usize {
@@ -29,35 +36,59 @@ impl FlapDamping {
 }
 
 impl AgentDirectory {
-    /// Removes from `change` the events over the limit, and adds the state of agents that have settled.
-    pub fn damp_flapping(&mut self, change: &mut DirectoryChange, now: NodeTime) {
+    /// Removes from `change` the events over the limit, and adds the state of agents that have settled. Takes effect when
+    /// the change is applied.
+    pub fn damp_flapping(&self, change: &mut DirectoryChange, now: NodeTime) {
         let window = Duration::from_millis(self.config.flap_window_ms);
-        for history in self.flapping.0.values_mut() {
-            history.recent.retain(|at| now.since(*at) < window);
-        }
-        self.flapping.0.retain(|_, history| !history.recent.is_empty() || history.suppressed_at.is_some());
         let limit = self.config.flap_limit.max(1);
-        let flapping = &mut self.flapping.0;
+        let mut passed: BTreeMap<AgentId, usize> = BTreeMap::new();
+        let suppressed = &mut change.suppressed;
         change.events.retain(|event| {
-            let history = flapping.entry(event.id().clone()).or_default();
-            if history.recent.len() >= limit || history.suppressed_at.is_some() {
-                history.suppressed_at = Some(now);
-                return false;
+            let id = event.id();
+            let history = self.flapping.0.get(id);
+            let recent = history.map_or(0, |history| history.recent_within(window, now));
+            let passed = passed.entry(id.clone()).or_default();
+            let is_suppressed = suppressed.contains(id)
+                || history.is_some_and(|history| history.suppressed_at.is_some())
+                || recent + *passed >= limit;
+            if is_suppressed {
+                suppressed.insert(id.clone());
+            } else {
+                *passed += 1;
             }
+            !is_suppressed
+        });
+        for (id, event) in self.settled(now) {
+            if change.suppressed.contains(&id) {
+                continue;
+            }
+            let last = self.flapping.0.get(&id).and_then(|history| history.last.as_ref());
+            change.events.extend(event.filter(|event| last != Some(event)));
+            change.settled.push(id);
+        }
+    }
+
+    /// Records the signals of a change that is applied, and those that it suppresses.
+    pub(super) fn record_damping(&mut self, change: &DirectoryChange, now: NodeTime) {
+        let flapping = &mut self.flapping.0;
+        for id in &change.settled {
+            if let Some(history) = flapping.get_mut(id) {
+                history.suppressed_at = None;
+            }
+        }
+        for event in &change.events {
+            let history = flapping.entry(event.id().clone()).or_default();
             history.recent.push_back(now);
             history.last = Some(event.clone());
-            true
-        });
-        let settled = self.settled(now);
-        for (id, event) in settled {
-            let Some(history) = self.flapping.0.get_mut(&id) else { continue };
-            history.suppressed_at = None;
-            if let Some(event) = event.filter(|event| history.last.as_ref() != Some(event)) {
-                history.recent.push_back(now);
-                history.last = Some(event.clone());
-                change.events.push(event);
-            }
         }
+        for id in &change.suppressed {
+            flapping.entry(id.clone()).or_default().suppressed_at = Some(now);
+        }
+        let window = Duration::from_millis(self.config.flap_window_ms);
+        for history in flapping.values_mut() {
+            history.recent.retain(|at| now.since(*at) < window);
+        }
+        flapping.retain(|_, history| !history.recent.is_empty() || history.suppressed_at.is_some());
     }
 
     /// Whether a suppressed agent has settled, so that its state can be signalled.

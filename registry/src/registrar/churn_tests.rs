@@ -7,7 +7,9 @@ use crate::{
     directory::test_cards::card,
     entry::{AgentQuery, Heartbeat, Presence},
 };
-use blackboard::store::{Batch, Filter, Key, Lane, Record, Revision, Store, StoreFuture, StoreWatch};
+use blackboard::store::{
+    Batch, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch,
+};
 use futures_util::future::join_all;
 use protocol::ids::AgentId;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,6 +32,14 @@ impl blackboard::store::Snapshot for CountingStore {
 
     fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
         self.store.read(filter, after, limit)
+    }
+
+    fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+        self.store.list(query, limit)
+    }
+
+    fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+        self.store.count(query)
     }
 
     fn head(&self) -> Revision {

@@ -3,7 +3,8 @@
 use super::tests::Rig;
 use crate::{config::Config, directory::test_cards::card, entry::AgentQuery};
 use blackboard::store::{
-    Batch, Error, Filter, Key, Lane, Record, Revision, SharedStore, Store, StoreFuture, StoreWatch,
+    Batch, Error, Filter, Key, Lane, ListQuery, ListedKey, Record, Revision, SharedStore, Store, StoreFuture,
+    StoreWatch,
 };
 use protocol::{ids::AgentId, problem::Reason};
 use std::sync::{
@@ -29,6 +30,14 @@ impl blackboard::store::Snapshot for FaultyStore {
 
     fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
         self.store.read(filter, after, limit)
+    }
+
+    fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+        self.store.list(query, limit)
+    }
+
+    fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+        self.store.count(query)
     }
 
     fn head(&self) -> Revision {
@@ -87,4 +96,30 @@ async fn a_failed_commit_changes_nothing_and_an_unknown_one_is_read_back() {
     rig.registry.deregister(&id, 1).await.unwrap();
     let signals = rig.signals(2).await;
     assert_eq!(signals, ["agent.joined:a:1", "agent.left:a:1"]);
+}
+
+#[actix_web::test]
+async fn the_last_state_of_a_flapping_agent_is_signalled_though_the_first_commit_fails() {
+    let fault = Arc::new(AtomicU8::new(HEALTHY));
+    let store = Arc::new(FaultyStore { store: blackboard::store::memory::new(), fault: fault.clone() });
+    let config = Config { flap_limit: 2, retry_ms: 1, retry_cap_ms: 1, ..Config::default() };
+    let calm = config.flap_calm_ms / 1_000 + 1;
+    let rig = Rig::over(store, config, 0);
+    let mut last = 0;
+    for round in 0..4 {
+        last = rig.join("restless", &format!("i-{round}")).await.unwrap();
+    }
+    rig.signals(2).await;
+    fault.store(FULL, Ordering::SeqCst);
+    let mut last_sweep = Ok(());
+    for _ in 0..=calm {
+        rig.beat("restless", last).await.unwrap();
+        last_sweep = rig.pass_one().await;
+    }
+    assert_eq!(last_sweep.unwrap_err().reason, Reason::Overloaded);
+    fault.store(HEALTHY, Ordering::SeqCst);
+    rig.beat("restless", last).await.unwrap();
+    rig.pass(1).await;
+    let signals = rig.signals(3).await;
+    assert_eq!(signals.last(), Some(&format!("agent.joined:restless:{last}")), "{signals:?}");
 }

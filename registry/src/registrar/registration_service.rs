@@ -217,7 +217,7 @@ impl RegistrationService {
         lane: Lane,
         mut change: DirectoryChange,
     ) -> Result<(), Problem> {
-        self.directory.borrow_mut().damp_flapping(&mut change, self.now());
+        self.directory.borrow().damp_flapping(&mut change, self.now());
         rows::commit(&self.store, lane, &change, (self.clocks.wall)()).await.map_err(store_problem)?;
         let has_signals = !change.events.is_empty();
         let changed = self.directory.borrow_mut().apply(change, self.now());

@@ -82,12 +82,11 @@ pub(super) async fn commit(
 
 /// Succeeds if `write` is in the store; a batch is atomic, so one of its writes stands for all.
 fn check_written(store: &SharedStore, write: Option<Write>, why: String) -> Result<(), Error> {
-    let written = match write {
-        Some(Write::Put(key, value)) => store.latest(&key)?.is_some_and(|record| record.value == value),
-        Some(Write::Delete(key)) => store.latest(&key)?.is_none(),
-        Some(Write::Append(..)) | None => false,
+    let is_written = match write {
+        Some(write) => store.latest(write.key())?.as_ref().map(|record| &record.value) == write.value(),
+        None => false,
     };
-    if written { Ok(()) } else { Err(Error::Unknown(why)) }
+    if is_written { Ok(()) } else { Err(Error::Unknown(why)) }
 }
 
 /// The oldest signals that the board has not accepted, at most `limit`.

@@ -119,9 +119,14 @@ impl Rig {
     /// Advances the clock by `seconds`, with a sweep each second.
     pub(crate) async fn pass(&self, seconds: u64) {
         for _ in 0..seconds {
-            self.clock.fetch_add(1_000, Ordering::SeqCst);
-            self.addr.send(SweepLeases).await.unwrap().unwrap();
+            self.pass_one().await.unwrap();
         }
+    }
+
+    /// Advances the clock by a second and sweeps.
+    pub(crate) async fn pass_one(&self) -> Result<(), Problem> {
+        self.clock.fetch_add(1_000, Ordering::SeqCst);
+        self.addr.send(SweepLeases).await.unwrap()
     }
 
     pub(crate) async fn join(&self, id: &str, instance: &str) -> Result<u64, Problem> {

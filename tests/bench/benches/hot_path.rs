@@ -5,8 +5,9 @@
 use blackboard::store::{Batch, Key, Lane, SharedStore, Write, embedded, memory};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use protocol::{
+    card::Card,
     envelope::Envelope,
-    ids::{AgentId, Digest, MessageId},
+    ids::{AgentId, Capability, Digest, MessageId},
     json,
     patterns::{
         AnyPattern, Candidate, Event, EventKind,
@@ -70,14 +71,12 @@ fn called(candidates: usize) -> AnyPattern {
         "taskId": "t-1", "description": "do it", "capability": "build", "root": "user:local",
     }))
     .unwrap();
-    let candidate = |number: usize| Candidate {
-        card: serde_json::from_value(json!({
+    let candidate = |number: usize| {
+        let card: Card = serde_json::from_value(json!({
             "agentId": name(number), "endpoint": "http://127.0.0.1:1", "skills": [{ "id": "build" }],
         }))
-        .unwrap(),
-        running: 0,
-        is_alive: true,
-        track_record: 0.5,
+        .unwrap();
+        Candidate { track_record: 0.5, ..Candidate::new(&card, &Capability::parse("build").unwrap()) }
     };
     let auction = Auction { fanout: candidates, ..Auction::default() };
     let candidates = (0..candidates).map(candidate).collect();

@@ -14,20 +14,27 @@ use protocol::{
     patterns::EventKind,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Selector, Signal, SignalRecord},
+    signal::{BoardPosition, Selector, Signal, SignalRecord, SignalType},
     time::{NodeTime, WallTime},
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use store_types::{Batch, Error, MemoryState, Revision, Snapshot};
 
 /// The board.
 #[derive(Debug)]
 pub(crate) struct SimulatedBoard {
     store: MemoryState,
+    /// The generation of the store, counted.
+    generation: u32,
     leases: BTreeMap<TaskId, Lease>,
     config: BoardConfig,
     /// The newest (step, index) of each conversation's signals on the board.
     newest_effects: BTreeMap<String, (u64, u32)>,
+    /// The tasks of which the board has a `task.complete`, by its sender.
+    completed: BTreeSet<(AgentId, TaskId)>,
     pub hash: Hash,
     /// Signals that arrived out of order.
     pub violations: Vec<String>,
@@ -37,9 +44,11 @@ impl SimulatedBoard {
     pub(crate) fn new() -> Self {
         Self {
             store: MemoryState::default(),
+            generation: 0,
             leases: BTreeMap::new(),
             config: BoardConfig::default(),
             newest_effects: BTreeMap::new(),
+            completed: BTreeSet::new(),
             hash: Hash::default(),
             violations: Vec::new(),
         }
@@ -52,6 +61,17 @@ impl SimulatedBoard {
             let until = now + stands.remaining(None, now) + self.config.grace();
             self.leases.insert(task, Lease { epoch: stands.revision, until });
         }
+    }
+
+    /// Starts with an empty store, as after the loss of a volume.
+    pub(crate) fn lose_signals(&mut self) {
+        let (hash, violations) = (self.hash, std::mem::take(&mut self.violations));
+        *self = Self { generation: self.generation + 1, hash, violations, ..Self::new() };
+    }
+
+    /// What the board says to a reader with a cursor.
+    pub(crate) fn position(&self) -> BoardPosition {
+        BoardPosition { generation: format!("g{}", self.generation), floor: 0, head: self.head() }
     }
 
     /// The claims that are held.
@@ -71,6 +91,12 @@ impl SimulatedBoard {
             self.hash.add(&record.revision.to_le_bytes());
             self.hash.add(record.key.as_str().as_bytes());
             self.hash.add(&record.value);
+            let signal = signals::parse_record(record).map(|record| record.signal);
+            if let Some(Signal { kind, from, task_id: Some(task), .. }) = signal
+                && kind == SignalType::task_complete()
+            {
+                self.completed.insert((from, task));
+            }
         }
         Ok(written.into_iter().map(|(revision, _)| revision).collect())
     }
@@ -113,6 +139,15 @@ impl SimulatedBoard {
             ));
         }
         *newest = (*newest).max(key);
+        if signal.produced().is_some()
+            && let Some(task) = &signal.task_id
+            && self.completed.contains(&(id.agent.clone(), task.clone()))
+        {
+            self.violations.push(format!(
+                "signals out of order: {} about an artifact of {task} is on the board after its end",
+                signal.id
+            ));
+        }
     }
 
     /// Handles a claim request. Returns the event for the agent.

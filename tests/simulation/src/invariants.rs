@@ -4,7 +4,7 @@ mod conversation;
 
 pub(crate) use conversation::{ObservedConversation, step_line};
 
-use crate::{random::Hash, store::StoreWrite};
+use crate::random::Hash;
 use conversation::accepted_award;
 use engine::{
     content,
@@ -15,11 +15,12 @@ use protocol::{
     ids::{AgentId, ConversationId, MessageId, TaskId},
     patterns::{Effect, EventKind},
     principal::Principal,
+    signal::Cursor,
     task::TaskState,
     time::WallTime,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use store_types::{MemoryState, Snapshot, Write};
+use store_types::{Batch, MemoryState, Snapshot, Write};
 
 /// A task as its last durable row shows it.
 #[derive(Debug, Clone)]
@@ -44,7 +45,7 @@ pub(crate) struct ObservedAgent {
     awards: BTreeMap<(TaskId, Principal), u64>,
     tombstones: BTreeMap<(TaskId, String), u64>,
     /// The first durable cursor on the board.
-    pub first_cursor: Option<u64>,
+    pub first_cursor: Option<Cursor>,
 }
 
 impl ObservedAgent {
@@ -79,9 +80,8 @@ impl Observer {
         self.agents.insert(agent.clone(), ObservedAgent::default());
     }
 
-    /// Checks a write that has just become durable in `store`.
-    pub(crate) fn record(&mut self, me: &AgentId, store: &MemoryState, write: &StoreWrite) {
-        let StoreWrite::Commit(_, batch) = write else { return };
+    /// Checks a batch that has just become durable in `store`.
+    pub(crate) fn record(&mut self, me: &AgentId, store: &MemoryState, batch: &Batch) {
         for write in &batch.writes {
             let (key, value) = match write {
                 Write::Append(key, value) => {
@@ -89,8 +89,8 @@ impl Observer {
                     self.hash.add(value);
                     (key, value)
                 }
-                Write::Put(key, value) => (key, value),
-                Write::Delete(_) => continue,
+                Write::Put(key, value) | Write::PutListed(key, value, _) => (key, value),
+                Write::Delete(_) | Write::Trim(..) => continue,
             };
             let tokens = key.tokens();
             match (tokens.get(1).map(String::as_str), tokens.get(2)) {
@@ -122,6 +122,14 @@ impl Observer {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// The board has lost its signals: every agent that has followed it reads the new one from the start.
+    pub(crate) fn board_lost(&mut self) {
+        for observed in self.agents.values_mut() {
+            observed.reactions.clear();
+            observed.first_cursor = observed.first_cursor.take().map(|_| Cursor::from(0));
         }
     }
 

@@ -15,6 +15,8 @@ use std::{sync::Arc, time::Duration};
 pub(crate) const HEAL_AT: u64 = 60_000;
 /// When users cancel the tasks that still wait for them.
 pub(crate) const CANCEL_AT: u64 = HEAL_AT + 30_000;
+/// Until when one question may stay unanswered: every journal record of a conversation that ended in time has expired.
+pub(crate) const LEFT_OPEN_UNTIL: u64 = HEAL_AT + 150_000;
 /// When every task has ended.
 pub(crate) const QUIET_AT: u64 = HEAL_AT + 240_000;
 /// When every record has expired: after the longest retention and two sweeps.
@@ -47,6 +49,8 @@ pub(crate) enum PlannedEvent {
     OpenTask { to: usize },
     /// A user has an agent publish a signal.
     Announcement { to: usize },
+    /// A user has an agent ask on the board for help.
+    HelpNeeded { to: usize },
     /// A user asks a question.
     HelpRequest { to: usize },
     /// An agent crashes.
@@ -57,6 +61,8 @@ pub(crate) enum PlannedEvent {
     Partition { sides: u64, length: u64 },
     /// The board does not answer.
     BoardOutage { length: u64 },
+    /// The board does not answer, and then has lost its signals.
+    BoardLoss { length: u64 },
     /// The registry does not answer.
     RegistryOutage { length: u64 },
     /// An agent's wall clock is off by so many milliseconds.
@@ -81,7 +87,7 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
         crash_after_commit: rate(&mut random, 12),
         data_loss: if random.chance(200) { 150 } else { 0 },
         store_refusal: rate(&mut random, 150),
-        slow_store: rate(&mut random, 300),
+        slow_store: rate(&mut random, 400),
         slow_brains: rate(&mut random, 300),
     };
     let mut plan = Vec::new();
@@ -126,12 +132,13 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
             PlannedEvent::RegistryOutage { length: random.between(1_000, 30_000) },
         ));
     }
+    // Both in one conversation would park it until a restart that may never come.
     if random.chance(100) {
         plan.push((random.below(HEAL_AT), PlannedEvent::TurnPanic));
-    }
-    if random.chance(100) {
+    } else if random.chance(100) {
         plan.push((random.below(HEAL_AT), PlannedEvent::FailedStep));
     }
+    lose_board(&mut Random::new(seed).fork(4), agents, &mut plan);
     for agent in 0..agents {
         let most = if random.chance(150) { 40_000 } else { 6_000 };
         let by = i64::try_from(random.below(most)).unwrap_or(0) - i64::try_from(most / 2).unwrap_or(0);
@@ -147,6 +154,24 @@ pub(crate) fn of(seed: u64, agents: usize) -> (FaultRates, Vec<(u64, PlannedEven
         plan.push((at, PlannedEvent::Burst { to: agent(&mut random) % 2, tasks }));
     }
     (faults, plan)
+}
+
+/// In some seeds, has the board lose its signals while others ask there for help. Without open tasks: the board forgets
+/// its claims, too.
+fn lose_board(random: &mut Random, agents: usize, plan: &mut Vec<(u64, PlannedEvent)>) {
+    if !random.chance(120) {
+        return;
+    }
+    plan.retain(|(_, planned)| {
+        !matches!(planned, PlannedEvent::OpenTask { .. } | PlannedEvent::BoardOutage { .. })
+    });
+    let at = random.between(8_000, 20_000);
+    let length = random.between(1_000, 20_000);
+    plan.push((at, PlannedEvent::BoardLoss { length }));
+    for _ in 0..8 {
+        let to = usize::try_from(random.below(agents as u64)).unwrap_or(0);
+        plan.push((random.between(1_000, at + length), PlannedEvent::HelpNeeded { to }));
+    }
 }
 
 /// One of each kind of request, and no faults.

@@ -113,10 +113,9 @@ impl PeerDirectory for RegistryCache {
             .values()
             .filter(|entry| entry.state != Presence::Departed && entry.card.support(capability) > 0.0);
         let candidate = |entry: &AgentEntry| Candidate {
-            card: entry.card.as_ref().clone(),
             running: entry.running,
             is_alive: entry.state.is_live(),
-            track_record: 0.0,
+            ..Candidate::new(&entry.card, capability)
         };
         matching.map(candidate).collect()
     }

@@ -14,14 +14,17 @@ mod users;
 use crate::{
     board::SimulatedBoard,
     invariants::Observer,
-    plan::{self, CANCEL_AT, END_AT, FaultRates, HEAL_AT},
+    plan::{self, CANCEL_AT, END_AT, FaultRates, HEAL_AT, LEFT_OPEN_UNTIL},
     random::Random,
     registry::SimulatedRegistry,
 };
-use engine::{AttemptId, EngineConfig};
+use engine::{AttemptId, EngineConfig, MessageResult};
 use event::Event;
 use node::Node;
-use protocol::{ids::AgentId, time::WallTime};
+use protocol::{
+    ids::{AgentId, TaskId},
+    time::WallTime,
+};
 use replies::PendingReply;
 use std::collections::{BTreeMap, VecDeque};
 use users::UserRequest;
@@ -103,12 +106,18 @@ pub(crate) struct Simulation {
     board: SimulatedBoard,
     registry: SimulatedRegistry,
     board_is_up: bool,
+    /// Whether the board loses its signals before it is up again.
+    board_loses_signals: bool,
     registry_is_up: bool,
     /// The side of each endpoint in a network partition: a bit for each agent, the board and the registry.
     partition: Option<u64>,
     pending_replies: BTreeMap<u64, PendingReply>,
+    /// The answers so far to the messages of a request, by its try.
+    answers: BTreeMap<u64, Vec<Option<MessageResult>>>,
     last_id: u64,
     requests: Vec<UserRequest>,
+    /// The task whose question users leave unanswered, and its agent.
+    left_open: Option<(usize, TaskId)>,
     observer: Observer,
     failures: Vec<String>,
     tail: VecDeque<String>,
@@ -144,11 +153,14 @@ impl Simulation {
             board: SimulatedBoard::new(),
             registry: SimulatedRegistry::new(),
             board_is_up: true,
+            board_loses_signals: false,
             registry_is_up: true,
             partition: None,
             pending_replies: BTreeMap::new(),
+            answers: BTreeMap::new(),
             last_id: 0,
             requests: Vec::new(),
+            left_open: None,
             observer,
             failures: Vec::new(),
             tail: VecDeque::new(),
@@ -170,6 +182,7 @@ impl Simulation {
         simulation.after(1_000, Event::RegistrySweep);
         simulation.after(HEAL_AT, Event::Heal);
         simulation.after(CANCEL_AT, Event::CancelWaiting);
+        simulation.after(LEFT_OPEN_UNTIL - 1, Event::CheckJournals);
         simulation
     }
 

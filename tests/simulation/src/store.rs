@@ -6,34 +6,24 @@
 
 use engine::CommitId;
 use std::collections::VecDeque;
-use store_types::{Batch, Error, Filter, Lane, MemoryState, Revision};
+use store_types::{Batch, Error, Lane, MemoryState, Revision};
 
-/// A write to the store.
-#[derive(Debug, Clone)]
-pub(crate) enum StoreWrite {
-    Commit(Lane, Batch),
-    Trim(Filter, Revision),
-}
-
-/// A write with the id that its outcome is reported under.
+/// A commit with the id that its outcome is reported under.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub id: CommitId,
-    pub write: StoreWrite,
+    pub lane: Lane,
+    pub batch: Batch,
 }
 
-/// The outcome of an operation.
-#[derive(Debug, Clone)]
-pub(crate) enum OperationOutcome {
-    Committed(Result<Vec<Revision>, Error>),
-    Trimmed(u64),
-}
+/// The outcome of a commit.
+pub(crate) type CommitOutcome = Result<Vec<Revision>, Error>;
 
 /// An executed operation, and whether it changed the store.
 #[derive(Debug, Clone)]
 struct ExecutedOperation {
     operation: Operation,
-    outcome: OperationOutcome,
+    outcome: CommitOutcome,
     is_written: bool,
 }
 
@@ -61,43 +51,39 @@ impl SimulatedStore {
     /// Executes the next operation, work in progress first. `refusal` is the error that a commit fails with, and whether
     /// its writes happen nevertheless (an unknown outcome).
     pub(crate) fn execute(&mut self, refusal: Option<(Error, bool)>) {
-        let is_progress =
-            |operation: &Operation| matches!(&operation.write, StoreWrite::Commit(Lane::Progress, _));
+        let is_progress = |operation: &Operation| operation.lane == Lane::Progress;
         let at = self.waiting.iter().position(is_progress).unwrap_or(0);
         let Some(operation) = self.waiting.remove(at) else { return };
-        let refusal = refusal.filter(|_| matches!(operation.write, StoreWrite::Commit(..)));
         let (outcome, is_written) = match refusal {
-            Some((error, false)) => (OperationOutcome::Committed(Err(error)), false),
-            Some((error, true)) => {
-                let is_written = is_written(&apply(&mut self.executed, &operation.write));
-                (OperationOutcome::Committed(Err(error)), is_written)
-            }
+            Some((error, false)) => (Err(error), false),
+            Some((error, true)) => (Err(error), apply(&mut self.executed, &operation.batch).is_ok()),
             None => {
-                let outcome = apply(&mut self.executed, &operation.write);
-                let is_written = is_written(&outcome);
+                let outcome = apply(&mut self.executed, &operation.batch);
+                let is_written = outcome.is_ok();
                 (outcome, is_written)
             }
         };
         self.unsettled.push_back(ExecutedOperation { operation, outcome, is_written });
     }
 
-    /// Settles the oldest executed operation. Returns its outcome, and its write if that happened.
-    pub(crate) fn settle(&mut self) -> Option<(CommitId, OperationOutcome, Option<StoreWrite>)> {
+    /// Settles the oldest executed operation. Returns its outcome, and its batch if that was written.
+    pub(crate) fn settle(&mut self) -> Option<(CommitId, CommitOutcome, Option<Batch>)> {
         let ExecutedOperation { operation, outcome, is_written } = self.unsettled.pop_front()?;
         if is_written {
-            apply(&mut self.settled, &operation.write);
+            // It succeeded before, on the same records.
+            drop(apply(&mut self.settled, &operation.batch));
         }
-        Some((operation.id, outcome, is_written.then_some(operation.write)))
+        Some((operation.id, outcome, is_written.then_some(operation.batch)))
     }
 
-    /// Drops every unsettled operation but the first `kept`. Returns the surviving writes.
-    pub(crate) fn crash(&mut self, kept: usize) -> Vec<StoreWrite> {
+    /// Drops every unsettled operation but the first `kept`. Returns the surviving batches.
+    pub(crate) fn crash(&mut self, kept: usize) -> Vec<Batch> {
         while !self.waiting.is_empty() && self.unsettled.len() < kept {
             self.execute(None);
         }
         let mut survived = Vec::new();
         for _ in 0..kept {
-            survived.extend(self.settle().and_then(|(_, _, write)| write));
+            survived.extend(self.settle().and_then(|(_, _, batch)| batch));
         }
         self.waiting.clear();
         self.unsettled.clear();
@@ -111,18 +97,7 @@ impl SimulatedStore {
     }
 }
 
-fn is_written(outcome: &OperationOutcome) -> bool {
-    !matches!(outcome, OperationOutcome::Committed(Err(_)))
-}
-
-fn apply(state: &mut MemoryState, write: &StoreWrite) -> OperationOutcome {
-    match write {
-        StoreWrite::Commit(_, batch) => {
-            let written = state.commit(batch.clone());
-            OperationOutcome::Committed(
-                written.map(|all| all.into_iter().map(|(revision, _)| revision).collect()),
-            )
-        }
-        StoreWrite::Trim(filter, before) => OperationOutcome::Trimmed(state.trim(filter, *before)),
-    }
+fn apply(state: &mut MemoryState, batch: &Batch) -> CommitOutcome {
+    let written = state.commit(batch.clone());
+    written.map(|all| all.into_iter().map(|(revision, _)| revision).collect())
 }

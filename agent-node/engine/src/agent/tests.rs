@@ -7,10 +7,12 @@ use crate::{
     testing::{EmptyWorld, HOUR, config, me},
 };
 use protocol::{
+    artifact::Artifact,
     envelope::Envelope,
     ids::MessageId,
-    patterns::turn::TurnEnd,
+    patterns::turn::{Progress, TurnEnd},
     problem::{Problem, Reason},
+    signal::{Cursor, Signal, SignalType},
     task::TaskState,
     time::WallTime,
 };
@@ -77,8 +79,7 @@ impl Driver {
                 Output::StopTurn(key) => self.turns.retain(|turn| *turn != key),
                 Output::SetTimer(id, _) => self.timers.push(id),
                 Output::ClearTimer(id) => self.timers.retain(|timer| *timer != id),
-                Output::Trim(..)
-                | Output::Subscribe(..)
+                Output::Subscribe(..)
                 | Output::ReleaseBrain(..)
                 | Output::Observed(_)
                 | Output::Continue
@@ -133,15 +134,22 @@ impl Driver {
         self.replies.remove(&reply).expect("an answer")
     }
 
-    /// Hands over a signal that offers `task` and returns the claim request that follows.
-    fn offer(&mut self, task: &str) -> AttemptId {
-        let signal = json!({
-            "revision": 1, "id": "s-1", "type": "task.available", "from": "p", "taskId": task,
-            "capability": "build", "refs": { "description": "x" }, "at": "2026-01-01T00:00:00Z"
+    /// Hands over a signal of which the test names some members.
+    fn signal(&mut self, members: Value) -> ReplyTo {
+        let mut signal = json!({
+            "id": format!("s-{}", members["revision"]), "from": "p", "capability": "build",
+            "refs": { "description": "x" }, "at": "2026-01-01T00:00:00Z"
         });
+        signal.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         let reply = self.expect_reply();
         self.handle(Input::Signal(Box::new(serde_json::from_value(signal).unwrap()), reply));
         self.settle();
+        reply
+    }
+
+    /// Hands over a signal that offers `task` and returns the claim request that follows.
+    fn offer(&mut self, task: &str) -> AttemptId {
+        self.signal(json!({ "revision": 1, "type": "task.available", "taskId": task }));
         self.claim_request()
     }
 
@@ -159,9 +167,22 @@ impl Driver {
 
     /// Ends the running turn and does not commit.
     fn end_turn(&mut self) {
+        self.end_turn_with(Vec::new());
+    }
+
+    fn end_turn_with(&mut self, updates: Vec<Progress>) {
         let turn = self.turns.remove(0);
         let end = TurnEnd::Done { message: Some("done".to_owned()) };
-        self.handle(Input::TurnEnded(turn, Vec::new(), Ok(end)));
+        self.handle(Input::TurnEnded(turn, updates, Ok(end)));
+    }
+
+    /// The signals that are to be published.
+    fn signals(&self) -> Vec<Signal> {
+        let signal = |(_, attempt): &(AttemptId, Attempt)| match attempt {
+            Attempt::Publish(signal) => Some(signal.as_ref().clone()),
+            Attempt::Deliver(_) | Attempt::Claim(..) => None,
+        };
+        self.attempts.iter().filter_map(signal).collect()
     }
 
     /// The user cancels a task.
@@ -194,10 +215,12 @@ impl Driver {
     /// The messages that are to be delivered.
     fn deliveries(&self) -> Vec<MessageId> {
         let message = |(_, attempt): &(AttemptId, Attempt)| match attempt {
-            Attempt::Deliver(delivery) => Some(delivery.envelope.message_id.clone()),
-            Attempt::Publish(_) | Attempt::Claim(..) => None,
+            Attempt::Deliver(delivery) => {
+                delivery.messages.iter().map(|envelope| envelope.message_id.clone()).collect()
+            }
+            Attempt::Publish(_) | Attempt::Claim(..) => Vec::new(),
         };
-        self.attempts.iter().filter_map(message).collect()
+        self.attempts.iter().flat_map(message).collect()
     }
 
     /// Takes an award whose answer expires in the outbox; returns the answer, which is a dead letter then.
@@ -365,4 +388,200 @@ fn a_claim_is_lost_if_the_row_of_its_task_cannot_be_read() {
     driver.store.commit(damaged).unwrap();
     driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
     assert!(driver.turns.is_empty() && driver.agent.conversations.is_empty());
+}
+
+#[test]
+fn a_turn_that_takes_no_time_is_part_of_the_step_that_asks_for_it() {
+    let mut driver = Driver::new();
+    driver.world.answers = true;
+    driver.send(&manager(), "m-1", "award", award("t-1", 1));
+    assert_eq!(driver.commits.len(), 1);
+    driver.settle();
+    assert!(driver.turns.is_empty());
+    let row = driver.row("t-1", &manager());
+    assert_eq!(row.task.status.state, TaskState::Completed);
+    let key = keys::journal(&me(), &row.task.conversation);
+    let journal = driver.store.read(&store_types::Filter::Exactly(key), 0, 10).unwrap();
+    let steps =
+        journal.iter().map(|record| crate::content::decode(&me(), &driver.store, &record.value).unwrap());
+    let steps: Vec<crate::records::Step> = steps.collect();
+    assert_eq!(steps[0].events.len(), 2, "the start and the turn's end");
+    crate::replay::audit(&steps).unwrap();
+}
+
+/// An awarded task whose brain takes no time, up to the delivery of its answers to the manager.
+fn answers_of_an_award() -> (Driver, AttemptId, Vec<MessageId>) {
+    let mut driver = Driver::new();
+    driver.world.answers = true;
+    driver.ask(&manager(), "m-1", "award", award("t-1", 1)).unwrap();
+    let (id, Attempt::Deliver(delivery)) = driver.attempts.remove(0) else { panic!("a delivery") };
+    assert!(driver.attempts.is_empty(), "one request");
+    (driver, id, delivery.messages.into_iter().map(|envelope| envelope.message_id).collect())
+}
+
+#[test]
+fn the_messages_of_a_step_to_one_peer_share_a_request() {
+    let (mut driver, id, messages) = answers_of_an_award();
+    assert_eq!(messages.len(), 2, "the acceptance and the result");
+    driver.handle(Input::Attempted(id, AttemptResult::Delivered(vec![Ok(None), Ok(None)])));
+    assert!(
+        driver.deliveries().is_empty() && driver.timers.len() == 1,
+        "only the flush of what was delivered"
+    );
+}
+
+#[test]
+fn a_message_refused_for_now_is_sent_again_and_not_those_that_were_taken() {
+    let (mut driver, id, messages) = answers_of_an_award();
+    let full = Problem::new(Reason::Overloaded, "full");
+    driver.handle(Input::Attempted(id, AttemptResult::Delivered(vec![Ok(None), Err(full)])));
+    for timer in std::mem::take(&mut driver.timers) {
+        driver.handle(Input::TimerFired(timer));
+    }
+    assert_eq!(driver.deliveries(), messages[1..]);
+}
+
+#[test]
+fn a_request_that_was_not_answered_is_sent_again_whole() {
+    let (mut driver, id, messages) = answers_of_an_award();
+    let full = Problem::new(Reason::GatewayTimeout, "no answer");
+    driver.handle(Input::Attempted(id, AttemptResult::Failed(full)));
+    for timer in std::mem::take(&mut driver.timers) {
+        driver.handle(Input::TimerFired(timer));
+    }
+    assert_eq!(driver.deliveries(), messages);
+}
+
+#[test]
+fn messages_of_one_request_share_a_step() {
+    let mut driver = Driver::new();
+    driver.ask(&manager(), "m-1", "award", award("t-1", 1)).unwrap();
+    driver.settle();
+    driver.handle(Input::HoldSteps);
+    let answer = |text: &str| json!({ "taskId": "t-1", "epoch": 1, "answer": text });
+    driver.send(&manager(), "m-2", "task-answer", answer("one"));
+    driver.send(&manager(), "m-3", "task-answer", answer("two"));
+    assert!(driver.commits.is_empty());
+    driver.handle(Input::ReleaseSteps);
+    assert_eq!(driver.commits.len(), 1);
+}
+
+fn result(text: &str) -> Progress {
+    let artifact = Artifact::text("out.txt", "text/plain", text);
+    Progress::Artifact { artifact, append: false, last_chunk: true }
+}
+
+#[test]
+fn whoever_may_see_a_signal_about_an_artifact_may_read_it() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    driver.end_turn_with(vec![result("hello")]);
+    driver.settle();
+    let digest = Digest::of(b"hello");
+    let signal = driver.signals().remove(0);
+    assert_eq!((signal.produced(), signal.from.clone()), (Some(digest), me()));
+    let expected = json!({ "artifactId": "out.txt", "sha256": digest, "mediaType": "text/plain", "bytes": 5, "owner": "a" });
+    let mut refs = signal.refs.clone();
+    refs.remove("traceparent");
+    assert_eq!(Value::Object(refs), expected);
+    let read = |by: &Principal| crate::artifacts::read(&driver.store, &me(), &digest, by);
+    for by in [manager(), user()] {
+        assert_eq!(read(&by).map(|artifact| artifact.content).ok(), Some("hello".into()), "{by}");
+    }
+    let stranger = Principal::User(AgentId::parse("eve").unwrap());
+    assert_eq!(read(&stranger).err().map(|problem| problem.reason), Some(Reason::ArtifactNotFound));
+}
+
+#[test]
+fn the_end_of_an_open_task_waits_for_the_signals_about_its_artifacts() {
+    let mut driver = Driver::new();
+    let claim = driver.offer("t-1");
+    driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
+    driver.end_turn_with(vec![result("hello")]);
+    driver.settle();
+    let [(published, Attempt::Publish(_))] = driver.attempts.as_slice() else {
+        panic!("{:?}", driver.attempts)
+    };
+    let published = *published;
+    driver.attempts.clear();
+    driver.handle(Input::Attempted(published, AttemptResult::Published(1)));
+    driver.claim_request();
+}
+
+#[test]
+fn a_lost_open_task_tells_of_no_artifact() {
+    let mut driver = Driver::new();
+    let claim = driver.offer("t-1");
+    driver.board_answers(claim, EventKind::Claimed { holder: me(), epoch: 5 });
+    driver.end_turn_with(vec![result("hello")]);
+    driver.settle();
+    let (published, _) = driver.attempts.remove(0);
+    let away = Problem::new(Reason::BlackboardUnavailable, "a test");
+    driver.handle(Input::Attempted(published, AttemptResult::Failed(away)));
+    let id = driver.row("t-1", &user()).task.conversation;
+    driver.agent.queue_event(&id, None, EventKind::ClaimExpired { epoch: 5 });
+    driver.handle(Input::Continue);
+    driver.settle();
+    for timer in std::mem::take(&mut driver.timers) {
+        driver.handle(Input::TimerFired(timer));
+    }
+    assert!(driver.signals().is_empty(), "{:?}", driver.attempts);
+}
+
+#[test]
+fn the_signals_of_a_conversation_that_wait_for_the_board_are_bounded() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    let kind = SignalType::parse("acme.news").unwrap();
+    let news = Progress::Signal { signal: kind, subject: None, capability: None, refs: Default::default() };
+    driver.end_turn_with(vec![news; 300]);
+    driver.settle();
+    let mut published = Vec::new();
+    while let [(request, Attempt::Publish(signal))] = driver.attempts.as_slice() {
+        published.push(signal.kind.to_string());
+        let request = *request;
+        driver.attempts.clear();
+        driver.handle(Input::Attempted(request, AttemptResult::Published(1)));
+    }
+    assert_eq!(published.len(), 257, "256 of the brain and the end of the task");
+    assert_eq!(published.last().unwrap(), "task.complete");
+}
+
+#[test]
+fn an_offer_without_a_place_lets_later_signals_pass_and_is_claimed_when_there_is_one() {
+    let mut driver = Driver::new();
+    driver.ask(&user(), "m-1", "task-request", request("t-1")).unwrap();
+    let reply = driver.signal(json!({ "revision": 1, "type": "task.available", "taskId": "t-2" }));
+    assert!(driver.replies.remove(&reply).unwrap().is_ok());
+    assert!(driver.attempts.is_empty(), "maxParallel is 1");
+    assert_eq!(driver.agent.snapshot().waiting_offers, 1);
+    let reply = driver.signal(json!({ "revision": 2, "type": "task.failed", "taskId": "t-3" }));
+    assert!(driver.replies.remove(&reply).unwrap().unwrap().conversation_id.is_some(), "it is reacted to");
+    // A restart keeps the offer.
+    driver.restart();
+    driver.settle();
+    let is_claim = |(_, attempt): &(AttemptId, Attempt)| matches!(attempt, Attempt::Claim(..));
+    assert!(!driver.attempts.iter().any(is_claim), "{:?}", driver.attempts);
+    driver.cancel("t-1").unwrap();
+    assert!(!driver.attempts.iter().any(is_claim), "the reaction has the place: {:?}", driver.attempts);
+    driver.end_turn();
+    driver.settle();
+    driver.claim_request();
+}
+
+#[test]
+fn a_board_of_another_generation_is_read_from_its_floor() {
+    let mut driver = Driver::new();
+    let at = |text: &str| Cursor::parse(text).unwrap();
+    driver.handle(Input::BoardHead(at("a-7")));
+    driver.settle();
+    let changed = Problem::new(Reason::GenerationChanged, "x").with("generation", "b").with("floor", 2);
+    driver.handle(Input::SubscriptionLost(changed));
+    let snapshot = driver.agent.snapshot();
+    assert_eq!((snapshot.followed, snapshot.board_generation.as_deref()), (Some(2), Some("b")));
+    assert_eq!(snapshot.counts.boards_changed, 1);
+    driver.signal(json!({ "revision": 3, "type": "task.failed", "taskId": "t-3" }));
+    driver.restart();
+    let snapshot = driver.agent.snapshot();
+    assert_eq!((snapshot.followed, snapshot.board_generation.as_deref()), (Some(3), Some("b")));
 }

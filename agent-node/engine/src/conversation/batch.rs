@@ -4,7 +4,7 @@
 use crate::{
     content,
     conversation::{Conversation, DecidedStep, HandledEvent},
-    records::{ConversationState, Step, keys},
+    records::{ConversationState, Step, keys, lists},
 };
 use bytes::Bytes;
 use protocol::{
@@ -30,7 +30,13 @@ impl Conversation {
             if let Some(row) = &self.task {
                 let key = keys::task(me, &row.task.spec.task_id, &row.task.owner);
                 let bytes = content::encode(me, row, writes, &mut self.stored_content)?;
-                writes.push(Write::Put(key, bytes));
+                let entries = lists::of_task(me, &key, row);
+                let recorded = self.recorded_task.as_ref();
+                let is_listed = recorded.is_some_and(|row| lists::of_task(me, &key, row) == entries);
+                writes.push(match is_listed {
+                    true => Write::Put(key, bytes),
+                    false => Write::PutListed(key, bytes, entries),
+                });
                 if self.recorded_task.is_none() {
                     let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
                     let put_reader =

@@ -1,16 +1,18 @@
 //! The changes of an effect to the records of its step: open effects, the task's row, claims, the end.
 
 use crate::{
+    artifacts::SHARED,
     content,
     conversation::{Conversation, DecidedStep, StepContext},
     delivery::envelope,
     faults::{self, PlantedFault},
-    records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys},
+    records::{DeadLetter, EffectKey, OpenEffect, TaskClaim, TaskRow, keys, lists},
 };
+use bytes::Bytes;
 use protocol::{
     ids::AgentId,
     message::Payload,
-    patterns::{Effect, Outcome, Update},
+    patterns::{Effect, Outcome, OutgoingSignal, Update},
     principal::Principal,
     task::TaskState,
     time::WallTime,
@@ -35,8 +37,11 @@ impl Conversation {
                     self.labels.insert(key, message.label.clone());
                 }
             }
+            Effect::Publish { signal } => {
+                is_open = true;
+                self.share(me, signal, decided);
+            }
             Effect::Resend { .. }
-            | Effect::Publish { .. }
             | Effect::FindPeers { .. }
             | Effect::RunTurn { .. }
             | Effect::ClaimOpenTask { .. }
@@ -94,6 +99,19 @@ impl Conversation {
         Ok(())
     }
 
+    /// Records that whoever sees the signal may read the artifact to which it refers.
+    fn share(&mut self, me: &AgentId, signal: &OutgoingSignal, decided: &mut DecidedStep) {
+        let (Some(row), Some(digest)) = (&mut self.task, signal.produced()) else { return };
+        if faults::is_planted(PlantedFault::HiddenArtifact) {
+            return;
+        }
+        let key = keys::reader(me, &digest, &row.task.spec.task_id, &row.task.owner);
+        decided.batch.writes.push(Write::Put(key, Bytes::from_static(SHARED)));
+        if !row.references.contains(&digest) {
+            row.references.push(digest);
+        }
+    }
+
     pub(crate) fn drop_open(&mut self, decided: &mut DecidedStep, which: impl Fn(&Effect) -> bool) {
         let dropped: Vec<_> =
             self.open.iter().filter(|(_, open)| which(&open.effect)).map(|(key, _)| *key).collect();
@@ -122,7 +140,10 @@ impl Conversation {
         decided: &mut DecidedStep,
     ) -> Result<(), Error> {
         let StepContext { me, at, wall, records, .. } = now;
+        let is_done = outcome.status.state == TaskState::Completed;
         self.drop_open(decided, |effect| {
+            // A lost open task discards its artifacts.
+            let is_discarded = |signal: &OutgoingSignal| !is_done && signal.produced().is_some();
             matches!(
                 effect,
                 Effect::SetTimer { .. }
@@ -131,7 +152,7 @@ impl Conversation {
                     | Effect::ClaimOpenTask { .. }
                     | Effect::RenewOpenTask { .. }
                     | Effect::CloseOpenTask { .. }
-            )
+            ) || matches!(effect, Effect::Publish { signal } if is_discarded(signal))
         });
         self.labels.clear();
         if let Some(row) = &mut self.task {
@@ -185,7 +206,9 @@ impl Conversation {
             trace: self.trace.clone(),
         };
         let bytes = content::encode(me, &dead, writes, &mut BTreeSet::new())?;
-        writes.push(Write::Put(keys::dead_letter(me, &dead.message_id), bytes));
+        let key = keys::dead_letter(me, &dead.message_id);
+        let entry = lists::aged(&key, wall);
+        writes.push(Write::PutListed(key, bytes, vec![entry]));
         Ok(())
     }
 }

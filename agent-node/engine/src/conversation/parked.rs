@@ -5,28 +5,16 @@ use protocol::{
     principal::Principal,
 };
 use std::collections::BTreeMap;
-use store_types::Revision;
 
-/// Where the records of a conversation are.
-#[derive(Default)]
-pub(crate) struct JournalAndTask {
-    /// The revision of the journal's first record, or of a damaged one; records from there on are not trimmed.
-    pub(crate) first: Revision,
-    /// Its task and the task's owner.
-    pub(crate) task: Option<(TaskId, Principal)>,
-}
+/// The task of a conversation and the task's owner, as far as its records tell.
+pub(crate) type RecordedTask = Option<(TaskId, Principal)>;
 
-/// The parked conversations: the first revision of each journal, and why it is parked.
+/// The parked conversations, and why each is parked.
 #[derive(Default)]
-pub(crate) struct ParkedConversations(pub(crate) BTreeMap<ConversationId, (Revision, String)>);
+pub(crate) struct ParkedConversations(pub(crate) BTreeMap<ConversationId, String>);
 
 impl ParkedConversations {
     pub(crate) fn has(&self, id: &ConversationId) -> bool {
         self.0.contains_key(id)
-    }
-
-    /// The first revisions of their journals.
-    pub(crate) fn firsts(&self) -> impl Iterator<Item = Revision> + '_ {
-        self.0.values().map(|(first, _)| *first)
     }
 }

@@ -1,18 +1,20 @@
 //! Decides one step: the pattern handles all queued events, and the results become one batch.
 
 use crate::{
-    Ack, ReplyTo, catch_panic,
+    Ack, ReplyTo, World, catch_panic,
     conversation::{Conversation, HandledEvent, QueuedEvent},
     records::{EffectKey, SealedReceipt},
     subscription::cursor_write,
+    turns::end_of_turn,
 };
 use protocol::{
     ids::{AgentId, TaskId},
     patterns::{AnyPattern, Effect, Event, EventKind, contract_net::track_record::TrackRecord},
+    signal::Cursor,
     time::{NodeTime, WallTime},
 };
 use std::collections::BTreeMap;
-use store_types::{Batch, Error, Key, Revision, Write};
+use store_types::{Batch, Error, Key};
 
 /// A decided step on its way to the store.
 #[derive(Default)]
@@ -32,7 +34,7 @@ pub(crate) struct DecidedStep {
     /// Events that the agent produced itself; they are queued again if the commit fails.
     pub inside: Vec<(EventKind, Option<EffectKey>)>,
     /// The board cursor in the batch.
-    pub cursor: Option<Revision>,
+    pub cursor: Option<Cursor>,
     /// The track records that changed.
     pub track_records: Vec<(AgentId, TrackRecord)>,
     /// Effects that the step dropped; their timers and turns are stopped.
@@ -48,7 +50,7 @@ pub(crate) enum AdvanceResult {
     /// A step to commit.
     Commit(Box<DecidedStep>),
     /// The pattern panicked, or a record can't be written. The state in memory is invalid.
-    Failed(StepFailed),
+    Failed(Box<StepFailed>),
 }
 
 /// A step whose pattern panicked, or that can't be written.
@@ -60,11 +62,33 @@ pub(crate) struct StepFailed {
     /// The keys of the receipts that were not written.
     pub receipts: Vec<Key>,
     /// The board cursor that was not written.
-    pub cursor: Option<Revision>,
+    pub cursor: Option<Cursor>,
     /// Events that the agent produced itself, without the one that failed.
     pub inside: Vec<(EventKind, Option<EffectKey>)>,
     /// The event that failed, if it is the short result of an effect: without it the effect stays open.
     pub failed: Option<(EventKind, Option<EffectKey>)>,
+}
+
+/// A brain whose turns may take no time. Such a turn is not run after the commit: its end is part of the step that asks, as
+/// it changes nothing and is the same again after a crash.
+#[derive(Clone, Copy)]
+pub(crate) struct InstantBrain<'a> {
+    /// Answers.
+    pub world: &'a dyn World,
+    /// Whether it may answer a request with a message.
+    pub is_direct: bool,
+}
+
+impl InstantBrain<'_> {
+    /// The end of the turn, if it takes no time and its deadline has not passed.
+    fn answer(self, effect: &Effect, wall: WallTime) -> Option<EventKind> {
+        let Effect::RunTurn { prompt, deadline, .. } = effect else { return None };
+        if deadline.is_some_and(|deadline| deadline <= wall) {
+            return None;
+        }
+        let (updates, end) = self.world.answer_at_once(prompt)?;
+        Some(end_of_turn(prompt.turn, updates, end, self.is_direct))
+    }
 }
 
 /// The agent, the time and the peers' track records when a step is decided.
@@ -78,6 +102,8 @@ pub(crate) struct StepContext<'a> {
     pub wall: WallTime,
     /// The peers' track records.
     pub records: &'a BTreeMap<AgentId, TrackRecord>,
+    /// The brain, if it has a turn free.
+    pub brain: Option<InstantBrain<'a>>,
 }
 
 /// The most events that are kept in memory for a later step.
@@ -121,7 +147,7 @@ impl Conversation {
             }
         };
         let left = failed(why, decided, self.queue.drain(..));
-        AdvanceResult::Failed(StepFailed { failed: result, ..left })
+        AdvanceResult::Failed(Box::new(StepFailed { failed: result, ..left }))
     }
 
     /// Handles one event. After an error the state in memory is invalid.
@@ -139,9 +165,13 @@ impl Conversation {
         }
         // Before anything can fail: the callers get an answer in any case.
         decided.waiters.extend(queued.waiters);
-        if let Some(SealedReceipt { key, task_id, bytes }) = queued.receipt {
-            decided.receipts.push((key.clone(), task_id));
-            decided.batch.writes.push(Write::Put(key, bytes));
+        if let Some(SealedReceipt { write, task_id }) = queued.receipt {
+            decided.receipts.push((write.key().clone(), task_id));
+            decided.batch.writes.push(write);
+        }
+        if let Some(effect) = queued.closes {
+            // The result of an effect of this step: a turn that takes no time.
+            decided.effects.retain(|(key, _)| *key != effect);
         }
         if let Some(effect) = queued.closes
             && let Some(closed) = self.open.remove(&effect)
@@ -157,7 +187,7 @@ impl Conversation {
             )?;
         }
         if let Some(cursor) = queued.cursor {
-            decided.batch.writes.push(cursor_write(me, cursor)?);
+            decided.batch.writes.push(cursor_write(me, &cursor)?);
             decided.cursor = Some(cursor);
         }
         if matches!(queued.what, EventKind::Draining { .. }) {
@@ -184,6 +214,9 @@ impl Conversation {
         for effect in follow {
             let key = EffectKey(self.step + 1, u32::try_from(effects.len()).unwrap_or(u32::MAX));
             self.apply_effect(now, &effect, key, decided)?;
+            if let Some(end) = now.brain.and_then(|brain| brain.answer(&effect, wall)) {
+                self.queue.push_front(QueuedEvent::from_inside(end, Some(key)));
+            }
             effects.push(effect);
         }
         Ok(())
@@ -261,7 +294,7 @@ fn failed(why: String, decided: DecidedStep, rest: impl Iterator<Item = QueuedEv
         failed: None,
     };
     for queued in rest {
-        left.receipts.extend(queued.receipt.as_ref().map(|receipt| receipt.key.clone()));
+        left.receipts.extend(queued.receipt.as_ref().map(|receipt| receipt.write.key().clone()));
         if queued.receipt.is_none() && queued.waiters.is_empty() {
             left.inside.push((queued.what, queued.closes));
         }

@@ -25,6 +25,11 @@ pub enum ClaimRequest {
 }
 
 impl ClaimRequest {
+    /// Whether it ends the claim.
+    pub(crate) fn is_end(self) -> bool {
+        matches!(self, Self::Release(_) | Self::Close { .. })
+    }
+
     /// The event for a request that the board refused for good.
     pub(crate) fn refused(self, task: &TaskId, problem: &Problem) -> EventKind {
         tracing::warn!(%task, %problem, "the board refused a claim");

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) enum LaneKey {
     /// Messages of one conversation to one peer.
     Peer(AgentId, ConversationId),
-    /// Signals of one conversation.
+    /// Signals of one conversation, and the end of its claim, which the board announces.
     Signals(ConversationId),
     /// Claim requests of one conversation.
     Claims(ConversationId),
@@ -28,8 +28,8 @@ pub(crate) enum LaneKey {
 /// A queued message.
 #[derive(Debug, Clone)]
 pub(crate) struct OutgoingEnvelope {
-    /// The label of its pattern; `None` for a bid, which belongs to no conversation.
-    pub(crate) label: Option<AnyLabel>,
+    /// The label of its pattern.
+    pub(crate) label: AnyLabel,
     /// The recipient.
     pub(crate) to: AgentId,
     /// The message.
@@ -50,9 +50,10 @@ pub(crate) enum OutgoingContent {
 
 /// One queue entry.
 pub(crate) struct Outgoing {
-    /// The effect it performs; `None` for a bid.
-    pub(crate) origin: Option<(ConversationId, EffectKey)>,
-    pub(crate) lane: Option<LaneKey>,
+    /// The effect it performs.
+    pub(crate) origin: (ConversationId, EffectKey),
+    /// It is attempted when it is the first of each.
+    pub(crate) lanes: Vec<LaneKey>,
     pub(crate) what: OutgoingContent,
     pub(crate) attempts: u32,
 }
@@ -64,6 +65,8 @@ pub(crate) struct Deliveries {
     pub(crate) all: BTreeMap<AttemptId, Outgoing>,
     pub(crate) lanes: BTreeMap<LaneKey, VecDeque<AttemptId>>,
     pub(crate) waiting: BTreeMap<AgentId, usize>,
+    /// Entries to attempt before the current call of the agent returns.
+    pub(crate) starting: VecDeque<AttemptId>,
 }
 
 impl Deliveries {
@@ -77,26 +80,61 @@ impl Deliveries {
         self.all.is_empty()
     }
 
-    /// Adds an entry; returns its id if it is the first of its lane.
-    pub(crate) fn add(&mut self, mut outgoing: Outgoing) -> Option<AttemptId> {
+    /// Adds an entry. The first of its lanes is attempted.
+    pub(crate) fn add(&mut self, mut outgoing: Outgoing) {
         self.next += 1;
         let id = AttemptId(self.next);
         if faults::is_planted(PlantedFault::UnorderedSignals)
-            && matches!(outgoing.lane, Some(LaneKey::Signals(_)))
+            && matches!(outgoing.what, OutgoingContent::Signal(_))
         {
-            outgoing.lane = None;
+            outgoing.lanes.clear();
         }
-        let is_first = outgoing.lane.as_ref().is_none_or(|lane| {
-            let lane = self.lanes.entry(lane.clone()).or_default();
-            lane.push_back(id);
-            lane.len() == 1
-        });
+        for lane in &outgoing.lanes {
+            self.lanes.entry(lane.clone()).or_default().push_back(id);
+        }
         self.all.insert(id, outgoing);
-        is_first.then_some(id)
+        if self.is_first(id) {
+            self.starting.push_back(id);
+        }
     }
 
-    /// Removes an entry; returns it and the next of its lane.
-    pub(crate) fn remove(&mut self, id: AttemptId) -> Option<(Outgoing, Option<AttemptId>)> {
+    /// The entries of a lane from `first` on; an entry without a lane is alone.
+    pub(crate) fn from(&self, first: AttemptId) -> Vec<AttemptId> {
+        let lane = self.all.get(&first).and_then(|outgoing| self.lanes.get(outgoing.lanes.first()?));
+        match lane {
+            Some(lane) => lane.iter().skip_while(|id| **id != first).copied().collect(),
+            None => vec![first],
+        }
+    }
+
+    /// The lanes of an entry.
+    pub(crate) fn lanes_of(&self, id: AttemptId) -> Vec<LaneKey> {
+        self.all.get(&id).map(|outgoing| outgoing.lanes.clone()).unwrap_or_default()
+    }
+
+    /// The first entries of these lanes are attempted.
+    pub(crate) fn start(&mut self, lanes: &[LaneKey]) {
+        for lane in lanes {
+            let first = self.lanes.get(lane).and_then(|lane| lane.front()).copied();
+            if let Some(first) = first.filter(|first| self.is_first(*first) && !self.starting.contains(first))
+            {
+                self.starting.push_back(first);
+            }
+        }
+    }
+
+    /// How many entries wait in `lane`.
+    pub(crate) fn len(&self, lane: &LaneKey) -> usize {
+        self.lanes.get(lane).map_or(0, VecDeque::len)
+    }
+
+    fn is_first(&self, id: AttemptId) -> bool {
+        let is_first = |lane| self.lanes.get(lane).and_then(VecDeque::front) == Some(&id);
+        self.all.get(&id).is_some_and(|outgoing| outgoing.lanes.iter().all(is_first))
+    }
+
+    /// Removes an entry.
+    pub(crate) fn remove(&mut self, id: AttemptId) -> Option<Outgoing> {
         let outgoing = self.all.remove(&id)?;
         if let OutgoingContent::Message(message) = &outgoing.what
             && let Some(waiting) = self.waiting.get_mut(&message.to)
@@ -106,16 +144,13 @@ impl Deliveries {
                 self.waiting.remove(&message.to);
             }
         }
-        let mut next = None;
-        if let Some(lane) = &outgoing.lane
-            && let Some(queue) = self.lanes.get_mut(lane)
-        {
-            queue.pop_front();
-            next = queue.front().copied();
+        for lane in &outgoing.lanes {
+            let Some(queue) = self.lanes.get_mut(lane) else { continue };
+            queue.retain(|queued| *queued != id);
             if queue.is_empty() {
                 self.lanes.remove(lane);
             }
         }
-        Some((outgoing, next))
+        Some(outgoing)
     }
 }

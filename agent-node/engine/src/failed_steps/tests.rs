@@ -68,7 +68,7 @@ fn signal(revision: u64) -> Box<SignalRecord> {
 #[test]
 fn a_signal_whose_reaction_fails_twice_is_passed_over() {
     let mut test = TestAgent::new(&["build.failed"]);
-    test.handle(Input::BoardHead(4));
+    test.handle(Input::BoardHead(4.into()));
     test.commit_all();
     faults::fail_steps(2);
     for cursor in [4, 5] {
@@ -156,7 +156,7 @@ fn a_result_on_which_a_pattern_panicked_still_closes_its_effect() {
 #[test]
 fn a_refused_signal_comes_again_after_growing_pauses() {
     let mut test = TestAgent::new(&["build.failed"]);
-    test.handle(Input::BoardHead(4));
+    test.handle(Input::BoardHead(4.into()));
     test.commit_all();
     test.outputs.clear();
     let mut refuse = || {
@@ -172,10 +172,10 @@ fn a_refused_signal_comes_again_after_growing_pauses() {
         let (timer, wait) = wait.unwrap();
         test.handle(Input::TimerFired(timer));
         let cursor = test.take(|output| match output {
-            Output::Subscribe(_, cursor) => Some(*cursor),
+            Output::Subscribe(_, cursor) => Some(cursor.clone()),
             _ => None,
         });
-        assert_eq!(cursor, Some(Some(4)));
+        assert_eq!(cursor, Some(Some(4.into())));
         wait
     };
     let (first, second) = (refuse(), refuse());

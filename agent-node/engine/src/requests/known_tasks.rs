@@ -8,7 +8,7 @@ use crate::{
     context::Context,
     faults::{self, PlantedFault},
     problems::{internal, not_found},
-    records::{Receipt, TaskRow, Tombstone, keys},
+    records::{Receipt, TaskRow, Tombstone, keys, lists},
     tasks,
 };
 use protocol::{
@@ -120,7 +120,9 @@ impl Agent {
             if !faults::is_planted(PlantedFault::NoTombstone) {
                 tombstone = Some((cancel.task_id.clone(), by.clone(), epoch))
                     .filter(|_| !faults::is_planted(PlantedFault::UnseenTombstone));
-                writes.push(Write::Put(keys::tombstone(&self.me, &cancel.task_id, by), bytes.into()));
+                let key = keys::tombstone(&self.me, &cancel.task_id, by);
+                let entry = lists::aged(&key, receipt.at);
+                writes.push(Write::PutListed(key, bytes.into(), vec![entry]));
             }
         } else {
             let journal = envelope.conversation_id.as_ref().map(|id| keys::journal(&self.me, id));
@@ -135,7 +137,7 @@ impl Agent {
             conversation_id: receipt.conversation_id.clone(),
             ..Ack::of(envelope.message_id.clone())
         };
-        writes.push(Write::Put(key.clone(), receipt.to_bytes().map_err(internal)?));
+        writes.push(receipt.sealed(key.clone()).map_err(internal)?.write);
         self.in_flight.insert(key.clone(), (receipt.digest, Vec::new()));
         self.counts.admitted += 1;
         let batch = Batch { writes, expectations: Vec::new() };

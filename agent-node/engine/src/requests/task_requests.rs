@@ -19,16 +19,15 @@ impl Agent {
     pub(crate) fn candidates(&self, capability: &Capability, cx: &Context<'_>) -> Vec<Candidate> {
         let mut candidates = cx.world.directory().candidates(capability);
         if self.config.card.support(capability) > 0.0 {
-            candidates.retain(|candidate| candidate.card.agent_id != self.me);
+            candidates.retain(|candidate| candidate.agent != self.me);
             candidates.push(Candidate {
-                card: (*self.config.card).clone(),
                 running: self.taken_places(),
                 is_alive: !self.is_draining,
-                track_record: 0.0,
+                ..Candidate::new(&self.config.card, capability)
             });
         }
         for candidate in &mut candidates {
-            let record = self.track_records.get(&candidate.card.agent_id).cloned().unwrap_or_default();
+            let record = self.track_records.get(&candidate.agent).cloned().unwrap_or_default();
             candidate.track_record = record.value();
         }
         candidates

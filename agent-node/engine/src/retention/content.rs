@@ -27,9 +27,9 @@ use std::time::Duration;
 use store_types::{Batch, Error, Expectation, Lane, Revision, Write};
 
 /// The number of contents at which a round stops listing; the last page may exceed it.
-const MAX_LISTED: usize = 8_192;
+const MAX_LISTED: usize = 65_536;
 /// The most pages read and contents deleted in one sweep; the next sweep continues the round.
-const MAX_PAGES_PER_SWEEP: usize = 80;
+const MAX_PAGES_PER_SWEEP: usize = 800;
 /// The longest pause after all contents have been checked. It ends early if a record is deleted.
 const MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
@@ -142,7 +142,7 @@ impl Agent {
             None => batch.expectations.push(Expectation::Absent(artifact)),
         }
         let deleted = SweepCommit::Content { digest, revision };
-        self.commit(Lane::Admission, batch, PendingCommit::Sweep(deleted), cx);
+        self.commit(Lane::Progress, batch, PendingCommit::Sweep(deleted), cx);
         Ok(())
     }
 

@@ -1,7 +1,10 @@
 //! The state of retention sweeps.
 
-use crate::{CommitId, counts::Removed};
-use protocol::{ids::Digest, time::WallTime};
+use crate::counts::Removed;
+use protocol::{
+    ids::{ConversationId, Digest},
+    time::WallTime,
+};
 use std::collections::BTreeMap;
 use store_types::Revision;
 
@@ -14,21 +17,37 @@ pub(crate) enum SweepStage {
     #[default]
     Idle,
     /// Deleting old records of a topic.
-    Topic { at: usize, after: Revision, looked: usize },
+    Topic { at: usize },
     /// Counting the bytes of all journals: once, at the first sweep.
     CountingJournals { after: Revision, bytes: u64 },
-    /// Finding journals to delete.
-    Journals { after: Revision, looked: usize, before: Revision, freed: u64 },
+    /// Deleting journals.
+    Journals,
     /// Searching for unreferenced content.
     Content,
 }
 
 /// What a commit of a sweep deleted.
 pub(crate) enum SweepCommit {
-    /// Records, and whether there are tasks among them.
-    Records { records: u64, has_tasks: bool },
+    /// Records.
+    Records { records: u64 },
+    /// Journals.
+    Journals(JournalSweep),
     /// One unreferenced content.
-    Content { digest: protocol::ids::Digest, revision: Revision },
+    Content { digest: Digest, revision: Revision },
+}
+
+/// A page of journals.
+#[derive(Debug, Default)]
+pub(crate) struct JournalSweep {
+    /// The records up to this revision are deleted or passed.
+    pub(crate) until: Revision,
+    /// Deleted records and their bytes, without those of `ended`.
+    pub(crate) lines: u64,
+    pub(crate) freed: u64,
+    /// Records that stay because their conversation is open, with their bytes.
+    pub(crate) passed: Vec<(ConversationId, u64)>,
+    /// Conversations with passed records that have ended; their records are deleted.
+    pub(crate) ended: Vec<ConversationId>,
 }
 
 /// The state of the current sweep, and what later sweeps need.
@@ -38,13 +57,15 @@ pub(crate) struct Retention {
     pub(crate) stage: SweepStage,
     pub(crate) journal_bytes: u64,
     pub(crate) has_counted: bool,
-    /// The running trim, and how many bytes it frees.
-    pub(crate) trimming: Option<(CommitId, u64)>,
+    /// The journals up to this revision hold only records that were passed.
+    pub(crate) journals_swept: Revision,
+    /// Conversations with passed records: their number and bytes.
+    pub(crate) passed: BTreeMap<ConversationId, (u64, u64)>,
     pub(crate) search: ContentSearch,
     pub(crate) removed: Removed,
-    /// Journals from this revision on are kept.
+    /// Conversations whose journals are kept.
     #[cfg(test)]
-    pub(crate) pinned_for_tests: Option<Revision>,
+    pub(crate) kept_for_tests: std::collections::BTreeSet<ConversationId>,
 }
 
 impl Default for Retention {
@@ -54,11 +75,12 @@ impl Default for Retention {
             stage: SweepStage::default(),
             journal_bytes: 0,
             has_counted: false,
-            trimming: None,
+            journals_swept: 0,
+            passed: BTreeMap::new(),
             search: ContentSearch::default(),
             removed: Removed::default(),
             #[cfg(test)]
-            pinned_for_tests: None,
+            kept_for_tests: Default::default(),
         }
     }
 }
@@ -67,6 +89,22 @@ impl Retention {
     /// Counts the bytes of a new journal record.
     pub(crate) fn add_journal_bytes(&mut self, bytes: usize) {
         self.journal_bytes += bytes as u64;
+    }
+
+    /// Notes that a page of journals is deleted.
+    pub(crate) fn apply(&mut self, sweep: JournalSweep) {
+        let JournalSweep { until, mut lines, mut freed, passed, ended } = sweep;
+        self.journals_swept = until;
+        for (id, bytes) in passed {
+            let records = self.passed.entry(id).or_default();
+            *records = (records.0 + 1, records.1 + bytes);
+        }
+        for (more_lines, bytes) in ended.iter().filter_map(|id| self.passed.remove(id)) {
+            lines += more_lines;
+            freed += bytes;
+        }
+        self.removed.journal_lines += lines;
+        self.journal_bytes = self.journal_bytes.saturating_sub(freed);
     }
 
     /// Deleted records since the start.

@@ -3,12 +3,11 @@
 use crate::{
     content,
     faults::{self, PlantedFault},
-    records::{DeadLetter, ReactionReceipt, Receipt, TaskRow, Tombstone, keys},
+    records::{TaskRow, keys},
     retention::state::PAGE,
 };
 use protocol::{ids::AgentId, limits::Limits, time::WallTime};
-use std::time::Duration;
-use store_types::{Error, Record, Snapshot, Write};
+use store_types::{Error, Key, Snapshot, Write};
 
 /// A topic whose records are deleted by age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,55 +43,39 @@ pub(crate) struct Sweeper<'a> {
 impl Sweeper<'_> {
     /// Whether `at` is at least `keep_ms` milliseconds ago.
     pub(crate) fn is_past(&self, at: WallTime, keep_ms: u64) -> bool {
-        at.plus(Duration::from_millis(keep_ms)) <= self.wall
+        at <= self.until(keep_ms)
     }
 
-    /// Whether a record has passed its retention time. If so, adds the deletion of it and of the records that belong to it to
-    /// `deletes`; an old task that has not ended stays.
-    pub(crate) fn is_old(
-        &self,
-        topic: SweepTopic,
-        record: Record,
-        deletes: &mut Vec<Write>,
-    ) -> Result<bool, Error> {
-        let (me, limits, value) = (self.me, self.limits, &record.value);
-        let is_old = match topic {
-            SweepTopic::Receipt => {
-                let receipt: Receipt = content::decode(me, self.store, value)?;
-                let keep_ms =
-                    if faults::is_planted(PlantedFault::ShortDedup) { 1_000 } else { limits.dedup_ms };
-                self.is_past(receipt.at, keep_ms)
-            }
-            SweepTopic::Reaction => {
-                let receipt: ReactionReceipt = content::decode(me, self.store, value)?;
-                self.is_past(receipt.at, limits.keep_journals_ms)
-            }
-            SweepTopic::Tombstone => {
-                let tombstone: Tombstone = content::decode(me, self.store, value)?;
-                self.is_past(tombstone.at, limits.dedup_ms)
-            }
-            SweepTopic::DeadLetter => {
-                let dead_letter: DeadLetter = content::decode(me, self.store, value)?;
-                self.is_past(dead_letter.at, limits.keep_tasks_ms)
-            }
-            SweepTopic::Task => {
-                let row: TaskRow = content::decode(me, self.store, value)?;
-                let is_old = self.is_past(row.task.changed_at, limits.keep_tasks_ms);
-                if is_old && row.ended_at.is_some() {
-                    deletes.push(Write::Delete(keys::award(me, &row.task.conversation)));
-                    let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
-                    let delete_reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
-                    deletes.extend(row.references.iter().map(delete_reader));
-                    let webhooks = self.store.keys(&keys::webhooks(me, task, owner), 0, PAGE)?;
-                    deletes.extend(webhooks.into_iter().map(|(_, key)| Write::Delete(key)));
-                    deletes.push(Write::Delete(record.key));
-                }
-                return Ok(is_old);
-            }
-        };
-        if is_old {
-            deletes.push(Write::Delete(record.key));
+    /// The time of `keep_ms` milliseconds ago.
+    pub(crate) fn until(&self, keep_ms: u64) -> WallTime {
+        WallTime(self.wall.0.saturating_sub(i64::try_from(keep_ms).unwrap_or(i64::MAX)))
+    }
+
+    /// How long records of a topic are kept, milliseconds.
+    pub(crate) fn keep_ms(&self, topic: SweepTopic) -> u64 {
+        match topic {
+            SweepTopic::Receipt if faults::is_planted(PlantedFault::ShortDedup) => 1_000,
+            SweepTopic::Receipt | SweepTopic::Tombstone => self.limits.dedup_ms,
+            SweepTopic::Reaction => self.limits.keep_journals_ms,
+            SweepTopic::DeadLetter | SweepTopic::Task => self.limits.keep_tasks_ms,
         }
-        Ok(is_old)
+    }
+
+    /// Adds the deletion of a record, and of the records that belong to it.
+    pub(crate) fn delete(&self, topic: SweepTopic, key: Key, writes: &mut Vec<Write>) -> Result<(), Error> {
+        if topic == SweepTopic::Task
+            && let Some(record) = self.store.latest(&key)?
+        {
+            let me = self.me;
+            let row: TaskRow = content::decode(me, self.store, &record.value)?;
+            writes.push(Write::Delete(keys::award(me, &row.task.conversation)));
+            let (task, owner) = (&row.task.spec.task_id, &row.task.owner);
+            let delete_reader = |digest| Write::Delete(keys::reader(me, digest, task, owner));
+            writes.extend(row.references.iter().map(delete_reader));
+            let webhooks = self.store.keys(&keys::webhooks(me, task, owner), 0, PAGE)?;
+            writes.extend(webhooks.into_iter().map(|(_, key)| Write::Delete(key)));
+        }
+        writes.push(Write::Delete(key));
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     agent::Agent,
     artifacts, content as large_content,
     context::Context,
-    records::{ReactionReceipt, Step, TaskRow, Tombstone, keys},
+    records::{ReactionReceipt, Step, TaskRow, Tombstone, keys, lists},
     testing::{EmptyWorld, HOUR, config, me},
 };
 use bytes::Bytes;
@@ -62,10 +62,6 @@ impl Sweeping {
                     written.map(|written| written.iter().map(|(revision, _)| *revision).collect());
                 self.handle(Input::CommitSettled(id, revisions));
             }
-            Output::Trim(id, filter, before) => {
-                let trimmed = self.store.trim(&filter, before);
-                self.handle(Input::TrimSettled(id, Ok(trimmed)));
-            }
             Output::Continue => self.handle(Input::Continue),
             Output::Observed(_) => {}
             other => panic!("{other:?}"),
@@ -81,6 +77,13 @@ impl Sweeping {
 
     fn left(&self, topic: &str) -> usize {
         self.store.read(&keys::all(&me(), topic), 0, 1_000).unwrap().len()
+    }
+
+    /// The conversations with journal records.
+    fn journals(&self) -> Vec<String> {
+        let rows = self.store.read(&keys::all(&me(), "journal"), 0, 1_000).unwrap();
+        let ids: BTreeSet<_> = rows.into_iter().map(|record| record.key.tokens()[2].clone()).collect();
+        ids.into_iter().collect()
     }
 
     fn contents(&self) -> BTreeSet<Key> {
@@ -131,7 +134,8 @@ fn task(name: &str, text: &str, kept: &mut BTreeSet<Digest>) -> Vec<Write> {
     let row = TaskRow { ended_at: Some(NodeTime(0)), ..row };
     let mut writes = Vec::new();
     let bytes = large_content::encode(&me(), &row, &mut writes, kept).unwrap();
-    writes.push(Write::Put(task_key(name), bytes));
+    let entries = lists::of_task(&me(), &task_key(name), &row);
+    writes.push(Write::PutListed(task_key(name), bytes, entries));
     writes
 }
 
@@ -166,17 +170,38 @@ fn journals_are_deleted_by_age_and_by_size_the_oldest_first() {
 }
 
 #[test]
-fn journals_of_parked_conversations_are_kept() {
-    let limits = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
-    let mut sweeping = Sweeping::new(limits, PAGE);
-    for (name, hours) in [("c1", 0), ("c2", 1), ("c3", 2)] {
-        sweeping.commit(journal(name, hours));
+fn an_open_or_parked_conversation_keeps_only_its_own_journal() {
+    for page in pages() {
+        let limits = Limits { keep_journals_ms: 24 * 3_600_000, ..Limits::default() };
+        let mut sweeping = Sweeping::new(limits, page);
+        for (name, hours) in [("c1", 0), ("c2", 1), ("open", 1), ("c1", 2), ("parked", 2), ("c3", 3)] {
+            sweeping.commit(journal(name, hours));
+        }
+        let mut cx = Context { store: &sweeping.store, world: &mut sweeping.world, out: Vec::new() };
+        sweeping.agent.park(&conversation("parked"), None, "a test", &mut cx);
+        sweeping.agent.retention.kept_for_tests = BTreeSet::from([conversation("open")]);
+        sweeping.sweep(300);
+        assert_eq!(sweeping.journals(), ["open", "parked"], "{page}");
+        sweeping.commit(journal("open", 299));
+        sweeping.agent.retention.kept_for_tests.clear();
+        sweeping.sweep(300);
+        assert_eq!(sweeping.journals(), ["open", "parked"], "its last record is young: {page}");
+        assert_eq!(sweeping.left("journal"), 2, "{page}");
+        assert_eq!(sweeping.agent.snapshot().removed.journal_lines, 5, "{page}");
     }
-    let mut cx = Context { store: &sweeping.store, world: &mut sweeping.world, out: Vec::new() };
-    let records = sweeping.agent.journal_and_task(&conversation("c2"), &cx);
-    sweeping.agent.park(&conversation("c2"), records, "a test", &mut cx);
-    sweeping.sweep(300);
-    assert_eq!(sweeping.left("journal"), 2, "only what is older than the parked one goes");
+}
+
+#[test]
+fn one_sweep_deletes_all_that_is_due() {
+    let mut sweeping = Sweeping::new(Limits::default(), PAGE);
+    for n in 0..12_000 {
+        let key = Key::new(&[me().as_str(), "receipt", &n.to_string()]);
+        let entry = lists::aged(&key, WallTime(n));
+        sweeping.commit(vec![Write::PutListed(key, "{}".into(), vec![entry])]);
+        sweeping.commit(journal(&format!("c{n}"), 0));
+    }
+    sweeping.sweep(24 * 8);
+    assert_eq!((sweeping.left("receipt"), sweeping.left("journal")), (0, 0));
 }
 
 #[test]
@@ -190,12 +215,13 @@ fn reaction_receipts_are_deleted_with_the_journals_and_tombstones_after_the_dedu
             let reaction = ReactionReceipt { from: me(), conversation_id: id.clone(), at };
             let tombstone = serde_json::to_vec(&Tombstone { epoch: 1, at }).unwrap();
             let task = TaskId::parse(name).unwrap();
+            let put = |key: Key, bytes: Vec<u8>| {
+                let entry = lists::aged(&key, at);
+                Write::PutListed(key, bytes.into(), vec![entry])
+            };
             sweeping.commit(vec![
-                Write::Put(
-                    keys::reaction(&me(), 7, Some(8), &id),
-                    serde_json::to_vec(&reaction).unwrap().into(),
-                ),
-                Write::Put(keys::tombstone(&me(), &task, &Principal::Agent(me())), tombstone.into()),
+                put(keys::reaction(&me(), 7, Some(8), &id), serde_json::to_vec(&reaction).unwrap()),
+                put(keys::tombstone(&me(), &task, &Principal::Agent(me())), tombstone),
             ]);
         }
         for (hours, left) in [(23, (2, 2)), (24, (1, 2)), (26, (1, 1)), (50, (0, 0))] {
@@ -279,7 +305,6 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct OpenConversation {
     kept: BTreeSet<Digest>,
     recorded: BTreeSet<usize>,
-    first: Revision,
     life: usize,
 }
 
@@ -304,10 +329,7 @@ proptest! {
                     }
                     writes.extend(journal_about(&name, TEXTS[text], hours, &mut open[at].kept));
                     open[at].recorded.insert(text);
-                    let revision = sweeping.commit(writes);
-                    if open[at].first == 0 {
-                        open[at].first = revision;
-                    }
+                    sweeping.commit(writes);
                 }
                 Op::End { conversation } => {
                     open[conversation] = OpenConversation { life: open[conversation].life + 1, ..Default::default() };
@@ -322,9 +344,9 @@ proptest! {
                 }
                 Op::Step => drop(sweeping.step()),
             }
-            // Journals of open conversations are pinned, as the agent pins those it has in memory.
-            let firsts = open.iter().map(|open| open.first).filter(|first| *first > 0);
-            sweeping.agent.retention.pinned_for_tests = firsts.min();
+            // Journals of open conversations are kept, as the agent keeps those it has in memory.
+            let names = open.iter().enumerate().map(|(at, open)| format!("c{at}-{}", open.life));
+            sweeping.agent.retention.kept_for_tests = names.map(|name| conversation(&name)).collect();
             let mut referred = BTreeSet::new();
             for topic in keys::REFERRING {
                 for record in sweeping.store.read(&keys::all(&me(), topic), 0, 1_000).unwrap() {

@@ -1,22 +1,26 @@
 //! The state of the subscription to the board.
 
-use crate::ReplyTo;
-use protocol::signal::{Selector, SignalRecord};
+use crate::{AttemptId, ReplyTo};
+use protocol::{
+    ids::ConversationId,
+    signal::{Cursor, Selector, SignalRecord},
+};
+use std::collections::{BTreeSet, VecDeque};
 use store_types::Revision;
 
 /// What the agent subscribes to on the board, and its cursor.
 pub(crate) struct BoardSubscription {
     pub(crate) selector: Option<Selector>,
-    pub(crate) cursor: Option<Revision>,
+    pub(crate) cursor: Option<Cursor>,
     pub(crate) attempts: u32,
     /// The signal that waits for a retry.
     pub(crate) waiting: Option<(Box<SignalRecord>, ReplyTo)>,
     /// The signal that the current or last input handles.
     pub(crate) in_hand: Option<Revision>,
     /// The cursor that is being recorded.
-    pub(crate) recording: Option<Revision>,
+    pub(crate) recording: Option<Cursor>,
     /// The last signal whose reaction failed.
-    pub(crate) failed: Option<Revision>,
+    pub(crate) failed: Option<Cursor>,
 }
 
 impl BoardSubscription {
@@ -33,8 +37,18 @@ impl BoardSubscription {
         }
     }
 
-    /// The cursor; `None` before the first is recorded.
-    pub(crate) fn cursor(&self) -> Option<Revision> {
-        self.cursor
+    /// The cursor of the signal at `revision`, in the generation that is followed.
+    pub(crate) fn at(&self, revision: Revision) -> Cursor {
+        let generation = self.cursor.as_ref().and_then(|cursor| cursor.generation.clone());
+        Cursor { generation, revision }
     }
+}
+
+/// Offers of open tasks that have a conversation and no claim yet.
+#[derive(Default)]
+pub(crate) struct Offers {
+    /// The claim requests that wait for a place.
+    pub(crate) waiting: VecDeque<AttemptId>,
+    /// The conversations whose claim has been requested. Each takes a place.
+    pub(crate) claiming: BTreeSet<ConversationId>,
 }

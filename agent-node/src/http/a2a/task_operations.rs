@@ -2,12 +2,13 @@
 
 use super::{
     call::{A2aCall, store, task_not_found, unavailable},
+    page_token::PageToken,
     send::{follow, snapshot, wait_for},
     stream::TaskEventStream,
-    task_index::{TaskCursor, TaskFilter},
 };
 use crate::{agent::CancelTaskRequest, tasks};
-use engine::{content, records::TaskRow};
+use blackboard::store::{Error, ListQuery};
+use engine::records::{TaskRow, lists::TaskFilter};
 use protocol::{
     a2a::{
         error::{A2aError, A2aErrorKind},
@@ -16,7 +17,7 @@ use protocol::{
         request::{CancelTask, GetTask, ListTasks, SubscribeToTask, TaskPage},
         task::A2aTask,
     },
-    task::EXTENSION,
+    task::{EXTENSION, Task},
 };
 use serde_json::Value;
 
@@ -82,32 +83,36 @@ pub(super) fn subscribe(call: &A2aCall, request: &SubscribeToTask) -> Result<Tas
 /// A page of the caller's tasks, the newest status first. A task that changes between two pages may be on both or on
 /// neither; any other is on one.
 pub(super) async fn list(call: &A2aCall, request: ListTasks) -> Result<TaskPage, A2aError> {
-    let before = request.page_token.as_deref().map(TaskCursor::parse).transpose()?;
+    let token = request.page_token.as_deref().map(PageToken::parse).transpose()?;
     let size = request.page_size.unwrap_or(PAGE);
     let filter = TaskFilter {
-        by: call.by.clone(),
-        tenant: call.tenant.clone(),
-        context_id: request.context_id.clone(),
         state: request.status,
+        context: request.context_id,
         changed_since: request.status_timestamp_after,
+    };
+    let query = ListQuery {
+        after: token.map(|token| token.position),
+        ..filter.of_tenant(&call.local.id, &call.by, call.tenant.as_deref())
     };
     let local = call.local.clone();
     let listed = actix_web::web::block(move || {
-        let (store, deletions) = (local.store.as_ref(), local.status.removed_tasks());
-        let mut page = local.task_index.page(store, &local.id, deletions, before.as_ref(), size, &filter)?;
-        let has_more = page.rows.len() > size;
-        page.rows.truncate(size);
-        let next = page.rows.last().filter(|_| has_more).map(|(at, _)| at.token());
-        let mut tasks = Vec::with_capacity(page.rows.len());
-        for (_, key) in page.rows {
-            // A task that was deleted meanwhile is left out.
-            if let Some(record) = store.latest(&key)? {
-                tasks.push(content::decode::<TaskRow>(&local.id, store, &record.value)?.task);
-            }
-        }
-        Ok::<_, blackboard::store::Error>((tasks, next.unwrap_or_default(), page.total))
+        let store = local.store.as_ref();
+        let mut keys = store.list(&query, size + 1)?;
+        let has_more = keys.len() > size;
+        keys.truncate(size);
+        let total = match token {
+            Some(token) => token.total,
+            None if has_more => store.count(&query)?,
+            None => keys.len() as u64,
+        };
+        let last = keys.last().filter(|_| has_more);
+        let next = last.map(|last| PageToken { position: last.position, total }.encode());
+        Ok::<_, Error>((tasks::listed(store, &local.id, keys)?, next.unwrap_or_default(), total))
     });
-    let (tasks, next, total) = listed.await.map_err(unavailable)?.map_err(|error| store(&error))?;
+    let (mut tasks, next, total) = listed.await.map_err(unavailable)?.map_err(|error| store(&error))?;
+    // The store's lists and contexts have numbers made from their names.
+    let is_of_context = |task: &Task| filter.context.as_deref().is_none_or(|id| id == task.context_id());
+    tasks.retain(|task| call.may_see(task) && is_of_context(task));
     let tasks = tasks.into_iter().map(|task| {
         let mut task = task.to_a2a().with_history(request.history_length);
         if !request.include_artifacts {
@@ -115,5 +120,6 @@ pub(super) async fn list(call: &A2aCall, request: ListTasks) -> Result<TaskPage,
         }
         task
     });
-    Ok(TaskPage { tasks: tasks.collect(), next_page_token: next, page_size: size, total_size: total })
+    let total_size = usize::try_from(total).unwrap_or(usize::MAX);
+    Ok(TaskPage { tasks: tasks.collect(), next_page_token: next, page_size: size, total_size })
 }

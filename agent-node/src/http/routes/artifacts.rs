@@ -43,7 +43,8 @@ pub async fn get(
     for local in node.agents_in_lookup_order(&request) {
         match artifacts::read(local.store.as_ref(), &local.id, &digest, &by) {
             Ok(stored) => {
-                let media_type = stored.media_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                let named = stored.media_type.filter(|named| header::HeaderValue::from_str(named).is_ok());
+                let media_type = named.unwrap_or_else(|| "application/octet-stream".to_owned());
                 return Ok(HttpResponse::Ok()
                     .content_type(media_type)
                     .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))

@@ -4,19 +4,22 @@ use super::id;
 use crate::{
     agent::RedriveDeadLetter,
     http::node_state::{HostedAgent, NodeState},
-    journal::for_each_record,
 };
 use actix_web::{HttpRequest, HttpResponse, web};
-use blackboard::refusal::Refusal;
+use blackboard::{
+    refusal::Refusal,
+    store::{Error, ListPosition, ListQuery},
+};
 use engine::{
     content,
-    records::{DeadLetter, keys},
+    records::{DeadLetter, keys, lists},
 };
 use protocol::{
     ids::MessageId,
     principal::Principal,
     problem::{Problem, Reason},
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Fails unless `by` is the operator, the user of this machine.
@@ -57,22 +60,60 @@ fn find(
     Err(Problem::new(Reason::MessageNotFound, format!("no dead letter {message}")))
 }
 
-/// Lists the dead letters of the port's agent, oldest first.
+/// The query of a list of dead letters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadLetterQuery {
+    limit: Option<String>,
+    after: Option<String>,
+}
+
+/// Limit of dead letters in one list.
+const MAX_LETTERS: usize = 1_000;
+
+/// A position as text: `time-record`.
+fn parse_position(text: &str) -> Result<ListPosition, Problem> {
+    let read = || {
+        let (at, record) = text.rsplit_once('-')?;
+        Some(ListPosition { at: at.parse().ok()?, record: record.parse().ok()? })
+    };
+    read().ok_or_else(|| Problem::new(Reason::InvalidField, "after must be the next of an earlier list"))
+}
+
+/// Lists the dead letters of the port's agent, oldest first: at most `limit` (1,000), those behind `after`. If there are
+/// more, `next` is the `after` of the rest.
 pub async fn list(
     request: HttpRequest,
     node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
+    query: web::Query<DeadLetterQuery>,
 ) -> Result<HttpResponse, Refusal> {
     check_operator(&by)?;
-    let local = node.default_agent(&request)?;
-    let mut letters = Vec::new();
-    for_each_record(local.store.as_ref(), &keys::all(&local.id, "dead"), |record| {
-        let dead: DeadLetter = content::decode(&local.id, local.store.as_ref(), &record.value)?;
-        letters.push(summary(local, &dead));
-        Ok(())
-    })
-    .map_err(Problem::from)?;
-    Ok(HttpResponse::Ok().json(json!({ "agentId": local.id, "deadLetters": letters })))
+    let local = node.default_agent(&request)?.clone();
+    let limit = match query.limit.as_deref().map(str::parse) {
+        None => MAX_LETTERS,
+        Some(Ok(limit @ 1..=MAX_LETTERS)) => limit,
+        Some(Ok(_) | Err(_)) => {
+            let message = format!("limit must be 1 to {MAX_LETTERS}");
+            return Err(Problem::new(Reason::InvalidField, message).into());
+        }
+    };
+    let after = query.after.as_deref().map(parse_position).transpose()?;
+    let page = ListQuery { after, ..ListQuery::oldest(lists::by_age(&local.id, "dead")) };
+    let listed = web::block(move || {
+        let store = local.store.as_ref();
+        let (keys, mut letters) = (store.list(&page, limit)?, Vec::new());
+        let last = keys.last().filter(|_| keys.len() == limit).map(|last| last.position);
+        for listed in &keys {
+            if let Some(record) = store.latest(&listed.key)? {
+                letters.push(summary(&local, &content::decode(&local.id, store, &record.value)?));
+            }
+        }
+        let next = last.map(|ListPosition { at, record }| format!("{at}-{record}"));
+        Ok::<_, Error>(json!({ "agentId": local.id, "deadLetters": letters, "next": next }))
+    });
+    let body = listed.await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
+    Ok(HttpResponse::Ok().json(body.map_err(Problem::from)?))
 }
 
 /// Returns one dead letter with its content.

@@ -2,6 +2,8 @@
 
 mod large_payload;
 mod message_status;
+mod reply_to;
+mod several;
 
 use engine::{Ack, IncomingMessage, records::TaskRow};
 pub use message_status::get;
@@ -27,10 +29,12 @@ use blackboard::{
 };
 use bytes::Bytes;
 use protocol::{
+    a2a::task::A2aTask,
     envelope::Envelope,
     ids::{Address, Digest, MessageId},
     principal::Principal,
     problem::{Problem, Reason},
+    signature::SignedResponse,
     trace::TraceContext,
 };
 use serde::Serialize;
@@ -49,6 +53,9 @@ pub async fn post(
     by: web::ReqData<Principal>,
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
+    if by.agent().is_some() && body.first() == Some(&b'[') {
+        return several::post(&request, &node, &by, &body).await;
+    }
     // An agent nests forwarded content deeper in its message than the original did.
     let additional_depth = if by.agent().is_some() { FORWARDED_DEPTH } else { 0 };
     let depth = node.limits.max_depth + additional_depth;
@@ -63,6 +70,8 @@ pub async fn post(
     let trace = trace_of(&request);
     let id = envelope.message_id.clone();
     let by = by.into_inner();
+    let answered = id.clone();
+    let callback = reply_to::UserCallback::of(&node, &by, &envelope)?;
     let incoming = IncomingMessage { envelope, by: by.clone(), digest, trace, contact: None };
     let mut acknowledgement = Box::pin(local.actor.send(TakeMessage(incoming)));
     let ack = match tokio::time::timeout(node.ack(), &mut acknowledgement).await {
@@ -88,16 +97,35 @@ pub async fn post(
             return Err(Problem::new(Reason::GatewayTimeout, message).with("messageId", id).into());
         }
     };
+    if let Some(bid) = &ack.bid {
+        return Ok(signed_bid(local, &answered, bid)?);
+    }
+    let mut warnings = Vec::new();
+    if let Some(callback) = callback {
+        warnings.extend(callback.register(&node, local, &by, &ack).await?);
+    }
     let max = Duration::from_millis(node.limits.max_wait_ms);
     if let (Some(wait), Some(_)) = (prefer::wait(&request, max), &ack.task_id) {
         release_permit(&request);
-        let mut answer = wait_for_task(&node, local, &ack, &by, wait).await?;
+        let mut answer = wait_for_task(&node, local, &ack, &by, wait, &warnings).await?;
         if let Ok(applied) = HeaderValue::from_str(&format!("wait={}", wait.as_secs())) {
             answer.headers_mut().insert(PREFERENCE_APPLIED, applied);
         }
         return Ok(answer);
     }
-    Ok(acknowledged(&ack))
+    Ok(acknowledged(&ack, &warnings))
+}
+
+/// The answer to a call for proposals: the bid, signed, so that the manager knows whose it is.
+fn signed_bid(local: &HostedAgent, call: &MessageId, bid: &Envelope) -> Result<HttpResponse, Problem> {
+    let body = serde_json::to_vec(bid)
+        .map_err(|error| Problem::new(Reason::Internal, format!("a bid can't be written: {error}")))?;
+    let mut response = HttpResponse::Ok();
+    let parts = SignedResponse { status: 200, message_id: call.as_str(), digest: Digest::of(&body) };
+    for header in local.wire.sign_response(&parts) {
+        response.insert_header(header);
+    }
+    Ok(response.content_type("application/json").body(body))
 }
 
 /// The body of an acknowledgement.
@@ -106,14 +134,25 @@ struct Acknowledgement<'a> {
     accepted: bool,
     #[serde(flatten)]
     ack: &'a Ack,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
 }
 
-fn acknowledged(ack: &Ack) -> HttpResponse {
+/// A task, as the answer to a sender that waits.
+#[derive(Serialize)]
+struct TaskAnswer<'a> {
+    #[serde(flatten)]
+    task: A2aTask,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+}
+
+fn acknowledged(ack: &Ack, warnings: &[String]) -> HttpResponse {
     let mut answer = if ack.duplicate { HttpResponse::Ok() } else { HttpResponse::Accepted() };
     if ack.duplicate {
         answer.insert_header(("mesh-duplicate", "true"));
     }
-    answer.json(Acknowledgement { accepted: true, ack })
+    answer.json(Acknowledgement { accepted: true, ack, warnings })
 }
 
 /// Waits until the task ends (200) or is interrupted, `wait` is over, or the node drains (202). Answers with the task.
@@ -123,9 +162,10 @@ async fn wait_for_task(
     ack: &Ack,
     by: &Principal,
     wait: Duration,
+    warnings: &[String],
 ) -> Result<HttpResponse, Problem> {
     let failed = Problem::from;
-    let Some(task) = &ack.task_id else { return Ok(acknowledged(ack)) };
+    let Some(task) = &ack.task_id else { return Ok(acknowledged(ack, warnings)) };
     let read = || tasks::find(local.store.as_ref(), &local.id, task, by).map_err(failed);
     let is_settled = |row: &TaskRow| row.ended_at.is_some() || row.task.status.state.is_interrupted();
     let filter = Filter::Below(Key::new(&[local.id.as_str(), "task", task.as_str()]));
@@ -138,7 +178,9 @@ async fn wait_for_task(
             }
         }
     };
-    let answer = |row: &TaskRow, mut answer: actix_web::HttpResponseBuilder| answer.json(row.task.to_a2a());
+    let answer = |row: &TaskRow, mut answer: actix_web::HttpResponseBuilder| {
+        answer.json(TaskAnswer { task: row.task.to_a2a(), warnings })
+    };
     let settled = tokio::select! {
         biased;
         row = settled => Some(row?),
@@ -152,7 +194,7 @@ async fn wait_for_task(
         }
         None => match read()? {
             Some(row) => Ok(answer(&row, HttpResponse::Accepted())),
-            None => Ok(acknowledged(ack)),
+            None => Ok(acknowledged(ack, warnings)),
         },
     }
 }

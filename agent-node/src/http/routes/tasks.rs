@@ -55,7 +55,7 @@ pub(super) fn find<'a>(
     best.ok_or_else(|| Problem::new(Reason::TaskNotFound, format!("no task {task} of yours")))
 }
 
-/// Lists the tasks of the port's agent that the caller may see, the latest change first.
+/// Lists the tasks of the port's agent that the caller may see, the latest status first.
 pub async fn list(
     request: HttpRequest,
     node: web::Data<NodeState>,
@@ -70,9 +70,13 @@ pub async fn list(
             return Err(Problem::new(Reason::InvalidField, format!("limit must be 1 to {MAX_TASKS}")).into());
         }
     };
-    let tasks = tasks::list(local.store.as_ref(), &local.id, &by, limit).map_err(Problem::from)?;
+    let (local, by) = (local.clone(), by.into_inner());
+    let id = local.id.clone();
+    let listed = web::block(move || tasks::list(local.store.as_ref(), &local.id, &by, limit)).await;
+    let tasks = listed.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
+    let tasks = tasks.map_err(Problem::from)?;
     let tasks: Vec<_> = tasks.iter().map(protocol::task::Task::to_a2a).collect();
-    Ok(HttpResponse::Ok().json(json!({ "agentId": local.id, "tasks": tasks })))
+    Ok(HttpResponse::Ok().json(json!({ "agentId": id, "tasks": tasks })))
 }
 
 /// Returns one task.

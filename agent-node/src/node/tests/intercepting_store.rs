@@ -27,6 +27,14 @@ impl blackboard::store::Snapshot for InterceptingStore {
         self.0.read(filter, after, limit)
     }
 
+    fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+        self.0.list(query, limit)
+    }
+
+    fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+        self.0.count(query)
+    }
+
     fn head(&self) -> Revision {
         self.0.head()
     }

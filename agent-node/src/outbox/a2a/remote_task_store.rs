@@ -170,7 +170,9 @@ const MAX_TASKS: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blackboard::store::{Error, Record, Revision, Store, StoreFuture, StoreWatch, memory};
+    use blackboard::store::{
+        Error, ListQuery, ListedKey, Record, Revision, Store, StoreFuture, StoreWatch, memory,
+    };
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A store whose next reads fail, as many as the number says.
@@ -193,6 +195,14 @@ mod tests {
 
         fn read(&self, filter: &Filter, after: Revision, limit: usize) -> Result<Vec<Record>, Error> {
             self.reads(|| self.0.read(filter, after, limit))
+        }
+
+        fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+            self.0.list(query, limit)
+        }
+
+        fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+            self.0.count(query)
         }
 
         fn head(&self) -> Revision {

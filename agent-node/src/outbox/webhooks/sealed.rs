@@ -2,7 +2,7 @@
 //! (ChaCha20-Poly1305, RFC 8439) under a secret of the agent's own key, which lies beside the store for its owner's eyes only.
 //! A copy of the store alone tells none of it.
 
-use super::Webhook;
+use super::{ResponseAddress, Webhook};
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use protocol::{
     a2a::{card_signature::SigningKey, push::PushConfig},
@@ -37,6 +37,8 @@ struct Row {
     missed: usize,
     #[serde(default)]
     is_over: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response: Option<ResponseAddress>,
     /// Nonce, then the sealed [`PushConfig`] with its tag, in base64.
     sealed: String,
 }
@@ -75,6 +77,7 @@ impl Seal {
             told: webhook.told,
             missed: webhook.missed,
             is_over: webhook.is_over,
+            response: webhook.response.clone(),
             sealed: STANDARD_NO_PAD.encode([nonce.as_slice(), &text].concat()),
         };
         serde_json::to_vec(&row).map_err(|error| error.to_string())
@@ -93,8 +96,8 @@ impl Seal {
         let opened = self.0.open_in_place(nonce, Row::place(&row.id, &row.task, &row.owner), &mut text);
         let opened = opened.map_err(|_| "it was sealed under another key than the agent has".to_owned())?;
         let config: PushConfig = serde_json::from_slice(opened).map_err(|error| error.to_string())?;
-        let Row { task, owner, told, missed, is_over, .. } = row;
-        Ok(Webhook { config, task, owner, told, missed, is_over })
+        let Row { task, owner, told, missed, is_over, response, .. } = row;
+        Ok(Webhook { config, task, owner, told, missed, is_over, response })
     }
 }
 
@@ -120,6 +123,7 @@ mod tests {
             told: (7, 1),
             missed: 2,
             is_over: false,
+            response: None,
         }
     }
 

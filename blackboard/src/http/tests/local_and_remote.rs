@@ -52,13 +52,17 @@ async fn call_outcomes(board: &Blackboard) -> Vec<String> {
     let only = Selector { types: vec!["task.*".into()], ..Selector::default() };
     let page = board.read(&by, &only, None, 3).await.unwrap();
     let of = |posted: &protocol::signal::SignalRecord| format!("{} {}", posted.revision, posted.signal.kind);
-    outcomes.push(format!("{:?} {}", page.signals.iter().map(of).collect::<Vec<_>>(), page.next));
-    let rest = board.read(&by, &only, Some(page.next), 100).await.unwrap();
-    outcomes.push(format!("{:?} {}", rest.signals.iter().map(of).collect::<Vec<_>>(), rest.next));
+    outcomes.push(format!("{:?} {}", page.signals.iter().map(of).collect::<Vec<_>>(), page.next.revision));
+    let rest = board.read(&by, &only, Some(page.next.clone()), 100).await.unwrap();
+    outcomes.push(format!("{:?} {}", rest.signals.iter().map(of).collect::<Vec<_>>(), rest.next.revision));
     let bad = Selector { types: vec!["tas*".into()], ..Selector::default() };
     outcomes.push(outcome(board.read(&by, &bad, None, 3).await));
     outcomes.push(
-        outcome(board.read(&by, &only, Some(1_000_000), 3).await).split(':').next().unwrap().to_owned(),
+        outcome(board.read(&by, &only, Some(1_000_000.into()), 3).await)
+            .split(':')
+            .next()
+            .unwrap()
+            .to_owned(),
     );
     outcomes
 }

@@ -1,9 +1,12 @@
 //! Random operations on a store and on a model, which keeps its records in a vector.
 
-use super::super::{Batch, Error, Expectation, Filter, Key, Lane, Record, Revision, SharedStore, Write};
+use super::super::{
+    Batch, Error, Expectation, Filter, Key, Lane, ListEntry, ListOrder, ListQuery, Record, Revision,
+    SharedStore, Write,
+};
 use super::key;
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One operation on a store.
 #[derive(Debug, Clone)]
@@ -19,6 +22,7 @@ struct StoreModel {
     head: Revision,
     records: Vec<Record>,
     topics: BTreeSet<String>,
+    listed: BTreeMap<Key, Vec<ListEntry>>,
 }
 
 impl StoreModel {
@@ -39,11 +43,18 @@ impl StoreModel {
         for write in &batch.writes {
             self.head += 1;
             self.topics.insert(write.key().topic().to_owned());
-            if !matches!(write, Write::Append(..)) {
+            if !matches!(write, Write::Append(..) | Write::Trim(..)) {
                 self.records.retain(|record| record.key != *write.key());
             }
-            if let Write::Append(key, value) | Write::Put(key, value) = write {
-                self.records.push(Record { revision: self.head, key: key.clone(), value: value.clone() });
+            match write {
+                Write::Append(..) | Write::Put(..) => {}
+                Write::PutListed(key, _, entries) => drop(self.listed.insert(key.clone(), entries.clone())),
+                Write::Delete(key) => drop(self.listed.remove(key)),
+                Write::Trim(key, before) => drop(self.trim(&Filter::Exactly(key.clone()), *before)),
+            }
+            if let Some(value) = write.value() {
+                let (revision, key) = (self.head, write.key().clone());
+                self.records.push(Record { revision, key, value: value.clone() });
             }
         }
         Ok((1..=batch.writes.len() as u64).map(|n| self.head - batch.writes.len() as u64 + n).collect())
@@ -75,12 +86,24 @@ fn filters() -> impl Strategy<Value = Filter> {
     ]
 }
 
+fn entries() -> impl Strategy<Value = Vec<ListEntry>> {
+    let entry = (0..2_u8, 0..4_i64, 0..3_u64);
+    proptest::collection::btree_map(0..2_u8, entry, 0..3).prop_map(|entries| {
+        let list = |n| key(&format!("a.list.{n}"));
+        let entries = entries.into_iter();
+        entries.map(|(n, (part, at, group))| ListEntry { list: list(n), part, at, group }).collect()
+    })
+}
+
 fn batches() -> impl Strategy<Value = Batch> {
     let value = || "[a-z]{0,40}".prop_map(bytes::Bytes::from);
     let write = prop_oneof![
         3 => (keys(&["a.log", "b.log"]), value()).prop_map(|(key, value)| Write::Append(key, value)),
         3 => (keys(&["a.state", "a.rows", "b.state"]), value()).prop_map(|(key, value)| Write::Put(key, value)),
+        3 => (keys(&["a.state", "a.rows", "b.state"]), value(), entries())
+            .prop_map(|(key, value, entries)| Write::PutListed(key, value, entries)),
         1 => keys(&["a.state", "a.rows", "b.state"]).prop_map(Write::Delete),
+        1 => (keys(&["a.log", "b.log"]), 0..60_u64).prop_map(|(key, before)| Write::Trim(key, before)),
     ];
     let any = || keys(&["a.log", "b.log", "a.state", "a.rows", "b.state"]);
     let expectation = prop_oneof![
@@ -125,6 +148,7 @@ pub(in crate::store) fn matches_the_model(store: SharedStore, operations: Vec<St
         }
     }
     assert_agrees(&store, &model);
+    assert_lists_agree(&store, &model);
 }
 
 fn assert_agrees(store: &SharedStore, model: &StoreModel) {
@@ -142,5 +166,45 @@ fn assert_agrees(store: &SharedStore, model: &StoreModel) {
     for record in &model.records {
         let latest = store.latest(&record.key).unwrap().map(|latest| latest.revision);
         assert_eq!(latest, Some(model.latest_revision(&record.key)));
+    }
+}
+
+/// Every list has its records, in order, from both ends, on pages that join.
+fn assert_lists_agree(store: &SharedStore, model: &StoreModel) {
+    for (list, parts, group, from) in [
+        ("a.list.0", vec![0, 1], None, None),
+        ("a.list.0", vec![1], Some(1), None),
+        ("a.list.1", vec![0], None, Some(2)),
+        ("a.list.1", vec![1, 0], Some(0), Some(1)),
+        ("a.list.2", vec![0], None, None),
+    ] {
+        let oldest = ListQuery { parts, group, from, until: Some(2), ..ListQuery::oldest(key(list)) };
+        let mut expected: Vec<(i64, Key)> = Vec::new();
+        for (of, entries) in &model.listed {
+            let entries = entries.iter().filter(|entry| entry.list == oldest.list);
+            let entries = entries.filter(|entry| oldest.parts.contains(&entry.part));
+            let entries = entries.filter(|entry| oldest.admits(entry.at, entry.group));
+            expected.extend(entries.map(|entry| (entry.at, of.clone())));
+        }
+        expected.sort();
+        for order in [ListOrder::OldestFirst, ListOrder::NewestFirst] {
+            let mut query = ListQuery { order, ..oldest.clone() };
+            assert_eq!(store.count(&query).unwrap(), expected.len() as u64, "{query:?}");
+            let whole = store.list(&query, 1000).unwrap();
+            assert!(whole.is_sorted_by(|one, other| match order {
+                ListOrder::OldestFirst => one.position <= other.position,
+                ListOrder::NewestFirst => one.position >= other.position,
+            }));
+            let mut found: Vec<_> =
+                whole.iter().map(|listed| (listed.position.at, listed.key.clone())).collect();
+            found.sort();
+            assert_eq!(found, expected, "{query:?}");
+            let mut joined = Vec::new();
+            while let [page @ .., last] = &store.list(&query, 2).unwrap()[..] {
+                joined.extend(page.iter().chain([last]).cloned());
+                query.after = Some(last.position);
+            }
+            assert_eq!(joined, whole, "{query:?}");
+        }
     }
 }

@@ -5,8 +5,8 @@ use super::schema::TopicRow;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// Pairs of an expectation and a put of the same key, as indices into the batch. Only the last pair may replace a record;
-/// the others insert, and a deletion undoes an insert exactly.
+/// Pairs of an expectation and a put of the same key, as indices into the batch. Only the last pair may replace a record,
+/// and not its list entries; the others insert, and a deletion undoes an insert exactly.
 pub(super) struct ConditionalWrites(pub(super) Vec<(usize, usize)>);
 
 impl ConditionalWrites {
@@ -27,15 +27,19 @@ impl ConditionalWrites {
         for (at, expectation) in batch.expectations.iter().enumerate() {
             let key = expectation.key();
             let Some((1, 1, written)) = counts.get(key).copied() else { continue };
-            let is_put = matches!(batch.writes.get(written), Some(Write::Put(..)));
-            if !is_put || !topics.contains_key(key.topic()) {
+            if !topics.contains_key(key.topic()) {
                 continue;
             }
-            match expectation {
-                Expectation::Absent(_) => pairs.push((at, written)),
-                Expectation::At(_, 0) => {}
-                Expectation::At(..) if replacing.is_none() => replacing = Some((at, written)),
-                Expectation::At(..) => {}
+            match (expectation, batch.writes.get(written)) {
+                (Expectation::Absent(_), Some(Write::Put(..) | Write::PutListed(..))) => {
+                    pairs.push((at, written));
+                }
+                (Expectation::At(_, revision), Some(Write::Put(..)))
+                    if *revision > 0 && replacing.is_none() =>
+                {
+                    replacing = Some((at, written));
+                }
+                _ => {}
             }
         }
         pairs.extend(replacing);

@@ -1,8 +1,9 @@
 //! Reads: a pool of connections, each with a read transaction of at most one page.
 
 use super::super::follower::{LogPage, PageSource};
-use super::super::{Error, Filter, Key, Record, Revision, checksum, class::TopicClass};
+use super::super::{Error, Filter, Key, ListQuery, ListedKey, Record, Revision, checksum, class::TopicClass};
 use super::key_presence::KeyPresence;
+use super::list_entries;
 use super::row_positions::{self, PositionCache};
 use super::schema::{self, TopicRow, Topics};
 use bytes::Bytes;
@@ -159,6 +160,14 @@ impl ReaderPool {
     ) -> Result<Vec<(Revision, Key)>, Error> {
         let records = self.read_pages(filter, after, limit, Projection::Key)?;
         Ok(records.into_iter().map(|record| (record.revision, record.key)).collect())
+    }
+
+    pub(super) fn list(&self, query: &ListQuery, limit: usize) -> Result<Vec<ListedKey>, Error> {
+        self.with(&query.list, |on| Ok(list_entries::page(on, query, limit)??))
+    }
+
+    pub(super) fn count(&self, query: &ListQuery) -> Result<u64, Error> {
+        self.with(&query.list, |on| Ok(list_entries::count(on, query)?))
     }
 
     fn read_pages(

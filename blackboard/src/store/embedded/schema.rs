@@ -3,18 +3,22 @@
 use super::super::class::{self, TopicClass};
 use super::super::{Error, Filter, Revision};
 use super::StoreOptions;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, config::DbConfig};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-/// The format of this program. Formats 1 and 2 are the first version's; their records have other meanings.
-const FORMAT: u32 = 3;
+/// The format of this program. Formats 1 and 2 are the first version's, whose records have other meanings; 3 has no lists.
+const FORMAT: u32 = 4;
+
+/// The size of a page, bytes. A commit writes a few rows in many places, and whole pages; small ones make it write less.
+const PAGE_BYTES: u32 = 2048;
 
 /// The writer copies the write-ahead log into the file whenever it has this many pages. A copy takes some milliseconds.
-const CHECKPOINT_PAGES: u32 = 2000;
+const CHECKPOINT_PAGES: u32 = 4000;
 
 /// State rows are stored in insertion order, so that the rows of one commit share pages; only the index of keys is sorted.
+/// `entries` has a row's list entries as bytes, so that its deletion finds them in `lists`.
 const TABLES: &str = "
     CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, generation TEXT NOT NULL);
     CREATE TABLE topics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, class INTEGER NOT NULL, floor INTEGER NOT NULL);
@@ -22,8 +26,9 @@ const TABLES: &str = "
     CREATE INDEX log_topic ON log (topic);
     CREATE INDEX log_key ON log (key);
     CREATE TABLE floors (key TEXT PRIMARY KEY, floor INTEGER NOT NULL) WITHOUT ROWID;
-    CREATE TABLE state (id INTEGER PRIMARY KEY, key TEXT NOT NULL, rev INTEGER NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL);
-    CREATE UNIQUE INDEX state_key ON state (key);";
+    CREATE TABLE state (id INTEGER PRIMARY KEY, key TEXT NOT NULL, rev INTEGER NOT NULL, crc INTEGER NOT NULL, entries BLOB, value BLOB NOT NULL);
+    CREATE UNIQUE INDEX state_key ON state (key);
+    CREATE TABLE lists (list INTEGER NOT NULL, part INTEGER NOT NULL, at INTEGER NOT NULL, id INTEGER NOT NULL, group_id INTEGER NOT NULL, PRIMARY KEY (list, part, at, id)) WITHOUT ROWID;";
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +106,13 @@ impl Topics {
 
     pub(super) fn set(&self, name: &str, topic: TopicRow) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), topic);
+    }
+
+    /// Raises the floor of a topic.
+    pub(super) fn raise(&self, name: &str, floor: Revision) {
+        if let Some(topic) = self.0.write().unwrap_or_else(PoisonError::into_inner).get_mut(name) {
+            topic.floor = topic.floor.max(floor);
+        }
     }
 
     /// The topics whose keys `filter` can admit.
@@ -197,6 +209,10 @@ fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 }
 
 fn prepare(connection: Connection, found: u32, options: &StoreOptions) -> rusqlite::Result<StoreFile> {
+    keep_plans(&connection)?;
+    if found == 0 {
+        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+    }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
@@ -230,10 +246,16 @@ fn topics(connection: &Connection) -> rusqlite::Result<BTreeMap<String, TopicRow
     topics.collect()
 }
 
+/// Without it SQLite plans a statement again for each new value of a parameter that its plan might depend on.
+fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
 /// Opens a connection that only reads.
 pub(super) fn reader(dir: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file(dir), flags)?;
+    keep_plans(&connection)?;
     connection.pragma_update(None, "cache_size", -1024)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;

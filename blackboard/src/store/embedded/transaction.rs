@@ -1,8 +1,11 @@
 //! The writer's transaction: applies batches with prepared statements.
 
-use super::super::{Batch, Error, Expectation, Key, Revision, Write, checksum, class::TopicClass};
+use super::super::{Batch, Error, Expectation, Key, ListEntry, Revision, Write, checksum, class::TopicClass};
 use super::conditional_writes::ConditionalWrites;
+use super::list_entries::{ListIndex, encode};
 use super::schema::TopicRow;
+use super::trim::Trimmer;
+use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,6 +14,8 @@ pub(super) type ApplyResult = rusqlite::Result<Result<Vec<Revision>, Error>>;
 
 /// The writer's statements, and the changes of the open transaction.
 pub(super) struct Transaction<'c> {
+    connection: &'c Connection,
+    lists: ListIndex<'c>,
     begin: Statement<'c>,
     commit: Statement<'c>,
     rollback: Statement<'c>,
@@ -18,6 +23,8 @@ pub(super) struct Transaction<'c> {
     put: Statement<'c>,
     insert: Statement<'c>,
     update: Statement<'c>,
+    find: Statement<'c>,
+    relist: Statement<'c>,
     delete: Statement<'c>,
     state: Statement<'c>,
     log: Statement<'c>,
@@ -37,6 +44,8 @@ impl<'c> Transaction<'c> {
         topics: &BTreeMap<String, TopicRow>,
     ) -> rusqlite::Result<Self> {
         Ok(Self {
+            connection: on,
+            lists: ListIndex::new(on)?,
             begin: on.prepare("BEGIN IMMEDIATE")?,
             commit: on.prepare("COMMIT")?,
             rollback: on.prepare("ROLLBACK")?,
@@ -46,10 +55,12 @@ impl<'c> Transaction<'c> {
                  ON CONFLICT DO UPDATE SET rev = excluded.rev, value = excluded.value, crc = excluded.crc",
             )?,
             insert: on.prepare(
-                "INSERT INTO state (key, rev, value, crc) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                "INSERT INTO state (key, rev, value, crc, entries) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             )?,
             update: on.prepare("UPDATE state SET rev = ?, value = ?, crc = ? WHERE key = ? AND rev = ?")?,
-            delete: on.prepare("DELETE FROM state WHERE key = ?")?,
+            find: on.prepare("SELECT id, entries FROM state WHERE key = ?")?,
+            relist: on.prepare("UPDATE state SET rev = ?, value = ?, crc = ?, entries = ? WHERE id = ?")?,
+            delete: on.prepare("DELETE FROM state WHERE key = ? RETURNING id, entries")?,
             state: on.prepare("SELECT rev FROM state WHERE key = ?")?,
             log: on.prepare("SELECT rev FROM log WHERE key = ? ORDER BY rev DESC LIMIT 1")?,
             topic: on.prepare("INSERT INTO topics (name, class, floor) VALUES (?, ?, 0) RETURNING id")?,
@@ -91,7 +102,7 @@ impl<'c> Transaction<'c> {
 
     /// Checks and writes `batch`. Every check runs before the first write, or is the condition of a write that can be
     /// undone exactly.
-    pub(super) fn apply(&mut self, batch: &Batch) -> ApplyResult {
+    pub(super) fn apply(&mut self, batch: &Batch, trimmer: &mut Trimmer<'_>) -> ApplyResult {
         for write in &batch.writes {
             let class = TopicClass::of(write);
             if self.topics.get(write.key().topic()).is_some_and(|topic| topic.class != class) {
@@ -113,7 +124,7 @@ impl<'c> Transaction<'c> {
         let first = self.revision + 1;
         for (write, revision) in batch.writes.iter().zip(first..) {
             if !conditional.covers_write(revision - first) {
-                self.write(write, revision)?;
+                self.write(write, revision, trimmer)?;
             }
             self.revision = revision;
         }
@@ -127,23 +138,26 @@ impl<'c> Transaction<'c> {
         writes: &ConditionalWrites,
     ) -> rusqlite::Result<Option<&'b Expectation>> {
         for (done, (expectation, write)) in writes.0.iter().enumerate() {
-            let (Some(expectation), Some(Write::Put(key, value))) =
+            let (Some(expectation), Some(write_of_pair)) =
                 (batch.expectations.get(*expectation), batch.writes.get(*write))
             else {
                 continue;
             };
+            let (Write::Put(key, value) | Write::PutListed(key, value, _)) = write_of_pair else { continue };
             let revision = self.revision + 1 + *write as Revision;
-            let (text, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
-            let changed = match expectation {
-                Expectation::Absent(_) => self.insert.execute(params![text, revision, &value[..], crc])?,
+            let has_changed = match expectation {
+                Expectation::Absent(_) => {
+                    self.insert(key, revision, value, encode(write_of_pair.entries()).as_deref())?
+                }
                 Expectation::At(_, at) => {
-                    self.update.execute(params![revision, &value[..], crc, text, at])?
+                    let (text, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
+                    self.update.execute(params![revision, &value[..], crc, text, at])? > 0
                 }
             };
-            if changed == 0 {
+            if !has_changed {
                 for (_, inserted) in writes.0.iter().take(done) {
                     if let Some(write) = batch.writes.get(*inserted) {
-                        self.delete.execute([write.key().as_str()])?;
+                        self.delete(write.key())?;
                     }
                 }
                 return Ok(Some(expectation));
@@ -161,7 +175,12 @@ impl<'c> Transaction<'c> {
         Ok(statement.query_row([key.as_str()], |row| row.get(0)).optional()?.unwrap_or_default())
     }
 
-    fn write(&mut self, write: &Write, revision: Revision) -> rusqlite::Result<()> {
+    fn write(
+        &mut self,
+        write: &Write,
+        revision: Revision,
+        trimmer: &mut Trimmer<'_>,
+    ) -> rusqlite::Result<()> {
         let topic = self.topic(write.key(), TopicClass::of(write))?;
         match write {
             Write::Append(key, value) => {
@@ -172,11 +191,59 @@ impl<'c> Transaction<'c> {
                 let (key, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
                 self.put.execute(params![key, revision, &value[..], crc])?;
             }
-            Write::Delete(key) => {
-                self.delete.execute([key.as_str()])?;
-            }
+            Write::PutListed(key, value, entries) => self.put_listed(key, revision, value, entries)?,
+            Write::Delete(key) => self.delete(key)?,
+            Write::Trim(key, before) => trimmer.trim_key(key, topic, *before)?,
         }
         Ok(())
+    }
+
+    /// Inserts a state record and its encoded list entries; returns false if the key has a record.
+    fn insert(
+        &mut self,
+        key: &Key,
+        revision: Revision,
+        value: &Bytes,
+        entries: Option<&[u8]>,
+    ) -> rusqlite::Result<bool> {
+        let (text, crc) = (key.as_str(), checksum::crc_of(key.as_str(), revision, value));
+        let is_inserted = self.insert.execute(params![text, revision, &value[..], crc, entries])? > 0;
+        if is_inserted {
+            self.lists.enter(entries.unwrap_or_default(), self.connection.last_insert_rowid())?;
+        }
+        Ok(is_inserted)
+    }
+
+    fn put_listed(
+        &mut self,
+        key: &Key,
+        revision: Revision,
+        value: &Bytes,
+        entries: &[ListEntry],
+    ) -> rusqlite::Result<()> {
+        let encoded = encode(entries);
+        if self.insert(key, revision, value, encoded.as_deref())? {
+            return Ok(());
+        }
+        let (id, old): (i64, Option<Vec<u8>>) =
+            self.find.query_row([key.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let crc = checksum::crc_of(key.as_str(), revision, value);
+        self.relist.execute(params![revision, &value[..], crc, encoded, id])?;
+        if old != encoded {
+            self.lists.leave(old.as_deref().unwrap_or_default(), id)?;
+            self.lists.enter(encoded.as_deref().unwrap_or_default(), id)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a state record and its list entries.
+    fn delete(&mut self, key: &Key) -> rusqlite::Result<()> {
+        let deleted: Option<(i64, Option<Vec<u8>>)> =
+            self.delete.query_row([key.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        match deleted {
+            Some((id, Some(entries))) => self.lists.leave(&entries, id),
+            Some((_, None)) | None => Ok(()),
+        }
     }
 
     fn topic(&mut self, key: &Key, class: TopicClass) -> rusqlite::Result<i64> {

@@ -35,9 +35,12 @@ impl TrimJob {
 
 /// The statements of trims.
 pub(super) struct Trimmer<'c> {
+    topics: &'c Topics,
     of_topic: Statement<'c>,
     of_key: Statement<'c>,
     delete: Statement<'c>,
+    last_of_key: Statement<'c>,
+    delete_of_key: Statement<'c>,
     left: Statement<'c>,
     raise_topic: Statement<'c>,
     raise_key: Statement<'c>,
@@ -45,8 +48,9 @@ pub(super) struct Trimmer<'c> {
 }
 
 impl<'c> Trimmer<'c> {
-    pub(super) fn new(on: &'c Connection) -> rusqlite::Result<Self> {
+    pub(super) fn new(on: &'c Connection, topics: &'c Topics) -> rusqlite::Result<Self> {
         Ok(Self {
+            topics,
             of_topic: on.prepare(
                 "SELECT rev, key FROM log WHERE topic = ?1 AND rev > ?2 AND rev < ?3 ORDER BY rev LIMIT ?4",
             )?,
@@ -54,6 +58,8 @@ impl<'c> Trimmer<'c> {
                 "SELECT rev, key FROM log WHERE key = ?1 AND rev > ?2 AND rev < ?3 ORDER BY rev LIMIT ?4",
             )?,
             delete: on.prepare("DELETE FROM log WHERE rev = ?")?,
+            last_of_key: on.prepare("SELECT max(rev) FROM log WHERE key = ? AND rev < ?")?,
+            delete_of_key: on.prepare("DELETE FROM log WHERE key = ? AND rev < ?")?,
             left: on.prepare("SELECT 1 FROM log WHERE key = ? LIMIT 1")?,
             raise_topic: on.prepare("UPDATE topics SET floor = max(floor, ?) WHERE id = ?")?,
             raise_key: on.prepare("REPLACE INTO floors (key, floor) VALUES (?, ?)")?,
@@ -64,12 +70,13 @@ impl<'c> Trimmer<'c> {
     /// Deletes some records within the open transaction. Returns true when the trim is complete.
     ///
     /// The topic's floor is raised in `topics` before the deletion is visible, so that every follower notices it.
-    pub(super) fn step(&mut self, trim: &mut TrimJob, topics: &Topics) -> rusqlite::Result<bool> {
+    pub(super) fn step(&mut self, trim: &mut TrimJob) -> rusqlite::Result<bool> {
+        let topics = self.topics;
         let of_log = || {
             topics.of(&trim.filter).into_iter().filter(|(_, topic)| topic.class == TopicClass::Log).collect()
         };
         let left = trim.left.get_or_insert_with(of_log);
-        let Some((name, topic)) = left.front_mut() else { return Ok(true) };
+        let Some((name, topic)) = left.front() else { return Ok(true) };
         let mut last = None;
         let mut read = 0;
         let mut keys: BTreeMap<Key, i64> = BTreeMap::new();
@@ -95,21 +102,37 @@ impl<'c> Trimmer<'c> {
             }
         }
         for (key, floor) in keys {
-            if self.left.exists([key.as_str()])? {
-                self.raise_key.execute(params![key.as_str(), floor])?;
-            } else {
-                self.forget_key.execute([key.as_str()])?;
-            }
+            self.raise_key_floor(&key, floor)?;
         }
         if let Some(floor) = last {
             self.raise_topic.execute(params![floor, topic.id])?;
-            topic.floor = topic.floor.max(floor.unsigned_abs());
-            topics.set(name, *topic);
+            topics.raise(name, floor.unsigned_abs());
         }
         if read < STEP {
             left.pop_front();
             trim.after = 0;
         }
         Ok(left.is_empty())
+    }
+
+    /// Deletes the records of `key` below `before` within the open transaction; raises the floors as [`Self::step`] does.
+    pub(super) fn trim_key(&mut self, key: &Key, topic: i64, before: Revision) -> rusqlite::Result<()> {
+        let (text, before) = (key.as_str(), i64::try_from(before).unwrap_or(i64::MAX));
+        let last: Option<i64> = self.last_of_key.query_row(params![text, before], |row| row.get(0))?;
+        let Some(floor) = last else { return Ok(()) };
+        self.delete_of_key.execute(params![text, before])?;
+        self.raise_key_floor(key, floor)?;
+        self.raise_topic.execute(params![floor, topic])?;
+        self.topics.raise(key.topic(), floor.unsigned_abs());
+        Ok(())
+    }
+
+    fn raise_key_floor(&mut self, key: &Key, floor: i64) -> rusqlite::Result<()> {
+        if self.left.exists([key.as_str()])? {
+            self.raise_key.execute(params![key.as_str(), floor])?;
+        } else {
+            self.forget_key.execute([key.as_str()])?;
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The writer thread: the batches queued during one transaction form the next one.
 
-use super::super::{Error, Revision, Write, tail::LogTail};
+use super::super::{Error, Revision, tail::LogTail};
+use super::health::WriterHealth;
 use super::key_presence::KeyPresence;
 use super::queue::{QueuedCommit, WriteQueue};
 use super::schema::{StoreFile, Topics};
@@ -9,6 +10,7 @@ use super::trim::{TrimJob, Trimmer};
 use rusqlite::{ErrorCode, ffi};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Why a transaction failed.
 pub(super) enum WriteFailure {
@@ -55,11 +57,15 @@ pub(super) fn run(
     queue: &WriteQueue,
     tail: &LogTail,
     topics: &Topics,
-    presence: &KeyPresence,
+    presence: &Arc<KeyPresence>,
+    health: &WriterHealth,
 ) {
     // However the writer ends, every queued caller gets an answer.
-    let end = catch_unwind(AssertUnwindSafe(|| serve(&opened, queue, tail, topics, presence)));
+    let end = catch_unwind(AssertUnwindSafe(|| serve(&opened, queue, tail, topics, presence, health)));
     let end = end.unwrap_or_else(|_| Err("its writer panicked".to_owned()));
+    if let Err(why) = &end {
+        health.fail(why);
+    }
     let why = end.err().unwrap_or_else(|| "it was closed".to_owned());
     queue.close(&why);
     tail.close(&why);
@@ -78,12 +84,13 @@ fn serve(
     queue: &WriteQueue,
     tail: &LogTail,
     topics: &Topics,
-    presence: &KeyPresence,
+    presence: &Arc<KeyPresence>,
+    health: &WriterHealth,
 ) -> Result<(), String> {
     let prepared = Transaction::new(&opened.connection, opened.revision, &opened.topics);
     let transaction = prepared.map_err(|error| error.to_string())?;
-    let trimmer = Trimmer::new(&opened.connection).map_err(|error| error.to_string())?;
-    let mut writer = Writer { transaction, trimmer, tail, topics, presence };
+    let trimmer = Trimmer::new(&opened.connection, topics).map_err(|error| error.to_string())?;
+    let mut writer = Writer { transaction, trimmer, tail, topics, presence, health };
     let mut trims: VecDeque<TrimJob> = VecDeque::new();
     loop {
         let work = queue.take(!trims.is_empty());
@@ -105,7 +112,8 @@ struct Writer<'c> {
     trimmer: Trimmer<'c>,
     tail: &'c LogTail,
     topics: &'c Topics,
-    presence: &'c KeyPresence,
+    presence: &'c Arc<KeyPresence>,
+    health: &'c WriterHealth,
 }
 
 impl Writer<'_> {
@@ -146,18 +154,22 @@ impl Writer<'_> {
 
     fn attempt(&mut self, group: &[QueuedCommit]) -> Result<Vec<Result<Vec<Revision>, Error>>, WriteFailure> {
         let outcomes = self.transact(group);
-        if outcomes.is_err() {
+        let outcomes = outcomes.map_err(WriteFailure::from);
+        if let Err(failure) = &outcomes {
             self.transaction.rollback();
+            if matches!(failure, WriteFailure::StorageFull) {
+                self.health.note_refusal();
+            }
         }
-        Ok(outcomes?)
+        outcomes
     }
 
     fn transact(&mut self, group: &[QueuedCommit]) -> rusqlite::Result<Vec<Result<Vec<Revision>, Error>>> {
         self.presence.note(group.iter().flat_map(|commit| &commit.batch.writes));
         self.transaction.begin()?;
-        let applied: rusqlite::Result<Vec<_>> =
-            group.iter().map(|commit| self.transaction.apply(&commit.batch)).collect();
-        let applied = applied?;
+        let Self { transaction, trimmer, .. } = self;
+        let applied = group.iter().map(|commit| transaction.apply(&commit.batch, trimmer));
+        let applied = applied.collect::<rusqlite::Result<Vec<_>>>()?;
         for (name, topic) in self.transaction.commit()? {
             self.topics.set(&name, topic);
         }
@@ -170,10 +182,8 @@ impl Writer<'_> {
             .zip(&outcomes)
             .filter_map(|(commit, outcome)| Some((commit, outcome.as_ref().ok()?)));
         let records = written.flat_map(|(commit, revisions)| {
-            commit.batch.writes.iter().zip(revisions).filter_map(|(write, revision)| match write {
-                Write::Append(key, value) | Write::Put(key, value) => Some((*revision, key, value)),
-                Write::Delete(_) => None,
-            })
+            let writes = commit.batch.writes.iter().zip(revisions);
+            writes.filter_map(|(write, revision)| Some((*revision, write.key(), write.value()?)))
         });
         self.tail.publish(self.transaction.revision, records);
         for (commit, outcome) in group.into_iter().zip(outcomes) {
@@ -186,7 +196,7 @@ impl Writer<'_> {
     fn trim(&mut self, trims: &mut VecDeque<TrimJob>) -> Result<(), String> {
         let Some(mut trim) = trims.pop_front() else { return Ok(()) };
         let step = self.transaction.begin().and_then(|()| {
-            let is_complete = self.trimmer.step(&mut trim, self.topics)?;
+            let is_complete = self.trimmer.step(&mut trim)?;
             self.transaction.commit()?;
             Ok(is_complete)
         });

@@ -230,7 +230,10 @@ impl ContractNet {
             (ContractNetLabel::Award(epoch), AuctionStage::Awarded(award))
                 if award.epoch == epoch && award.winner == *to =>
             {
-                let why = format!("the award could not be delivered: {}", clip(why));
+                let why = match award.is_accepted {
+                    true => format!("{to} is gone: {}", clip(why)),
+                    false => format!("the award could not be delivered: {}", clip(why)),
+                };
                 self.goes_to_another(CandidateResult::Unreachable, why, event)
             }
             _ => Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::record::{CandidateRecord, CandidateResult, MAX_CANDIDATES};
 use crate::{
+    card::have_common,
     ids::{AgentId, Capability, Digest},
     patterns::Candidate,
     task::TaskSpec,
@@ -50,21 +51,21 @@ pub(super) fn choose(
     let mut choice =
         PeerSelection { asked: BTreeMap::new(), candidates: Vec::new(), not_listed: 0, may_come: false };
     for candidate in candidates {
-        let rejected = rejections.contains_key(&candidate.card.agent_id);
+        let rejected = rejections.contains_key(&candidate.agent);
         let rejected = rejected.then(|| Err(("it rejected this task".to_owned(), false)));
         match rejected.unwrap_or_else(|| why_not(me, spec, capability, candidate)) {
             Ok(()) => {
-                let places = f64::from(candidate.card.terms.max_parallel.max(1));
+                let places = f64::from(candidate.max_parallel.max(1));
                 let contender = EligiblePeer {
-                    support: candidate.card.support(capability),
+                    support: candidate.support,
                     track_record: candidate.track_record.clamp(0.0, 1.0),
                     load: (f64::from(candidate.running) / places).min(1.0),
                 };
-                eligible.push((&candidate.card.agent_id, contender));
+                eligible.push((&candidate.agent, contender));
             }
             Err((why, may_come)) => {
                 choice.may_come |= may_come;
-                note(&mut choice, &candidate.card.agent_id, CandidateResult::NotEligible, Some(why));
+                note(&mut choice, &candidate.agent, CandidateResult::NotEligible, Some(why));
             }
         }
     }
@@ -112,15 +113,15 @@ fn why_not(
     capability: &Capability,
     candidate: &Candidate,
 ) -> Result<(), (String, bool)> {
-    let card = &candidate.card;
-    if card.support(capability) <= 0.0 {
+    let modes = &spec.accepted_modes;
+    if candidate.support <= 0.0 {
         Err((format!("{capability} is none of its skills"), false))
-    } else if card.agent_id == *me {
+    } else if candidate.agent == *me {
         Err(("it is the manager itself".to_owned(), false))
-    } else if spec.path.contains(&card.agent_id) {
+    } else if spec.path.contains(&candidate.agent) {
         Err((ON_PATH.to_owned(), false))
-    } else if !card.answers_in(capability, &spec.accepted_modes) {
-        Err((format!("it does not answer in {}", spec.accepted_modes.join(", ")), false))
+    } else if !have_common(&candidate.output_modes, modes) {
+        Err((format!("it does not answer in {}", modes.join(", ")), false))
     } else if !candidate.is_alive {
         Err(("it is not alive, or takes no work".to_owned(), true))
     } else {

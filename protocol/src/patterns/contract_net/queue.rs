@@ -80,7 +80,7 @@ impl ContractNet {
 
     /// This agent among the candidates, if it is a bidder.
     pub(super) fn own_candidate<'a>(&self, candidates: &'a [Candidate]) -> Option<&'a Candidate> {
-        let mut own = candidates.iter().filter(|candidate| candidate.card.agent_id == self.me);
+        let mut own = candidates.iter().filter(|candidate| candidate.agent == self.me);
         own.find(|own| self.place_search.may_do_it_itself && own.is_alive)
     }
 

@@ -71,12 +71,9 @@ fn found(peers: &[&str]) -> EventKind {
         )
         .unwrap()
     };
-    let candidates = peers.iter().map(|peer| Candidate {
-        card: card(peer),
-        running: 0,
-        is_alive: true,
-        track_record: 0.5,
-    });
+    let capability = Capability::parse("review").unwrap();
+    let candidates =
+        peers.iter().map(|peer| Candidate { track_record: 0.5, ..Candidate::new(&card(peer), &capability) });
     EventKind::PeersFound {
         label: AnyLabel::HelpRequest(HelpRequestLabel::Search),
         candidates: candidates.collect(),

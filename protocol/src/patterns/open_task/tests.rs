@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     artifact::Artifact,
-    ids::TaskId,
+    ids::{Digest, TaskId},
     patterns::turn::{Progress, TurnEnd},
     signal::SignalType,
     time::{NodeTime, WallTime},
@@ -90,17 +90,17 @@ fn it_is_claimed_done_and_ended_on_the_board_before_it_counts() {
         "the board tells of it"
     );
     let effects = task.on(&event(done(1)));
-    assert!(
-        effects
-            .iter()
-            .any(|effect| matches!(effect, OpenTaskEffect::CloseOpenTask { epoch: 7, is_done: true, .. }))
-    );
+    let of = |is_it: fn(&OpenTaskEffect) -> bool| effects.iter().position(is_it).unwrap();
+    let published = of(|effect| matches!(effect, OpenTaskEffect::Publish { .. }));
+    let closed = of(|effect| matches!(effect, OpenTaskEffect::CloseOpenTask { epoch: 7, is_done: true, .. }));
+    assert!(published < closed, "{effects:?}");
+    let OpenTaskEffect::Publish { signal } = &effects[published] else { unreachable!() };
+    assert_eq!(signal.kind, SignalType::artifact_produced());
+    assert_eq!(signal.produced(), Some(Digest::of(b"x")));
+    assert_eq!((&signal.refs["artifactId"], &signal.refs["bytes"]), (&json!("a.rs"), &json!(1)));
     assert_eq!(ended(&effects), None);
     let effects = task.on(&event(EventKind::ClaimEnded { epoch: 7 }));
-    let [OpenTaskEffect::Publish { signal }, OpenTaskEffect::Finish(outcome)] = effects.as_slice() else {
-        panic!("{effects:?}")
-    };
-    assert_eq!(signal.kind, SignalType::artifact_produced());
+    let [OpenTaskEffect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!((outcome.status.state, outcome.artifacts.len()), (TaskState::Completed, 1));
 }
 

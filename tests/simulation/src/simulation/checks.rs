@@ -4,13 +4,20 @@ use super::{
     Simulation,
     replies::{PendingReply, ReplyTarget},
 };
-use engine::{Ack, records::keys};
+use engine::{Ack, artifacts, records::keys};
 use protocol::{
-    ids::{AgentId, EffectId, TaskId},
+    ids::{AgentId, Digest, EffectId, TaskId},
+    limits::Limits,
     patterns::{Effect, EventKind, broadcast, reaction},
-    signal::SignalType,
+    principal::Principal,
+    signal::{Cursor, Signal, SignalType},
+    task::TaskState,
 };
+use std::time::Duration;
 use store_types::Snapshot;
+
+/// The longest time in which an agent handles a signal, milliseconds.
+const LONGEST_SIGNAL: u64 = 10_000;
 
 impl Simulation {
     /// An effect is performed after its step is durable.
@@ -23,6 +30,36 @@ impl Simulation {
                 id.conversation
             ));
         }
+    }
+
+    /// Every agent may read the artifact to which a signal refers, unless it has lost its task since.
+    pub(super) fn check_artifact(&mut self, owner: usize, signal: &Signal) {
+        let (Some(digest), Some(task)) = (signal.produced(), &signal.task_id) else { return };
+        let (me, store) = (&self.nodes[owner].id, &self.nodes[owner].store.settled);
+        let conversation = EffectId::parse(&signal.id).map(|id| id.conversation);
+        let mut rows = self.observer.agent(me).tasks.iter().filter(|((of, _), _)| of == task);
+        let is_lost = |state: TaskState| state.is_terminal() && state != TaskState::Completed;
+        if rows.any(|(_, row)| is_lost(row.state) || Some(&row.conversation) != conversation.as_ref()) {
+            return;
+        }
+        let reader = AgentId::parse("another").map(Principal::Agent).unwrap_or(Principal::local_user());
+        let read = artifacts::read(store, me, &digest, &reader);
+        if !read.is_ok_and(|artifact| Digest::of(&artifact.content) == digest) {
+            let what = format!("{me}: signal {} refers to an artifact that can't be read", signal.id);
+            self.fail(what);
+        }
+    }
+
+    /// An agent that can take conversations does not let a signal, and those behind it, wait for long.
+    pub(super) fn check_readers(&mut self) {
+        let mut waiting = Vec::new();
+        for node in &self.nodes {
+            let since = node.reader.as_ref().and_then(|reader| reader.delivering_since);
+            if since.is_some_and(|since| since + LONGEST_SIGNAL < self.now) {
+                waiting.push(format!("{} has let a signal wait since {since:?}", node.id));
+            }
+        }
+        waiting.into_iter().for_each(|what| self.fail(what));
     }
 
     /// A claim is changed after the step that decided it is durable.
@@ -84,6 +121,26 @@ impl Simulation {
             let id = ack.conversation_id.as_ref().map(ToString::to_string).unwrap_or_default();
             self.fail(format!("{}, conversation {id}: {early} before that is durable", node.id));
         }
+    }
+
+    /// No journal keeps an expired record of a conversation that has ended, though others are open.
+    pub(super) fn check_journals(&mut self) {
+        let mut violations = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let Limits { keep_journals_ms, sweep_ms, .. } = *node.config.limits;
+            // A sweep is due, and another may be under way.
+            let keep = Duration::from_millis(keep_journals_ms + 3 * sweep_ms);
+            let conversations = &self.observer.agent(&node.id).conversations;
+            for (id, observed) in conversations.iter().filter(|(_, observed)| observed.ended.is_some()) {
+                let last = observed.steps.last().and_then(|step| step.events.last());
+                let is_expired = last.is_some_and(|event| event.wall.plus(keep) < self.wall(at));
+                let journal = keys::journal(&node.id, id);
+                if is_expired && node.store.settled.latest(&journal).ok().flatten().is_some() {
+                    violations.push(format!("{} keeps the expired journal of {id}", node.id));
+                }
+            }
+        }
+        self.failures.extend(violations);
     }
 
     /// At the end every conversation has ended, every record has expired, and no one waits.
@@ -155,7 +212,7 @@ impl Simulation {
         questions.retain(|record| record.signal.kind == SignalType::help_needed());
         for node in self.nodes.iter().filter(|node| !node.config.subscribe.is_empty()) {
             let observed = self.observer.agent(&node.id);
-            let Some(first) = observed.first_cursor else {
+            let Some(Cursor { revision: first, .. }) = observed.first_cursor else {
                 missed.push(format!("{} never followed the board", node.id));
                 continue;
             };

@@ -1,18 +1,15 @@
 //! Commits of the agents' stores: issued, executed, settled, each after a while.
 
 use super::{CommitSurvival, Simulation, event::Event};
-use crate::{
-    invariants,
-    store::{Operation, OperationOutcome, StoreWrite},
-};
-use engine::{CommitId, Input};
+use crate::{invariants, store::Operation};
+use engine::Input;
 use protocol::ids::ConversationId;
-use store_types::Error;
+use store_types::{Batch, Error};
 
 impl Simulation {
     /// An agent issues a commit; the run may have it crash here.
-    pub(super) fn commit(&mut self, agent: usize, life: u64, id: CommitId, write: StoreWrite) {
-        self.nodes[agent].store.enqueue(Operation { id, write });
+    pub(super) fn commit(&mut self, agent: usize, life: u64, operation: Operation) {
+        self.nodes[agent].store.enqueue(operation);
         self.execute_later(agent, life);
         self.commits += 1;
         let rate = self.faults.crash_at_commit;
@@ -33,7 +30,7 @@ impl Simulation {
     /// The store takes the next operation after a while.
     pub(super) fn execute_later(&mut self, agent: usize, life: u64) {
         let slow = self.faults.slow_store;
-        let delay = if self.chance(slow) { self.random.below(2_500) } else { self.random.below(4) };
+        let delay = if self.chance(slow) { self.random.below(4_000) } else { self.random.below(4) };
         self.after(delay, Event::Execute { agent, life });
     }
 
@@ -55,38 +52,32 @@ impl Simulation {
         }
         self.nodes[agent].store.execute(refusal);
         let slow = self.faults.slow_store;
-        let delay = if self.chance(slow) { self.random.below(1_000) } else { self.random.below(4) };
+        let delay = if self.chance(slow) { self.random.below(3_000) } else { self.random.below(4) };
         self.after(delay, Event::Settle { agent, life });
     }
 
     /// The agent learns the outcome of its oldest executed operation.
     pub(super) fn settle(&mut self, agent: usize) {
         let me = self.nodes[agent].id.clone();
-        let Some((id, outcome, written)) = self.nodes[agent].store.settle() else { return };
-        if let Some(write) = &written {
-            self.observer.record(&me, &self.nodes[agent].store.settled, write);
-            self.note_steps(agent, write);
+        let Some((id, result, written)) = self.nodes[agent].store.settle() else { return };
+        if let Some(batch) = &written {
+            self.observer.record(&me, &self.nodes[agent].store.settled, batch);
+            self.note_steps(agent, batch);
         }
         let rate = self.faults.crash_after_commit;
         if self.chance(rate) {
             return self.crash(agent, "after a commit");
         }
-        match outcome {
-            OperationOutcome::Committed(result) => {
-                if let Err(error) = &result {
-                    self.note(|| format!("{me}'s store refuses: {error}"));
-                }
-                self.handle(agent, Input::CommitSettled(id, result));
-            }
-            OperationOutcome::Trimmed(records) => self.handle(agent, Input::TrimSettled(id, Ok(records))),
+        if let Err(error) = &result {
+            self.note(|| format!("{me}'s store refuses: {error}"));
         }
+        self.handle(agent, Input::CommitSettled(id, result));
         self.users_react(agent, written.as_ref());
     }
 
-    fn note_steps(&mut self, agent: usize, write: &StoreWrite) {
-        let StoreWrite::Commit(_, batch) = write else { return };
+    fn note_steps(&mut self, agent: usize, batch: &Batch) {
         let me = self.nodes[agent].id.clone();
-        for write in &batch.writes {
+        for write in batch.writes.iter().filter(|write| write.value().is_some()) {
             let tokens = write.key().tokens();
             if tokens.get(1).is_none_or(|topic| topic != "journal") {
                 continue;

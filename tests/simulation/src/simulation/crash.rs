@@ -56,7 +56,7 @@ impl Simulation {
             let Some(pending) = self.pending_replies.remove(&id) else { continue };
             let reset = Problem::new(Reason::GatewayTimeout, "the connection was reset");
             match pending.target {
-                ReplyTarget::Peer { from, life, attempt } => {
+                ReplyTarget::Peer { from, life, attempt, .. } => {
                     let result = Box::new(AttemptResult::Failed(reset));
                     self.after(3, Event::Attempted { agent: from, life, attempt, result });
                 }

@@ -25,7 +25,7 @@ pub(super) enum Event {
     Settle { agent: usize, life: u64 },
     Timer { agent: usize, life: u64, timer: TimerId },
     Turn { agent: usize, life: u64, key: TurnKey, token: u64, action: Box<BrainAction> },
-    MessageArrived { agent: usize, message: Box<IncomingMessage>, target: ReplyTarget },
+    MessagesArrived { agent: usize, messages: Vec<IncomingMessage>, target: ReplyTarget },
     Attempted { agent: usize, life: u64, attempt: AttemptTry, result: Box<AttemptResult> },
     BoardRequested { agent: usize, life: u64, attempt: AttemptTry, request: Box<BoardRequest> },
     PollBoard { agent: usize, life: u64, reader: u64 },
@@ -45,6 +45,7 @@ pub(super) enum Event {
     Answer { agent: usize, task: TaskId },
     Redrive { agent: usize, message: MessageId },
     CancelWaiting,
+    CheckJournals,
 }
 
 impl Simulation {
@@ -64,7 +65,7 @@ impl Simulation {
             Event::Turn { agent, life, key, token, action } if self.is_alive(agent, life) => {
                 self.advance_turn(agent, key, token, *action);
             }
-            Event::MessageArrived { agent, message, target } => self.arrive(agent, *message, target),
+            Event::MessagesArrived { agent, messages, target } => self.arrive(agent, messages, target),
             Event::Attempted { agent, life, attempt, result } if self.is_alive(agent, life) => {
                 self.end_attempt(agent, attempt, *result);
             }
@@ -92,6 +93,7 @@ impl Simulation {
                 if self.board_is_up {
                     self.board.expire(NodeTime(self.now), self.true_wall());
                 }
+                self.check_readers();
                 self.after(500, Event::BoardSweep);
             }
             Event::RegistrySweep => {
@@ -101,6 +103,11 @@ impl Simulation {
                 self.after(1_000, Event::RegistrySweep);
             }
             Event::BoardRestart => {
+                if std::mem::take(&mut self.board_loses_signals) {
+                    self.note(|| "the board has lost its signals".to_owned());
+                    self.board.lose_signals();
+                    self.observer.board_lost();
+                }
                 if !self.board_is_up {
                     self.board_is_up = true;
                     self.board.restart(NodeTime(self.now));
@@ -132,6 +139,7 @@ impl Simulation {
                     self.handle(agent, Input::Redrive { message, reply });
                 }
             }
+            Event::CheckJournals => self.check_journals(),
             Event::CancelWaiting => {
                 self.cancel_waiting();
                 self.after(10_000, Event::CancelWaiting);
@@ -185,6 +193,10 @@ impl Simulation {
             PlannedEvent::Announcement { to } => {
                 self.ask(to, MessageKind::Broadcast, json!({ "signal": "acme.news" }))
             }
+            PlannedEvent::HelpNeeded { to } => {
+                let payload = json!({ "signal": "help.needed", "capability": "advise" });
+                self.ask(to, MessageKind::Broadcast, payload);
+            }
             PlannedEvent::HelpRequest { to } => {
                 let payload = json!({ "question": "why?", "capability": "advise" });
                 self.ask(to, MessageKind::HelpRequest, payload);
@@ -205,6 +217,11 @@ impl Simulation {
             PlannedEvent::BoardOutage { length } => {
                 self.note(|| format!("the board is away for {length} ms"));
                 self.board_is_up = false;
+                self.after(length, Event::BoardRestart);
+            }
+            PlannedEvent::BoardLoss { length } => {
+                self.note(|| format!("the board is away for {length} ms, and loses its signals"));
+                (self.board_is_up, self.board_loses_signals) = (false, true);
                 self.after(length, Event::BoardRestart);
             }
             PlannedEvent::RegistryOutage { length } => {

@@ -7,7 +7,8 @@ use super::{
 use crate::plan;
 use engine::{Attempt, AttemptId, AttemptResult, Delivery, IncomingMessage, Input};
 use protocol::{
-    ids::Digest,
+    envelope::Envelope,
+    ids::{AgentId, Digest},
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -58,14 +59,50 @@ impl Simulation {
         }
     }
 
-    /// Sends a message to a peer; the network may lose, delay or duplicate it.
+    /// Sends messages to a peer in one request; the network may lose, delay or duplicate it.
     fn deliver(&mut self, agent: usize, life: u64, attempt: AttemptTry, delivery: Delivery) {
+        for envelope in &delivery.messages {
+            self.check_sending(agent, envelope, &delivery.to);
+        }
         let me = self.nodes[agent].id.clone();
-        let envelope = &delivery.envelope;
+        let Some(&to) = self.index.get(&delivery.to) else { return };
+        let timeout = Problem::new(Reason::GatewayTimeout, "no answer in time");
+        let failed = Box::new(AttemptResult::Failed(timeout));
+        self.after(ACK_TIMEOUT, Event::Attempted { agent, life, attempt, result: failed });
+        let messages = delivery.messages.into_iter().map(|envelope| IncomingMessage {
+            digest: Digest::of(&serde_json::to_vec(&envelope).unwrap_or_default()),
+            envelope: Box::new(envelope),
+            by: Principal::Agent(me.clone()),
+            trace: delivery.trace.clone(),
+            contact: None,
+        });
+        let messages: Vec<_> = messages.collect();
+        let rate = self.faults.duplication;
+        if self.chance(rate)
+            && let Some(delay) = self.travel(agent, to)
+        {
+            let most = if self.random.chance(250) { 30_000 } else { 3_000 };
+            let delay = delay + self.random.below(most);
+            let copy = messages.clone();
+            self.after(
+                delay,
+                Event::MessagesArrived { agent: to, messages: copy, target: ReplyTarget::None },
+            );
+        }
+        if let Some(delay) = self.travel(agent, to) {
+            self.answers.insert(attempt.1, vec![None; messages.len()]);
+            let target = ReplyTarget::Peer { from: agent, life, attempt, message: 0 };
+            self.after(delay, Event::MessagesArrived { agent: to, messages, target });
+        }
+    }
+
+    /// Checks a message that is about to be sent: its step is durable, and it has not expired.
+    fn check_sending(&mut self, agent: usize, envelope: &Envelope, to: &AgentId) {
+        let me = self.nodes[agent].id.clone();
         self.check_effect(&me, envelope.message_id.as_str());
         let kind = envelope.kind().wire();
-        let (message_id, to_id) = (envelope.message_id.clone(), delivery.to.clone());
-        self.note(|| format!("{me} sends {kind} {message_id} to {to_id}"));
+        let message_id = envelope.message_id.clone();
+        self.note(|| format!("{me} sends {kind} {message_id} to {to}"));
         let lifetime = Duration::from_millis(plan::limits().message_life_ms);
         let written = envelope.timestamp.unwrap_or_else(|| self.wall(agent));
         let expires = written.plus(lifetime);
@@ -73,30 +110,6 @@ impl Simulation {
         let is_repeat = !self.nodes[agent].sent.insert(message_id.clone());
         if is_repeat && self.wall(agent) >= expires && !self.nodes[agent].redriven.contains(&message_id) {
             return self.fail(format!("{me}: {kind} {message_id} is sent after it expired"));
-        }
-        let Some(&to) = self.index.get(&delivery.to) else { return };
-        let timeout = Problem::new(Reason::GatewayTimeout, "no answer in time");
-        let failed = Box::new(AttemptResult::Failed(timeout));
-        self.after(ACK_TIMEOUT, Event::Attempted { agent, life, attempt, result: failed });
-        let message = IncomingMessage {
-            digest: Digest::of(&serde_json::to_vec(envelope).unwrap_or_default()),
-            envelope: Box::new(delivery.envelope),
-            by: Principal::Agent(me),
-            trace: delivery.trace,
-            contact: None,
-        };
-        let rate = self.faults.duplication;
-        if self.chance(rate)
-            && let Some(delay) = self.travel(agent, to)
-        {
-            let most = if self.random.chance(250) { 30_000 } else { 3_000 };
-            let delay = delay + self.random.below(most);
-            let copy = Box::new(message.clone());
-            self.after(delay, Event::MessageArrived { agent: to, message: copy, target: ReplyTarget::None });
-        }
-        if let Some(delay) = self.travel(agent, to) {
-            let target = ReplyTarget::Peer { from: agent, life, attempt };
-            self.after(delay, Event::MessageArrived { agent: to, message: Box::new(message), target });
         }
     }
 
@@ -108,12 +121,12 @@ impl Simulation {
         }
     }
 
-    /// A message arrives at an agent; one that is down refuses the connection.
-    pub(super) fn arrive(&mut self, agent: usize, message: IncomingMessage, target: ReplyTarget) {
+    /// Messages of one request arrive at an agent; one that is down refuses the connection.
+    pub(super) fn arrive(&mut self, agent: usize, messages: Vec<IncomingMessage>, target: ReplyTarget) {
         if self.nodes[agent].agent.is_none() {
             let refused = Problem::new(Reason::GatewayTimeout, "connection refused");
             match target {
-                ReplyTarget::Peer { from, life, attempt } => {
+                ReplyTarget::Peer { from, life, attempt, .. } => {
                     let result = Box::new(AttemptResult::Failed(refused));
                     self.after(2, Event::Attempted { agent: from, life, attempt, result });
                 }
@@ -123,9 +136,30 @@ impl Simulation {
             return;
         }
         let me = self.nodes[agent].id.clone();
-        let (kind, id) = (message.envelope.kind().wire(), message.envelope.message_id.clone());
-        self.note(|| format!("{me} gets {kind} {id}"));
-        let reply = self.expect_reply(agent, target, Some(&message));
-        self.handle(agent, Input::Message(message, reply));
+        self.handle(agent, Input::HoldSteps);
+        for (index, message) in messages.into_iter().enumerate() {
+            // It may have crashed over the message before.
+            if self.nodes[agent].agent.is_none() {
+                return;
+            }
+            let target = target.of_message(index);
+            if let Some(problem) = self.refusal_before(&target) {
+                self.answer_peer(agent, &target, Err(problem));
+                continue;
+            }
+            let (kind, id) = (message.envelope.kind().wire(), message.envelope.message_id.clone());
+            self.note(|| format!("{me} gets {kind} {id}"));
+            let reply = self.expect_reply(agent, target, Some(&message));
+            self.handle(agent, Input::Message(message, reply));
+        }
+        self.handle(agent, Input::ReleaseSteps);
+    }
+
+    /// The refusal of an earlier message of the same request that may succeed later: the messages behind it are refused, too.
+    fn refusal_before(&self, target: &ReplyTarget) -> Option<Problem> {
+        let ReplyTarget::Peer { attempt, .. } = target else { return None };
+        let mut refusals =
+            self.answers.get(&attempt.1)?.iter().flatten().filter_map(|answer| answer.as_ref().err());
+        refusals.find(|problem| engine::may_succeed_later(problem.reason)).cloned()
     }
 }

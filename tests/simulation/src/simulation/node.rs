@@ -2,14 +2,17 @@
 
 use super::{EPOCH, Simulation, event::Event, services::BoardReader};
 use crate::{
-    plan,
+    brain, plan,
     random::{Hash, Random},
     registry::RegistryCache,
-    store::{Operation, SimulatedStore, StoreWrite},
+    store::{Operation, SimulatedStore},
 };
-use engine::{Agent, AttemptId, EngineConfig, Input, Output, PeerDirectory, TimerId, TurnKey, World};
+use engine::{
+    Agent, AttemptId, EngineConfig, Input, InstantAnswer, Output, PeerDirectory, TimerId, TurnKey, World,
+};
 use protocol::{
     ids::{AgentId, MessageId},
+    patterns::turn::Prompt,
     time::{NodeTime, WallTime},
 };
 use std::{
@@ -81,6 +84,8 @@ struct NodeWorld<'a> {
     wall: WallTime,
     random: &'a mut Random,
     directory: &'a RegistryCache,
+    seed: u64,
+    me: &'a AgentId,
 }
 
 impl World for NodeWorld<'_> {
@@ -115,6 +120,10 @@ impl World for NodeWorld<'_> {
 
     fn directory(&self) -> &dyn PeerDirectory {
         self.directory
+    }
+
+    fn answer_at_once(&self, prompt: &Prompt) -> Option<InstantAnswer> {
+        brain::answer_at_once(self.seed, self.me, prompt)
     }
 }
 
@@ -151,7 +160,14 @@ impl Simulation {
         node.directory = RegistryCache::default();
         let (at, wall) = (self.node_time(agent), self.wall(agent));
         let node = &mut self.nodes[agent];
-        let mut world = NodeWorld { now: at, wall, random: &mut node.random, directory: &node.directory };
+        let mut world = NodeWorld {
+            now: at,
+            wall,
+            random: &mut node.random,
+            directory: &node.directory,
+            seed,
+            me: &node.id,
+        };
         let recovered = Agent::recover(node.config.clone(), &node.store.settled, &mut world);
         let me = node.id.clone();
         match recovered {
@@ -176,7 +192,9 @@ impl Simulation {
         let node = &mut self.nodes[agent];
         let Some(mut inner) = node.agent.take() else { return };
         self.inputs += 1;
-        let mut world = NodeWorld { now, wall, random: &mut node.random, directory: &node.directory };
+        let seed = self.settings.seed;
+        let (random, directory, me) = (&mut node.random, &node.directory, &node.id);
+        let mut world = NodeWorld { now, wall, random, directory, seed, me };
         let store = if reads_executed { &node.store.executed } else { &node.store.settled };
         let outputs = inner.handle(input, store, &mut world);
         node.agent = Some(inner);
@@ -195,11 +213,7 @@ impl Simulation {
 
     fn perform_one(&mut self, agent: usize, life: u64, output: Output) {
         match output {
-            Output::Commit(id, lane, batch) => self.commit(agent, life, id, StoreWrite::Commit(lane, batch)),
-            Output::Trim(id, filter, before) => {
-                self.nodes[agent].store.enqueue(Operation { id, write: StoreWrite::Trim(filter, before) });
-                self.execute_later(agent, life);
-            }
+            Output::Commit(id, lane, batch) => self.commit(agent, life, Operation { id, lane, batch }),
             Output::Reply(to, answer) => self.on_reply(agent, to, answer),
             Output::Attempt(id, attempt) => self.attempt(agent, life, id, attempt),
             Output::StartTurn(turn) => self.start_turn(agent, life, *turn),
@@ -217,7 +231,7 @@ impl Simulation {
             Output::Subscribe(selector, cursor) => {
                 let reader = self.next_id();
                 self.nodes[agent].reader =
-                    Some(BoardReader { id: reader, selector, cursor, scanned: 0, is_delivering: false });
+                    Some(BoardReader { id: reader, selector, cursor, scanned: 0, delivering_since: None });
                 let delay = self.random.between(1, 50);
                 self.after(delay, Event::PollBoard { agent, life, reader });
             }

@@ -1,7 +1,7 @@
 //! Replies of the agents: to peers, to users, and to the reader of the board.
 
 use super::{AttemptTry, Simulation, event::Event};
-use engine::{Ack, AttemptResult, IncomingMessage, Input, ReplyTo};
+use engine::{Ack, AttemptResult, IncomingMessage, Input, MessageResult, ReplyTo};
 use protocol::{
     envelope::Envelope,
     ids::{AgentId, MessageId, TaskId},
@@ -14,8 +14,8 @@ use protocol::{
 /// Who gets an agent's reply.
 #[derive(Debug)]
 pub(super) enum ReplyTarget {
-    /// A peer that delivered a message.
-    Peer { from: usize, life: u64, attempt: AttemptTry },
+    /// A peer that delivered messages in one request, and which of them it is.
+    Peer { from: usize, life: u64, attempt: AttemptTry, message: usize },
     /// A user who sent a request.
     User { request: usize },
     /// A user who cancelled or answered a task.
@@ -24,6 +24,21 @@ pub(super) enum ReplyTarget {
     BoardReader { signal: Box<SignalRecord> },
     /// No one: the message is a duplicate by the network.
     None,
+}
+
+impl ReplyTarget {
+    /// The target of the reply to one message of a request.
+    pub(super) fn of_message(&self, message: usize) -> Self {
+        match self {
+            Self::Peer { from, life, attempt, .. } => {
+                Self::Peer { from: *from, life: *life, attempt: *attempt, message }
+            }
+            Self::User { request } => Self::User { request: *request },
+            Self::Owner { is_cancel } => Self::Owner { is_cancel: *is_cancel },
+            Self::BoardReader { signal } => Self::BoardReader { signal: signal.clone() },
+            Self::None => Self::None,
+        }
+    }
 }
 
 /// A reply that an agent owes.
@@ -74,18 +89,7 @@ impl Simulation {
             }
         }
         match pending.target {
-            ReplyTarget::Peer { from, life, attempt } => {
-                let rate = self.faults.reply_loss;
-                let is_lost = from != agent && self.chance(rate);
-                if let Some(delay) = self.travel(agent, from).filter(|_| !is_lost) {
-                    let result = match answer {
-                        Ok(_) => AttemptResult::Delivered,
-                        Err(problem) => AttemptResult::Failed(problem),
-                    };
-                    let result = Box::new(result);
-                    self.after(delay, Event::Attempted { agent: from, life, attempt, result });
-                }
-            }
+            target @ ReplyTarget::Peer { .. } => self.answer_peer(agent, &target, answer.map(|ack| ack.bid)),
             ReplyTarget::User { request } => self.on_user_reply(agent, request, answer),
             ReplyTarget::Owner { is_cancel } => {
                 let request = if is_cancel { "cancel" } else { "answer" };
@@ -96,11 +100,13 @@ impl Simulation {
             ReplyTarget::BoardReader { signal } => {
                 let life = self.nodes[agent].life;
                 let Some(reader) = &mut self.nodes[agent].reader else { return };
-                reader.is_delivering = false;
+                reader.delivering_since = None;
                 let id = reader.id;
                 match answer {
                     Ok(_) => {
-                        reader.cursor = Some(signal.revision);
+                        if let Some(cursor) = &mut reader.cursor {
+                            cursor.revision = signal.revision;
+                        }
                         self.after(1, Event::PollBoard { agent, life, reader: id });
                     }
                     Err(problem) => {
@@ -111,6 +117,23 @@ impl Simulation {
                 }
             }
             ReplyTarget::None => {}
+        }
+    }
+
+    /// Answers one message of a request; the peer hears once all are answered.
+    pub(super) fn answer_peer(&mut self, agent: usize, target: &ReplyTarget, answer: MessageResult) {
+        let ReplyTarget::Peer { from, life, attempt, message } = *target else { return };
+        let Some(answers) = self.answers.get_mut(&attempt.1) else { return };
+        if let Some(place) = answers.get_mut(message) {
+            *place = Some(answer);
+        }
+        let Some(results) = answers.iter().cloned().collect::<Option<Vec<_>>>() else { return };
+        self.answers.remove(&attempt.1);
+        let rate = self.faults.reply_loss;
+        let is_lost = from != agent && self.chance(rate);
+        if let Some(delay) = self.travel(agent, from).filter(|_| !is_lost) {
+            let result = Box::new(AttemptResult::Delivered(results));
+            self.after(delay, Event::Attempted { agent: from, life, attempt, result });
         }
     }
 }

@@ -7,7 +7,7 @@ use protocol::{
     ids::TaskId,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::{Selector, Signal, SignalRecord},
+    signal::{Cursor, Selector, Signal, SignalRecord},
     time::NodeTime,
 };
 use store_types::Revision;
@@ -24,10 +24,11 @@ pub(super) enum BoardRequest {
 pub(super) struct BoardReader {
     pub(super) id: u64,
     pub(super) selector: Selector,
-    pub(super) cursor: Option<Revision>,
+    pub(super) cursor: Option<Cursor>,
     /// Up to this revision no further signal matches.
     pub(super) scanned: Revision,
-    pub(super) is_delivering: bool,
+    /// Since when the agent has had a signal in hand.
+    pub(super) delivering_since: Option<u64>,
 }
 
 impl Simulation {
@@ -63,7 +64,11 @@ impl Simulation {
         let answer = match request {
             BoardRequest::Publish(signal) => {
                 let by = Principal::Agent(me.clone());
-                self.board.publish(&by, &signal, now.1).map(AttemptResult::Published)
+                let published = self.board.publish(&by, &signal, now.1);
+                if published.is_ok() && self.nodes[agent].life == life {
+                    self.check_artifact(agent, &signal);
+                }
+                published.map(AttemptResult::Published)
             }
             BoardRequest::Claim(task, request) => {
                 self.board.claim(&me, &task, request, now).map(AttemptResult::Claim)
@@ -88,7 +93,7 @@ impl Simulation {
         let Some(reader) = self.nodes[agent].reader.as_mut().filter(|reader| reader.id == id) else {
             return;
         };
-        if reader.is_delivering {
+        if reader.delivering_since.is_some() {
             return;
         }
         if is_unreachable {
@@ -96,17 +101,22 @@ impl Simulation {
             let lost = Problem::new(Reason::BlackboardUnavailable, "the stream ended");
             return self.handle(agent, Input::SubscriptionLost(lost));
         }
-        let Some(cursor) = reader.cursor else {
+        let Some(cursor) = reader.cursor.clone() else {
             self.nodes[agent].reader = None;
-            let head = self.board.head();
+            let head = self.board.position();
+            let head = Cursor { generation: Some(head.generation), revision: head.head };
             return self.handle(agent, Input::BoardHead(head));
         };
+        if let Err(problem) = cursor.check(&self.board.position()) {
+            self.nodes[agent].reader = None;
+            return self.handle(agent, Input::SubscriptionLost(problem));
+        }
         let head = self.board.head();
-        let next =
-            (reader.scanned < head).then(|| self.board.next(&reader.selector, cursor.max(reader.scanned)));
+        let after = cursor.revision.max(reader.scanned);
+        let next = (reader.scanned < head).then(|| self.board.next(&reader.selector, after));
         match next.flatten() {
             Some(signal) => {
-                reader.is_delivering = true;
+                reader.delivering_since = Some(self.now);
                 let delay = self.random.between(1, 60);
                 self.after(delay, Event::SignalArrived { agent, life, reader: id, signal: Box::new(signal) });
             }

@@ -1,10 +1,7 @@
 //! The users: they send requests, repeat them, answer questions, cancel tasks and send dead letters again.
 
 use super::{Simulation, event::Event, replies::ReplyTarget};
-use crate::{
-    plan::{CANCEL_AT, HEAL_AT},
-    store::StoreWrite,
-};
+use crate::plan::{CANCEL_AT, HEAL_AT, LEFT_OPEN_UNTIL};
 use engine::{Ack, IncomingMessage, Input};
 use protocol::{
     envelope::Envelope,
@@ -68,15 +65,26 @@ impl Simulation {
     /// Sends a request, again or for the first time.
     pub(super) fn send_request(&mut self, request: usize) {
         let UserRequest { to, message, .. } = &self.requests[request];
-        let (to, message) = (*to, message.clone());
-        self.after(1, Event::MessageArrived { agent: to, message, target: ReplyTarget::User { request } });
+        let (to, message) = (*to, message.as_ref().clone());
+        self.after(
+            1,
+            Event::MessagesArrived {
+                agent: to,
+                messages: vec![message],
+                target: ReplyTarget::User { request },
+            },
+        );
         // An impatient client sends it twice.
         if self.chance(150) {
-            let message = self.requests[request].message.clone();
+            let message = self.requests[request].message.as_ref().clone();
             let delay = self.random.between(1, 12);
             self.after(
                 delay,
-                Event::MessageArrived { agent: to, message, target: ReplyTarget::User { request } },
+                Event::MessagesArrived {
+                    agent: to,
+                    messages: vec![message],
+                    target: ReplyTarget::User { request },
+                },
             );
         }
     }
@@ -126,16 +134,13 @@ impl Simulation {
     }
 
     /// Users react to a durable write: they may send a dead letter again, or answer a task that waits.
-    pub(super) fn users_react(&mut self, agent: usize, written: Option<&StoreWrite>) {
-        let Some(StoreWrite::Commit(_, batch)) = written else { return };
+    pub(super) fn users_react(&mut self, agent: usize, written: Option<&store_types::Batch>) {
+        let Some(batch) = written else { return };
         let me = self.nodes[agent].id.clone();
         for write in &batch.writes {
             let tokens = write.key().tokens();
             let topic = tokens.get(1).map(String::as_str);
-            if topic == Some("dead")
-                && self.random.chance(250)
-                && matches!(write, store_types::Write::Put(..))
-            {
+            if topic == Some("dead") && self.random.chance(250) && write.value().is_some() {
                 let message = tokens.get(2).and_then(|id| MessageId::parse(id).ok());
                 let delay = self.random.below(10_000);
                 if let Some(message) = message.filter(|_| self.now < CANCEL_AT) {
@@ -179,7 +184,7 @@ impl Simulation {
         self.handle(agent, Input::Answer { task, by, text, message: None, reply });
     }
 
-    /// Users cancel the tasks that wait for an answer.
+    /// Users cancel the tasks that wait for an answer, but for one, which they leave open for a while.
     pub(super) fn cancel_waiting(&mut self) {
         let user = Principal::local_user();
         let mut waiting = Vec::new();
@@ -192,6 +197,10 @@ impl Simulation {
                 }
             }
         }
+        if self.left_open.is_none() {
+            self.left_open = waiting.first().cloned();
+        }
+        waiting.retain(|one| self.now >= LEFT_OPEN_UNTIL || self.left_open.as_ref() != Some(one));
         for (agent, task) in waiting {
             self.cancel(agent, task);
         }

@@ -4,7 +4,9 @@ use protocol::limits::Limits;
 
 fn one_at_a_time() -> HttpServerConfig {
     let config = test_config();
-    HttpServerConfig { limits: Limits { max_in_flight: 1, ..config.limits.clone() }, ..config }
+    let limits = Limits { max_in_flight: 1, ..config.limits.clone() };
+    // However slow the machine is, no connection is idle for so long.
+    HttpServerConfig { limits, keep_alive: DEADLINE, ..config }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::harness::{Reply, TestServer, refused, secret, serve, serve_on, signer, test_config};
-use crate::http::edge::{Auth, HttpServerConfig, LocalCallers};
+use crate::http::edge::{Auth, Caller, Callers, Credential, HttpServerConfig, LocalCallers};
 use protocol::{
     ids::{AgentId, Digest},
     signature::{Secret, SignedParts, Signer},
@@ -168,15 +168,23 @@ fn the_stream_limit_refuses_one_principals_next_stream() {
 }
 
 #[test]
-fn an_agent_is_rate_limited_and_the_local_user_is_not() {
+fn a_user_with_a_credential_is_rate_limited_and_agents_and_the_local_user_are_not() {
     let mut config = test_config();
     config.limits.max_rate_per_second = 1;
+    let caller = |user: &str| Caller {
+        user: AgentId::parse(user).unwrap(),
+        credential: Credential::ApiKey(format!("key-of-{user}")),
+    };
+    config.auth = config.auth.with_callers(Callers::new(&[caller("anna"), caller("berta")]));
     let server = serve(config);
-    let send = |agent: &str| post(&server, &signed(&signer(agent), "/echo", "builder-01", b"{}", now()));
-    let replies: Vec<_> = (0..6).map(|_| send("planner-01")).collect();
+    let send = |user: &str| {
+        post(&server, &format!("content-type: application/json\r\nx-api-key: key-of-{user}\r\n"))
+    };
+    let replies: Vec<_> = (0..6).map(|_| send("anna")).collect();
     let refusal = replies.iter().find(|reply| reply.status != 200).expect("one over the rate");
     assert_eq!(refusal.refusal(), refused(429, "rate_limited"));
     assert!(refusal.header("retry-after").is_some());
-    assert_eq!(send("planner-02").status, 200, "another agent has its own limit");
-    assert!((0..20).all(|_| server.post(b"{}").status == 200));
+    assert_eq!(send("berta").status, 200, "another user has its own limit");
+    let agent = || post(&server, &signed(&signer("planner-01"), "/echo", "builder-01", b"{}", now()));
+    assert!((0..20).all(|_| agent().status == 200 && server.post(b"{}").status == 200));
 }

@@ -11,7 +11,7 @@ const DIR_VARIABLE: &str = "MESH_TEST_STORE_TO_FAIL";
 async fn a_full_device_refuses_writes_serves_reads_and_recovers() {
     let dir = tempfile::tempdir().unwrap();
     let store =
-        super::super::open(dir.path(), StoreOptions { pages: Some(64), ..StoreOptions::default() }).unwrap();
+        super::super::open(dir.path(), StoreOptions { pages: Some(128), ..StoreOptions::default() }).unwrap();
     let large = || append("a.log.x", &"x".repeat(20_000));
     let mut written = 0;
     let full = loop {

@@ -11,15 +11,17 @@ async fn a_store_of_another_format_is_refused_with_the_remedy_and_not_changed() 
         let on = rusqlite::Connection::open(dir.path().join("store.sqlite")).unwrap();
         on.pragma_update(None, "user_version", version).unwrap();
     };
-    for (format, remedy) in [(1, "mesh reset"), (2, "mesh reset"), (77, "the version that wrote it")] {
+    for (format, remedy) in
+        [(1, "mesh reset"), (2, "mesh reset"), (3, "mesh reset"), (77, "the version that wrote it")]
+    {
         set(format);
         let error = super::super::open(dir.path(), StoreOptions::default()).map(drop).unwrap_err();
         assert!(
-            matches!(error, OpenError::OtherFormat { found, known: 3, .. } if found == format),
+            matches!(error, OpenError::OtherFormat { found, known: 4, .. } if found == format),
             "{error}"
         );
         assert!(error.to_string().contains(remedy), "{error}");
     }
-    set(3);
+    set(4);
     assert_eq!(reopen(&dir).latest(&key("a.state.x")).unwrap().unwrap().value, "kept");
 }

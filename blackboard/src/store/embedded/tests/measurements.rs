@@ -1,6 +1,8 @@
 //! Measurements, run by hand: `cargo test -p blackboard --release --lib measurements -- --ignored --nocapture`.
 
-use super::super::super::{Batch, Expectation, Key, Lane, SharedStore, Write};
+use super::super::super::{
+    Batch, Expectation, Key, Lane, ListEntry, ListOrder, ListQuery, SharedStore, Write,
+};
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 
@@ -188,6 +190,41 @@ fn measure_latest() {
     println!("latest, present, beside a writer: {:.2} µs", started.elapsed().as_secs_f64() * 1e6 / 50_000.0);
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     writer.join().unwrap();
+}
+
+#[test]
+#[ignore = "prints figures, and takes its time"]
+fn measure_lists() {
+    const TASKS: i64 = 229_000;
+    let (_dir, store) = super::open();
+    let runtime = runtime();
+    let list = Key::new(&["builder-01", "task", "of", "user:local"]);
+    for chunk in 0..TASKS / 1_000 {
+        let put = |n: i64| {
+            let at = chunk * 1_000 + n;
+            let key = Key::new(&["builder-01", "task", &uuid::Uuid::now_v7().to_string(), "user:local"]);
+            let entry = ListEntry { list: list.clone(), part: 4, at, group: at.unsigned_abs() % 1_000 };
+            Write::PutListed(key, value(900), vec![entry])
+        };
+        let writes = (0..1_000).map(put).collect();
+        runtime.block_on(store.commit(Lane::Progress, Batch { writes, expectations: vec![] })).unwrap();
+    }
+    let order = ListOrder::NewestFirst;
+    let all = ListQuery { parts: (0..8).collect(), order, ..ListQuery::oldest(list) };
+    let middle = store.list(&all, 1_000).unwrap()[999].position;
+    for (what, query) in [
+        ("the newest", all.clone()),
+        ("a later page", ListQuery { after: Some(middle), ..all.clone() }),
+        ("of one state", ListQuery { parts: vec![1], ..all.clone() }),
+        ("of one group", ListQuery { group: Some(7), ..all.clone() }),
+    ] {
+        let started = Instant::now();
+        let rows = (0..100).map(|_| store.list(&query, 50).unwrap().len()).sum::<usize>() / 100;
+        println!("{rows} {what}: {:.0} µs", started.elapsed().as_secs_f64() * 1e4);
+        let started = Instant::now();
+        let count = store.count(&query).unwrap();
+        println!("  count of {count}: {:.2} ms", started.elapsed().as_secs_f64() * 1e3);
+    }
 }
 
 fn rate_once(store: &SharedStore) {

@@ -2,8 +2,6 @@
 //! events that it receives.
 
 use crate::{
-    bid::{Cost, Eta},
-    card::{BidTerms, Card, Skill},
     envelope::Envelope,
     ids::{Address, AgentId, Capability, MessageId, TaskId},
     message::{Award, Payload},
@@ -32,25 +30,10 @@ pub(super) fn agent_id(text: &str) -> AgentId {
 
 pub(super) fn candidate(agent: &str) -> Candidate {
     Candidate {
-        card: Card {
-            agent_id: agent_id(agent),
-            description: String::new(),
-            endpoint: "http://127.0.0.1:1".into(),
-            version: String::new(),
-            skills: vec![Skill {
-                id: Capability::parse(CAPABILITY).unwrap(),
-                name: String::new(),
-                description: String::new(),
-                examples: Vec::new(),
-                tags: vec![],
-                output_modes: vec![],
-            }],
-            open: false,
-            subscribe: vec![],
-            terms: BidTerms { cost: Cost::default(), eta: Eta(60_000), max_parallel: 2 },
-            limits: Default::default(),
-            waits_for: None,
-        },
+        agent: agent_id(agent),
+        support: 1.0,
+        output_modes: Vec::new(),
+        max_parallel: 2,
         running: 0,
         is_alive: true,
         track_record: 0.5,

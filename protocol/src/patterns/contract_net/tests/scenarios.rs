@@ -2,7 +2,7 @@
 
 use super::fixture::*;
 use crate::{
-    ids::{AgentId, Capability},
+    ids::AgentId,
     message::Payload,
     patterns::{
         Pattern,
@@ -57,7 +57,7 @@ fn the_seeds_example_goes_to_the_better_bid_or_to_the_cheaper_one() {
 #[test]
 fn with_nobody_who_can_it_ends_at_once_and_says_why() {
     let mut lacking = candidate("b-1");
-    lacking.card.skills.clear();
+    lacking.support = 0.0;
     let mut fixture = ManagerFixture::new(Auction::default(), vec![lacking]);
     fixture.deliver(EventKind::Started);
     assert_eq!(fixture.end_state(), Some(TaskState::Failed));
@@ -432,8 +432,7 @@ fn at_most_k_are_asked_and_a_thousand_candidates_leave_a_small_state() {
 #[test]
 fn a_tag_is_worth_less_than_a_skill_whatever_the_bidder_says() {
     let mut tagged = candidate("b-1");
-    tagged.card.skills[0].id = Capability::parse("other").unwrap();
-    tagged.card.skills[0].tags = vec![Capability::parse(CAPABILITY).unwrap()];
+    tagged.support = 0.8;
     let mut fixture = ManagerFixture::new(with(Strategy::BestMatch), vec![tagged, candidate("b-2")]);
     fixture.deliver(EventKind::Started);
     fixture.deliver(bid_received("b-1", 0.0, "1min", 1.0));

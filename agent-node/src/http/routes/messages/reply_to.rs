@@ -1,0 +1,129 @@
+//! `replyTo` of a message: an agent's own endpoint, or a user's callback, to which the `task-response` is delivered by the
+//! webhook machinery, without an agent's signature and never to an endpoint of the mesh (DESIGN §4).
+
+use crate::{
+    http::node_state::{HostedAgent, NodeState},
+    outbox::webhooks::{self, Put, ResponseAddress, Seal, Webhook},
+};
+use engine::Ack;
+use protocol::{
+    a2a::push::PushConfig,
+    envelope::Envelope,
+    ids::{AgentId, MessageId},
+    principal::Principal,
+    problem::{Problem, Reason},
+    routes,
+};
+use reqwest::Url;
+use std::net::IpAddr;
+
+/// The id of the webhook that `replyTo` makes.
+const WEBHOOK_ID: &str = "replyTo";
+
+/// A user's callback.
+pub(super) struct UserCallback {
+    url: String,
+    request: MessageId,
+    from: AgentId,
+}
+
+impl UserCallback {
+    /// The callback that a message of `by` names. The `replyTo` of an agent must be its registered endpoint.
+    pub(super) fn of(node: &NodeState, by: &Principal, envelope: &Envelope) -> Result<Option<Self>, Problem> {
+        let Some(url) = envelope.reply_to.clone() else { return Ok(None) };
+        let Principal::Agent(agent) = by else {
+            let (request, from) = (envelope.message_id.clone(), envelope.from_agent_id.clone());
+            return Ok(Some(Self { url, request, from }));
+        };
+        let named = url.trim_end_matches(routes::MESSAGES).trim_end_matches('/');
+        let is_own = |endpoint: &str| endpoint.trim_end_matches('/') == named;
+        match endpoint(node, agent) {
+            Some(endpoint) if !is_own(&endpoint) => {
+                let message = format!("replyTo: {agent} is registered at {endpoint}");
+                Err(Problem::new(Reason::InvalidField, message).with("field", "replyTo"))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Has the response of the accepted task delivered to the callback. Returns why not, if that is not possible.
+    pub(super) async fn register(
+        self,
+        node: &NodeState,
+        local: &HostedAgent,
+        by: &Principal,
+        ack: &Ack,
+    ) -> Result<Option<String>, Problem> {
+        let ignored = |why: &str| Ok(Some(format!("replyTo is not used: {why}")));
+        let Some(task) = ack.task_id.clone() else {
+            return ignored("only a task-request has a task-response");
+        };
+        if is_of_mesh(node, &self.url) {
+            return ignored("it is an endpoint of the mesh");
+        }
+        if let Err(error) = local.outside.check_resolved(&self.url).await {
+            return ignored(&error.to_string());
+        }
+        let known = webhooks::of_task(&local.store, &local.id, &Seal::of(&local.key), &task, by)?;
+        if known.iter().any(|webhook| webhook.config.id.as_deref() == Some(WEBHOOK_ID)) {
+            return Ok(None);
+        }
+        let config = PushConfig {
+            id: Some(WEBHOOK_ID.to_owned()),
+            task_id: Some(task.to_string()),
+            tenant: None,
+            url: self.url,
+            token: None,
+            authentication: None,
+        };
+        let response = Some(ResponseAddress { to: self.from, request: self.request });
+        let (told, missed, is_over) = ((0, 0), 0, false);
+        let webhook = Webhook { config, task, owner: by.clone(), told, missed, is_over, response };
+        let stopped = |error: actix::MailboxError| Problem::new(Reason::Overloaded, error.to_string());
+        local.pusher.send(Put(webhook)).await.map_err(stopped)??;
+        Ok(None)
+    }
+}
+
+/// The endpoint at which `agent` is registered.
+fn endpoint(node: &NodeState, agent: &AgentId) -> Option<String> {
+    let here = node.agents.get(agent).map(|local| local.card.get().endpoint.clone());
+    here.or_else(|| match node.peers.locate(agent) {
+        engine::PeerLocation::At(endpoint) => Some(endpoint),
+        engine::PeerLocation::Here | engine::PeerLocation::Departed | engine::PeerLocation::Unknown => None,
+    })
+}
+
+/// Whether `url` leads to an agent, the registry or the board.
+fn is_of_mesh(node: &NodeState, url: &str) -> bool {
+    let agents = node.peers.cards().into_iter().map(|card| card.endpoint.clone());
+    let own = node.agents.values().map(|local| local.card.get().endpoint.clone());
+    let services = node.services.addresses();
+    let mut known = agents.chain(own).chain(services.registry).chain(services.board);
+    let Some(named) = place(url) else { return false };
+    known.any(|known| place(&known).is_some_and(|known| known == named))
+}
+
+/// Host and port of a URL; every loopback host is the same.
+fn place(url: &str) -> Option<(String, u16)> {
+    let url = Url::parse(url).ok()?;
+    let host = url.host_str()?.trim_matches(['[', ']']).to_ascii_lowercase();
+    let is_loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    let host = if is_loopback { "localhost".to_owned() } else { host };
+    Some((host, url.port_or_known_default()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_many_names() {
+        let mesh = place("http://127.0.0.1:8001");
+        for url in ["http://localhost:8001/x", "http://[::1]:8001/a2a/messages", "http://127.0.0.2:8001"] {
+            assert_eq!(place(url), mesh, "{url}");
+        }
+        assert_ne!(place("http://127.0.0.1:8002"), mesh);
+        assert_eq!(place("https://example.org/x"), place("https://EXAMPLE.org:443"));
+    }
+}
