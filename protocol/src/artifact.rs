@@ -57,6 +57,15 @@ impl Artifact {
         })
     }
 
+    /// The bytes of its content.
+    pub fn weight(&self) -> usize {
+        let weights = self.parts.iter().map(|part| match &part.content {
+            PartContent::Text(text) | PartContent::Raw(text) | PartContent::Url(text) => text.len(),
+            PartContent::Data(data) => data.to_string().len(),
+        });
+        weights.sum()
+    }
+
     /// The bytes it takes in a message.
     pub fn size(&self) -> usize {
         serde_json::to_vec(self).map_or(0, |json| json.len())
@@ -136,6 +145,36 @@ pub enum PartContent {
     Raw(String),
     /// The URL of the content.
     Url(String),
+}
+
+/// An artifact of a task, or a piece of one (A2A §4.2.2).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactChunk {
+    /// The artifact, or the parts to add to it.
+    pub artifact: Artifact,
+    /// Whether the parts are added to the artifact of the same id.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub append: bool,
+    /// Whether no piece follows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub last_chunk: bool,
+}
+
+impl ArtifactChunk {
+    /// A whole artifact in one piece.
+    pub fn whole(artifact: Artifact) -> Self {
+        Self { artifact, append: false, last_chunk: true }
+    }
+}
+
+/// The artifacts that `chunks` make.
+pub fn assemble(chunks: impl IntoIterator<Item = ArtifactChunk>) -> Vec<Artifact> {
+    let mut artifacts = Vec::new();
+    for ArtifactChunk { artifact, append, .. } in chunks {
+        merge(&mut artifacts, artifact, append);
+    }
+    artifacts
 }
 
 /// Adds a chunk to a task's artifacts: `append` joins the parts to the artifact of the same id, else it replaces

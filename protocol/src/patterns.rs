@@ -5,6 +5,7 @@
 
 pub mod effect;
 pub mod ownership;
+mod progress;
 pub mod turn;
 
 pub mod broadcast;
@@ -16,7 +17,9 @@ pub mod open_task;
 pub mod reaction;
 pub mod redelivery;
 
-pub use effect::{Effect, Outcome, OutgoingMessage, OutgoingSignal, TimerAt, Update};
+pub use effect::{
+    ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, RecordedArtifacts, TimerAt, Update,
+};
 
 use crate::{
     card::Card,
@@ -415,7 +418,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 2;
+    pub const RULES: u32 = 3;
 
     /// Its name, for people and traces.
     pub fn name(&self) -> &'static str {

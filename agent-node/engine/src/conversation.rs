@@ -12,12 +12,13 @@ pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
 
 use crate::{
     Ack, ReplyTo,
+    chunks::ChunkLog,
     records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
 };
 use origin::Origin;
 use parked::JournalAndTask;
 use protocol::{
-    ids::{ConversationId, Digest, EffectId, ThreadId},
+    ids::{AgentId, ConversationId, Digest, EffectId, ThreadId},
     patterns::{AnyLabel, AnyPattern, Effect, Event, EventKind},
     task::TaskState,
     trace::TraceContext,
@@ -233,6 +234,14 @@ impl Conversation {
         self.labels.get(&EffectKey(effect.step, effect.index)).cloned()
     }
 
+    /// Where the chunks of its artifacts are.
+    pub(crate) fn chunk_log(&self, me: &AgentId) -> ChunkLog {
+        match &self.task {
+            Some(row) => ChunkLog::of_task(me, row),
+            None => ChunkLog::of_conversation(me, &self.id),
+        }
+    }
+
     /// Whether it is running work of this agent.
     pub(crate) fn is_work(&self) -> bool {
         self.pattern.is_work()
@@ -279,7 +288,6 @@ impl Conversation {
 mod tests {
     use super::*;
     use protocol::{
-        ids::AgentId,
         message::Payload,
         patterns::AnyTimer,
         time::{NodeTime, WallTime},
@@ -301,7 +309,8 @@ mod tests {
             conversation.is_committing = false;
             conversation.queue.push_back(QueuedEvent::from_inside(what, closes));
             let (at, wall, records) = (NodeTime(0), WallTime(0), &BTreeMap::new());
-            conversation.advance(StepContext { me: &me, at, wall, records }, false)
+            let store = &store_types::MemoryState::default();
+            conversation.advance(StepContext { me: &me, at, wall, records, store }, false)
         };
         assert!(matches!(next(EventKind::Started, None), AdvanceResult::Commit(_)));
         let label = AnyLabel::Delegation(protocol::patterns::delegation::DelegationLabel::Update);

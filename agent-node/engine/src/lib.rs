@@ -48,6 +48,7 @@ mod testing;
 pub mod faults;
 
 pub mod artifacts;
+pub mod chunks;
 pub mod content;
 pub mod records;
 pub mod replay;

@@ -3,11 +3,12 @@
 pub mod keys;
 pub(crate) mod scan;
 
-use crate::origin::Origin;
+use crate::{chunks::ChunkLog, origin::Origin};
 use bytes::Bytes;
 use protocol::{
+    artifact::Artifact,
     ids::{AgentId, ConversationId, Digest, MessageId, TaskId, ThreadId},
-    patterns::{AnyPattern, Effect, Event},
+    patterns::{AnyPattern, ChunkRange, Effect, Event},
     principal::Principal,
     task::{Status, Task, TaskSpec, TaskState},
     time::{NodeTime, WallTime},
@@ -16,7 +17,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt, str::FromStr};
-use store_types::Key;
+use store_types::{Error, Key, Revision, Snapshot};
 
 /// One step in the journal: its events and effects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -240,12 +241,26 @@ pub struct TaskRow {
     /// Input artifacts in this agent's store. A principal that may see the task may read them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Digest>,
+    /// The chunks of its artifacts that count; all, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<ChunkRange>,
     /// When it ended, on the node's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<NodeTime>,
 }
 
 impl TaskRow {
+    /// Its artifacts, as of the chunks up to the revision `up_to`.
+    pub fn artifacts(
+        &self,
+        me: &AgentId,
+        store: &dyn Snapshot,
+        up_to: Revision,
+    ) -> Result<Vec<Artifact>, Error> {
+        let all = ChunkRange { from: 0, to: u64::MAX };
+        ChunkLog::of_task(me, self).artifacts(store, self.chunks.unwrap_or(all), up_to)
+    }
+
     /// The row of a submitted task.
     pub fn new(spec: TaskSpec, owner: Principal, conversation: ConversationId, at: WallTime) -> Self {
         let asked = Digest::of(spec.description.as_bytes());
@@ -262,6 +277,6 @@ impl TaskRow {
             is_message: false,
             spec,
         };
-        Self { task, asked, epoch: None, references: Vec::new(), ended_at: None }
+        Self { task, asked, epoch: None, references: Vec::new(), chunks: None, ended_at: None }
     }
 }

@@ -205,14 +205,12 @@ impl Agent {
         let last = cx.store.latest(&journal)?;
         let step = last.as_ref().and_then(|last| content::outline::<StepOutline>(&last.value).ok());
         let by = Principal::Agent(self.me.clone());
-        let outcome =
-            Outcome { status, artifacts: Vec::new(), fulfilments: Default::default(), is_message: false };
         let step = Step {
             step: step.map_or(1, |last| last.step + 1),
             origin: None,
             events: vec![Event { at, wall, what: EventKind::Cancelled { by, reason: why } }],
             closes: Vec::new(),
-            effects: vec![Effect::Finish(outcome)],
+            effects: vec![Effect::Finish(Outcome::new(status))],
         };
         let bytes = content::encode(&self.me, &step, &mut batch.writes, &mut Default::default())?;
         batch.writes.push(Write::Append(journal.clone(), bytes));

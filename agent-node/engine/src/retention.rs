@@ -18,7 +18,7 @@ use crate::{
     records::{Step, keys},
     retention::{
         state::{SweepCommit, SweepStage},
-        sweeper::{SweepTopic, Sweeper},
+        sweeper::{RecordAge, SweepTopic, Sweeper},
     },
 };
 use protocol::ids::AgentId;
@@ -86,13 +86,22 @@ impl Agent {
         let (mut deletes, mut is_done) =
             (Vec::new(), page.len() < self.retention.page || looked + self.retention.page >= MOST);
         let sweeper = Sweeper { store: cx.store, me: &self.me, limits: &self.config.limits, wall: cx.wall() };
+        let mut next = last;
         for record in page {
-            if !sweeper.is_old(topic, record, &mut deletes)? {
-                is_done = true;
-                break;
+            match sweeper.judge(topic, record, &mut deletes)? {
+                RecordAge::Old => {}
+                RecordAge::OldWithRest => {
+                    // The same page again, unless the sweep has looked at enough.
+                    (next, is_done) = (Some(after), looked + self.retention.page >= MOST);
+                    break;
+                }
+                RecordAge::Young => {
+                    is_done = true;
+                    break;
+                }
             }
         }
-        self.retention.stage = match last.filter(|_| !is_done) {
+        self.retention.stage = match next.filter(|_| !is_done) {
             Some(after) => SweepStage::Topic { at, after, looked: looked + self.retention.page },
             None => SweepStage::Topic { at: at + 1, after: 0, looked: 0 },
         };

@@ -90,8 +90,8 @@ impl Agent {
 
     /// The next step of a conversation, if there is one to commit.
     fn decide(&mut self, id: &ConversationId, force: bool, cx: &mut Context<'_>) -> Option<Box<DecidedStep>> {
-        let step_context =
-            StepContext { me: &self.me, at: cx.world.now(), wall: cx.wall(), records: &self.track_records };
+        let (me, at, wall) = (&self.me, cx.world.now(), cx.wall());
+        let step_context = StepContext { me, at, wall, records: &self.track_records, store: cx.store };
         match self.conversations.get_mut(id)?.advance(step_context, force) {
             AdvanceResult::Nothing => None,
             AdvanceResult::Deferred(waiters) => {

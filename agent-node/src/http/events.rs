@@ -149,12 +149,7 @@ mod tests {
     #[actix::test]
     async fn a_task_whose_journal_is_trimmed_still_reports_its_end() {
         let (store, me) = (memory::new(), AgentId::parse("a").unwrap());
-        let outcome = Outcome {
-            status: row().task.status,
-            artifacts: Vec::new(),
-            fulfilments: Default::default(),
-            is_message: false,
-        };
+        let outcome = Outcome::new(row().task.status);
         let first = step(&store, &me, Vec::new()).await;
         let last = step(&store, &me, vec![Effect::Finish(outcome)]).await;
         let count = |text: String| text.matches("TASK_STATE_COMPLETED").count();

@@ -54,8 +54,10 @@ pub enum ContractNetLabel {
     Reject,
     /// The owner's answer, passed on to the winner.
     Answer,
-    /// A report to the requester.
+    /// A report to the requester, without chunks of artifacts.
     Update,
+    /// A report with chunks.
+    Chunks,
     /// The result to the requester.
     Response,
 }
@@ -146,6 +148,9 @@ struct ActiveAward {
     /// When the award is revoked: without acceptance, later without reports.
     patience_ends: NodeTime,
     applied: Seq,
+    /// The chunks in the applied updates.
+    #[serde(default)]
+    chunks: u64,
     /// Updates that arrived before missing ones, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     early: Vec<TaskUpdate>,
@@ -374,6 +379,12 @@ impl Pattern for ContractNet {
                 self.call(candidates, event)
             }
             EventKind::Claimed { holder, epoch } => self.claimed(holder, *epoch, event),
+            EventKind::Delivered { label: ContractNetLabel::Chunks, .. } => {
+                self.ownership.chunks_settled(true)
+            }
+            EventKind::Undelivered { label: ContractNetLabel::Chunks, .. } => {
+                self.ownership.chunks_settled(false)
+            }
             EventKind::Undelivered { label, to, message, .. } => self.undelivered(*label, to, message, event),
             EventKind::TimerFired { timer } => match timer {
                 ContractNetTimer::Bids => self.window_ends(event),

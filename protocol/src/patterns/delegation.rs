@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     a2a::message::Message,
+    artifact::ArtifactChunk,
     ids::AgentId,
     message::{AwardAccept, AwardDecline, MessageKind, Payload},
     principal::Principal,
@@ -132,12 +133,13 @@ impl Delegation {
             deadline: spec.deadline,
             accepted_modes: spec.accepted_modes.clone(),
         };
-        let produced = self.ownership.artifacts().to_vec();
         let first = || spec.contact.as_ref().map(|contact| Box::new(contact.message.clone()));
         let message = self.said.clone().or_else(first);
         let answers = self.pending.take_results();
-        let prompt = Prompt { turn: self.turn, about, produced, answers, message };
-        DelegationEffect::RunTurn { turn: self.turn, prompt: Box::new(prompt), deadline: spec.deadline }
+        let prompt = Prompt { turn: self.turn, about, produced: Vec::new(), answers, message };
+        let produced = self.ownership.produced();
+        let (turn, prompt, deadline) = (self.turn, Box::new(prompt), spec.deadline);
+        DelegationEffect::RunTurn { turn, prompt, deadline, produced }
     }
 
     fn report(&mut self, updates: &[Progress]) -> Vec<DelegationEffect> {
@@ -149,8 +151,8 @@ impl Delegation {
                     effects.extend(self.ownership.status(TaskState::Working, message))
                 }
                 Progress::Artifact { artifact, append, last_chunk } => {
-                    let update = super::Update::Artifact { artifact, append, last_chunk };
-                    effects.extend(self.ownership.update(update));
+                    let chunk = ArtifactChunk { artifact, append, last_chunk };
+                    effects.extend(self.ownership.produce(chunk));
                 }
                 Progress::Signal { signal, subject, capability, mut refs } => {
                     refs.remove(ON_BEHALF_OF);
@@ -163,6 +165,7 @@ impl Delegation {
                 }
             }
         }
+        effects.extend(self.ownership.report_chunks(false));
         effects
     }
 
@@ -171,8 +174,7 @@ impl Delegation {
         match end {
             TurnEnd::Done { message } => {
                 let has_message = message.as_ref().is_some_and(|text| !text.trim().is_empty());
-                let has_artifact = self.ownership.artifacts().iter().any(|artifact| !artifact.is_empty());
-                if has_message || has_artifact {
+                if has_message || self.ownership.has_content() {
                     self.finish(TaskState::Completed, message.clone())
                 } else {
                     self.fail("done without a result: no artifact and no message".to_owned())
@@ -305,7 +307,7 @@ impl Delegation {
         if let Payload::TaskUpdate(update) = payload {
             let Some(status) = self.pending.take_status(by, update) else { return Vec::new() };
             let mut effects = self.pending.show(&mut self.ownership);
-            effects.extend(self.ownership.update(super::Update::Status(status)));
+            effects.extend(self.ownership.show_status(status));
             return effects;
         }
         if !self.pending.take_answer(by, answers, payload) {
@@ -362,6 +364,12 @@ impl Pattern for Delegation {
             }
             EventKind::MessageReceived { by, answers, envelope } => {
                 self.receive(by, *answers, &envelope.payload)
+            }
+            EventKind::Delivered { label: DelegationLabel::Chunks, .. } => {
+                self.ownership.chunks_settled(true)
+            }
+            EventKind::Undelivered { label: DelegationLabel::Chunks, .. } => {
+                self.ownership.chunks_settled(false)
             }
             EventKind::Undelivered { label: DelegationLabel::Request(key), message, .. }
                 if self.pending.give_up(*key, message) =>

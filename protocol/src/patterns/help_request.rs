@@ -115,7 +115,8 @@ impl HelpRequest {
                 };
                 let prompt =
                     Prompt { turn: 1, about, produced: Vec::new(), answers: Vec::new(), message: None };
-                vec![HelpRequestEffect::RunTurn { turn: 1, prompt: Box::new(prompt), deadline: None }]
+                let (prompt, produced) = (Box::new(prompt), Default::default());
+                vec![HelpRequestEffect::RunTurn { turn: 1, prompt, deadline: None, produced }]
             }
             HelpSide::Asking { capability, window, .. } => vec![
                 HelpRequestEffect::FindPeers {
@@ -216,12 +217,7 @@ impl HelpRequest {
         let mut effects = Vec::new();
         let response = HelpResponse { answer, declined, artifacts: artifacts.clone(), extra: Map::new() };
         effects.extend(self.respond(response));
-        effects.push(HelpRequestEffect::Finish(Outcome {
-            status,
-            artifacts,
-            fulfilments: BTreeMap::new(),
-            is_message: false,
-        }));
+        effects.push(HelpRequestEffect::Finish(Outcome { artifacts, ..Outcome::new(status) }));
         effects
     }
 

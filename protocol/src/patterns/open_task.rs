@@ -142,9 +142,7 @@ impl OpenTask {
         let (epoch, mut effects) = (*epoch, stopped(work, &self.me, why, event));
         effects.push(OpenTaskEffect::ClearTimer { timer: OpenTaskTimer::Renew });
         effects.push(OpenTaskEffect::ReleaseOpenTask { task: self.spec.task_id.clone(), epoch });
-        let status = Status::new(TaskState::Rejected, why);
-        let outcome =
-            Outcome { status, artifacts: Vec::new(), fulfilments: Default::default(), is_message: false };
+        let outcome = Outcome::new(Status::new(TaskState::Rejected, why));
         self.stage = OpenTaskStage::Closing { epoch, outcome: Box::new(outcome) };
         effects
     }
@@ -166,20 +164,14 @@ impl OpenTask {
             return Vec::new();
         };
         let is_done = outcome.status.state == TaskState::Completed;
-        let mut effects = if is_done { produced(&self.spec, &outcome.artifacts) } else { Vec::new() };
+        let mut effects = if is_done { produced(&self.spec, &outcome.produced) } else { Vec::new() };
         effects.push(OpenTaskEffect::Finish(*outcome));
         effects
     }
 
     fn end(&mut self, state: TaskState, message: String) -> Vec<OpenTaskEffect> {
         self.stage = OpenTaskStage::Over;
-        let status = Status::new(state, message);
-        vec![OpenTaskEffect::Finish(Outcome {
-            status,
-            artifacts: Vec::new(),
-            fulfilments: Default::default(),
-            is_message: false,
-        })]
+        vec![OpenTaskEffect::Finish(Outcome::new(Status::new(state, message)))]
     }
 }
 

@@ -1,9 +1,12 @@
 //! The duties of every agent that is accountable for a task: show its progress, report to the requester, end it once.
 
-use super::{Effect, Outcome, OutgoingMessage, OutgoingSignal, Update};
+use super::{
+    ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, RecordedArtifacts, Update, joint,
+    progress::ProducedChunks,
+};
 use crate::{
-    artifact::{self, Artifact},
-    ids::{Address, AgentId, ConversationId, MessageId},
+    artifact::{Artifact, ArtifactChunk},
+    ids::{Address, AgentId, Capability, ConversationId, MessageId},
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
     problem::Reason,
     signal::SignalType,
@@ -32,8 +35,10 @@ pub struct Requester {
 /// The labels of a task's reports to its requester. A pattern that owns a task has a label for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportLabel {
-    /// A `task-update`.
+    /// A `task-update` without chunks.
     Update,
+    /// A `task-update` with chunks of artifacts.
+    Chunks,
     /// The `task-response`.
     Response,
 }
@@ -45,6 +50,7 @@ macro_rules! from_report_label {
             fn from(report: ReportLabel) -> Self {
                 match report {
                     ReportLabel::Update => Self::Update,
+                    ReportLabel::Chunks => Self::Chunks,
                     ReportLabel::Response => Self::Response,
                 }
             }
@@ -72,7 +78,10 @@ pub struct TaskOwnership {
     pub is_last: bool,
     seq: Seq,
     ended: Option<TaskState>,
-    artifacts: Vec<Artifact>,
+    produced: ProducedChunks,
+    /// The record of a coordinated request, which is continued while its agents work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    record: Option<Box<Artifact>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_excused_itself: bool,
 }
@@ -89,7 +98,8 @@ impl TaskOwnership {
             is_last: false,
             seq: 0,
             ended: None,
-            artifacts: Vec::new(),
+            produced: ProducedChunks::default(),
+            record: None,
             has_excused_itself: false,
         }
     }
@@ -110,64 +120,94 @@ impl TaskOwnership {
         self.requester.as_ref().is_some_and(|requester| requester.epoch.is_some())
     }
 
-    /// What has been produced.
-    pub fn artifacts(&self) -> &[Artifact] {
-        &self.artifacts
+    /// The chunks of what has been produced.
+    pub fn produced(&self) -> ChunkRange {
+        self.produced.range()
     }
 
-    /// Drops what a doer produced that did not finish.
-    pub fn discard_artifacts(&mut self) {
-        self.artifacts.clear();
+    /// Whether anything with content has been produced.
+    pub fn has_content(&self) -> bool {
+        self.produced.has_content()
     }
 
-    /// Shows `update` and reports it to the requester.
-    pub fn update<L: From<ReportLabel>, T>(&mut self, update: Update) -> Vec<Effect<L, T>> {
+    /// The record of a coordinated request, if there is one.
+    pub(super) fn record(&self) -> Option<&Artifact> {
+        self.record.as_deref()
+    }
+
+    /// Adds an artifact, or a piece of one. [`Self::report_chunks`] reports it to the requester.
+    pub fn produce<L, T>(&mut self, chunk: ArtifactChunk) -> Option<Effect<L, T>> {
+        if self.has_ended() {
+            return None;
+        }
+        let is_joint = |capability: &Capability| capability.as_str() == joint::CAPABILITY;
+        if chunk.artifact.artifact_id == joint::RECORD && self.spec.capability.as_ref().is_some_and(is_joint) {
+            self.record = Some(Box::new(chunk.artifact.clone()));
+        }
+        let number = self.produced.add(&chunk, self.is_awarded());
+        Some(Effect::Update(Update::Artifact { number, chunk }))
+    }
+
+    /// Reports chunks to the manager: one report if none is in flight, or with `all` whatever is not reported. Other
+    /// requesters get the artifacts with the response.
+    pub fn report_chunks<L: From<ReportLabel>, T>(&mut self, all: bool) -> Vec<Effect<L, T>> {
         if self.has_ended() {
             return Vec::new();
         }
-        if let Update::Artifact { artifact, append, .. } = &update {
-            artifact::merge(&mut self.artifacts, artifact.clone(), *append);
-        }
-        let report_to_requester = self.requester.clone().map(|requester| {
+        let Some(requester) = self.requester.clone() else { return Vec::new() };
+        let reports = self.produced.next_reports(all).into_iter().map(|chunks| {
             self.seq += 1;
-            let (status, artifact, append, last_chunk) = match update.clone() {
-                Update::Status(status) => (Some(status), None, false, false),
-                Update::Artifact { artifact, append, last_chunk } => {
-                    (None, Some(artifact), append, last_chunk)
-                }
-            };
-            let task_id = self.spec.task_id.clone();
-            let payload = TaskUpdate {
-                task_id,
-                seq: self.seq,
-                epoch: requester.epoch,
-                status,
-                artifact,
-                append,
-                last_chunk,
-                extra: Map::new(),
-            };
-            report(&requester, ReportLabel::Update, Payload::TaskUpdate(payload))
+            let update = TaskUpdate::new(self.spec.task_id.clone(), self.seq, requester.epoch);
+            let recorded = Some(RecordedArtifacts { chunks, only: Vec::new() });
+            let message = requester.reply(ReportLabel::Chunks.into(), Payload::TaskUpdate(update));
+            Effect::Send(OutgoingMessage { recorded, ..message })
         });
-        std::iter::once(Effect::Update(update)).chain(report_to_requester).collect()
+        reports.collect()
+    }
+
+    /// A report with chunks was delivered, or given up; the next one follows.
+    pub fn chunks_settled<L: From<ReportLabel>, T>(&mut self, is_delivered: bool) -> Vec<Effect<L, T>> {
+        self.produced.settled(is_delivered);
+        self.report_chunks(false)
+    }
+
+    /// Discards what a doer produced that did not finish.
+    pub fn discard_artifacts<L: From<ReportLabel>, T>(&mut self) -> Vec<Effect<L, T>> {
+        let Some(from) = self.produced.discard() else { return Vec::new() };
+        self.record = None;
+        let report = self.is_awarded().then(|| self.report_update(|update| update.restarts = true));
+        std::iter::once(Effect::Update(Update::Restart { from })).chain(report.flatten()).collect()
+    }
+
+    /// Shows a status and reports it to the requester.
+    pub fn show_status<L: From<ReportLabel>, T>(&mut self, status: Status) -> Vec<Effect<L, T>> {
+        if self.has_ended() {
+            return Vec::new();
+        }
+        let mut effects = self.report_chunks(true);
+        let report = self.report_update(|update| update.status = Some(status.clone()));
+        effects.push(Effect::Update(Update::Status(status)));
+        effects.extend(report);
+        effects
     }
 
     /// Reports to the requester that the work continues, without progress.
     pub fn sign_of_life<L: From<ReportLabel>, T>(&mut self) -> Vec<Effect<L, T>> {
-        let Some(requester) = self.requester.clone().filter(|_| !self.has_ended()) else { return Vec::new() };
+        if self.has_ended() {
+            return Vec::new();
+        }
+        self.report_update(|_| {}).into_iter().collect()
+    }
+
+    fn report_update<L: From<ReportLabel>, T>(
+        &mut self,
+        complete: impl FnOnce(&mut TaskUpdate),
+    ) -> Option<Effect<L, T>> {
+        let requester = self.requester.clone()?;
         self.seq += 1;
-        let task_id = self.spec.task_id.clone();
-        let payload = TaskUpdate {
-            task_id,
-            seq: self.seq,
-            epoch: requester.epoch,
-            status: None,
-            artifact: None,
-            append: false,
-            last_chunk: false,
-            extra: Map::new(),
-        };
-        vec![report(&requester, ReportLabel::Update, Payload::TaskUpdate(payload))]
+        let mut update = TaskUpdate::new(self.spec.task_id.clone(), self.seq, requester.epoch);
+        complete(&mut update);
+        Some(report(&requester, ReportLabel::Update, Payload::TaskUpdate(update)))
     }
 
     /// A change of state with a sentence about it.
@@ -176,7 +216,7 @@ impl TaskOwnership {
         state: TaskState,
         message: impl Into<String>,
     ) -> Vec<Effect<L, T>> {
-        self.update(Update::Status(Status::new(state, message)))
+        self.show_status(Status::new(state, message))
     }
 
     /// Ends the task: once.
@@ -189,31 +229,36 @@ impl TaskOwnership {
         if self.has_ended() {
             return Vec::new();
         }
+        let mut effects = self.report_chunks(true);
         self.ended = Some(state);
-        let artifacts = std::mem::take(&mut self.artifacts);
-        let mut effects = Vec::new();
+        let chunks = self.produced.range();
         if let Some(requester) = self.requester.clone() {
             self.seq += 1;
             let task_id = self.spec.task_id.clone();
+            let reported = self.produced.reported().filter(|_| self.is_awarded());
             let response = TaskResponse {
                 task_id,
                 seq: self.seq,
                 state,
                 epoch: requester.epoch,
-                artifacts: artifacts.clone(),
+                artifacts: Vec::new(),
+                chunks: reported,
                 message: message.clone(),
                 extra: Map::new(),
             };
-            effects.push(report(&requester, ReportLabel::Response, Payload::TaskResponse(response)));
+            let is_whole = reported.is_none() && !chunks.is_empty();
+            let recorded = is_whole.then(|| RecordedArtifacts { chunks, only: Vec::new() });
+            let response = requester.reply(ReportLabel::Response.into(), Payload::TaskResponse(response));
+            effects.push(Effect::Send(OutgoingMessage { recorded, ..response }));
         }
         if self.announces {
-            effects.extend(self.announcements(state, &artifacts));
+            effects.extend(self.announcements(state));
         }
         effects.push(Effect::Finish(Outcome {
-            status: Status { state, message },
-            artifacts,
+            chunks,
+            produced: self.produced.ids().to_vec(),
             fulfilments,
-            is_message: false,
+            ..Outcome::new(Status { state, message })
         }));
         effects
     }
@@ -237,13 +282,14 @@ impl TaskOwnership {
             state: TaskState::Failed,
             epoch: requester.epoch,
             artifacts: Vec::new(),
+            chunks: None,
             message: Some(format!("the result could not be handed over: {message}")),
             extra: Map::new(),
         };
         vec![report(&requester, ReportLabel::Response, Payload::TaskResponse(response))]
     }
 
-    fn announcements<L, T>(&self, state: TaskState, artifacts: &[Artifact]) -> Vec<Effect<L, T>> {
+    fn announcements<L, T>(&self, state: TaskState) -> Vec<Effect<L, T>> {
         let kind = if state == TaskState::Completed {
             SignalType::task_complete()
         } else {
@@ -255,7 +301,7 @@ impl TaskOwnership {
         };
         ended.refs.insert("state".into(), json!(state));
         let is_done = state == TaskState::Completed;
-        let produced = if is_done { produced(&self.spec, artifacts) } else { Vec::new() };
+        let produced = if is_done { produced(&self.spec, self.produced.ids()) } else { Vec::new() };
         produced.into_iter().chain([Effect::Publish { signal: ended }]).collect()
     }
 }
@@ -295,10 +341,10 @@ pub(super) fn is_recipient_there(reason: &str) -> bool {
 }
 
 /// The signal about a finished task's results.
-pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[Artifact]) -> Vec<Effect<L, T>> {
-    let produced = artifacts.iter().take(16).map(|artifact| {
+pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[String]) -> Vec<Effect<L, T>> {
+    let produced = artifacts.iter().map(|artifact_id| {
         let mut produced = OutgoingSignal::about(SignalType::artifact_produced(), &spec.task_id);
-        produced.subject = Some(artifact.artifact_id.chars().take(200).collect());
+        produced.subject = Some(artifact_id.chars().take(200).collect());
         produced.capability.clone_from(&spec.capability);
         Effect::Publish { signal: produced }
     });

@@ -61,7 +61,7 @@ impl Conversation {
             closes.extend(effect.map(|effect| (event_index, effect)));
         }
         let step = Step { step, origin: self.origin.take(), events, closes, effects };
-        let bytes = content::encode(me, &step, writes, &mut self.stored_content)?;
+        let bytes = content::encode_step(me, &step, &decided.chunks, writes, &mut self.stored_content)?;
         writes.push(Write::Append(journal, bytes));
         Ok(())
     }

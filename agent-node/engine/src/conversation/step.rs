@@ -2,6 +2,7 @@
 
 use crate::{
     Ack, ReplyTo, catch_panic,
+    chunks::StepChunks,
     conversation::{Conversation, HandledEvent, QueuedEvent},
     records::{EffectKey, SealedReceipt},
     subscription::cursor_write,
@@ -12,7 +13,7 @@ use protocol::{
     time::{NodeTime, WallTime},
 };
 use std::collections::BTreeMap;
-use store_types::{Batch, Error, Key, Revision, Write};
+use store_types::{Batch, Error, Key, Revision, Snapshot, Write};
 
 /// A decided step on its way to the store.
 #[derive(Default)]
@@ -35,6 +36,8 @@ pub(crate) struct DecidedStep {
     pub cursor: Option<Revision>,
     /// The track records that changed.
     pub track_records: Vec<(AgentId, TrackRecord)>,
+    /// The chunks of artifacts in it.
+    pub chunks: StepChunks,
     /// Effects that the step dropped; their timers and turns are stopped.
     pub dropped: Vec<EffectKey>,
 }
@@ -78,6 +81,8 @@ pub(crate) struct StepContext<'a> {
     pub wall: WallTime,
     /// The peers' track records.
     pub records: &'a BTreeMap<AgentId, TrackRecord>,
+    /// The store.
+    pub store: &'a dyn Snapshot,
 }
 
 /// The most events that are kept in memory for a later step.
@@ -148,11 +153,10 @@ impl Conversation {
             && let EventKind::Undelivered { reason, message, .. } = &queued.what
         {
             self.move_to_dead_letters(
-                me,
+                now,
                 &closed,
                 effect,
                 (reason, message),
-                wall,
                 &mut decided.batch.writes,
             )?;
         }

@@ -7,6 +7,7 @@ use super::{
     task_index::{TaskCursor, TaskFilter},
 };
 use crate::{agent::CancelTaskRequest, tasks};
+use blackboard::store::Revision;
 use engine::{content, records::TaskRow};
 use protocol::{
     a2a::{
@@ -92,25 +93,31 @@ pub(super) async fn list(call: &A2aCall, request: ListTasks) -> Result<TaskPage,
         changed_since: request.status_timestamp_after,
     };
     let local = call.local.clone();
+    let includes_artifacts = request.include_artifacts;
     let listed = actix_web::web::block(move || {
         let (store, deletions) = (local.store.as_ref(), local.status.removed_tasks());
         let mut page = local.task_index.page(store, &local.id, deletions, before.as_ref(), size, &filter)?;
         let has_more = page.rows.len() > size;
         page.rows.truncate(size);
         let next = page.rows.last().filter(|_| has_more).map(|(at, _)| at.token());
-        let mut tasks = Vec::with_capacity(page.rows.len());
+        let mut found = Vec::with_capacity(page.rows.len());
         for (_, key) in page.rows {
             // A task that was deleted meanwhile is left out.
             if let Some(record) = store.latest(&key)? {
-                tasks.push(content::decode::<TaskRow>(&local.id, store, &record.value)?.task);
+                let row: TaskRow = content::decode(&local.id, store, &record.value)?;
+                let row = match includes_artifacts {
+                    true => tasks::with_artifacts(store, &local.id, row, Revision::MAX)?,
+                    false => row,
+                };
+                found.push(row.task);
             }
         }
-        Ok::<_, blackboard::store::Error>((tasks, next.unwrap_or_default(), page.total))
+        Ok::<_, blackboard::store::Error>((found, next.unwrap_or_default(), page.total))
     });
     let (tasks, next, total) = listed.await.map_err(unavailable)?.map_err(|error| store(&error))?;
     let tasks = tasks.into_iter().map(|task| {
         let mut task = task.to_a2a().with_history(request.history_length);
-        if !request.include_artifacts {
+        if !includes_artifacts {
             task.artifacts.clear();
         }
         task

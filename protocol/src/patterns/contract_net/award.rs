@@ -6,10 +6,10 @@ use super::{
 };
 use crate::{
     a2a::message::Message,
-    artifact::Artifact,
+    artifact::{Artifact, ArtifactChunk},
     ids::AgentId,
     message::{self, Epoch, Payload, TaskAnswer, TaskResponse, TaskUpdate},
-    patterns::{OutgoingSignal, Update},
+    patterns::OutgoingSignal,
     signal::SignalType,
     task::TaskState,
 };
@@ -63,6 +63,7 @@ impl ContractNet {
             next,
             patience_ends,
             applied: 0,
+            chunks: 0,
             early: Vec::new(),
         });
         vec![send_award, wake]
@@ -225,8 +226,8 @@ impl ContractNet {
         self.record.set(&award.winner, fate, Some(why.clone()));
         self.was_tried |= self.rejections.get(&award.winner) != Some(&why);
         self.fulfilments.entry(award.winner.clone()).or_default().push(false);
-        self.ownership.discard_artifacts();
-        let mut effects = self.revoke(&award.winner, award.epoch, &why);
+        let mut effects = self.ownership.discard_artifacts();
+        effects.extend(self.revoke(&award.winner, award.epoch, &why));
         effects.extend(self.ownership.status(TaskState::Working, why.clone()));
         self.last_failure = Some(why);
         effects.extend(self.award_next(award.next, event));
@@ -255,20 +256,25 @@ impl ContractNet {
         let run = (first_seq..).zip(&award.early).take_while(|(seq, early)| *seq == early.seq).count();
         let in_turn: Vec<_> = award.early.drain(..run).collect();
         award.applied = in_turn.last().map_or(award.applied, |last| last.seq);
+        let has_news = |update: &TaskUpdate| {
+            update.status.is_some() || update.artifact.is_some() || update.restarts
+        };
+        let chunks = |update: &TaskUpdate| usize::from(update.artifact.is_some()) + update.chunks.len();
+        award.chunks += in_turn.iter().map(chunks).sum::<usize>() as u64;
         let mut effects: Vec<_> =
             if was_accepted { self.renew(event).into_iter().collect() } else { self.accepted(event) };
-        if in_turn.iter().all(|update| update.status.is_none() && update.artifact.is_none()) {
+        if !in_turn.iter().any(has_news) {
             effects.extend(self.ownership.sign_of_life());
         }
         for update in in_turn {
-            if let Some(status) = update.status.filter(|status| !status.state.is_terminal()) {
-                effects.extend(self.ownership.update(Update::Status(status)));
+            let status = update.status.clone().filter(|status| !status.state.is_terminal());
+            effects.extend(status.into_iter().flat_map(|status| self.ownership.show_status(status)));
+            if update.restarts {
+                effects.extend(self.ownership.discard_artifacts());
             }
-            if let Some(artifact) = update.artifact {
-                let (append, last_chunk) = (update.append, update.last_chunk);
-                effects.extend(self.ownership.update(Update::Artifact { artifact, append, last_chunk }));
-            }
+            effects.extend(update.into_chunks().filter_map(|chunk| self.ownership.produce(chunk)));
         }
+        effects.extend(self.ownership.report_chunks(false));
         effects
     }
 
@@ -284,14 +290,18 @@ impl ContractNet {
             return Vec::new();
         }
         let has_message = response.message.as_ref().is_some_and(|text| !text.trim().is_empty());
-        let mut results = response.artifacts.iter().chain(self.ownership.artifacts());
-        let has_result = has_message || results.any(|artifact| !artifact.is_empty());
-        if response.state != TaskState::Completed || !has_result {
+        let has_artifact = response.artifacts.iter().any(|artifact| !artifact.is_empty());
+        let has_result = has_message || has_artifact || self.ownership.has_content();
+        let received = if let AuctionStage::Awarded(award) = &self.stage { award.chunks } else { 0 };
+        let is_whole = response.chunks.is_none_or(|sent| sent == received);
+        if response.state != TaskState::Completed || !has_result || !is_whole {
             let silent = || match response.state == TaskState::Completed {
                 true => "done without a result".to_owned(),
                 false => response.state.word().to_owned(),
             };
-            let why = response.message.clone().unwrap_or_else(silent);
+            let why = (response.state == TaskState::Completed && !is_whole)
+                .then(|| format!("{received} of {} pieces arrived", response.chunks.unwrap_or_default()));
+            let why = why.or_else(|| response.message.clone()).unwrap_or_else(silent);
             if response.state == TaskState::Rejected {
                 let why = format!("{agent} rejected it: {}", clip(&why));
                 self.rejections.insert(agent.clone(), why.clone());
@@ -318,13 +328,15 @@ impl ContractNet {
         effects
     }
 
-    /// Shows the results that no update has shown; the response holds all of them.
+    /// Takes the results in a response: all there are, so they replace those in updates.
     fn take_results(&mut self, results: &[Artifact]) -> Vec<ContractNetEffect> {
-        let shown = self.ownership.artifacts().to_vec();
-        let is_new = |artifact: &&Artifact| !shown.contains(artifact);
-        let new: Vec<_> = results.iter().filter(is_new).cloned().collect();
-        let update = |artifact| Update::Artifact { artifact, append: false, last_chunk: true };
-        new.into_iter().flat_map(|artifact| self.ownership.update(update(artifact))).collect()
+        if results.is_empty() {
+            return Vec::new();
+        }
+        let mut effects = self.ownership.discard_artifacts();
+        let whole = results.iter().cloned().map(ArtifactChunk::whole);
+        effects.extend(whole.filter_map(|chunk| self.ownership.produce(chunk)));
+        effects
     }
 
     /// Passes the owner's answer on to the winner, which asked.

@@ -15,8 +15,10 @@ pub enum DelegationLabel {
     Accept,
     /// The decline of the award.
     Decline,
-    /// A report to the requester.
+    /// A report to the requester, without chunks of artifacts.
     Update,
+    /// A report with chunks.
+    Chunks,
     /// The result to the requester.
     Response,
     /// A request to another agent.

@@ -4,7 +4,7 @@ use crate::{
     envelope::Envelope,
     ids::{Address, Capability, MessageId, TaskId},
     message::{self, Epoch},
-    patterns::{OutgoingMessage, Update, ownership::Requester},
+    patterns::{ChunkRange, OutgoingMessage, Update, ownership::Requester},
     principal::Principal,
     task::{Status, TaskSpec},
     time::{NodeTime, WallTime},
@@ -163,8 +163,10 @@ fn a_task_done_at_once_ends_with_its_artifacts_and_tells_the_asker() {
     let update = Progress::Artifact { artifact, append: false, last_chunk: true };
     let effects = doer.on(&event(2, thought(1, vec![update], done("built"))));
     assert_eq!(finishes(&effects), [TaskState::Completed]);
-    let kinds: Vec<_> = sent_messages(&effects).iter().map(|message| message.payload.kind().wire()).collect();
-    assert_eq!(kinds, ["task-update", "task-response"]);
+    let sent = sent_messages(&effects);
+    let kinds: Vec<_> = sent.iter().map(|message| message.payload.kind().wire()).collect();
+    assert_eq!(kinds, ["task-response"], "who delegates gets the artifacts with the response");
+    assert_eq!(sent[0].recorded.as_ref().unwrap().chunks, ChunkRange { from: 0, to: 1 });
 }
 
 #[test]
@@ -218,6 +220,7 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
             state,
             epoch: None,
             artifacts,
+            chunks: None,
             message: None,
             extra: Map::new(),
         })
@@ -377,13 +380,18 @@ fn chunks_of_one_artifact_are_shown_in_order() {
         append,
         last_chunk: false,
     };
-    doer.on(&event(
-        2,
-        EventKind::TurnProgress { turn: 1, updates: vec![chunk("one ", false), chunk("two", true)] },
-    ));
+    let updates = vec![chunk("one ", false), chunk("two", true)];
+    let shown = doer.on(&event(2, EventKind::TurnProgress { turn: 1, updates }));
+    let numbers = shown.iter().filter_map(|effect| match effect {
+        DelegationEffect::Update(Update::Artifact { number, chunk }) => {
+            Some((*number, chunk.artifact.as_text()))
+        }
+        _ => None,
+    });
+    assert_eq!(numbers.collect::<Vec<_>>(), [(0, "one ".to_owned()), (1, "two".to_owned())]);
     let effects = doer.on(&event(3, thought(1, Vec::new(), done("ok"))));
     let Some(DelegationEffect::Finish(outcome)) = effects.last() else { panic!("it ends") };
-    assert_eq!(outcome.artifacts[0].as_text(), "one two");
+    assert_eq!(outcome.chunks, ChunkRange { from: 0, to: 2 });
     assert!(!effects.iter().any(|effect| matches!(
         effect,
         DelegationEffect::Update(Update::Status(Status { state: TaskState::Failed, .. }))

@@ -101,7 +101,7 @@ fn it_is_claimed_done_and_ended_on_the_board_before_it_counts() {
         panic!("{effects:?}")
     };
     assert_eq!(signal.kind, SignalType::artifact_produced());
-    assert_eq!((outcome.status.state, outcome.artifacts.len()), (TaskState::Completed, 1));
+    assert_eq!((outcome.status.state, outcome.produced.len()), (TaskState::Completed, 1));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_lost_lease_stops_the_brain_and_fails_the_task() {
     late.on(&event(done(1)));
     let effects = late.on(&event(EventKind::ClaimExpired { epoch: 7 }));
     let [OpenTaskEffect::Finish(outcome)] = effects.as_slice() else { panic!("{effects:?}") };
-    assert_eq!((outcome.status.state, outcome.artifacts.len()), (TaskState::Failed, 0));
+    assert_eq!((outcome.status.state, outcome.produced.len()), (TaskState::Failed, 0));
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use super::fixture::*;
 use crate::{
+    artifact,
     ids::{AgentId, Capability},
     message::Payload,
     patterns::{
-        Pattern,
+        ChunkRange, Pattern, Update,
         contract_net::{
             Auction, ContractNetEffect, ContractNetLabel, ContractNetTimer, Strategy, record::CandidateResult,
         },
@@ -172,6 +173,15 @@ fn ignored_messages_stay_bounded() {
     assert!(serde_json::to_string(&fixture.contract_net.record).unwrap().len() < 16_384);
 }
 
+/// The text of the artifact that a manager has shown.
+fn shown(fixture: &ManagerFixture) -> String {
+    let chunks = fixture.effects.iter().filter_map(|effect| match effect {
+        ContractNetEffect::Update(Update::Artifact { chunk, .. }) => Some(chunk.clone()),
+        _ => None,
+    });
+    artifact::assemble(chunks)[0].as_text()
+}
+
 #[test]
 fn losers_are_rejected_when_the_winner_accepts_and_the_result_ends_the_task() {
     let mut fixture = ManagerFixture::with_open_round(Auction::default(), &["b-1", "b-2"]);
@@ -184,7 +194,7 @@ fn losers_are_rejected_when_the_winner_accepts_and_the_result_ends_the_task() {
     fixture.deliver(task_completed(&winner, epoch, "done"));
     assert_eq!(fixture.end_state(), Some(TaskState::Completed));
     let outcome = fixture.outcome().unwrap();
-    assert_eq!(outcome.artifacts[0].as_text(), "done");
+    assert_eq!((outcome.chunks, shown(&fixture)), (ChunkRange { from: 0, to: 1 }, "done".to_owned()));
     assert_eq!(outcome.fulfilments[&AgentId::parse("b-1").unwrap()], [true]);
     assert!(fixture.deliver(task_completed(&winner, epoch, "again")).is_empty());
 }
@@ -338,7 +348,7 @@ fn chunks_are_shown_in_order_however_they_come() {
         fixture.deliver(chunk(&winner, epoch, seq, &format!("{seq},")));
     }
     let expected: String = (1..=90).map(|seq| format!("{seq},")).collect();
-    assert_eq!(fixture.contract_net.ownership.artifacts()[0].as_text(), expected);
+    assert_eq!(shown(&fixture), expected);
 }
 
 #[test]
