@@ -86,11 +86,9 @@ pub fn list(store: &dyn Store, me: &AgentId, by: &Principal, limit: usize) -> Re
 
 /// The award record of a task, from the state of its open conversation or as saved at its end.
 pub fn award(store: &dyn Store, me: &AgentId, conversation: &ConversationId) -> Result<Option<Value>, Error> {
-    if let Some(record) = store.latest(&keys::state(me, conversation))? {
-        let state: engine::records::ConversationState = content::decode(me, store, &record.value)?;
-        if let Some(award) = state.pattern.award() {
-            return Ok(serde_json::to_value(award).ok());
-        }
+    let state = engine::states::read(store, me, conversation)?;
+    if let Some(award) = state.as_ref().and_then(|state| state.pattern.award()) {
+        return Ok(serde_json::to_value(award).ok());
     }
     match store.latest(&keys::award(me, conversation))? {
         Some(record) => content::decode(me, store, &record.value).map(Some),

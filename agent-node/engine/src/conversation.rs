@@ -13,7 +13,8 @@ pub(crate) use step::{AdvanceResult, DecidedStep, StepContext, StepFailed};
 use crate::{
     Ack, ReplyTo,
     chunks::ChunkLog,
-    records::{ConversationState, EffectKey, OpenEffect, SealedReceipt, TaskRow},
+    records::{EffectKey, OpenEffect, SealedReceipt, TaskRow},
+    states::{RecordedState, StateRow},
 };
 use origin::Origin;
 use parked::JournalAndTask;
@@ -118,7 +119,7 @@ pub(crate) struct Conversation {
     uncommitted: Vec<HandledEvent>,
     /// The uncommitted events that the agent produced itself; they are queued again if the commit fails.
     deferred: Vec<(EventKind, Option<EffectKey>)>,
-    recorded_state: Option<ConversationState>,
+    state_row: Option<StateRow>,
     stored_content: BTreeSet<Digest>,
     restarted: Vec<EffectKey>,
     recorded_task: Option<TaskRow>,
@@ -151,34 +152,32 @@ impl Conversation {
             first: 0,
             uncommitted: Vec::new(),
             deferred: Vec::new(),
-            recorded_state: None,
+            state_row: None,
             stored_content: BTreeSet::new(),
             restarted: Vec::new(),
             recorded_task: None,
         }
     }
 
-    /// The conversation as the store holds it: `first` and `head` are the revisions of its journal's first and last record,
-    /// `step` is the last recorded step.
+    /// The conversation as the store holds it. `first` is the revision of its journal's first record.
     pub(crate) fn restore(
         id: ConversationId,
-        state: ConversationState,
+        RecordedState { state, row, step, head }: RecordedState,
         task: Option<TaskRow>,
-        (first, head): (Revision, Revision),
-        step: u64,
+        first: Revision,
     ) -> Self {
         let ended =
             state.has_ended.then(|| task.as_ref().map_or(TaskState::Completed, |row| row.task.status.state));
         Self {
-            open: state.open.clone(),
-            labels: state.labels.clone(),
+            open: state.open,
+            labels: state.labels,
             traced_step: if ended.is_some() { step } else { 0 },
             ended,
             step,
             head,
             first,
             recorded_task: task.clone(),
-            recorded_state: Some(state.clone()),
+            state_row: Some(row),
             trace: state.trace,
             thread: state.thread,
             ..Self::open(id, state.pattern, task, None)

@@ -52,6 +52,7 @@ pub mod chunks;
 pub mod content;
 pub mod records;
 pub mod replay;
+pub mod states;
 pub mod tasks;
 
 pub use agent::{Agent, EngineConfig};

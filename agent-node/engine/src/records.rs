@@ -3,7 +3,7 @@
 pub mod keys;
 pub(crate) mod scan;
 
-use crate::{chunks::ChunkLog, origin::Origin};
+use crate::{chunks::ChunkLog, origin::Origin, states::ObjectChange};
 use bytes::Bytes;
 use protocol::{
     artifact::Artifact,
@@ -36,6 +36,9 @@ pub struct Step {
     /// The effects, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
+    /// What the state differs in from its row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ObjectChange>,
 }
 
 /// The members of a state that every rules version has.

@@ -161,7 +161,8 @@ mod tests {
 
     fn line(step: u64, effects: Vec<Effect>) -> Write {
         let event = Event { at: NodeTime(0), wall: WallTime(0), what: EventKind::Started };
-        let step = Step { step, origin: None, events: vec![event], closes: Vec::new(), effects };
+        let (events, closes) = (vec![event], Vec::new());
+        let step = Step { step, origin: None, events, closes, effects, state: None };
         Write::Append(keys::journal(&me(), &conversation()), serde_json::to_vec(&step).unwrap().into())
     }
 
