@@ -5,7 +5,7 @@ mod outcome;
 
 pub use engine::tasks::find as row;
 use engine::{
-    content,
+    chunks, content,
     records::{Step, TaskRow, keys},
 };
 pub use outcome::conversation_outcome;
@@ -39,7 +39,7 @@ pub fn with_artifacts(
     mut row: TaskRow,
     up_to: Revision,
 ) -> Result<TaskRow, Error> {
-    let produced = row.artifacts(me, store, up_to)?;
+    let produced = chunks::artifacts_of(store, me, &row, up_to)?;
     row.task.artifacts.extend(produced);
     Ok(row)
 }

@@ -1,8 +1,14 @@
 //! What work produces, in A2A's shapes (A2A §4.1.6, §4.1.7).
 
 use crate::ids::Digest;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use sha2::{
+    Digest as _, Sha256,
+    digest::common::hazmat::{SerializableState, SerializedState},
+};
+use std::borrow::Cow;
 
 /// One result of a task: named, in one or more parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,6 +101,18 @@ impl Part {
     pub fn new(content: PartContent) -> Self {
         Self { content, media_type: None, filename: None, metadata: Map::new() }
     }
+
+    /// Its content as bytes: text, decoded base64, JSON, or the URL itself.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match &self.content {
+            PartContent::Text(text) | PartContent::Url(text) => text.as_bytes().into(),
+            PartContent::Raw(raw) => match STANDARD.decode(raw) {
+                Ok(bytes) => bytes.into(),
+                Err(_) => raw.as_bytes().into(),
+            },
+            PartContent::Data(data) => data.to_string().into_bytes().into(),
+        }
+    }
 }
 
 /// A part before its content kind is known; the order of the members does not matter.
@@ -145,6 +163,33 @@ pub enum PartContent {
     Raw(String),
     /// The URL of the content.
     Url(String),
+}
+
+/// The SHA-256 of content that grows. It is stored as the state of the hash and the number of bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GrowingDigest {
+    #[serde(rename = "sha256", default, skip_serializing_if = "String::is_empty")]
+    state: String,
+    bytes: u64,
+}
+
+impl GrowingDigest {
+    fn hash(&self) -> Sha256 {
+        let state = STANDARD.decode(&self.state).ok();
+        let state = state.and_then(|state| SerializedState::<Sha256>::try_from(state.as_slice()).ok());
+        state.and_then(|state| Sha256::deserialize(&state).ok()).unwrap_or_default()
+    }
+
+    /// Adds bytes at the end.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.state = STANDARD.encode(self.hash().chain_update(bytes).serialize());
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// The digest so far, and the number of bytes.
+    pub fn digest(&self) -> (Digest, u64) {
+        (Digest::from(<[u8; 32]>::from(self.hash().finalize())), self.bytes)
+    }
 }
 
 /// An artifact of a task, or a piece of one (A2A §4.2.2).
@@ -243,5 +288,25 @@ impl From<AnyRef> for ArtifactRef {
             },
             AnyRef::Full { name, sha256, media_type, extra } => Self { name, sha256, media_type, extra },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_grows_with_the_content_and_survives_storage() {
+        let text = "abc".repeat(100);
+        for size in [1, 7, 64, 65, 300] {
+            let mut growing = GrowingDigest::default();
+            for piece in text.as_bytes().chunks(size) {
+                growing.add(piece);
+                let stored = serde_json::to_string(&growing).unwrap();
+                growing = serde_json::from_str(&stored).unwrap();
+            }
+            assert_eq!(growing.digest(), (Digest::of(text.as_bytes()), 300));
+        }
+        assert_eq!(GrowingDigest::default().digest(), (Digest::of(b""), 0));
     }
 }

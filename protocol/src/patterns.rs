@@ -18,7 +18,8 @@ pub mod reaction;
 pub mod redelivery;
 
 pub use effect::{
-    ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, RecordedArtifacts, TimerAt, Update,
+    ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
+    TimerAt, Update,
 };
 
 use crate::{

@@ -71,6 +71,17 @@ impl ChunkLog {
     }
 }
 
+/// The artifacts of the task in `row`, as of the chunks up to the revision `up_to`.
+pub fn artifacts_of(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    row: &TaskRow,
+    up_to: Revision,
+) -> Result<Vec<Artifact>, Error> {
+    let all = ChunkRange { from: 0, to: u64::MAX };
+    ChunkLog::of_task(me, row).artifacts(store, row.chunks.unwrap_or(all), up_to)
+}
+
 /// The chunks of one step: the JSON of each artifact, and the key of its record.
 #[derive(Debug, Default)]
 pub(crate) struct StepChunks(pub(crate) BTreeMap<String, Key>);
@@ -89,7 +100,8 @@ impl StepChunks {
         // trimmed earlier, does not refer to it.
         let bytes = content::encode(&log.me, chunk, writes, &mut Default::default())?;
         writes.push(Write::Put(key.clone(), bytes));
-        let refused = |error: serde_json::Error| Error::Refused(format!("an artifact can't be written: {error}"));
+        let refused =
+            |error: serde_json::Error| Error::Refused(format!("an artifact can't be written: {error}"));
         self.0.insert(serde_json::to_value(&chunk.artifact).map_err(refused)?.to_string(), key);
         Ok(())
     }

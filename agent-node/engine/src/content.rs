@@ -1,10 +1,7 @@
 //! Texts over [`INLINE_CONTENT_BYTES`] are stored once, by digest, and records refer to them (DESIGN §4). Patterns do not
 //! see the difference.
 
-use crate::{
-    chunks::StepChunks,
-    records::{Step, keys},
-};
+use crate::records::{Step, keys};
 use bytes::Bytes;
 use protocol::{
     artifact::ArtifactChunk,
@@ -13,7 +10,7 @@ use protocol::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use store_types::{Error, Key, Snapshot, Write};
 
 const MARK: &str = "$content";
@@ -35,14 +32,14 @@ pub fn encode<T: Serialize>(
     writes: &mut Vec<Write>,
     kept: &mut BTreeSet<Digest>,
 ) -> Result<Bytes, Error> {
-    encode_with(me, record, &StepChunks::default(), writes, kept)
+    encode_with(me, record, &BTreeMap::new(), writes, kept)
 }
 
-/// Encodes a step. Its artifacts among `chunks` are not repeated: it refers to their records.
+/// Encodes a step. Artifacts whose JSON is in `chunks` are not repeated: the step refers to their records.
 pub(crate) fn encode_step(
     me: &AgentId,
     step: &Step,
-    chunks: &StepChunks,
+    chunks: &BTreeMap<String, Key>,
     writes: &mut Vec<Write>,
     kept: &mut BTreeSet<Digest>,
 ) -> Result<Bytes, Error> {
@@ -52,7 +49,7 @@ pub(crate) fn encode_step(
 fn encode_with<T: Serialize>(
     me: &AgentId,
     record: &T,
-    chunks: &StepChunks,
+    chunks: &BTreeMap<String, Key>,
     writes: &mut Vec<Write>,
     kept: &mut BTreeSet<Digest>,
 ) -> Result<Bytes, Error> {
@@ -74,7 +71,7 @@ fn encode_with<T: Serialize>(
 fn take_out(
     me: &AgentId,
     value: &mut Value,
-    chunks: &StepChunks,
+    chunks: &BTreeMap<String, Key>,
     writes: &mut Vec<Write>,
     kept: &mut BTreeSet<Digest>,
 ) -> bool {
@@ -111,11 +108,11 @@ fn take_out(
 }
 
 /// The key of the chunk whose artifact `value` is.
-fn chunk_of<'a>(value: &Value, chunks: &'a StepChunks) -> Option<&'a Key> {
-    if chunks.0.is_empty() || !value.as_object()?.contains_key("artifactId") {
+fn chunk_of<'a>(value: &Value, chunks: &'a BTreeMap<String, Key>) -> Option<&'a Key> {
+    if chunks.is_empty() || !value.as_object()?.contains_key("artifactId") {
         return None;
     }
-    chunks.0.get(&value.to_string())
+    chunks.get(&value.to_string())
 }
 
 /// Calls `each` with the digest of all content that the record in `bytes` refers to; an unreadable record refers to none.

@@ -50,6 +50,7 @@ pub mod faults;
 pub mod artifacts;
 pub mod chunks;
 pub mod content;
+pub mod object_change;
 pub mod records;
 pub mod replay;
 pub mod states;

@@ -3,10 +3,9 @@
 pub mod keys;
 pub(crate) mod scan;
 
-use crate::{chunks::ChunkLog, origin::Origin, states::ObjectChange};
+use crate::{object_change::ObjectChange, origin::Origin};
 use bytes::Bytes;
 use protocol::{
-    artifact::Artifact,
     ids::{AgentId, ConversationId, Digest, MessageId, TaskId, ThreadId},
     patterns::{AnyPattern, ChunkRange, Effect, Event},
     principal::Principal,
@@ -17,7 +16,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt, str::FromStr};
-use store_types::{Error, Key, Revision, Snapshot};
+use store_types::Key;
 
 /// One step in the journal: its events and effects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -253,17 +252,6 @@ pub struct TaskRow {
 }
 
 impl TaskRow {
-    /// Its artifacts, as of the chunks up to the revision `up_to`.
-    pub fn artifacts(
-        &self,
-        me: &AgentId,
-        store: &dyn Snapshot,
-        up_to: Revision,
-    ) -> Result<Vec<Artifact>, Error> {
-        let all = ChunkRange { from: 0, to: u64::MAX };
-        ChunkLog::of_task(me, self).artifacts(store, self.chunks.unwrap_or(all), up_to)
-    }
-
     /// The row of a submitted task.
     pub fn new(spec: TaskSpec, owner: Principal, conversation: ConversationId, at: WallTime) -> Self {
         let asked = Digest::of(spec.description.as_bytes());

@@ -3,7 +3,7 @@
 use super::row;
 use blackboard::store::{Error, Filter, Record, Revision, Store};
 use engine::{
-    content,
+    chunks, content,
     records::{Receipt, Step, keys},
 };
 use protocol::{
@@ -38,7 +38,7 @@ pub fn conversation_outcome(
         && let Some(row) = row(store, me, task, by)?
         && row.task.conversation == *conversation
     {
-        artifacts = row.artifacts(me, store, Revision::MAX)?;
+        artifacts = chunks::artifacts_of(store, me, &row, Revision::MAX)?;
     }
     Ok(json!({
         "state": outcome.status.state,

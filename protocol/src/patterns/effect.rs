@@ -4,7 +4,7 @@ use super::{AnyLabel, AnyTimer, turn::Prompt};
 use crate::{
     artifact::{Artifact, ArtifactChunk},
     envelope::Envelope,
-    ids::{Address, AgentId, Capability, ConversationId, MessageId, TaskId},
+    ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
     message::{Epoch, Payload},
     principal::Principal,
     signal::Signal,
@@ -37,7 +37,7 @@ pub enum Effect<L = AnyLabel, T = AnyTimer> {
         /// When the turn must have ended, if before the node's own limit.
         deadline: Option<WallTime>,
         /// What the prompt's `produced` holds when the turn starts.
-        #[serde(default, skip_serializing_if = "ChunkRange::is_empty")]
+        #[serde(default, skip_serializing_if = "ChunkRange::is_default")]
         produced: ChunkRange,
     },
     /// Stop the running turn of the brain; no event follows.
@@ -211,10 +211,29 @@ pub struct ChunkRange {
 }
 
 impl ChunkRange {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Whether it has no chunk.
     pub fn is_empty(&self) -> bool {
         self.from >= self.to
     }
+}
+
+/// A description of an artifact whose content is in the log of the task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProducedArtifact {
+    /// Unique within its task.
+    pub artifact_id: String,
+    /// The media type of the first part that names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// The bytes of its parts ([`crate::artifact::Part::bytes`]).
+    pub bytes: u64,
+    /// The digest of the bytes of its parts, one after the other.
+    pub sha256: Digest,
 }
 
 /// Artifacts in the log of the task that go with a message. See [`Payload::add_chunks`].
@@ -330,11 +349,11 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
     /// The chunks of the task's artifacts.
-    #[serde(default, skip_serializing_if = "ChunkRange::is_empty")]
+    #[serde(default, skip_serializing_if = "ChunkRange::is_default")]
     pub chunks: ChunkRange,
-    /// The ids of the task's first artifacts.
+    /// The task's first artifacts, if the board is told of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub produced: Vec<String>,
+    pub produced: Vec<ProducedArtifact>,
     /// For each peer, whether it fulfilled each of its awards that ended. The engine adds them to the peer's track record.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fulfilments: BTreeMap<AgentId, Vec<bool>>,

@@ -1,8 +1,8 @@
 //! The duties of every agent that is accountable for a task: show its progress, report to the requester, end it once.
 
 use super::{
-    ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, RecordedArtifacts, Update, joint,
-    progress::ProducedChunks,
+    ChunkRange, Effect, Outcome, OutgoingMessage, OutgoingSignal, ProducedArtifact, RecordedArtifacts,
+    Update, joint, progress::ProducedChunks,
 };
 use crate::{
     artifact::{Artifact, ArtifactChunk},
@@ -141,10 +141,12 @@ impl TaskOwnership {
             return None;
         }
         let is_joint = |capability: &Capability| capability.as_str() == joint::CAPABILITY;
-        if chunk.artifact.artifact_id == joint::RECORD && self.spec.capability.as_ref().is_some_and(is_joint) {
+        if chunk.artifact.artifact_id == joint::RECORD && self.spec.capability.as_ref().is_some_and(is_joint)
+        {
             self.record = Some(Box::new(chunk.artifact.clone()));
         }
-        let number = self.produced.add(&chunk, self.is_awarded());
+        let is_described = self.announces || self.claim.is_some();
+        let number = self.produced.add(&chunk, self.is_awarded(), is_described);
         Some(Effect::Update(Update::Artifact { number, chunk }))
     }
 
@@ -256,7 +258,7 @@ impl TaskOwnership {
         }
         effects.push(Effect::Finish(Outcome {
             chunks,
-            produced: self.produced.ids().to_vec(),
+            produced: self.produced.described(),
             fulfilments,
             ..Outcome::new(Status { state, message })
         }));
@@ -301,7 +303,7 @@ impl TaskOwnership {
         };
         ended.refs.insert("state".into(), json!(state));
         let is_done = state == TaskState::Completed;
-        let produced = if is_done { produced(&self.spec, self.produced.ids()) } else { Vec::new() };
+        let produced = if is_done { produced(&self.spec, &self.produced.described()) } else { Vec::new() };
         produced.into_iter().chain([Effect::Publish { signal: ended }]).collect()
     }
 }
@@ -341,10 +343,10 @@ pub(super) fn is_recipient_there(reason: &str) -> bool {
 }
 
 /// The signal about a finished task's results.
-pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[String]) -> Vec<Effect<L, T>> {
-    let produced = artifacts.iter().map(|artifact_id| {
+pub(super) fn produced<L, T>(spec: &TaskSpec, artifacts: &[ProducedArtifact]) -> Vec<Effect<L, T>> {
+    let produced = artifacts.iter().map(|artifact| {
         let mut produced = OutgoingSignal::about(SignalType::artifact_produced(), &spec.task_id);
-        produced.subject = Some(artifact_id.chars().take(200).collect());
+        produced.subject = Some(artifact.artifact_id.chars().take(200).collect());
         produced.capability.clone_from(&spec.capability);
         Effect::Publish { signal: produced }
     });

@@ -1,7 +1,10 @@
 //! What a task has produced, as its pattern knows it: numbers and ids. The content is in the task's log, one record for each
 //! chunk, so that a chunk costs the same however many came before.
 
-use crate::{artifact::ArtifactChunk, patterns::effect::ChunkRange};
+use crate::{
+    artifact::{ArtifactChunk, GrowingDigest},
+    patterns::effect::{ChunkRange, ProducedArtifact},
+};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -11,8 +14,18 @@ const REPORT_BYTES: usize = 64 * 1024;
 /// The weight of a chunk beside its content.
 const CHUNK_OVERHEAD: usize = 64;
 
-/// The most ids of artifacts that are kept: as many as the board is told of.
-const MAX_IDS: usize = 16;
+/// The most artifacts that are described: as many as the board is told of.
+const MAX_DESCRIBED: usize = 16;
+
+/// An artifact of which chunks may follow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GrowingArtifact {
+    id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    media_type: Option<String>,
+    content: GrowingDigest,
+}
 
 /// The chunks of a task, and how far they have been reported to the requester.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -21,7 +34,9 @@ pub(super) struct ProducedChunks {
     /// The numbers of the chunks that count; those before were discarded.
     range: ChunkRange,
     has_content: bool,
-    ids: Vec<String>,
+    /// The first artifacts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    described: Vec<GrowingArtifact>,
     /// The chunks that were sent in reports.
     reported: u64,
     /// Reports whose delivery is not known yet.
@@ -34,14 +49,13 @@ pub(super) struct ProducedChunks {
 }
 
 impl ProducedChunks {
-    /// Adds a chunk and returns its number.
-    pub(super) fn add(&mut self, chunk: &ArtifactChunk, is_reported: bool) -> u64 {
+    /// Adds a chunk and returns its number. With `is_described` the artifact is described at the end.
+    pub(super) fn add(&mut self, chunk: &ArtifactChunk, is_reported: bool, is_described: bool) -> u64 {
         let number = self.range.to;
         self.range.to += 1;
         self.has_content |= !chunk.artifact.is_empty();
-        let id = &chunk.artifact.artifact_id;
-        if self.ids.len() < MAX_IDS && !self.ids.contains(id) {
-            self.ids.push(id.clone());
+        if is_described {
+            self.describe(chunk);
         }
         if !is_reported || self.has_gap {
             return number;
@@ -57,6 +71,24 @@ impl ProducedChunks {
             }
         }
         number
+    }
+
+    fn describe(&mut self, ArtifactChunk { artifact, append, .. }: &ArtifactChunk) {
+        let known = self.described.iter().position(|known| known.id == artifact.artifact_id);
+        let index = known.unwrap_or(self.described.len());
+        if index == MAX_DESCRIBED {
+            return;
+        }
+        if known.is_none() || !append {
+            let content = GrowingDigest::default();
+            let growing = GrowingArtifact { id: artifact.artifact_id.clone(), media_type: None, content };
+            self.described.splice(index..self.described.len().min(index + 1), [growing]);
+        }
+        if let Some(growing) = self.described.get_mut(index) {
+            artifact.parts.iter().for_each(|part| growing.content.add(&part.bytes()));
+            let named = || artifact.parts.iter().find_map(|part| part.media_type.clone());
+            growing.media_type = growing.media_type.take().or_else(named);
+        }
     }
 
     /// The next reports: all, or one if none is in flight.
@@ -88,7 +120,7 @@ impl ProducedChunks {
         }
         self.range.from = self.range.to;
         self.has_content = false;
-        self.ids.clear();
+        self.described.clear();
         self.waiting.clear();
         Some(self.range.from)
     }
@@ -108,8 +140,12 @@ impl ProducedChunks {
         self.has_content
     }
 
-    /// The ids of the first artifacts.
-    pub(super) fn ids(&self) -> &[String] {
-        &self.ids
+    /// The first artifacts.
+    pub(super) fn described(&self) -> Vec<ProducedArtifact> {
+        let described = self.described.iter().map(|GrowingArtifact { id, media_type, content }| {
+            let (sha256, bytes) = content.digest();
+            ProducedArtifact { artifact_id: id.clone(), media_type: media_type.clone(), bytes, sha256 }
+        });
+        described.collect()
     }
 }

@@ -8,7 +8,7 @@ use crate::{random::Hash, store::StoreWrite};
 use conversation::accepted_award;
 use engine::{
     content,
-    records::{Step, TaskRow, Tombstone, keys},
+    records::{Step, TaskRow, Tombstone},
     replay,
 };
 use protocol::{
@@ -19,7 +19,7 @@ use protocol::{
     time::WallTime,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use store_types::{MemoryState, Snapshot, Write};
+use store_types::{MemoryState, Write};
 
 /// A task as its last durable row shows it.
 #[derive(Debug, Clone)]

@@ -71,7 +71,7 @@ impl Conversation {
             closes.extend(effect.map(|effect| (event_index, effect)));
         }
         let step = Step { step, origin: self.origin.take(), events, closes, effects, state: change };
-        let bytes = content::encode_step(me, &step, &decided.chunks, writes, &mut self.stored_content)?;
+        let bytes = content::encode_step(me, &step, &decided.chunks.0, writes, &mut self.stored_content)?;
         writes.push(Write::Append(journal, bytes));
         Ok(())
     }

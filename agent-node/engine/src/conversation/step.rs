@@ -152,13 +152,7 @@ impl Conversation {
             && let Some(closed) = self.open.remove(&effect)
             && let EventKind::Undelivered { reason, message, .. } = &queued.what
         {
-            self.move_to_dead_letters(
-                now,
-                &closed,
-                effect,
-                (reason, message),
-                &mut decided.batch.writes,
-            )?;
+            self.move_to_dead_letters(now, &closed, effect, (reason, message), &mut decided.batch.writes)?;
         }
         if let Some(cursor) = queued.cursor {
             decided.batch.writes.push(cursor_write(me, cursor)?);

@@ -139,7 +139,8 @@ async fn wait_for_task(
         }
     };
     let answer = |row: TaskRow, mut answer: actix_web::HttpResponseBuilder| {
-        let row = tasks::with_artifacts(local.store.as_ref(), &local.id, row, Revision::MAX).map_err(failed)?;
+        let row =
+            tasks::with_artifacts(local.store.as_ref(), &local.id, row, Revision::MAX).map_err(failed)?;
         Ok(answer.json(row.task.to_a2a()))
     };
     let settled = tokio::select! {

@@ -45,7 +45,12 @@ fn step(step: u64, at: i64, events: Vec<(EventKind, Option<EffectKey>)>, effects
 
 fn think(turn: u32) -> Effect {
     let prompt = json!({ "turn": turn, "task": { "taskId": "t-1", "description": "paint it" } });
-    Effect::RunTurn { turn, prompt: Box::new(serde_json::from_value(prompt).unwrap()), deadline: None, produced: Default::default() }
+    Effect::RunTurn {
+        turn,
+        prompt: Box::new(serde_json::from_value(prompt).unwrap()),
+        deadline: None,
+        produced: Default::default(),
+    }
 }
 
 fn finish(state: TaskState) -> Effect {

@@ -256,9 +256,8 @@ impl ContractNet {
         let run = (first_seq..).zip(&award.early).take_while(|(seq, early)| *seq == early.seq).count();
         let in_turn: Vec<_> = award.early.drain(..run).collect();
         award.applied = in_turn.last().map_or(award.applied, |last| last.seq);
-        let has_news = |update: &TaskUpdate| {
-            update.status.is_some() || update.artifact.is_some() || update.restarts
-        };
+        let has_news =
+            |update: &TaskUpdate| update.status.is_some() || update.artifact.is_some() || update.restarts;
         let chunks = |update: &TaskUpdate| usize::from(update.artifact.is_some()) + update.chunks.len();
         award.chunks += in_turn.iter().map(chunks).sum::<usize>() as u64;
         let mut effects: Vec<_> =

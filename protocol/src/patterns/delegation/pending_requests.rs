@@ -246,8 +246,10 @@ impl PendingRequests {
         }
         let Ok(terms) = joint::Terms::read(spec.input.as_ref()) else { return Vec::new() };
         let shown = so_far::shown(ownership.record(), &terms, &self.states());
-        let mut effects: Vec<_> =
-            shown.into_iter().filter_map(|artifact| ownership.produce(ArtifactChunk::whole(artifact))).collect();
+        let mut effects: Vec<_> = shown
+            .into_iter()
+            .filter_map(|artifact| ownership.produce(ArtifactChunk::whole(artifact)))
+            .collect();
         effects.extend(ownership.report_chunks(false));
         effects
     }

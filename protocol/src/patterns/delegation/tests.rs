@@ -382,11 +382,12 @@ fn chunks_of_one_artifact_are_shown_in_order() {
     };
     let updates = vec![chunk("one ", false), chunk("two", true)];
     let shown = doer.on(&event(2, EventKind::TurnProgress { turn: 1, updates }));
-    let numbers = shown.iter().filter_map(|effect| match effect {
-        DelegationEffect::Update(Update::Artifact { number, chunk }) => {
+    let numbers = shown.iter().filter_map(|effect| {
+        if let DelegationEffect::Update(Update::Artifact { number, chunk }) = effect {
             Some((*number, chunk.artifact.as_text()))
+        } else {
+            None
         }
-        _ => None,
     });
     assert_eq!(numbers.collect::<Vec<_>>(), [(0, "one ".to_owned()), (1, "two".to_owned())]);
     let effects = doer.on(&event(3, thought(1, Vec::new(), done("ok"))));

@@ -175,9 +175,12 @@ fn ignored_messages_stay_bounded() {
 
 /// The text of the artifact that a manager has shown.
 fn shown(fixture: &ManagerFixture) -> String {
-    let chunks = fixture.effects.iter().filter_map(|effect| match effect {
-        ContractNetEffect::Update(Update::Artifact { chunk, .. }) => Some(chunk.clone()),
-        _ => None,
+    let chunks = fixture.effects.iter().filter_map(|effect| {
+        if let ContractNetEffect::Update(Update::Artifact { chunk, .. }) = effect {
+            Some(chunk.clone())
+        } else {
+            None
+        }
     });
     artifact::assemble(chunks)[0].as_text()
 }
