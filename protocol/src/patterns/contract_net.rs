@@ -367,6 +367,12 @@ impl Pattern for ContractNet {
         {
             return self.ownership.response_undelivered(reason, message);
         }
+        if let EventKind::Delivered { label: ContractNetLabel::Chunks, .. } = &event.what {
+            return self.ownership.chunks_settled(true);
+        }
+        if let EventKind::Undelivered { label: ContractNetLabel::Chunks, .. } = &event.what {
+            return self.ownership.chunks_settled(false);
+        }
         if self.ownership.has_ended() {
             return Vec::new();
         }
@@ -379,12 +385,6 @@ impl Pattern for ContractNet {
                 self.call(candidates, event)
             }
             EventKind::Claimed { holder, epoch } => self.claimed(holder, *epoch, event),
-            EventKind::Delivered { label: ContractNetLabel::Chunks, .. } => {
-                self.ownership.chunks_settled(true)
-            }
-            EventKind::Undelivered { label: ContractNetLabel::Chunks, .. } => {
-                self.ownership.chunks_settled(false)
-            }
             EventKind::Undelivered { label, to, message, .. } => self.undelivered(*label, to, message, event),
             EventKind::TimerFired { timer } => match timer {
                 ContractNetTimer::Bids => self.window_ends(event),

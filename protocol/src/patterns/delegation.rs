@@ -345,6 +345,12 @@ impl Pattern for Delegation {
         {
             return self.ownership.response_undelivered(reason, message);
         }
+        if let EventKind::Delivered { label: DelegationLabel::Chunks, .. } = &event.what {
+            return self.ownership.chunks_settled(true);
+        }
+        if let EventKind::Undelivered { label: DelegationLabel::Chunks, .. } = &event.what {
+            return self.ownership.chunks_settled(false);
+        }
         if self.ownership.has_ended() {
             return Vec::new();
         }
@@ -364,12 +370,6 @@ impl Pattern for Delegation {
             }
             EventKind::MessageReceived { by, answers, envelope } => {
                 self.receive(by, *answers, &envelope.payload)
-            }
-            EventKind::Delivered { label: DelegationLabel::Chunks, .. } => {
-                self.ownership.chunks_settled(true)
-            }
-            EventKind::Undelivered { label: DelegationLabel::Chunks, .. } => {
-                self.ownership.chunks_settled(false)
             }
             EventKind::Undelivered { label: DelegationLabel::Request(key), message, .. }
                 if self.pending.give_up(*key, message) =>

@@ -79,6 +79,9 @@ pub struct TaskOwnership {
     seq: Seq,
     ended: Option<TaskState>,
     produced: ProducedChunks,
+    /// The message of a response that was sent while a report was in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unconfirmed: Option<String>,
     /// The record of a coordinated request, which is continued while its agents work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     record: Option<Box<Artifact>>,
@@ -99,6 +102,7 @@ impl TaskOwnership {
             seq: 0,
             ended: None,
             produced: ProducedChunks::default(),
+            unconfirmed: None,
             record: None,
             has_excused_itself: false,
         }
@@ -167,9 +171,15 @@ impl TaskOwnership {
         reports.collect()
     }
 
-    /// A report with chunks was delivered, or given up; the next one follows.
+    /// A report with chunks was delivered, or given up; the next one follows. If the task has ended and it was given up, the
+    /// manager waits for a response with everything, which follows once.
     pub fn chunks_settled<L: From<ReportLabel>, T>(&mut self, is_delivered: bool) -> Vec<Effect<L, T>> {
+        let had_gap = self.produced.reported().is_none();
         self.produced.settled(is_delivered);
+        if self.ended == Some(TaskState::Completed) && !is_delivered && !had_gap {
+            let message = self.unconfirmed.take();
+            return self.respond(TaskState::Completed, message).into_iter().collect();
+        }
         self.report_chunks(false)
     }
 
@@ -234,24 +244,9 @@ impl TaskOwnership {
         let mut effects = self.report_chunks(true);
         self.ended = Some(state);
         let chunks = self.produced.range();
-        if let Some(requester) = self.requester.clone() {
-            self.seq += 1;
-            let task_id = self.spec.task_id.clone();
-            let reported = self.produced.reported().filter(|_| self.is_awarded());
-            let response = TaskResponse {
-                task_id,
-                seq: self.seq,
-                state,
-                epoch: requester.epoch,
-                artifacts: Vec::new(),
-                chunks: reported,
-                message: message.clone(),
-                extra: Map::new(),
-            };
-            let is_whole = reported.is_none() && !chunks.is_empty();
-            let recorded = is_whole.then(|| RecordedArtifacts { chunks, only: Vec::new() });
-            let response = requester.reply(ReportLabel::Response.into(), Payload::TaskResponse(response));
-            effects.push(Effect::Send(OutgoingMessage { recorded, ..response }));
+        effects.extend(self.respond(state, message.clone()));
+        if self.produced.is_in_flight() && state == TaskState::Completed {
+            self.unconfirmed.clone_from(&message);
         }
         if self.announces {
             effects.extend(self.announcements(state));
@@ -263,6 +258,32 @@ impl TaskOwnership {
             ..Outcome::new(Status { state, message })
         }));
         effects
+    }
+
+    /// The response to the requester. A manager that has got all chunks in reports gets their number, anyone else the artifacts.
+    fn respond<L: From<ReportLabel>, T>(
+        &mut self,
+        state: TaskState,
+        message: Option<String>,
+    ) -> Option<Effect<L, T>> {
+        let requester = self.requester.clone()?;
+        self.seq += 1;
+        let reported = self.produced.reported().filter(|_| self.is_awarded());
+        let response = TaskResponse {
+            task_id: self.spec.task_id.clone(),
+            seq: self.seq,
+            state,
+            epoch: requester.epoch,
+            artifacts: Vec::new(),
+            chunks: reported,
+            message,
+            extra: Map::new(),
+        };
+        let chunks = self.produced.range();
+        let is_whole = reported.is_none() && !chunks.is_empty();
+        let recorded = is_whole.then(|| RecordedArtifacts { chunks, only: Vec::new() });
+        let response = requester.reply(ReportLabel::Response.into(), Payload::TaskResponse(response));
+        Some(Effect::Send(OutgoingMessage { recorded, ..response }))
     }
 
     /// The response could not be delivered, for `reason`. If the requester is there but refused it, it is sent a failure

@@ -113,6 +113,11 @@ impl ProducedChunks {
         }
     }
 
+    /// Whether the delivery of a report is not known yet.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.in_flight > 0
+    }
+
     /// Discards what was produced; returns the number of the next chunk, or `None` if there was nothing.
     pub(super) fn discard(&mut self) -> Option<u64> {
         if self.range.is_empty() {

@@ -365,24 +365,36 @@ fn a_stream_goes_on_after_a_crash_of_both_and_a_repeated_report_has_the_same_byt
     }
 }
 
+/// Refuses the message that the doer sends first.
+fn refuse(doer: &mut Node) {
+    let (attempt, _) = doer.attempts.pop_front().unwrap();
+    let refused = Problem::new(Reason::PayloadTooLarge, "too large");
+    doer.handle(Input::Attempted(attempt, AttemptResult::Failed(refused)));
+}
+
 #[test]
 fn a_result_is_whole_although_a_report_of_it_was_refused() {
-    let mut pair = Pair::awarded();
-    pair.doer.chunk(0);
-    pair.carry();
-    pair.doer.chunk(1);
-    let (attempt, _) = pair.doer.attempts.pop_front().unwrap();
-    let refused = Problem::new(Reason::PayloadTooLarge, "too large");
-    pair.doer.handle(Input::Attempted(attempt, AttemptResult::Failed(refused)));
-    let dead = pair.doer.records("dead");
-    let dead: DeadLetter = content::decode(pair.doer.name(), &pair.doer.store, &dead[0].value).unwrap();
-    let Payload::TaskUpdate(update) = dead.letter.payload else { panic!("an update") };
-    assert!(update.artifact.unwrap().as_text().starts_with("00000001"), "it can be sent again");
-    pair.doer.chunk(2);
-    assert!(pair.doer.attempts.is_empty());
-    pair.end();
-    let (artifacts, state) = pair.manager.task(&Principal::local_user());
-    assert_eq!((state, artifacts[0].parts.len()), (TaskState::Completed, 3));
+    for is_refused_after_the_end in [false, true] {
+        let mut pair = Pair::awarded();
+        pair.doer.chunk(0);
+        pair.carry();
+        (1..3).for_each(|number| pair.doer.chunk(number));
+        if !is_refused_after_the_end {
+            refuse(&mut pair.doer);
+            assert!(pair.doer.attempts.is_empty(), "what follows a lost report is not sent");
+        }
+        let turn = pair.doer.turn.take().unwrap();
+        pair.doer.handle(Input::TurnEnded(turn, Vec::new(), Ok(TurnEnd::Done { message: None })));
+        if is_refused_after_the_end {
+            refuse(&mut pair.doer);
+        }
+        let dead = pair.doer.records("dead");
+        let dead: DeadLetter = content::decode(pair.doer.name(), &pair.doer.store, &dead[0].value).unwrap();
+        let Payload::TaskUpdate(update) = dead.letter.payload else { panic!("an update") };
+        assert!(update.artifact.unwrap().as_text().starts_with("00000001"), "it can be sent again");
+        pair.carry();
+        pair.check_done(3);
+    }
 }
 
 #[test]

@@ -292,15 +292,20 @@ impl ContractNet {
         let has_artifact = response.artifacts.iter().any(|artifact| !artifact.is_empty());
         let has_result = has_message || has_artifact || self.ownership.has_content();
         let received = if let AuctionStage::Awarded(award) = &self.stage { award.chunks } else { 0 };
-        let is_whole = response.chunks.is_none_or(|sent| sent == received);
-        if response.state != TaskState::Completed || !has_result || !is_whole {
+        if let Some(sent) = response.chunks.filter(|sent| *sent != received)
+            && response.state == TaskState::Completed
+        {
+            // A report was lost: a response with everything follows, or else the lease ends.
+            let why = format!("{received} of {sent} pieces of the result arrived");
+            self.record.ignore(agent.to_string(), "task-response", &why, event.wall);
+            return Vec::new();
+        }
+        if response.state != TaskState::Completed || !has_result {
             let silent = || match response.state == TaskState::Completed {
                 true => "done without a result".to_owned(),
                 false => response.state.word().to_owned(),
             };
-            let why = (response.state == TaskState::Completed && !is_whole)
-                .then(|| format!("{received} of {} pieces arrived", response.chunks.unwrap_or_default()));
-            let why = why.or_else(|| response.message.clone()).unwrap_or_else(silent);
+            let why = response.message.clone().unwrap_or_else(silent);
             if response.state == TaskState::Rejected {
                 let why = format!("{agent} rejected it: {}", clip(&why));
                 self.rejections.insert(agent.clone(), why.clone());
